@@ -32,8 +32,8 @@ from sluice.names import branch_name
 from sluice.objects.batch_files import BatchFiles
 from sluice.objects.originals import refuse_replaced
 from sluice.operations.context import Context
+from sluice.operations.obsolete import why_obsolete
 from sluice.operations.open_transactions import completed, holding_back
-from sluice.operations.pointless import pointless
 from sluice.operations.undoable import publications
 from sluice.result import BatchResult
 from spark_jobs.decoding import transactions
@@ -207,7 +207,7 @@ class Driver:
                 half, undone = self._is_half_published, self.manifest.undone
                 self._lease(partial(self.ledger.acquire_lease, half=half, undone=undone))
                 self._held.set()
-                self._refuse_pointless()
+                self._refuse_obsolete()
                 return tuple(sorted(self.ledger.published_batches(self.pipeline.name)))
             except LeaseHeld as held:
                 if time.monotonic() > deadline:
@@ -218,9 +218,9 @@ class Driver:
     def _is_half_published(self) -> bool:
         return bool(publications(self._context(), self.manifest.batch_id))
 
-    def _refuse_pointless(self) -> None:
+    def _refuse_obsolete(self) -> None:
         """Refuse a batch whose basis was undone since it landed; called under the lease."""
-        if why := pointless(self._context(), self.manifest):
+        if why := why_obsolete(self._context(), self.manifest):
             raise TerminalError(
                 f"batch {self.manifest.batch_id} of {self.pipeline.name} {why}: it is not loaded"
             )

@@ -18,8 +18,8 @@ from sluice.errors import FileDenied, FilesUnread, TransientError
 from sluice.objects.s3_store import S3Store
 from sluice.objects.store import open_store
 from sluice.operations.context import Context
-from sluice.operations.denied import Denied
 from sluice.operations.land import land
+from sluice.operations.unreadable_files import UnreadableFiles
 from tests.flaky import Flaky, flaky
 from tests.s3_server import S3Server
 from tests.unit.projects import PIPELINE, open_shop
@@ -143,8 +143,8 @@ def shop(store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Con
     return context
 
 
-def landed(context: Context, denied: Denied | None = None) -> list[str]:
-    keys = land(context, denied=denied)
+def landed(context: Context, unreadable: UnreadableFiles | None = None) -> list[str]:
+    keys = land(context, unreadable=unreadable)
     return [f.key for key in keys for f in context.files.read_manifest(key).files]
 
 
@@ -162,7 +162,7 @@ def test_an_object_that_fails_each_time_keeps_no_other_from_landing(
 def test_where_all_objects_fail_nothing_is_claimed(shop: Context, between: Flaky) -> None:
     between.broken = (".jsonl",)
     with pytest.raises(TransientError) as caught:
-        landed(shop, Denied())
+        landed(shop, UnreadableFiles())
     assert type(caught.value) is TransientError
     assert shop.ledger.known_files("shop") == {}
 

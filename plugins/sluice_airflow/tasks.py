@@ -21,11 +21,11 @@ from sluice.names import is_changelog_namespace
 from sluice.objects.batch_files import batch_of
 from sluice.operations import reprocess, rollback, stages
 from sluice.operations.context import Context
-from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import candidates
 from sluice.operations.rollback import RollbackRequest
 from sluice.operations.selection import landed
 from sluice.operations.shares import waiting_files
+from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.output.report import conflicting, misfitting
 from sluice.result import BatchResult, StagedTable
 from sluice_airflow.connection import require_spark_connection, use_connections_master
@@ -100,10 +100,10 @@ def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
         log.info("land takes: %s", describe(chosen))
         if context["params"].get("dry_run"):
             raise AirflowSkipException(dry_run(project, pipeline, chosen))
-        denied = Denied()
+        unreadable = UnreadableFiles()
         again = context["ti"].try_number > 1
-        manifests = land_selection(project, pipeline, chosen, again, denied)
-        if error := files_left_out(pipeline, denied):
+        manifests = land_selection(project, pipeline, chosen, again, unreadable)
+        if error := files_left_out(pipeline, unreadable):
             if not manifests:
                 raise error
             context["ti"].xcom_push(key=type(error).__name__, value=str(error))
@@ -134,14 +134,14 @@ def selection_of(context: dict[str, Any]) -> RunSelection:
 
 
 def land_selection(
-    project: str, pipeline: str, chosen: RunSelection, again: bool, denied: Denied
+    project: str, pipeline: str, chosen: RunSelection, again: bool, unreadable: UnreadableFiles
 ) -> list[str]:
-    """Call the stage with what was selected; `again` when this very task ran before. `denied` gets
-    the files that cannot be read."""
+    """Call the stage with what was selected; `again` when this very task ran before.
+    `unreadable` gets the files that cannot be read."""
     ctx = open_context(project, pipeline)
     if chosen.tables:
-        return list(stages.land_tables(ctx, chosen.tables, chosen, denied=denied))
-    new = stages.land(ctx, chosen, denied=denied, changed=chosen.changed)
+        return list(stages.land_tables(ctx, chosen.tables, chosen, unreadable=unreadable))
+    new = stages.land(ctx, chosen, unreadable=unreadable, changed=chosen.changed)
     return list(dict.fromkeys([*taken_over(ctx, chosen, again), *(str(path) for path in new)]))
 
 

@@ -14,8 +14,8 @@ from airflow.sdk.exceptions import ParamValidationError
 from sluice.errors import AuditFailed, FileDenied, PublishRefused, TransientError
 from sluice.manifest import Reprocess
 from sluice.operations import rollback
-from sluice.operations.denied import Denied
 from sluice.operations.selection import Selection
+from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.operations.window import Window
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from sluice_airflow import submit, tasks
@@ -52,14 +52,13 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module: Any = ModuleType("stages")
     module.open_context = lambda folder, pipeline, say: fake_context(fake, pipeline)
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
-    module.land = lambda ctx, asked, denied, changed: landed(
-        fake, denied, *told(asked), *(["changed"] if changed else [])
+    module.land = lambda ctx, asked, unreadable, changed: landed(
+        fake, unreadable, *told(asked), *(["changed"] if changed else [])
     )
-    module.land_tables = lambda ctx, tables, asked, denied: landed(
-        fake, denied, tables, *told(asked)
+    module.land_tables = lambda ctx, tables, asked, unreadable: landed(
+        fake, unreadable, tables, *told(asked)
     )
     module.publish = lambda ctx, manifest: published(fake, manifest)
-    module.rollback = lambda ctx, batch, hold=False, dry_run=False: undone(fake, batch, hold)
     module.give_up = lambda ctx, batch: undone(fake, batch, False)
     module.published_after = lambda ctx, batch: ["b8", "b7"]
     module.release = lambda ctx, batch: fake.note("release", batch) or 3
@@ -68,8 +67,10 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
         fake, ctx.pipeline.name, *given, signature
     )
     refolding: Any = ModuleType("refolding")
-    refolding.rollback = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
-    refolding.rollback_to = lambda ctx, batch, dry_run: for_good(fake, "after", batch, dry_run)
+    refolding.undo_or_refold = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
+    refolding.undo_or_refold_after = lambda ctx, batch, dry_run: for_good(
+        fake, "after", batch, dry_run
+    )
     refolding.rebuild = lambda ctx, table, dry_run: for_good(fake, "rebuild", table, dry_run)
     refolding.named_targets = lambda ctx, table: []
     for name, stand_in in (("stages", module), ("reprocess", again)):
@@ -109,9 +110,9 @@ def told(asked: Selection) -> tuple[Any, ...]:
     return asked.window, asked.until, list(asked.files) or None
 
 
-def landed(fake: Stages, denied: Denied, *given: Any) -> list[str]:
+def landed(fake: Stages, unreadable: UnreadableFiles, *given: Any) -> list[str]:
     fake.note("land", *given)
-    denied.errors.update(fake.denied)
+    unreadable.errors.update(fake.denied)
     return [MANIFEST.format(batch) for batch in fake.batches]
 
 

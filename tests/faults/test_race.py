@@ -7,6 +7,7 @@ import pytest
 from sluice.catalog.snapshots import publish_table
 from sluice.errors import PublishRefused
 from sluice.operations import stages
+from sluice.operations.undo import undo_batch
 from tests.faults.conftest import Shop, event
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
@@ -46,5 +47,5 @@ def test_the_second_of_two_batches_from_one_main_is_merged_again(shop: Shop) -> 
     with_both = shop.rows()
     stages.publish(ctx, second)
     assert shop.rows() == with_both
-    stages.rollback(ctx, published)
+    undo_batch(ctx, published)
     assert shop.rows() == [(1, "paid"), (2, "new")]

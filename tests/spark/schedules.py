@@ -85,6 +85,6 @@ def deliver(lake: Sandbox, topics: Sequence[Sequence[str]], schedule: Schedule) 
             lake.stage(*files)
         published.append(lake.run().batch_id)
     if schedule.undone is not None:
-        refolding.rollback(lake.context(), published[schedule.undone])
+        refolding.undo_or_refold(lake.context(), published[schedule.undone])
         release(lake.context(), published[schedule.undone])
         lake.run()

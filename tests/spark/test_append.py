@@ -110,7 +110,7 @@ def test_events_of_a_batch_are_undone_beneath_another(lake: Sandbox) -> None:
     first = load(lake, "0.jsonl", parts[0])
     load(lake, "1.jsonl", second)
     assert lake.agrees()
-    refolding.rollback(lake.context(), first)
+    refolding.undo_or_refold(lake.context(), first)
     refuse_difference(lake, second)
     assert lake.agrees()
     for table in ("keyed", "keyless"):
@@ -129,7 +129,7 @@ def test_events_of_a_batch_are_undone_beneath_a_rename(
     for n, told in enumerate(([stays], [undone], [renamed.ddl(10)])):
         shop.write(f"{n}.jsonl", told)
         batches.append(shop.run().batch_id)
-    refolding.rollback(shop.context(), batches[1])
+    refolding.undo_or_refold(shop.context(), batches[1])
     assert [(r["id"], r["name"]) for r in shop.rows("orders__events")] == [(1, "one")]
     assert shop.agrees()
 

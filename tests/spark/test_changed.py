@@ -68,9 +68,9 @@ def test_a_changed_file_is_loaded_if_told_and_once(lake: Sandbox) -> None:
     assert run(lake, changed=True) == []
     assert lake.agrees()
 
-    refolding.rollback(lake.context(), first.batch_id)
+    refolding.undo_or_refold(lake.context(), first.batch_id)
     assert texts(lake) == [(1, "a"), (2, "newer"), (3, "c")]
-    refolding.rollback(lake.context(), changed.batch_id)
+    refolding.undo_or_refold(lake.context(), changed.batch_id)
     assert texts(lake) == [(2, "newer")]
     assert lake.agrees()
 
@@ -105,7 +105,7 @@ def test_rows_known_by_their_place_alone_are_refused_until_the_batch_before_is_u
 
     (refused,) = stages.reconcile(lake.context())
     for batch in (refused.split("/")[1], first.batch_id):
-        refolding.rollback(lake.context(), batch)
+        refolding.undo_or_refold(lake.context(), batch)
         stages.release(lake.context(), batch)
     run(lake)
     assert texts(lake) == [(1, "a"), (2, "b")]

@@ -65,9 +65,9 @@ def test_comments_depend_on_the_set_of_statements_alone(lake: Sandbox, order: li
 @pytest.mark.long
 def test_a_comment_is_undone_with_its_batch_and_comes_again(lake: Sandbox) -> None:
     batches = {name: run(lake, name) for name in ("rows", "said", "renamed", "since")}
-    refolding.rollback(lake.context(), batches["said"])
+    refolding.undo_or_refold(lake.context(), batches["said"])
     assert shown(lake) == {"": "all orders", "id": None, "title": None, "name": None}
-    refolding.rollback(lake.context(), batches["since"])
+    refolding.undo_or_refold(lake.context(), batches["since"])
     assert shown(lake)[""] is None
     for name in ("said", "since"):
         release(lake.context(), batches[name])

@@ -150,7 +150,7 @@ def test_what_was_left_out_goes_with_its_batch(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
     (batch,), _ = run(lake)
     share = left(lake, batch)
-    refolding.rollback(lake.context(), batch.batch_id)
+    refolding.undo_or_refold(lake.context(), batch.batch_id)
     assert run(lake) == ([], None)
     assert states_of(lake) == {batch.batch_id: ROLLED_BACK, share: ROLLED_BACK}
 
@@ -167,7 +167,7 @@ def test_a_batch_is_undone_after_what_was_left_out_of_it(lake: Sandbox) -> None:
     lake.configure(**pipeline(SOUND))
     (caught_up,), _ = run(lake)
     with pytest.raises(RollbackRefused, match=f"{caught_up.batch_id} has what"):
-        refolding.rollback(lake.context(), batch.batch_id)
-    refolding.rollback(lake.context(), caught_up.batch_id)
-    refolding.rollback(lake.context(), batch.batch_id)
+        refolding.undo_or_refold(lake.context(), batch.batch_id)
+    refolding.undo_or_refold(lake.context(), caught_up.batch_id)
+    refolding.undo_or_refold(lake.context(), batch.batch_id)
     assert texts(lake, "notes") == texts(lake, "orders") == {}

@@ -83,7 +83,7 @@ def test_rows_from_before_hold_what_the_statement_says(
 def test_what_is_rolled_back_tells_nothing_until_it_is_loaded_again(lake: Sandbox) -> None:
     """Also beneath a batch that was loaded since: then rows lose what it alone told."""
     _, told, _ = lake.run_each(*BATCHES.values())
-    refolding.rollback(lake.context(), told)
+    refolding.undo_or_refold(lake.context(), told)
     nothing = (None, None, None, None)
     assert held(lake) == WANTED | {1: ("untouched", *nothing), 3: ("x", *nothing)}
     assert lake.agrees()

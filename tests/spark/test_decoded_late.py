@@ -13,7 +13,7 @@ from sluice.faults import Point
 from sluice.ledger.changelogs import files_of
 from sluice.objects.batch_files import batch_of
 from sluice.operations import stages
-from sluice.operations.undo import rollback
+from sluice.operations.undo import undo_batch
 from spark_jobs.decoding import decode_batch
 from spark_jobs.driver import Driver
 from tests.spark.shop import Shop, event
@@ -49,7 +49,7 @@ class Late:
         stages.load(context, self.key)
         stages.publish(context, self.key)
         if self.undone:
-            rollback(context, batch_of(self.key))
+            undo_batch(context, batch_of(self.key))
         self.left = self.changelog().metadata.current_snapshot_id
 
     def load(self) -> None:

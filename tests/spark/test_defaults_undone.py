@@ -32,7 +32,7 @@ def test_its_events_go_although_they_held_the_default(lake: Sandbox) -> None:
         [event("c", 5, id=2, v="x"), ADD, event("c", 12, id=3, v="x", c="7")],
         [event("c", 20, id=4, v="x", c="8")],
     )
-    refolding.rollback(lake.context(), told)
+    refolding.undo_or_refold(lake.context(), told)
     for table in ("orders", "orders__events"):
         assert sorted((r["id"], r["c"]) for r in lake.rows(table)) == [(1, None), (4, "8")], table
     assert lake.agrees()
@@ -47,7 +47,7 @@ def test_rows_that_were_put_together_with_the_default_lose_it(lake: Sandbox) -> 
         [event("u", 12, id=1, v="y", c=PLACEHOLDER)],
     )
     assert [(r["id"], r["c"]) for r in lake.rows("orders") if r["id"] == 1] == [(1, "5")]
-    refolding.rollback(lake.context(), told)
+    refolding.undo_or_refold(lake.context(), told)
     assert [(r["id"], r["v"], r["c"]) for r in lake.rows("orders")] == [(1, "y", None)]
     assert [(r["id"], r["c"]) for r in lake.rows("orders__history")] == [(1, None)] * 2
     assert lake.agrees()

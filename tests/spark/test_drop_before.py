@@ -82,7 +82,7 @@ def test_rows_from_before_it_stop_until_it_is_loaded_once_more(
     with pytest.raises(PlanError, match=rf"shop\.orders: batch {made} dropped it, or made it anew"):
         shop.run()
     assert places(shop) == LEFT
-    refolding.rollback(shop.context(), made)
+    refolding.undo_or_refold(shop.context(), made)
     shop.run()
     release(shop.context(), made)
     assert total(shop.run()).applied == 1

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import AuditFailed, PlanError
 from sluice.operations import stages
-from sluice.operations.undo import release, rollback
+from sluice.operations.undo import release, undo_batch
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -55,7 +55,7 @@ def test_a_mended_hint_and_key_are_taken_after_a_batch_that_failed(lake: Sandbox
 def test_a_first_batch_that_is_rolled_back_can_be_loaded_with_other_types(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "7"), event(11, 2, "2")])
     (published,), _ = stages.run(lake.context())
-    rollback(lake.context(), published.batch_id)
+    undo_batch(lake.context(), published.batch_id)
     assert lake.rows("orders") == []
 
     lake.configure(**project(RIGHT))

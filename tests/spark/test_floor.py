@@ -17,7 +17,7 @@ from sluice.manifest import Reprocess
 from sluice.names import PROP_FLOOR
 from sluice.operations import preview, refolding, stages
 from sluice.operations.reprocess import reprocess
-from sluice.operations.stages import rollback
+from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult, Counts
 from spark_jobs.maintaining import retention
 from tests.spark.shop import Shop, event, truncate
@@ -152,7 +152,7 @@ def test_the_changelog_has_no_event_that_was_set_aside(told: Told) -> None:
 def test_batches_from_before_retention_can_still_be_undone(told: Told) -> None:
     """Retention's own delete of tombstones is nobody else's write. Last, for it moves the shop."""
     for batch in (told.last, told.history[1]):
-        rollback(told.shop.context(), batch.batch_id)
+        undo_batch(told.shop.context(), batch.batch_id)
     assert told.shop.seen() == [(1, "new"), (2, "new")]
     assert told.shop.table("orders").properties[PROP_FLOOR] == told.floors["orders"]
 
@@ -291,7 +291,7 @@ def test_an_undo_beneath_a_truncate_brings_no_forgotten_row_back(
     assert shop.table("orders").properties[PROP_FLOOR]
     undone = shop.run(event("u", "orders", 30, id=1, status="paid"))
     shop.run(truncate(40))
-    refolding.rollback(shop.context(), undone.batch_id)
+    refolding.undo_or_refold(shop.context(), undone.batch_id)
     assert shop.seen() == []
 
 

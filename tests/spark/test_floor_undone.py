@@ -74,7 +74,7 @@ def test_a_version_ends_with_the_next_event_that_stays(shop: Shop) -> None:
     assert shop.table("orders").properties[PROP_FLOOR]
     shop.run(newest)
     found = versions(shop)
-    refolding.rollback(shop.context(), batch.batch_id)
+    refolding.undo_or_refold(shop.context(), batch.batch_id)
     left = [v for v in found if v[1] != "paid"]
     (first, last) = left
     assert versions(shop) == [(*first[:3], last[2]), last]
@@ -86,11 +86,11 @@ def test_no_row_stands_for_forgotten_ones_that_was_undone_since(shop: Shop) -> N
     shop.run(order("c", 10, 1, "new"))
     first = shop.run(order("u", 20, 1, "paid"))
     second = shop.run(order("u", 30, 1, "sent"), order("d", 35, 2, "gone"))
-    refolding.rollback(shop.context(), first.batch_id)
+    refolding.undo_or_refold(shop.context(), first.batch_id)
     shop.maintain()
     assert shop.table("orders").properties[PROP_FLOOR]
     with pytest.raises(RollbackRefused, match="undone since"):
-        refolding.rollback(shop.context(), second.batch_id)
+        refolding.undo_or_refold(shop.context(), second.batch_id)
     assert shop.seen() == [(1, "sent")]
     assert shop.agrees()
 
@@ -112,7 +112,7 @@ def test_a_row_lives_again_that_an_undone_truncate_took(shop: Shop) -> None:
     shop.maintain(after=timedelta(0))
     assert shop.table("orders").properties[PROP_FLOOR]
     shop.run(order("c", 40, 3, "new"))
-    refolding.rollback(shop.context(), batch.batch_id)
+    refolding.undo_or_refold(shop.context(), batch.batch_id)
     assert shop.seen() == [*before[0], (3, "new")]
     assert versions(shop)[: len(before[1])] == before[1]
     shop.run(order("u", 15, 1, "late"))
@@ -128,7 +128,7 @@ def test_a_row_from_before_has_a_default_that_was_told_since(shop: Shop) -> None
     assert shop.table("orders").properties[PROP_FLOOR]
     batch = shop.run(told("u", 20, before, id=1, v="undone"))
     shop.run(told("c", 30, described.NEW, id=3, v="c", status="x"))
-    refolding.rollback(shop.context(), batch.batch_id)
+    refolding.undo_or_refold(shop.context(), batch.batch_id)
     assert shop.seen() == [(1, "a", "new"), (2, "b", "new"), (3, "c", "x")]
     assert shop.agrees()
 
@@ -148,7 +148,7 @@ def test_a_target_that_keeps_deleted_rows_since(shop: Shop) -> None:
     batch = shop.run(order("u", 10, 1, "undone"))
     shop.configure(**asked("soft_delete"))
     shop.run(order("c", 20, 3, "paid"))
-    refolding.rollback(shop.context(), batch.batch_id)
+    refolding.undo_or_refold(shop.context(), batch.batch_id)
     found = sorted((r["id"], r["status"], r["_is_deleted"]) for r in shop.rows("orders"))
     assert found == [(1, "new", False), (3, "paid", False)]
     assert shop.agrees()
@@ -164,7 +164,7 @@ def test_what_a_forgotten_batch_brought_too_stays(shop: Shop) -> None:
     before = versions(shop)
     batch = shop.run(kept[1], order("c", 30, 2, "undone"))
     shop.run(order("c", 40, 3, "c"))
-    refolding.rollback(shop.context(), batch.batch_id)
+    refolding.undo_or_refold(shop.context(), batch.batch_id)
     assert [row[:2] for row in shop.seen()] == [(1, "b"), (3, "c"), (4, "x")]
     assert [v for v in versions(shop) if v[0] != 3] == before
     assert shop.agrees()
@@ -178,7 +178,7 @@ def test_a_truncate_that_an_undo_brings_back_is_forgotten_with_its_own_batch(sho
     old = shop.run(order("c", 10, 1, "new"), truncate(100))
     batch = shop.run(truncate(200))
     shop.run(order("c", 300, 9, "new"))
-    refolding.rollback(shop.context(), batch.batch_id)
+    refolding.undo_or_refold(shop.context(), batch.batch_id)
     age(shop, old.batch_id)
     shop.maintain(after=timedelta(0))
     late = shop.run(order("c", 50, 5, "late"))

@@ -178,7 +178,7 @@ def test_what_is_older_stays_below_whenever_it_comes(lake: Sandbox) -> None:
     refuse_difference(lake)
     load(lake, "again.jsonl", 1, LOAD[::-1])
     refuse_difference(lake)
-    refolding.rollback(lake.context(), first.batch_id)
+    refolding.undo_or_refold(lake.context(), first.batch_id)
     refuse_difference(lake)
 
 
@@ -187,7 +187,7 @@ def test_without_any_batch_of_the_epoch_the_rows_of_before_are_back(lake: Sandbo
     load(lake, "a.jsonl", 0, BEFORE)
     batch = load(lake, "b.jsonl", 1, LOAD)
     load(lake, "c.jsonl", 0, LATE)
-    refolding.rollback(lake.context(), batch.batch_id)
+    refolding.undo_or_refold(lake.context(), batch.batch_id)
     kept = [(1, "late"), (3, "old"), (4, "old"), (9, "late")]
     assert rows(lake, "orders") == rows(lake, "lines") == kept
     assert spans(lake, "orders__history", "_valid_from", "_valid_to") == [

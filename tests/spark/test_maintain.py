@@ -15,7 +15,7 @@ from sluice.config.maintenance import Maintenance
 from sluice.errors import RollbackRefused, TerminalError, TransientError
 from sluice.ledger import tables as ledger_tables
 from sluice.names import LEDGER_NAMESPACE, PROP_MAINTAINED
-from sluice.operations.stages import rollback
+from sluice.operations.undo import undo_batch
 from spark_jobs.lake.tables import Lake, TableId
 from spark_jobs.maintaining import procedures
 from tests.spark.shop import Shop, event, ids, orders, steps, tags
@@ -72,9 +72,9 @@ def test_files_become_few_and_the_last_batches_can_be_undone(shop: Shop) -> None
     assert done.left == ()
     shop.maintain()  # whatever is left to do, the promise holds again and again
 
-    rollback(shop.context(), fourth)
+    undo_batch(shop.context(), fourth)
     assert shop.seen() == [(1, "paid"), (3, "new"), (4, "new")]
-    rollback(shop.context(), third)
+    undo_batch(shop.context(), third)
     assert shop.seen() == [(1, "paid"), (2, "new"), (3, "new")]
 
 
@@ -85,7 +85,7 @@ def test_a_load_after_maintenance_goes_on_from_it(shop: Shop) -> None:
     last = shop.run(*orders(("u", 50, 1, "sent"), ("u", 15, 3, "late"), ("c", 22, 2, "late")))
     assert shop.seen() == [(1, "sent"), (3, "sent")]
     shop.maintain()
-    rollback(shop.context(), last.batch_id)
+    undo_batch(shop.context(), last.batch_id)
     assert shop.seen() == ROWS
 
 
@@ -98,7 +98,7 @@ def test_a_batch_that_was_followed_in_one_table_is_undone_in_none(shop: Shop) ->
     shop.run(*orders(("u", 7, 1, "sent")))
     shown = shop.seen(), shop.seen("items")
     with pytest.raises(RollbackRefused):
-        rollback(shop.context(), both.batch_id)
+        undo_batch(shop.context(), both.batch_id)
     assert (shop.seen(), shop.seen("items")) == shown
 
 

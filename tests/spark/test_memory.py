@@ -18,6 +18,7 @@ from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS
 from sluice.names import LEDGER_NAMESPACE
 from sluice.operations import refolding, stages
+from sluice.operations.undo import undo_batch
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -83,10 +84,10 @@ def test_somebodys_own_rows_are_kept_and_not_rolled_back(lake: Sandbox) -> None:
     stages.publish(lake.context(), key)
     assert notes(lake) == {1: "a", 2: "b", 7: "a"}
 
-    stages.rollback(lake.context(), second.batch_id)
+    undo_batch(lake.context(), second.batch_id)
     assert notes(lake) == {1: "a", 7: "a"}
     with pytest.raises(RollbackRefused, match=r"shop\.orders: somebody else wrote snapshot"):
-        stages.rollback(lake.context(), first.batch_id)
+        undo_batch(lake.context(), first.batch_id)
 
 
 @pytest.mark.parametrize("position", [pytest.param(5, marks=pytest.mark.long), 20])

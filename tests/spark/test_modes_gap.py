@@ -173,7 +173,7 @@ def test_a_batch_undone_between_does_not_close_the_gap(
     run("2", ("c", 12, 5, "stays"))
     shop.configure(**pipeline(OFF))
     run("3", ("u", 20, 1, "missed"), ("c", 21, 3, "missed"))
-    refolding.rollback(shop.context(), first)
+    refolding.undo_or_refold(shop.context(), first)
     assert shop.agrees()
     shop.configure(**pipeline(ON))
     run("4", ("c", 30, 4, "on"))

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from sluice.errors import PlanError
 from sluice.names import PROP_PIPELINE
 from sluice.operations import stages
+from sluice.operations.undo import undo_batch
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -42,7 +43,7 @@ def lake(shop: Sandbox) -> Iterator[Sandbox]:
     shop.configure(**project())
     ctx = shop.context()
     for row in ctx.ledger.unfinished("p"):
-        stages.rollback(ctx, row.batch_id, hold=True)
+        undo_batch(ctx, row.batch_id, hold=True)
 
 
 def event(lsn: int, table: str, after: dict[str, Any] | None, op: str = "u") -> dict[str, Any]:

@@ -167,7 +167,7 @@ def load(lake: Sandbox) -> list[str]:
 def undo(lake: Sandbox, published: list[str], rng: random.Random) -> None:
     """Take one batch out again, so that its files come with the next one."""
     batch = published.pop(rng.randrange(len(published)))
-    refolding.rollback(lake.context(), batch)
+    refolding.undo_or_refold(lake.context(), batch)
     stages.release(lake.context(), batch)
 
 

@@ -15,7 +15,7 @@ from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import rows as states
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
-from sluice.operations.undo import release, rollback, take_out
+from sluice.operations.undo import release, take_out, undo_batch
 from sluice.operations.undoable import publications
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.changelogs import verify
@@ -67,8 +67,8 @@ def test_a_batch_beneath_others_is_undone_alone(lake: Sandbox) -> None:
     _, parts = history(seed=2, parts=3)
     batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
     with pytest.raises(Followed):
-        rollback(lake.context(), batches[1], hold=True)
-    refolding.rollback(lake.context(), batches[1])
+        undo_batch(lake.context(), batches[1], hold=True)
+    refolding.undo_or_refold(lake.context(), batches[1])
     refuse_difference(lake, parts[0] + parts[2])
     assert [state(lake, b) for b in batches] == [
         states.PUBLISHED, states.ROLLED_BACK, states.PUBLISHED,
@@ -90,7 +90,7 @@ def test_a_batch_that_is_half_back_beneath_others_is_undone(lake: Sandbox) -> No
                 ctx.catalog, p.namespace, p.table_name, p.head_snapshot, p.base_snapshot,
                 p.base_schema, batches[1],
             )  # fmt: skip
-    refolding.rollback(ctx, batches[1])
+    refolding.undo_or_refold(ctx, batches[1])
     assert state(lake, batches[1]) == states.ROLLED_BACK
     refuse_difference(lake, parts[0] + parts[2])
 
@@ -101,13 +101,13 @@ def test_a_batch_that_was_undone_beneath_others_comes_again(lake: Sandbox) -> No
     batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
     refuse_difference(lake, log)
     assert any(
-        "would fold" in line for line in refolding.rollback(lake.context(), batches[1], True)
+        "would fold" in line for line in refolding.undo_or_refold(lake.context(), batches[1], True)
     )
     refuse_difference(lake, log)
-    refolding.rollback(lake.context(), batches[1])
+    refolding.undo_or_refold(lake.context(), batches[1])
 
     # What was built on the batch that is gone is undone in the same way.
-    refolding.rollback(lake.context(), batches[0])
+    refolding.undo_or_refold(lake.context(), batches[0])
     refuse_difference(lake, parts[2])
     assert release(lake.context(), batches[1]) == 1
     assert lake.run().batch_id == batches[1]
@@ -117,16 +117,16 @@ def test_a_batch_that_was_undone_beneath_others_comes_again(lake: Sandbox) -> No
         if row.details.get("undone") == [batches[0]]
     ]  # fmt: skip
     with pytest.raises(RollbackRefused, match="release"):
-        refolding.rollback(lake.context(), undoing)
+        refolding.undo_or_refold(lake.context(), undoing)
 
 
 @pytest.mark.long
 def test_to_undoes_the_batches_that_were_published_between(lake: Sandbox) -> None:
     log, parts = history(seed=5, parts=4)
     batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
-    refolding.rollback(lake.context(), batches[2])
+    refolding.undo_or_refold(lake.context(), batches[2])
     refuse_difference(lake, [c for c in log if c not in parts[2]])
-    refolding.rollback_to(lake.context(), batches[0])
+    refolding.undo_or_refold_after(lake.context(), batches[0])
     refuse_difference(lake, parts[0])
 
 
@@ -159,7 +159,7 @@ def test_a_rebuild_makes_every_table_again(lake: Sandbox, damaged: list[Change])
         refuse_difference(lake, damaged)
     first = lake.context().ledger.batches("p")[0].batch_id
     with pytest.raises(RollbackRefused, match="somebody else"):
-        refolding.rollback(lake.context(), first)
+        refolding.undo_or_refold(lake.context(), first)
     assert refolding.rebuild(lake.context(), dry_run=True) == [
         f"would make again: {NAMESPACE}.{table}" for table in sorted(TABLES)
     ]
@@ -179,7 +179,7 @@ def test_a_crash_in_the_publication_is_completed(
     with monkeypatch.context() as crash:
         crash.setattr(stages, "take_out", lambda ctx, batch: died())
         with pytest.raises(ZeroDivisionError):
-            refolding.rollback(lake.context(), batches[0])
+            refolding.undo_or_refold(lake.context(), batches[0])
     assert state(lake, batches[0]) == states.PUBLISHED
     ledger = lake.context().ledger
     (left,) = ledger.unfinished("p")
@@ -233,13 +233,13 @@ def test_a_row_goes_with_the_last_batch_that_tells_of_it(
     told("0.jsonl", paper("c", "orders", 5, id=9, status="base"))
     batches = [told("1.jsonl", paid), told("2.jsonl", paid.replace('"op"', ' "op"'))]
     for batch in batches:
-        refolding.rollback(shop.context(), batch)
+        refolding.undo_or_refold(shop.context(), batch)
     assert [row["id"] for row in shop.rows("orders")] == [9]
     assert shop.agrees()
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("back", [refolding.rollback, refolding.rollback_to])
+@pytest.mark.parametrize("back", [refolding.undo_or_refold, refolding.undo_or_refold_after])
 def test_a_row_that_was_taken_out_beneath_its_delete_does_not_come_back(
     spark: SparkSession,
     tmp_path: Path,
@@ -255,8 +255,8 @@ def test_a_row_that_was_taken_out_beneath_its_delete_does_not_come_back(
         [paper("c", "orders", 20, id=1, status="paid")],
         [paper("d", "orders", 30, id=1, status="paid")],
     )
-    refolding.rollback(shop.context(), second)
-    back(shop.context(), third if back is refolding.rollback else first)
+    refolding.undo_or_refold(shop.context(), second)
+    back(shop.context(), third if back is refolding.undo_or_refold else first)
     assert state(shop, third) == states.ROLLED_BACK
     assert [row["id"] for row in shop.rows("orders")] == [9]
     assert shop.agrees()

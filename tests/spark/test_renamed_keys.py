@@ -92,7 +92,7 @@ def test_the_configuration_tells_it_where_no_ddl_does(
 @pytest.mark.long
 def test_an_undone_rename_leaves_the_rows(lake: Sandbox) -> None:
     told = lake.run_each(BEFORE, RENAMED, SINCE)[1]
-    refolding.rollback(lake.context(), told)
+    refolding.undo_or_refold(lake.context(), told)
     refolding.rebuild(lake.context())
     assert notes(lake) == WANTED
     assert lake.agrees()

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import TransientError
 from sluice.operations import preview, refolding, stages
-from sluice.operations.undo import release, rollback
+from sluice.operations.undo import release, undo_batch
 from spark_jobs.decoding import plans
 from tests.spark.renamed import BATCHES, RENAME, WANTED, Row, names_of, shop_of
 from tests.spark.sandbox import Sandbox
@@ -82,7 +82,7 @@ def test_a_rename_is_rolled_back(lake: Sandbox) -> None:
     before = run(lake, "before")
     renamed = run(lake, "renamed")
     assert names_of(lake)[1] == ("untouched", None)
-    rollback(lake.context(), renamed, hold=True)
+    undo_batch(lake.context(), renamed, hold=True)
     assert {row["title"] for row in lake.rows("orders")} >= {"untouched", "touched"}
     assert lake.agrees()
     run(lake, "since")
@@ -100,7 +100,7 @@ def test_a_rename_is_undone_beneath_others(lake: Sandbox) -> None:
     renamed = run(lake, "renamed")
     run(lake, "since")
     assert living(lake) == WANTED
-    refolding.rollback(lake.context(), renamed)
+    refolding.undo_or_refold(lake.context(), renamed)
     assert living(lake) == {
         1: (None, "untouched"), 2: ("touched since", None), 4: ("new", None), 5: (None, None),
     }  # fmt: skip
@@ -121,7 +121,7 @@ def test_the_only_rename_that_is_told_is_undone_beneath_others_and_comes_again(
         shop.write(f"{pos}.jsonl", [of_maxwell(pos + 1, told)])
         batches.append(shop.run().batch_id)
     assert names_of(shop) == {1: ("x", None), 2: ("y", None)}
-    refolding.rollback(shop.context(), batches[1])
+    refolding.undo_or_refold(shop.context(), batches[1])
     assert names_of(shop) == {1: (None, "x"), 2: ("y", None)}
     assert shop.agrees()
     release(shop.context(), batches[1])

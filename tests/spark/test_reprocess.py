@@ -14,7 +14,7 @@ from sluice.manifest import Reprocess
 from sluice.operations import stages
 from sluice.operations.quarantined import resolutions, unresolved
 from sluice.operations.reprocess import land_again, reprocess
-from sluice.operations.undo import rollback
+from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult, Counts
 from tests.spark.sandbox import Sandbox, total
 
@@ -181,9 +181,9 @@ def test_rollback_of_a_reprocess_leaves_files_loaded_and_records_waiting(lake: S
     widen(lake)
     second = again(lake)
     with pytest.raises(RollbackRefused, match=second.batch_id):
-        rollback(lake.context(), first.batch_id)
+        undo_batch(lake.context(), first.batch_id)
 
-    rollback(lake.context(), second.batch_id)
+    undo_batch(lake.context(), second.batch_id)
     assert amounts(lake) == {1: "1.50"}
     assert waiting(lake) == {first.batch_id: 1}
     states = {f.state for f in lake.context().ledger.known_files("p").values()}
@@ -201,7 +201,7 @@ def test_a_batch_is_not_undone_under_a_reprocess_that_changed_no_table(lake: San
     second = again(lake)
     assert total(second) == Counts(read=2, duplicate=1, quarantined=1)
     with pytest.raises(RollbackRefused, match=second.batch_id):
-        rollback(lake.context(), first.batch_id)
+        undo_batch(lake.context(), first.batch_id)
     assert amounts(lake) == {1: "1.50"}
 
 
@@ -225,7 +225,7 @@ def test_one_batch_whose_file_is_there_with_the_bytes_that_were_loaded(lake: San
     third = again(lake, first.batch_id)
     assert total(third) == Counts(read=1, quarantined=1)
     assert waiting(lake) == {second.batch_id: 2, third.batch_id: 1}
-    rollback(lake.context(), third.batch_id)
+    undo_batch(lake.context(), third.batch_id)
     with pytest.raises(TerminalError, match="rolled_back"):
         reprocess(lake.context(), third.batch_id)
 

@@ -19,6 +19,7 @@ from sluice.config.source_tables import claimants
 from sluice.config.table_choice import only
 from sluice.errors import PlanError
 from sluice.operations import stages
+from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult
 from spark_jobs.decoding import decode_batch
 from spark_jobs.planning.discover import Found, Source
@@ -111,7 +112,7 @@ def lake(loaded: Loaded) -> Iterator[Sandbox]:
     yield sandbox
     ctx = sandbox.context()
     for unfinished in ctx.ledger.unfinished("p"):
-        stages.rollback(ctx, unfinished.batch_id, hold=True)
+        undo_batch(ctx, unfinished.batch_id, hold=True)
 
 
 def told(table: str, on_truncate: str) -> Row:

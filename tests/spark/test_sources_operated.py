@@ -67,6 +67,6 @@ def test_partitions_are_looked_at_reprocessed_rebuilt_and_undone_as_one_table(
     assert lake.agrees()
     refolding.rebuild(lake.context())
     assert amounts(lake) == whole
-    refolding.rollback(lake.context(), second.batch_id)
+    refolding.undo_or_refold(lake.context(), second.batch_id)
     assert amounts(lake) == {1: Decimal(1), 2: Decimal(22), 3: Decimal(333)}
     assert lake.agrees()

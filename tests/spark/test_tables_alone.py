@@ -83,7 +83,7 @@ def test_a_batch_is_not_undone_beneath_one_that_read_its_files_again(lake: Sandb
     (whole,) = run(lake)
     (again,) = run(lake, "s.orders")
     with pytest.raises(RollbackRefused, match=f"batch {again.batch_id} read files of"):
-        refolding.rollback(lake.context(), whole.batch_id)
-    refolding.rollback(lake.context(), again.batch_id)
-    refolding.rollback(lake.context(), whole.batch_id)
+        refolding.undo_or_refold(lake.context(), whole.batch_id)
+    refolding.undo_or_refold(lake.context(), again.batch_id)
+    refolding.undo_or_refold(lake.context(), whole.batch_id)
     assert lake.rows("orders") == []

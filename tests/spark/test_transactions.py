@@ -16,7 +16,7 @@ from sluice.operations import refolding, stages
 from sluice.operations.open_transactions import REASON, holding_back
 from sluice.operations.quarantined import unresolved
 from sluice.operations.reprocess import reprocess
-from sluice.operations.undo import release
+from sluice.operations.undo import release, undo_batch
 from sluice.result import BatchResult, Counts
 from spark_jobs.decoding import transactions
 from spark_jobs.lake.tables import Lake
@@ -123,8 +123,8 @@ def test_what_is_undone_waits_again(lake: Sandbox) -> None:
     second = run(lake)
     context = lake.context()
     with pytest.raises(RollbackRefused, match=second.batch_id):
-        stages.rollback(context, first.batch_id)
-    stages.rollback(context, second.batch_id)
+        undo_batch(context, first.batch_id)
+    undo_batch(context, second.batch_id)
     assert texts(lake) == {1: "four"}
     assert [held.batch_id for held in unresolved(context)] == [first.batch_id]
     stages.release(context, second.batch_id)
@@ -143,9 +143,9 @@ def test_an_end_stays_as_long_as_later_events_are_published_by_it(lake: Sandbox)
     assert texts(lake) == {3: "one", 1: "five"}
     for dry_run in (True, False):
         with pytest.raises(RollbackRefused, match=f"batch {event} has changes of transactions"):
-            refolding.rollback(lake.context(), end, dry_run)
-    refolding.rollback(lake.context(), event)
-    refolding.rollback(lake.context(), end)
+            refolding.undo_or_refold(lake.context(), end, dry_run)
+    refolding.undo_or_refold(lake.context(), event)
+    refolding.undo_or_refold(lake.context(), end)
     assert texts(lake) == {}
     release(lake.context(), event)
     run(lake)

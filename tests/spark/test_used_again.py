@@ -115,7 +115,7 @@ def test_types_that_fit_stay_what_they_are(lake: Sandbox) -> None:
 @pytest.mark.long
 def test_an_add_is_undone_beneath_others(lake: Sandbox) -> None:
     _, _, added, _ = lake.run_each(FIRST, [DROP], [ADD], SINCE)
-    refolding.rollback(lake.context(), added)
+    refolding.undo_or_refold(lake.context(), added)
     assert {(i, size) for i, size, _ in sizes(lake)} == {(1, "10"), (2, "L"), (3, "30"), (4, "XL")}
     assert lake.agrees()
 
@@ -161,6 +161,6 @@ def test_a_drop_that_is_undone_leaves_one_column(lake: Sandbox) -> None:
     """Its batch is of DDL alone: nothing was written, and what came later was read by it."""
     _, drop, _ = lake.run_each(FIRST[:2], [DROP], [ddl(20, "ALTER TABLE orders ADD size int"),
                                                event("c", 22, 4, size=(INT, 99))])  # fmt: skip
-    refolding.rollback(lake.context(), drop)
+    refolding.undo_or_refold(lake.context(), drop)
     assert sizes(lake) == {(1, 10, None), (2, 20, None), (4, 99, None)}
     assert lake.agrees()

@@ -12,13 +12,13 @@ from sluice.ledger import details
 from sluice.ledger.rows import FILE_CLAIMED, FILE_LOADED, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest
 from sluice.operations import stages
-from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import candidates, land, why_nothing
 from sluice.operations.reprocess import land_again
 from sluice.operations.selection import Selection
+from sluice.operations.single_tables import land_tables
 from sluice.operations.stages import reconcile
-from sluice.operations.undo import release, rollback
+from sluice.operations.undo import release, undo_batch
 from sluice.positions import arrival_changed, arrival_of
 from tests.unit.played import quarantine
 from tests.unit.projects import open_shop
@@ -206,7 +206,7 @@ def test_a_landing_that_was_killed_is_taken_up_as_it_was_decided(
 
 def test_rolled_back_it_is_held_and_once_released_taken_as_changed_again(context: Context) -> None:
     first = taken(context, changed=True)
-    rollback(context, first.batch_id, hold=True)
+    undo_batch(context, first.batch_id, hold=True)
     assert land(context, changed=True) == []
     release(context, first.batch_id)
     assert taken(context) == first
@@ -251,7 +251,7 @@ def test_until_it_is_loaded_no_run_for_some_tables_reads_it(
         assert [f.key for f in context.files.read_manifest(key).files] == ["b.jsonl"], state
         assert f"land: a.jsonl of batch {batch} has changed since" in said[-2]
         if state == "claimed":
-            rollback(context, batch, hold=True)
+            undo_batch(context, batch, hold=True)
             release(context, batch)
 
 

@@ -15,7 +15,7 @@ from sluice.operations import preview as preview_module
 from sluice.operations.context import Context
 from sluice.operations.land import candidates, land, why_nothing
 from sluice.operations.preview import Forecast, preview
-from sluice.operations.undo import release, rollback
+from sluice.operations.undo import release, undo_batch
 from tests.unit.dumps import PIPELINE, load, publish, raised, undo, write
 from tests.unit.projects import keys, open_shop
 
@@ -138,7 +138,7 @@ def test_where_the_batch_that_it_repeats_never_came_to_be_it_is_loaded(tmp_path:
     (key,) = land(context)
     assert (keys(context, [key]), set(context.ledger.copies("shop"))) == ([FIRST], {SECOND})
     batch = context.files.read_manifest(key).batch_id
-    rollback(context, batch, hold=True)
+    undo_batch(context, batch, hold=True)
     release(context, batch)
     remove(context, FIRST)
     assert keys(context, land(context)) == [SECOND]

@@ -11,9 +11,9 @@ from sluice.errors import TerminalError
 from sluice.ledger.rows import FILE_LOADED, PUBLISHED
 from sluice.manifest import Manifest
 from sluice.objects.batch_files import batch_of
-from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
+from sluice.operations.single_tables import land_tables
 from spark_jobs.decoding import copies
 from tests.unit.projects import open_shop
 

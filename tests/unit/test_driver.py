@@ -24,7 +24,7 @@ from sluice.names import BATCH_ID, PROP_PIPELINE
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.stages import reconcile
-from sluice.operations.undo import rollback
+from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult
 from spark_jobs import driver as driver_module
 from spark_jobs.driver import Driver
@@ -251,7 +251,7 @@ def test_who_takes_a_failed_batch_up_begins_without_the_table_it_made(context: C
 
 def test_a_driver_that_comes_too_late_stops_before_it_reads(context: Context) -> None:
     _, manifest = landed(context)
-    rollback(context, manifest.batch_id, hold=True)
+    undo_batch(context, manifest.batch_id, hold=True)
     with pytest.raises(LeaseHeld, match=r"is rolled_back; attempt .* stops here"):
         Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
     row = context.ledger.batch("shop", manifest.batch_id)

@@ -13,12 +13,11 @@ from sluice.containers.csv_rows import CsvStyle
 from sluice.errors import FilesUnread, NoRoom
 from sluice.landing import landed as landed_module
 from sluice.objects.store import LocalStore
-from sluice.operations import denied as denied_module
-from sluice.operations import stages
+from sluice.operations import stages, unreadable_files
 from sluice.operations.context import Context
-from sluice.operations.denied import AWAY_AFTER, Denied
 from sluice.operations.land import land
 from sluice.operations.selection import Selection
+from sluice.operations.unreadable_files import AWAY_AFTER, UnreadableFiles
 from tests.unit.projects import PIPELINE, files_of_loads, keys, open_shop
 from tests.unit.tablefiles import look, parquet_bytes
 
@@ -34,7 +33,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every copy goes to disk, and the disk is full."""
     monkeypatch.setattr(landed_module, "IN_MEMORY", 8)
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: FULL.open("w+b"))
-    monkeypatch.setattr(denied_module, "pause", lambda _turn: 0.0)
+    monkeypatch.setattr(unreadable_files, "pause", lambda _turn: 0.0)
 
 
 @pytest.fixture
@@ -54,9 +53,9 @@ def write(context: Context, content: str, *names: str) -> None:
 def test_a_file_whose_copy_fills_the_temporary_disk_keeps_no_other_waiting(
     context: Context,
 ) -> None:
-    denied = Denied()
-    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
-    assert {key: str(error) for key, error in denied.errors.items()} == {
+    unreadable = UnreadableFiles()
+    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    assert {key: str(error) for key, error in unreadable.errors.items()} == {
         "b.jsonl": f"b.jsonl: no room in {tempfile.gettempdir()} for its copy; make room there, "
         "set TMPDIR, or lower max_staged_bytes_per_file"
     }
@@ -80,15 +79,15 @@ def test_without_room_for_many_the_store_is_not_taken_for_one_that_is_away(
     many = [f"m{n:02}.jsonl" for n in range(2 * AWAY_AFTER)]
     write(context, COPIED, *many)
     write(context, AS_IT_IS, "z.jsonl")
-    denied = Denied()
-    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl", "z.jsonl"]
-    assert sorted(denied.errors) == ["b.jsonl", *many]
+    unreadable = UnreadableFiles()
+    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl", "z.jsonl"]
+    assert sorted(unreadable.errors) == ["b.jsonl", *many]
 
 
 @pytest.mark.usefixtures("full")
 def test_asked_for_by_name_it_is_an_error(context: Context) -> None:
     with pytest.raises(NoRoom, match=r"b\.jsonl: no room"):
-        land(context, Selection(files=("b.jsonl",)), denied=Denied())
+        land(context, Selection(files=("b.jsonl",)), unreadable=UnreadableFiles())
 
 
 @pytest.mark.usefixtures("full")
@@ -108,8 +107,8 @@ def test_a_warehouse_without_room_for_the_copy_is_named(
         return really(store, key, content)
 
     monkeypatch.setattr(LocalStore, "put_stream", put)
-    denied = Denied()
-    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
-    told = str(denied.errors["b.jsonl"])
+    unreadable = UnreadableFiles()
+    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    told = str(unreadable.errors["b.jsonl"])
     assert f"b.jsonl: no room in file://{context.project.root}/warehouse/_sluice/shop/" in told
     assert told.endswith("for its copy; make room there, or lower max_staged_bytes_per_file")

@@ -12,12 +12,12 @@ import pytest
 from sluice.manifest import AVRO, Manifest, SourceFile
 from sluice.operations import ceilings as ceilings_module
 from sluice.operations import reprocess as reprocess_module
-from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context
 from sluice.operations.land import inspect_all, land
 from sluice.operations.quarantined import Unresolved
 from sluice.operations.reprocess import Taken
 from sluice.operations.selection import open_landing, selected
+from sluice.operations.single_tables import land_tables
 from tests.unit.oldmanifests import inline
 from tests.unit.projects import PIPELINE, keys, open_shop
 

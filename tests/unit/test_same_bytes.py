@@ -9,10 +9,10 @@ import pytest
 from sluice.ledger.rows import FILE_LOADED, FILE_RELEASED, PUBLISHED
 from sluice.manifest import SourceFile, name_batch
 from sluice.operations import preview as preview_module
-from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
+from sluice.operations.single_tables import land_tables
 from tests.unit.dumps import DUMP, PIPELINE, load, publish, raised, undo, write
 from tests.unit.projects import keys, open_shop
 

@@ -16,7 +16,7 @@ from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.shares import share_of
-from sluice.operations.undo import release, rollback
+from sluice.operations.undo import release, undo_batch
 from sluice.result import LeftOut
 from tests.unit.played import ONE, play
 from tests.unit.projects import PIPELINE, open_shop
@@ -59,11 +59,11 @@ def test_a_share_that_was_given_up_stays_so(ctx: Context, monkeypatch: pytest.Mo
         with pytest.raises(KeyboardInterrupt):
             stages.publish(ctx, key)
     assert state_of(ctx, share) == FAILED
-    rollback(ctx, share, hold=True)
+    undo_batch(ctx, share, hold=True)
     stages.publish(ctx, key)
     assert state_of(ctx, share) == ROLLED_BACK
 
-    rollback(ctx, manifest.batch_id)
+    undo_batch(ctx, manifest.batch_id)
     release(ctx, manifest.batch_id)
     again = landed_and_loaded(ctx)
     assert again == key

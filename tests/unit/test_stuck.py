@@ -49,7 +49,7 @@ def test_a_table_that_is_dropped_before_its_batch_is_published(tmp_path: Path) -
         stages.reconcile(ctx)
     assert way_out(batch) in str(caught.value)
 
-    refolding.rollback(ctx, batch)
+    refolding.undo_or_refold(ctx, batch)
     assert state(ctx, batch) == ROLLED_BACK
     assert stages.reconcile(ctx) == []
 
@@ -64,7 +64,7 @@ def test_a_manifest_that_somebody_deleted(tmp_path: Path) -> None:
         stages.run(ctx)
     assert way_out(batch) in str(caught.value)
 
-    refolding.rollback(ctx, batch)
+    refolding.undo_or_refold(ctx, batch)
     assert stages.release(ctx, batch) == 1
     assert len(stages.land(ctx)) == 1
 
@@ -99,7 +99,7 @@ def test_files_that_are_held_are_told_to_whoever_names_them(
     (result,), _ = stages.run(ctx)
     asked = Selection(files=("a.jsonl",))
     assert why_nothing(ctx, asked).endswith("are in the ledger already")
-    refolding.rollback(ctx, result.batch_id)
+    refolding.undo_or_refold(ctx, result.batch_id)
     told = why_nothing(ctx, asked)
     assert (
         f"files of {result.batch_id} are held (sluice release shop --batch {result.batch_id})"

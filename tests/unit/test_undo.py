@@ -23,7 +23,7 @@ from sluice.ledger.rows import FAILED, LANDED, PUBLISHED, ROLLED_BACK, ROLLING_B
 from sluice.manifest import Manifest, Rebuild
 from sluice.operations import stages, undo
 from sluice.operations.context import Context
-from sluice.operations.undo import release, rollback, rollback_to
+from sluice.operations.undo import release, undo_batch, undo_batches_after
 from sluice.result import BatchResult
 from tests.unit.undone import (
     changelog,
@@ -44,12 +44,12 @@ def context(tmp_path: Path) -> Context:
 
 
 def test_to_undoes_what_is_newer_and_holds_its_files(context: Context) -> None:
-    rollback_to(context, "b1")
+    undo_batches_after(context, "b1")
     assert everything(context) == [[0, 1], [0, 1]]
     assert [state(context, b) for b in ("b1", "b2", "b3")] == [PUBLISHED, *["rolled_back"] * 2]
     files = context.ledger.known_files("shop")
     assert [files[f"b{n}.jsonl"].state for n in (1, 2, 3)] == ["claimed", "held", "held"]
-    assert rollback_to(context, "b1") == ["nothing was published after batch b1"]
+    assert undo_batches_after(context, "b1") == ["nothing was published after batch b1"]
 
 
 def test_of_what_was_published_before_a_batch_nothing_is_read(
@@ -63,16 +63,16 @@ def test_of_what_was_published_before_a_batch_nothing_is_read(
         read.add(self.batch_id)
 
     monkeypatch.setattr(Publication, "__init__", noted)
-    rollback(context, "b3", hold=True)
+    undo_batch(context, "b3", hold=True)
     assert read == {"b3"}
 
 
 def test_a_dry_run_tells_every_move_and_makes_none(context: Context) -> None:
-    lines = rollback_to(context, "b1", dry_run=True)
+    lines = undo_batches_after(context, "b1", dry_run=True)
     moves = [line for line in lines if "main" in line]
     assert [line.split(":")[1].strip() for line in moves] == [*["batch b3"] * 2, *["batch b2"] * 2]
     assert lines[-1] == "would hold: 2 files"
-    assert len(rollback(context, "b3", hold=True, dry_run=True)) == 3
+    assert len(undo_batch(context, "b3", hold=True, dry_run=True)) == 3
     assert everything(context) == [[0, 1, 2, 3]] * 2
     assert [state(context, b) for b in ("b1", "b2", "b3")] == [PUBLISHED] * 3
     assert {f.state for f in context.ledger.known_files("shop").values()} == {"claimed"}
@@ -81,7 +81,10 @@ def test_a_dry_run_tells_every_move_and_makes_none(context: Context) -> None:
 def test_nothing_moves_where_one_table_cannot(context: Context) -> None:
     """`orders` could go back: it comes first, and the look at `users` stops it."""
     write(context, "users", 99)
-    for undone in (lambda: rollback_to(context, "b1"), lambda: rollback(context, "b3", hold=True)):
+    for undone in (
+        lambda: undo_batches_after(context, "b1"),
+        lambda: undo_batch(context, "b3", hold=True),
+    ):
         with pytest.raises(RollbackRefused, match="somebody else"):
             undone()
         assert ids(context, "orders") == [0, 1, 2, 3]
@@ -91,7 +94,7 @@ def test_nothing_moves_where_one_table_cannot(context: Context) -> None:
 def test_what_lies_under_another_batch_is_not_undone_alone(context: Context) -> None:
     for dry_run in (True, False):
         with pytest.raises(RollbackRefused, match="b3"):
-            rollback(context, "b2", hold=True, dry_run=dry_run)
+            undo_batch(context, "b2", hold=True, dry_run=dry_run)
     assert everything(context) == [[0, 1, 2, 3]] * 2
 
 
@@ -101,9 +104,9 @@ def test_a_rollback_that_was_killed_goes_on(
     with monkeypatch.context() as killed:
         killed.setattr(type(context.ledger), "mark_files", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            rollback_to(context, "b1")
+            undo_batches_after(context, "b1")
     assert everything(context) == [[0, 1, 2]] * 2
-    rollback_to(context, "b1")
+    undo_batches_after(context, "b1")
     assert everything(context) == [[0, 1]] * 2
 
 
@@ -115,7 +118,7 @@ def test_a_rollback_that_died_is_completed_before_anything_is_loaded(
     with monkeypatch.context() as killed:
         killed.setattr(undo, "reach", lambda here: 1 / 0 if here == point else None)
         with pytest.raises(ZeroDivisionError):
-            rollback_to(context, "b1")
+            undo_batches_after(context, "b1")
     with pytest.raises(LeaseHeld, match=r"b\d is half rolled back; sluice reconcile shop"):
         context.ledger.acquire_lease("shop", "b4", "a4", Lease("me", 60))
     stages.reconcile(context)
@@ -135,14 +138,14 @@ def test_a_batch_that_is_being_rolled_back_is_neither_loaded_nor_published(
     with pytest.raises(TerminalError, match="b3 was rolled back"):
         stages.publish(context, key)
     assert stages.give_up(context, "b3") == ["batch b3 is rolling_back, by another run"]
-    rollback_to(context, "b2")
+    undo_batches_after(context, "b2")
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, [[0, 1, 2]] * 2)
 
 
 def test_only_a_published_batch_can_be_gone_back_to(context: Context) -> None:
-    rollback(context, "b3", hold=True)
+    undo_batch(context, "b3", hold=True)
     with pytest.raises(TerminalError, match="rolled_back"):
-        rollback_to(context, "b3")
+        undo_batches_after(context, "b3")
 
 
 def test_only_the_files_of_a_rolled_back_batch_are_released(context: Context) -> None:
@@ -160,7 +163,7 @@ def test_what_an_unpublished_batch_leaves_another_ones_column(context: Context) 
     with context.catalog.load_table(("shop", "orders")).update_schema() as schema:
         schema.add_column("coupon", LongType())
     context.ledger.record_batch("shop", "b4", FAILED)
-    rollback(context, "b4")
+    undo_batch(context, "b4")
     assert "coupon" in context.catalog.load_table(("shop", "orders")).schema().column_names
 
 
@@ -171,10 +174,10 @@ def test_a_batch_that_a_later_one_only_was_compared_with_is_not_undone_alone(
     changelog(context, "orders", "b3", "b4")
     context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
     with pytest.raises(RollbackRefused, match=r"b4 has changes in shop__cdc\.orders__changes"):
-        rollback(context, "b3")
+        undo_batch(context, "b3")
     assert everything(context) == [[0, 1, 2, 3]] * 2
-    rollback(context, "b4")
-    rollback(context, "b3")
+    undo_batch(context, "b4")
+    undo_batch(context, "b3")
     assert everything(context) == [[0, 1, 2]] * 2
 
 
@@ -184,7 +187,7 @@ def test_a_batch_of_repeats_alone_is_not_undone_beneath_others_alone(context: Co
     context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
     publish(context, "b5", 5, tables=("users",))
     with pytest.raises(Followed, match="b5 came after batch b4, which tells of orders"):
-        rollback(context, "b4")
+        undo_batch(context, "b4")
 
 
 def test_what_was_taken_out_beneath_a_batch_does_not_come_back_with_it(context: Context) -> None:
@@ -194,16 +197,16 @@ def test_what_was_taken_out_beneath_a_batch_does_not_come_back_with_it(context: 
         "shop", "r1", PUBLISHED, attempt="a1", replace_details={UNDONE: ["b2"]}
     )
     for undone in (
-        lambda: rollback(context, "b3", hold=True),
-        lambda: rollback(context, "r1", hold=True),
-        lambda: rollback_to(context, "b1"),
-        lambda: rollback_to(context, "b3"),
+        lambda: undo_batch(context, "b3", hold=True),
+        lambda: undo_batch(context, "r1", hold=True),
+        lambda: undo_batches_after(context, "b1"),
+        lambda: undo_batches_after(context, "b3"),
     ):
         with pytest.raises(Followed, match="batch r1 took out b2"):
             undone()
     assert everything(context) == [[0, 1, 2, 3]] * 2
     publish(context, "b4", 4)
-    rollback(context, "b4", hold=True)
+    undo_batch(context, "b4", hold=True)
     assert everything(context) == [[0, 1, 2, 3]] * 2
 
 
@@ -211,13 +214,13 @@ def test_changes_of_other_tables_and_of_batches_before_bind_nobody(context: Cont
     changelog(context, "orders", "b2", "b3")
     changelog(context, "papers", "b2", "b4")
     context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
-    rollback(context, "b3")
+    undo_batch(context, "b3")
     assert everything(context) == [[0, 1, 2]] * 2
 
 
 def test_a_published_table_that_somebody_dropped_holds_no_rollback_up(context: Context) -> None:
     context.catalog.drop_table(("shop", "users"))
-    rollback(context, "b3", hold=True)
+    undo_batch(context, "b3", hold=True)
     assert (ids(context, "orders"), state(context, "b3")) == ([0, 1, 2], ROLLED_BACK)
 
 
@@ -227,7 +230,7 @@ def test_what_was_to_undo_a_batch_that_is_undone_is_given_up(context: Context) -
     key = context.files.write_manifest(Manifest("shop", "r1", (), rebuild=asked))
     context.ledger.record_batch("shop", "r1", LANDED, manifest=key)
     assert stages.reconcile(context) == [key]
-    rollback(context, "b3", hold=True)
+    undo_batch(context, "b3", hold=True)
     assert stages.reconcile(context) == []
     assert state(context, "r1") == ROLLED_BACK
 
@@ -242,7 +245,7 @@ def test_scratch_that_cannot_be_removed_is_left_to_maintenance_and_fails_no_roll
         raise OSError(errno.EBUSY, "Device or resource busy", "decoded-a1")
 
     monkeypatch.setattr(context.files, "forget_scratch", refuse)
-    rollback(replace(context, say=said.append), "b4", hold=True)
+    undo_batch(replace(context, say=said.append), "b4", hold=True)
     assert state(context, "b4") == ROLLED_BACK
     assert said == [
         "batch b4: files beside the tables are left to maintenance: "

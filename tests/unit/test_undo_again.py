@@ -88,7 +88,7 @@ def test_one_that_was_merged_three_times_goes_from_where_it_came_first(
     load(context, "a1")
     stages.publish(context, key)
     assert (meddling.attempt, state(context, "b4")) == (3, PUBLISHED)
-    undo.rollback(context, "b4", hold=True)
+    undo.undo_batch(context, "b4", hold=True)
     assert everything(context) == [[0, 1, 2, 3], [0, 1, 2, 3, 100, 101]]
 
 
@@ -104,7 +104,7 @@ def test_one_that_died_before_it_moved_a_table_again_goes_from_where_it_came_fir
         with pytest.raises(Killed):
             stages.publish(context, key)
     an_hour_later(context)
-    refolding.rollback(context, "b4")
+    refolding.undo_or_refold(context, "b4")
     assert state(context, "b4") == ROLLED_BACK
     assert everything(context) == [[0, 1, 2, 3], [0, 1, 2, 3, 100]]
 
@@ -117,7 +117,7 @@ def test_what_was_in_a_table_that_is_gone_is_no_base_of_the_next_one(context: Co
     load(context, "a1", tables)
     stages.publish(context, key)
     context.catalog.drop_table(("shop", "items"))
-    refolding.rollback(context, "b4")
+    refolding.undo_or_refold(context, "b4")
 
     context.catalog.create_table(("shop", "items"), branches.SCHEMA)
     other = claim(context, "b5")
@@ -128,7 +128,7 @@ def test_what_was_in_a_table_that_is_gone_is_no_base_of_the_next_one(context: Co
     load(context, "a2", tables)
     stages.publish(context, key)
     assert ids(context, "items") == [4, 5]
-    refolding.rollback(context, "b4")
+    refolding.undo_or_refold(context, "b4")
     assert ids(context, "items") == [5]
 
 
@@ -145,7 +145,7 @@ def test_a_publisher_that_stood_still_says_nothing_of_a_batch_that_was_undone(
         if {row.state for row in told} != {INTENT}:
             monkeypatch.setattr(context.ledger, "record_publications", really)
             an_hour_later(context)
-            undo.rollback(context, "b4", hold=True)
+            undo.undo_batch(context, "b4", hold=True)
         really(told)
 
     monkeypatch.setattr(context.ledger, "record_publications", late)
@@ -159,5 +159,5 @@ def test_a_publisher_that_stood_still_says_nothing_of_a_batch_that_was_undone(
     load(context, "a2")
     stages.publish(context, key)
     assert everything(context) == [[0, 1, 2, 3, 4, 5]] * 2
-    undo.rollback(context, "b4", hold=True)
+    undo.undo_batch(context, "b4", hold=True)
     assert everything(context) == [[0, 1, 2, 3, 5]] * 2

@@ -16,7 +16,7 @@ from sluice.manifest import Manifest, Rebuild
 from sluice.names import SUMMARY_BATCH, branch_name
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
-from sluice.operations.pointless import pointless
+from sluice.operations.obsolete import why_obsolete
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from tests.unit import branches
 from tests.unit.undone import (
@@ -68,7 +68,7 @@ def come(
 
 
 def would(context: Context, batch: str) -> str:
-    return "\n".join(refolding.rollback(context, batch, dry_run=True))
+    return "\n".join(refolding.undo_or_refold(context, batch, dry_run=True))
 
 
 def test_what_somebody_wrote_before_the_table_was_made_again_stands_in_no_way(
@@ -127,7 +127,7 @@ def test_an_undo_that_is_half_published_goes_back(context: Context) -> None:
         for s in staged
     )  # fmt: skip
     context.ledger.record_batch("shop", "u1", FAILED, add_details={HALF_PUBLISHED: True})
-    refolding.rollback(context, "u1")
+    refolding.undo_or_refold(context, "u1")
     assert everything(context) == [[0, 1, 2, 3]] * 2
     assert (state(context, "u1"), state(context, "b1")) == (ROLLED_BACK, PUBLISHED)
 
@@ -135,18 +135,18 @@ def test_an_undo_that_is_half_published_goes_back(context: Context) -> None:
 def test_an_undo_that_is_carried_out_late_is_looked_at_again(context: Context) -> None:
     """Somebody reprocessed the batch since."""
     asked = Manifest("shop", "u1", (), rebuild=Rebuild(("orders",), "now", ("b1",)))
-    assert pointless(context, asked) == ""
+    assert why_obsolete(context, asked) == ""
     context.ledger.record_batch(
         "shop", "r1", PUBLISHED, replace_details={"reprocessed": ["b1"], "reason": ""}
     )
-    assert "batch r1 reprocessed batch b1" in pointless(context, asked)
+    assert "batch r1 reprocessed batch b1" in why_obsolete(context, asked)
 
 
 def test_maintenance_is_no_batch(context: Context) -> None:
     context.ledger.lease_maintenance("shop", "m1", Lease("x:1:1", 60))
     context.ledger.release_lease("shop", "maintenance", "m1")
     with pytest.raises(TerminalError, match="has no batch maintenance"):
-        refolding.rollback(context, "maintenance")
+        refolding.undo_or_refold(context, "maintenance")
 
 
 def test_of_what_was_made_again_nothing_is_undone_beneath_others(context: Context) -> None:
@@ -154,7 +154,7 @@ def test_of_what_was_made_again_nothing_is_undone_beneath_others(context: Contex
     context.ledger.record_batch("shop", "r1", PUBLISHED, replace_details={"rebuilt": list(TABLES)})
     publish(context, "b5", 5)
     with pytest.raises(RollbackRefused, match="nothing is to be undone"):
-        refolding.rollback(context, "r1")
+        refolding.undo_or_refold(context, "r1")
 
 
 def test_a_rollback_that_died_is_to_be_completed_before_keys_are_folded(context: Context) -> None:
@@ -162,5 +162,5 @@ def test_a_rollback_that_died_is_to_be_completed_before_keys_are_folded(context:
     publish(context, "b4", 4)
     context.ledger.record_batch("shop", "b4", ROLLING_BACK, attempt="given-up-1")
     with pytest.raises(RollbackRefused, match="sluice reconcile shop"):
-        refolding.rollback_to(context, "b1")
+        refolding.undo_or_refold_after(context, "b1")
     assert ids(context, "orders") == [0, 1, 2, 3, 4]

@@ -27,7 +27,7 @@ from sluice.manifest import Manifest, Rebuild
 from sluice.names import changelog_table
 from sluice.operations import comments, refolding, stages, undo
 from sluice.operations.context import Context
-from sluice.operations.pointless import pointless
+from sluice.operations.obsolete import why_obsolete
 from tests.unit.undone import (
     TABLES,
     an_hour_later,
@@ -54,7 +54,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     context = three_batches(tmp_path)
     for name in TABLES:
         changelog(context, name, "b1", "b2", "b3")
-    monkeypatch.setattr(refolding, "_refuse_strangers", lambda *_: None)
+    monkeypatch.setattr(refolding, "_refuse_foreign_writes", lambda *_: None)
     monkeypatch.setattr(refolding, "load", fold(context))
     return context
 
@@ -111,7 +111,7 @@ def test_an_undo_that_is_interrupted_while_it_takes_the_batch_out_is_completed(
     with monkeypatch.context() as patch:
         breaks_once(patch, owner, name, error, at)
         with pytest.raises(type(error)):
-            refolding.rollback(context, "b1")
+            refolding.undo_or_refold(context, "b1")
     assert (state(context, undoing(context)), everything(context)) == (PUBLISHING, WITHOUT_B1)
     assert changes(context, "b1") == left
     an_hour_later(context)
@@ -127,7 +127,7 @@ def kill(context: Context, monkeypatch: pytest.MonkeyPatch) -> str:
         breaks_once(patch, undo, "_record_undone", Killed())
         patch.setattr(refolding, "_give_up", lambda *_: None)
         with pytest.raises(Killed):
-            refolding.rollback(context, "b1")
+            refolding.undo_or_refold(context, "b1")
     an_hour_later(context)
     return undoing(context)
 
@@ -138,9 +138,9 @@ def test_an_undo_that_was_killed_while_it_took_the_batch_out_is_not_rolled_back(
     mine = kill(context, monkeypatch)
     told = rf"{mine} of shop is taking out b1: that is completed.*\(sluice reconcile shop\)"
     with pytest.raises(RollbackRefused, match=told):
-        refolding.rollback(context, mine)
+        refolding.undo_or_refold(context, mine)
     assert (state(context, mine), everything(context)) == (PUBLISHING, WITHOUT_B1)
-    assert refolding.rollback(context, "b1") == ["batch b1 is rolled back already"]
+    assert refolding.undo_or_refold(context, "b1") == ["batch b1 is rolled back already"]
     assert state(context, mine) == PUBLISHED
 
 
@@ -159,10 +159,21 @@ def test_an_undo_that_takes_the_batch_out_is_not_loaded_again(
     assert head(context.catalog.load_table(("shop", "users"))) == before.base_snapshot
 
 
+@pytest.mark.parametrize(
+    ("look", "error", "message"),
+    [
+        (1, RollbackRefused, "u1 of shop is taking out b1"),
+        (2, LeaseHeld, "another run went on with it"),
+    ],
+)
 def test_an_undo_that_begins_to_take_out_since_the_look_at_it_is_not_rolled_back(
-    context: Context, monkeypatch: pytest.MonkeyPatch
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    look: int,
+    error: type[Exception],
+    message: str,
 ) -> None:
-    """By its publisher, which stood still."""
+    """By its publisher, which stood still, and wakes up after the first or the second look."""
     asked = Manifest("shop", "u1", (), rebuild=Rebuild(TABLES, "now", ("b1",)))
     key = context.files.write_manifest(asked)
     publish(context, "u1", 99, state=PUBLISHING)
@@ -170,12 +181,16 @@ def test_an_undo_that_begins_to_take_out_since_the_look_at_it_is_not_rolled_back
         "shop", "u1", PUBLISHING, manifest=key, replace_details={"undone": ["b1"]}
     )
 
-    def wake_up(*_: object) -> None:
-        context.ledger.record_batch("shop", "u1", PUBLISHING, add_details=taking_out("a1"))
+    looks: list[object] = []
+
+    def wake_up(*given: object) -> None:
+        looks.append(given)
+        if len(looks) == look:
+            context.ledger.record_batch("shop", "u1", PUBLISHING, add_details=taking_out("a1"))
 
     monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
-    with pytest.raises(LeaseHeld, match="another run went on with it"):
-        undo.rollback(context, "u1", hold=True)
+    with pytest.raises(error, match=message):
+        undo.undo_batch(context, "u1", hold=True)
     assert (state(context, "u1"), everything(context)) == (PUBLISHING, WITHOUT_B1)
 
 
@@ -238,7 +253,7 @@ def half_taken_out(context: Context) -> str:
 
 def test_an_undo_of_two_of_which_one_is_undone_is_loaded_again(context: Context) -> None:
     key = half_taken_out(context)
-    assert pointless(context, context.files.read_manifest(key)) == ""
+    assert why_obsolete(context, context.files.read_manifest(key)) == ""
     assert stages.reconcile(context) == [key]
     fold(context, 98)(context, key)
     stages.publish(context, key)
@@ -252,7 +267,7 @@ def test_what_waits_for_an_undo_that_only_goes_on_is_told_to_load_it(
     """It said to give that up, which was refused, or to reconcile, which loads nothing."""
     half_taken_out(context)
     with pytest.raises(RollbackRefused, match=r"\(sluice run shop\)") as refused:
-        refolding.rollback(context, asked)
+        refolding.undo_or_refold(context, asked)
     assert "give it up" not in str(refused.value)
 
 
@@ -260,5 +275,5 @@ def test_what_waits_for_a_rollback_that_died_is_told_to_complete_it(context: Con
     publish(context, "b4", 4)
     context.ledger.record_batch("shop", "b4", ROLLING_BACK, attempt="given-up-1")
     with pytest.raises(RollbackRefused, match=r"\(sluice reconcile shop\)") as refused:
-        refolding.rollback(context, "b3")
+        refolding.undo_or_refold(context, "b3")
     assert "give it up" not in str(refused.value)

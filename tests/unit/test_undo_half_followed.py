@@ -46,7 +46,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     rollback_table(
         context.catalog, "shop", "orders", orders.head_snapshot, orders.base_snapshot, 0, "b3"
     )
-    monkeypatch.setattr(refolding, "_refuse_strangers", lambda *_: None)
+    monkeypatch.setattr(refolding, "_refuse_foreign_writes", lambda *_: None)
     monkeypatch.setattr(refolding, "load", fold(context))
     return context
 
@@ -68,11 +68,11 @@ def test_reconcile_says_by_which_command_it_is_completed(context: Context) -> No
 
 
 def test_the_rollback_run_again_folds_it_out(context: Context) -> None:
-    refolding.rollback(context, "b3")
+    refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
     assert context.ledger.known_files("shop")["b3.jsonl"].state == FILE_HELD
     assert stages.reconcile(context) == []
-    assert refolding.rollback(context, "b3") == ["batch b3 is rolled back already"]
+    assert refolding.undo_or_refold(context, "b3") == ["batch b3 is rolled back already"]
 
 
 def test_of_several_the_first_one_to_write_a_table_tells_what_was_before_them(
@@ -85,7 +85,7 @@ def test_of_several_the_first_one_to_write_a_table_tells_what_was_before_them(
     rollback_table(
         context.catalog, "shop", "orders", back.head_snapshot, back.base_snapshot, 0, "b2"
     )
-    refolding.rollback(context, "b3")
+    refolding.undo_or_refold(context, "b3")
     assert (state(context, "b2"), state(context, "b3")) == (ROLLED_BACK, ROLLED_BACK)
     (fold,) = (row for row in context.ledger.batches("shop") if "undone" in row.details)
     rebuild = context.files.read_manifest(fold.manifest).rebuild
@@ -100,9 +100,9 @@ def test_a_fold_that_died_before_it_was_published_is_begun_anew(
         patch.setattr(refolding, "_give_up", lambda *_: None)
         patch.setattr(refolding, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            refolding.rollback(context, "b3")
+            refolding.undo_or_refold(context, "b3")
     an_hour_later(context)
-    refolding.rollback(context, "b3")
+    refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
 
 

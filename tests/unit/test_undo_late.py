@@ -29,7 +29,7 @@ from sluice.operations import claim as claiming
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
 from sluice.operations.land import land
-from sluice.operations.undo import release, rollback
+from sluice.operations.undo import release, undo_batch
 from sluice.result import BatchResult, Counts, TableResult
 from tests.unit.projects import open_shop
 from tests.unit.undone import TABLES, changelog, everything, publish, stage, state, three_batches
@@ -78,7 +78,7 @@ def publish_anew(context: Context) -> None:
     row = context.ledger.batch("shop", MAINTENANCE)
     assert row is not None
     context.ledger.release_lease("shop", MAINTENANCE, row.attempt)
-    rollback(context, "b4", hold=True)
+    undo_batch(context, "b4", hold=True)
     release(context, "b4")
     key = loaded(context, 40)
     context.catalog.load_table(CHANGES).append(pa.table({BATCH_ID: ["b4"]}))
@@ -117,11 +117,11 @@ def test_a_rollback_that_stood_still_leaves_what_came_again(
     stages.publish(context, key)
     once_before(monkeypatch, owner, name, lambda: publish_anew(context))
     with pytest.raises(SluiceError, match=told):
-        rollback(context, "b4")
+        undo_batch(context, "b4")
     assert (state(context, "b4"), file_state(context)) == (PUBLISHED, FILE_LOADED)
     assert everything(context) == [[0, 1, 2, 3, 40]] * 2
     assert changes(context) == ["b1", "b2", "b3", "b4"]
-    rollback(context, "b4")
+    undo_batch(context, "b4")
     assert everything(context) == [[0, 1, 2, 3]] * 2
 
 
@@ -142,7 +142,7 @@ def test_a_publisher_that_stood_still_does_not_take_released_files_for_loaded(
     key = loaded(context, 4)
 
     def undo_it() -> None:
-        rollback(context, "b4", hold=True)
+        undo_batch(context, "b4", hold=True)
         release(context, "b4")
 
     once_before(monkeypatch, context.ledger, "mark_files", undo_it)
@@ -159,7 +159,7 @@ def test_a_publisher_that_stood_still_does_not_take_files_that_landed_anew_for_l
 
     def land_anew() -> None:
         stages.publish(context, key)
-        rollback(context, "b4", hold=True)
+        undo_batch(context, "b4", hold=True)
         release(context, "b4")
         context.ledger.claim_files("shop", (FILE,), lambda _: "b4")
 
@@ -177,7 +177,7 @@ def test_a_rollback_that_stood_still_does_not_hold_the_files_of_what_came_again(
     stages.publish(context, loaded(context, 4))
     once_before(monkeypatch, context.ledger, "mark_files", lambda: publish_anew(context))
     with pytest.raises(LeaseHeld, match="went on with it meanwhile"):
-        rollback(context, "b4")
+        undo_batch(context, "b4")
     assert (state(context, "b4"), file_state(context)) == (PUBLISHED, FILE_LOADED)
 
 
@@ -204,7 +204,7 @@ def test_the_lease_of_what_is_published_is_not_renewed(
     with pytest.raises(LeaseHeld, match="b4 of shop is published"):
         stages.publish(context, key)
     assert undo.published_after(context, "b5") == []
-    assert refolding.rollback_to(context, "b5", dry_run=True) == [
+    assert refolding.undo_or_refold_after(context, "b5", dry_run=True) == [
         "nothing was published after batch b5"
     ]
     context.ledger.acquire_lease("shop", "b6", "a1", Lease("another:1:1", 60))
@@ -219,14 +219,14 @@ def test_a_lander_that_stood_still_does_not_bring_back_what_was_rolled_back(
     if released_before:
         (key,) = land(context)
         batch = context.files.read_manifest(key).batch_id
-        rollback(context, batch, hold=True)
+        undo_batch(context, batch, hold=True)
         release(context, batch)
 
     def undo_meanwhile(point: Point) -> None:
         if point is Point.LAND_CLAIMED:
             (claimed,) = context.ledger.unfinished("shop")
             context.ledger.record_batch("shop", claimed.batch_id, LANDED)
-            rollback(context, claimed.batch_id, hold=True)
+            undo_batch(context, claimed.batch_id, hold=True)
 
     monkeypatch.setattr(claiming, "reach", undo_meanwhile)
     assert land(context) == []

@@ -48,13 +48,13 @@ def publish_users(context: Context) -> None:
     context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
 
 
-@pytest.mark.parametrize("way", [undo.rollback, undo.rollback_to])
+@pytest.mark.parametrize("way", [undo.undo_batch, undo.undo_batches_after])
 def test_a_batch_published_onto_one_of_the_tables_is_noticed(
     context: Context, monkeypatch: pytest.MonkeyPatch, way: Callable[..., list[str]]
 ) -> None:
     meanwhile(monkeypatch, lambda: publish_users(context))
     with pytest.raises(Followed, match=r"batch b4 wrote shop\.users after batch b3"):
-        way(context, "b3" if way is undo.rollback else "b2")
+        way(context, "b3" if way is undo.undo_batch else "b2")
     assert everything(context) == [BEFORE[0], [0, 1, 2, 3, 4]]
     assert (state(context, "b3"), state(context, "b4")) == (PUBLISHED, PUBLISHED)
 
@@ -68,7 +68,7 @@ def test_a_batch_that_was_compared_and_wrote_nothing_is_noticed(
 
     meanwhile(monkeypatch, late_events)
     with pytest.raises(Followed, match=r"batch b4 has changes in .*, which were compared with b3"):
-        undo.rollback(context, "b3")
+        undo.undo_batch(context, "b3")
     assert (everything(context), state(context, "b3")) == (BEFORE, PUBLISHED)
 
 
@@ -79,5 +79,5 @@ def test_a_batch_that_was_loaded_is_noticed(
         monkeypatch, lambda: publish(context, "b4", 4, tables=(), state=LOADED)
     )  # its publisher has not begun
     with pytest.raises(RollbackRefused, match="batch b4 of shop is loaded"):
-        undo.rollback(context, "b3")
+        undo.undo_batch(context, "b3")
     assert (everything(context), state(context, "b3")) == (BEFORE, PUBLISHED)

@@ -32,7 +32,7 @@ from sluice.manifest import Manifest
 from sluice.names import branch_name
 from sluice.operations import stages, undo, waiting
 from sluice.operations.context import Context
-from sluice.operations.undo import rollback
+from sluice.operations.undo import undo_batch
 from sluice.operations.undoable import publications, refuse_if_followed
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from tests.unit.clocks import Clock
@@ -57,7 +57,7 @@ def context(tmp_path: Path) -> Context:
 def test_a_publication_that_died_halfway_is_undone_where_it_came_to(context: Context) -> None:
     publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
     assert everything(context) == [[0, 1, 2, 3, 4], [0, 1, 2, 3]]
-    rollback(context, "b4", hold=True)
+    undo_batch(context, "b4", hold=True)
     assert everything(context) == [[0, 1, 2, 3]] * 2
     assert state(context, "b4") == "rolled_back"
     users = context.catalog.load_table(("shop", "users"))
@@ -79,7 +79,7 @@ def test_what_is_published_while_a_half_published_batch_is_undone_is_undone_too(
         refuse_if_followed(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
-    rollback(context, "b4", hold=True)
+    undo_batch(context, "b4", hold=True)
     assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)
 
 
@@ -106,7 +106,7 @@ def test_a_half_published_batch_whose_reload_failed_is_undone_whole(context: Con
     """The state says `failed` then; the rows of the first table are in it all the same."""
     publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
     context.ledger.record_batch("shop", "b4", FAILED)
-    rollback(context, "b4", hold=True)
+    undo_batch(context, "b4", hold=True)
     assert everything(context) == [[0, 1, 2, 3]] * 2
     assert state(context, "b4") == "rolled_back"
 
@@ -172,17 +172,17 @@ def test_nothing_is_undone_under_a_batch_that_is_compared_with_it(
 ) -> None:
     context.ledger.record_batch("shop", "b4", on_the_way, attempt="a1")
     with pytest.raises(RollbackRefused, match=rf"batch b4 of shop is {on_the_way}, compared with"):
-        rollback(context, "b3")
+        undo_batch(context, "b3")
     assert everything(context) == [[0, 1, 2, 3]] * 2
     context.ledger.record_batch("shop", "b4", FAILED)
-    rollback(context, "b3")
+    undo_batch(context, "b3")
     assert everything(context) == [[0, 1, 2]] * 2
 
 
 def test_a_batch_that_was_rolled_back_is_not_told_to_be_published(context: Context) -> None:
     key = context.files.write_manifest(Manifest("shop", "b3", ()))
     context.files.write_result(BatchResult("shop", "b3", "a1", ()))
-    rollback(context, "b3")
+    undo_batch(context, "b3")
     with pytest.raises(TerminalError, match=r"b3 was rolled back.*sluice release shop --batch b3"):
         stages.publish(context, key)
 
@@ -198,7 +198,7 @@ def test_what_is_rolled_back_while_its_publisher_is_suspended_stays_so(
 
     def undo_meanwhile(point: Point) -> None:
         if point == Point.PUBLISH_HELD:
-            rollback(context, "b4", hold=True)
+            undo_batch(context, "b4", hold=True)
 
     monkeypatch.setattr(stages, "reach", undo_meanwhile)
     with pytest.raises(LeaseHeld, match="b4 of shop is rolled_back by somebody else"):
@@ -210,7 +210,7 @@ def test_an_intent_for_a_table_that_is_gone_is_no_publication(context: Context) 
     publish(context, "b4", 4, tables=(), state=PUBLISHING)
     context.catalog.drop_table(("shop", "users"))
     context.ledger.record_batch("shop", "b4", FAILED)
-    rollback(context, "b4", hold=True)
+    undo_batch(context, "b4", hold=True)
     assert state(context, "b4") == ROLLED_BACK
     assert ids(context, "orders") == [0, 1, 2, 3]
 
@@ -228,14 +228,14 @@ def test_what_somebody_went_on_with_since_the_look_stays_theirs(
 
     monkeypatch.setattr(undo, "publications", published_meanwhile)
     with pytest.raises(LeaseHeld, match="another run went on with it"):
-        undo.rollback(context, "b4", hold=hold)
+        undo.undo_batch(context, "b4", hold=hold)
     assert state(context, "b4") == PUBLISHING
     assert any(branches(context.catalog, "shop", "orders", branch_name("b4", "")))
 
 
 def test_nobody_publishes_an_attempt_that_is_given_up(context: Context) -> None:
     publish(context, "b4", 4, tables=(), state=LOADED)
-    rollback(context, "b4", hold=False)
+    undo_batch(context, "b4", hold=False)
     assert state(context, "b4") == FAILED
     with pytest.raises(LeaseHeld, match="has taken it over"):
         context.ledger.renew_lease("shop", "b4", "a1", Lease("me", 60))
@@ -253,7 +253,7 @@ def test_a_half_published_batch_that_is_merged_again_goes_back_to_before_it(
     context.ledger.record_batch("shop", "b4", LOADED, attempt="a2")
     stages.publish(context, context.files.write_manifest(Manifest("shop", "b4", ())))
     assert everything(context) == [[0, 1, 2, 3, 4, 4], [0, 1, 2, 3, 4]]
-    rollback(context, "b4", hold=True)
+    undo_batch(context, "b4", hold=True)
     assert everything(context) == [[0, 1, 2, 3]] * 2
 
 
@@ -273,6 +273,6 @@ def test_a_rollback_that_takes_longer_than_a_lease_is_nobody_elses(
                 undo.complete_rollbacks(context)
 
     monkeypatch.setattr(undo, "reach", dawdle)
-    rollback(replace(context, pipeline=brief), "b3")
+    undo_batch(replace(context, pipeline=brief), "b3")
     assert waited
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, [[0, 1, 2]] * 2)

@@ -41,7 +41,7 @@ def read_again(context: Context) -> None:
 def refuse_b3(context: Context) -> None:
     told = r"b4 read files of b3 again, for notes alone: .*sluice rollback shop --batch b4"
     with pytest.raises(RollbackRefused, match=told):
-        refolding.rollback(context, "b3")
+        refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)[0]) == (PUBLISHED, [0, 1, 2, 3])
 
 
@@ -49,8 +49,8 @@ def test_a_table_that_the_batch_did_not_have_keeps_no_rows_of_its_files(context:
     changelog(context, "notes", "b4")
     read_again(context)
     refuse_b3(context)
-    refolding.rollback(context, "b4")
-    refolding.rollback(context, "b3")
+    refolding.undo_or_refold(context, "b4")
+    refolding.undo_or_refold(context, "b3")
     assert everything(context) == [[0, 1, 2]] * 2
 
 
@@ -65,5 +65,5 @@ def test_nor_where_the_changes_of_those_rows_are_forgotten(context: Context) -> 
 def test_a_batch_that_found_nothing_in_the_files_binds_nobody(context: Context) -> None:
     changelog(context, "notes", "b1")
     read_again(context)
-    refolding.rollback(context, "b3")
+    refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, [[0, 1, 2]] * 2)

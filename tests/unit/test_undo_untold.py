@@ -20,7 +20,7 @@ pytestmark = pytest.mark.catalog
 
 @pytest.fixture
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
-    monkeypatch.setattr(refolding, "_refuse_strangers", lambda *_: None)
+    monkeypatch.setattr(refolding, "_refuse_foreign_writes", lambda *_: None)
     monkeypatch.setattr(refolding, "load", lambda *_: 1 / 0)
     return three_batches(tmp_path)
 
@@ -41,7 +41,7 @@ def test_a_batch_in_a_namespace_that_the_pipeline_left_is_not_said_to_be_undone(
         r"`namespace: shop` again .* or drop the table"
     )
     with pytest.raises(RollbackRefused, match=told):
-        refolding.rollback(moved(context, "another"), "b1")
+        refolding.undo_or_refold(moved(context, "another"), "b1")
     assert (state(context, "b1"), everything(context)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
     assert context.ledger.known_files("shop")["b1.jsonl"].state == "claimed"
 
@@ -58,7 +58,7 @@ def test_tables_of_one_name_in_two_namespaces_are_two(context: Context) -> None:
         )
         made.append(log.scan().to_arrow())
     with pytest.raises(RollbackRefused, match="which pipeline shop left for another"):
-        refolding.rollback(moved(context, "another"), "b1")
+        refolding.undo_or_refold(moved(context, "another"), "b1")
 
 
 def test_a_batch_whose_tables_left_with_the_namespace_and_are_gone_is_undone(
@@ -67,7 +67,7 @@ def test_a_batch_whose_tables_left_with_the_namespace_and_are_gone_is_undone(
     """The way that the message tells."""
     for name in TABLES:
         context.catalog.drop_table(("shop", name))
-    refolding.rollback(moved(context, "another"), "b1")
+    refolding.undo_or_refold(moved(context, "another"), "b1")
     assert state(context, "b1") == ROLLED_BACK
 
 
@@ -78,7 +78,7 @@ def test_a_batch_that_wrote_a_table_without_a_changelog_is_not_undone_beneath_ot
     with pytest.raises(
         RollbackRefused, match=r"shop\.orders: nothing tells .*: its changelog is gone"
     ):
-        refolding.rollback(context, "b1")
+        refolding.undo_or_refold(context, "b1")
     assert state(context, "b1") == PUBLISHED
 
 
@@ -89,7 +89,7 @@ def test_a_batch_whose_changes_are_gone_is_not_said_to_be_undone(context: Contex
     forget_changes(context.catalog, "shop", "b1", besides=[("shop__cdc", "users__changes")])
     told = r"shop\.orders: .* has no changes of batch b1.*sluice rollback shop --rebuild"
     with pytest.raises(RollbackRefused, match=told):
-        refolding.rollback(context, "b1")
+        refolding.undo_or_refold(context, "b1")
     assert state(context, "b1") == PUBLISHED
 
 
@@ -101,7 +101,7 @@ def test_a_batch_without_rows_beneath_which_another_was_undone_needs_nothing_fol
     context.ledger.record_batch(
         "shop", "r1", PUBLISHED, attempt="a1", replace_details={"undone": ["b2"]}
     )
-    assert refolding.rollback(context, "b4") == []
+    assert refolding.undo_or_refold(context, "b4") == []
     assert state(context, "b4") == ROLLED_BACK
 
 
@@ -128,10 +128,10 @@ def test_a_batch_whose_repeats_may_be_forgotten_is_not_undone_alone(context: Con
     told = r"shop\.orders: maintenance has forgotten the changes of batch b3 .* of batch c"
     for dry_run in (True, False):
         with pytest.raises(RollbackRefused, match=told):
-            refolding.rollback(context, "b3", dry_run)
+            refolding.undo_or_refold(context, "b3", dry_run)
     assert (state(context, "b3"), everything(context)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
-    refolding.rollback(context, "c")
-    refolding.rollback(context, "b3")
+    refolding.undo_or_refold(context, "c")
+    refolding.undo_or_refold(context, "b3")
     assert everything(context) == [[0, 1, 2]] * 2
 
 
@@ -141,7 +141,7 @@ def test_a_batch_without_changes_is_not_taken_for_one_that_is_forgotten(context:
         changelog(context, name, "b2")
     context.ledger.record_batch("shop", "c", PUBLISHED, attempt="a1")
     forget(context, "b1")
-    refolding.rollback(context, "b3")
+    refolding.undo_or_refold(context, "b3")
     assert everything(context) == [[0, 1, 2]] * 2
 
 
@@ -150,5 +150,5 @@ def test_what_came_after_a_batch_in_a_namespace_that_the_pipeline_left_counts(
 ) -> None:
     repeated(context)
     with pytest.raises(RollbackRefused, match="which pipeline shop left for another"):
-        refolding.rollback(moved(context, "another"), "b3")
+        refolding.undo_or_refold(moved(context, "another"), "b3")
     assert everything(context) == [[0, 1, 2, 3]] * 2

@@ -62,7 +62,7 @@ def kill_rollback(context: Context, monkeypatch: pytest.MonkeyPatch, point: Poin
     with monkeypatch.context() as patched:
         patched.setattr(undo, "reach", at(point, die))
         with pytest.raises(Killed):
-            undo.rollback(context, "b4", hold=True)
+            undo.undo_batch(context, "b4", hold=True)
 
 
 def has_changes(context: Context, batch: str) -> bool:
@@ -93,7 +93,7 @@ def test_what_reads_a_batch_again_is_undone_with_it(
         assert stages.run(ctx, tables=["d.s.notes"])[1] is not None
     (left,) = (row for row in ctx.ledger.batches("shop") if row.state != PUBLISHED)
 
-    refolding.rollback(ctx, first)
+    refolding.undo_or_refold(ctx, first)
     driver = second(ctx, ctx.files.read_manifest(left.manifest))
     with pytest.raises(TerminalError, match=rf"{first}, which is rolled back"):
         driver._take_lease()
@@ -121,8 +121,8 @@ def test_nobody_loads_beside_a_batch_that_is_half_published_until_it_is_whole_or
     with pytest.raises(LeaseHeld, match=told):
         ctx.ledger.acquire_lease("shop", "b5", "a1", Lease("elsewhere:1", 60))
     with pytest.raises(RollbackRefused, match="batch b4 of shop is failed"):
-        undo.rollback(ctx, "b3")
-    undo.rollback(ctx, "b4", hold=True)
+        undo.undo_batch(ctx, "b3")
+    undo.undo_batch(ctx, "b4", hold=True)
     assert everything(ctx) == [[0, 1, 2, 3]] * 2
     ctx.ledger.acquire_lease("shop", "b5", "a1", Lease("elsewhere:1", 60))
 
@@ -151,7 +151,7 @@ def test_a_rollback_that_stood_still_takes_nothing_from_a_batch_that_came_again(
 
     monkeypatch.setattr(undo, "reach", at(Point.ROLLBACK_TABLE, meanwhile))
     with pytest.raises((LeaseHeld, RollbackRefused)):
-        undo.rollback(ctx, "b3")
+        undo.undo_batch(ctx, "b3")
     assert (state(ctx, "b3"), everything(ctx)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
     assert ctx.ledger.known_files("shop")["b3.jsonl"].state == "claimed"
 
@@ -207,7 +207,7 @@ def test_going_back_to_a_batch_takes_along_what_a_rollback_that_died_left_staged
     stage(ctx, "b4", "orders", 4)
     ctx.ledger.record_batch("shop", "b4", FAILED, attempt="a1")
     kill_rollback(ctx, monkeypatch, Point.ROLLBACK_MARKED)
-    undo.rollback_to(ctx, "b1")
+    undo.undo_batches_after(ctx, "b1")
     assert state(ctx, "b4") == ROLLED_BACK
     assert everything(ctx) == [[0, 1]] * 2
     refs = ctx.catalog.load_table(("shop", "orders")).metadata.refs
@@ -224,8 +224,8 @@ def test_a_rollback_that_died_while_keys_were_folded_again_stands_in_nobodys_way
     )
     ctx.ledger.record_batch("shop", "u1", LOADING, attempt="a1", manifest=key)
     with pytest.raises(RollbackRefused, match="batch u1 of shop is loading"):
-        undo.rollback(ctx, "b3", hold=True, dry_run=True)
-    refolding.rollback(ctx, "b3")
+        undo.undo_batch(ctx, "b3", hold=True, dry_run=True)
+    refolding.undo_or_refold(ctx, "b3")
     assert (state(ctx, "u1"), state(ctx, "b3")) == (ROLLED_BACK, ROLLED_BACK)
     assert everything(ctx) == [[0, 1, 2]] * 2
 
@@ -239,7 +239,7 @@ def test_keys_that_are_about_to_be_folded_again_are_left_alone(
 
     def meanwhile(ctx: Context, _: str) -> None:
         (mine,) = (row.batch_id for row in ctx.ledger.batches("shop") if row.state == LANDED)
-        refolding.rollback(ctx, "b3")
+        refolding.undo_or_refold(ctx, "b3")
         found.append(state(ctx, mine))
         raise Killed
 

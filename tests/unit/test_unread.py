@@ -17,16 +17,15 @@ import pytest
 from sluice.errors import FileDenied, FilesLeftOut, FilesUnread, TransientError
 from sluice.landing.landed import inspect
 from sluice.objects.store import LocalStore
-from sluice.operations import denied as denied_module
 from sluice.operations import land as land_module
 from sluice.operations import preview as preview_module
-from sluice.operations import stages
-from sluice.operations.ahead import land_tables
+from sluice.operations import stages, unreadable_files
 from sluice.operations.context import Context
-from sluice.operations.denied import AWAY_AFTER, TRIES, Denied
 from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
 from sluice.operations.selection import Selection
+from sluice.operations.single_tables import land_tables
+from sluice.operations.unreadable_files import AWAY_AFTER, TRIES, UnreadableFiles
 from tests.unit.projects import PIPELINE, files_of_loads, keys, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -56,7 +55,7 @@ class Store:
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     found = Store()
     monkeypatch.setattr(land_module, "inspect", found.inspect)
-    monkeypatch.setattr(denied_module, "pause", lambda _turn: 0.0)
+    monkeypatch.setattr(unreadable_files, "pause", lambda _turn: 0.0)
     return found
 
 
@@ -84,9 +83,9 @@ def test_a_file_that_fails_each_time_is_left_to_the_next_run(
     context: Context, store: Store
 ) -> None:
     store.fail("b.jsonl")
-    denied = Denied()
-    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
-    assert list(denied.errors) == ["b.jsonl"]
+    unreadable = UnreadableFiles()
+    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    assert list(unreadable.errors) == ["b.jsonl"]
     assert store.asked["b.jsonl"] == TRIES
     store.failing.clear()
     assert keys(context, land(context)) == ["b.jsonl"]
@@ -128,7 +127,7 @@ def test_a_store_that_fails_for_all_is_away(context: Context, store: Store, tabl
     store.fail("a.jsonl", "b.jsonl", "c.jsonl")
     way = partial(land_tables, context, ["s.orders"]) if tables else partial(land, context)
     with pytest.raises(TransientError, match="InternalError") as caught:
-        way(denied=Denied())
+        way(unreadable=UnreadableFiles())
     assert type(caught.value) is TransientError
     assert context.ledger.batches("shop") == []
     assert context.ledger.known_files("shop") == {}
@@ -138,9 +137,9 @@ def test_one_of_which_another_batch_has_an_answer_is_not_away(tmp_path: Path, st
     context = open_shop(tmp_path, PIPELINE + "max_files_per_batch: 1\n")
     write(context, "a.jsonl", "b.jsonl")
     store.fail("a.jsonl")
-    denied = Denied()
-    assert keys(context, land(context, denied=denied)) == ["b.jsonl"]
-    assert list(denied.errors) == ["a.jsonl"]
+    unreadable = UnreadableFiles()
+    assert keys(context, land(context, unreadable=unreadable)) == ["b.jsonl"]
+    assert list(unreadable.errors) == ["a.jsonl"]
 
 
 def test_a_store_that_goes_away_is_not_waited_for_file_by_file(
@@ -150,7 +149,7 @@ def test_a_store_that_goes_away_is_not_waited_for_file_by_file(
     write(context, *many)
     store.fail(*many)
     with pytest.raises(TransientError, match="InternalError"):
-        land(context, denied=Denied())
+        land(context, unreadable=UnreadableFiles())
     assert len([key for key in store.asked if key in many]) < 3 * AWAY_AFTER
     assert context.ledger.known_files("shop") == {}
 
@@ -162,9 +161,9 @@ def test_of_many_that_fail_among_others_the_last_are_asked_for_once(
     bad = [f"{n:03}-bad.jsonl" for n in range(2 * AWAY_AFTER)]
     write(context, *bad, *(f"{n:03}-good.jsonl" for n in range(2 * AWAY_AFTER)))
     store.fail(*bad)
-    denied = Denied()
-    land(context, denied=denied)
-    assert list(denied.errors) == bad
+    unreadable = UnreadableFiles()
+    land(context, unreadable=unreadable)
+    assert list(unreadable.errors) == bad
     assert {store.asked[key] for key in bad[:AWAY_AFTER]} == {TRIES}
     assert {store.asked[key] for key in bad[AWAY_AFTER + 1 :]} == {1}
 
@@ -172,7 +171,7 @@ def test_of_many_that_fail_among_others_the_last_are_asked_for_once(
 def test_a_file_asked_for_by_name_is_never_left_out(context: Context, store: Store) -> None:
     store.fail("b.jsonl")
     with pytest.raises(TransientError, match=r"b\.jsonl: InternalError"):
-        land(context, Selection(files=("a.jsonl", "b.jsonl")), denied=Denied())
+        land(context, Selection(files=("a.jsonl", "b.jsonl")), unreadable=UnreadableFiles())
     assert store.asked["b.jsonl"] == TRIES
     assert context.ledger.known_files("shop") == {}
 
@@ -212,9 +211,9 @@ def test_a_file_that_the_disk_cannot_read_keeps_no_other_waiting(
     context: Context, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     opened_by(monkeypatch, "b.jsonl", fails(code))
-    denied = Denied()
-    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
-    assert str(denied.errors["b.jsonl"]) == "b.jsonl: as the disk says; try again"
+    unreadable = UnreadableFiles()
+    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    assert str(unreadable.errors["b.jsonl"]) == "b.jsonl: as the disk says; try again"
 
 
 def test_a_file_whose_bytes_break_off_on_the_disk_keeps_no_other_waiting(
@@ -224,9 +223,9 @@ def test_a_file_whose_bytes_break_off_on_the_disk_keeps_no_other_waiting(
         read = fails(errno.EIO)
 
     opened_by(monkeypatch, "b.jsonl", Broken)
-    denied = Denied()
-    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
-    assert list(denied.errors) == ["b.jsonl"]
+    unreadable = UnreadableFiles()
+    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    assert list(unreadable.errors) == ["b.jsonl"]
 
 
 def test_a_machine_without_a_free_handle_is_no_matter_of_one_file(
@@ -234,7 +233,7 @@ def test_a_machine_without_a_free_handle_is_no_matter_of_one_file(
 ) -> None:
     opened_by(monkeypatch, "b.jsonl", fails(errno.EMFILE))
     with pytest.raises(OSError, match="as the disk says"):
-        land(context, denied=Denied())
+        land(context, unreadable=UnreadableFiles())
 
 
 def test_a_file_that_vanishes_before_it_is_copied_is_left_to_the_next_run(
@@ -244,6 +243,6 @@ def test_a_file_that_vanishes_before_it_is_copied_is_left_to_the_next_run(
     path.write_text('[{"b": 1}, {"b": 2}]')
     times = count()
     opened_by(monkeypatch, "b.jsonl", lambda: path.unlink() if next(times) else None)
-    denied = Denied()
-    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
-    assert denied.errors == {}
+    unreadable = UnreadableFiles()
+    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    assert unreadable.errors == {}

@@ -1,7 +1,7 @@
-"""What a batch's files may have together, seen when they are looked into: their distinct schemas,
-of which each is held once, the bytes of which copies are made, and their rejects.
+"""Ceilings on the files of one batch that only their inspection tells: distinct schemas (each is
+held once), bytes of copies, and rejects.
 
-Objects are listed with their own size alone; a compressed table may be a hundred times that.
+A listing has only an object's own size; decompressed it may be a hundred times as large.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from sluice.operations.claim import Inspected
 def within_ceilings(
     looks: Iterable[Inspected], most_rejects: int, most_bytes: float = math.inf
 ) -> Iterator[list[Inspected]]:
-    """Lists of as many files as the ceilings allow: one alone may be above.
+    """Yield lists of as many files as the ceilings allow; a single file may exceed them.
 
-    A file that has a copy counts with the copy's bytes, where these are more than its own. Of
-    each list's rejects `BatchRejects` takes about `most_rejects`.
+    A file that has a copy counts with the larger of its own size and the copy's. `BatchRejects`
+    keeps about `most_rejects` rejects of each list.
     """
     batch, room = list[Inspected](), _Room(most_rejects, most_bytes)
     for one in looks:
@@ -34,7 +34,7 @@ def within_ceilings(
 
 
 class _Room:
-    """What is left of one batch's ceilings."""
+    """The room left below one batch's ceilings."""
 
     def __init__(self, most_rejects: int, most_bytes: float) -> None:
         self._rejects = BatchRejects(most_rejects)
@@ -44,11 +44,11 @@ class _Room:
 
     def is_left_for(self, one: Inspected) -> bool:
         schema = one.look.file.avro_schema
-        known = schema in self._schemas or len(schema.encode()) <= self._schema_bytes
-        return known and one.look.bytes_to_read <= self._bytes
+        fits = schema in self._schemas or len(schema.encode()) <= self._schema_bytes
+        return fits and one.look.bytes_to_read <= self._bytes
 
     def taken_by(self, one: Inspected) -> Inspected:
-        """The file with the text that others of its schema have, and its rejects as they fit in."""
+        """Return the file with its schema's text shared with others, and the rejects that fit."""
         file = one.look.file
         self._bytes -= one.look.bytes_to_read
         if file.avro_schema not in self._schemas:

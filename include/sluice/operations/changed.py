@@ -1,7 +1,7 @@
-"""Objects that changed after they were loaded, for a run that is told to load them.
+"""Objects that changed after they were loaded, for a run with `--changed`.
 
-What one shares with the object before it has the same position, and so is a duplicate; hence it is
-loaded at the epoch of that one. Where arrival is the order, all of it comes after that one.
+Events that an object shares with the one it replaces have the same position, and so are duplicates;
+hence it is loaded at the epoch of that one. If arrival is the order, all its events come after.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Before:
 class Group:
     """Objects that may share a batch: new ones, or changed ones that were loaded at one `epoch`.
 
-    `before`: of changed ones what was loaded, by key; `replaced`: what the ledger has of them.
+    `before`: what was loaded under the keys of changed ones; `replaced`: their rows in the ledger.
     """
 
     objects: list[StoredObject]
@@ -41,7 +41,7 @@ class Group:
     replaced: frozenset[FileRow] = frozenset()
 
     def placed(self, looks: Iterable[Inspected]) -> list[Inspected]:
-        """The looks into its objects, with changed ones after what was loaded before them."""
+        """Return the inspections, with changed objects placed after what they replace."""
         return [self._placed(one, self.before.get(one.object.key)) for one in looks]
 
     def _placed(self, one: Inspected, before: Before | None) -> Inspected:
@@ -53,9 +53,9 @@ class Group:
 
 
 def grouped(ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow]) -> list[Group]:
-    """What a run reads, by what may share a batch: new objects first, without known copies.
+    """Group objects by what may share a batch, new ones first, without known copies.
 
-    A changed one is apart, for it may be refused, and must not keep others from being loaded.
+    Changed objects are apart, for they may be refused and must not keep others from being loaded.
     """
     groups = _by_epoch(ctx, objects, known)
     return [replace(one, objects=without_copies(ctx, one.objects, one.epoch)) for one in groups]
@@ -81,8 +81,8 @@ def _by_epoch(
 def _loaded(
     ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow]
 ) -> dict[str, list[FileRow]]:
-    """What published batches loaded under the objects' keys, the last one last: also of an object
-    that is free, where a batch that took it was rolled back and the one before it was not."""
+    """Return what published batches loaded under the objects' keys, oldest first; also for an
+    object that is free because a batch that took it was rolled back and the one before was not."""
     if not objects:
         return {}
     found = {o.key: o for o in objects}

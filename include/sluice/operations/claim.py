@@ -1,4 +1,4 @@
-"""claim: a batch's manifest, its files in the ledger, and the batch itself, by one run alone."""
+"""Claims: one run alone gets a batch's files, its manifest and its row in the ledger."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sluice.operations.sweep import forget_copies, left_to_maintenance
 
 @dataclass(frozen=True)
 class Inspected:
-    """An object that has landed, and what a look into it told."""
+    """A landed object and the result of its inspection."""
 
     object: StoredObject
     look: Inspection
@@ -33,23 +33,24 @@ def claim(
     epoch: int | None = None,
     replaced: Container[FileRow] = (),
 ) -> str:
-    """Make a batch of the files that nobody has; returns its manifest's key, "" where none is left
-    or another run has taken the batch up.
+    """Make a batch of the files that no batch has; return its manifest's key, "" if none is left or
+    another run has taken the batch up.
 
-    `replaced`: what the ledger has of objects whose place others may take, as it was seen; they
-    were loaded at `epoch`.
+    `replaced`: the ledger's rows of loaded objects that these files may replace, as they were read;
+    those objects were loaded at `epoch`.
     """
     if not inspected:
         return ""
     reach(Point.LAND_STAGED)
     rejects = {one.look.file.key: one.look.rejects for one in inspected}
     files = tuple(one.look.file for one in inspected)
-    seen: dict[str, int] = {}
+    recorded: dict[str, int] = {}
 
     def fix(won: tuple[SourceFile, ...]) -> str:
         rejected = tuple(r for f in won for r in rejects[f.key])
         manifest = _write_manifest(ctx, won, rejected, epoch)
-        seen[manifest.batch_id] = seq_of(ctx.ledger.batch(ctx.pipeline.name, manifest.batch_id))
+        row = ctx.ledger.batch(ctx.pipeline.name, manifest.batch_id)
+        recorded[manifest.batch_id] = seq_of(row)
         reach(Point.LAND_MANIFEST)
         return manifest.batch_id
 
@@ -60,11 +61,11 @@ def claim(
     )  # fmt: skip
     reach(Point.LAND_CLAIMED)
     _leave(ctx, set(files) - set(won))
-    return _record(ctx, batch_id, won, seen[batch_id], lease) if batch_id else ""
+    return _record(ctx, batch_id, won, recorded[batch_id], lease) if batch_id else ""
 
 
 def _leave(ctx: Context, files: Collection[SourceFile]) -> None:
-    """Say which files are not this batch's, and remove the copies that nobody needs of them."""
+    """Report the files that the batch did not get, and remove copies of them that nobody needs."""
     for file in files:
         ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
     with left_to_maintenance("land", ctx.say):
@@ -80,24 +81,24 @@ def _write_manifest(
     name = ctx.pipeline.name
     manifest = Manifest(name, name_batch(name, files), files, rejects, epoch=epoch)
     if not ctx.files.fix_manifest(manifest):
-        # The same objects, released and read in another way: what was fixed then is not theirs.
+        # The same objects were released and are read in another way: the manifest of then is wrong.
         manifest = replace(manifest, batch_id=name_by_content(manifest))
         ctx.files.write_manifest(manifest)
     return manifest
 
 
 def _record(
-    ctx: Context, batch_id: str, won: tuple[SourceFile, ...], seen: int, lease: Lease | None
+    ctx: Context, batch_id: str, won: tuple[SourceFile, ...], seq: int, lease: Lease | None
 ) -> str:
-    """Say that the batch is landed, unless it was taken up since it was `seen`: one that took long
-    after its claim looks dead."""
+    """Record that the batch is landed, unless its row changed since it had this `seq`: another run
+    takes up a batch that looks dead because this took long after its claim."""
     key = ctx.files.manifest_key(ctx.pipeline.name, batch_id)
-    mine = ctx.ledger.record_batch(
+    landed = ctx.ledger.record_batch(
         ctx.pipeline.name, batch_id, states.LANDED, manifest=key, lease=lease,
-        expected=lambda now: landed_anew(now) and seq_of(now) == seen,
+        expected=lambda now: landed_anew(now) and seq_of(now) == seq,
     )  # fmt: skip
     reach(Point.LAND_RECORDED)
-    if not mine:
+    if not landed:
         ctx.say(f"land: batch {batch_id} was taken up by another run")
         return ""
     ctx.say(f"land: batch {batch_id}, {len(won)} files, {sum(f.size for f in won):,} bytes")

@@ -1,4 +1,4 @@
-"""What every stage works with: one pipeline of one project, its catalog, ledger and files."""
+"""The context of every stage: one pipeline of one project, its catalog, ledger and files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ Say = Callable[[str], None]
 
 
 def _quiet(_: str) -> None:
-    """Say nothing."""
+    """Print nothing."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What every stage works with: one pipeline of one project, its catalog and ledger."""
+    """One pipeline of one project, with the open catalog, the ledger and the batch files.
+
+    `say`: prints a line for the operator.
+    """
 
     project: Project
     pipeline: Pipeline
@@ -35,12 +38,12 @@ class Context:
 
     @property
     def lease(self) -> Lease:
-        """What this process takes a batch of the pipeline with."""
+        """The lease by which this process takes a batch of the pipeline."""
         return Lease(this_holder(), self.pipeline.lease_seconds)
 
 
 def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context:
-    """Open a project for one pipeline; raises ConfigError. `say` gets single harmless lines."""
+    """Open a project for one pipeline; raises ConfigError. `say` gets single lines, escaped."""
     project = load_sound(project_dir)
     chosen = project.pipeline(pipeline)
     catalog = open_catalog(project)

@@ -1,8 +1,7 @@
-"""Objects with the bytes of others: read once, then known by the checksum that the ledger has.
+"""Copies: objects with the bytes of others, read once and then known by the ledger's checksum.
 
-Whether one is left out is asked anew by every run, as of an object that was just read: what it
-repeats may be released since, or be of an epoch before the last full load. So its row only saves
-the reading.
+Every run decides anew whether a copy is left out, for the file that it repeats may be released
+since, or be of an epoch before the last full load. The ledger's row only saves the reading.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from sluice.operations.loaded_files import of_one_load
 def without_copies(
     ctx: Context, objects: list[StoredObject], epoch: int | None
 ) -> list[StoredObject]:
-    """Those that a claim at the epoch may win: known copies only where nothing else has their
-    bytes any more."""
+    """Return the objects that a claim at the epoch may win: known copies only if no other file has
+    their bytes any more."""
     copies = ctx.ledger.copies(ctx.pipeline.name) if objects else {}
     same = [o for o in objects if o.key in copies and not is_replaced(o, copies[o.key])]
     if not same:
         return objects
     content, of_load = content_of(ctx.pipeline), of_one_load(ctx, epoch)
     checksums = {copies[o.key].sha256 for o in same}
-    seen = ctx.ledger.known_contents(ctx.pipeline.name, content, of_load, checksums)
-    left_out = {o.key for o in same if content(o.key, copies[o.key].sha256) in seen}
+    loaded = ctx.ledger.known_contents(ctx.pipeline.name, content, of_load, checksums)
+    left_out = {o.key for o in same if content(o.key, copies[o.key].sha256) in loaded}
     if left_out:
         ctx.say(f"land: {len(left_out)} files bring the bytes of others, and are left out unread")
     return [o for o in objects if o.key not in left_out]

@@ -1,7 +1,7 @@
-"""land: which files a run takes, fixed in manifests, claimed in the ledger.
+"""land: choose the files of a run, write them into manifests and claim them in the ledger.
 
-A scheduled run takes everything below the end of its interval that the ledger has not; a window
-takes exactly its hours. A ceiling makes further batches of the rest, so nothing is left over.
+A scheduled run takes every file below the end of its interval that the ledger does not know; a
+window takes exactly its hours. Files above a ceiling go into further batches, so none is left over.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from sluice.operations.ceilings import within_ceilings
 from sluice.operations.changed import Group, grouped
 from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
-from sluice.operations.denied import Denied, files_left_out, or_left_out
 from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing, selected
+from sluice.operations.unreadable_files import UnreadableFiles, files_left_out, or_left_out
 
 INSPECTED_AT_ONCE: Final = 4
 UNREADABLE: Final = "unreadable_file"
@@ -36,28 +36,28 @@ def land(
     ctx: Context,
     asked: Selection = EVERYTHING,
     lease: Lease | None = None,
-    denied: Denied | None = None,
+    unreadable: UnreadableFiles | None = None,
     changed: bool = False,
 ) -> list[str]:
-    """Claim what there is to load; returns the manifests' keys, [] when nothing has landed.
+    """Claim the files to load; return the manifests' keys, [] when nothing has landed.
 
-    `changed`: also what is there in the place of files that are loaded, in batches of their own.
-    `lease`: for whoever loads at once what is landed here, so that nobody else takes it for left.
-    `denied`: gets the files that cannot be read; without it raises FilesLeftOut or FilesUnread for
-    them, once the others are claimed. Where the store fails for all of them, that raises.
+    `changed`: also load objects that replaced loaded ones, in batches of their own. `lease`: held
+    by a caller that loads the batches at once, so that no other run takes them for abandoned.
+    `unreadable`: collects the files that cannot be read; without it FilesLeftOut or FilesUnread is
+    raised for them once the others are claimed. If the store fails for all of them, that raises.
 
     A file that is still being written, or that the store fails to hand out, is left to the next
-    run; raises Unsettled or TransientError where it was asked for by name.
+    run; if it was requested by name, Unsettled or TransientError is raised.
     """
     store = open_landing(ctx)
-    refused = Denied() if denied is None else denied
+    refused = UnreadableFiles() if unreadable is None else unreadable
     keys = []
     for group in _to_take(ctx, selected(ctx, store, asked), changed):
         for looks in batches_of(ctx, store, group.objects, bool(asked.files), refused):
             key = claim(ctx, group.placed(looks), lease, group.epoch, group.replaced)
             keys += [key] if key else []
     refused.refuse_silence()
-    if denied is None and (error := files_left_out(ctx.pipeline.name, refused)):
+    if unreadable is None and (error := files_left_out(ctx.pipeline.name, refused)):
         raise error
     return keys
 
@@ -65,13 +65,13 @@ def land(
 def candidates(
     ctx: Context, asked: Selection = EVERYTHING, changed: bool = False
 ) -> list[StoredObject]:
-    """What `land` would read now, and claim but for copies; claims nothing."""
+    """Return the objects that `land` would read now, copies of other files included."""
     groups = _to_take(ctx, landed(ctx, asked), changed)
     return [one for group in groups for one in group.objects]
 
 
 def why_nothing(ctx: Context, asked: Selection = EVERYTHING) -> str:
-    """Why a run for all that has landed, or for these files, found nothing to load."""
+    """Say why a run for all landed files, or for the selected ones, found nothing to load."""
     landing = ctx.pipeline.landing
     found = landed(ctx, asked)
     if asked.window and not found:
@@ -91,7 +91,7 @@ def why_nothing(ctx: Context, asked: Selection = EVERYTHING) -> str:
 
 
 def _held(ctx: Context, asked: list[StoredObject] | None) -> Iterator[str]:
-    """What to say of files, those that were asked for or all, whose batch was rolled back."""
+    """Describe the files whose batch was rolled back, among the requested ones or all."""
     keys = None if asked is None else {one.key for one in asked}
     rows = ctx.ledger.held_files(ctx.pipeline.name)
     if held := sorted({row.batch_id for row in rows if keys is None or row.object_key in keys}):
@@ -102,7 +102,7 @@ def _held(ctx: Context, asked: list[StoredObject] | None) -> Iterator[str]:
 
 
 def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
-    """What to say of files that are there in the place of loaded ones."""
+    """Describe the objects that replaced loaded ones."""
     found, known = ctx.ledger.unsettled(ctx.pipeline.name, found)
     keys = [o.key for o in found if o.key in known and may_be_replaced(o, known[o.key])]
     if keys:
@@ -114,7 +114,7 @@ def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
 
 
 def _to_take(ctx: Context, objects: list[StoredObject], changed: bool) -> list[Group]:
-    """Those that no batch has and, if told, what is there in the place of loaded ones."""
+    """Group the objects that no batch has and, with `changed`, those that replaced loaded ones."""
     taken = []
     published = ctx.ledger.published_batches(ctx.pipeline.name) if changed else set()
     left, known = ctx.ledger.unsettled(ctx.pipeline.name, objects)
@@ -140,7 +140,8 @@ def _changed(ctx: Context, found: StoredObject, row: FileRow, take: bool) -> str
 
 
 def chunks(ctx: Context, objects: list[StoredObject]) -> Iterator[list[StoredObject]]:
-    """By hour and name, as many as the ceilings allow; one object may be above the size alone."""
+    """Split objects, by hour and name, into lists within the ceilings of count and bytes; a single
+    object may exceed the latter."""
     chunk: list[StoredObject] = []
     size = 0
     for found in sorted(objects, key=lambda o: (o.hour, o.key)):
@@ -155,11 +156,15 @@ def chunks(ctx: Context, objects: list[StoredObject]) -> Iterator[list[StoredObj
 
 
 def batches_of(
-    ctx: Context, store: ObjectStore, objects: list[StoredObject], named: bool, denied: Denied
+    ctx: Context,
+    store: ObjectStore,
+    objects: list[StoredObject],
+    named: bool,
+    unreadable: UnreadableFiles,
 ) -> Iterator[list[Inspected]]:
-    """What `inspect_all` tells of the objects, a list for each batch that the ceilings make."""
+    """Inspect the objects as `inspect_all` does; yield one list for each batch."""
     for chunk in chunks(ctx, objects):
-        looks = _inspect_in_turn(ctx, store, chunk, named, denied=denied)
+        looks = _inspect_in_turn(ctx, store, chunk, named, unreadable=unreadable)
         most = rejects_of_a_batch(ctx.pipeline.max_bad_records)
         yield from within_ceilings(looks, most, ctx.pipeline.max_bytes_per_batch)
 
@@ -171,14 +176,14 @@ def inspect_all(
     named: bool,
     prefix: str = "",
     reading: Reading | None = None,
-    denied: Denied | None = None,
+    unreadable: UnreadableFiles | None = None,
 ) -> list[Inspected]:
-    """What each object is, without those that are left out: see `or_left_out`.
+    """Inspect the objects, without those that are left out (see `or_left_out`).
 
-    Copies go below `prefix`, by default where those of batches are; `reading` is the pipeline's
-    unless told.
+    Copies are written below `prefix`, by default where those of batches are; `reading` defaults to
+    the pipeline's.
     """
-    looks = _inspect_in_turn(ctx, store, objects, named, prefix, reading, denied)
+    looks = _inspect_in_turn(ctx, store, objects, named, prefix, reading, unreadable)
     most = rejects_of_a_batch(ctx.pipeline.max_bad_records)
     return [one for some in within_ceilings(looks, most) for one in some]
 
@@ -190,24 +195,24 @@ def _inspect_in_turn(
     named: bool,
     prefix: str = "",
     reading: Reading | None = None,
-    denied: Denied | None = None,
+    unreadable: UnreadableFiles | None = None,
 ) -> Iterator[Inspected]:
     prefix = prefix or ctx.files.staging_prefix(ctx.pipeline.name)
     read_as = reading or reading_of(ctx.pipeline)
 
     def look(found: StoredObject) -> Inspection | None:
         whole = partial(_inspected, ctx, store, found, prefix, read_as)
-        return or_left_out(ctx.say, found.key, whole, named, denied)
+        return or_left_out(ctx.say, found.key, whole, named, unreadable)
 
-    for found, seen in zip(objects, _in_turn(look, objects), strict=True):
-        if seen is not None:
-            yield Inspected(found, seen)
+    for found, inspection in zip(objects, _in_turn(look, objects), strict=True):
+        if inspection is not None:
+            yield Inspected(found, inspection)
 
 
 def _in_turn(
     look: Callable[[StoredObject], Inspection | None], objects: list[StoredObject]
 ) -> Iterator[Inspection | None]:
-    """Some at a time; those that wait for a slow one before them are few."""
+    """Inspect several objects at a time, in order; few wait behind a slow one."""
     with ThreadPoolExecutor(INSPECTED_AT_ONCE) as pool:
         begun: deque[Future[Inspection | None]] = deque()
         for found in objects:
@@ -221,7 +226,8 @@ def _in_turn(
 def _inspected(
     ctx: Context, store: ObjectStore, found: StoredObject, prefix: str, reading: Reading
 ) -> Inspection:
-    """A file that nobody foresaw is one reject: it must not keep the others from landing."""
+    """Inspect one object. A file that breaks the inspection in an unforeseen way is one reject, so
+    that it does not keep the others from landing."""
     try:
         return inspect(store, ctx.files.store, found, prefix, reading)
     except (SluiceError, OSError, MemoryError):

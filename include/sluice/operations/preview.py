@@ -23,10 +23,10 @@ from sluice.operations.ceilings import within_ceilings
 from sluice.operations.changed import Group, grouped
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
-from sluice.operations.denied import Denied
 from sluice.operations.land import candidates, chunks, inspect_all
 from sluice.operations.loaded_files import of_one_load, told_apart
 from sluice.operations.selection import EVERYTHING, Selection, open_landing
+from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.result import Counts, Nulled
 
 _LISTS: Final = ("key", "added", "widened", "renamed")
@@ -110,10 +110,10 @@ def preview(ctx: Context, asked: Selection = EVERYTHING, changed: bool = False) 
     prefix = f"{ctx.pipeline.name}/{folder}/"
     objects = candidates(ctx, asked, changed)
     groups = grouped(ctx, *ctx.ledger.unsettled(ctx.pipeline.name, objects))
-    denied = Denied()
+    unreadable = UnreadableFiles()
 
     try:
-        looks = _inspect(ctx, groups, bool(asked.files), f"{prefix}staged/", denied)
+        looks = _inspect(ctx, groups, bool(asked.files), f"{prefix}staged/", unreadable)
         fresh, repeated = _by_content(ctx, looks)
         taken = {look.file.key for look in fresh}
         wanted = [(look, epoch) for look, epoch in looks if look.file.key in taken]
@@ -128,21 +128,21 @@ def preview(ctx: Context, asked: Selection = EVERYTHING, changed: bool = False) 
         repeated=tuple(look.file.key for look in repeated),
         unfinished=_unfinished(ctx),
         forecast=forecast,
-        denied={key: str(error) for key, error in sorted(denied.errors.items())},
+        denied={key: str(error) for key, error in sorted(unreadable.errors.items())},
         changed=tuple(sorted(look.file.key for look in fresh if look.file.replaces)),
     )
 
 
 def _inspect(
-    ctx: Context, groups: Sequence[Group], named: bool, staged: str, denied: Denied
+    ctx: Context, groups: Sequence[Group], named: bool, staged: str, unreadable: UnreadableFiles
 ) -> list[tuple[Inspection, int | None]]:
     """What each file is, with its epoch where that is not the pipeline's own."""
     store = open_landing(ctx)
     looks = []
     for group in groups:
-        found = inspect_all(ctx, store, group.objects, named, staged, denied=denied)
+        found = inspect_all(ctx, store, group.objects, named, staged, unreadable=unreadable)
         looks += [(one.look, told_apart(ctx, group.epoch)) for one in group.placed(found)]
-    denied.refuse_silence()
+    unreadable.refuse_silence()
     return looks
 
 

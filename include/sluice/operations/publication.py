@@ -1,4 +1,4 @@
-"""What a publication looks at before it begins, and what the ledger is told of it."""
+"""Checks before a publication begins, and its records in the ledger."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sluice.ledger import details
 from sluice.ledger import rows as states
 from sluice.ledger.rows import Publication
 from sluice.operations.context import Context
-from sluice.operations.undoable import came_to_main, told_of_tables
+from sluice.operations.undoable import came_to_main, recorded_by_table
 from sluice.result import BatchResult, StagedTable
 
 # Snapshot and schema of tables, by namespace and name.
@@ -17,9 +17,10 @@ Bases = dict[tuple[str, str], tuple[int | None, int | None]]
 
 
 def refuse_moved(ctx: Context, result: BatchResult) -> None:
-    """Look at every table before the first commit: most races end here, with nothing published.
+    """Raise PublishRefused if `main` of a staged table has moved: most races end here, before the
+    first commit.
 
-    What was only compared is looked at as long as nothing is published.
+    Tables that were only compared are checked too, as long as nothing is published.
     """
     begun = False
     for table in result.staged:
@@ -41,15 +42,15 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
 
 
 def intents(ctx: Context, result: BatchResult) -> list[Publication]:
-    """A record for each staged table, of what is about to happen to it."""
+    """Return, for each staged table, the record of its publication that is about to happen."""
     bases = _first_bases(ctx, result)
     return [_intent(ctx, result, staged, bases) for staged in result.staged]
 
 
-def told_by(ctx: Context, result: BatchResult) -> list[Publication]:
-    """What the ledger was told by this attempt, of tables that nobody has told of since."""
-    told = ctx.ledger.publications(ctx.pipeline.name, result.batch_id)
-    return [p for p in told if p.attempt == result.attempt]
+def recorded_by(ctx: Context, result: BatchResult) -> list[Publication]:
+    """Return this attempt's publications, of tables about which nothing was recorded since."""
+    newest = ctx.ledger.publications(ctx.pipeline.name, result.batch_id)
+    return [p for p in newest if p.attempt == result.attempt]
 
 
 def _intent(ctx: Context, result: BatchResult, staged: StagedTable, bases: Bases) -> Publication:
@@ -70,17 +71,17 @@ def _intent(ctx: Context, result: BatchResult, staged: StagedTable, bases: Bases
 
 
 def _first_bases(ctx: Context, result: BatchResult) -> Bases:
-    """Snapshot and schema from before the batch, of tables that an earlier attempt published: an
-    undo goes back to these."""
+    """Return snapshot and schema from before the batch, of tables that an earlier attempt
+    published: a rollback goes back to these."""
     counted = (
-        next((p for p in told if p.attempt == result.attempt or came_to_main(ctx, p)), None)
-        for told in told_of_tables(ctx, result.batch_id)
+        next((p for p in rows if p.attempt == result.attempt or came_to_main(ctx, p)), None)
+        for rows in recorded_by_table(ctx, result.batch_id)
     )
     return {(p.namespace, p.table_name): (p.base_snapshot, p.base_schema) for p in counted if p}
 
 
 def detail(result: BatchResult) -> dict[str, object]:
-    """What a batch that is published tells of its rows, its time and its epoch."""
+    """Return the details that the ledger keeps of a published batch: rows, time and epoch."""
     newest = [t.newest_source_ts for t in result.tables if t.newest_source_ts]
     total = result.total
     return {
@@ -94,10 +95,10 @@ def detail(result: BatchResult) -> dict[str, object]:
 
 
 def begin_to_take_out(ctx: Context, result: BatchResult) -> None:
-    """Say that all tables have a batch that undoes others. From now on it can only go on: of these
-    there soon is not all any more that would bring them back.
+    """Record that all tables have a batch that undoes others. From now on it can only be completed,
+    for the changes that would bring these back are removed.
 
-    Raises LeaseHeld where somebody undid it meanwhile.
+    Raises LeaseHeld if somebody undid it meanwhile.
     """
     begun = ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHING,
@@ -114,7 +115,7 @@ def is_taking_out(row: states.BatchRow | None, result: BatchResult) -> bool:
 
 
 def require_done(ctx: Context, result: BatchResult) -> None:
-    """Raise LeaseHeld unless somebody else said that this very attempt is published."""
+    """Raise LeaseHeld unless somebody else recorded this very attempt as published."""
     row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
     if row is None or (row.state, row.attempt) != (states.PUBLISHED, result.attempt):
         require_mine(ctx, result)
@@ -127,8 +128,8 @@ def is_mine(ctx: Context, result: BatchResult) -> bool:
 
 
 def require_mine(ctx: Context, result: BatchResult) -> None:
-    """Raise LeaseHeld where somebody else has finished or undone the publication meanwhile, for
-    whom a process that was suspended here is dead."""
+    """Raise LeaseHeld if somebody else has finished or undone the publication, who took this
+    process for dead while it was suspended."""
     if not is_mine(ctx, result):
         row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
         now = "gone" if row is None else row.state
@@ -139,7 +140,7 @@ def require_mine(ctx: Context, result: BatchResult) -> None:
 
 
 def may_begin(row: states.BatchRow, result: BatchResult) -> bool:
-    """Whether this attempt is the batch's own, and the batch is not closed to it."""
+    """Whether this attempt is the batch's current one, and the batch is not closed."""
     return row.attempt == result.attempt and row.state not in states.CLOSED
 
 

@@ -1,8 +1,8 @@
-"""refolding: a batch undone beneath later ones, and a target made again from its changelog.
+"""Refolding: undo a batch beneath later ones, or make a target again from its changelog.
 
-Both are a batch of their own, without files: its driver folds keys again from the changelogs of
-what is published (`spark_jobs/merging/rebuild.py`), and it is audited by the same requirements and
-published by the same commits as any other, so that all of its tables change or none.
+Both are a batch of their own, without files: its driver folds keys again from the changes of
+published batches (`spark_jobs/merging/rebuild.py`). It is audited and published like any other
+batch, so that all of its tables change or none.
 """
 
 from __future__ import annotations
@@ -31,49 +31,49 @@ from sluice.names import (
 )
 from sluice.operations import undo, undoable
 from sluice.operations.context import Context
+from sluice.operations.foreign_writes import way_back
 from sluice.operations.stages import load, publish
-from sluice.operations.strangers import way_back
 
 
 @dataclass(frozen=True)
 class Changes:
-    """How many changes of a batch the changelog of a target has."""
+    """The number of a batch's changes in the changelog of a target."""
 
     batch_id: str
     target: str
     records: int
 
 
-# What batches published, the oldest first.
+# The publications of batches.
 Published = dict[str, list[states.Publication]]
 
 
-def rollback(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
-    """Undo a batch for good: move its tables back, or, where later batches are built on it, fold
-    the keys that it changed again without it.
+def undo_or_refold(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
+    """Undo a batch for good: move its tables back or, if later batches are built on it, fold the
+    keys that it changed again without it.
 
-    Returns what was done, or with `dry_run` what would be. Raises RollbackRefused naming who stands
+    Return what was done, or with `dry_run` what would be. Raises RollbackRefused naming what stands
     in the way; then every table is as it was.
     """
     _end_abandoned(ctx, dry_run, asked=batch_id)
     try:
-        return undo.rollback(ctx, batch_id, hold=True, dry_run=dry_run)
+        return undo.undo_batch(ctx, batch_id, hold=True, dry_run=dry_run)
     except Followed as followed:
         return _fold_without(ctx, undo.begun(ctx) or [batch_id], str(followed), dry_run)
 
 
-def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
-    """The same for every batch that was published after one; all or none."""
+def undo_or_refold_after(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
+    """Undo, as `undo_or_refold` does, every batch that was published after one; all or none."""
     _end_abandoned(ctx, dry_run)
     try:
-        return undo.rollback_to(ctx, batch_id, dry_run)
+        return undo.undo_batches_after(ctx, batch_id, dry_run)
     except Followed as followed:
         newer = undo.published_after(ctx, batch_id)
         return _fold_without(ctx, newer, str(followed), dry_run)
 
 
 def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
-    """Make every target of the pipeline, or one, again from its changelog; see `Rebuild`.
+    """Make all targets of the pipeline, or one, again from their changelogs; see `Rebuild`.
 
     Raises TerminalError for an unknown table.
     """
@@ -86,13 +86,13 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
 
 
 def named_targets(ctx: Context, table: str = "") -> list[str]:
-    """The pipeline's targets, or the one that is named; raises TerminalError where it is none."""
-    known = list(undoable.changelogs(ctx))
-    chosen = [t for t in known if table in ("", t, ctx.pipeline.full_name(t))]
-    if not known and not table:
+    """Return the pipeline's targets, or the named one; raises TerminalError if there is none."""
+    targets = list(undoable.changelogs(ctx))
+    chosen = [t for t in targets if table in ("", t, ctx.pipeline.full_name(t))]
+    if not targets and not table:
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no table yet")
     if not chosen:
-        listed = ", ".join(known) or "none"
+        listed = ", ".join(targets) or "none"
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no table {table}; it has: {listed}")
     return chosen
 
@@ -106,47 +106,49 @@ def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> 
     changes = [c for b, written in published.items() for c in _changes(ctx, logs, b, written)]
     if not changes:
         raise RollbackRefused(f"{why}, and no changelog has changes of {', '.join(published)}")
-    told = [
+    lines = [
         f"{ctx.pipeline.full_name(c.target)}: {c.records} changes of batch {c.batch_id}"
         for c in changes
     ]
     if dry_run:
-        return [why, *(f"would fold again without: {line}" for line in told)]
+        return [why, *(f"would fold again without: {line}" for line in lines)]
     ctx.say(f"rollback: {why}: keys are folded again without it")
     targets = tuple(sorted({c.target for c in changes}))
     rows_of = (name for target in targets for name in (target, history_table(target)))
     bases = {name: _base(ctx, name, published) for name in rows_of}
-    return told + _carry_out(ctx, Rebuild(targets, _now(), tuple(sorted(published)), bases))
+    return lines + _carry_out(ctx, Rebuild(targets, _now(), tuple(sorted(published)), bases))
 
 
 def _instead(ctx: Context, batches: list[str]) -> str:
-    """What to do about batches without changes of their own, on which others are built."""
-    known = (undoable.known_batch(ctx, batch_id) for batch_id in batches)
-    if undone := [batch for row in known for batch in row.details.get(UNDONE, ())]:
+    """Say what to do instead of undoing batches that have no changes of their own."""
+    rows = (undoable.known_batch(ctx, batch_id) for batch_id in batches)
+    if undone := [batch for row in rows for batch in row.details.get(UNDONE, ())]:
         releases = ", ".join(f"sluice release {ctx.pipeline.name} --batch {one}" for one in undone)
         return f"to have that back, release its files and run: {releases}"
     return "what was made again from its changelog is what the batches say: nothing is to be undone"
 
 
 def _published(ctx: Context, batches: list[str]) -> Published:
-    """The batches that have changes of their own, with their publications; raises RollbackRefused
-    for one that is neither published any more nor half back."""
+    """Return the publications of the batches that have changes of their own; raises RollbackRefused
+    unless all are published still, or all are half rolled back."""
     rows = [row for row in ctx.ledger.batches(ctx.pipeline.name) if row.batch_id in batches]
+    half_back = all(row.state == states.ROLLING_BACK for row in rows)
     for row in rows:
-        if row.state not in (states.PUBLISHED, states.ROLLING_BACK):
+        if row.state != states.PUBLISHED and not half_back:
             raise RollbackRefused(
                 f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state} meanwhile: complete "
                 f"that first (sluice reconcile {ctx.pipeline.name})"
             )
-    mine = [r.batch_id for r in rows if not r.details.keys() & {UNDONE, REBUILT}]
-    return {batch_id: undoable.publications(ctx, batch_id) for batch_id in reversed(mine)}
+    own = [r.batch_id for r in rows if not r.details.keys() & {UNDONE, REBUILT}]
+    return {batch_id: undoable.publications(ctx, batch_id) for batch_id in reversed(own)}
 
 
 def _base(ctx: Context, target: str, published: Published) -> int | None:
-    """The snapshot of a target that the first of the batches to write it was merged onto."""
+    """Return the snapshot of a target onto which the first of the batches to write it was merged;
+    the target's own if none did."""
     name = ctx.pipeline.full_name(target)
     written = [p for batch in published.values() for p in batch if p.full_name == name]
-    # Not by their batches: the ledger's row of one that is half back is newer than it was.
+    # Batches tell no order: the ledger's row of a half rolled back one is newer than its rows.
     first = min(written, key=lambda p: p.seq, default=None)
     return _main(ctx, target) if first is None else first.base_snapshot
 
@@ -159,36 +161,37 @@ def _main(ctx: Context, target: str) -> int | None:
 def _changes(
     ctx: Context, logs: dict[str, Table], batch_id: str, published: list[states.Publication]
 ) -> list[Changes]:
-    """The tables that a published batch has changes of, or of which it told renames of columns.
+    """Return the targets that a published batch has changes of, or renamed columns of.
 
-    Raises RollbackRefused where somebody else wrote to one since, or where no changelog has the
-    changes, or has them any more: nothing tells then what is to be folded.
+    Raises RollbackRefused if somebody else wrote to one since, or if a changelog, or its changes of
+    the batch, are gone: nothing tells then which keys are to be folded.
     """
     _refuse_without_changelog(ctx, logs, published)
     found = []
-    told = [r for r in recorded(ctx.catalog, ctx.pipeline.name) if r.batch_id == batch_id]
-    renamed = undoable.tables_renamed(ctx, told, logs)
+    statements = [r for r in recorded(ctx.catalog, ctx.pipeline.name) if r.batch_id == batch_id]
+    renamed = undoable.tables_renamed(ctx, statements, logs)
     for target, log in logs.items():
         records = sum(file.record_count for file in files_of(log, batch_id))
-        mine = [p for p in published if p.table_name in published_tables(target)]
-        for p in mine:
-            _refuse_strangers(ctx, p)
+        own = [p for p in published if p.table_name in published_tables(target)]
+        for p in own:
+            _refuse_foreign_writes(ctx, p)
         if records or log.properties.get(PROP_SOURCE) in renamed:
             found.append(Changes(batch_id, target, records))
-        elif mine:
-            raise RollbackRefused(_untold(ctx, target, batch_id))
+        elif own:
+            raise RollbackRefused(_without_changes(ctx, target, batch_id))
     return found
 
 
 def _refuse_without_changelog(
     ctx: Context, logs: dict[str, Table], published: list[states.Publication]
 ) -> None:
-    """A batch may have written where the pipeline wrote before its `namespace` was changed."""
-    known = frozenset[str]().union(*map(published_tables, logs))
+    """Raise RollbackRefused for a table without a changelog, or one in a namespace that the
+    pipeline has left."""
+    tables = frozenset[str]().union(*map(published_tables, logs))
     for p in published:
         if not undoable.is_here(ctx, p):
             raise RollbackRefused(f"{p.full_name}: {_left(ctx, p)}")
-        if p.table_name not in known:
+        if p.table_name not in tables:
             raise RollbackRefused(
                 f"{p.full_name}: nothing tells what batch {p.batch_id} changed: its changelog is "
                 "gone"
@@ -204,7 +207,7 @@ def _left(ctx: Context, p: states.Publication) -> str:
     )
 
 
-def _untold(ctx: Context, target: str, batch_id: str) -> str:
+def _without_changes(ctx: Context, target: str, batch_id: str) -> str:
     name = ctx.pipeline.full_name(target)
     if undoable.has_floor(ctx, ctx.pipeline.namespace, target):
         return (
@@ -218,19 +221,19 @@ def _untold(ctx: Context, target: str, batch_id: str) -> str:
     )
 
 
-def _refuse_strangers(ctx: Context, p: states.Publication) -> None:
+def _refuse_foreign_writes(ctx: Context, p: states.Publication) -> None:
     table = find_table(ctx.catalog, p.namespace, p.table_name)
-    strangers = [] if table is None else strangers_since(table, _made_since(ctx, table, p))
-    if strangers:
+    writes = [] if table is None else strangers_since(table, _made_since(ctx, table, p))
+    if writes:
         raise RollbackRefused(
-            f"{p.full_name}: somebody else wrote {', '.join(strangers)} after batch "
+            f"{p.full_name}: somebody else wrote {', '.join(writes)} after batch "
             f"{p.batch_id}; {way_back(ctx, p)}"
         )
 
 
 def _made_since(ctx: Context, table: Table, p: states.Publication) -> int:
-    """The snapshot by which a table was made from its changelog last since a batch, else what the
-    batch published: of what somebody wrote before it nothing is there any more."""
+    """Return the snapshot by which a table was last made from its changelog after a batch, else the
+    one that the batch published: nothing is left of what somebody wrote before."""
     before = ancestors(table, p.head_snapshot)
     rows = (r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED)
     made = [
@@ -247,7 +250,7 @@ def _now() -> str:
 
 
 def _carry_out(ctx: Context, asked: Rebuild) -> list[str]:
-    """Load and publish the batch; where that fails, nothing is left of it."""
+    """Load and publish the batch; if that fails, leave nothing of it."""
     manifest = Manifest(ctx.pipeline.name, "", (), rebuild=asked)
     batch_id = name_by_content(manifest)
     key = _record(ctx, replace(manifest, batch_id=batch_id))
@@ -261,7 +264,8 @@ def _carry_out(ctx: Context, asked: Rebuild) -> list[str]:
 
 
 def _record(ctx: Context, manifest: Manifest) -> str:
-    """With a lease: without files, it would look left behind until its driver has begun."""
+    """Record the batch with a lease; without one it would look abandoned until its driver begins,
+    for it has no files."""
     key = ctx.files.write_manifest(manifest)
     ctx.ledger.record_batch(
         manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key,
@@ -272,9 +276,9 @@ def _record(ctx: Context, manifest: Manifest) -> str:
 
 
 def _end_abandoned(ctx: Context, dry_run: bool, asked: str = "") -> None:
-    """Of a rollback that died while keys were folded again, which has no files that a later run
-    would look for: one that is half published is completed, any other is given up. Not the batch
-    that is `asked` for: it shall go, as it is."""
+    """End batches that undo or rebuild and whose process died, for no later run finds them by their
+    files: complete one that is half published, give up any other. The batch `asked` for is left
+    alone, for it is undone next."""
     for row in () if dry_run else ctx.ledger.unfinished(ctx.pipeline.name):
         idle = ctx.ledger.has_lapsed(row) and row.batch_id != asked
         if not idle or not row.manifest or not _folds(ctx, row.manifest):
@@ -287,7 +291,8 @@ def _end_abandoned(ctx: Context, dry_run: bool, asked: str = "") -> None:
 
 
 def _complete(ctx: Context, row: states.BatchRow) -> None:
-    """Where it cannot be completed, what follows is refused, or makes its tables again."""
+    """Complete a publication; if that fails, the undo that follows is refused, or makes the tables
+    again."""
     ctx.say(f"rollback: completing the publication of batch {row.batch_id}")
     try:
         publish(ctx, row.manifest)
@@ -296,7 +301,7 @@ def _complete(ctx: Context, row: states.BatchRow) -> None:
 
 
 def _folds(ctx: Context, manifest_key: str) -> bool:
-    """Whether a batch folds keys again; one whose manifest somebody deleted can be undone too."""
+    """Whether a batch folds keys again; False if somebody deleted its manifest."""
     with suppress(TerminalError):
         return ctx.files.read_manifest(manifest_key).rebuild is not None
     return False
@@ -304,6 +309,6 @@ def _folds(ctx: Context, manifest_key: str) -> bool:
 
 def _give_up(ctx: Context, batch_id: str) -> None:
     try:
-        undo.rollback(ctx, batch_id, hold=True)
-    except SluiceError as error:  # the first error is the one to tell
+        undo.undo_batch(ctx, batch_id, hold=True)
+    except SluiceError as error:  # the caller raises the first one
         ctx.say(f"rollback: batch {batch_id} is left to sluice reconcile: {error}")

@@ -21,12 +21,12 @@ from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.objects.store import is_same_object
 from sluice.operations.context import Context
-from sluice.operations.denied import Denied, listed_errors
 from sluice.operations.land import inspect_all
 from sluice.operations.quarantined import Unresolved, repeated, unresolved
 from sluice.operations.selection import open_landing
 from sluice.operations.stages import load_and_publish, reconcile
-from sluice.operations.undo import rollback
+from sluice.operations.undo import undo_batch
+from sluice.operations.unreadable_files import UnreadableFiles, listed_errors
 from sluice.operations.waiting import keeping
 from sluice.positions import arrival_again
 from sluice.result import BatchResult
@@ -111,7 +111,7 @@ def _give_up(ctx: Context, unfinished: list[str]) -> None:
         # What a table lacks of a reprocess that is published, only its share can bring.
         if manifest.reprocess is not None and not manifest.share_of:
             ctx.say(f"reprocess: batch {manifest.batch_id} was left unfinished and is given up")
-            rollback(ctx, manifest.batch_id, hold=True)
+            undo_batch(ctx, manifest.batch_id, hold=True)
 
 
 def take(ctx: Context, batch: Unresolved) -> Taken:
@@ -240,13 +240,14 @@ def _look(ctx: Context, old: dict[str, SourceFile]) -> list[Inspection]:
     gone = sorted(set(old) - set(listed))
     if gone:
         raise TerminalError(_missing(ctx, gone, "not there any more"))
-    denied = Denied()
+    unreadable = UnreadableFiles()
     wanted = [listed[key] for key in sorted(old)]
-    looks = inspect_all(ctx, store, wanted, named=True, denied=denied)
-    if denied.errors:
+    looks = inspect_all(ctx, store, wanted, named=True, unreadable=unreadable)
+    if unreadable.errors:
         raise TerminalError(
             f"pipeline {ctx.pipeline.name}: files with quarantined records cannot be read:\n"
-            f"{listed_errors(denied.errors)}\nOr reprocess the other batches one by one (--batch)"
+            f"{listed_errors(unreadable.errors)}\n"
+            "Or reprocess the other batches one by one (--batch)"
         ).in_lines()
     files = [one.look.file for one in looks]
     changed = [file.key for file in files if not _same(old[file.key], file)]

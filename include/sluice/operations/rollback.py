@@ -1,4 +1,4 @@
-"""rollback: what an operator may ask to be undone, or made again, and all that is done for it."""
+"""rollback, the command: requests to undo batches or to make targets again, carried out."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _FOLDS: Final = "would fold again"
 
 @dataclass(frozen=True)
 class RollbackRequest:
-    """Exactly one of: the `batch` to undo, the one to go back `to` (every batch published after it
-    is undone), or `rebuild` (targets are made again, with `table` that one alone).
+    """Exactly one of: the `batch` to undo, the batch to go back `to` (every batch published after
+    it is undone), or `rebuild` (make all targets again, or only `table`).
 
-    `release`: the next run may load the files of what is undone again, else they are held until
-    then. `dry_run`: say what would be done, and do nothing. `user`: who asks, kept in the ledger.
+    `release`: let the next run load the undone files again; else they are held. `dry_run`: only
+    say what would be done. `user`: who requests it, kept in the ledger.
     """
 
     batch: str = ""
@@ -37,7 +37,7 @@ class RollbackRequest:
     user: str = ""
 
     def __post_init__(self) -> None:
-        """Raises ConfigError for what does not go together, and for what cannot be a batch."""
+        """Raise ConfigError for options that exclude each other, and for an invalid batch id."""
         given = {"--batch": self.batch, "--to": self.to, "--rebuild": self.rebuild}
         named = [option for option, value in given.items() if value]
         if len(named) != 1:
@@ -55,14 +55,14 @@ class RollbackRequest:
 
     @property
     def holds_files(self) -> bool:
-        """Whether files of what is undone are held from then on."""
+        """Whether the files of the undone batches stay held."""
         return not (self.rebuild or self.release or self.dry_run)
 
 
 def roll_back(ctx: Context, asked: RollbackRequest) -> list[str]:
-    """Do what is asked for, in all tables or in none; returns what was done, or would be.
+    """Carry out the request, in all tables or in none; return what was done, or would be.
 
-    Raises RollbackRefused naming who stands in the way, TerminalError for an unknown batch or
+    Raises RollbackRefused naming what stands in the way, TerminalError for an unknown batch or
     table; then every table is as it was.
     """
     undone = _to_undo(ctx, asked)
@@ -78,7 +78,7 @@ def roll_back(ctx: Context, asked: RollbackRequest) -> list[str]:
 
 
 def _would(ctx: Context, asked: RollbackRequest, undone: Sequence[str]) -> list[str]:
-    """What would be done, which names all batches that go, and the changes that go with them."""
+    """Describe what would be done, with all batches that would go and their changes."""
     lines = _undo(ctx, asked)
     named = [f"would undo: batch {', '.join(undone)}"] if asked.to and undone else []
     if any(line.startswith(_FOLDS) for line in lines):
@@ -87,7 +87,7 @@ def _would(ctx: Context, asked: RollbackRequest, undone: Sequence[str]) -> list[
 
 
 def _changes(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
-    """The changelogs that have changes of the batches, as a batch that failed may leave them."""
+    """Name the changelogs that have changes of the batches, as a failed batch may leave them."""
     logs = undoable.changelogs(ctx) if batches else {}
     for batch in batches:
         for log in logs.values():
@@ -96,7 +96,7 @@ def _changes(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
 
 
 def _held(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
-    """How to have the files of each batch landed again, where it has any."""
+    """Say for each batch that has files by which command they can be landed again."""
     held = Counter(file.batch_id for file in ctx.ledger.held_files(ctx.pipeline.name))
     for batch in batches:
         if held[batch]:
@@ -114,8 +114,8 @@ def _undo(ctx: Context, asked: RollbackRequest) -> list[str]:
     if asked.rebuild:
         return _rebuild(ctx, asked)
     if asked.to:
-        return refolding.rollback_to(ctx, asked.to, asked.dry_run)
-    return refolding.rollback(ctx, asked.batch, asked.dry_run)
+        return refolding.undo_or_refold_after(ctx, asked.to, asked.dry_run)
+    return refolding.undo_or_refold(ctx, asked.batch, asked.dry_run)
 
 
 def _rebuild(ctx: Context, asked: RollbackRequest) -> list[str]:
@@ -132,21 +132,21 @@ def _rebuild(ctx: Context, asked: RollbackRequest) -> list[str]:
 
 
 def _tables_of(ctx: Context, target: str) -> set[str]:
-    """What a batch publishes of a target, each table in whichever of the two namespaces."""
+    """Return the possible full names of all tables that a batch publishes of a target."""
     namespace = ctx.pipeline.namespace
     places = (namespace, changelog_namespace(namespace))
     return {full_name(place, table) for place in places for table in published_tables(target)}
 
 
 def _release(ctx: Context, batch: str) -> int:
-    """Batches without files, which undid others, are left as they are."""
+    """Release a batch's files; 0 for one without files, which undid others."""
     row = ctx.ledger.batch(ctx.pipeline.name, batch)
     undone = row is not None and row.state == ROLLED_BACK
     return undo.release(ctx, batch) if undone else 0
 
 
 def _sign(ctx: Context, batch: str, asked: RollbackRequest) -> None:
-    """Keep in the ledger who had a batch undone, and its files released."""
+    """Record in the ledger who undid a batch, and whether its files were released."""
     ctx.ledger.record_batch(
         ctx.pipeline.name,
         batch,

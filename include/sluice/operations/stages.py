@@ -1,4 +1,4 @@
-"""The stages of a batch outside Spark: what the command line and the DAG's tasks both call."""
+"""The stages of a batch outside Spark, as the command line and the DAG's tasks call them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,10 @@ from sluice.ledger.rows import landed_anew, seq_of
 from sluice.manifest import Manifest
 from sluice.objects.batch_files import batch_of
 from sluice.operations import comments
-from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
-from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.empty_tables import drop_empty_tables
 from sluice.operations.land import land
-from sluice.operations.pointless import pointless
+from sluice.operations.obsolete import why_obsolete
 from sluice.operations.publication import (
     begin_to_take_out,
     detail,
@@ -40,23 +38,25 @@ from sluice.operations.publication import (
     is_taking_out,
     is_under_way,
     may_begin,
+    recorded_by,
     refuse_moved,
     require_done,
     require_mine,
-    told_by,
 )
 from sluice.operations.selection import EVERYTHING, Selection, covers
 from sluice.operations.shares import left_out, split_off
+from sluice.operations.single_tables import land_tables
 from sluice.operations.sweep import clean_up
 from sluice.operations.undo import (
     complete_rollbacks,
     drop_all_branches,
     give_up,
     release,
-    rollback,
     take_out,
+    undo_batch,
 )
 from sluice.operations.undoable import or_undone
+from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.operations.waiting import (
     is_held,
     keeping,
@@ -68,7 +68,7 @@ from sluice.result import BatchResult
 
 __all__ = [
     "BatchResult", "Context", "current_result", "give_up", "land", "land_tables", "left_out",
-    "load", "load_and_publish", "open_context", "publish", "reconcile", "release", "rollback",
+    "load", "load_and_publish", "open_context", "publish", "reconcile", "release",
     "run",
 ]  # fmt: skip
 
@@ -93,10 +93,10 @@ def load(ctx: Context, manifest_key: str) -> BatchResult:
 
 
 def current_result(ctx: Context, batch_id: str) -> BatchResult:
-    """What the batch's current attempt staged.
+    """Return the result of the batch's current attempt.
 
-    Raises TerminalError where nothing is loaded, or it was rolled back, LeaseHeld while an attempt
-    is loading.
+    Raises TerminalError if nothing is loaded, or the batch was rolled back, LeaseHeld while an
+    attempt is loading.
     """
     row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
     if row is None or not row.attempt:
@@ -112,13 +112,13 @@ def current_result(ctx: Context, batch_id: str) -> BatchResult:
 
 
 def publish(ctx: Context, manifest_key: str) -> BatchResult:
-    """Point `main` of every table at the batch's branch; merge again where `main` has moved.
+    """Point `main` of every table at the batch's branch; merge again if `main` has moved.
 
     Raises PublishRefused after a bounded number of tries, LeaseHeld when a later attempt has
     taken the batch over.
     """
     manifest = ctx.files.read_manifest(manifest_key)
-    _load_what_was_given_up(ctx, manifest_key, manifest.batch_id)
+    _load_if_given_up(ctx, manifest_key, manifest.batch_id)
     for _ in range(MERGE_AGAIN_AT_MOST - 1):
         try:
             return _publish_current(ctx, manifest)
@@ -128,8 +128,9 @@ def publish(ctx: Context, manifest_key: str) -> BatchResult:
     return _publish_current(ctx, manifest)
 
 
-def _load_what_was_given_up(ctx: Context, manifest_key: str, batch_id: str) -> None:
-    """Where a publish fails in Airflow its batch is given up, and the task may be cleared alone."""
+def _load_if_given_up(ctx: Context, manifest_key: str, batch_id: str) -> None:
+    """Load a failed batch again: in Airflow a publish that fails gives its batch up, and its task
+    may be cleared alone."""
     row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
     if row is not None and row.state == states.FAILED:
         ctx.say(f"publish: batch {batch_id} was given up; loading it again")
@@ -156,8 +157,8 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
 
 
 def _begin(ctx: Context, result: BatchResult) -> None:
-    """Record what is about to happen to the batch's tables, for whoever has to complete it."""
-    # A process that was suspended here is refused; one that dies is completed by reconcile.
+    """Record the publication that is about to happen, for whoever may have to complete it."""
+    # A process that was suspended here is refused; reconcile completes for one that dies.
     begun = ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHING,
         expected=lambda row: row is not None and may_begin(row, result),
@@ -177,28 +178,28 @@ def _move(ctx: Context, result: BatchResult) -> None:
         publish_table(ctx.catalog, table, result.batch_id)
         reach(Point.PUBLISH_TABLE)
         ctx.say(f"publish: {table.full_name} is at snapshot {table.head_snapshot}")
-    told = told_by(ctx, result)  # before the look: what is undone after it is not told over
+    own = recorded_by(ctx, result)  # read before the check: what is undone after it stays so
     require_mine(ctx, result)
-    ctx.ledger.record_publications(replace(p, state=states.PUBLISHED) for p in told)
+    ctx.ledger.record_publications(replace(p, state=states.PUBLISHED) for p in own)
     reach(Point.PUBLISH_RECORDED)
 
 
 def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
-    """What follows once all tables have the batch: what it undid goes, its files are loaded."""
+    """Finish a batch that all tables have: end the batches it undoes, mark its files as loaded."""
     if manifest.undone:
         begin_to_take_out(ctx, result)
     for undone in manifest.undone:
-        require_mine(ctx, result)  # that batch may be undone by now, and published anew
+        require_mine(ctx, result)  # the undone batch may have been published anew
         take_out(ctx, undone)
     require_mine(ctx, result)
     comments.settle(ctx, result.batch_id)
-    # Later these files may be another landing's, where the batch is undone and released.
-    seen = frozenset(ctx.ledger.batch_files(ctx.pipeline.name, result.batch_id))
+    # Read before the check: if the batch is undone and released, another landing may take them.
+    files = frozenset(ctx.ledger.batch_files(ctx.pipeline.name, result.batch_id))
     require_mine(ctx, result)
-    ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED, seen)
+    ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED, files)
     reach(Point.PUBLISH_FILES)
     if is_mine(ctx, result):  # else the batch may be undone, landed anew, and need its copies
-        # Before the batch is finished, for nobody looks at it after that.
+        # Before the batch is recorded as published, for nobody looks at it after that.
         split_off(ctx, manifest, result)
         clean_up(ctx.files, ctx.ledger, manifest, ctx.say)
     done = ctx.ledger.record_batch(
@@ -218,15 +219,15 @@ def _none(_: Manifest) -> bool:
 
 
 def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[str]:
-    """Finish or undo what dead attempts left; returns the manifests of batches to load again.
+    """Finish or undo what dead attempts left; return the manifests of batches to load again.
 
-    A publication or a rollback that was under way is completed; branches of failed attempts are
-    dropped, and tables in which nothing is; a batch whose lease somebody still holds is left alone.
-    `loads`: which batches the caller loads at once. These get its lease, so that of runs at the
-    same time one has a batch, and the others do not return it.
+    Publications and rollbacks that were under way are completed; branches of failed attempts and
+    tables that were never published are dropped; a batch whose lease somebody holds is left alone.
+    `loads`: whether the caller loads a batch at once. It gets the lease of these, so that of
+    concurrent runs only one returns a batch.
     """
-    done = [_reconcile_batch(ctx, row, loads) for row in _without_rollbacks(ctx)]
-    again = [key for key in done if key is not None]
+    keys = [_reconcile_batch(ctx, row, loads) for row in _without_rollbacks(ctx)]
+    again = [key for key in keys if key is not None]
     newest = ctx.ledger.batches(ctx.pipeline.name, limit=1)
     if again or any(row.state == states.ROLLED_BACK for row in newest):
         for table in drop_empty_tables(ctx):
@@ -237,8 +238,8 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
 def _reconcile_batch(
     ctx: Context, row: states.BatchRow, loads: Callable[[Manifest], bool]
 ) -> str | None:
-    """Finish or undo what is left of one batch; returns its manifest where it is to be loaded
-    again, None where others have it, or it is finished or undone now."""
+    """Finish or undo one batch; return its manifest if it is to be loaded again, None if another
+    process has it, or it is finished or undone now."""
     if not ctx.ledger.has_lapsed(row):
         ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
         return None
@@ -249,9 +250,9 @@ def _reconcile_batch(
             publish(ctx, key)
             return None
         manifest = ctx.files.read_manifest(key)
-    if why := pointless(ctx, manifest):
+    if why := why_obsolete(ctx, manifest):
         ctx.say(f"reconcile: batch {row.batch_id} {why}")
-        rollback(ctx, row.batch_id, hold=True)
+        undo_batch(ctx, row.batch_id, hold=True)
         return None
     free = _take_up if loads(manifest) else _record_landed
     if not free(ctx, row, key):
@@ -261,31 +262,30 @@ def _reconcile_batch(
     return key
 
 
-def _take_up(ctx: Context, seen: states.BatchRow, key: str) -> bool:
-    """Take the batch with this process's lease; False where somebody went on with it since it was
-    seen."""
+def _take_up(ctx: Context, row: states.BatchRow, key: str) -> bool:
+    """Take the batch with this process's lease; return False if its row has changed since."""
     return ctx.ledger.record_batch(
-        ctx.pipeline.name, seen.batch_id, states.LANDED, attempt=taken_up(), manifest=key,
-        lease=ctx.lease, expected=partial(_is_as_seen, seen),
+        ctx.pipeline.name, row.batch_id, states.LANDED, attempt=taken_up(), manifest=key,
+        lease=ctx.lease, expected=partial(_is_unchanged, row),
     )  # fmt: skip
 
 
-def _record_landed(ctx: Context, seen: states.BatchRow, key: str) -> bool:
-    """Record what never was, or not since its files were released; what failed or died stays as it
-    is, for others to see since when. False where somebody went on with it since it was seen."""
+def _record_landed(ctx: Context, row: states.BatchRow, key: str) -> bool:
+    """Record a batch that was never recorded, or not since its files were released; one that failed
+    or died keeps its row, which says since when. Return False if the row has changed since."""
     recorded = ctx.ledger.record_batch(
-        ctx.pipeline.name, seen.batch_id, states.LANDED, manifest=key,
-        expected=lambda now: landed_anew(now) and _is_as_seen(seen, now),
+        ctx.pipeline.name, row.batch_id, states.LANDED, manifest=key,
+        expected=lambda now: landed_anew(now) and _is_unchanged(row, now),
     )  # fmt: skip
-    return recorded or _is_as_seen(seen, ctx.ledger.batch(ctx.pipeline.name, seen.batch_id))
+    return recorded or _is_unchanged(row, ctx.ledger.batch(ctx.pipeline.name, row.batch_id))
 
 
-def _is_as_seen(seen: states.BatchRow, now: states.BatchRow | None) -> bool:
-    return seq_of(now) == seen.seq
+def _is_unchanged(row: states.BatchRow, now: states.BatchRow | None) -> bool:
+    return seq_of(now) == row.seq
 
 
 def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
-    """What is unfinished once the rollbacks that died are completed."""
+    """Complete the rollbacks that died; return the batches that are unfinished then."""
     rows = ctx.ledger.unfinished(ctx.pipeline.name)
     begun = [row.batch_id for row in rows if row.state == states.ROLLING_BACK]
     if not begun:
@@ -305,13 +305,12 @@ def run(
     tables: Sequence[str] = (),
     changed: bool = False,
 ) -> tuple[list[BatchResult], SluiceError | None]:
-    """All stages: what earlier attempts left first, then what has landed.
+    """Run all stages: for batches that earlier attempts left first, then for landed files.
 
-    With `tables` nothing but these, and of loaded files too (see `ahead`); with `changed` also
-    what took the place of loaded files since. A batch that fails does not keep the next ones
-    waiting; the first failure is handed back, and a FilesLeftOut or FilesUnread where there is none
-    and files could not be read. Raises LeaseHeld where what other runs have did not get on for as
-    long as a lease lasts.
+    `tables`: load only these, from loaded files too (see `single_tables`); `changed`: also load
+    objects that replaced loaded ones. A batch that fails does not hold up the next ones; return the
+    results and the first failure, or else FilesLeftOut or FilesUnread if files could not be read.
+    Raises LeaseHeld if the batches of other runs make no progress for as long as a lease lasts.
     """
     if tables and changed:
         raise ConfigError(
@@ -319,37 +318,38 @@ def run(
             "without --table"
         )
     wait_for_others(ctx)
-    denied = Denied()
+    unreadable = UnreadableFiles()
     with keeping(ctx):
         if tables:
             reconcile(ctx)
-            manifests = land_tables(ctx, tables, asked, ctx.lease, denied)
+            manifests = land_tables(ctx, tables, asked, ctx.lease, unreadable)
         else:
             left = _left(ctx, asked)
-            manifests = [*left, *land(ctx, asked, ctx.lease, denied, changed)]
+            manifests = [*left, *land(ctx, asked, ctx.lease, unreadable, changed)]
         results, failure = load_and_publish(ctx, manifests)
-    return results, failure or files_left_out(ctx.pipeline.name, denied)
+    return results, failure or files_left_out(ctx.pipeline.name, unreadable)
 
 
 def _left(ctx: Context, asked: Selection) -> list[str]:
-    """The manifests of batches to load again that are part of what this run was asked for."""
-    mine: list[str] = []
+    """Reconcile; return the manifests of batches to load again that the selection covers."""
+    own: list[str] = []
 
     def is_asked(manifest: Manifest) -> bool:
         taken = [(file.key, file.hour) for file in manifest.files]
         if covers(ctx, taken, asked):
-            mine.append(manifest.batch_id)
+            own.append(manifest.batch_id)
             return True
         ctx.say(f"batch {manifest.batch_id} is not published; a run without a window loads it")
         return False
 
-    return [key for key in reconcile(ctx, is_asked) if batch_of(key) in mine]
+    return [key for key in reconcile(ctx, is_asked) if batch_of(key) in own]
 
 
 def load_and_publish(
     ctx: Context, manifests: list[str]
 ) -> tuple[list[BatchResult], SluiceError | None]:
-    """The stages of landed batches, one after the other; see `run`. Whoever calls keeps them."""
+    """Load and publish landed batches one after the other; see `run`. The caller renews their
+    leases (`keeping`)."""
     results: list[BatchResult] = []
     failure: SluiceError | None = None
     for key in manifests:
@@ -357,11 +357,11 @@ def load_and_publish(
             result = _load_in_turn(ctx, key)
         except EXPECTED as raised:
             error = as_sluice_error(raised)
-            # Another run may have had the batch too: then it is in the tables, and stays there.
+            # Another run may have finished the batch: then it stays in the tables.
             if not _is_finished(ctx, ctx.ledger.batch(ctx.pipeline.name, batch_of(key))):
-                # The first is handed back, and told by whoever called.
-                told = f": {error}" if failure is not None else ""
-                ctx.say(f"batch {batch_of(key)} is not published, {type(error).__name__}{told}")
+                # The caller prints the first failure.
+                why = f": {error}" if failure is not None else ""
+                ctx.say(f"batch {batch_of(key)} is not published, {type(error).__name__}{why}")
                 failure = failure or error
                 _give_up(ctx, key)
         else:
@@ -372,7 +372,7 @@ def load_and_publish(
 
 
 def _load_in_turn(ctx: Context, key: str) -> BatchResult | None:
-    """None where another run has the batch, or finished it, when it is this one's turn."""
+    """Load and publish one batch in its turn; return None if another run has it, or finished it."""
     wait_for_turn(ctx, batch_of(key))
     row = ctx.ledger.batch(ctx.pipeline.name, batch_of(key))
     if _is_finished(ctx, row):
@@ -392,7 +392,7 @@ def _is_finished(ctx: Context, row: states.BatchRow | None) -> bool:
 
 
 def _give_up(ctx: Context, manifest_key: str) -> None:
-    """Drop what the batch staged; where another run has it, that run sees to it."""
+    """Drop what the batch staged; one that another run has is left to that run."""
     try:
         for line in give_up(ctx, batch_of(manifest_key)):
             ctx.say(f"rollback: {line}")

@@ -1,4 +1,4 @@
-"""What dead attempts left beside the tables: copies, scratch and manifests that no batch needs."""
+"""Remove files beside the tables that no batch needs: copies, scratch and manifests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sluice.operations.context import Say
 
 @dataclass(frozen=True)
 class _Needs:
-    """The batches that the ledger knows, those of them that go on, and the copies they read."""
+    """The batches that the ledger knows, the unfinished ones, and the copies these read."""
 
     batches: frozenset[str]
     unfinished: frozenset[str]
@@ -28,9 +28,9 @@ class _Needs:
 def sweep(
     files: BatchFiles, ledger: Ledger, pipeline: str, before: datetime, dry_run: bool = False
 ) -> int:
-    """Remove what no batch needs and nobody has touched since `before`; returns how many files.
+    """Remove files that no batch needs and that are older than `before`; return how many.
 
-    The age is for whoever lands just now: its files are there before the ledger knows of them.
+    The age spares a landing that is under way, whose files are there before the ledger knows them.
     """
     doomed = sorted(_doomed(files, pipeline, _needs(files, ledger, pipeline), before))
     if not dry_run:
@@ -41,7 +41,7 @@ def sweep(
 
 
 def clean_up(files: BatchFiles, ledger: Ledger, manifest: Manifest, say: Say) -> None:
-    """Remove what a finished batch has beside the tables."""
+    """Remove a finished batch's copies and scratch."""
     pipeline, batch_id = manifest.pipeline, manifest.batch_id
     with left_to_maintenance(f"batch {batch_id}", say):
         forget_copies(files, ledger, pipeline, manifest.files, but=batch_id)
@@ -50,8 +50,8 @@ def clean_up(files: BatchFiles, ledger: Ledger, manifest: Manifest, say: Say) ->
 
 @contextmanager
 def left_to_maintenance(whose: str, say: Say) -> Iterator[None]:
-    """Where files beside the tables cannot be removed say so: a batch is in the tables, or out of
-    them, none the less, and `sweep` removes what is left."""
+    """Report, instead of raising, that files beside the tables cannot be removed: the batch is
+    published, or rolled back, all the same, and `sweep` removes them later."""
     try:
         yield
     except (SluiceError, OSError) as error:
@@ -61,12 +61,12 @@ def left_to_maintenance(whose: str, say: Say) -> Iterator[None]:
 def forget_copies(
     files: BatchFiles, ledger: Ledger, pipeline: str, landed: Iterable[SourceFile], but: str = ""
 ) -> None:
-    """Remove the copies of these files, unless a batch may read them that is neither published nor
-    `but`. A driver that lacks one none the less makes it again (`spark_jobs.decoding.copies`)."""
+    """Remove the copies of these files, unless an unfinished batch other than `but` may read them.
+    A driver that misses one makes it again (`spark_jobs.decoding.copies`)."""
     copies = {files.staged_key(pipeline, file) for file in landed if file.staged}
     if not copies:
         return
-    # By its name: one that is claimed and not recorded yet has its manifest none the less.
+    # By the batch's name: one that is claimed and not recorded yet has a manifest already.
     names = [
         row.batch_id
         for row in ledger.unfinished(pipeline)
@@ -101,6 +101,7 @@ def _doomed(files: BatchFiles, pipeline: str, needs: _Needs, before: datetime) -
 
 
 def _kept(found: StoredObject, needs: _Needs) -> bool:
-    """Manifest and results stay with their batch, scratch while the batch may go on."""
+    """Whether a batch needs a file: manifest and results while the ledger has the batch, scratch
+    while it is unfinished."""
     _, batch_id, name = (*found.key.split("/", 2), "", "")[:3]
     return batch_id in (needs.unfinished if name.startswith(SCRATCH) else needs.batches)

@@ -1,4 +1,4 @@
-"""rollback: a batch undone in all its tables, or not at all, and what is left of it released."""
+"""Undo a batch in all its tables, or not at all, by moving `main` back; and release its files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sluice.names import (
 )
 from sluice.operations import comments
 from sluice.operations.context import Context
-from sluice.operations.strangers import or_taken_back
+from sluice.operations.foreign_writes import or_taken_back
 from sluice.operations.sweep import left_to_maintenance
 from sluice.operations.undoable import (
     known_batch,
@@ -46,18 +46,17 @@ from sluice.operations.waiting import pipeline_lease
 
 _GIVEN_UP: Final = "given-up-"
 
-# Whether a batch is still as the rollback at work on it left it.
+# Whether a batch is still in the state in which this rollback left it.
 Unchanged = Callable[[BatchRow | None], bool]
 
 
-def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = False) -> list[str]:
-    """Undo a batch: what it published goes back, what it staged is dropped.
+def undo_batch(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = False) -> list[str]:
+    """Undo a batch: move the tables that it published back, and drop what it staged.
 
-    `hold` keeps the files of an unpublished batch from being loaded again (those of a published
-    one are always held) until `release`. Returns what was done, or with `dry_run` what would be.
-    Without it a batch that is half published stays so, for a publication goes on.
-    Raises RollbackRefused, before anything moves, when somebody wrote after the batch; Followed,
-    where that was a batch.
+    `hold` keeps the files of an unpublished batch from being loaded again until `release` (those of
+    a published one are always held); without it a half published batch is left to be completed.
+    Return what was done, or with `dry_run` what would be. Raises RollbackRefused, before anything
+    moves, if somebody wrote after the batch; Followed if that was a batch.
     """
     row = known_batch(ctx, batch_id)
     if row.state == states.PUBLISHED:
@@ -68,10 +67,9 @@ def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = Fa
 
 
 def give_up(ctx: Context, batch_id: str) -> list[str]:
-    """What `rollback` does with a batch that failed, for the next run to load it again.
+    """Drop what a failed batch staged; the next run loads it again.
 
-    One that another run has published meanwhile stays published; one that is being rolled back
-    goes on.
+    A batch that another run has published or is rolling back meanwhile is left alone.
     """
     row = known_batch(ctx, batch_id)
     if row.state in (states.PUBLISHED, states.ROLLING_BACK):
@@ -86,8 +84,8 @@ def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) ->
     half = row.state == states.PUBLISHING or bool(publications(ctx, batch_id))
     if row.state == states.PUBLISHING and not hold:
         return [f"batch {batch_id} is half published: the next run completes it, or reconcile"]
-    mine = row.holder == this_holder()
-    if row.state != states.LOADED and not mine and not ctx.ledger.has_lapsed(row):
+    own = row.holder == this_holder()
+    if row.state != states.LOADED and not own and not ctx.ledger.has_lapsed(row):
         raise LeaseHeld(f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first")
     if half and hold:
         return _undo_published(ctx, [batch_id], dry_run, half=True)
@@ -95,7 +93,7 @@ def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) ->
 
 
 def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
-    """Go on with the rollbacks that died; raises as `rollback` does."""
+    """Complete the rollbacks that died; raises as `undo_batch` does."""
     marked = begun(ctx)
     published = [batch_id for batch_id in marked if publications(ctx, batch_id)]
     done = [
@@ -112,8 +110,8 @@ def begun(ctx: Context) -> list[str]:
     return [row.batch_id for row in reversed(rows) if row.state == states.ROLLING_BACK]
 
 
-def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
-    """Undo every batch that was published after this one, the newest first; all or none.
+def undo_batches_after(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
+    """Undo every batch that was published after this one, newest first; all or none.
 
     Raises RollbackRefused, before anything moves, when one of them cannot be undone.
     """
@@ -124,8 +122,8 @@ def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
-    """The batches published after this one, the newest first, before them those of which a
-    rollback was begun; raises TerminalError unless it is published itself."""
+    """Return the batches whose rollback has begun, then those published after this one, newest
+    first; raises TerminalError unless this one is published itself."""
     row = known_batch(ctx, batch_id)
     if row.state != states.PUBLISHED:
         raise TerminalError(
@@ -165,8 +163,8 @@ def _undo_published(
 
 
 def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publication]], list[str]]:
-    """The publications of the batches, and how `main` of their tables goes back; raises
-    RollbackRefused where it may not."""
+    """Return the publications of the batches, and the moves of `main` that undo them; raises
+    RollbackRefused if the batches may not be undone."""
     published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
     refuse_in_use(ctx, batches)
     refuse_refolded(ctx, batches)
@@ -180,10 +178,10 @@ def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> l
 
 @contextmanager
 def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
-    """The pipeline's lease, so that no load begins between the look and the moves, and nobody
+    """Hold the pipeline's lease, so that no load begins between the check and the moves, and nobody
     else completes the same rollback. Raises LeaseHeld."""
     if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
-        # Its publisher may have the lease; nobody loads beside one that is half published.
+        # Its publisher may have the lease; no other batch is loaded beside a half published one.
         yield
         return
     with pipeline_lease(ctx, *batches):
@@ -191,8 +189,8 @@ def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
 
 
 def _begin(ctx: Context, batch_id: str) -> Unchanged:
-    """Say that the batch goes, which closes it to those who publish, and to another rollback that
-    stood still; raises LeaseHeld where it is gone already, or took others out since the look."""
+    """Mark the batch as `rolling_back`, which closes it to publishers and to a suspended rollback;
+    raises LeaseHeld if it was rolled back, or began to take others out, since the check."""
     given_up = _given_up()
     begun = ctx.ledger.record_batch(
         ctx.pipeline.name, batch_id, states.ROLLING_BACK, attempt=given_up,
@@ -208,13 +206,13 @@ def _may_go(now: BatchRow | None) -> bool:
 
 
 def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
-    """What `main` of every table does, batch after batch; raises RollbackRefused for the first
-    table that may not go back."""
+    """Describe the move of `main` of every table, batch after batch; raises RollbackRefused for the
+    first table that may not go back."""
     tables: dict[tuple[str, str], Table] = {}
     heads: dict[tuple[str, str], int | None] = {}
     moves = []
-    for batch_id, mine in published.items():
-        for p in mine:
+    for batch_id, publications_of_batch in published.items():
+        for p in publications_of_batch:
             name = (p.namespace, p.table_name)
             table = tables.setdefault(name, ctx.catalog.load_table(name))
             current = heads[name] if name in heads else head(table)
@@ -226,7 +224,7 @@ def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
 
 
 def _undo_one(
-    ctx: Context, batch_id: str, published: list[Publication], mine: Unchanged
+    ctx: Context, batch_id: str, published: list[Publication], unchanged: Unchanged
 ) -> list[str]:
     done = []
     for p in published:
@@ -237,46 +235,47 @@ def _undo_one(
             )  # fmt: skip
         reach(Point.ROLLBACK_TABLE)
         done.append(f"{moved.table}: main {moved.before} → {moved.after}")
-    return done + _close(ctx, batch_id, mine)
+    return done + _close(ctx, batch_id, unchanged)
 
 
-def _close(ctx: Context, batch_id: str, mine: Unchanged) -> list[str]:
-    """What follows when no table holds the batch any more: its changes go, its files are held."""
-    done = _forget(ctx, batch_id, mine)
+def _close(ctx: Context, batch_id: str, unchanged: Unchanged) -> list[str]:
+    """Finish a rollback once no table has the batch: remove its changes and hold its files."""
+    done = _forget(ctx, batch_id, unchanged)
     reach(Point.ROLLBACK_CHANGES)
-    _record_undone(ctx, batch_id, mine)
+    _record_undone(ctx, batch_id, unchanged)
     reach(Point.ROLLBACK_RECORDED)
     comments.settle(ctx)
-    _end(ctx, batch_id, mine)
+    _end(ctx, batch_id, unchanged)
     return done
 
 
-def _record_undone(ctx: Context, batch_id: str, mine: Unchanged) -> None:
-    """Say of all that any attempt told, also of tables that are gone, that it counts no more: the
-    batch may come again."""
-    told = ctx.ledger.publications(ctx.pipeline.name, batch_id)
-    _require(ctx, batch_id, mine)
-    ctx.ledger.record_publications(replace(p, state=states.ROLLED_BACK) for p in told)
+def _record_undone(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
+    """Mark the publications of all attempts as rolled back, those of dropped tables included: the
+    batch may be published again."""
+    recorded = ctx.ledger.publications(ctx.pipeline.name, batch_id)
+    _require(ctx, batch_id, unchanged)
+    ctx.ledger.record_publications(replace(p, state=states.ROLLED_BACK) for p in recorded)
 
 
-def _forget(ctx: Context, batch_id: str, mine: Unchanged) -> list[str]:
+def _forget(ctx: Context, batch_id: str, unchanged: Unchanged) -> list[str]:
     return forget_changes(
         ctx.catalog, ctx.pipeline.namespace, batch_id,
-        confirm=partial(_require, ctx, batch_id, mine),
+        confirm=partial(_require, ctx, batch_id, unchanged),
     )  # fmt: skip
 
 
 def take_out(ctx: Context, batch_id: str) -> None:
-    """End a batch whose tables were folded again without it; do nothing where that is done.
+    """Finish the rollback of a batch whose tables were folded again without it; do nothing if it is
+    rolled back already.
 
-    Raises TransientError where others come between, again and again: the next reconcile goes on.
+    Raises TransientError if others keep interfering: the next reconcile goes on.
     """
-    seen = known_batch(ctx, batch_id)
-    if seen.state not in (states.PUBLISHED, states.ROLLING_BACK):
+    row = known_batch(ctx, batch_id)
+    if row.state not in (states.PUBLISHED, states.ROLLING_BACK):
         return
     for p in publications(ctx, batch_id):
         drop_tag(ctx.catalog, p.namespace, p.table_name, tag_name(batch_id))
-    _close(ctx, batch_id, lambda now: seq_of(now) == seen.seq)
+    _close(ctx, batch_id, lambda now: seq_of(now) == row.seq)
 
 
 def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
@@ -288,18 +287,18 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
         reach(Point.ROLLBACK_MARKED)
     done = drop_all_branches(ctx, row.batch_id)
     if hold:
-        mine = _is_at(given_up)
-        done += _forget(ctx, row.batch_id, mine)
-        _record_undone(ctx, row.batch_id, mine)
-        _end(ctx, row.batch_id, mine)
+        unchanged = _is_at(given_up)
+        done += _forget(ctx, row.batch_id, unchanged)
+        _record_undone(ctx, row.batch_id, unchanged)
+        _end(ctx, row.batch_id, unchanged)
     return done or [_nothing_staged(row)]
 
 
 def _stop(ctx: Context, row: BatchRow, state: str) -> str:
-    """Take the batch from whoever would go on with it, and publish; returns the name of the
-    attempt that nobody makes. What is `rolling_back` is completed by whoever comes after a crash.
+    """Take the batch from whoever would go on to publish it, by a new attempt that nobody makes;
+    return that attempt. A batch that is `rolling_back` is completed after a crash.
 
-    Raises LeaseHeld where somebody went on since the look at it.
+    Raises LeaseHeld if the batch has changed since `row` was read.
     """
     given_up = _given_up()
     stopped = ctx.ledger.record_batch(
@@ -319,10 +318,9 @@ def _is_at(given_up: str) -> Unchanged:
     return lambda now: now is not None and now.attempt == given_up
 
 
-def _require(ctx: Context, batch_id: str, mine: Unchanged) -> None:
-    """Raise LeaseHeld where somebody finished this rollback, after which the batch may have come
-    again."""
-    if not mine(known_batch(ctx, batch_id)):
+def _require(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
+    """Raise LeaseHeld if somebody else finished this rollback: the batch may be loaded again."""
+    if not unchanged(known_batch(ctx, batch_id)):
         raise LeaseHeld(_went_on(ctx, batch_id))
 
 
@@ -338,20 +336,23 @@ def _nothing_staged(row: BatchRow) -> str:
     return f"batch {row.batch_id} had nothing staged; every table is as it was"
 
 
-def _end(ctx: Context, batch_id: str, mine: Unchanged) -> None:
-    _hold_files(ctx, batch_id, mine)
+def _end(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
+    _hold_files(ctx, batch_id, unchanged)
     reach(Point.ROLLBACK_FILES)
-    ended = ctx.ledger.record_batch(ctx.pipeline.name, batch_id, states.ROLLED_BACK, expected=mine)
+    ended = ctx.ledger.record_batch(
+        ctx.pipeline.name, batch_id, states.ROLLED_BACK, expected=unchanged
+    )
     if not ended:
         raise LeaseHeld(_went_on(ctx, batch_id))
 
 
-def _hold_files(ctx: Context, batch_id: str, mine: Unchanged) -> None:
-    """Hold the batch's files as they were before the last look at it: later they may be another
-    landing's. What a publisher marks between is held in the next turn."""
-    while seen := _to_hold(ctx, batch_id):
-        _require(ctx, batch_id, mine)
-        ctx.ledger.mark_files(ctx.pipeline.name, batch_id, states.FILE_HELD, seen)
+def _hold_files(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
+    """Hold the batch's files in the state in which they were read before the batch was checked:
+    later another landing may have them. Files that a publisher marks in between are held in the
+    next turn."""
+    while files := _to_hold(ctx, batch_id):
+        _require(ctx, batch_id, unchanged)
+        ctx.ledger.mark_files(ctx.pipeline.name, batch_id, states.FILE_HELD, files)
 
 
 def _to_hold(ctx: Context, batch_id: str) -> frozenset[states.FileRow]:
@@ -360,7 +361,7 @@ def _to_hold(ctx: Context, batch_id: str) -> frozenset[states.FileRow]:
 
 
 def release(ctx: Context, batch_id: str) -> int:
-    """Let the files of a rolled back batch be landed again; returns how many.
+    """Let the files of a rolled back batch be landed again; return how many.
 
     Raises TerminalError for any other batch, whose files are in use.
     """
@@ -375,7 +376,7 @@ def release(ctx: Context, batch_id: str) -> int:
 
 
 def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
-    """Drop what every attempt of the batch staged; returns what was there."""
+    """Drop the branches of every attempt of the batch; return what was dropped."""
     prefix = branch_name(batch_id, "")
     take = branches if dry_run else drop_branches
     dropped = []

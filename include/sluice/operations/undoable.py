@@ -1,4 +1,4 @@
-"""What of a batch is in the tables, and whether it may be taken out of them."""
+"""Which tables have a batch's rows, and whether the batch may be taken out of them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _ON_THE_WAY: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
 
 
 def known_batch(ctx: Context, batch_id: str) -> BatchRow:
-    """A batch as the ledger has it; raises TerminalError for one that it does not know, as
-    maintenance is, which holds the lease under a name of its own."""
+    """Return the ledger's row of a batch; raises TerminalError for an unknown one, and for the row
+    under which maintenance holds the lease."""
     row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
     if row is None or batch_id == states.MAINTENANCE:
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
@@ -48,47 +48,47 @@ def known_batch(ctx: Context, batch_id: str) -> BatchRow:
 
 @contextmanager
 def or_undone(ctx: Context, batch_id: str) -> Iterator[None]:
-    """Tell beside an error that another try would not mend how to get on without the batch."""
+    """Add to an error that another try would not mend how to go on without the batch."""
     try:
         yield
     except TerminalError as error:
-        if type(error) is not TerminalError:  # what others are about is mended by its own advice
+        if type(error) is not TerminalError:  # its subclasses have advice of their own
             raise
         way = f"to get on without it: sluice rollback {ctx.pipeline.name} --batch {batch_id}"
         raise TerminalError(f"batch {batch_id} is not published: {error}; {way}") from error
 
 
 def publications(ctx: Context, batch_id: str) -> list[Publication]:
-    """The tables that the batch published, and those that it meant to and, as it shows, did; of
-    those that are still there. Of several attempts at a table the last one that did."""
+    """Return the batch's publication of each table that still exists: the newest one that is
+    recorded as published or, if only its intent is recorded, that `main` is built on."""
     counted = (
-        next((p for p in told if p.state == states.PUBLISHED or came_to_main(ctx, p)), None)
-        for told in told_of_tables(ctx, batch_id)
-        if find_table(ctx.catalog, told[0].namespace, told[0].table_name) is not None
+        next((p for p in rows if p.state == states.PUBLISHED or came_to_main(ctx, p)), None)
+        for rows in recorded_by_table(ctx, batch_id)
+        if find_table(ctx.catalog, rows[0].namespace, rows[0].table_name) is not None
     )
     return [publication for publication in counted if publication is not None]
 
 
 def is_here(ctx: Context, p: Publication) -> bool:
-    """Whether it is where the pipeline has its tables now, and not in a namespace that it left."""
+    """Whether the table is in the pipeline's present namespace, and not in one that it left."""
     return target_namespace(p.namespace) == ctx.pipeline.namespace
 
 
-def told_of_tables(ctx: Context, batch_id: str) -> list[list[Publication]]:
-    """What attempts at the batch told of each of its tables since it was last undone there, the
+def recorded_by_table(ctx: Context, batch_id: str) -> list[list[Publication]]:
+    """Return the batch's publications and intents of each table since it was last undone there,
     newest first."""
-    mine = And(equals("pipeline", ctx.pipeline.name), equals("batch_id", batch_id))
-    return told_since_undone(LedgerTables(ctx.catalog).read(PUBLICATIONS, mine))
+    own = And(equals("pipeline", ctx.pipeline.name), equals("batch_id", batch_id))
+    return told_since_undone(LedgerTables(ctx.catalog).read(PUBLICATIONS, own))
 
 
 def came_to_main(ctx: Context, p: Publication) -> bool:
-    """Whether `main` of the table has, or is built on, what the attempt staged for it."""
+    """Whether `main` of the table is, or is built on, the snapshot that the attempt staged."""
     table = find_table(ctx.catalog, p.namespace, p.table_name)
     return table is not None and p.head_snapshot in ancestors(table, head(table))
 
 
 def refuse_in_use(ctx: Context, batches: list[str]) -> None:
-    """Raise RollbackRefused where a batch on its way, or a reprocess, is built on one of them."""
+    """Raise RollbackRefused if a batch under way, or a reprocess, depends on one of the batches."""
     _refuse_on_the_way(ctx, batches)
     _refuse_if_repeated(ctx, batches)
     _refuse_if_shared(ctx, batches)
@@ -97,8 +97,8 @@ def refuse_in_use(ctx: Context, batches: list[str]) -> None:
 
 
 def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
-    """What a batch on its way found late, or there already, it did not stage: without the batch
-    that it was compared with, its publication would leave that in no table."""
+    """A batch under way does not stage events that are late, or stored already: without the batch
+    that it was compared with, these would be in no table."""
     for row in ctx.ledger.unfinished(ctx.pipeline.name):
         if row.batch_id not in batches and (row.state in _ON_THE_WAY or row.halfway):
             raise RollbackRefused(
@@ -108,7 +108,7 @@ def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
 
 
 def _end_of(ctx: Context, row: BatchRow) -> str:
-    """How a batch on its way ends."""
+    """Say how a batch under way can be ended."""
     if row.state == states.ROLLING_BACK or only_goes_on(ctx, row):
         return f"let it be completed ({_completed_by(row)})"
     undo = f"sluice rollback {ctx.pipeline.name} --batch {row.batch_id}"
@@ -116,7 +116,7 @@ def _end_of(ctx: Context, row: BatchRow) -> str:
 
 
 def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
-    """A reprocess repeats the changes of its batch: without the batch they would be in no table."""
+    """A reprocess counts what its batch changed as duplicate: that would be in no table."""
     resolved = resolutions(ctx.ledger.batches(ctx.pipeline.name))
     for batch_id in batches:
         later = resolved.get(batch_id)
@@ -128,7 +128,7 @@ def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
 
 
 def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
-    """A batch's files are held when it is undone, those of a table that came later among them."""
+    """Undoing a batch holds its files, also for the table that it was published without."""
     for row in ctx.ledger.batches(ctx.pipeline.name):
         origin = row.details.get(SHARE_OF)
         if row.state == states.PUBLISHED and origin in batches and row.batch_id not in batches:
@@ -139,8 +139,8 @@ def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
 
 
 def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
-    """Where events of open transactions are held back, those that came after their transaction's
-    end are in the tables because of it."""
+    """If events of open transactions are held back, a later batch's events may be in the tables
+    only because an earlier batch brought the end of their transaction."""
     if not ctx.pipeline.holds_transactions or not batches:
         return
     ended, rows = _transactions(ctx), _published(ctx)
@@ -155,15 +155,15 @@ def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
 
 
 def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
-    """A run for some tables brings the events of loaded files a second time: with the first batch
-    undone they would be in these tables still, be it that this batch never wrote them."""
+    """A run for single tables reads loaded files a second time: with the first batch undone, their
+    events would still be in these tables."""
     rows = _published(ctx)
     again = [r for r in rows if r.details.get(TABLES) and SHARE_OF not in r.details]
     replaced = ctx.ledger.replaced_files(ctx.pipeline.name) if again else []
     for batch_id in batches if again else ():
-        mine = ctx.ledger.batch_files(ctx.pipeline.name, batch_id)
-        mine += [row for row in replaced if row.batch_id == batch_id]
-        files = {row.object_key for row in mine}
+        own = ctx.ledger.batch_files(ctx.pipeline.name, batch_id)
+        own += [row for row in replaced if row.batch_id == batch_id]
+        files = {row.object_key for row in own}
         for later in (r for r in _followers(rows, batch_id, batches) if r in again):
             read = {file.key for file in ctx.files.read_manifest(later.manifest).files}
             if files & read and _has_anything(ctx, later.batch_id):
@@ -175,7 +175,7 @@ def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
 
 
 def _has_anything(ctx: Context, batch_id: str) -> bool:
-    """Whether a batch brought any table anything, also where its changes are forgotten."""
+    """Whether a batch brought changes or rows to any table, forgotten changes included."""
     logs = changelogs(ctx).values()
     return any(files_of(log, batch_id) for log in logs) or bool(publications(ctx, batch_id))
 
@@ -185,25 +185,25 @@ def _published(ctx: Context) -> list[BatchRow]:
 
 
 def _followers(rows: list[BatchRow], batch_id: str, undone: Container[str]) -> list[BatchRow]:
-    """Of published batches those after one that stay; none where that one is not among them."""
+    """Return the published batches after one that are not undone; none if it is not published."""
     since = next((r.seq for r in rows if r.batch_id == batch_id), None)
     return [r for r in rows if since is not None and r.seq > since and r.batch_id not in undone]
 
 
 def _transactions(ctx: Context) -> defaultdict[str, set[str]]:
-    """The transactions that each batch of the pipeline ended, or has changes of."""
-    mine = equals("pipeline", ctx.pipeline.name)
-    found = LedgerTables(ctx.catalog).read(TRANSACTIONS, mine, ("batch_id", "transaction"))
-    told: defaultdict[str, set[str]] = defaultdict(set)
-    for row in found.to_pylist():
-        told[row["batch_id"]].add(row["transaction"])
-    return told
+    """Return the transactions that each batch of the pipeline ended, or has changes of."""
+    own = equals("pipeline", ctx.pipeline.name)
+    rows = LedgerTables(ctx.catalog).read(TRANSACTIONS, own, ("batch_id", "transaction"))
+    transactions: defaultdict[str, set[str]] = defaultdict(set)
+    for row in rows.to_pylist():
+        transactions[row["batch_id"]].add(row["transaction"])
+    return transactions
 
 
 def refuse_refolded(ctx: Context, batches: list[str]) -> None:
-    """Raise Followed for a batch that undid others: `main` from before it holds their rows, be it
-    that without them nothing was to be written. RollbackRefused for one that is about to, and has
-    begun: not all that would bring them back is there. One that is half published may go."""
+    """Raise Followed for a published batch that took others out: `main` from before it has their
+    rows. Raise RollbackRefused for one that has begun to take them out, for what would bring them
+    back is gone in part. One that is only half published may be undone."""
     for batch_id in batches:
         row = known_batch(ctx, batch_id)
         undone = ", ".join(row.details.get(UNDONE, ()))
@@ -217,7 +217,7 @@ def refuse_refolded(ctx: Context, batches: list[str]) -> None:
 
 
 def only_goes_on(ctx: Context, row: BatchRow) -> bool:
-    """Whether a batch that undoes others has begun to take them out, and did not end."""
+    """Whether a batch that undoes others has begun to take them out and is not finished."""
     undone = row.details.get(UNDONE)
     if not undone or not row.halfway:
         return False
@@ -230,16 +230,19 @@ def _completed_by(row: BatchRow) -> str:
 
 
 def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) -> None:
-    mine = {
+    """Raise Followed if a batch that stays is built on, or was compared with, one of these.
+
+    RollbackRefused if maintenance has forgotten whether one was."""
+    own = {
         (p.namespace, p.table_name, p.head_snapshot): p.batch_id
         for publications in published.values()
         for p in publications
     }
     others = {row.batch_id for row in _published(ctx)} - published.keys()
-    built = _built_on(ctx, {snapshot for _, _, snapshot in mine})
-    told = ctx.ledger.publications(ctx.pipeline.name, *(others & built))
-    for p in sorted(told, key=lambda p: p.seq, reverse=True):
-        before = mine.get((p.namespace, p.table_name, p.base_snapshot or 0))
+    built = _built_on(ctx, {snapshot for _, _, snapshot in own})
+    later = ctx.ledger.publications(ctx.pipeline.name, *(others & built))
+    for p in sorted(later, key=lambda p: p.seq, reverse=True):
+        before = own.get((p.namespace, p.table_name, p.base_snapshot or 0))
         if p.state == states.PUBLISHED and before is not None:
             did = f"wrote {p.full_name} after batch {before}"
             raise Followed(f"batch {p.batch_id} {did}")
@@ -250,20 +253,20 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
 
 
 def _built_on(ctx: Context, snapshots: set[int]) -> set[str]:
-    """The batches that have, or had, a table to be published onto one of the snapshots: few of all
-    that a pipeline ever published."""
+    """Return the batches with a recorded publication onto one of the snapshots, whatever became of
+    it: few of all that a pipeline ever published."""
     onto = among("base_snapshot", snapshots)
     where = And(equals("pipeline", ctx.pipeline.name), onto)
-    found = LedgerTables(ctx.catalog).read(PUBLICATIONS, where, ("batch_id",))
-    return set(found["batch_id"].to_pylist())
+    rows = LedgerTables(ctx.catalog).read(PUBLICATIONS, where, ("batch_id",))
+    return set(rows["batch_id"].to_pylist())
 
 
 def _refuse_if_undone_beneath(ctx: Context, published: dict[str, list[Publication]]) -> None:
-    """`main` from before a batch has what was beneath it, also where what was undone there since
-    left nothing to write, as of keys that the batch deleted. Of a batch without publications no
-    table goes back."""
+    """`main` from before a batch has the rows of batches that were taken out beneath it since, also
+    if that left nothing to write, as for keys that the batch deleted. A batch without publications
+    moves no table back."""
     rows = _published(ctx)
-    for batch_id in (batch for batch, mine in published.items() if mine):
+    for batch_id in (batch for batch, own in published.items() if own):
         for later in _followers(rows, batch_id, published):
             if undone := later.details.get(UNDONE):
                 did = f"took out {', '.join(undone)} after batch {batch_id}"
@@ -271,8 +274,8 @@ def _refuse_if_undone_beneath(ctx: Context, published: dict[str, list[Publicatio
 
 
 def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -> None:
-    """A later batch whose changes all were late, or there already, wrote nothing; without the
-    batch they would be in no table."""
+    """A later batch whose changes were all late, or stored already, wrote nothing; without the
+    batch that it was compared with they would be in no table."""
     rows = _published(ctx)
     for batch_id, publications in published.items():
         others = _followers(rows, batch_id, published)
@@ -285,15 +288,15 @@ def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -
 
 
 def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> None:
-    """A batch may tell of a table and write nothing of it, as one of repeats or of DDL alone: what
-    others did since is right only with it."""
-    rows, told = _published(ctx), recorded(ctx.catalog, ctx.pipeline.name)
+    """A batch may have events of a table and write nothing to it, as one of duplicates or of DDL
+    alone: what others wrote since is right only with it."""
+    rows, statements = _published(ctx), recorded(ctx.catalog, ctx.pipeline.name)
     followed = {batch: _followers(rows, batch, published) for batch in published}
     logs = changelogs(ctx) if any(followed.values()) else {}
     for batch_id, others in followed.items():
         written = {p.table_name for p in published[batch_id]}
-        mine = [one for one in told if one.batch_id == batch_id]
-        renamed = tables_renamed(ctx, mine, logs)
+        own = [one for one in statements if one.batch_id == batch_id]
+        renamed = tables_renamed(ctx, own, logs)
         for target, log in logs.items() if others else ():
             silent = not written & published_tables(target)
             if silent and (log.properties.get(PROP_SOURCE) in renamed or files_of(log, batch_id)):
@@ -304,8 +307,8 @@ def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> 
 
 
 def _refuse_if_forgotten(ctx: Context, published: dict[str, list[Publication]]) -> None:
-    """What tells of a later batch that it was compared with one is forgotten too, where that one's
-    own changes are. Those of the older batch go first: while there are any, there are all."""
+    """If maintenance has forgotten the changes of a batch, it may have forgotten those of a later
+    one that was compared with it. The oldest go first: while any are left, all later ones are."""
     rows = _published(ctx)
     for batch_id, publications in published.items():
         others = _followers(rows, batch_id, published)
@@ -323,37 +326,38 @@ def _refuse_if_forgotten(ctx: Context, published: dict[str, list[Publication]]) 
 
 
 def _until(rows: list[BatchRow], batch_id: str) -> list[str]:
-    """A published batch, and those before it."""
+    """Return the published batches up to this one."""
     until = next((r.seq for r in rows if r.batch_id == batch_id), 0)
     return [r.batch_id for r in rows if r.seq <= until]
 
 
 def has_floor(ctx: Context, namespace: str, target: str) -> bool:
-    """Whether maintenance ever forgot changes of a target."""
+    """Whether maintenance has ever forgotten changes of a target."""
     table = find_table(ctx.catalog, namespace, target)
     return table is not None and PROP_FLOOR in table.properties
 
 
 def target_of(changelog: Table) -> tuple[str, str]:
-    """Namespace and name of a changelog's target."""
+    """Return namespace and name of a changelog's target."""
     namespace, name = changelog.name()[-2:]
     return target_namespace(namespace), target_of_changelog(name)
 
 
-def tables_renamed(ctx: Context, told: list[ToldRename], logs: dict[str, Table]) -> frozenset[str]:
-    """The source tables, of those whose changelogs these are, that statements are of."""
+def tables_renamed(
+    ctx: Context, statements: list[ToldRename], logs: dict[str, Table]
+) -> frozenset[str]:
+    """Return the source tables of these changelogs that the statements rename columns of."""
     sources = [log.properties.get(PROP_SOURCE, target) for target, log in logs.items()]
-    return tables_told(told, sources, ctx.pipeline.format)
+    return tables_told(statements, sources, ctx.pipeline.format)
 
 
 def changelogs(ctx: Context) -> dict[str, Table]:
-    """The changelogs of the pipeline by their targets' names."""
+    """Return the changelogs of the pipeline by their targets' names."""
     return changelogs_of(ctx.catalog, ctx.pipeline.name, ctx.pipeline.namespace)
 
 
 def _changelogs_written(ctx: Context, publications: list[Publication]) -> list[Table]:
-    """The changelogs of the targets that these publications are of, wherever the pipeline has its
-    tables now."""
+    """Return the changelogs of the targets of these publications, in whichever namespace."""
     written = defaultdict(set)
     for p in publications:
         written[target_namespace(p.namespace)].add(p.table_name)
@@ -366,5 +370,5 @@ def _changelogs_written(ctx: Context, publications: list[Publication]) -> list[T
 
 
 def tables(ctx: Context) -> list[tuple[str, str]]:
-    """All tables of the pipeline's two namespaces."""
+    """Return all tables of the pipeline's two namespaces."""
     return tables_of(ctx.catalog, ctx.pipeline.namespace)

@@ -1,4 +1,4 @@
-"""verify, the stage: every target beside what its changelog says it must hold."""
+"""verify: compare every target with its changelog, or with its source."""
 
 from __future__ import annotations
 
@@ -25,22 +25,24 @@ _BESIDE_SOURCE: Final = (
 def verify(
     ctx: Context, table: str | None = None, source: LiveSource | None = None
 ) -> Verification:
-    """Run the driver and hand back what it found, differences among it.
+    """Run the driver; return its report, differences included.
 
     With a source the targets are compared with its tables instead of their changelogs. Raises
-    TerminalError for a table that pipeline or source has not, TransientError while a batch is
-    being published.
+    TerminalError for a table that pipeline or source does not have, TransientError while a batch
+    is being published.
     """
     if table is not None:
         named_targets(ctx, table)
     chosen = [*(("--table", table) if table else ()), *(source.arguments if source else ())]
     ctx.say(f"verify: {ctx.pipeline.name}, {table or 'all tables'}")
-    told = submit(ctx.project, ENTRY_POINTS / "verify.py", "--pipeline", ctx.pipeline.name, *chosen)
-    return Verification.from_json(told)
+    report = submit(
+        ctx.project, ENTRY_POINTS / "verify.py", "--pipeline", ctx.pipeline.name, *chosen
+    )
+    return Verification.from_json(report)
 
 
 def refuse_differences(found: Verification) -> None:
-    """Raises VerifyFailed naming every table that differs, and what to do."""
+    """Raise VerifyFailed if a table differs, naming all that do, and what to do."""
     wrong = [c for table in found.tables for c in table.comparisons if not c.agrees]
     if not wrong:
         return
@@ -50,6 +52,6 @@ def refuse_differences(found: Verification) -> None:
 
 
 def differences_in_words(comparison: Comparison) -> str:
-    """How many keys differ in which way."""
+    """Say how many keys differ in which way."""
     kinds = (f"{comparison.kinds[k]:,} {k}" for k in KINDS if comparison.kinds.get(k))
     return ", ".join(kinds) or "nothing differs"

@@ -1,7 +1,7 @@
-"""Runs of one pipeline at the same time: one loads a batch, the others wait for their turn.
+"""Concurrent runs of one pipeline: one loads a batch, the others wait for their turn.
 
-Correctness rests on none of it, for commits are guarded: it saves the work of drivers that would
-wait for the pipeline's lease, each with a machine's memory, and give up.
+Correctness does not depend on it, for commits are guarded: it saves drivers that would wait for
+the pipeline's lease, each with a machine's memory, and give up.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _TAKEN_UP: Final = "taken-up-"
 
 
 def taken_up() -> str:
-    """The attempt of a batch that a run took up and gives to a driver later; whoever had it before
-    is fenced off."""
+    """Return a new attempt for a batch that a run takes up and gives to a driver later; it fences
+    off whoever had the batch before."""
     return f"{_TAKEN_UP}{new_attempt()}"
 
 
 def is_taken_up(row: BatchRow) -> bool:
-    """Whether a run took the batch up, and has given it to no driver yet."""
+    """Whether a run took the batch up and has not given it to a driver yet."""
     return row.state == states.LANDED and row.attempt.startswith(_TAKEN_UP)
 
 
@@ -42,10 +42,9 @@ def is_held(ctx: Context, row: BatchRow) -> bool:
 
 
 def wait_for_others(ctx: Context) -> None:
-    """Block while another run holds a batch; one that died holds its batches until they lapse.
+    """Block while another run holds a batch; the leases of one that died have to lapse.
 
-    Raises LeaseHeld where nothing has changed for as long as a lease lasts, as does
-    `wait_for_turn`.
+    Raises LeaseHeld, as does `wait_for_turn`, if nothing changes for as long as a lease lasts.
     """
     _wait(ctx, lambda held, _: held)
 
@@ -54,47 +53,47 @@ def wait_for_turn(ctx: Context, batch_id: str) -> None:
     """Block while another run's driver or publisher is at work, or another run holds a batch with a
     smaller id than the smallest that waits here.
 
-    So runs load in order of batch id and cannot wait for each other.
+    Runs load in order of batch id, so that they cannot wait for each other.
     """
 
-    def before(held: Rows, mine: Rows) -> Rows:
-        first = min((row.batch_id for row in mine), default=batch_id)
+    def before(held: Rows, own: Rows) -> Rows:
+        first = min((row.batch_id for row in own), default=batch_id)
         return [row for row in held if row.batch_id < first or _is_at_work(row)]
 
     _wait(ctx, before)
 
 
 def _is_at_work(row: BatchRow) -> bool:
-    """Whether a driver or a publisher has the batch, and not a run that waits."""
+    """Whether a driver or a publisher has the batch, rather than a run that waits."""
     return row.state != states.LANDED or not (row.attempt == "" or is_taken_up(row))
 
 
 def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
-    """Block while `before` names batches, given those that others hold and those that wait here.
+    """Block while `before` returns batches, given those that others hold and those that wait here.
 
-    The more it names, the more rarely the ledger is asked.
+    The ledger is polled less often the more batches it returns.
     """
-    told, seen, deadline = "", None, 0.0
-    while ahead := before(*_held_and_mine(ctx)):
-        now = f"batch {ahead[0].batch_id} is {ahead[0].state}, held by {ahead[0].holder}"
-        changed = [(row.batch_id, row.state, row.attempt) for row in ahead]
-        if changed != seen:
-            seen, deadline = changed, time.monotonic() + ctx.pipeline.lease_seconds
+    reported, last, deadline = "", None, 0.0
+    while ahead := before(*_held_and_own(ctx)):
+        message = f"batch {ahead[0].batch_id} is {ahead[0].state}, held by {ahead[0].holder}"
+        now = [(row.batch_id, row.state, row.attempt) for row in ahead]
+        if now != last:
+            last, deadline = now, time.monotonic() + ctx.pipeline.lease_seconds
         elif time.monotonic() > deadline:
-            raise LeaseHeld(f"pipeline {ctx.pipeline.name}: {now}; run again when it is done")
-        if now != told:
-            ctx.say(f"waiting: {now}")
-        told = now
+            raise LeaseHeld(f"pipeline {ctx.pipeline.name}: {message}; run again when it is done")
+        if message != reported:
+            ctx.say(f"waiting: {message}")
+        reported = message
         time.sleep(min(len(ahead), _LONGEST_POLL_SECONDS))
 
 
-def _held_and_mine(ctx: Context) -> tuple[Rows, Rows]:
+def _held_and_own(ctx: Context) -> tuple[Rows, Rows]:
     rows = ctx.ledger.unfinished(ctx.pipeline.name)
     return [row for row in rows if is_held(ctx, row)], list(filter(_is_mine, rows))
 
 
 def keeping(ctx: Context) -> AbstractContextManager[None]:
-    """Renew meanwhile the leases of the batches that wait in this process's hands."""
+    """Renew the leases of the landed batches that this process holds, while the context lasts."""
     return renewing(ctx, lambda: renew_waiting(ctx))
 
 
@@ -115,14 +114,15 @@ def pipeline_lease(ctx: Context, *undone: str) -> Iterator[None]:
 
 
 def renewing(ctx: Context, renew: Callable[[], object]) -> AbstractContextManager[None]:
-    """Renew a lease of the pipeline meanwhile, three times in as long as one lasts."""
+    """Renew a lease of the pipeline while the context lasts, three times within its length."""
     third = ctx.lease.seconds / 3
     return repeating(renew, third, first=third)
 
 
 @contextmanager
 def repeating(action: Callable[[], object], seconds: float, first: float) -> Iterator[None]:
-    """Do it every so many seconds meanwhile, the first time after `first`; errors pass."""
+    """Call `action` every so many seconds while the context lasts, the first time after `first`;
+    its errors are ignored."""
     stop = threading.Event()
     thread = threading.Thread(target=_repeat, args=(action, seconds, first, stop), daemon=True)
     thread.start()
@@ -138,13 +138,13 @@ def _repeat(
 ) -> None:
     pause = first
     while not stop.wait(pause):
-        with suppress(Exception):  # a batch that is not told of is another run's, in the end
+        with suppress(Exception):  # a lease that is not renewed lapses, and another run goes on
             action()
         pause = seconds
 
 
 def renew_waiting(ctx: Context) -> None:
-    """Push out the ends of the leases of landed batches that this process has."""
+    """Renew the leases of the landed batches that this process holds."""
     for row in filter(_is_mine, ctx.ledger.unfinished(ctx.pipeline.name)):
         ctx.ledger.record_batch(
             ctx.pipeline.name, row.batch_id, states.LANDED, lease=ctx.lease,

@@ -1,4 +1,4 @@
-"""Windows of hours, as the command line's options, the form and the runs of a DAG name them."""
+"""Windows of hours, as the command line, the form of a DAG and its runs state them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sluice.errors import ConfigError
 
 @dataclass(frozen=True)
 class Window:
-    """Hours from `start`, inclusive, to `end`, exclusive."""
+    """The hours from `start`, inclusive, to `end`, exclusive."""
 
     start: datetime
     end: datetime
@@ -19,10 +19,9 @@ class Window:
     def between(
         cls, start: datetime | None, end: datetime | None, names: tuple[str, str]
     ) -> Window:
-        """From and to what a person names, without a bound where that is None; `names`: what the
-        two are called there.
+        """Make a window of two times, None for no bound; `names`: what the user calls them.
 
-        Raises ConfigError for a window that nothing fits in.
+        Raises ConfigError for an empty window.
         """
         window = cls(as_utc(start or datetime.min), as_utc(end or datetime.max))
         if window.start >= window.end:
@@ -30,10 +29,10 @@ class Window:
         return window
 
     def holds(self, moment: datetime) -> bool:
-        """True when the hour that begins at `moment` is inside."""
+        """Whether the hour that begins at `moment` is inside."""
         return self.start <= moment < self.end
 
 
 def as_utc(moment: datetime) -> datetime:
-    """A time as a person names it: of UTC where no zone is told."""
+    """Return the time with its zone: UTC if it has none."""
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -16,12 +16,12 @@ from sluice.objects.s3_store import S3Store
 from sluice.operations import land as land_module
 from sluice.operations import preview as preview_module
 from sluice.operations import reprocess, stages
-from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context
-from sluice.operations.denied import NAMED_AT_MOST, Denied, files_left_out
 from sluice.operations.land import land
 from sluice.operations.preview import Preview, preview
 from sluice.operations.selection import open_landing
+from sluice.operations.single_tables import land_tables
+from sluice.operations.unreadable_files import NAMED_AT_MOST, UnreadableFiles, files_left_out
 from sluice.output import report
 from tests.unit.projects import PIPELINE, files_of_loads, keys, open_shop
 
@@ -66,11 +66,11 @@ def closed(context: Context, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 def test_the_others_land_and_nothing_is_recorded_of_it(
     context: Context, closed: set[str], said: list[str]
 ) -> None:
-    denied = Denied()
-    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
-    assert list(denied.errors) == ["b.jsonl"]
+    unreadable = UnreadableFiles()
+    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    assert list(unreadable.errors) == ["b.jsonl"]
     assert f"{path(context, 'b.jsonl')}: Permission denied; let Sluice read it" in str(
-        denied.errors["b.jsonl"]
+        unreadable.errors["b.jsonl"]
     )
     assert any("b.jsonl is left out" in line for line in said)
     assert set(context.ledger.known_files("shop")) == {"a.jsonl", "c.jsonl"}
@@ -107,12 +107,12 @@ def test_where_none_can_be_read_there_is_no_batch(context: Context, closed: set[
 
 
 def test_a_run_for_some_tables_reads_the_others(context: Context, closed: set[str]) -> None:
-    denied = Denied()
-    assert keys(context, land_tables(context, ["s.orders"], denied=denied)) == [
+    unreadable = UnreadableFiles()
+    assert keys(context, land_tables(context, ["s.orders"], unreadable=unreadable)) == [
         "a.jsonl",
         "c.jsonl",
     ]
-    assert list(denied.errors) == ["b.jsonl"]
+    assert list(unreadable.errors) == ["b.jsonl"]
 
 
 def test_a_plan_tells_them(
@@ -142,11 +142,13 @@ def test_a_reprocess_of_it_is_refused_by_its_name(context: Context, closed: set[
 
 
 def test_an_error_names_some_and_counts_all() -> None:
-    error = files_left_out("shop", Denied({f"{n:03}": FileDenied("denied") for n in range(100)}))
+    error = files_left_out(
+        "shop", UnreadableFiles({f"{n:03}": FileDenied("denied") for n in range(100)})
+    )
     assert "100 files" in str(error)
     assert str(error).count("denied") == NAMED_AT_MOST
     assert f"and {100 - NAMED_AT_MOST} more" in str(error)
-    assert files_left_out("shop", Denied()) is None
+    assert files_left_out("shop", UnreadableFiles()) is None
 
 
 def test_a_store_that_fails_is_no_matter_of_one_file(
@@ -157,7 +159,7 @@ def test_a_store_that_fails_is_no_matter_of_one_file(
 
     monkeypatch.setattr(land_module, "inspect", inspected)
     with pytest.raises(TransientError, match="SlowDown"):
-        land(context, denied=Denied())
+        land(context, unreadable=UnreadableFiles())
 
 
 def answering(code: str, status: int) -> S3Store:

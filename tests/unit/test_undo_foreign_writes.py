@@ -46,7 +46,7 @@ def half_back(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(undo, "rollback_table", once)
         with pytest.raises(Killed):
-            refolding.rollback(context, "b3")
+            refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)[0]) == (ROLLING_BACK, [0, 1, 2])
 
 
@@ -73,7 +73,7 @@ def test_a_published_batch_is_told_which_table_to_make_again(context: Context) -
     write(context, "users", 100)
     told = r"shop\.users: somebody else wrote.*sluice rollback shop --rebuild --table users\)"
     with pytest.raises(RollbackRefused, match=told):
-        refolding.rollback(context, "b3")
+        refolding.undo_or_refold(context, "b3")
     assert state(context, "b3") == PUBLISHED
 
 
@@ -92,7 +92,7 @@ def test_a_history_is_made_again_with_its_target(context: Context, followed: boo
         context.ledger.record_batch("shop", "r", PUBLISHED, replace_details={"undone": ["b2"]})
     write(context, name, 100)
     with pytest.raises(RollbackRefused, match=r"shop --rebuild --table users\)"):
-        refolding.rollback(context, "b4")
+        refolding.undo_or_refold(context, "b4")
 
 
 def rewritten_twice(context: Context, by: str) -> None:
@@ -116,7 +116,7 @@ def rewritten_twice(context: Context, by: str) -> None:
 def test_an_operators_tag_does_not_make_what_expired_somebodys_move(context: Context) -> None:
     """It keeps what the batch published; what lies between that and main has expired."""
     rewritten_twice(context, SUMMARY_MAINTENANCE)
-    told = refolding.rollback(context, "b3", dry_run=True)
+    told = refolding.undo_or_refold(context, "b3", dry_run=True)
     assert "between main and what batch b3 published snapshots have expired" in told[0]
     assert "would fold again without: shop.users: 1 changes of batch b3" in told
 
@@ -124,7 +124,7 @@ def test_an_operators_tag_does_not_make_what_expired_somebodys_move(context: Con
 def test_somebodys_write_behind_what_expired_is_somebodys(context: Context) -> None:
     rewritten_twice(context, "theirs")
     with pytest.raises(RollbackRefused, match="somebody moved it"):
-        refolding.rollback(context, "b3", dry_run=True)
+        refolding.undo_or_refold(context, "b3", dry_run=True)
 
 
 def test_main_that_somebody_set_back_is_moved(context: Context) -> None:
@@ -135,4 +135,4 @@ def test_main_that_somebody_set_back_is_moved(context: Context) -> None:
     users = context.catalog.load_table(USERS)
     users.manage_snapshots().set_current_snapshot(base).commit()
     with pytest.raises(RollbackRefused, match="somebody moved it"):
-        refolding.rollback(context, "b3")
+        refolding.undo_or_refold(context, "b3")

@@ -1,8 +1,8 @@
-"""Some tables read for themselves: batches of files that stay free, or are loaded already.
+"""Batches for single tables: they read files that stay free, or that are loaded already.
 
-Events that are in a table already count as duplicates, so files may be read for one table as often
-as anybody likes: to fill a table that was added to `tables:`, before or after the files were loaded
-for the others. Nothing is claimed; the next run takes a free file whole.
+Events that a table has already count as duplicates, so files may be read for one table any number
+of times: to fill a table that was added to `tables:`, before or after the files were loaded for
+the others. Nothing is claimed; the next run takes a free file for all tables.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sluice.manifest import Manifest, SourceFile, name_by_content
 from sluice.objects.store import StoredObject
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
-from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import batches_of
 from sluice.operations.loaded_files import arrivals, of_one_load, told_apart
 from sluice.operations.selection import EVERYTHING, Selection, open_landing, selected
+from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 
 
 def land_tables(
@@ -32,13 +32,13 @@ def land_tables(
     tables: Sequence[str],
     asked: Selection = EVERYTHING,
     lease: Lease | None = None,
-    denied: Denied | None = None,
+    unreadable: UnreadableFiles | None = None,
 ) -> list[str]:
-    """Make batches of the files that are asked for, for these tables; returns the manifests' keys.
+    """Make batches of the selected files for these tables; return the manifests' keys.
 
-    Without a window and without files: of all that has landed. A batch of the same files and
-    tables that is published is not made again. `denied`: as for `land`. Raises ConfigError for a
-    table that the pipeline does not list.
+    Without a window and without files, all landed files are read. A published batch of the same
+    files and tables is not made again. `unreadable`: as for `land`. Raises ConfigError for a table
+    that the pipeline does not list.
     """
     names = tuple(sorted(set(tables)))
     only(ctx.pipeline, names)
@@ -46,17 +46,17 @@ def land_tables(
     known = ctx.ledger.known_files(ctx.pipeline.name)
     before = {row.object_key for row in ctx.ledger.replaced_files(ctx.pipeline.name)}
     found = [o for o in selected(ctx, store, asked) if _may_be_read(ctx, o, known, before)]
-    seen = ctx.ledger.known_contents(
+    contents = ctx.ledger.known_contents(
         ctx.pipeline.name, content_of(ctx.pipeline), of_one_load(ctx, None)
     )
-    refused = Denied() if denied is None else denied
+    refused = UnreadableFiles() if unreadable is None else unreadable
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
         for looks in batches_of(ctx, store, objects, bool(asked.files), refused):
-            key = _record(ctx, _batch(ctx, names, epoch, looks, known, seen), lease)
+            key = _record(ctx, _batch(ctx, names, epoch, looks, known, contents), lease)
             made += [key] if key else []
     refused.refuse_silence()
-    if denied is None and (error := files_left_out(ctx.pipeline.name, refused)):
+    if unreadable is None and (error := files_left_out(ctx.pipeline.name, refused)):
         raise error
     return made
 
@@ -67,13 +67,13 @@ def _batch(
     epoch: int | None,
     looks: list[Inspected],
     known: Mapping[str, FileRow],
-    seen: set[str],
+    contents: set[str],
 ) -> Manifest:
-    """The batch of some files, for the tables `names` alone: into other targets it is another."""
+    """Return the manifest of some files for the tables `names`; its id depends on the targets."""
     same = [one.look.file for one in looks if _has_its_bytes(ctx, one.look.file, known)]
     whole = _at_their_places(ctx, same, known)
-    files = _originals(whole, known, seen, content_of(ctx.pipeline))
-    # What landing rejected is told by the batch that takes the file.
+    files = _originals(whole, known, contents, content_of(ctx.pipeline))
+    # Without rejects: the batch that claims the file reports them.
     manifest = Manifest(ctx.pipeline.name, "", files, tables=names, epoch=epoch)
     into = (ctx.pipeline.namespace, ctx.pipeline.table_name)
     return replace(manifest, batch_id=name_by_content(manifest, *into))
@@ -82,11 +82,11 @@ def _batch(
 def _may_be_read(
     ctx: Context, found: StoredObject, known: Mapping[str, FileRow], before: Container[str]
 ) -> bool:
-    """Not what is held, nor what was replaced since it was loaded: no run reads that.
+    """Whether a run may read the object: not if it is held, nor if it replaced a loaded one.
 
-    `before`: the keys whose loaded object another one has the place of: that is read once it is
-    loaded itself, at the place and the epoch that it has then. One that may have the bytes of the
-    loaded one still, as a copy in another landing place has, is asked for them when it is read.
+    `before`: the keys whose loaded object was replaced; the new object is read only once it is
+    loaded itself, at its own place and epoch. An object that may still have the bytes of the loaded
+    one, as a copy in another landing place has, is compared when it is read.
     """
     row = known.get(found.key)
     pending = row is not None and row.state != FILE_LOADED and found.key in before
@@ -106,7 +106,7 @@ def _may_have_its_bytes(found: StoredObject, row: FileRow) -> bool:
 
 
 def _has_its_bytes(ctx: Context, file: SourceFile, known: Mapping[str, FileRow]) -> bool:
-    """Whether a file of a loaded one's name brings what was loaded."""
+    """Whether a file has the bytes that were loaded under its name, if any were."""
     row = known.get(file.key)
     if row is None or not may_be_replaced(file, row) or file.sha256 == row.sha256:
         return True
@@ -124,7 +124,7 @@ def _say_changed(ctx: Context, row: FileRow) -> None:
 def _by_epoch(
     ctx: Context, found: list[StoredObject], known: Mapping[str, FileRow]
 ) -> Iterator[tuple[int | None, list[StoredObject]]]:
-    """Files that are loaded keep the epoch that their events have; None: the pipeline's own."""
+    """Group objects by epoch: loaded files keep the one of their batch; None is the pipeline's."""
     at = ctx.ledger.epochs(ctx.pipeline.name)
     groups: dict[int | None, list[StoredObject]] = {}
     for one in found:
@@ -137,20 +137,23 @@ def _by_epoch(
 def _at_their_places(
     ctx: Context, files: list[SourceFile], known: Mapping[str, FileRow]
 ) -> tuple[SourceFile, ...]:
-    """Files that are loaded keep the place in the order of arrival that their events have."""
+    """Return the files; loaded ones with the place in the order of arrival that they have."""
     keys = {file.key for file in files}
     rows = [row for key, row in known.items() if key in keys and row.state == FILE_LOADED]
-    told, batches = arrivals(ctx, rows), {row.object_key: row.batch_id for row in rows}
-    places = {key: told.get((batch, key), "") for key, batch in batches.items()}
+    stored, batches = arrivals(ctx, rows), {row.object_key: row.batch_id for row in rows}
+    places = {key: stored.get((batch, key), "") for key, batch in batches.items()}
     return tuple(replace(f, arrival=places.get(f.key) or f.arrival) for f in files)
 
 
 def _originals(
-    files: tuple[SourceFile, ...], known: Mapping[str, FileRow], seen: set[str], content: Content
+    files: tuple[SourceFile, ...],
+    known: Mapping[str, FileRow],
+    contents: set[str],
+    content: Content,
 ) -> tuple[SourceFile, ...]:
-    """Without those that bring the bytes of another object, as when they are landed."""
+    """Return the files without copies of another object, as landing does."""
     free = tuple(file for file in files if is_free(known.get(file.key)))
-    copies = set(free) - set(fresh_content(free, seen, content))
+    copies = set(free) - set(fresh_content(free, contents, content))
     return tuple(file for file in files if file not in copies)
 
 

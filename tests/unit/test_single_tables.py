@@ -8,10 +8,10 @@ import pytest
 
 from sluice.landing import landed
 from sluice.ledger.rows import FILE_LOADED, PUBLISHED
-from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
-from sluice.operations.undo import release, rollback
+from sluice.operations.single_tables import land_tables
+from sluice.operations.undo import release, undo_batch
 from sluice.positions import arrival_of
 from spark_jobs.job import pipeline_for
 from tests.unit.projects import open_shop
@@ -90,7 +90,7 @@ def test_held_files_are_not_read_until_they_are_released(context: Context) -> No
     write(context, "b.jsonl", "second")
     (key,) = land(context)
     batch = context.files.read_manifest(key).batch_id
-    rollback(context, batch, hold=True)
+    undo_batch(context, batch, hold=True)
     assert taken(context) == [(0, ["a.jsonl"])]
     release(context, batch)
     assert taken(context) == [(0, ["a.jsonl", "b.jsonl"])]

@@ -1,4 +1,4 @@
-"""Whether a batch still has a point, when what it was built on is undone since it was made."""
+"""Whether a batch is obsolete, because a batch that it depends on was undone since it was made."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sluice.operations.undoable import only_goes_on, refuse_in_use
 _UNDONE: Final = frozenset({states.ROLLING_BACK, states.ROLLED_BACK})
 
 
-def pointless(ctx: Context, manifest: Manifest) -> str:
-    """Why a batch that is not published must not be loaded, in words; empty where it may be.
+def why_obsolete(ctx: Context, manifest: Manifest) -> str:
+    """Say why an unpublished batch must not be loaded any more; "" if it may be.
 
-    A batch that reads or undoes what another one brought is undone with it: loaded later, it would
-    bring back what an operator took out.
+    A batch that reads or undoes what another one brought goes with it: loaded later, it would bring
+    back what an operator took out.
     """
     return next(_reasons(ctx, manifest), "")
 
@@ -37,10 +37,10 @@ def _reasons(ctx: Context, manifest: Manifest) -> Iterator[str]:
         yield from _held(ctx, manifest)
 
 
-def _undone_or_in_use(ctx: Context, mine: str, without: tuple[str, ...]) -> Iterator[str]:
-    """What was asked for when nothing was built on these batches may be carried out much later.
-    Not of what has begun to take them out: those that are gone are so by it."""
-    row = ctx.ledger.batch(ctx.pipeline.name, mine)
+def _undone_or_in_use(ctx: Context, own: str, without: tuple[str, ...]) -> Iterator[str]:
+    """A batch that undoes others may be loaded long after it was requested, when others depend on
+    these. One that has begun to take them out only goes on: it undid those that are gone."""
+    row = ctx.ledger.batch(ctx.pipeline.name, own)
     if row is not None and only_goes_on(ctx, row):
         return
     rows = ctx.ledger.batches(ctx.pipeline.name)
@@ -49,20 +49,20 @@ def _undone_or_in_use(ctx: Context, mine: str, without: tuple[str, ...]) -> Iter
         yield f"was to undo {', '.join(sorted(gone))}, which is done"
     elif without:
         try:
-            refuse_in_use(ctx, [*without, mine])
+            refuse_in_use(ctx, [*without, own])
         except RollbackRefused as refused:
             yield f"was to undo {', '.join(without)}, and {refused}"
 
 
-def _repeated(ctx: Context, mine: str, again: Reprocess) -> Iterator[str]:
-    """Two that read the same records again would count them twice, where a table has no key."""
+def _repeated(ctx: Context, own: str, again: Reprocess) -> Iterator[str]:
+    """Two batches that read the same records again would count them twice in a keyless table."""
     rows = ctx.ledger.batches(ctx.pipeline.name)
     undone = {row.batch_id for row in rows if row.state in _UNDONE}
     resolved = resolutions(rows)
     for batch_id in again.batches:
         if batch_id in undone:
             yield f"reads records of {batch_id}, which is rolled back"
-        elif resolved.get(batch_id, mine) != mine:
+        elif resolved.get(batch_id, own) != own:
             yield f"reads records of {batch_id}, which {resolved[batch_id]} has resolved"
 
 

@@ -1,4 +1,4 @@
-"""What to do about a table that somebody else wrote to, after a batch that shall be undone."""
+"""Advice for undoing a batch after which somebody else than Sluice wrote to one of its tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHERE: Final = "docs/operations.md, Verifying"
 
 @contextmanager
 def or_taken_back(ctx: Context, p: Publication) -> Iterator[None]:
-    """Tell beside the refusal to move a table back how to go on."""
+    """Add to the refusal to move a table back how to go on."""
     try:
         yield
     except Followed:  # nobody but a batch
@@ -29,9 +29,9 @@ def or_taken_back(ctx: Context, p: Publication) -> Iterator[None]:
 
 
 def way_back(ctx: Context, p: Publication) -> str:
-    """How to get on with the undo of a batch after whose publication somebody wrote to a table.
+    """Say how to go on with undoing a batch after whose publication somebody wrote to a table.
 
-    Beside a batch that is half published or half back nothing is made again.
+    A table cannot be made again while a batch is half published or half rolled back.
     """
     row = known_batch(ctx, p.batch_id)
     if row.state == states.PUBLISHED:
@@ -47,7 +47,8 @@ def way_back(ctx: Context, p: Publication) -> str:
 
 
 def _call(ctx: Context, p: Publication) -> str:
-    """To what the batch published, or, where that has expired, to what was before it."""
+    """Return the call that sets a table to what the batch published or, if that has expired, to
+    what was before it."""
     table = find_table(ctx.catalog, p.namespace, p.table_name)
     known = set() if table is None else {s.snapshot_id for s in table.metadata.snapshots}
     back = next((s for s in (p.head_snapshot, p.base_snapshot) if s in known), None)
@@ -55,6 +56,6 @@ def _call(ctx: Context, p: Publication) -> str:
 
 
 def _target(ctx: Context, p: Publication) -> str:
-    """The target with which a table is made again: its history and events are beside it."""
-    mine = (target for target in changelogs(ctx) if p.table_name in published_tables(target))
-    return next(mine, p.table_name)
+    """Return the target of a table, which may be a history or events beside it."""
+    targets = (target for target in changelogs(ctx) if p.table_name in published_tables(target))
+    return next(targets, p.table_name)

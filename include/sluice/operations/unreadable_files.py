@@ -1,0 +1,138 @@
+"""Files that the store lists but does not hand out: the other files are loaded without them.
+
+Nothing is recorded about them, so each run tries them again, and the first one that can read them
+takes them. Until then each run that selects them ends with an error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from sluice.catalog.patience import pause
+from sluice.errors import FileDenied, FilesLeftOut, FilesUnread, NoRoom, TransientError, Unsettled
+from sluice.landing.landed import Inspection
+from sluice.operations.context import Say
+
+NAMED_AT_MOST: Final = 20
+TRIES: Final = 3
+# So many failures in a row, with no file read in between, mean that the store is away.
+AWAY_AFTER: Final = 8
+
+
+@dataclass
+class UnreadableFiles:
+    """The files that a run could not read, and how often the store failed so far.
+
+    `errors`: why a file could not be read, by its key. Threads count here without a lock, because
+    whether the store is away need not be known to the exact file.
+    """
+
+    errors: dict[str, FileDenied | TransientError] = field(default_factory=dict)
+    _answered: bool = False
+    _failed: int = 0
+    _in_a_row: int = 0
+
+    @property
+    def tries(self) -> int:
+        """How often to try a file: only once when many have failed."""
+        return TRIES if self._failed < AWAY_AFTER else 1
+
+    def answer(self) -> None:
+        """Count an answer of the store, be it a refusal: it is not away."""
+        self._answered, self._in_a_row = True, 0
+
+    def fail(self, key: str, error: TransientError) -> None:
+        """Count a failure to hand out a file, or to find room for its copy; raise the store's error
+        when the store seems to be away."""
+        self._failed += 1
+        self._in_a_row += 1
+        if isinstance(error, NoRoom):
+            self.answer()
+        if self._in_a_row >= AWAY_AFTER:
+            raise error
+        self.errors[key] = error
+
+    def refuse_silence(self) -> None:
+        """Raise an error of the store when it failed for all files that a run tried."""
+        if self.errors and not self._answered:
+            raise next(iter(self.errors.values()))
+
+
+def or_left_out(
+    say: Say,
+    key: str,
+    look: Callable[[], Inspection],
+    named: bool,
+    unreadable: UnreadableFiles | None,
+) -> Inspection | None:
+    """Inspect one object; return None for one that is left out.
+
+    An object is left out when it may still be written, when the store fails to hand it out or
+    there is no room for its copy (not if it was `named`), and when reading it is denied. Without
+    `unreadable`, what the store denies or fails to hand out raises.
+    """
+    asked = UnreadableFiles() if unreadable is None else unreadable
+    try:
+        inspection = _patiently(look, asked)
+    except Unsettled as error:
+        asked.answer()
+        if named:
+            raise
+        say(f"land: {error}; it is left to the next run")
+        return None
+    except FileDenied as error:
+        asked.answer()
+        if unreadable is None:
+            raise
+        asked.errors[key] = error
+        say(f"land: {key} is left out: {error}")
+        return None
+    except TransientError as error:
+        if named or unreadable is None:
+            raise
+        asked.fail(key, error)
+        say(f"land: {key} is left out: {error}")
+        return None
+    asked.answer()
+    return inspection
+
+
+def _patiently(look: Callable[[], Inspection], asked: UnreadableFiles) -> Inspection:
+    """Try again when the store fails: it may have broken off in the middle of the bytes."""
+    turn = 0
+    while True:
+        try:
+            return look()
+        except Unsettled:
+            raise
+        except TransientError:
+            turn += 1
+            if turn >= asked.tries:
+                raise
+            time.sleep(pause(turn))
+
+
+def files_left_out(pipeline: str, unreadable: UnreadableFiles) -> FilesLeftOut | FilesUnread | None:
+    """Return the error of a run that took only the files it could read; None if it read all."""
+    if not unreadable.errors:
+        return None
+    errors = unreadable.errors
+    message = (
+        f"pipeline {pipeline}: {len(errors)} files that landed cannot be read, and nothing "
+        f"is loaded of them; every other file is taken:\n{listed_errors(errors)}\n"
+        "The next run that may read them loads them, each at its own place. Or take them out of "
+        "the landing folder"
+    )
+    if any(isinstance(error, FileDenied) for error in errors.values()):
+        return FilesLeftOut(message)
+    return FilesUnread(message)
+
+
+def listed_errors(errors: Mapping[str, Exception]) -> str:
+    """Return one line for each of the first NAMED_AT_MOST files, with its reason."""
+    lines = [str(why) for _, why in sorted(errors.items())]
+    more = len(lines) - NAMED_AT_MOST
+    return "\n".join(lines[:NAMED_AT_MOST] + ([f"and {more} more"] if more > 0 else []))
