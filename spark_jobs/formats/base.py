@@ -84,8 +84,8 @@ class Format(ABC):
 
     labels: ClassVar[frozenset[str]] = frozenset({ENUM, SET})
     """Of MySQL's types those whose labels the events have as MySQL writes them, not as a number or
-    as a list; where the source is MySQL also `CHAR`, which it fills up with no blanks, and `BIT`,
-    which is a number there."""
+    as a list; where the source is MySQL also `CHAR`, which it fills up with no blanks, `BIT`, which
+    is a number there, and `TIMESTAMP`, which is an instant."""
 
     ignorable: ClassVar[str] = ""
     """Pattern of records that decode to nothing and are no mistake; '' where there are none."""

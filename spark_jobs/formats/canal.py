@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.config.format_options import BY_ARRIVAL, CanalOptions, Form
-from sluice.ddl.defaults import BIT, CHAR
+from sluice.ddl.defaults import OF_MYSQL
 from sluice.manifest import SourceFile
 from sluice.types.columns import ColumnType
 from sluice.types.mysql import is_known, mysql_type
@@ -102,7 +102,7 @@ class Canal(Format):
 
     name: ClassVar[str] = "canal"
     # Canal writes an ENUM's index and a SET's bits, others of the same form their labels.
-    labels: ClassVar[frozenset[str]] = frozenset({BIT, CHAR})
+    labels: ClassVar[frozenset[str]] = OF_MYSQL
     untold_truncates: ClassVar[str] = truncates.UNTOLD
 
     def read(

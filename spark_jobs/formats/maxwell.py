@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.config.format_options import MaxwellOptions, MaxwellOrder
-from sluice.ddl.defaults import BIT, CHAR, ENUM
+from sluice.ddl.defaults import ENUM, OF_MYSQL
 from sluice.manifest import SourceFile
 from sluice.positions import encode_number
 from spark_jobs.canonical import (
@@ -82,7 +82,7 @@ class Maxwell(Format):
     name: ClassVar[str] = "maxwell"
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
     # A SET is a JSON array.
-    labels: ClassVar[frozenset[str]] = frozenset({BIT, CHAR, ENUM})
+    labels: ClassVar[frozenset[str]] = OF_MYSQL | {ENUM}
 
     def read(
         self,

@@ -29,6 +29,7 @@ class Addition:
     default: str | None = None
     verbatim: bool = True
     stored: str = ""
+    of_session: bool = False
 
 
 Additions = tuple[Addition, ...]
@@ -53,13 +54,14 @@ def additions_of(
         for column in one.added:
             now = spelled.get(name_at(renames, column.name, one.position).lower())
             if now is not None:
-                default = (column.default, column.verbatim)
-                added.add(Addition(one.position, now, *default, types[now]))
+                default = (column.default, column.verbatim, types[now], column.of_session)
+                added.add(Addition(one.position, now, *default))
     return tuple(sorted(added, key=_place))
 
 
-def _place(one: Addition) -> tuple[str, str, bool, str, bool]:
-    return one.at, one.name, one.default is None, one.default or "", one.verbatim
+def _place(one: Addition) -> tuple[str, str, bool, str, bool, bool]:
+    default = (one.default is None, one.default or "", one.verbatim, one.of_session)
+    return one.at, one.name, *default
 
 
 def overlaid(defaults: Defaults, additions: Additions) -> Defaults:
@@ -68,7 +70,7 @@ def overlaid(defaults: Defaults, additions: Additions) -> Defaults:
     combined = dict(defaults)
     for one in {one.name: one for one in reversed(additions)}.values():
         of_events = combined.get(one.name, NOTHING)
-        stated = StatedDefault(one.at, one.default, one.verbatim, one.stored)
+        stated = StatedDefault(one.at, one.default, one.verbatim, one.stored, one.of_session)
         combined[one.name] = Default(of_events.firsts, of_events.text, of_events.kind, stated)
     return combined
 

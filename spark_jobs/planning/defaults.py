@@ -44,17 +44,20 @@ class StatedDefault:
     """A default that DDL states at a position; `text` as in the SQL, None for NULL.
 
     `verbatim`: whether a text column holds it unchanged. `stored`: the type of the column when rows
-    were filled, '' where that was not recorded.
+    were filled, '' where that was not recorded. `of_session`: whether it is an instant in the time
+    zone of the statement's session.
     """
 
     at: str
     text: str | None
     verbatim: bool = True
     stored: str = ""
+    of_session: bool = False
 
     def value(self, into: ColumnType) -> Column:
         """Return the default as a value of a stored type; NULL where it has none."""
-        lost = into.name in _SPELLED_APART or (into == STRING and not self.verbatim)
+        apart = self.of_session or into.name in _SPELLED_APART
+        lost = apart or (into == STRING and not self.verbatim)
         return fitted(F.lit(None if lost else self.text).cast("string"), into, into)
 
     def limits(self, firsts: Mapping[str, str]) -> dict[str, str]:

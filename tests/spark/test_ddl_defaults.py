@@ -165,6 +165,26 @@ def test_without_an_order_in_the_events_the_statement_is_where_it_arrived(
     assert shop.agrees()
 
 
+def test_a_default_in_the_zone_of_its_session_is_not_told(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Canal has TIMESTAMP and DATETIME alike as local times; the first is in the zone of Canal."""
+    shop = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"orders": {"key": ["id"]}}})
+    sql = (
+        f"ALTER TABLE orders ADD seen timestamp DEFAULT '{BORN}', "
+        f"ADD born datetime DEFAULT '{BORN}'"
+    )
+    statement = {**CANAL, "type": "ALTER", "isDdl": True, "sql": sql, "data": None, "old": None}
+    since = {"mysqlType": {"id": "int", "v": "text", "seen": "timestamp", "born": "datetime"}}
+    row = canal("INSERT", since, {"id": "2", "v": "b", "seen": BORN, "born": BORN})
+    shop.write("1.jsonl", [canal("INSERT", TYPES, {"id": "1", "v": "a"}), statement, row])
+    shop.run()
+    held = {r["id"]: (r["seen"] and str(r["seen"]), str(r["born"])) for r in shop.rows("orders")}
+    assert held == {1: (None, BORN), 2: (BORN, BORN)}
+    assert "column 'seen' cannot be read as timestamp_ntz" in capfd.readouterr().err
+    assert shop.agrees()
+
+
 def added_often() -> Source:
     """Defaults of columns that are renamed since, names that are used again, values not sent."""
     source = Source("a")

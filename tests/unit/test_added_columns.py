@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.ddl.defaults import BIT, CHAR, ENUM, SET, AddedColumn
+from sluice.ddl.defaults import BIT, CHAR, ENUM, SET, TIMESTAMP, AddedColumn
 from sluice.ddl.statements import altered
 
 TOLD = [
@@ -158,6 +158,27 @@ def test_bits_are_a_number_to_mysql_and_a_text_to_postgresql() -> None:
     assert told.added[0].as_written({BIT}) == AddedColumn("c", "5", True)
     (told,) = altered("ALTER TABLE `t` ADD c bit(4) DEFAULT B'0101'")
     assert told.added == (AddedColumn("c", "5"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "of_session"),
+    [
+        ("`c` TIMESTAMP", "", True),
+        ("`c` TIMESTAMP(3)", "", True),
+        ("c TIMESTAMP", TIMESTAMP, False),
+        ("`c` DATETIME", "", False),
+    ],
+)
+def test_mysqls_timestamp_is_in_the_zone_of_the_session(
+    text: str, kind: str, of_session: bool
+) -> None:
+    """Its reference manual, "The DATE, DATETIME, and TIMESTAMP Types"."""
+    noon = "2020-01-01 12:00:00"
+    (told,) = altered(f"ALTER TABLE t ADD {text} DEFAULT '{noon}'")
+    (one,) = told.added
+    assert one == AddedColumn("c", noon, False, kind, of_session)
+    assert one.as_written({ENUM}).of_session == of_session
+    assert one.as_written({TIMESTAMP}).of_session == (of_session or kind == TIMESTAMP)
 
 
 @pytest.mark.parametrize("text", NOT_TOLD)

@@ -81,7 +81,7 @@ def job_of(format_: str, tables: dict[str, None] | None) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("format_", "labels", "set_", "short"),
+    ("format_", "labels", "set_", "of_mysql"),
     [
         ("debezium", True, True, False),
         ("maxwell", True, False, True),
@@ -89,12 +89,13 @@ def job_of(format_: str, tables: dict[str, None] | None) -> Any:
     ],
 )
 def test_a_default_is_a_text_as_the_format_writes_labels_and_short_ones(
-    monkeypatch: pytest.MonkeyPatch, format_: str, labels: bool, set_: bool, short: bool
+    monkeypatch: pytest.MonkeyPatch, format_: str, labels: bool, set_: bool, of_mysql: bool
 ) -> None:
-    """The formats of MySQL alone have a CHAR without blanks at its end."""
+    """The formats of MySQL alone have a CHAR without blanks at its end, and a TIMESTAMP that is
+    told in the zone of its session."""
     ddl = (
         "ALTER TABLE t ADD a ENUM('x','y') DEFAULT 'y', ADD b SET('x','y') DEFAULT 'x,y', "
-        "ADD c CHAR(3) DEFAULT 'x'"
+        "ADD c CHAR(3) DEFAULT 'x', ADD d TIMESTAMP DEFAULT '2020-01-01 00:00:00'"
     )
     row = Row(database="db", schema="", table="t", at="1", lost=False, ddl=ddl)
     monkeypatch.setattr(renames_told, "placed_statements", lambda *_: [row])
@@ -103,7 +104,9 @@ def test_a_default_is_a_text_as_the_format_writes_labels_and_short_ones(
     told = renames_told.told_by(
         job_of(format_, None), cast(Any, None), [Found(of, records=1, ddl=1)]
     )
-    assert [one.verbatim for one in told[of][0].added] == [labels, set_, short]
+    added = told[of][0].added
+    assert [one.verbatim for one in added] == [labels, set_, of_mysql, False]
+    assert [one.of_session for one in added] == [False, False, False, of_mysql]
 
 
 def test_what_is_of_no_known_table_is_told_where_tables_are_listed(

@@ -23,24 +23,30 @@ class AddedColumn(NamedTuple):
     `default`: None for NULL. `verbatim`: its text is what a column of text holds; that of a time or
     a decimal may be spelled otherwise by the source. `kind`: `ENUM`, `SET`; `CHAR` where the text
     is shorter, which all but MySQL fill up with blanks; `BIT` where only MySQL has a number of the
-    bits: formats differ in these.
+    bits; `TIMESTAMP`, which only to MySQL is an instant: formats differ in these. `of_session`:
+    whether it is an instant as the statement's session, whose time zone nobody tells, has it.
     """
 
     name: str
     default: str | None = None
     verbatim: bool = True
     kind: str = ""
+    of_session: bool = False
 
     def as_written(self, written: Collection[str]) -> AddedColumn:
         """As a format has it whose events have these kinds alone as the statement does."""
         verbatim = self.verbatim and (not self.kind or self.kind in written)
-        return AddedColumn(self.name, self.default, verbatim)
+        of_session = self.of_session or (self.kind == TIMESTAMP and self.kind in written)
+        return AddedColumn(self.name, self.default, verbatim, of_session=of_session)
 
 
 ENUM: Final = "ENUM"
 SET: Final = "SET"
 CHAR: Final = "CHAR"
 BIT: Final = "BIT"
+TIMESTAMP: Final = "TIMESTAMP"
+OF_MYSQL: Final = frozenset({BIT, CHAR, TIMESTAMP})
+"""The kinds of which MySQL has its own notion, so that they are told where the source is MySQL."""
 # What is in quotes is no type; the second part is.
 _ORACLES: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\b(N?VARCHAR2|N?CLOB)\b", re.IGNORECASE)
 
@@ -88,8 +94,9 @@ def added_column(column: exp.ColumnDef, source: str = "") -> AddedColumn | None:
     stored = _as_stored(found.text, default, column, source)
     if stored is None:
         return None
-    kind = "" if default is None or source == MYSQL else _kind_of_mysql(default, stored, column)
-    return _with_default(column, stored, kind)
+    kind = "" if default is None else _kind_of_mysql(default, stored, column)
+    added = _with_default(column, stored, kind)
+    return added.as_written({kind}) if kind and source == MYSQL else added
 
 
 def _with_default(column: exp.ColumnDef, default: str | None, kind: str = "") -> AddedColumn:
@@ -114,6 +121,8 @@ def _kind_of_mysql(default: exp.ColumnConstraint, stored: str, column: exp.Colum
     bits = default.kind.this
     if isinstance(bits, exp.BitString) and bits.name != stored:
         return BIT
+    if kind_of(column) in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ):
+        return TIMESTAMP
     return CHAR if _is_short(stored, column) else ""
 
 

@@ -8,7 +8,7 @@ dropped a table before it had a target. A batch's rows count once it is publishe
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +45,7 @@ def record(catalog: Catalog, pipeline: str, batch_id: str, stated: Collection[To
 
 
 def _row(rename: ToldRename) -> Row:
-    defaults = {one.name.lower(): (one.default, one.verbatim) for one in rename.added}
+    defaults = {name.lower(): rest for name, *rest in rename.added}
     listed = [(*pair, *_default(defaults, *pair)) for pair in rename.columns]
     columns = json.dumps(listed, ensure_ascii=False)
     return {
@@ -55,8 +55,8 @@ def _row(rename: ToldRename) -> Row:
 
 
 def _default(
-    defaults: Mapping[str, tuple[Any, ...]], old: str | None, new: str | None
-) -> tuple[Any, ...]:
+    defaults: Mapping[str, Sequence[Any]], old: str | None, new: str | None
+) -> Sequence[Any]:
     return defaults.get(new.lower(), ()) if old is None and new is not None else ()
 
 
