@@ -62,6 +62,14 @@ TOLD = [
     # what is rounded is spelled otherwise
     ("ADD c INT DEFAULT 1.5", "1.5", False),
     ("ADD c DECIMAL DEFAULT 1.5", "1.5", False),
+    # so is a number in a text: Oracle's .5, MySQL's 100 and 7
+    ("ADD c VARCHAR2(5) DEFAULT 0.5", "0.5", False),
+    ("ADD c VARCHAR(5) DEFAULT 1e2", "1e2", False),
+    ("ADD c VARCHAR(5) DEFAULT (007)", "007", False),
+    ("ADD c VARCHAR(5) DEFAULT -0", "-0", False),
+    ("ADD c VARCHAR(5) DEFAULT -5", "-5", True),
+    ("ADD c VARCHAR(5) DEFAULT '0.50'", "0.50", True),
+    ("ADD `c` VARCHAR(5) DEFAULT FALSE", "0", True),
     # SQL Server leaves the rows alone that may hold NULL
     ("ADD [c] INT NOT NULL CONSTRAINT [df] DEFAULT ((3))", "3", True),
     ("ADD [c] INT NULL CONSTRAINT [df] DEFAULT ((3)) WITH VALUES", "3", True),
@@ -83,6 +91,9 @@ NOT_TOLD = [
     "ADD COLUMN c DATE NOT NULL",
     "ADD COLUMN c ENUM('0','1') NOT NULL DEFAULT 1",
     "ADD COLUMN c ENUM('a','b') DEFAULT 'z'",
+    "ADD COLUMN c ENUM('0','1') DEFAULT TRUE",
+    # the character of which they are the code
+    "ADD `c` VARCHAR(5) DEFAULT b'1000001'",
     # of bits there are none, and a type may be called as MySQL's is
     "ADD COLUMN c BIT(1) DEFAULT b''",
     'ADD COLUMN c "enum" NOT NULL',
@@ -158,6 +169,13 @@ def test_bits_are_a_number_to_mysql_and_a_text_to_postgresql() -> None:
     assert told.added[0].as_written({BIT}) == AddedColumn("c", "5", True)
     (told,) = altered("ALTER TABLE `t` ADD c bit(4) DEFAULT B'0101'")
     assert told.added == (AddedColumn("c", "5"),)
+
+
+def test_a_boolean_is_a_number_to_mysql_and_a_word_to_others() -> None:
+    (told,) = altered(
+        "ALTER TABLE t ADD c VARCHAR(5) DEFAULT FALSE, ADD d VARCHAR(5) DEFAULT (TRUE)"
+    )
+    assert told.added == (AddedColumn("c", "0", True, BIT), AddedColumn("d", "1", True, BIT))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 from sluice.ddl.create_table import MYSQL, SQL_SERVER
 from sluice.ddl.spelling import has_backtick
-from sluice.ddl.stored import ORACLE, as_stored, is_char, is_rounded, kind_of
+from sluice.ddl.stored import ORACLE, as_stored, is_char, is_respelled, is_text, kind_of
 
 ColumnChange = tuple[str | None, str | None]
 """A column's former name and its name since; None: it was not there before, or is not since."""
@@ -23,8 +23,9 @@ class AddedColumn(NamedTuple):
     `default`: None for NULL. `verbatim`: its text is what a column of text holds; that of a time or
     a decimal may be spelled otherwise by the source. `kind`: `ENUM`, `SET`; `CHAR` where the text
     is shorter, which all but MySQL fill up with blanks; `BIT` where only MySQL has a number of the
-    bits; `TIMESTAMP`, which only to MySQL is an instant: formats differ in these. `of_session`:
-    whether it is an instant as the statement's session, whose time zone nobody tells, has it.
+    bits, or of a boolean; `TIMESTAMP`, which only to MySQL is an instant: formats differ in these.
+    `of_session`: whether it is an instant as the statement's session, whose time zone nobody tells,
+    has it.
     """
 
     name: str
@@ -52,9 +53,10 @@ _ORACLES: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\b(N?VARCHAR2|N?CLOB)\
 
 
 class _Told(NamedTuple):
-    """A constant as a statement has it; None for NULL."""
+    """A constant as a statement has it; None for NULL. `bare`: without quotes, as a number is."""
 
     text: str | None
+    bare: bool = False
 
 
 def source_of(text: str, grammar: str) -> str:
@@ -86,40 +88,41 @@ def added_column(column: exp.ColumnDef, source: str = "") -> AddedColumn | None:
     elif not required and _leaves_null(default, source):
         found = _Told(None)
     else:
-        found = _constant(default.kind.this)
+        found = _constant(default.kind.this, column)
     if source == ORACLE and found == _Told(""):
         found = _Told(None)
     if found is None or found.text is None:
         return None if found is None else _with_default(column, None)
-    stored = _as_stored(found.text, default, column, source)
+    stored = _as_stored(found.text, found.bare, column, source)
     if stored is None:
         return None
     kind = "" if default is None else _kind_of_mysql(default, stored, column)
-    added = _with_default(column, stored, kind)
+    added = _with_default(column, stored, kind, bare=found.bare)
     return added.as_written({kind}) if kind and source == MYSQL else added
 
 
-def _with_default(column: exp.ColumnDef, default: str | None, kind: str = "") -> AddedColumn:
-    verbatim = _is_verbatim(column) and not is_rounded(default, column)
+def _with_default(
+    column: exp.ColumnDef, default: str | None, kind: str = "", *, bare: bool = False
+) -> AddedColumn:
+    verbatim = _is_verbatim(column) and not is_respelled(default, column, bare=bare)
     return AddedColumn(column.name, default, verbatim, kind or _labels(column))
 
 
-def _as_stored(
-    text: str, default: exp.ColumnConstraint | None, column: exp.ColumnDef, source: str
-) -> str | None:
-    """None where that is not certain."""
-    number = default is not None and _is_number(default)
+def _as_stored(text: str, bare: bool, column: exp.ColumnDef, source: str) -> str | None:
+    """None where that is not certain: of an ENUM a number may be that of a label."""
     if _labels(column):
-        return None if number else _as_listed(text, column)
-    return text if default is None else as_stored(text, column, source, number=number)
+        return None if bare else _as_listed(text, column)
+    return as_stored(text, column, source, number=bare)
 
 
 def _kind_of_mysql(default: exp.ColumnConstraint, stored: str, column: exp.ColumnDef) -> str:
     """The kind of a default that other sources than MySQL may hold as another text."""
     from sqlglot import exp
 
-    bits = default.kind.this
-    if isinstance(bits, exp.BitString) and bits.name != stored:
+    given = default.kind.this.unnest()
+    if isinstance(given, exp.BitString) and given.name != stored:
+        return BIT
+    if isinstance(given, exp.Boolean) and is_text(column):
         return BIT
     if kind_of(column) in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ):
         return TIMESTAMP
@@ -155,26 +158,18 @@ def _implicit(column: exp.ColumnDef) -> _Told | None:
 
     kind = kind_of(column)
     if kind == exp.DataType.Type.ENUM:
-        return next(map(_constant, column.args["kind"].expressions), None)
+        return next(map(_literal, column.args["kind"].expressions), None)
     if kind in exp.DataType.NUMERIC_TYPES | {exp.DataType.Type.YEAR, exp.DataType.Type.BOOLEAN}:
-        return _Told("0")
+        return _Told("0", bare=True)
     if kind == exp.DataType.Type.TIME:
         return _Told("00:00:00")
     return _Told("") if kind in exp.DataType.TEXT_TYPES | {exp.DataType.Type.SET} else None
 
 
-def _is_number(default: exp.ColumnConstraint) -> bool:
-    """Of an ENUM it may be the number of a label."""
-    from sqlglot import exp
-
-    value = default.kind.this
-    return isinstance(value, exp.Literal) and not value.is_string
-
-
 def _as_listed(default: str, column: exp.ColumnDef) -> str | None:
     """A default of labels as MySQL stores it: each as the column's list spells it, those of a SET
     in the list's order. None where the list lacks one."""
-    listed = [told.text for label in column.args["kind"].expressions if (told := _constant(label))]
+    listed = [told.text for label in column.args["kind"].expressions if (told := _literal(label))]
     labels = [label.rstrip(" ") for label in listed if label is not None]
     several = _labels(column) == SET
     asked = [one for one in default.split(",") if one] if several else [default]
@@ -213,20 +208,21 @@ def _labels(column: exp.ColumnDef) -> str:
     return kind.value if kind is not None and kind.value in (ENUM, SET) else ""
 
 
-def _constant(value: Any) -> _Told | None:
+def _constant(value: Any, column: exp.ColumnDef) -> _Told | None:
     """None for what the source works out."""
     from sqlglot import exp
 
     if isinstance(value, exp.Paren | exp.Cast | exp.DateStrToDate):
-        return _constant(value.this)
+        return _constant(value.this, column)
     if isinstance(value, exp.Introducer):
-        return _constant(value.expression)
+        return _constant(value.expression, column)
     if isinstance(value, exp.Null):
         return _Told(None)
     if isinstance(value, exp.Boolean):
-        return _Told(str(int(value.this)))
+        return _Told(str(int(value.this)), bare=True)
     if isinstance(value, exp.BitString):
-        return _Told(str(int(value.name, 2))) if value.name else None
+        known = value.name and not is_text(column)
+        return _Told(str(int(value.name, 2)), bare=True) if known else None
     return _literal(value)
 
 
@@ -234,8 +230,9 @@ def _literal(value: Any) -> _Told | None:
     from sqlglot import exp
 
     sign, number = ("-", value.this) if isinstance(value, exp.Neg) else ("", value)
-    known = isinstance(number, exp.Literal | exp.National)
-    return _Told(sign + number.name) if known else None
+    if not isinstance(number, exp.Literal | exp.National):
+        return None
+    return _Told(sign + number.name, bare=isinstance(number, exp.Literal) and not number.is_string)
 
 
 def kept_columns(

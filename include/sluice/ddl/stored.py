@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ORACLE: Final = "oracle"
 _PLACES: Final = re.compile(r"\.(\d*[1-9])")
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.IGNORECASE)
-_WHOLE: Final = re.compile(r"-?(0|[1-9]\d*)")
+_WHOLE: Final = re.compile(r"0|-?[1-9]\d*")
 _CENTURIES: Final = {0: 2000, 70: 1900}
 _YEARS: Final = range(1901, 2156)
 
@@ -45,6 +45,13 @@ def kind_of(column: exp.ColumnDef) -> Any:
     return None if kind is None else kind.this
 
 
+def is_text(column: exp.ColumnDef) -> bool:
+    """Whether its values are texts, not labels."""
+    from sqlglot import exp
+
+    return kind_of(column) in exp.DataType.TEXT_TYPES
+
+
 def is_char(column: exp.ColumnDef) -> bool:
     """Whether its texts are all of one length, but for MySQL's, which have no blanks at the end."""
     from sqlglot import exp
@@ -52,12 +59,14 @@ def is_char(column: exp.ColumnDef) -> bool:
     return kind_of(column) in (exp.DataType.Type.CHAR, exp.DataType.Type.NCHAR)
 
 
-def is_rounded(default: str | None, column: exp.ColumnDef) -> bool:
-    """Whether a default is none of the numbers, as they are spelled, that a whole column holds."""
+def is_respelled(default: str | None, column: exp.ColumnDef, *, bare: bool) -> bool:
+    """Whether a default is none of the numbers, as they are spelled, that a whole column holds; nor
+    one of text where it is `bare`, without quotes."""
     from sqlglot import exp
 
     whole = exp.DataType.INTEGER_TYPES - {exp.DataType.Type.BIT} | {exp.DataType.Type.DECIMAL}
-    return default is not None and kind_of(column) in whole and not _WHOLE.fullmatch(default)
+    asked = kind_of(column) in whole or (bare and is_text(column))
+    return default is not None and asked and not _WHOLE.fullmatch(default)
 
 
 def _year(default: str, number: bool) -> str | None:
