@@ -59,6 +59,17 @@ TOLD = [
     ("ADD `c` DATETIME DEFAULT '2020-01-01 00:00:00.0'", "2020-01-01 00:00:00.0", False),
     ("ADD c DATETIME(3) DEFAULT '2020-01-01 00:00:00.6'", "2020-01-01 00:00:00.6", False),
     ("ADD [c] datetime2 NOT NULL DEFAULT '2020-01-01 00:00:00.6'", "2020-01-01 00:00:00.6", False),
+    # a cast that leaves a constant as it is
+    ("ADD c VARCHAR(9) DEFAULT 'abc'::character varying", "abc", True),
+    ("ADD c VARCHAR(9) DEFAULT CAST('abc' AS VARCHAR(3))", "abc", True),
+    ("ADD c CHAR(3) DEFAULT 'abc'::bpchar", "abc", True),
+    ("ADD c NUMERIC(5,2) DEFAULT '5.50'::numeric(5,2)", "5.50", False),
+    ("ADD c NUMERIC(5,2) DEFAULT '5'::numeric", "5", False),
+    ("ADD c BOOLEAN DEFAULT false::boolean", "0", False),
+    ("ADD c INT DEFAULT (-5)::int", "-5", True),
+    ("ADD `c` DATETIME(3) DEFAULT TIMESTAMP '2020-01-01 00:00:00'", "2020-01-01 00:00:00", False),
+    ("ADD `c` DATETIME DEFAULT DATE '2020-01-01'", "2020-01-01", False),
+    ("ADD (c DATE DEFAULT TIMESTAMP '2020-01-01 12:00:00')", "2020-01-01 12:00:00", False),
     # what is rounded is spelled otherwise
     ("ADD c INT DEFAULT 1.5", "1.5", False),
     ("ADD c DECIMAL DEFAULT 1.5", "1.5", False),
@@ -90,6 +101,15 @@ NOT_TOLD = [
     "ADD COLUMN c BINARY(2) DEFAULT 0x4142",
     "ADD COLUMN c DATE NOT NULL",
     "ADD COLUMN c ENUM('0','1') NOT NULL DEFAULT 1",
+    # of a cast that may make something else of it
+    "ADD c NUMERIC(5,2) DEFAULT 5.5::int",
+    "ADD c NUMERIC(5,2) DEFAULT '5.50'::numeric",
+    "ADD c CHAR(2) DEFAULT 'abc'::char(2)",
+    "ADD c VARCHAR(9) DEFAULT 'abc'::char",
+    "ADD c VARCHAR(9) DEFAULT 1.5::numeric(5,2)",
+    "ADD c VARCHAR(9) DEFAULT false::text",
+    "ADD c DATE DEFAULT '2020-01-01 12:00:00'::date",
+    "ADD (c VARCHAR2(9) DEFAULT DATE '2020-01-01')",
     "ADD COLUMN c ENUM('a','b') DEFAULT 'z'",
     "ADD COLUMN c ENUM('0','1') DEFAULT TRUE",
     # the character of which they are the code

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 from sluice.ddl.create_table import MYSQL, SQL_SERVER
 from sluice.ddl.spelling import has_backtick
-from sluice.ddl.stored import ORACLE, as_stored, is_char, is_respelled, is_text, kind_of
+from sluice.ddl.stored import ORACLE, as_stored, is_char, is_respelled, is_text, keeps, kind_of
 
 ColumnChange = tuple[str | None, str | None]
 """A column's former name and its name since; None: it was not there before, or is not since."""
@@ -212,6 +212,8 @@ def _constant(value: Any, column: exp.ColumnDef) -> _Told | None:
     """None for what the source works out."""
     from sqlglot import exp
 
+    if isinstance(value, exp.Cast) and not keeps(value, column):
+        return None
     if isinstance(value, exp.Paren | exp.Cast | exp.DateStrToDate):
         return _constant(value.this, column)
     if isinstance(value, exp.Introducer):

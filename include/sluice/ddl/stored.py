@@ -59,6 +59,35 @@ def is_char(column: exp.ColumnDef) -> bool:
     return kind_of(column) in (exp.DataType.Type.CHAR, exp.DataType.Type.NCHAR)
 
 
+def keeps(cast: exp.Cast, column: exp.ColumnDef) -> bool:
+    """Whether a cast leaves a literal as its column would have it: to the column's own type, to a
+    moment, which `TIMESTAMP '…'` is too, or to a text that is long enough.
+
+    Without a size a type may have no places, and a CHAR one character.
+    """
+    from sqlglot import exp
+
+    to, given = cast.args["to"], cast.this.unnest()
+    if to.this in exp.DataType.TEXT_TYPES | {exp.DataType.Type.BPCHAR}:
+        return isinstance(given, exp.Literal) and _holds(to, given.name)
+    if is_text(column):
+        return False
+    if to.this == exp.DataType.Type.DATE:
+        return ":" not in given.name
+    moments = {exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ}
+    alike = to.this in moments | {kind_of(column)} and not to.expressions
+    return to == column.args.get("kind") or (alike and not _PLACES.search(given.name))
+
+
+def _holds(kind: exp.DataType, text: str) -> bool:
+    """Whether a type of text is long enough."""
+    from sqlglot import exp
+
+    char = kind.this in (exp.DataType.Type.CHAR, exp.DataType.Type.NCHAR)
+    size = next((told.name for told in kind.expressions), "1" if char else "")
+    return not size or (size.isdecimal() and len(text) <= int(size))
+
+
 def is_respelled(default: str | None, column: exp.ColumnDef, *, bare: bool) -> bool:
     """Whether a default is none of the numbers, as they are spelled, that a whole column holds; nor
     one of text where it is `bare`, without quotes."""
