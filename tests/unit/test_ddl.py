@@ -127,6 +127,9 @@ UNREADABLE = [
     "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'; EXEC another 'COLUMN'",
     "ALTER TABLE t RENAME COLUMN a TO",
     "ALTER TABLE t ADD a int CONSTRAINT 5",
+    # only the server knows whether it is done
+    "IF COL_LENGTH('t', 'a') IS NOT NULL ALTER TABLE t DROP COLUMN a",
+    "IF 1 = 1 BEGIN ALTER TABLE t DROP COLUMN a; END",
     # what SharePlex has instead of a statement
     "drop column",
     'DROP COLUMN {"C":null}',

@@ -172,7 +172,7 @@ def _altered(text: str, grammar: str) -> list[Altered] | None:
     from sqlglot import exp
 
     statements = read_by(grammar, text)
-    if statements is None:
+    if statements is None or any(map(_is_conditional, statements)):
         return None
     try:
         told = [
@@ -183,6 +183,15 @@ def _altered(text: str, grammar: str) -> list[Altered] | None:
     except SLIPS:
         return None
     return None if None in told else [t for t in told if t is not None and t.columns]
+
+
+def _is_conditional(statement: exp.Expr | None) -> bool:
+    """Whether SQL Server alone knows if it alters a table: `IF … ALTER TABLE …`."""
+    from sqlglot import exp
+
+    if statement is None or isinstance(statement, exp.Alter | exp.Create):
+        return False
+    return statement.find(exp.Alter) is not None
 
 
 def read_by(grammar: str, text: str) -> list[exp.Expr | None] | None:
