@@ -12,9 +12,13 @@ from uuid import uuid4
 from pyspark.errors import (
     AnalysisException,
     ArithmeticException,
+    ArrayIndexOutOfBoundsException,
     DateTimeException,
-    NumberFormatException,
+    IllegalArgumentException,
+    SparkNoSuchElementException,
     SparkRuntimeException,
+    SparkUpgradeException,
+    UnsupportedOperationException,
 )
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -35,9 +39,13 @@ _ROW_CHARACTERS: Final = 300
 _OWN_FAULT: Final = (
     AnalysisException,
     ArithmeticException,
+    ArrayIndexOutOfBoundsException,
     DateTimeException,
-    NumberFormatException,
+    IllegalArgumentException,  # NumberFormatException too
+    SparkNoSuchElementException,
     SparkRuntimeException,
+    SparkUpgradeException,
+    UnsupportedOperationException,
 )
 
 

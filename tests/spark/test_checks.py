@@ -110,7 +110,12 @@ def test_a_batch_that_fails_its_check_waits_for_what_corrects_it(shop: Sandbox) 
 
 @pytest.mark.long
 def test_a_check_that_cannot_be_asked_is_no_passed_check(shop: Sandbox) -> None:
-    for sql in ("SELECT nothing FROM {table}", "SELECT id FROM {table} WHERE 1 / (id - id) > 0"):
+    queries = (
+        "SELECT nothing FROM {table}",
+        "SELECT id FROM {table} WHERE 1 / (id - id) > 0",
+        "SELECT id FROM {table} WHERE split(cast(id AS string), '-')[1] = ''",
+    )
+    for sql in queries:
         shop.configure(**project(checks=[{"name": "odd", "sql": sql}]))
         shop.write(f"{len(sql)}.jsonl", [event(len(sql), 2, 5)])
         said = run(shop)
