@@ -12,7 +12,7 @@ from sluice.column_renames import Rename, Renames, in_order, name_at
 from sluice.config.collations import source_name
 from sluice.config.policies import EVOLVE, FAIL, STRING
 from sluice.config.project import Pipeline, TableConfig
-from sluice.ddl.stated_names import is_of
+from sluice.ddl.stated_names import in_case_of, is_of
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.changelogs import stored_sources
 from sluice.ledger.ledger import Ledger
@@ -120,8 +120,10 @@ def following(
     texts, before = pipeline.on_type_change == STRING, None
     columns = {column.name: column for column in plan.columns}
     names = wanted(without_key(renames, plan.key), columns)
+    spelled = _spelled(names, columns, () if pipeline.wire.keeps_case else renames)
     while columns != before:  # a widened column may be a former name of another
-        before, columns = columns, _with_names_of_now(plan, renames, names, columns, stored, texts)
+        now = _with_names_of_now(plan, renames, names, spelled, columns, stored, texts)
+        before, columns = columns, now
     stated = declared(plan.config.renamed_columns)
     return replace(plan, columns=tuple(columns.values()), declared=stated, renames=renames)
 
@@ -130,15 +132,15 @@ def _with_names_of_now(
     plan: TablePlan,
     renames: Renames,
     names: Mapping[str, Sequence[str]],
+    spelled: Mapping[str, str],
     columns: Mapping[str, PlannedColumn],
     stored: Collection[str],
     texts: bool,
 ) -> dict[str, PlannedColumn]:
     """Return the columns with those of current names; `texts`: text holds types that do not fit."""
     again, result = used_again(renames), dict(columns)
-    spelled = {name.lower(): name for name in columns}
     for name, former in names.items():
-        kept = spelled.setdefault(name.lower(), name)
+        kept = spelled[name.lower()]
         _refuse_key(plan, (kept, *former))
         if kept in plan.found.columns and any(kept == dropped_column(n) for n in former):
             raise PlanError(_taken(plan, kept))
@@ -151,6 +153,27 @@ def _with_names_of_now(
         column = _holding(plan, kept, were, stated, join)
         result[kept] = replace(column, others=there.others if there else ())
     return result
+
+
+def _spelled(
+    names: Mapping[str, Iterable[str]], columns: Iterable[str], renames: Renames
+) -> dict[str, str]:
+    """How the names of now are spelled, by them in lower case: a column's keeps its spelling."""
+    found = {name.lower(): name for name in columns}
+    for name, former in names.items():
+        found.setdefault(name.lower(), _cased(name, former, renames))
+    return found
+
+
+def _cased(name: str, former: Iterable[str], renames: Renames) -> str:
+    """A typed name as the events that are to come have it, by its former ones, which came."""
+    typed = {old for rename in renames for old, _ in rename.columns}
+    for known in former:
+        for old in sorted(one for one in typed if one.lower() == known.lower()):
+            if name == dropped_column(old):
+                return dropped_column(known)
+            name = in_case_of(name, old, known)
+    return name
 
 
 def _taken(plan: TablePlan, name: str) -> str:

@@ -14,6 +14,7 @@ from sluice.errors import PlanError
 from spark_jobs.decoding import decode_batch
 from tests.spark.canal_messages import message
 from tests.spark.sandbox import Sandbox, total
+from tests.spark.shareplex_records import change
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 Row = Mapping[str, Any]
@@ -182,3 +183,18 @@ def test_a_deleted_key_in_a_new_spelling_is_looked_for(spark: SparkSession, tmp_
     counts = total(sandbox.load_records([debezium(4, None, {"ID": 1})]))
     assert (counts.applied, counts.quarantined) == (1, 0)
     assert [row["id"] for row in sandbox.rows("t")] == [2]
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["apart", "together"])
+def test_a_new_name_is_spelled_as_the_events_will_have_it(
+    spark: SparkSession, tmp_path: Path, apart: bool
+) -> None:
+    """Whether they come with the statement, which has it as somebody typed it, or later."""
+    rename = {"ddl": "alter table o.item rename column title to name"}
+    told = [change(1, "ins", {"ID": "1", "TITLE": "a"}), change(5, "ddl") | rename]
+    since = [change(9, "ins", {"ID": "2", "NAME": "b"})]
+    config = {"format": "shareplex", "tables": {"O.ITEM": {"key": ["ID"]}}}
+    shop = Sandbox(spark, tmp_path, config)
+    for records in [told, since] if apart else [[*told, *since]]:
+        shop.load_records(records)
+    assert {r["ID"]: r["NAME"] for r in shop.rows("ITEM")} == {"1": "a", "2": "b"}

@@ -1,4 +1,4 @@
-"""The types of columns that get another name."""
+"""The types, and the spelling, of columns that get another name."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from spark_jobs.planning.renames_known import following
 ORDERS = Source("shop", "", "orders")
 
 
-def types(policy: Any, columns: dict[str, str], *renames: tuple[str, str]) -> dict[str, str]:
+def types(
+    policy: Any, columns: dict[str, str], *renames: tuple[str, str], of: str = "debezium"
+) -> dict[str, str]:
     """What the columns are, all of them stored, once they were renamed one after the other."""
     pipeline = Pipeline(
-        name="p", format="debezium", namespace="shop", landing=Landing(url="landing"),
+        name="p", format=of, namespace="shop", landing=Landing(url="landing"),
         on_type_change=policy,
     )  # fmt: skip
     found = Found(ORDERS)
@@ -89,3 +91,32 @@ def test_a_wider_type_reaches_all_names_at_once() -> None:
     """Else they would depend on how many batches came since."""
     columns = {"id": "int", "a": "int", "x": "bigint"}
     assert types("fail", columns, ("a", "b"), ("x", "a")) == dict.fromkeys("axb", "bigint")
+
+
+@pytest.mark.parametrize(
+    ("stored", "old", "new", "name"),
+    [
+        ("TITLE", "title", "name", "NAME"),
+        ("title", "TITLE", "NAME", "name"),
+        ("TITLE", "TITLE", "Name", "Name"),
+        ("Title", "title", "name", "name"),
+        ("TITLE", "title", "title__dropped", "TITLE__dropped"),
+    ],
+)
+def test_a_new_name_is_in_the_case_that_the_source_gave_the_old_one(
+    stored: str, old: str, new: str, name: str
+) -> None:
+    """Oracle has names without quotes in upper case: so will the events that are to come."""
+    assert types("fail", {"id": "int", stored: "int"}, (old, new)) == {stored: "int", name: "int"}
+
+
+def test_a_name_that_was_given_twice_is_in_the_case_of_the_first() -> None:
+    columns = {"id": "int", "TITLE": "int"}
+    found = types("fail", columns, ("title", "name"), ("name", "label"))
+    assert found == {"TITLE": "int", "LABEL": "int"}
+
+
+def test_mysql_keeps_the_case_that_was_typed() -> None:
+    columns = {"id": "int", "TITLE": "int"}
+    found = types("fail", columns, ("title", "name"), of="canal")
+    assert found == {"TITLE": "int", "name": "int"}

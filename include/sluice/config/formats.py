@@ -17,7 +17,8 @@ class WireFormat:
 
     `transactions`: its events tell which transaction a change is part of, and where that ends.
     `keyed`: its Kafka messages have keys that matter. `ddl_as_typed`: its DDL events name tables as
-    the statement does. `table_folders`: so many folders, counted from the file, name its table.
+    the statement does. `keeps_case`: of MySQL alone, which keeps a column's name in the case of its
+    statement. `table_folders`: so many folders, counted from the file, name its table.
     `timed_files`: names of files tell when their changes were written.
     """
 
@@ -25,6 +26,7 @@ class WireFormat:
     transactions: bool = False
     keyed: bool = False
     ddl_as_typed: bool = False
+    keeps_case: bool = False
     table_folders: int = 0
     timed_files: bool = False
 
@@ -33,13 +35,13 @@ WIRE_FORMATS: Final[dict[str, WireFormat]] = {
     "debezium": WireFormat(options.DebeziumOptions, transactions=True, keyed=True),
     "datastream": WireFormat(options.DatastreamOptions),
     "streamx": WireFormat(),
-    "canal": WireFormat(options.CanalOptions, ddl_as_typed=True),
+    "canal": WireFormat(options.CanalOptions, ddl_as_typed=True, keeps_case=True),
     "shareplex": WireFormat(transactions=True),
     "datahub_tuple": WireFormat(options.DatahubTupleOptions),
     "huawei_cdl": WireFormat(options.HuaweiCdlOptions),
     "dts_avro": WireFormat(options.DtsAvroOptions, transactions=True, ddl_as_typed=True),
     "aws_dms": WireFormat(options.AwsDmsOptions, table_folders=2, timed_files=True),
-    "maxwell": WireFormat(options.MaxwellOptions, transactions=True),
+    "maxwell": WireFormat(options.MaxwellOptions, transactions=True, keeps_case=True),
     "ogg": WireFormat(options.OggOptions),
     "rows": WireFormat(options.RowsOptions, table_folders=1),
 }

@@ -35,6 +35,14 @@ def is_of(stated: str, source: str, others: Callable[[], Collection[str]]) -> bo
     return named(stated, (source, *others())) == [source]
 
 
+def in_case_of(name: str, typed: str, known: str) -> str:
+    """A name in the case into which its source put another one: that was `known` as it is for what
+    was typed, as Oracle has `TITLE` of `title`."""
+    if typed == known or typed.lower() != known.lower():
+        return name
+    return name.upper() if known.isupper() else name.lower() if known.islower() else name
+
+
 def _is_part(stated: str, source: str) -> bool:
     *said, table = stated.split(".")
     *known, name = source.split(".")
