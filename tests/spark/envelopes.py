@@ -65,9 +65,12 @@ def assert_tables(rows: list[Row], expected: list[dict[str, Any]], fmt: Format) 
     """Fold what a decoder gave and compare it by meaning with the expected tables."""
     assert {r["outcome"] for r in rows} == {"event"}
     assert {table_name(r) for r in rows} == {t["table"] for t in expected}
+    defaults = options_model(fmt.name)()
     for table in expected:
         mine = [r for r in rows if table_name(r) == table["table"]]
-        kinds = {c.name: c.type for r in mine if r["types"] for c in fmt.columns(r["types"], {})}
+        kinds = {
+            c.name: c.type for r in mine if r["types"] for c in fmt.columns(r["types"], defaults)
+        }
         folded = list(fold(mine, _key(mine, table)).values())
         wanted = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
         assert _meanings(folded, kinds) == _meanings(wanted, kinds), table["table"]
