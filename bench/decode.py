@@ -29,7 +29,7 @@ from bench.events import COLUMNS, WRITERS, Event, history
 from bench.report import measured_on
 from sluice import names
 from sluice.config.project import Pipeline, TableConfig
-from sluice.driver.startup import CHECKOUT
+from sluice.environment import CHECKOUT
 from sluice.manifest import AVRO, SourceFile
 from spark_jobs.canonical import PLACED
 from spark_jobs.decoding.decode import BAD, RECORD, Batch, changes, of_table, with_origin

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from sluice.config.project import load_sound
+from sluice.environment import project_folder
 from sluice_airflow.factory import (
     maintain_dag,
-    project_folder,
     reconcile_dag,
     reprocess_dag,
     rollback_dag,
 )
 
-_project = load_sound(project_folder(dict(os.environ), Path(__file__).resolve().parents[1]))
+_project = load_sound(project_folder(os.environ))
 
 sluice_rollback = rollback_dag(_project)
 sluice_reprocess = reprocess_dag(_project)

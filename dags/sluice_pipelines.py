@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from airflow.sdk import get_parsing_context
 
 from sluice.config.project import load_sound
+from sluice.environment import project_folder
 from sluice_airflow.factory import (
     broken_dag,
     dag_id,
     pipeline_dag,
-    project_folder,
     stand_in_id,
 )
 
 _wanted = get_parsing_context().dag_id
-_project = load_sound(project_folder(dict(os.environ), Path(__file__).resolve().parents[1]))
+_project = load_sound(project_folder(os.environ))
 
 for _name, _pipeline in sorted(_project.pipelines.items()):
     # A worker asks for one DAG: the others need not be built.

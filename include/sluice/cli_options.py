@@ -8,10 +8,10 @@ from typing import Annotated, Final
 
 import typer
 
-from sluice.driver.startup import CHECKOUT
+from sluice.environment import ENV_PROJECT, project_folder
 
 ProjectDir = Annotated[
-    Path, typer.Option("--project", envvar="SLUICE_PROJECT", help="Folder with sluice.yaml")
+    Path, typer.Option("--project", envvar=ENV_PROJECT, help="Folder with sluice.yaml")
 ]
 Since = Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive")]
 To = Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive")]
@@ -23,4 +23,5 @@ Changed = Annotated[
     bool, typer.Option("--changed", help="Also load files that changed after they were loaded")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
-DEFAULT_PROJECT: Final = CHECKOUT / "include"
+DEFAULT_PROJECT: Final = project_folder({})
+"""Where neither the option nor the environment names one."""

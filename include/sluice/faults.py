@@ -11,9 +11,8 @@ import os
 import signal
 import threading
 from enum import StrEnum
-from typing import Final
 
-ENV_FAULT: Final = "SLUICE_FAULT"
+from sluice.environment import ENV_FAULT
 
 
 class Point(StrEnum):

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-ENV_S3_ENDPOINT: Final = "SLUICE_S3_ENDPOINT"
 CATALOG: Final = "lake"
 LEDGER_NAMESPACE: Final = "sluice"
 # Where batches are in the warehouse, beside the tables.

@@ -9,7 +9,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from sluice.config.project import ENV_SPARK_MASTER
+from sluice.environment import ENV_SPARK_MASTER
 from sluice.errors import ConfigError
 
 SPARK_CONNECTION: Final = "spark_default"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import (
@@ -365,8 +364,3 @@ def _manual_dag(operation: str, description: str, project: Project) -> DAG:
         doc_md=documents.OPERATIONS[operation],
         params={"pipeline": one_of("Pipeline", sorted(project.pipelines))},
     )
-
-
-def project_folder(environment: dict[str, str], repository: Path) -> Path:
-    """The project that the DAGs are of: SLUICE_PROJECT, or the checkout's own."""
-    return Path(environment.get("SLUICE_PROJECT") or repository / "include")

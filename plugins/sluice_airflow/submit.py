@@ -9,7 +9,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
-from sluice.config.project import ENV_SPARK_MASTER, load_sound
+from sluice.config.project import load_sound
 from sluice.driver.submit import (
     LOAD_BATCH,
     driver_environment,
@@ -18,6 +18,7 @@ from sluice.driver.submit import (
     properties_file,
     spark_conf,
 )
+from sluice.environment import ENV_SPARK_MASTER
 from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError, names_of
 from sluice.objects.batch_files import BatchFiles, pipeline_of
 from sluice.operations.maintenance import MAINTAIN, arguments

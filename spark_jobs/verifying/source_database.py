@@ -15,7 +15,8 @@ from typing import ClassVar, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from sluice.config.live_source import ENV_PASSWORD, ENV_USER, credentials
+from sluice.config.live_source import credentials
+from sluice.environment import ENV_SOURCE_PASSWORD, ENV_SOURCE_USER
 from sluice.errors import TerminalError
 from spark_jobs.failures import causes, is_java
 from spark_jobs.kept import keep
@@ -138,7 +139,8 @@ def refusal(error: Exception) -> TerminalError | None:
             if no_password or state.startswith(_REFUSED):
                 message = (str(cause.getMessage()).splitlines() or [""])[0]
                 return TerminalError(
-                    f"the source refuses (SQLSTATE {state}): {message}. User and password are "
-                    f"those of {ENV_USER} and {ENV_PASSWORD}, and the database that of --source"
+                    f"the source refuses (SQLSTATE {state}): {message}. User and password are those "
+                    f"of {ENV_SOURCE_USER} and {ENV_SOURCE_PASSWORD}, and the database is that of "
+                    "--source"
                 )
     return None

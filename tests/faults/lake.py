@@ -18,7 +18,7 @@ from pyiceberg.catalog import Catalog
 
 from sluice.catalog.client import open_catalog
 from sluice.config.project import load_project
-from sluice.faults import ENV_FAULT
+from sluice.environment import ENV_FAULT
 from sluice.operations.context import Context, open_context
 
 SLUICE: Final = str(Path(sys.executable).parent / "sluice")

@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from sluice.config.live_source import ENV_USER, LiveSource
+from sluice.config.live_source import LiveSource
 from sluice.driver.verification import TableReport, Verification
+from sluice.environment import ENV_SOURCE_USER
 from sluice.errors import TerminalError
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.source import verify_source
@@ -84,7 +85,7 @@ def server() -> Iterator[mariadb.Server]:
 @pytest.fixture
 def source(server: mariadb.Server, monkeypatch: pytest.MonkeyPatch) -> mariadb.Server:
     """The source with its rows."""
-    monkeypatch.setenv(ENV_USER, mariadb.USER)
+    monkeypatch.setenv(ENV_SOURCE_USER, mariadb.USER)
     inserts = "".join(
         f"INSERT INTO {ALL} ({', '.join(f'`{name}`' for name in row)}) "
         f"VALUES ({', '.join(row.values())});"

@@ -13,8 +13,9 @@ import psycopg2
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.config.live_source import ENV_USER, LiveSource
+from sluice.config.live_source import LiveSource
 from sluice.driver.verification import TableReport, Verification
+from sluice.environment import ENV_SOURCE_USER
 from sluice.errors import TerminalError
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.source import verify_source
@@ -100,7 +101,7 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
 @pytest.fixture
 def source(address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Execute]:
     """The source with its rows, and a way to change them."""
-    monkeypatch.setenv(ENV_USER, postgres.USER)
+    monkeypatch.setenv(ENV_SOURCE_USER, postgres.USER)
     with closing(psycopg2.connect(address)) as connection, connection.cursor() as cursor:
         connection.autocommit = True
         cursor.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; SET timezone = 'UTC'")
@@ -255,9 +256,9 @@ def test_a_key_that_the_source_renamed_is_compared(
 def test_a_source_that_refuses_whoever_asks_is_not_asked_again(
     shop: Shop, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(ENV_USER, "nobody_here")
+    monkeypatch.setenv(ENV_SOURCE_USER, "nobody_here")
     with pytest.raises(TerminalError, match=r'"nobody_here" does not exist. User .*SLUICE_SOURCE_'):
         verified(shop, address)
-    monkeypatch.setenv(ENV_USER, postgres.USER)
+    monkeypatch.setenv(ENV_SOURCE_USER, postgres.USER)
     with pytest.raises(TerminalError, match=r"SQLSTATE 3D000\): FATAL: database .*no_such"):
         verified(shop, address.rpartition("/")[0] + "/no_such")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.containers.avro_schemas import ENV_TOKEN, ENV_USER_INFO, open_schemas
+from sluice.containers.avro_schemas import open_schemas
+from sluice.environment import ENV_REGISTRY_TOKEN, ENV_REGISTRY_USER_INFO
 from sluice.errors import TerminalError, TransientError
 from tests.registry import serving
 
@@ -16,8 +17,8 @@ ROW = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}
 
 @pytest.fixture(autouse=True)
 def _no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ENV_USER_INFO, raising=False)
-    monkeypatch.delenv(ENV_TOKEN, raising=False)
+    monkeypatch.delenv(ENV_REGISTRY_USER_INFO, raising=False)
+    monkeypatch.delenv(ENV_REGISTRY_TOKEN, raising=False)
 
 
 def test_a_folder_has_a_file_for_each_id(tmp_path: Path) -> None:
@@ -76,8 +77,8 @@ def test_references_come_before_what_refers_to_them() -> None:
 @pytest.mark.parametrize(
     ("variables", "header"),
     [
-        ({ENV_USER_INFO: "key:pass"}, "Basic a2V5OnBhc3M="),
-        ({ENV_TOKEN: "abc"}, "Bearer abc"),
+        ({ENV_REGISTRY_USER_INFO: "key:pass"}, "Basic a2V5OnBhc3M="),
+        ({ENV_REGISTRY_TOKEN: "abc"}, "Bearer abc"),
         ({}, None),
     ],
 )

@@ -7,14 +7,8 @@ from pathlib import Path
 import pytest
 
 from sluice.config.partitions import Partition
-from sluice.config.project import (
-    ENV_CATALOG_URI,
-    ENV_SPARK_MASTER,
-    Pipeline,
-    TableConfig,
-    load_project,
-    load_sound,
-)
+from sluice.config.project import Pipeline, TableConfig, load_project, load_sound
+from sluice.environment import ENV_CATALOG_URI, ENV_SPARK_MASTER
 from sluice.errors import ConfigError
 from sluice.types.columns import ColumnType
 from tests.unit.configured import LAKE, SHOP, mistake, project

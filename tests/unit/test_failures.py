@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyiceberg.exceptions import CommitFailedException
 from pyspark.errors import AnalysisException, PySparkException, PySparkTypeError
 
-from sluice.config.live_source import ENV_PASSWORD
+from sluice.environment import ENV_SOURCE_PASSWORD
 from sluice.errors import PlanError, TerminalError, TransientError
 from spark_jobs import failures
 from spark_jobs.failures import typed
@@ -114,7 +114,7 @@ def test_what_iceberg_refuses_is_lasting_but_for_a_lost_race(
 def test_a_source_that_refuses_is_told_in_one_line(
     jvm: None, monkeypatch: pytest.MonkeyPatch, state: str, password: str, refused: bool
 ) -> None:
-    monkeypatch.setenv(ENV_PASSWORD, password)
+    monkeypatch.setenv(ENV_SOURCE_PASSWORD, password)
     thrown = Thrown("org.postgresql.util.PSQLException", "FATAL: no\n  Position: 7", state)
     told = refusal(JavaError(thrown))
     assert (told is not None) == refused

@@ -9,7 +9,8 @@ import pytest
 import yaml
 from pyiceberg.table.metadata import TableMetadataV3
 
-from sluice.config.project import ENV_CATALOG_URI, Pipeline, load_project
+from sluice.config.project import Pipeline, load_project
+from sluice.environment import ENV_CATALOG_URI
 from sluice.errors import ConfigError
 from tests.unit.projects import PIPELINE, PROJECT
 

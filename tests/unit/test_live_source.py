@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sluice import cli
-from sluice.config.live_source import ENV_PASSWORD, ENV_USER, LiveSource, credentials
+from sluice.config.live_source import LiveSource, credentials
+from sluice.environment import ENV_SOURCE_PASSWORD, ENV_SOURCE_USER
 from sluice.errors import ConfigError
 
 ADDRESS = "jdbc:postgresql://db:5432/shop"
@@ -40,10 +41,10 @@ def test_the_other_databases_that_can_be_read(scheme: str) -> None:
 
 
 def test_credentials_are_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ENV_PASSWORD, raising=False)
-    monkeypatch.setenv(ENV_USER, "reader")
+    monkeypatch.delenv(ENV_SOURCE_PASSWORD, raising=False)
+    monkeypatch.setenv(ENV_SOURCE_USER, "reader")
     assert credentials() == {"user": "reader"}
-    monkeypatch.setenv(ENV_PASSWORD, "hush")
+    monkeypatch.setenv(ENV_SOURCE_PASSWORD, "hush")
     assert credentials() == {"user": "reader", "password": "hush"}
 
 

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sluice.cli import app
-from sluice.config.project import ENV_CATALOG_URI, load_project, load_sound
+from sluice.config.project import load_project, load_sound
+from sluice.environment import ENV_CATALOG_URI
 from sluice.errors import ConfigError
 
 SHOP = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: '%s', pattern: '%s'}\n"

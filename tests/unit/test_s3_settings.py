@@ -8,8 +8,8 @@ import pytest
 
 from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import load_project
+from sluice.environment import ENV_S3_ENDPOINT
 from sluice.errors import ConfigError, TerminalError
-from sluice.names import ENV_S3_ENDPOINT
 from sluice.objects.s3_store import S3Store
 from tests.unit.projects import PIPELINE
 

@@ -12,8 +12,9 @@ from urllib.parse import quote
 import pytest
 
 from sluice.catalog.spark import spark_catalog_conf
-from sluice.config.project import ENV_CATALOG_URI, load_project, load_sound
+from sluice.config.project import load_project, load_sound
 from sluice.driver.submit import LOAD_BATCH, spark_conf, submit_command
+from sluice.environment import ENV_CATALOG_URI
 from sluice.errors import ConfigError
 from sluice.operations.land import land
 from spark_jobs.session import DEFAULTS

@@ -14,10 +14,9 @@ from sluice.config.places import s3_endpoint
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig
 from sluice.config.secrets import is_secret
+from sluice.environment import ENV_REST_CREDENTIAL, ENV_REST_TOKEN
 from sluice.names import CATALOG
 
-ENV_REST_TOKEN: Final = "SLUICE_CATALOG_TOKEN"
-ENV_REST_CREDENTIAL: Final = "SLUICE_CATALOG_CREDENTIAL"
 SQLITE_WAIT_SECONDS: Final = 60
 POSTGRES_CONNECT_SECONDS: Final = 10
 POSTGRES_ANSWER_SECONDS: Final = 60

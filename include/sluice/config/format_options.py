@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, mod
 from sluice.config.fields import Strict
 from sluice.config.places import S3_SCHEME
 from sluice.config.secrets import holds_secret
+from sluice.environment import ENV_REGISTRY_TOKEN, ENV_REGISTRY_USER_INFO
 
 NAME: Final = r'"[^"]+"|[^".]+'
 """One part of a dotted name; a part with a dot in it is quoted."""
@@ -66,7 +67,7 @@ def _registry(value: str) -> str:
     if value and (address.scheme not in ("http", "https") or "@" in address.netloc):
         raise ValueError(
             "http(s)://host[:port] without user and password, which belong in the environment: "
-            "SCHEMA_REGISTRY_USER_INFO or SCHEMA_REGISTRY_TOKEN"
+            f"{ENV_REGISTRY_USER_INFO} or {ENV_REGISTRY_TOKEN}"
         )
     return value
 
@@ -89,7 +90,7 @@ class FormatOptions(Strict):
         if isinstance(value, str) and "://" in value and holds_secret(value):
             raise ValueError(
                 "no password or token: a schema registry's are in the environment, in "
-                "SCHEMA_REGISTRY_USER_INFO or SCHEMA_REGISTRY_TOKEN"
+                f"{ENV_REGISTRY_USER_INFO} or {ENV_REGISTRY_TOKEN}"
             )
         return value
 

@@ -8,10 +8,9 @@ from datetime import datetime
 from typing import Final
 
 from sluice.config.secrets import holds_secret
+from sluice.environment import ENV_SOURCE_PASSWORD, ENV_SOURCE_USER
 from sluice.errors import ConfigError
 
-ENV_USER: Final = "SLUICE_SOURCE_USER"
-ENV_PASSWORD: Final = "SLUICE_SOURCE_PASSWORD"
 POSTGRES: Final = "jdbc:postgresql:"
 MARIADB: Final = "jdbc:mariadb:"
 MYSQL: Final = "jdbc:mysql:"
@@ -32,8 +31,8 @@ class LiveSource:
         """Raises ConfigError for an address that cannot be read, or should not be shown."""
         if holds_secret(self.address):
             raise ConfigError(
-                f"--source: expected no password in the address; set {ENV_USER} and "
-                f"{ENV_PASSWORD} in the environment"
+                f"--source: expected no password in the address; set {ENV_SOURCE_USER} and "
+                f"{ENV_SOURCE_PASSWORD} in the environment"
             )
         if not self.address.startswith(_KNOWN):
             raise ConfigError(
@@ -55,5 +54,8 @@ class LiveSource:
 
 def credentials() -> dict[str, str]:
     """User and password as JDBC's properties, where the environment has them."""
-    found = {"user": os.environ.get(ENV_USER), "password": os.environ.get(ENV_PASSWORD)}
+    found = {
+        "user": os.environ.get(ENV_SOURCE_USER),
+        "password": os.environ.get(ENV_SOURCE_PASSWORD),
+    }
     return {name: value for name, value in found.items() if value}

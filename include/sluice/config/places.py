@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from sluice.config.yaml_file import refused
+from sluice.environment import ENV_S3_ENDPOINT
 from sluice.errors import ConfigError
 from sluice.globs import glob_pattern, is_hidden
-from sluice.names import BATCH_FILES, ENV_S3_ENDPOINT, LEDGER_NAMESPACE, changelog_namespace
+from sluice.names import BATCH_FILES, LEDGER_NAMESPACE, changelog_namespace
 
 if TYPE_CHECKING:
     from sluice.config.project import Pipeline

@@ -25,14 +25,18 @@ from sluice.config.project_file import (
 )
 from sluice.config.secrets import holds_secret, is_clear, shortened
 from sluice.config.yaml_file import Document, by_name, read_yaml
+from sluice.environment import (
+    ENV_CATALOG_URI,
+    ENV_REST_CREDENTIAL,
+    ENV_REST_TOKEN,
+    ENV_SPARK_MASTER,
+)
 from sluice.errors import ConfigError
 
 __all__ = ["Landing", "Pipeline", "Project", "TableConfig", "load_project", "load_sound"]
 
 PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"
-ENV_CATALOG_URI: Final = "SLUICE_CATALOG_URI"
-ENV_SPARK_MASTER: Final = "SLUICE_SPARK_MASTER"
 
 _M = TypeVar("_M", bound=Strict)
 
@@ -145,7 +149,7 @@ def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
     if catalog.type == "rest" and holds_secret(catalog.uri):
         raise ConfigError(
             f"{ENV_CATALOG_URI}: expected no password or token in a rest catalog's address; "
-            "give it in SLUICE_CATALOG_TOKEN or SLUICE_CATALOG_CREDENTIAL"
+            f"give it in {ENV_REST_TOKEN} or {ENV_REST_CREDENTIAL}"
         )
     if not catalog.is_sqlite:
         if not is_clear(catalog.uri):

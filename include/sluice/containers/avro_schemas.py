@@ -15,11 +15,10 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote
 
+from sluice.environment import ENV_REGISTRY_TOKEN, ENV_REGISTRY_USER_INFO
 from sluice.errors import TerminalError, TransientError
 from sluice.objects.store import ObjectStore, open_store
 
-ENV_USER_INFO: Final = "SCHEMA_REGISTRY_USER_INFO"
-ENV_TOKEN: Final = "SCHEMA_REGISTRY_TOKEN"
 FILE_ENDINGS: Final = (".avsc", ".json")
 _AVRO: Final = "AVRO"
 _SECONDS: Final = 30
@@ -140,7 +139,7 @@ class _Registry:
 
 
 def _headers() -> dict[str, str]:
-    user_info, token = os.environ.get(ENV_USER_INFO), os.environ.get(ENV_TOKEN)
+    user_info, token = os.environ.get(ENV_REGISTRY_USER_INFO), os.environ.get(ENV_REGISTRY_TOKEN)
     headers = {"Accept": _ACCEPT}
     if user_info:
         headers["Authorization"] = f"Basic {base64.b64encode(user_info.encode()).decode()}"

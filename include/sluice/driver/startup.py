@@ -13,7 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-CHECKOUT: Final = Path(__file__).resolve().parents[3]
+from sluice.environment import CHECKOUT
+
 ARCHIVE: Final = CHECKOUT / ".jars" / "classes.jsa"
 NO_CONF: Final = CHECKOUT / ".jars" / "no-conf"
 _CONF_DIR: Final = "SPARK_CONF_DIR"

@@ -10,10 +10,11 @@ from typing import Final
 from sluice.config.project import PROJECT_FILE, Project
 from sluice.driver import startup
 from sluice.driver.child_process import SIGNALS, run_child
+from sluice.environment import CHECKOUT
 from sluice.errors import SluiceError, TerminalError, TransientError, names_of
 from sluice.manifest import JSON_LINES, Manifest, SourceFile
 
-ENTRY_POINTS: Final = startup.CHECKOUT / "spark_jobs"
+ENTRY_POINTS: Final = CHECKOUT / "spark_jobs"
 LOAD_BATCH: Final = ENTRY_POINTS / "load_batch.py"
 PLAN_BATCH: Final = ENTRY_POINTS / "plan_batch.py"
 _TRY_AGAIN: Final = TransientError.exit_code
@@ -99,7 +100,7 @@ def driver_environment() -> dict[str, str]:
     variables = dict(os.environ)
     path = [str(Path(sys.executable).parent), variables.get("PATH", "")]
     variables["PATH"] = os.pathsep.join(path)
-    places = (startup.CHECKOUT, startup.CHECKOUT / "include")
+    places = (CHECKOUT, CHECKOUT / "include")
     variables["PYTHONPATH"] = os.pathsep.join(str(place) for place in places)
     if sys.getfilesystemencoding() == _ENCODING:
         variables["LC_ALL"] = _LOCALE
