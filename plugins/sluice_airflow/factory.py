@@ -26,7 +26,6 @@ from airflow.sdk import (
 from sluice.config.fields import LONGEST_PIPELINE_NAME, is_pipeline_name
 from sluice.config.project import Pipeline, Project
 from sluice.errors import ConfigError, TerminalError, TransientError
-from sluice.manifest import Reprocess
 from sluice.objects.batch_files import batch_of, pipeline_of
 from sluice_airflow import documents, tasks
 from sluice_airflow.forms import (
@@ -39,6 +38,7 @@ from sluice_airflow.forms import (
     one_of,
     tick,
 )
+from sluice_airflow.requests import pipeline_of_form, pipelines_of_form
 from sluice_airflow.submit import LoadOperator, MaintainOperator
 
 OWNER: Final = "sluice"
@@ -84,12 +84,31 @@ DEFAULTS: Final[dict[str, Any]] = {
     "weight_rule": "absolute",
 }
 BATCH: Final = "{{ batch_id }}"
-BATCH_OF_LOAD: Final = "{{ task.application_args[3].split('/')[-2] }}"
+BATCH_OF_LOAD: Final = "{{ task.manifest.split('/')[-2] }}"
 
 
 def dag_id(name: str) -> str:
     """The DAG of a pipeline, or of one of OPERATIONS, which no pipeline is called."""
     return f"sluice_{name}"
+
+
+def project_dags(project: Project, wanted: str | None = None) -> dict[str, DAG]:
+    """The DAGs of all pipelines by id, or the wanted one alone, as a worker asks for it.
+
+    A pipeline whose file is wrong, or of which Airflow takes no DAG, has one that says so; the
+    others run.
+    """
+    dags, broken = {}, dict(project.broken)
+    for name, pipeline in sorted(project.pipelines.items()):
+        if wanted in (None, dag_id(name)):
+            try:
+                dags[dag_id(name)] = pipeline_dag(project, pipeline)
+            except Exception as error:
+                broken[name] = f"{project.files[name]}: Airflow takes no DAG of it: {error}"
+    for name, mistake in sorted(broken.items()):
+        if wanted in (None, stand_in_id(name)):
+            dags[stand_in_id(name)] = broken_dag(name, mistake)
+    return dags
 
 
 def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
@@ -267,9 +286,7 @@ def rollback_dag(project: Project) -> DAG:
 
         @task(task_id="rollback", retries=0, execution_timeout=_longest_stage(project))
         def rollback() -> list[str]:
-            context = get_current_context()
-            pipeline = context["params"]["pipeline"]
-            return tasks.roll_back(str(project.root), pipeline, dict(context))
+            return tasks.roll_back(str(project.root), dict(get_current_context()))
 
         rollback()
     return dag
@@ -294,16 +311,7 @@ def reprocess_dag(project: Project) -> DAG:
 
         @task(task_id="land", execution_timeout=_longest_stage(project))
         def land() -> list[str]:
-            context = get_current_context()
-            params = context["params"]
-            asked = Reprocess(
-                reason=params["reason"] or "",
-                accept_late=params["accept_late"],
-                accept_open=params["accept_open"],
-            )
-            user = tasks.asked_by(dict(context))
-            batch = params["batch"] or ""
-            return tasks.land_again(str(project.root), params["pipeline"], batch, asked, user)
+            return tasks.land_again(str(project.root), dict(get_current_context()))
 
         pipelines = [pipeline for _, pipeline in sorted(project.pipelines.items())]
         _batches(project, pipelines, land())
@@ -316,7 +324,8 @@ def reconcile_dag(project: Project) -> DAG:
 
         @task(task_id="reconcile")
         def reconcile() -> list[str]:
-            return tasks.reconcile(str(project.root), get_current_context()["params"]["pipeline"])
+            pipeline = pipeline_of_form(dict(get_current_context()))
+            return tasks.reconcile(str(project.root), pipeline)
 
         reconcile()
     return dag
@@ -340,7 +349,7 @@ def maintain_dag(project: Project) -> DAG:
 
         @task(task_id="choose")
         def choose() -> list[str]:
-            return list(get_current_context()["params"]["pipelines"] or names)
+            return pipelines_of_form(dict(get_current_context())) or names
 
         MaintainOperator.partial(
             task_id="maintain",

@@ -25,6 +25,7 @@ from sluice.operations.maintenance import MAINTAIN, arguments
 from sluice_airflow import tasks
 from sluice_airflow.connection import SPARK_CONNECTION, spark_master
 from sluice_airflow.queued import waiting
+from sluice_airflow.requests import maintenance_request
 
 _DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME", "LC_ALL")
 
@@ -32,22 +33,25 @@ _DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME", "LC
 class LoadOperator(SparkSubmitOperator):
     """`spark-submit` of one manifest; raises TransientError or TerminalError as the driver did."""
 
+    template_fields = (*SparkSubmitOperator.template_fields, "manifest")
+
     def __init__(self, *, project: str, manifest: Any, **kwargs: Any) -> None:
         super().__init__(
             application=str(LOAD_BATCH),
             conn_id=SPARK_CONNECTION,
             name="sluice-load",
-            application_args=["--project", project, "--manifest", manifest],
             durable=False,  # a cleared durable task finds its finished driver and does nothing
             **kwargs,
         )
         self.project = project
+        self.manifest = manifest
 
     def execute(self, context: Any) -> None:
         """Submit and wait; a batch that is published or rolled back meanwhile is left alone, and
         one that another run has loaded is left to be published."""
-        manifest = str((self.application_args or [])[-1])
+        manifest = str(self.manifest)
         pipeline = pipeline_of(manifest)
+        self.application_args = ["--project", self.project, "--manifest", manifest]
         with tasks.advised("load", pipeline):
             if state := tasks.loaded_as(self.project, pipeline, manifest):
                 self.log.info("the batch is %s: nothing to load", state)
@@ -73,12 +77,12 @@ class MaintainOperator(SparkSubmitOperator):
 
     def execute(self, context: Any) -> None:
         """Finish what dead attempts left, then submit and wait."""
-        params = context["params"]
-        if not params["dry_run"]:
+        request = maintenance_request(context)
+        if not request.dry_run:
             tasks.reconcile(self.project, self.pipeline)
         with tasks.advised("maintain", self.pipeline):
             project = load_sound(self.project)
-            told = arguments(project, self.pipeline, params["budget"], params["dry_run"])
+            told = arguments(project, self.pipeline, request.budget, request.dry_run)
             self.application_args = ["--project", self.project, *told]
             _run(self, self.project)
 

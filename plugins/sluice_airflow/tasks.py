@@ -16,13 +16,11 @@ from airflow.sdk.exceptions import AirflowSkipException
 from sluice.errors import FilesLeftOut, FilesUnread
 from sluice.escaping import LINES, shown
 from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING
-from sluice.manifest import Reprocess
 from sluice.names import is_changelog_namespace
 from sluice.objects.batch_files import batch_of
 from sluice.operations import reprocess, rollback, stages
 from sluice.operations.context import Context
 from sluice.operations.land import candidates
-from sluice.operations.rollback import RollbackRequest
 from sluice.operations.selection import landed
 from sluice.operations.shares import waiting_files
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
@@ -30,6 +28,7 @@ from sluice.output.report import conflicting, misfitting
 from sluice.result import BatchResult, StagedTable
 from sluice_airflow.connection import require_spark_connection, use_connections_master
 from sluice_airflow.mapping import mappable
+from sluice_airflow.requests import pipeline_of_form, reprocess_request, rollback_request
 from sluice_airflow.selection import RunSelection, select
 
 log = logging.getLogger(__name__)
@@ -275,51 +274,33 @@ def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
         return list(stages.give_up(ctx, batch_id))
 
 
-def asked_by(context: dict[str, Any]) -> str:
-    """The user who triggered the run by hand; empty where Airflow does not tell."""
-    return str(getattr(context["dag_run"], "triggering_user_name", None) or "")
-
-
-def land_again(
-    project: str, pipeline: str, batch_id: str, asked: Reprocess, user: str = ""
-) -> list[str]:
+def land_again(project: str, context: dict[str, Any]) -> list[str]:
     """Make batches of the files with quarantined records; skips when there are none.
 
-    The ledger keeps the reason, and with it the `user` who asked.
+    The ledger keeps the reason, and with it the user who asked.
     """
+    pipeline = pipeline_of_form(context)
     with advised("land", pipeline):
+        request = reprocess_request(context)
         require_spark_connection()
         use_connections_master()
-        signature = f"(asked for by {user})" if user else ""
+        signature = f"(asked for by {request.user})" if request.user else ""
         ctx = open_context(project, pipeline)
-        manifests = reprocess.land_again(ctx, batch_id, asked, signature=signature)
+        manifests = reprocess.land_again(ctx, request.batch, request.how, signature=signature)
         if not manifests:
             raise AirflowSkipException(f"{pipeline}: nothing in quarantine is unresolved")
         return mappable(ctx, manifests)
 
 
-def roll_back(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
+def roll_back(project: str, context: dict[str, Any]) -> list[str]:
     """Do what the form of `sluice_rollback` asks for; returns what was done."""
+    pipeline = pipeline_of_form(context)
     with advised("rollback", pipeline):
-        asked = rollback_request(context)
+        request = rollback_request(context)
         # Where later batches are built on what is undone, a driver folds keys again.
         require_spark_connection()
         use_connections_master()
-        lines = rollback.roll_back(open_context(project, pipeline), asked)
+        lines = rollback.roll_back(open_context(project, pipeline), request)
         for line in lines:
             log.info("%s", shown(line))
         return lines
-
-
-def rollback_request(context: dict[str, Any]) -> RollbackRequest:
-    """Read what is to be undone from the form; raises ConfigError for what does not go together."""
-    form = context["params"]
-    return RollbackRequest(
-        batch=form["batch"] or "",
-        to=form["to"] or "",
-        rebuild=form["rebuild"],
-        table=form["table"] or "",
-        release=form["release"],
-        dry_run=form["dry_run"],
-        user=asked_by(context),
-    )

@@ -139,8 +139,8 @@ def refusal(error: Exception) -> TerminalError | None:
             if no_password or state.startswith(_REFUSED):
                 message = (str(cause.getMessage()).splitlines() or [""])[0]
                 return TerminalError(
-                    f"the source refuses (SQLSTATE {state}): {message}. User and password are those "
-                    f"of {ENV_SOURCE_USER} and {ENV_SOURCE_PASSWORD}, and the database is that of "
+                    f"the source refuses (SQLSTATE {state}): {message}. User and password are "
+                    f"those of {ENV_SOURCE_USER} and {ENV_SOURCE_PASSWORD}, the database that of "
                     "--source"
                 )
     return None
