@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 from sluice.names import full_name
+from sluice.typed_json import read_json
 
 
 @dataclass(frozen=True)
@@ -154,26 +154,4 @@ class BatchResult:
     @staticmethod
     def from_json(text: str) -> BatchResult:
         """Read what `to_json` wrote."""
-        raw: dict[str, Any] = json.loads(text)
-        raw["tables"] = tuple(_table(t) for t in raw["tables"])
-        raw["unassigned"] = Counts(**raw["unassigned"])
-        raw["left_out"] = tuple(LeftOut(**one) for one in raw.get("left_out", ()))
-        for name in ("completed", "notes"):
-            raw[name] = tuple(raw.get(name, ()))
-        return BatchResult(**raw)
-
-
-def _table(raw: dict[str, Any]) -> TableResult:
-    staged = tuple(StagedTable(**s) for s in raw.pop("staged"))
-    compared = tuple(ComparedTable(**c) for c in raw.pop("compared", ()))
-    counts = Counts(**raw.pop("counts"))
-    conflicts = Conflicts(**raw.pop("conflicts", {}))
-    nulled = tuple(Nulled(**n) for n in raw.pop("nulled", ()))
-    return TableResult(
-        **raw,
-        counts=counts,
-        staged=staged,
-        compared=compared,
-        conflicts=conflicts,
-        nulled=nulled,
-    )
+        return read_json(BatchResult, text)

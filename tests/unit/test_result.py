@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+import pytest
+
+from sluice.driver.verification import Verification
+from sluice.operations.maintenance import MaintenanceResult
+from sluice.operations.preview import Forecast
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 
 
@@ -24,3 +32,24 @@ def test_every_record_has_one_outcome() -> None:
 
 def test_counts_add() -> None:
     assert Counts(read=1, late=1) + Counts(read=2, applied=2) == Counts(read=3, late=1, applied=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw"),
+    [
+        (BatchResult, {"pipeline": "p", "batch_id": "b", "attempt": "a", "tables": []}),
+        (Forecast, {}),
+        (MaintenanceResult, {"pipeline": "p", "dry_run": True, "steps": []}),
+        (Verification, {"pipeline": "p", "at": "now", "batches": 1, "tables": []}),
+    ],
+)
+def test_another_sluice_may_have_written_less_or_more(kind: Any, raw: dict[str, Any]) -> None:
+    """Upgrades find results of before, and a way back finds those of after."""
+    assert kind.from_json(json.dumps({**raw, "newer": 1})) == kind.from_json(json.dumps(raw))
+    assert isinstance(kind.from_json(json.dumps(raw)), kind)
+
+
+def test_what_is_no_result_is_refused() -> None:
+    raw = {"pipeline": "p", "batch_id": "b", "attempt": 7, "tables": []}
+    with pytest.raises(ValueError, match="attempt"):
+        BatchResult.from_json(json.dumps(raw))

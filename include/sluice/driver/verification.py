@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from sluice.typed_json import read_json
+
 MISSING: Final = "missing"
 UNEXPECTED: Final = "unexpected"
 REPEATED: Final = "repeated"
@@ -122,25 +124,5 @@ class Verification:
 
     @staticmethod
     def from_json(text: str) -> Verification:
-        """Read a document of `to_json`."""
-        raw: dict[str, Any] = json.loads(text)
-        del raw["agrees"]
-        tables = tuple(_table(table) for table in raw["tables"])
-        return Verification(**{**raw, "tables": tables, "notes": tuple(raw["notes"])})
-
-
-def _table(raw: dict[str, Any]) -> TableReport:
-    return TableReport(
-        raw["target"],
-        tuple(raw["key"]),
-        _comparison(raw["rows"]),
-        _comparison(raw["tombstones"]) if raw["tombstones"] else None,
-        tuple(raw["foreign"]),
-        raw["floor"],
-        tuple(_comparison(each) for each in raw["beside"]),
-    )
-
-
-def _comparison(raw: dict[str, Any]) -> Comparison:
-    shown = tuple(Difference(**{**d, "columns": tuple(d["columns"])}) for d in raw["shown"])
-    return Comparison(**{**raw, "shown": shown})
+        """Read what `to_json` wrote."""
+        return read_json(Verification, text)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
 from sluice.config.project import Project
 from sluice.driver.submit import ENTRY_POINTS, submit
 from sluice.operations.context import Context
 from sluice.operations.stages import reconcile
+from sluice.typed_json import read_json
 
 MAINTAIN: Final = ENTRY_POINTS / "maintain.py"
 DEFAULT_BUDGET_MINUTES: Final = 60
@@ -43,9 +44,7 @@ class MaintenanceResult:
     @staticmethod
     def from_json(text: str) -> MaintenanceResult:
         """Read what `to_json` wrote."""
-        raw: dict[str, Any] = json.loads(text)
-        steps = tuple(Step(**step) for step in raw.pop("steps"))
-        return MaintenanceResult(**{**raw, "steps": steps, "left": tuple(raw["left"])})
+        return read_json(MaintenanceResult, text)
 
 
 def budget(project: Project, minutes: float) -> float:

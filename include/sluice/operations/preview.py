@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
 
 from sluice.bounds import rejects_of_a_batch
 from sluice.driver.submit import PLAN_BATCH, submit
@@ -28,8 +27,7 @@ from sluice.operations.loaded_files import of_one_load, told_apart
 from sluice.operations.selection import EVERYTHING, Selection, open_landing
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.result import Counts, Nulled
-
-_LISTS: Final = ("key", "added", "widened", "renamed")
+from sluice.typed_json import read_json
 
 
 @dataclass(frozen=True)
@@ -71,15 +69,7 @@ class Forecast:
     @staticmethod
     def from_json(text: str) -> Forecast:
         """Read what `to_json` wrote."""
-        raw: dict[str, Any] = json.loads(text)
-        tables = tuple(_table(t) for t in raw["tables"])
-        return Forecast(tables, Counts(**raw["unassigned"]), tuple(raw["notes"]))
-
-
-def _table(raw: dict[str, Any]) -> TableForecast:
-    listed = {name: tuple(raw[name]) for name in _LISTS}
-    nulled = tuple(Nulled(**one) for one in raw["nulled"])
-    return TableForecast(**{**raw, **listed, "counts": Counts(**raw["counts"]), "nulled": nulled})
+        return read_json(Forecast, text)
 
 
 @dataclass(frozen=True)
