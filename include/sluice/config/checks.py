@@ -1,4 +1,4 @@
-"""What the configuration demands of a table before a batch is published into it."""
+"""The checks that a table must pass before a batch is published into it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EXPECTED: Final = f"one SELECT over {TABLE} that returns the rows which should 
 
 
 def _query(value: str) -> str:
-    # Only who has checks waits for the parser.
+    # Imported late: only pipelines with checks need the parser.
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError

@@ -1,9 +1,8 @@
-"""`collations:` and `null_keys:` of a table: key columns that compare otherwise than by value.
+"""`collations:` and `null_keys:` of a table: key columns that are not compared by value.
 
-Such a source takes 'abc' and 'ABC', or 'abc' and 'abc ', for one key, and events may bring either;
-or NULL is a value of its key like any other. A column of Sluice's own stands beside the key column,
-holds what all equal values have in common, and is the key in its place; the column itself holds
-the value of the newest event.
+Such a source treats 'abc' and 'ABC', or 'abc' and 'abc ', as one key, and events may carry either;
+or NULL is a key value like any other. An extra column of Sluice holds what all equal values have in
+common and replaces the key column in the key; the key column itself holds the newest event's value.
 """
 
 from __future__ import annotations
@@ -38,29 +37,29 @@ _COMPARED: Final = re.compile(
 
 
 def rules(collations: Mapping[str, str], null_keys: Iterable[str]) -> dict[str, str]:
-    """How each key column compares that does not by its value alone."""
+    """Return the comparison rule of each key column that has one."""
     nulls = {name: "_".join(filter(None, (NULL, collations.get(name)))) for name in null_keys}
     return {**collations, **nulls}
 
 
 def beside_key(key: Sequence[str] | None, named: Iterable[str]) -> str:
-    """Columns that `collations` or `null_keys` name and a configured key has not; else nothing."""
+    """Return the columns in `named` that a configured key lacks, joined; '' if none."""
     known = {column.lower() for column in key or ()}
     return "" if key is None else ", ".join(n for n in named if n.lower() not in known)
 
 
 def of_key(key: Sequence[str] | None, named: Iterable[str]) -> str:
-    """The columns among `named` that a configured key has; else nothing."""
+    """Return the columns in `named` that are part of a configured key, joined; '' if none."""
     known = {column.lower() for column in key or ()}
     return ", ".join(n for n in named if n.lower() in known)
 
 
 def compared_name(column: str, rule: str) -> str:
-    """The name of the column that is the key in the place of this one."""
+    """Return the name of the column that replaces this one in the key."""
     return f"{OWN_COLUMNS}{rule.replace('_', '')}_{column}"
 
 
 def source_name(column: str) -> str:
-    """The source's name of a key column, be it one that `compared_name` has named."""
+    """Return the source's name of a key column, also for one named by `compared_name`."""
     found = _COMPARED.fullmatch(column)
     return found["column"] if found else column

@@ -1,7 +1,7 @@
-"""`ddl:` of a pipeline: scripts with CREATE TABLE statements, which tell what events do not.
+"""`ddl:` of a pipeline: scripts with CREATE TABLE statements that give types and keys.
 
-They are read with the configuration, for they are part of it: whoever has its folder has them. A
-source table is known by as much of its dotted name as both the script and the events have.
+The scripts are read with the configuration and are part of it. A source table matches a script's
+table by the parts of the dotted name that both have.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sluice.types.columns import STRING, ColumnType
 from sluice.types.source import column_type
 
 MOST_BYTES: Final = 4 * MEBIBYTE
-"""Of all of a pipeline's scripts: each reading of the configuration reads them."""
+"""Limit for all scripts of a pipeline: they are read whenever the configuration is read."""
 _MOST_FILES: Final = 1000
 _FILES: Final = ("ddl", "files")
 _SCRIPTS: Final = "*.sql"
@@ -42,7 +42,7 @@ def _some(value: list[str]) -> list[str]:
 
 
 class DdlFiles(Strict):
-    """Which scripts, and in whose words."""
+    """The scripts and their SQL dialect."""
 
     dialect: Literal["mysql", "postgres", "oracle", "tsql"] = Field(
         description="mysql is MariaDB's too, tsql SQL Server's"
@@ -54,9 +54,9 @@ class DdlFiles(Strict):
 
 @dataclass(frozen=True)
 class DdlTable:
-    """What a script tells of a table; `where`: file and line.
+    """A table as a script defines it; `where` is file and line.
 
-    `unknown`: the columns, text among `columns`, whose types nobody knows, and these.
+    `unknown` maps columns of unknown type, which `columns` has as text, to that type.
     """
 
     name: str
@@ -67,32 +67,33 @@ class DdlTable:
 
 
 class ToldTables(ListedTables):
-    """A pipeline's tables, of which scripts may tell what the events do not."""
+    """A pipeline's tables, with the types and keys that its scripts give."""
 
     ddl: DdlFiles | None = Field(
         None, description="CREATE TABLE statements: types and keys that nobody else tells"
     )
-    _told: Mapping[str, DdlTable] = PrivateAttr(default_factory=dict)
+    _ddl_tables: Mapping[str, DdlTable] = PrivateAttr(default_factory=dict)
 
     def telling(self, tables: Mapping[str, DdlTable]) -> Self:
-        """The same, with what its scripts tell, by the tables' names in lower case."""
+        """Return a copy with the scripts' tables, by their names in lower case."""
         copy = self.model_copy()
-        copy._told = tables
+        copy._ddl_tables = tables
         return copy
 
     def ddl_table(self, source: str) -> DdlTable | None:
-        """What the scripts tell of a source table; None where they do not say which one it is."""
+        """Return the scripts' table for a source table; None if there is none or several match."""
         name = source.lower()
-        told = listed_name(self._told, name)
-        longer = [told] if told else [other for other in self._told if other.endswith(f".{name}")]
-        return self._told[longer[0]] if len(longer) == 1 else None
+        own = listed_name(self._ddl_tables, name)
+        longer = [other for other in self._ddl_tables if other.endswith(f".{name}")]
+        names = [own] if own else longer
+        return self._ddl_tables[names[0]] if len(names) == 1 else None
 
     @property
     def unknown_types(self) -> list[str]:
-        """Where the scripts have types that nobody knows, a line each."""
+        """Return one line for each column of unknown type in the scripts."""
         return [
-            f"{table.where}: {table.name}.{column} is text: nobody knows its type {kind}"
-            for table in self._told.values()
+            f"{table.where}: {table.name}.{column} is text: its type {kind} is unknown"
+            for table in self._ddl_tables.values()
             for column, kind in table.unknown.items()
         ]
 
@@ -101,7 +102,8 @@ _T = TypeVar("_T", bound=ToldTables)
 
 
 def with_ddl(root: Path, document: Document, pipeline: _T) -> _T:
-    """The pipeline with what its scripts tell; raises ConfigError where that cannot be read."""
+    """Return the pipeline with its scripts' tables; raises ConfigError if a script cannot be
+    read."""
     if pipeline.ddl is None:
         return pipeline
     paths = (path for place in pipeline.ddl.files for path in _scripts(root, document, place))
@@ -125,7 +127,7 @@ def _scripts(root: Path, document: Document, place: str) -> list[Path]:
 
 
 def _inside(root: Path, document: Document, place: str, path: Path) -> Path:
-    """A resolved path; no link leads out of the project."""
+    """Return a resolved path; raises ConfigError if it is outside the project, links followed."""
     if not path.is_relative_to(root):
         raise refused(document, _FILES, f"a path inside the project's folder, got {place!r}")
     return path
@@ -137,7 +139,7 @@ def _tables(document: Document, paths: Iterable[Path], dialect: str) -> dict[str
     for path, text in _texts(document, paths):
         found = _parsed(path, text, dialect)
         keys |= {name.lower(): key for name, key in found.keys.items()}
-        for table in (_told(path, dialect, made) for made in found.tables):
+        for table in (_ddl_table(path, dialect, made) for made in found.tables):
             _refuse_another(tables.setdefault(table.name.lower(), table), table)
     return {n: replace(t, key=t.key or keys.get(n, ())) for n, t in tables.items()}
 
@@ -151,7 +153,7 @@ def _texts(document: Document, paths: Iterable[Path]) -> Iterator[tuple[Path, st
             left -= len(raw)
             if left < 0:
                 raise refused(document, _FILES, f"no more than {MOST_BYTES} bytes in all of them")
-            # As SQL Server's programs save scripts.
+            # SQL Server's tools save scripts as UTF-16.
             text = raw.decode("utf-16" if raw.startswith(_UTF_16) else "utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: expected a readable UTF-8 file: {error}") from error
@@ -166,7 +168,7 @@ def _parsed(path: Path, text: str, dialect: str) -> Script:
         raise ConfigError(f"{path}: expected a script in {dialect}: {error}") from error
 
 
-def _told(path: Path, dialect: str, made: CreatedTable) -> DdlTable:
+def _ddl_table(path: Path, dialect: str, made: CreatedTable) -> DdlTable:
     where = f"{path}:{made.line}"
     types = {name: _type_of(name, where, dialect, made) for name in made.columns}
     return DdlTable(
@@ -179,7 +181,7 @@ def _told(path: Path, dialect: str, made: CreatedTable) -> DdlTable:
 
 
 def _type_of(name: str, where: str, dialect: str, made: CreatedTable) -> ColumnType | None:
-    """None for a type that nobody knows."""
+    """Return a column's type; None if it is unknown."""
     named = made.columns[name]
     try:
         return column_type(dialect, named)
@@ -191,7 +193,7 @@ def _type_of(name: str, where: str, dialect: str, made: CreatedTable) -> ColumnT
 
 
 def _refuse_another(first: DdlTable, table: DdlTable) -> None:
-    """A table may stand in several scripts, as the same one."""
+    """Raise ConfigError if two scripts define one table differently."""
     if (first.columns, first.key) != (table.columns, table.key):
         raise ConfigError(
             f"{table.where}: expected table {table.name} once, or as it is in {first.where}"

@@ -1,4 +1,4 @@
-"""Epochs in the configuration: how high they go, and which begin with a full load."""
+"""Epochs in the configuration: their highest number, and which begin with a full load."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_EPOCH: Final = 9999
 
 
 class FullLoad(Strict):
-    """An epoch that begins with a full load: what older epochs left of its tables is gone."""
+    """An epoch that begins with a full load: rows of older epochs that it lacks are removed."""
 
     epoch: int = Field(ge=1, le=MAX_EPOCH, description="the epoch that begins with it")
     at: Instant = Field(description="when rows of older epochs ended, for histories")

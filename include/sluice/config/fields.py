@@ -1,4 +1,4 @@
-"""What one value of the configuration may be: text with a form of its own, checked once."""
+"""Types of single configuration values, each with its validation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sluice.types.columns import parse_type
 
 _NAME: Final = r"^[a-z0-9_-]+$"
 _PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
-# R, which croniter takes too, is another time at each reading.
+# Without R, which croniter allows: it is another time at each evaluation.
 _CRON_WORDS: Final = (
     "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat|l|w"
 )
@@ -69,7 +69,7 @@ NullMisfits = Annotated[
 
 
 class Strict(BaseModel):
-    """What every part of the configuration has in common: no unknown keys, no coercion."""
+    """Base of all parts of the configuration: unknown keys are refused, nothing is coerced."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -100,8 +100,8 @@ def _table_name(value: str) -> str:
 
 def _schedule(value: str) -> str:
     fields = value.split()
-    told = len(fields) == 5 and all(map(_CRON_FIELD.match, fields)) and croniter.is_valid(value)
-    if value not in _PRESETS and not told:
+    is_cron = len(fields) == 5 and all(map(_CRON_FIELD.match, fields)) and croniter.is_valid(value)
+    if value not in _PRESETS and not is_cron:
         raise ValueError(f"five cron fields such as '0 * * * *', or one of {', '.join(_PRESETS)}")
     try:
         croniter(value, _SOME_DAY).get_next()
@@ -111,7 +111,7 @@ def _schedule(value: str) -> str:
 
 
 def refuse_odd_path(value: str) -> None:
-    """Raise ValueError for a text that no system takes for a path."""
+    """Raise ValueError for a text that is no valid path."""
     if "\0" in value:
         raise ValueError("a path without NUL")
     try:
@@ -155,7 +155,7 @@ def _hint(value: str) -> str:
 
 
 def _whole_types(value: Any) -> Any:
-    """Refuse a type that YAML cut at its comma, of which the rest is a key without a value."""
+    """Raise ValueError for a type that YAML cut at its comma, leaving a key without a value."""
     rests = [key for key, rest in value.items() if rest is None] if isinstance(value, dict) else []
     cut = [key for key, kind in value.items() if _is_cut(kind)] if rests else []
     if cut and str(rests[0]).endswith(")"):
@@ -173,12 +173,12 @@ def _is_cut(kind: Any) -> bool:
 def _instant(value: str) -> str:
     expected = "a time with its zone such as 2026-01-31T20:30:00Z"
     try:
-        told = datetime.fromisoformat(value)
+        instant = datetime.fromisoformat(value)
     except ValueError as error:
         raise ValueError(expected) from error
-    if told.tzinfo is None:
+    if instant.tzinfo is None:
         raise ValueError(expected)
-    return told.isoformat()
+    return instant.isoformat()
 
 
 def _partition(value: str) -> str:
@@ -193,15 +193,15 @@ def _pipeline_name(value: str) -> str:
 
 
 def is_pipeline_name(value: str) -> bool:
-    """Whether a pipeline may be called so."""
+    """Whether a pipeline may have this name."""
     fits = len(value) <= LONGEST_PIPELINE_NAME and re.fullmatch(_NAME, value)
     return bool(fits) and value not in OPERATIONS
 
 
 OPERATIONS: Final = ("maintain", "reconcile", "reprocess", "rollback")
-"""The operators' DAGs, each called `sluice_<name>`; no pipeline may have one of these names."""
+"""The operators' DAGs, called `sluice_<name>`; no pipeline may have one of these names."""
 LONGEST_PIPELINE_NAME: Final = 200
-"""Airflow takes 250 characters for a DAG's id, and more stands there than the name."""
+"""Airflow allows 250 characters for a DAG id, which has more in it than the name."""
 Name = Annotated[str, Field(pattern=_NAME)]
 PipelineName = Annotated[
     Name, Field(max_length=LONGEST_PIPELINE_NAME), AfterValidator(_pipeline_name)

@@ -38,7 +38,7 @@ MaxwellOrder = Literal["log", "arrival"]
 
 
 def _json_schema(words: Any) -> WithJsonSchema:
-    """One of these words and not null, which only stands for an option that is not given."""
+    """JSON schema of these words without null, which only means that the option is absent."""
     return WithJsonSchema({"enum": list(get_args(words))})
 
 
@@ -80,7 +80,7 @@ def _ordering_field(value: str) -> str:
 
 
 class FormatOptions(Strict):
-    """The options of a format that has none."""
+    """Options of a format without options, and base of all others."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -96,7 +96,7 @@ class FormatOptions(Strict):
 
 
 class CsvOptions(FormatOptions):
-    """How CSV files are written."""
+    """Options of formats that read CSV files."""
 
     DEFAULT_NULLS: ClassVar[tuple[str, ...]] = ("",)
     """The unquoted texts that are NULL unless `csv_null` is given."""
@@ -114,7 +114,7 @@ class CsvOptions(FormatOptions):
 
 
 class RowImageOptions(FormatOptions):
-    """Whether the source's log has whole rows."""
+    """Options of formats whose source may log only parts of rows."""
 
     row_image: RowImage = Field("full", description="partial: the source logs parts of rows")
 
@@ -125,7 +125,7 @@ class RowImageOptions(FormatOptions):
 
 
 class PlaceholderOptions(FormatOptions):
-    """What stands for a value that was not sent."""
+    """Options of formats that write a placeholder for values that were not sent."""
 
     unavailable_value: str = Field(
         "__debezium_unavailable_value", description="placeholder of a value that was not sent"

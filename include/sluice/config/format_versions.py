@@ -1,4 +1,4 @@
-"""Iceberg's format version of a table: what the lake's catalog can publish."""
+"""Iceberg's format version of a table, and which catalogs can publish it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _WRITTEN: Final = 2
 
 
 def refuse_unwritable(document: Document, pipeline: Pipeline, lake: Lake) -> None:
-    """Raise ConfigError for a table that could be staged and never published: with a `jdbc` catalog
-    pyiceberg writes the tables' metadata itself, and none of version 3."""
+    """Raise ConfigError for a table that could be staged but never published: for `jdbc` catalogs
+    pyiceberg writes the metadata itself, and does not support version 3."""
     for name, table in (pipeline.tables or {}).items():
         if table.format_version > _WRITTEN and lake.catalog.type == "jdbc":
             key = ("tables", name, "format_version")

@@ -1,4 +1,4 @@
-"""The wire formats, with what sets each apart; their decoders are in `spark_jobs/formats`."""
+"""The wire formats and the facts that set each apart; decoders are in `spark_jobs/formats`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sluice.config.format_options import FormatOptions
 class WireFormat:
     """The facts of a format.
 
-    `transactions`: its events tell which transaction a change is part of, and where that ends.
-    `keyed`: its Kafka messages have keys that matter. `ddl_as_typed`: its DDL events name tables as
-    the statement does. `keeps_case`: of MySQL alone, which keeps a column's name in the case of its
-    statement. `table_folders`: so many folders, counted from the file, name its table.
-    `timed_files`: names of files tell when their changes were written.
+    `transactions`: events name their transaction, and its end is marked. `keyed`: keys of its Kafka
+    messages matter. `ddl_as_typed`: DDL events name tables as the statement does. `keeps_case`: MySQL alone,
+    which keeps a column name in the case of its statement. `table_folders`:
+    how many folders, counted from the file, name its table. `timed_files`: file names state when
+    their changes were written.
     """
 
     options: type[FormatOptions] = FormatOptions
@@ -49,7 +49,7 @@ FORMAT_NAMES: Final = tuple(WIRE_FORMATS)
 
 
 def one_of_formats(value: str) -> str:
-    """Return a format's name as it is; raises ValueError with all of them."""
+    """Return a format's name unchanged; raises ValueError listing all formats."""
     if value not in WIRE_FORMATS:
         raise ValueError(f"one of {', '.join(FORMAT_NAMES)}")
     return value
@@ -61,12 +61,12 @@ FormatName = Annotated[
 
 
 def options_model(format_name: object) -> type[FormatOptions]:
-    """The model of a format's options; of an unknown format that of no options."""
+    """Return the model of a format's options; for an unknown format, the empty one."""
     return WIRE_FORMATS.get(str(format_name), WireFormat()).options
 
 
 def refuse_unknown_ends(format_name: str, consistency: str) -> None:
-    """Raise ValueError where the events of open transactions cannot be held back."""
+    """Raise ValueError where events of open transactions cannot be held back."""
     if format_name in WIRE_FORMATS and not WIRE_FORMATS[format_name].transactions:
         known = ", ".join(sorted(name for name, wire in WIRE_FORMATS.items() if wire.transactions))
         raise ValueError(f"apply: {format_name} does not tell where transactions end ({known} do)")

@@ -1,4 +1,4 @@
-"""The live source that `sluice verify --source` reads: what may be said of it, and where."""
+"""The live source that `sluice verify --source` compares with."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _KNOWN: Final = (POSTGRES, MARIADB, MYSQL)
 
 @dataclass(frozen=True)
 class LiveSource:
-    """A database by its JDBC address, which holds no secret.
+    """A database by its JDBC address, without secrets.
 
-    `watermark`: the source is as it was then, events after it do not count; None: all count.
+    `watermark`: the time as of which to compare; events after it do not count. None: all count.
     """
 
     address: str
     watermark: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Raises ConfigError for an address that cannot be read, or should not be shown."""
+        """Raise ConfigError for an address that is unsupported or holds a secret."""
         if holds_secret(self.address):
             raise ConfigError(
                 f"--source: expected no password in the address; set {ENV_SOURCE_USER} and "
@@ -42,18 +42,18 @@ class LiveSource:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """As the driver takes it."""
+        """The driver's command-line arguments."""
         until = () if self.watermark is None else ("--watermark", self.watermark.isoformat())
         return ("--source", self.address, *until)
 
     @property
     def shown(self) -> str:
-        """For reports: without the connection's settings."""
+        """The address for reports, without connection settings."""
         return self.address.partition("?")[0]
 
 
 def credentials() -> dict[str, str]:
-    """User and password as JDBC's properties, where the environment has them."""
+    """Return user and password as JDBC properties, as far as the environment has them."""
     found = {
         "user": os.environ.get(ENV_SOURCE_USER),
         "password": os.environ.get(ENV_SOURCE_PASSWORD),

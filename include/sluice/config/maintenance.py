@@ -1,4 +1,4 @@
-"""What maintenance keeps of a pipeline's tables: `maintenance:` of its file."""
+"""`maintenance:` of a pipeline: what maintenance keeps of its tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_DAYS: Final = 100_000
 
 
 class Maintenance(Strict):
-    """What maintenance keeps, and from when on it rewrites."""
+    """What maintenance keeps, and when it rewrites files."""
 
     snapshot_days: int = Field(
         7, ge=1, le=MOST_DAYS, description="older snapshots go, but rollback's own stay"

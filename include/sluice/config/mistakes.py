@@ -1,4 +1,4 @@
-"""What is wrong in the configuration, in one line a mistake: file, line, key path, expected."""
+"""Validation errors as messages, one line each: file, line, key path, what was expected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPTIONS: Final = "format_options"
 
 
 def explain(model: type[BaseModel], error: ValidationError, document: Document) -> str:
-    """All mistakes of one file, a line each."""
+    """Return all mistakes of one file, one line each."""
     mistakes = sorted(error.errors(), key=lambda one: document.line(one["loc"]))
     return "\n".join(_line(model, one, document) for one in mistakes)
 
@@ -41,14 +41,14 @@ def _expected(
         return _unknown_key(model, path)
     if error["type"] == "missing":
         return "expected a value; the key is missing"
-    told = not any(is_secret(str(part)) for part in path)
-    got = f", got {shortened(error['input'])}" if told else ""
+    may_show = not any(is_secret(str(part)) for part in path)
+    got = f", got {shortened(error['input'])}" if may_show else ""
     if error["type"] == "value_error":
         return f"expected {error['msg'].removeprefix('Value error, ')}{got}"
     what = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
     if error["type"] == "string_pattern_mismatch":
         what = f"only characters of {error['ctx']['pattern']}"
-    if error["type"] == "list_type" and isinstance(error["input"], str) and told:
+    if error["type"] == "list_type" and isinstance(error["input"], str) and may_show:
         what = f"list such as [{shortened(error['input'])[1:-1]}]"
     if error["type"] in ("model_type", "model_attributes_type", "dict_type"):
         what = "a mapping of keys to values"
@@ -66,7 +66,7 @@ def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:
 
 
 def _of_an_entry(model: type[BaseModel], path: KeyPath) -> str:
-    """Where a key of the top belongs that is known one level below a mapping there; else ''."""
+    """Return where an unknown top-level key belongs, if it is a key of the entries below one."""
     for name in model.model_fields if len(path) == 1 else ():
         if str(path[0]) in _fields_at(model, (name, "*")):
             return f"{name}.<name>.{path[0]}"
@@ -74,7 +74,7 @@ def _of_an_entry(model: type[BaseModel], path: KeyPath) -> str:
 
 
 def _fields_at(model: type[BaseModel], path: KeyPath) -> set[str]:
-    """The keys that the model at a path takes."""
+    """Return the keys of the model at a path."""
     here: Any = model
     for part in path:
         field = here.model_fields.get(part) if _is_model(here) else None
@@ -83,7 +83,7 @@ def _fields_at(model: type[BaseModel], path: KeyPath) -> set[str]:
 
 
 def _inside(annotation: Any) -> Any:
-    """The model in `Model`, `Model | None`, or the value type in `dict[str, Model]`."""
+    """Return the model in `Model`, `Model | None`, or `dict[str, Model]`."""
     if get_origin(annotation) in (Union, UnionType):
         return next((a for a in get_args(annotation) if a is not type(None)), annotation)
     if get_origin(annotation) is dict:

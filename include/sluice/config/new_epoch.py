@@ -1,6 +1,6 @@
-"""The epoch of a pipeline, raised in its own file when the source starts counting anew.
+"""Raise a pipeline's epoch in its own YAML file when the source's positions restart.
 
-Where the new epoch begins with a full load, the file says so too, with the time.
+If the new epoch begins with a full load, the file records that with the time.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _LIST: Final = re.compile(rf"^{_FULL_LOADS}:[ \t]*(#.*)?\n", re.MULTILINE)
 
 
 def raise_epoch(project: Project, pipeline: str, full_load: bool = False) -> int:
-    """Raise the epoch by one in the pipeline's YAML, comments kept; returns the new one.
+    """Raise the epoch by one in the pipeline's YAML, keeping comments; returns the new epoch.
 
-    `full_load`: it begins with one, as of now.
-    Raises ConfigError with the line to write by hand where the file can't be changed so.
+    `full_load`: the epoch begins with a full load, as of now. Raises ConfigError with the line to
+    write by hand if the file cannot be changed.
     """
     raised = project.pipeline(pipeline).epoch + 1
     if raised > MAX_EPOCH:
@@ -63,20 +63,20 @@ def _with_full_load(text: str, declared: dict[str, Any]) -> str:
 
 
 def _flow(value: Any) -> str:
-    """A value as YAML on one line."""
+    """Return a value as one line of YAML."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_flow(one)}" for key, one in value.items()) + "}"
     return f"[{', '.join(map(_flow, value))}]" if isinstance(value, list) else str(value)
 
 
 def _line_end(path: Path) -> str:
-    """As all lines of a file end; what is read as text has none but the plain one."""
+    """Return the line end that the file uses."""
     raw = path.read_bytes()
     return "\r\n" if 0 < raw.count(b"\n") == raw.count(b"\r\n") else "\n"
 
 
 def _replace(path: Path, text: str, changed: dict[str, Any]) -> None:
-    """Written beside the file and read back first: nothing else of it may change."""
+    """Replace the file atomically, after checking that nothing else in it changes."""
     draft = path.with_name(f".{path.name}.draft")
     lines = " and ".join(f"{key}: {_flow(value)}" for key, value in changed.items())
     try:

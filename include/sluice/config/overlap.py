@@ -1,4 +1,4 @@
-"""Whether two pipelines are in each other's way: one name, or tables of one namespace."""
+"""Refuse pipelines that would share a name or a target."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Written = tuple["Document", "Pipeline"]
 
 
 def refuse_overlap(pipelines: Iterable[Written]) -> None:
-    """Raise ConfigError naming the file and line of a pipeline that another is in the way of.
+    """Raise ConfigError, with file and line, for pipelines that share a name or may share a target.
 
-    Two pipelines may share a namespace only where both list their tables, and no target of one
-    can be the other's: else a table that turns up tomorrow would be both's.
+    Two pipelines may share a namespace only if both list their tables and no target is in both: a
+    table that appears later would otherwise belong to both.
     """
     before: list[Written] = []
     for document, pipeline in pipelines:
@@ -43,7 +43,7 @@ def _used(document: Document, key: str, other: Document) -> str:
 
 def _both(one: Pipeline, other: Pipeline) -> str:
     found = (_targets(one) or set()) & (_targets(other) or set())
-    # A target that both have brings the names beside it along.
+    # A shared target implies shared history and events tables; name only the target.
     shared = sorted(found.difference(*(beside_target(target) for target in found)))
     more = f" and {len(shared) - _MOST} more" if len(shared) > _MOST else ""
     return f"; both write {', '.join(shared[:_MOST])}{more}" if shared else ""
@@ -57,7 +57,7 @@ def _may_meet(one: Pipeline, other: Pipeline) -> bool:
 
 
 def _targets(pipeline: Pipeline) -> set[str] | None:
-    """The names that a pipeline may write, in lower case; None where only the events tell."""
+    """Return the names that a pipeline may write, in lower case; None if only events tell."""
     targets = [_target(pipeline.table_name, name) for name in pipeline.tables or ()]
     known = {target.lower() for target in targets if target is not None}
     if pipeline.tables is None or None in targets:
@@ -66,7 +66,7 @@ def _targets(pipeline: Pipeline) -> set[str] | None:
 
 
 def _target(template: str, source: str) -> str | None:
-    """A source table's target; None where its name lacks a part that the template has."""
+    """Return a source table's target; None if its name lacks a part of the template."""
     parts = source.split(".")
     known = TABLE_PLACEHOLDERS[-len(parts) :]
     found = dict(zip(known, parts, strict=True)) if len(parts) <= len(TABLE_PLACEHOLDERS) else {}

@@ -28,7 +28,7 @@ class Partition:
 
     @property
     def sql(self) -> str:
-        """The field as Spark SQL's PARTITIONED BY takes it."""
+        """The field in the syntax of Spark SQL's PARTITIONED BY."""
         column = f"`{self.column}`"
         if self.transform == "identity":
             return column
@@ -37,7 +37,7 @@ class Partition:
 
 
 def parse_partition(text: str) -> Partition:
-    """Read one field; raises ValueError saying what is allowed."""
+    """Parse one partition field; raises ValueError listing what is allowed."""
     found = _PATTERN.match(text)
     if not found:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""One `pipelines/*.yaml`: which files go into which tables, and how."""
+"""A `pipelines/*.yaml` file: which files go into which tables, and how."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class Landing(Strict):
 
     @property
     def on_s3(self) -> bool:
-        """True when the files are in a bucket."""
+        """Whether the files are in a bucket."""
         return self.url.startswith(S3_SCHEME)
 
 
 class TableConfig(SourceTables):
-    """What the events do not say about one table, or what should win over them."""
+    """Settings of one table; they win over what events say."""
 
     key: Key = None
     columns: Hints = Field(default_factory=dict)
@@ -101,12 +101,12 @@ class TableConfig(SourceTables):
 
     @property
     def types(self) -> dict[str, ColumnType]:
-        """The hints, parsed."""
+        """The type hints, parsed."""
         return {column: parse_type(hint) for column, hint in self.columns.items()}
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """`partition_by`, parsed."""
+        """The partition fields, parsed."""
         return tuple(parse_partition(text) for text in self.partition_by)
 
 
@@ -259,7 +259,7 @@ class Pipeline(ToldTables):
     @field_validator("tables", mode="before")
     @classmethod
     def _empty_is_default(cls, value: Any) -> Any:
-        """`public.orders:` with nothing after it takes the table as the events describe it."""
+        """Read `public.orders:` without a value as a table with default settings."""
         if isinstance(value, Mapping):
             return {name: {} if table is None else table for name, table in value.items()}
         return value
@@ -285,29 +285,29 @@ class Pipeline(ToldTables):
 
     @property
     def wire(self) -> WireFormat:
-        """The facts of its format."""
+        """The facts of the pipeline's format."""
         return WIRE_FORMATS[self.format]
 
     def modes_of(self, table: TableConfig) -> tuple[str, ...]:
-        """The modes of a table: its own, else the pipeline's."""
+        """Return a table's modes: its own, else the pipeline's."""
         return tuple(self.modes if table.modes is None else table.modes)
 
     @property
     def holds_transactions(self) -> bool:
-        """Whether the events of a transaction wait until its end has landed."""
+        """Whether events of a transaction wait until its end has landed."""
         return self.on_open_transaction == HOLD
 
     @property
     def each_table_alone(self) -> bool:
-        """Whether a batch's tables are published without those that cannot be loaded."""
+        """Whether a batch is published without the tables that cannot be loaded."""
         return self.consistency == "table"
 
     def full_name(self, target: str) -> str:
-        """One of its tables, for people."""
+        """Return one of the pipeline's tables as people write it."""
         return full_name(self.namespace, target)
 
     def too_many_bad(self, bad: int, read: int) -> bool:
-        """True above a ceiling; the share counts from 100 records on, not in a tiny batch."""
+        """Whether bad records exceed a ceiling; the share only counts from 100 records on."""
         if self.on_bad_record == FAIL:
             return bad > 0
         by_share = read >= SHARE_COUNTS_FROM and bad > self.max_bad_share * read

@@ -1,4 +1,5 @@
-"""Where files arrive and where the tables are: apart from each other, by paths that Spark reads."""
+"""The places of landed files and of tables: they must not overlap, and Spark must read their
+paths."""
 
 from __future__ import annotations
 
@@ -22,21 +23,21 @@ if TYPE_CHECKING:
 LANDING: Final = ("landing", "url")
 WAREHOUSE: Final = ("lake", "warehouse")
 S3_SCHEME: Final = "s3://"
-# What makes Spark take a path for a pattern, with no way to say that it is none.
+# Characters that make Spark read a path as a glob; there is no way to escape them.
 _GLOBS: Final = "[ ] { } * ? \\"
 
 
 def resolved(root: Path, location: str) -> str:
-    """A folder of the configuration as an absolute path, links followed; a bucket's prefix."""
+    """Return a configured folder as an absolute path with links followed, or a bucket's prefix."""
     if location.startswith(S3_SCHEME):
         return location.rstrip("/")
     return str((root / Path(location).expanduser()).resolve())
 
 
 def s3_endpoint() -> str | None:
-    """The server that is asked in Amazon's place, of `SLUICE_S3_ENDPOINT`; None for Amazon's.
+    """Return the S3 server in `SLUICE_S3_ENDPOINT`; None for Amazon's.
 
-    Raises ConfigError for what the clients of S3 would each fail at in another way.
+    Raises ConfigError for an address that S3 clients would each reject differently.
     """
     endpoint = os.environ.get(ENV_S3_ENDPOINT)
     if endpoint and not _is_server(endpoint):
@@ -54,7 +55,7 @@ def _is_server(address: str) -> bool:
 
 
 def refuse_globs(document: Document, key: KeyPath, location: str) -> None:
-    """Raise ConfigError for a resolved location that Spark would take for a pattern."""
+    """Raise ConfigError for a resolved location that Spark would read as a glob."""
     if set(_GLOBS.split()) & set(location):
         raise refused(
             document,
@@ -65,10 +66,9 @@ def refuse_globs(document: Document, key: KeyPath, location: str) -> None:
 
 
 def refuse_landing(document: Document, pipeline: Pipeline, lake: Lake, project_file: Path) -> None:
-    """Raise ConfigError where Sluice's own files would be landed as files of events: those of the
-    tables, of the catalog and of the project that the landing's pattern takes.
+    """Raise ConfigError if the landing pattern matches files of the tables, catalog or project.
 
-    The landing's url is resolved, as all of `lake` is.
+    `pipeline.landing.url` and the places in `lake` must be resolved.
     """
     landing, pattern = pipeline.landing.url, glob_pattern(pipeline.landing.pattern)
     refuse_globs(document, LANDING, landing)
@@ -90,7 +90,7 @@ def refuse_landing(document: Document, pipeline: Pipeline, lake: Lake, project_f
 
 
 def _of_tables(namespace: str) -> Iterator[str]:
-    """What files of tables are called, below the warehouse."""
+    """Patterns of the files of tables, below the warehouse."""
     for name in (namespace, changelog_namespace(namespace), LEDGER_NAMESPACE):
         for file in ("data/0-0-a.parquet", "metadata/0-a.metadata.json", "metadata/0-a.avro"):
             yield f"{name}/{name}/{file}"
@@ -103,7 +103,7 @@ def _is_in_tables(landing: str, warehouse: str, namespace: str) -> bool:
 
 
 def _below(outer: str, inner: str) -> str | None:
-    """The key of `inner` in `outer`; None where it is not in there."""
+    """Return the key of `inner` in `outer`; None if it is not inside."""
     around, parts = _parts(outer), _parts(inner)
     return "/".join(parts[len(around) :]) if parts[: len(around)] == around else None
 

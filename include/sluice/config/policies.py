@@ -1,4 +1,4 @@
-"""The words by which a pipeline says what becomes of what it does not just load."""
+"""Policy names shared by several configuration keys."""
 
 from __future__ import annotations
 

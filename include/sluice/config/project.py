@@ -1,4 +1,4 @@
-"""The project: `sluice.yaml` and `pipelines/*.yaml`, checked before anything runs."""
+"""The project: `sluice.yaml` and `pipelines/*.yaml`, validated before anything runs."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _M = TypeVar("_M", bound=Strict)
 
 
 class Project(BaseModel):
-    """A project folder, checked and with absolute paths.
+    """A validated project folder with absolute paths.
 
-    `files`: which each pipeline was read from. `broken` has what is wrong with a pipeline's file,
-    by the name that it gives to the pipeline, or its own without the ending.
+    `files`: the file of each pipeline. `broken`: the mistakes of each invalid pipeline file, by the
+    pipeline's name or else the file's stem.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -58,7 +58,7 @@ class Project(BaseModel):
     broken: dict[str, str] = Field(default_factory=dict)
 
     def pipeline(self, name: str) -> Pipeline:
-        """The pipeline called `name`; raises ConfigError listing those there are."""
+        """Return the pipeline called `name`; raises ConfigError listing the existing ones."""
         if name in self.broken:
             raise ConfigError(self.broken[name])
         if name not in self.pipelines:
@@ -68,7 +68,7 @@ class Project(BaseModel):
 
 
 def load_project(folder: Path | str) -> Project:
-    """Read and check a project; raises ConfigError with one line for every mistake."""
+    """Load a project; raises ConfigError with one line per mistake."""
     project = load_sound(folder)
     if project.broken:
         raise ConfigError("\n".join(project.broken.values()))
@@ -76,10 +76,10 @@ def load_project(folder: Path | str) -> Project:
 
 
 def load_sound(folder: Path | str) -> Project:
-    """Read what is right of a project, for one pipeline's mistake must not stop the others.
+    """Load a project without its invalid pipelines, so that one mistake does not stop the others.
 
-    Raises ConfigError where the project's own file is wrong, or two pipelines are in each other's
-    way; a pipeline that is wrong by itself is in `broken`.
+    Raises ConfigError if `sluice.yaml` is invalid or two pipelines conflict; other invalid
+    pipelines are in `broken`.
     """
     root = Path(folder).expanduser().resolve()
     document = read_yaml(_existing(root))
@@ -108,7 +108,7 @@ def _checked(model: type[_M], document: Document) -> _M:
     try:
         return model.model_validate(document.data)
     except ValidationError as error:
-        # The library's own text quotes what it was given, which may be a secret.
+        # pydantic's own message quotes the input, which may be a secret.
         raise ConfigError(explain(model, error, document)) from None
 
 
@@ -127,8 +127,8 @@ def _load_pipelines(root: Path, lake: Lake) -> tuple[list[Written], dict[str, st
         except ConfigError as error:
             mistakes[path] = str(error)
         except Exception as error:  # whatever it is, the other pipelines run
-            told = f"{type(error).__name__}: {shortened(str(error))}"
-            mistakes[path] = f"{path}: expected a pipeline's configuration, which stops at {told}"
+            cause = f"{type(error).__name__}: {shortened(str(error))}"
+            mistakes[path] = f"{path}: expected a pipeline's configuration, which stops at {cause}"
     refuse_overlap(pipelines)
     return pipelines, by_name(mistakes, {pipeline.name for _, pipeline in pipelines})
 

@@ -1,4 +1,4 @@
-"""`sluice.yaml`: the lake that a project's tables are in, and the Spark that writes them."""
+"""`sluice.yaml`: the lake with the project's tables, and the Spark that writes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CATALOG_SCHEMES: Final = {"jdbc": (SQLITE, "postgresql://"), "rest": ("http://",
 
 
 class CatalogConfig(Strict):
-    """Which Iceberg catalog. Its password is never here: see `SLUICE_CATALOG_URI`."""
+    """The Iceberg catalog, without its password: see `SLUICE_CATALOG_URI`."""
 
     type: Literal["jdbc", "rest"] = Field(description="which kind of Iceberg catalog")
     uri: str = Field(description="sqlite:///file, postgresql://user@host/db, or https:// for rest")
@@ -33,7 +33,7 @@ class CatalogConfig(Strict):
 
     @property
     def is_sqlite(self) -> bool:
-        """True for the embedded default."""
+        """Whether this is the embedded default."""
         return self.uri.startswith(SQLITE)
 
     @property
@@ -50,7 +50,7 @@ class Lake(Strict):
 
     @property
     def on_s3(self) -> bool:
-        """True when the warehouse is a bucket."""
+        """Whether the warehouse is a bucket."""
         return self.warehouse.startswith(S3_SCHEME)
 
 

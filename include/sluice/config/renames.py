@@ -1,4 +1,5 @@
-"""Columns that a source renamed and of which its events tell nothing (PostgreSQL's, for one)."""
+"""`renamed_columns:` of a table, for sources such as PostgreSQL whose events do not tell
+renames."""
 
 from __future__ import annotations
 

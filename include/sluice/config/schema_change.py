@@ -1,4 +1,4 @@
-"""What a pipeline does where a source changes its tables' columns."""
+"""Policies for changes of a source table's columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ADDING: Final = (EVOLVE, "additive")
 
 
 class Renaming(Protocol):
-    """A table of the configuration, which may tell names of columns that changed."""
+    """A table's configuration that may declare renamed columns."""
 
     renamed_columns: dict[str, str]
 
@@ -21,7 +21,7 @@ class Renaming(Protocol):
 def refuse_unheeded(
     on_type_change: str, on_schema_change: str, tables: Mapping[str, Renaming] | None
 ) -> None:
-    """Raise ValueError where something is asked for that `on_schema_change` rules out."""
+    """Raise ValueError for settings that `on_schema_change` makes ineffective."""
     if on_type_change == NEW_COLUMN and on_schema_change not in _ADDING:
         raise ValueError(
             f"fail, string or quarantine where on_schema_change is {on_schema_change}: "

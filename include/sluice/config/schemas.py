@@ -1,4 +1,4 @@
-"""JSON schemas of the project's YAML, for editors: a `# yaml-language-server: $schema=…` line."""
+"""JSON schemas of the project's YAML, for editors (`# yaml-language-server: $schema=…`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILES: Final[dict[str, type[Strict]]] = {
 
 
 def json_schemas() -> dict[str, dict[str, Any]]:
-    """The schema of each kind of file, by the file's name in `include/schemas`."""
+    """Return the schema of each kind of file, by its file name in `include/schemas`."""
     schemas = {name: model.model_json_schema() for name, model in _FILES.items()}
     pipeline = schemas["pipeline.schema.json"]
     listed = pipeline["properties"]["tables"]["anyOf"][0]
@@ -30,14 +30,14 @@ def json_schemas() -> dict[str, dict[str, Any]]:
 
 
 def _options_of(name: str) -> dict[str, Any]:
-    """What `format_options` may be where `format` is this one."""
-    told = {"properties": {"format": {"const": name}}, "required": ["format"]}
+    """Return the condition that restricts `format_options` for one format."""
+    condition = {"properties": {"format": {"const": name}}, "required": ["format"]}
     options = options_model(name).model_json_schema()
-    return {"if": told, "then": {"properties": {"format_options": options}}}
+    return {"if": condition, "then": {"properties": {"format_options": options}}}
 
 
 def schema_text(schema: dict[str, Any]) -> str:
-    """A schema as its file holds it."""
+    """Return a schema as the text of its file."""
     return json.dumps(schema, indent=2) + "\n"
 
 

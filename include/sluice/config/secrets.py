@@ -1,4 +1,4 @@
-"""Secrets are not the configuration's: they are refused in it, and not told in what is refused."""
+"""Refuse secrets in the configuration, without showing them in errors."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ SECRET_NAMES: Final = (
     r"|account.?key(?!provider)|encryption.?key(?![a-z]|\.material)|azure\.sas\b|\bsig\b"
     r"|user.?info\b(?!\.)"
 )
-"""What names of secrets have in them, in whatever case; Java reads the pattern, too."""
+"""Pattern of names of secrets, case-insensitive; Java reads it too."""
 _SECRET: Final = re.compile(SECRET_NAMES, re.IGNORECASE)
-# The name of a class, the path of a store that is encrypted or of a file: where secrets are, not
-# what.
+# Class names and paths of keystores or files: they say where secrets are, not what they are.
 _PROVIDER: Final = re.compile(
     r"(credentials?\.provider(\.path)?|sas\.token\.provider\.type(\..+)?"
     r"|^spark\.ssl\.(\w+\.)?privateKey)$",
     re.IGNORECASE,
 )
 _USER_INFO: Final = re.compile(r"://([^:/@\s]*):.*@")
-# A port that is no number: where the host is left out, a password.
+# A port that is no number: a password, where the host is missing.
 _NO_PORT: Final = re.compile(r"://([^:/?#@\[\s]*):(?!\d*(?:[^\w%.~-]|$))[^/?#@\s'\"]*")
 _PARAMETER: Final = re.compile(rf"((?:{_SECRET.pattern})[^=&?\s]*=)[^&\s'\"]*", re.IGNORECASE)
 _NAMED: Final = re.compile(r"([^\s=&?;,'\"]+)=")
@@ -41,9 +40,11 @@ def holds_secret(uri: str) -> bool:
 
 
 def is_clear(uri: str) -> bool:
-    """Whether everybody finds the same host in an address: a password with @ / ? # as they are
-    ends for one reader where it goes on for another, who would show the rest of it. So does one
-    that stands where the port belongs, for the host is left out."""
+    """Whether every reader finds the same host in an address.
+
+    Readers disagree on a password with an unescaped @ / ? #, and may show the rest of it; likewise
+    on a password in place of the port where the host is missing.
+    """
     try:
         _ = urlsplit(uri).port
     except ValueError:
@@ -52,10 +53,10 @@ def is_clear(uri: str) -> bool:
 
 
 def refuse_secret_settings(conf: Any) -> Any:
-    """Raise ValueError for settings of Spark that would show a secret on its command line."""
+    """Raise ValueError for Spark settings that would show a secret on its command line."""
     settings = conf.items() if isinstance(conf, Mapping) else ()
     found = [str(key) for key, _ in settings if is_secret(str(key))]
-    found += [f"what {key} holds" for key, value in settings if _tells_secret(value)]
+    found += [f"what {key} holds" for key, value in settings if _shows_secret(value)]
     if found:
         raise ValueError(
             f"no secret: {', '.join(sorted(found))} would be on spark-submit's command line; give "
@@ -65,15 +66,15 @@ def refuse_secret_settings(conf: Any) -> Any:
     return conf
 
 
-def _tells_secret(value: Any) -> bool:
-    """Whether a setting's value has `-Dpassword=…` or its like in it, or such an address."""
+def _shows_secret(value: Any) -> bool:
+    """Whether a value holds a secret such as `-Dpassword=…`, or a password in an address."""
     words = value.split() if isinstance(value, str) else []
     named = (name for word in words for name in _NAMED.findall(word))
     return any(map(is_secret, named)) or any(map(holds_secret, words))
 
 
 def shortened(value: Any) -> str:
-    """A refused value for an error: of a mapping its keys alone, of an address no secret."""
+    """Return a refused value for an error: only the keys of a mapping, no secret of an address."""
     address = _NO_PORT.sub(r"://\1:…", _USER_INFO.sub(r"://\1:…@", _described(value)))
     text = _PARAMETER.sub(r"\1…", address)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "…"

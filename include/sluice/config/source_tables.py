@@ -1,7 +1,7 @@
-"""`sources:` of a table: several tables of the source that make one target.
+"""`sources:` of a table: several source tables that make one target.
 
-A pattern is a glob over a source table's dotted name: `*` is any characters but a dot, `?` one of
-them. It matches like a name in `tables:`, the whole dotted name or the end of it after a dot.
+A pattern is a glob over a source table's dotted name: `*` matches any characters but a dot, `?` one
+of them. It matches the whole dotted name or its end after a dot, like a name in `tables:`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SourcePattern = Annotated[str, AfterValidator(_source_pattern)]
 
 
 class SourceTables(Strict):
-    """What a table of the configuration says of the tables that its events come from."""
+    """A table's settings about its source tables."""
 
     sources: Annotated[list[SourcePattern] | None, AfterValidator(_distinct)] = Field(
         None, description="patterns of more source tables that make this one, such as orders_p*"
@@ -52,41 +52,42 @@ class SourceTables(Strict):
 
 
 class ListedTables(Strict):
-    """A pipeline's choice among its tables, where a run names some of them."""
+    """A pipeline's `tables:`, optionally restricted to those that a run names."""
 
     _chosen: frozenset[str] | None = PrivateAttr(None)
 
     def choosing(self, names: Collection[str]) -> Self:
-        """The same, to load only these of `tables:`; the others still say what is theirs."""
+        """Return a copy that loads only these tables; the others keep their claims on sources."""
         copy = self.model_copy()
         copy._chosen = frozenset(names)
         return copy
 
     def loads(self, name: str) -> bool:
-        """Whether a run loads this one of `tables:`."""
+        """Whether a run loads this entry of `tables:`."""
         return self._chosen is None or name in self._chosen
 
 
 def regex(patterns: Iterable[str]) -> str:
-    """Patterns as one regular expression on a whole dotted name, read alike by Python and Java."""
+    """Return patterns as one regular expression for a dotted name, valid in Python and Java."""
     parts = ("".join(_WILD.get(c, re.escape(c)) for c in pattern) for pattern in patterns)
     return rf"(?s:.*\.)?(?:{'|'.join(parts)})"
 
 
 def matches(patterns: Iterable[str], name: str) -> bool:
-    """Whether one of the patterns, of which there is one at least, matches a dotted name."""
+    """Whether one of the patterns matches a dotted name; there must be at least one."""
     return re.fullmatch(regex(patterns), name) is not None
 
 
 def listed_name(tables: Collection[str], name: str) -> str | None:
-    """Which of the names is a source table's: in full, else the longest end of it."""
+    """Return the entry of `tables` for a source table: its full name, else the longest end of
+    it."""
     parts = name.split(".")
     ends = (".".join(parts[start:]) for start in range(len(parts)))
     return next((end for end in ends if end in tables), None)
 
 
 def claimants(tables: Mapping[str, SourceTables], name: str) -> list[str]:
-    """Those of `tables:` that a source table belongs to, by their name or by a pattern."""
+    """Return the entries of `tables:` that a source table matches, by name or pattern."""
     by_pattern = {
         n for n, table in tables.items() if table.sources and matches(table.sources, name)
     }
@@ -95,12 +96,12 @@ def claimants(tables: Mapping[str, SourceTables], name: str) -> list[str]:
 
 
 def with_sources(tables: Mapping[str, SourceTables] | None) -> dict[str, list[str]]:
-    """The patterns of those tables that have any."""
+    """Return the patterns of the tables that have any."""
     return {name: table.sources for name, table in (tables or {}).items() if table.sources}
 
 
 def refuse_patterns(names: Iterable[str]) -> None:
-    """Raise ValueError for one of `tables:` that is meant as a pattern, and would match nothing."""
+    """Raise ValueError for a table name that looks like a pattern, which would match nothing."""
     for name in names:
         if not (_OTHER_GLOBS | _WILD.keys()).isdisjoint(name):
             raise ValueError(
@@ -110,18 +111,18 @@ def refuse_patterns(names: Iterable[str]) -> None:
 
 
 def refuse_shared_sources(tables: Mapping[str, SourceTables] | None) -> None:
-    """Raise ValueError where a source table would be of two of `tables:`, as far as names tell."""
+    """Raise ValueError if names or patterns give one source table to two entries."""
     patterns = with_sources(tables)
-    for name, mine in patterns.items():
+    for name, own in patterns.items():
         if len(name.split(".")) > len(TABLE_PLACEHOLDERS):
             raise ValueError(f"{name} as database.schema.table or the end of it, for its sources")
         for other in tables or {}:
             if other != name:
-                _refuse_shared(name, mine, other, patterns.get(other, []))
+                _refuse_shared(name, own, other, patterns.get(other, []))
 
 
-def _refuse_shared(name: str, mine: list[str], other: str, others: list[str]) -> None:
-    for pattern in mine:
+def _refuse_shared(name: str, own: list[str], other: str, others: list[str]) -> None:
+    for pattern in own:
         if pattern in others:
             raise ValueError(
                 f"each pattern in `sources` of one table; {pattern} is in those of {name} and "
@@ -132,14 +133,15 @@ def _refuse_shared(name: str, mine: list[str], other: str, others: list[str]) ->
 
 
 def truncate_policy(pipeline: Pipeline, table: SourceTables) -> OnTruncate:
-    """What a TRUNCATE of a table does: its own word, else the pipeline's."""
+    """Return what a TRUNCATE of a table does: the table's own policy, else the pipeline's."""
     return table.on_truncate or pipeline.on_truncate
 
 
 def partial_truncate_policy(pipeline: Pipeline, table: SourceTables) -> OnTruncate:
-    """The same for a TRUNCATE that came under the name of one of `sources`.
+    """Return what a TRUNCATE of one of a table's `sources` does.
 
-    It empties only a part of the table, so only the table's own word lets it empty the target.
+    It affects only a part of the table, so it empties the target only if the table's own policy
+    says so.
     """
     policy = truncate_policy(pipeline, table)
     return FAIL if table.on_truncate is None and policy == APPLY else policy

@@ -1,4 +1,5 @@
-"""`spark.conf` of the project: any setting of Spark but secrets and what tables depend on."""
+"""`spark.conf` of the project: any Spark setting except secrets and settings that tables depend
+on."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from sluice.config.secrets import refuse_secret_settings
 
-# With another value of one of these the same files would make other tables.
+# With other values of these the same files would make other tables.
 SETTLED: Final = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
@@ -18,7 +19,7 @@ SETTLED: Final = {
     # Names come from files, and a name like ${env:…} would be replaced by what the environment
     # holds.
     "spark.sql.variable.substitute": "false",
-    # Of two maps laid over each other the second one's values count, each in its column's place.
+    # When two maps are merged the second one's values win, in the first one's order.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     # `decode` knows GBK and its like, and what it cannot read shows as U+FFFD, not as an error.
     "spark.sql.legacy.javaCharsets": "true",

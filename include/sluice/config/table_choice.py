@@ -1,4 +1,4 @@
-"""Some of a pipeline's tables, as a run names them."""
+"""Restrict a pipeline to the tables that a run names."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from sluice.errors import ConfigError
 
 
 def only(pipeline: Pipeline, tables: Sequence[str]) -> Pipeline:
-    """The pipeline with these source tables alone, each by its name in `tables:` or the end of it.
+    """Return the pipeline restricted to these source tables, named as in `tables:` or by an end of
+    it.
 
-    Raises ConfigError for one that the pipeline does not list.
+    Raises ConfigError for a table that the pipeline does not list.
     """
     if not tables:
         return pipeline

@@ -1,4 +1,4 @@
-"""YAML as Sluice reads it: no key twice, every value with its line, `no` and `on` plain words."""
+"""Strict YAML: no duplicate keys, a line for every value, `no` and `on` as plain strings."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """A file's content, and the line of every key path in it."""
+    """A file's content, with the line of every key path."""
 
     path: Path
     data: dict[str, Any]
     lines: dict[KeyPath, int]
 
     def line(self, path: KeyPath) -> int:
-        """The line of a key path, or of the nearest parent that the file has."""
+        """Return the line of a key path, or of its nearest existing parent."""
         known = (self.lines.get(path[:length]) for length in range(len(path), -1, -1))
         return next((line for line in known if line), 1)
 
     def where(self, path: KeyPath) -> str:
-        """`file:line` of a key path."""
+        """Return `file:line` of a key path."""
         return f"{self.path}:{self.line(path)}"
 
 
 class _Loader(yaml.SafeLoader):
-    """Only true, false, null and numbers are special: a column may be called `no` or `on`."""
+    """A loader in which only true, false, null and numbers are special."""
 
 
 _RESOLVERS: Final = {
@@ -47,7 +47,7 @@ _RESOLVERS: Final = {
     ),
     "tag:yaml.org,2002:merge": (r"<<", "<"),
 }
-# What a tag says to a text that is none of its kind, as in `!!int one` or `!!bool foo`.
+# Raised for a text that does not fit its tag, such as `!!int one` or `!!bool foo`.
 _OF_CONSTRUCTORS: Final = (ValueError, LookupError, AttributeError, OverflowError, TypeError)
 _BRACKET: Final = (
     '; within braces a type with a comma or a bracket needs quotes, as in {at: "timestamp[us]"}'
@@ -59,7 +59,7 @@ for _tag, (_pattern, _first) in _RESOLVERS.items():
 
 
 def read_yaml(path: Path) -> Document:
-    """Read one file whose top is a mapping; raises ConfigError naming file and line."""
+    """Read a file whose top level is a mapping; raises ConfigError naming file and line."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -101,8 +101,11 @@ def _walk(file: Path, node: yaml.Node | None, path: KeyPath, lines: dict[KeyPath
 
 
 def _refuse_halves(file: Path, node: yaml.Node, path: KeyPath) -> None:
-    """Of an escape of UTF-16, as JSON has them, YAML makes half a character, which no UTF-8 can
-    tell to the tables, nor to Spark."""
+    """Raise ConfigError for lone surrogates.
+
+    YAML reads the UTF-16 escapes of JSON as two halves of a character, which UTF-8 and Spark cannot
+    represent.
+    """
     if _HALF.search(node.value):
         raise ConfigError(
             f"{file}:{node.start_mark.line + 1}: {dotted(path)}: expected whole characters, not "
@@ -132,30 +135,30 @@ def _walk_mapping(
 
 
 def dotted(path: KeyPath) -> str:
-    """A key path as people write it: `tables.public.orders.key[0]`."""
+    """Return a key path as people write it: `tables.public.orders.key[0]`."""
     text = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
     return text.lstrip(".")
 
 
 def refused(document: Document, key: KeyPath, expected: str) -> ConfigError:
-    """The error of a value that is not as expected, with its file, line and key."""
+    """Return the error for an unexpected value, with file, line and key."""
     return ConfigError(f"{document.where(key)}: {dotted(key)}: expected {expected}")
 
 
 def by_name(mistakes: Mapping[Path, str], taken: Container[str]) -> dict[str, str]:
-    """What is wrong with files by what each calls itself in `name`, unless that is taken or not to
-    be read: then by what the file is called, without its ending if that is free."""
+    """Return mistakes by the pipeline's `name`; by the file's stem, else its full name, if that is
+    taken or unreadable."""
     found: dict[str, str] = {}
     for path, mistake in mistakes.items():
-        names = (_name_told(path), path.stem, path.name)
+        names = (_stated_name(path), path.stem, path.name)
         free = (name for name in names if name not in taken and name not in found)
         found[next(free, str(path))] = mistake
     return found
 
 
-def _name_told(path: Path) -> str:
+def _stated_name(path: Path) -> str:
     try:
         name = read_yaml(path).data.get("name")
-    except Exception:  # what is wrong is told already
+    except Exception:  # the mistake is reported already
         return path.stem
     return name if isinstance(name, str) else path.stem
