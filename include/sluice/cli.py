@@ -1,6 +1,6 @@
-"""The command line: the same functions that the DAG's tasks call.
+"""The command line, on the same functions as the DAG's tasks.
 
-Exit code 0 is success and nothing else; 2 a mistake in the configuration, 75 try again, 1 stop.
+Exit code 0 is success only; 2 is a mistake in the configuration, 75 try again, 1 stop.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _reporting(command: F) -> F:
-    """A Sluice error ends the command with its text and its exit code, not with a traceback."""
+    """End a command that raises a Sluice error with its text and exit code, without a traceback."""
 
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -75,15 +75,15 @@ def _reporting(command: F) -> F:
             return command(*args, **kwargs)
         except EXPECTED as raw:
             error = as_sluice_error(raw)
-            told = f"[bold red]{type(error).__name__}[/bold red]: {for_terminal(str(error), LINES)}"
-            err.print(told, highlight=False, soft_wrap=True)
+            text = f"[bold red]{type(error).__name__}[/bold red]: {for_terminal(str(error), LINES)}"
+            err.print(text, highlight=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from raw
 
     return wrapped  # type: ignore[return-value]
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"sluice {__version__}")
         raise typer.Exit
 
@@ -110,20 +110,20 @@ def _print_json(value: object) -> None:
 @_reporting
 def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> None:
     """Check sluice.yaml and every pipeline."""
-    found = load_project(project)
+    loaded = load_project(project)
     if as_json:
-        types = {n: p.unknown_types for n, p in found.pipelines.items() if p.unknown_types}
-        names = sorted(found.pipelines)
-        _print_json({"project": str(found.root), "pipelines": names, "unknown_types": types})
+        types = {n: p.unknown_types for n, p in loaded.pipelines.items() if p.unknown_types}
+        names = sorted(loaded.pipelines)
+        _print_json({"project": str(loaded.root), "pipelines": names, "unknown_types": types})
         return
     out.print(
-        f"[green]ok[/green] {for_terminal(str(found.root))}: {len(found.pipelines)} pipelines"
+        f"[green]ok[/green] {for_terminal(str(loaded.root))}: {len(loaded.pipelines)} pipelines"
     )
-    if not found.pipelines:
-        folder = found.root / PIPELINES_FOLDER
+    if not loaded.pipelines:
+        folder = loaded.root / PIPELINES_FOLDER
         why = f"no pipeline in {folder}" if folder.is_dir() else f"{folder} does not exist"
         out.print(f"  {for_terminal(why)}", soft_wrap=True)
-    for name, pipeline in sorted(found.pipelines.items()):
+    for name, pipeline in sorted(loaded.pipelines.items()):
         url = for_terminal(pipeline.landing.url)
         out.print(f"  {name}: {pipeline.format} from {url} into {pipeline.namespace}")
         for unknown in pipeline.unknown_types:
@@ -143,21 +143,21 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Load what has landed: all stages, batch after batch until nothing is left."""
-    ctx, asked = open_context(project, pipeline, _say), _selection(since, to, file)
-    results, failure = stages.run(ctx, asked, table or (), changed)
+    ctx, requested = open_context(project, pipeline, _say), _selection(since, to, file)
+    results, failure = stages.run(ctx, requested, table or (), changed)
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
     else:
         for result in results:
             report.show_batch(out, result)
         if not results and failure is None:
-            _tell_nothing(ctx, asked)
+            _print_nothing(ctx, requested)
     if failure is not None:
         raise failure
 
 
-def _tell_nothing(ctx: Context, asked: Selection) -> None:
-    why = why_nothing(ctx, asked)
+def _print_nothing(ctx: Context, requested: Selection) -> None:
+    why = why_nothing(ctx, requested)
     out.print(for_terminal(f"{ctx.pipeline.name}: nothing to load; {why}"), soft_wrap=True)
 
 
@@ -179,16 +179,16 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show what a run would do, without doing it."""
-    ctx, asked = open_context(project, pipeline, _say), _selection(since, to, file)
-    found = preview(ctx, asked, changed)
-    for note in found.forecast.notes:
+    ctx, requested = open_context(project, pipeline, _say), _selection(since, to, file)
+    planned = preview(ctx, requested, changed)
+    for note in planned.forecast.notes:
         _say(f"plan: {note}")
     if as_json:
-        _print_json(report.preview_json(found))
+        _print_json(report.preview_json(planned))
         return
-    report.show_preview(out, found)
-    if not (found.files or found.unfinished or found.repeated or found.denied):
-        _tell_nothing(ctx, asked)
+    report.show_preview(out, planned)
+    if not (planned.files or planned.unfinished or planned.repeated or planned.denied):
+        _print_nothing(ctx, requested)
 
 
 @app.command()
@@ -214,8 +214,8 @@ def reprocess(
 ) -> None:
     """Decode quarantined records again, after a fix to the configuration or code."""
     ctx = open_context(project, pipeline, _say)
-    asked = Reprocess(reason=reason, accept_late=accept_late, accept_open=accept_open)
-    results, failure = reprocess_batches(ctx, as_batch_id(batch), asked)
+    requested = Reprocess(reason=reason, accept_late=accept_late, accept_open=accept_open)
+    results, failure = reprocess_batches(ctx, as_batch_id(batch), requested)
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
     for result in () if as_json else results:
@@ -235,14 +235,14 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Each pipeline's last batches, and how many of their quarantined records are unresolved."""
-    found = load_sound(project)
-    names = [found.pipeline(pipeline).name] if pipeline else sorted(found.pipelines)
-    for mistake in () if pipeline else found.broken.values():
+    loaded = load_sound(project)
+    names = [loaded.pipeline(pipeline).name] if pipeline else sorted(loaded.pipelines)
+    for mistake in () if pipeline else loaded.broken.values():
         _say(f"not shown, its file is wrong: {mistake}")
-    ledger = Ledger(open_catalog(found))
-    known = {name: ledger.batches(name) for name in names}
-    rows = [row for name in names for row in known[name][:limit]]
-    resolved = {old: new for found in known.values() for old, new in resolutions(found).items()}
+    ledger = Ledger(open_catalog(loaded))
+    batches = {name: ledger.batches(name) for name in names}
+    rows = [row for name in names for row in batches[name][:limit]]
+    resolved = {old: new for own in batches.values() for old, new in resolutions(own).items()}
     if as_json:
         _print_json(report.status_json(rows, resolved))
         return
@@ -281,14 +281,14 @@ def verify(
 ) -> None:
     """Refold the changelogs and compare with the targets; exit code 1 where one differs."""
     live = _live_source(source, watermark)
-    found = verify_stage(open_context(project, pipeline, _say), table, live)
+    verification = verify_stage(open_context(project, pipeline, _say), table, live)
     if as_json:
-        _print_json(found.as_dict())
+        _print_json(verification.as_dict())
     else:
-        verify_report.show(out, found)
+        verify_report.show(out, verification)
     if html is not None:
-        html.write_text(verify_report.as_html(found), encoding="utf-8")
-    refuse_differences(found)
+        html.write_text(verify_report.as_html(verification), encoding="utf-8")
+    refuse_differences(verification)
 
 
 def _live_source(address: str | None, watermark: datetime | None) -> LiveSource | None:
@@ -317,8 +317,8 @@ def rollback(
 
     With --rebuild, rebuild targets from their changelogs.
     """
-    asked = RollbackRequest(batch, to, rebuild, table, dry_run=dry_run)
-    _done(roll_back(open_context(project, pipeline, _say), asked), as_json)
+    requested = RollbackRequest(batch, to, rebuild, table, dry_run=dry_run)
+    _done(roll_back(open_context(project, pipeline, _say), requested), as_json)
 
 
 @app.command()
@@ -331,8 +331,8 @@ def release(
 ) -> None:
     """Let the files of a rolled back batch be landed again."""
     count = stages.release(open_context(project, pipeline, _say), as_batch_id(batch))
-    told = f"{count} files of batch {batch} are free to be landed again"
-    _done([told if count else f"no file of batch {batch} is held any more"], as_json)
+    message = f"{count} files of batch {batch} are free to be landed again"
+    _done([message if count else f"no file of batch {batch} is held any more"], as_json)
 
 
 @app.command()
@@ -392,7 +392,7 @@ def _done(lines: list[str], as_json: bool) -> None:
 
 
 def main() -> None:
-    """The command `sluice`, in a process of its own."""
+    """Run the command `sluice` in a process of its own."""
     without_pandas()
     stop_children_when_ended()
     app()

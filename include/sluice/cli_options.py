@@ -1,4 +1,4 @@
-"""The options that several commands have."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ Changed = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 DEFAULT_PROJECT: Final = project_folder({})
-"""Where neither the option nor the environment names one."""
+"""Used if neither the option nor the environment names a project."""

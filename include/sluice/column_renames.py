@@ -1,4 +1,4 @@
-"""Renames of columns by position: what a column of an event is called now."""
+"""Renames of columns by position: the current name of a column in an event."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, order=True)
 class Rename:
-    """Columns that got other names at one position, all at once: former name, name since."""
+    """Columns that were renamed together at one position: former names and new names."""
 
     below: str
     columns: tuple[tuple[str, str], ...]
 
     def of(self, name: str) -> str:
-        """The name since; case counts for nothing."""
+        """Return the new name of a column, matched case-insensitively."""
         since = (new for old, new in self.columns if old.lower() == name.lower())
         return next(since, name)
 
@@ -23,12 +23,12 @@ Renames = tuple[Rename, ...]
 
 
 def in_order(*parts: Iterable[Rename]) -> Renames:
-    """All of them, each once, in the order of the source."""
+    """Return all renames, each once, in the source's order."""
     return tuple(sorted({rename for part in parts for rename in part}))
 
 
 def name_at(renames: Iterable[Rename], name: str, position: str) -> str:
-    """The name of now of a column that an event at a position calls `name`."""
+    """Return the current name of a column that an event at a position calls `name`."""
     for rename in sorted(renames):
         if position < rename.below:
             name = rename.of(name)

@@ -1,4 +1,4 @@
-"""The environment variables that Sluice reads, and the project that they name."""
+"""The environment variables that Sluice reads, and the project folder that they name."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ ENV_FAULT: Final = "SLUICE_FAULT"
 
 
 def project_folder(environment: Mapping[str, str]) -> Path:
-    """The project that the environment names, else the checkout's own."""
+    """Return the project that the environment names, else the checkout's own."""
     return Path(environment.get(ENV_PROJECT) or CHECKOUT / "include")

@@ -1,4 +1,4 @@
-"""Errors, typed by what to do next; every message names what failed and what to do."""
+"""Errors, typed by what to do next; every message says what failed and what to do."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final, Self
 from sluice.escaping import LINES, shown
 
 FROM_BEFORE: Final = "from what was loaded before: sluice run PIPELINE --table TABLE"
-"""How a target that has begun anew is filled."""
+"""Advice: how to fill a target that started over."""
 ELSEWHERE: Final = f"load into another `namespace`, and fill it {FROM_BEFORE}"
-"""What to do with a target that cannot become what it should be."""
+"""Advice for a target that cannot be converted."""
 
 
 class SluiceError(Exception):
-    """Base of every error that Sluice raises on purpose; its text is one line, see `shown`."""
+    """Base of all errors that Sluice raises on purpose; the text is one line, see `shown`."""
 
     exit_code = 1
     layout = ""
@@ -23,31 +23,31 @@ class SluiceError(Exception):
         return shown(super().__str__(), self.layout)
 
     def in_lines(self) -> Self:
-        """The same error with the lines that its message has, where these are the program's own."""
+        """Return the error with its line breaks kept, for messages that Sluice lays out itself."""
         self.layout = LINES
         return self
 
 
 def names_of(kind: type[SluiceError]) -> frozenset[str]:
-    """The kind's name and those of all kinds below it, as a driver that ends with one tells it.
+    """Return the names of an error class and its subclasses, as a driver reports them.
 
-    Not all of them are in this module: ask when a driver has ended, and not while modules load.
+    Subclasses are in other modules too: call this after a driver has ended, not at import.
     """
     return frozenset({kind.__name__}).union(*map(names_of, kind.__subclasses__()))
 
 
 class TransientError(SluiceError):
-    """Try the same thing again: a throttled store, a catalog that is down, a lost race."""
+    """Try the same again: a throttled store, an unavailable catalog, a lost race."""
 
     exit_code = 75
 
 
 class Unsettled(TransientError):
-    """A landed file is still being written, or was taken away: the next run looks again."""
+    """A landed file is still being written, or was removed: the next run looks again."""
 
 
 class NoRoom(TransientError):
-    """A disk has no room for the copy of one file; of the other files that says nothing."""
+    """A disk has no room for the copy of one file; other files may be fine."""
 
 
 class LeaseHeld(TransientError):
@@ -57,21 +57,21 @@ class LeaseHeld(TransientError):
 class TerminalError(SluiceError):
     """Stop: a person has to change configuration, code or data first.
 
-    `tables`: what is wrong of each source table, where the others of the batch are sound.
+    `tables`: the error of each source table at fault, if the batch's other tables are sound.
     """
 
     exit_code = 1
     tables: Mapping[str, str] = {}
 
     def of_tables(self, wrong: Mapping[str, str]) -> Self:
-        """The same error, which these source tables alone are to blame for."""
+        """Return the error with these source tables as the only ones at fault."""
         self.tables = wrong
         return self
 
 
 class LakeMoved(TerminalError):
-    """The catalog names files that are not in the warehouse, for long; of a table or a batch that
-    was looked at meanwhile this says nothing."""
+    """The catalog has pointed to files outside the warehouse for long; the batch that met this may
+    be fine."""
 
 
 class ConfigError(TerminalError):
@@ -82,13 +82,13 @@ class ConfigError(TerminalError):
 
 
 class PlanError(TerminalError):
-    """A table cannot be loaded as configured (no key told, two sources for one target, …)."""
+    """A table cannot be loaded as configured (no key known, two sources for one target, …)."""
 
     layout = LINES
 
 
 class UntoldKey(PlanError):
-    """Nobody tells the key of a table, or the types of its columns."""
+    """The key of a table, or the types of its columns, are not known from anywhere."""
 
 
 class AuditFailed(TerminalError):
@@ -96,37 +96,39 @@ class AuditFailed(TerminalError):
 
 
 class ResetSuspected(AuditFailed):
-    """The source seems to count anew. The epoch is the pipeline's: whatever of the batch is loaded
-    before it is raised may rank below what is stored, in tables that tell nothing of it too."""
+    """The source's positions seem to have restarted.
+
+    The epoch belongs to the whole pipeline: anything loaded before it is raised may rank below what
+    is stored, also in tables that show no sign of a restart.
+    """
 
 
 class TablesLeftOut(TerminalError):
-    """A batch is published without some of its tables; the message says which, and why."""
+    """A batch was published without some tables; the message says which, and why."""
 
     layout = LINES
 
 
 class FileDenied(TerminalError):
-    """The store lists one file and does not hand out its bytes: no right to it or to its key, or
-    it is archived; of the other files that says nothing."""
+    """The store lists a file but refuses its bytes: no right to it or its key, or it is archived;
+    other files may be fine."""
 
 
 class FilesLeftOut(TerminalError):
-    """What else has landed is taken, without files that are denied; the message says which, and
-    why."""
+    """The run loaded everything except files that are denied; the message says which, and why."""
 
     layout = LINES
 
 
 class FilesUnread(TransientError):
-    """What else has landed is taken, without files that the store failed to hand out, or for whose
-    copies there is no room; the message says which, and why. The next run asks for them again."""
+    """The run loaded everything except files that could not be read, or copied for lack of room;
+    the message says which, and why. The next run tries them again."""
 
     layout = LINES
 
 
 class VerifyFailed(TerminalError):
-    """A target is not what its changelog says; the report shows the keys."""
+    """A target differs from its changelog; the report shows the keys."""
 
 
 class PublishRefused(TransientError):
@@ -134,14 +136,14 @@ class PublishRefused(TransientError):
 
 
 class CommitStateUnknown(SluiceError):
-    """A commit was sent and its outcome is not known: look it up before anything else."""
+    """A commit was sent and its outcome is unknown: look it up before anything else."""
 
     exit_code = 75
 
 
 class RollbackRefused(TerminalError):
-    """Somebody else wrote after the batch; the message says who moved what."""
+    """Something else wrote after the batch; the message says who moved what."""
 
 
 class Followed(RollbackRefused):
-    """Another batch is built on it: fold its keys again without it (`operations.refolding`)."""
+    """Another batch builds on this one: fold its keys again without it (`operations.refolding`)."""

@@ -1,8 +1,8 @@
-"""Text of unknown origin, made harmless to look at.
+"""Text of unknown origin, made safe to display.
 
-Names and values come from files that anybody may have written: an escape sequence in one would
-move a terminal's cursor, a newline would begin a log line of its own, and a mark of direction would
-show the characters after it in another order.
+Names and values come from files that anybody may have written: an escape sequence could move a
+terminal's cursor, a newline could forge a log line, and a direction mark could reorder the
+characters after it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def shown(text: str, keep: str = "") -> str:
-    """The text with every control and format character as `\\u001b`, but those of `keep`.
+    r"""Return the text with all control and format characters except `keep` as `\u001b`.
 
-    JSON that goes through it means the same. `keep`: LINES, where the program lays text out itself.
+    Escaped JSON keeps its meaning. `keep`: LINES, for text that Sluice lays out itself.
     """
     if text.isprintable():
         return text

@@ -1,4 +1,4 @@
-"""What a command of the command line does without, to start sooner."""
+"""Import less, so that commands start sooner."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ class _Absent(MetaPathFinder):
 
 
 def without_pandas() -> None:
-    """Hide pandas from this process: pyarrow imports it where it is there, for half a second, and
-    only pyspark-client needs it."""
+    """Hide pandas from this process: pyarrow would import it, which takes half a second, and only
+    pyspark-client needs it."""
     sys.meta_path.insert(0, _Absent())

@@ -1,8 +1,8 @@
-"""Points at which a test may end a process, as if its machine had died just there.
+"""Points at which a test may end a process, as if its machine had died there.
 
-`SLUICE_FAULT=publish.table:2` kills the process the second time it comes to that point;
-`SLUICE_FAULT=publish.table:2:stop` suspends it there, until somebody lets it go on (SIGCONT).
-Without the variable `reach` does nothing.
+`SLUICE_FAULT=publish.table:2` kills the process the second time it reaches that point;
+`SLUICE_FAULT=publish.table:2:stop` suspends it there until SIGCONT. Without the variable `reach`
+does nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sluice.environment import ENV_FAULT
 
 
 class Point(StrEnum):
-    """What has just been done when a process comes to the point."""
+    """The points, named after what has just been done."""
 
     LAND_STAGED = "land.staged"
     LAND_MANIFEST = "land.manifest"
@@ -54,7 +54,7 @@ _lock = threading.Lock()
 
 
 def reach(point: Point) -> None:
-    """Kill or suspend this process where the environment says so."""
+    """Kill or suspend this process if the environment says so."""
     name, _, rest = os.environ.get(ENV_FAULT, "").partition(":")
     if name != point:
         return

@@ -1,4 +1,4 @@
-"""Globs over the keys of objects, and the names that are never taken."""
+"""Globs over object keys, and names that are always skipped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def glob_pattern(pattern: str) -> re.Pattern[str]:
-    """A glob over keys: `*` and `?` stay in a folder, `**/` is any number of folders.
+    """Compile a glob over keys: `*` and `?` stay in a folder, `**/` is any number of folders.
 
     Raises re.error for a range that ends before it begins.
     """
@@ -25,15 +25,16 @@ def _glob_part(part: str) -> str:
 
 
 def is_hidden(key: str) -> bool:
-    """True when a part of the key begins with `.`, or with `_` and is no `_name=value`; and for
-    `…._COPYING_`, as Hadoop's tools call what they still write. Spark passes over all of them."""
+    """Whether an object is skipped, as Spark skips it: a part of the key begins with `.`, or with
+    `_` without being `_name=value`, or the key ends in `._COPYING_`, as Hadoop names unfinished
+    files."""
     parts = key.split("/")
     hidden = any(p.startswith(".") or (p.startswith("_") and "=" not in p) for p in parts)
     return hidden or any(p.endswith("._COPYING_") for p in parts)
 
 
 def matches_nothing(pattern: str) -> bool:
-    """True when a folder or name in a glob, such as `_in`, is one that is never taken."""
+    """Whether a folder or name in a glob, such as `_in`, is always skipped."""
     parts = pattern.split("/")
-    told = (part for part in parts if not re.search(r"[*?\[]", part))
-    return any(part.startswith(".") for part in parts) or any(map(is_hidden, told))
+    literal = (part for part in parts if not re.search(r"[*?\[]", part))
+    return any(part.startswith(".") for part in parts) or any(map(is_hidden, literal))

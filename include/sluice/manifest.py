@@ -1,4 +1,4 @@
-"""The manifest: the files that one batch took, fixed once; its content names the batch."""
+"""The manifest: the files of one batch, fixed once; its content names the batch."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Final
 from sluice.errors import ConfigError
 
 MANIFEST_VERSION: Final = 1
-# Earlier releases ask for it, and the ids of batches that repeat others are of it too.
+# Earlier releases check it, and ids of batches that repeat others depend on it.
 _UNUSED: Final = {"window": None}
 BATCH_ID_PATTERN: Final = "^[0-9A-Za-z-]{1,64}$"
 # What holds a file's records.
 JSON_LINES: Final = "jsonl"
 AVRO: Final = "avro"
 PARQUET: Final = "parquet"
-# The distinct schemas of a stored manifest by their hashes, which its files name.
+# Key of the distinct schemas in a stored manifest, by hash; its files refer to them.
 _SCHEMAS: Final = "avro_schemas"
 
 
@@ -27,12 +27,11 @@ _SCHEMAS: Final = "avro_schemas"
 class SourceFile:
     """One object of the batch.
 
-    `url` is what Spark reads (`file:///…`, `s3a://…`): the object itself, or the JSON-lines copy
-    that landing staged where Spark cannot read the object (one pretty-printed document, an array,
-    CSV, zstd, a cut gzip). `container` is JSON_LINES, AVRO or PARQUET, the columns of the latter
-    two in `avro_schema`; `arrival` its place in the order of arrival (`sluice.positions`).
-    `replaces`: the published batches that loaded other objects under this key, of which its events
-    come after.
+    `url`: what Spark reads (`file:///…`, `s3a://…`), the object itself or the JSON-lines copy that
+    landing staged of an object that Spark cannot read (one document, an array, CSV, zstd, a cut
+    gzip). `container`: JSON_LINES, AVRO or PARQUET; `avro_schema` has the columns of the latter
+    two. `arrival`: the place in the order of arrival (`sluice.positions`). `replaces`: published
+    batches that loaded an earlier object under this key; this object's events come after theirs.
     """
 
     key: str
@@ -51,10 +50,10 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class LandingReject:
-    """A record that landing could not hand on: the cut end of a damaged file, or all of a file.
+    """A record that landing refused: the cut end of a damaged file, or a whole file.
 
-    `records`: how many bad ones a file had that is refused for their number, else 1. It is one
-    reject all the same, and counts as one record read; only the ceilings of bad records see them.
+    `records`: the number of bad records of a file that is refused for having too many, else 1. The
+    reject still counts as one record read; only the ceilings of bad records use the number.
     """
 
     key: str
@@ -68,10 +67,10 @@ class LandingReject:
 class Reprocess:
     """The published batches whose quarantined records a batch decodes again, and why.
 
-    `records`: how many of them there are. `generation`: one more than that of the latest reprocess
-    among those batches, 0 for a batch that landed. `accept_late`: what is beyond a table's floor
-    applies at its own place. `accept_open`: so does what is of transactions whose end is not there.
-    Without batches it is what somebody asks for, whichever they will be.
+    `records`: how many there are. `generation`: one more than that of the latest reprocess among
+    those batches, 0 for landed batches. `accept_late`: events beyond a table's floor apply at their
+    positions. `accept_open`: events of transactions without an end apply too. Without batches it is
+    a request, whichever batches it will match.
     """
 
     batches: tuple[str, ...] = ()
@@ -84,11 +83,11 @@ class Reprocess:
 
 @dataclass(frozen=True)
 class Rebuild:
-    """Targets that are made again from their changelogs, where the batches `without` do not count.
+    """Targets that are rebuilt from their changelogs, without the batches in `without`.
 
-    Those are undone so: only the keys that they changed are looked at. Where there are none, all
-    keys are. `bases`: `main` of each target and its history before the first of them was
-    published. `at`: when it was asked for, which tells two alike apart.
+    Those batches are being undone: only keys that they changed are rebuilt; without any, all keys
+    are. `bases`: `main` of each target and its history before the first of them was published.
+    `at`: the time of the request, which sets equal requests apart.
     """
 
     targets: tuple[str, ...]
@@ -99,12 +98,11 @@ class Rebuild:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What one batch loads: files, or with `rebuild` no file, but what is loaded already.
+    """The content of one batch: files, or with `rebuild` data that is loaded already.
 
-    `batch_id` follows from the other fields (see `name_batch` and `name_by_content`). `tables`:
-    the source tables that it is for, all of them where it is empty. `epoch`: the one at which its
-    files were loaded before, where their positions are; None: the pipeline's. `share_of`: the batch
-    that was published without these tables.
+    `batch_id` follows from the other fields (see `name_batch` and `name_by_content`). `tables`: the
+    source tables to load, empty for all. `epoch`: the epoch that the files were loaded at before;
+    None: the pipeline's. `share_of`: the batch that was published without these tables.
     """
 
     pipeline: str
@@ -130,32 +128,32 @@ class Manifest:
 
     @property
     def claims(self) -> bool:
-        """Whether its files are its own, and not another batch's."""
+        """Whether the batch claims its files, so that no other batch takes them."""
         return not (self.repeats or self.share_of)
 
     @property
     def tells_rejects(self) -> bool:
-        """Whether what landing rejects of its files is its own to tell, and not another batch's."""
+        """Whether the batch reports landing's rejects of its files, and no other batch does."""
         return self.claims or self.reprocess is not None
 
     @property
     def changed(self) -> tuple[SourceFile, ...]:
-        """Its files that were loaded before, with another content."""
+        """The files that were loaded before with other content."""
         return tuple(file for file in self.files if file.replaces)
 
     @property
     def accepts_late(self) -> bool:
-        """Whether an operator has decided on events beyond the floor of their table."""
+        """Whether an operator accepted events beyond their table's floor."""
         return self.reprocess is not None and self.reprocess.accept_late
 
     @property
     def accepts_open(self) -> bool:
-        """Whether an operator has decided on transactions whose end has not landed."""
+        """Whether an operator accepted transactions whose end has not landed."""
         return self.reprocess is not None and self.reprocess.accept_open
 
     def to_json(self) -> str:
-        """The manifest as stored: stable key order, one document, in it each schema once."""
-        raw, schemas = _told(self), dict[str, str]()
+        """Return the manifest as stored: stable key order, each distinct schema once."""
+        raw, schemas = _stated_fields(self), dict[str, str]()
         for file in raw["files"]:
             if schema := file["avro_schema"]:
                 file["avro_schema"] = named = hashlib.sha256(schema.encode()).hexdigest()
@@ -168,7 +166,7 @@ class Manifest:
         raw: dict[str, Any] = json.loads(text)
         if raw["version"] != MANIFEST_VERSION:
             raise ValueError(f"manifest version {raw['version']} is not {MANIFEST_VERSION}")
-        # Without them each file tells its own.
+        # Without them each file has its own schema.
         schemas: dict[str, str] = raw.pop(_SCHEMAS, {})
         raw["files"] = tuple(_file(f, schemas) for f in raw["files"])
         raw["rejects"] = tuple(LandingReject(**r) for r in raw["rejects"])
@@ -187,8 +185,9 @@ class Manifest:
         return Manifest(**raw, reprocess=again, tables=tables, rebuild=rebuild)
 
 
-def _told(manifest: Manifest) -> dict[str, Any]:
-    """Without what most files have nothing of, so that batches keep the ids of earlier releases."""
+def _stated_fields(manifest: Manifest) -> dict[str, Any]:
+    """Return a file's fields without those that most files leave empty, so that batches keep the
+    ids of earlier releases."""
     raw = {**asdict(manifest), **_UNUSED}
     files = raw["files"]
     raw["files"] = [{k: v for k, v in file.items() if k != "replaces" or v} for file in files]
@@ -200,40 +199,40 @@ def _as_json(raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _file(raw: dict[str, Any], schemas: dict[str, str]) -> SourceFile:
-    """Files of one schema share its text; `schemas` has it by name, and gets it otherwise."""
-    told = raw.get("avro_schema", "")
-    schema = schemas.setdefault(told, told)
+    """Read a file; files with one schema share its text through `schemas`, keyed by name."""
+    text = raw.get("avro_schema", "")
+    schema = schemas.setdefault(text, text)
     return SourceFile(**{**raw, "avro_schema": schema, "replaces": tuple(raw.get("replaces", ()))})
 
 
 def as_batch_id(text: str) -> str:
-    """A batch's id as a person gave it, or nothing; raises ConfigError for what none can be."""
+    """Return a batch id that a person gave, or ''; raises ConfigError if it cannot be one."""
     if text and not re.fullmatch(BATCH_ID_PATTERN, text):
         raise ConfigError(f"expected a batch as `sluice status` lists it, got {text[:80]!r}")
     return text
 
 
 def name_batch(pipeline: str, files: tuple[SourceFile, ...]) -> str:
-    """Name a batch by what it takes: the newest hour of its files and a digest of the list."""
+    """Name a batch by the newest hour of its files and a digest of the list."""
     identity = [(f.key, f.size, f.etag, f.version_id) for f in sorted(files, key=lambda f: f.key)]
     return _name(files, [json.dumps([pipeline, identity])])
 
 
 def name_by_content(manifest: Manifest, *more: str) -> str:
-    """Name a batch that repeats others by its whole content, except a reprocess's reason; `more`:
-    what else makes it another batch.
+    """Name a batch that repeats others by its whole content, except a reprocess's reason, and by
+    `more`.
 
-    So it is never one that it repeats, and where landing reads the files in another way since, it
-    is another batch too.
+    Its name differs from that of the batch it repeats, and also changes when landing reads the
+    files differently.
     """
     again = None if manifest.reprocess is None else replace(manifest.reprocess, reason="")
-    # With its schema in each file, as earlier releases stored it; so never in one piece.
-    content = _as_json(_told(replace(manifest, batch_id="", reprocess=again)))
+    # Each file includes its schema, as earlier releases stored it; too large for one piece.
+    content = _as_json(_stated_fields(replace(manifest, batch_id="", reprocess=again)))
     return _name(manifest.files, content if not more else _listed(content, more))
 
 
 def _listed(pieces: Iterable[str], more: tuple[str, ...]) -> Iterator[str]:
-    """A list of texts as JSON has it, of which the first comes in pieces."""
+    """Yield a list of texts as JSON, piece by piece."""
     yield '["'
     yield from (json.dumps(piece)[1:-1] for piece in pieces)
     yield f'", {json.dumps(more)[1:]}'

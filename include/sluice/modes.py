@@ -1,4 +1,4 @@
-"""The modes of a table: what a pipeline makes of its events."""
+"""The modes of a table: which tables are made of its events."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ HISTORY: Final = "history"
 SOFT_DELETE: Final = "soft_delete"
 APPEND: Final = "append"
 
-# Of a row without a key nobody can tell which version of what it is.
+# Without a key nothing says which rows are versions of each other.
 _KEYED: Final = frozenset({HISTORY, SOFT_DELETE})
 _OF_TARGET: Final = frozenset({CURRENT, SOFT_DELETE})
 
 
 def needs_key(modes: Iterable[str]) -> list[str]:
-    """Those of the modes that a table without a key cannot have."""
+    """Return those modes that a table without a key cannot have."""
     return sorted(_KEYED.intersection(modes))
 
 

@@ -1,4 +1,4 @@
-"""Names shared by every part: metadata columns, namespaces, tables, properties, branches, tags."""
+"""Shared names: metadata columns, namespaces, tables, properties, branches, tags."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 
 CATALOG: Final = "lake"
 LEDGER_NAMESPACE: Final = "sluice"
-# Where batches are in the warehouse, beside the tables.
+# Folder of the batches' files in the warehouse, beside the tables.
 BATCH_FILES: Final = "_sluice"
-# What DuckDB and PostgreSQL have of their own, in whatever database is asked.
+# Schemas that DuckDB and PostgreSQL have in every database.
 NAMESPACES_OF_SQL: Final = ("information_schema", "pg_catalog")
 
 # Metadata columns of a target.
@@ -19,7 +19,7 @@ SOURCE_TS: Final = "_source_ts"
 BATCH_ID: Final = "_batch_id"
 TARGET_METADATA: Final = (POSITION, SOURCE_TS, BATCH_ID)
 
-# Metadata columns that a changelog has beside them.
+# More metadata columns of a changelog.
 OP: Final = "_op"
 TX_ID: Final = "_tx_id"
 EVENT_ID: Final = "_event_id"
@@ -31,7 +31,7 @@ CHANGELOG_METADATA: Final = (
     OP, *TARGET_METADATA, TX_ID, EVENT_ID, ABSENT, COUNTED, ORIGIN_FILE, ORIGIN_RECORD,
 )  # fmt: skip
 
-# Metadata columns of a history, and those that a target with soft deletes has beside its own.
+# Metadata columns of a history, and more of a target with soft deletes.
 VALID_FROM: Final = "_valid_from"
 VALID_TO: Final = "_valid_to"
 IS_CURRENT: Final = "_is_current"
@@ -47,11 +47,11 @@ RESERVED_COLUMNS: Final = frozenset(
     (*TARGET_METADATA, *CHANGELOG_METADATA, *HISTORY_METADATA, *SOFT_DELETE_METADATA)
 )
 
-# How the names of columns begin that a plan needs for itself, beside those of a source.
+# Prefix of columns that Sluice adds to those of a source.
 OWN_COLUMNS: Final = "_sluice_"
 
 BRANCHES: Final = "batch_"
-"""What the names of all branches of batches begin with."""
+"""Prefix of the branches of batches."""
 
 # Table properties.
 PROP_KEY: Final = "sluice.key"
@@ -60,7 +60,7 @@ PROP_SOURCE: Final = "sluice.source"
 PROP_PARTIALS: Final = "sluice.partials"
 PROP_SHAPES: Final = "sluice.shapes"
 PROP_DEFAULTS: Final = "sluice.defaults"
-# Beside what it has of columns; no column of a source has such a name.
+# Columns that only exist while loading; no source column has such a name.
 RENAMES_IN_DEFAULTS: Final = ""
 PROP_HIGHEST: Final = "sluice.highest-position"
 PROP_HISTORY_OF: Final = "sluice.history-of"
@@ -86,87 +86,87 @@ SUMMARY_MAINTENANCE: Final = "sluice.maintenance"
 
 
 def changelog_namespace(namespace: str) -> str:
-    """The namespace of changelogs and tombstones beside a pipeline's targets."""
+    """Return the namespace of changelogs and tombstones for a namespace of targets."""
     return f"{namespace}{_BESIDE}"
 
 
 def is_changelog_namespace(namespace: str) -> bool:
-    """Whether it is the namespace of changelogs and tombstones."""
+    """Whether a namespace is for changelogs and tombstones."""
     return namespace.endswith(_BESIDE)
 
 
 def target_namespace(namespace: str) -> str:
-    """A pipeline's namespace for its own, or for that of its changelogs."""
+    """Return a pipeline's namespace, given it or its changelog namespace."""
     return namespace.removesuffix(_BESIDE)
 
 
 def changelog_table(target: str) -> str:
-    """The changelog's name for a target's name."""
+    """Return the name of a target's changelog."""
     return f"{target}{_CHANGES}"
 
 
 def target_of_changelog(name: str) -> str:
-    """The target's name for that of its changelog."""
+    """Return the target's name, given its changelog's."""
     return name.removesuffix(_CHANGES)
 
 
 def is_changelog(namespace: str, name: str) -> bool:
-    """Whether it is the name of a changelog."""
+    """Whether a name is a changelog's."""
     return is_changelog_namespace(namespace) and name.endswith(_CHANGES)
 
 
 def tombstone_table(target: str) -> str:
-    """The tombstone table's name for a target's name."""
+    """Return the name of a target's tombstone table."""
     return f"{target}{_TOMBSTONES}"
 
 
 def dropped_column(name: str) -> str:
-    """Where the values of a dropped column are, once the source has another one of its name."""
+    """Return the column for values of a dropped column whose name is in use again."""
     return name + _DROPPED
 
 
 def history_table(target: str) -> str:
-    """The history's name for a target's name; it stands beside the target."""
+    """Return the name of a target's history, in the same namespace."""
     return f"{target}{_HISTORY}"
 
 
 def events_table(target: str) -> str:
-    """The name of the table of a target's events; it stands beside the target."""
+    """Return the name of a target's table of events, in the same namespace."""
     return f"{target}{_EVENTS}"
 
 
 def beside_target(target: str) -> tuple[str, ...]:
-    """The tables that stand in the target's own namespace where its modes ask for them."""
+    """Return the tables that a target's modes may add in its own namespace."""
     return history_table(target), events_table(target)
 
 
 def published_tables(target: str) -> frozenset[str]:
-    """The names of all tables that a batch publishes of a target."""
+    """Return all tables that a batch publishes for a target."""
     return frozenset((target, tombstone_table(target), *beside_target(target)))
 
 
 def whose(properties: Mapping[str, str]) -> str | None:
-    """The target beside which a table with these properties stands; None: it is one itself."""
+    """Return the target that a table with these properties belongs to; None for a target."""
     return properties.get(PROP_HISTORY_OF) or properties.get(PROP_EVENTS_OF)
 
 
 def full_name(namespace: str, name: str) -> str:
-    """A table as people write it."""
+    """Return a table as people write it."""
     return f"{namespace}.{name}"
 
 
 def branch_name(batch_id: str, attempt: str) -> str:
-    """The branch that one attempt of a batch writes; never shared between attempts."""
+    """Return the branch of one attempt of a batch; attempts never share one."""
     return f"{BRANCHES}{batch_id}_{attempt}".replace("-", "_")
 
 
 def tag_name(batch_id: str) -> str:
-    """The tag that a published batch leaves on each of its tables."""
+    """Return the tag that a published batch leaves on each of its tables."""
     return f"batch-{batch_id}"
 
 
 def encode_key(key: tuple[str, ...]) -> str:
-    """Key columns as a table property."""
+    """Return key columns as a table property."""
     return json.dumps(list(key), ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""What a load did: the typed content of `result.json`, handed from Spark to publish."""
+"""The result of a load: the typed content of `result.json`, passed from Spark to publish."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluice.typed_json import read_json
 
 @dataclass(frozen=True)
 class Counts:
-    """What happened to every record: `read` is the sum of all the others."""
+    """Records by outcome: `read` is the sum of all the others."""
 
     read: int = 0
     applied: int = 0
@@ -23,7 +23,7 @@ class Counts:
 
     @property
     def balanced(self) -> bool:
-        """True when every record read has exactly one outcome."""
+        """Whether every record read has exactly one outcome."""
         return self.read == (
             self.applied + self.superseded + self.duplicate + self.late
             + self.ignored + self.quarantined
@@ -35,10 +35,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class StagedTable:
-    """One Iceberg table that the batch wrote on a branch, and what `publish` has to require.
+    """An Iceberg table that the batch wrote on a branch, with what `publish` requires of it.
 
-    `highest` is a position that no row of the head is above; `defaults` what is told of columns,
-    renames and additions among it (see `spark_jobs.planning.told`); None where that is not known.
+    `highest`: a position that no row of the head is above. `defaults`: what is known of columns,
+    renames and additions included (see `spark_jobs.planning.told`). None where unknown.
     """
 
     namespace: str
@@ -59,9 +59,9 @@ class StagedTable:
 
 @dataclass(frozen=True)
 class ComparedTable:
-    """A table that the batch was compared with, at a snapshot of `main`, and has nothing for.
+    """A table that the batch was compared with at a snapshot of `main`, without changing it.
 
-    It holds only while `main` is there: of another state the batch might have had something.
+    This only holds while `main` is at that snapshot.
     """
 
     namespace: str
@@ -76,20 +76,20 @@ class ComparedTable:
 
 @dataclass(frozen=True)
 class Conflicts:
-    """Records that share key and position with another one of other content; `at`: the lowest
-    such position, None where there are none."""
+    """Records that share key and position with another record of different content; `at` is the
+    lowest such position, None without any."""
 
     records: int = 0
     at: str | None = None
 
     def __add__(self, other: Conflicts) -> Conflicts:
-        told = [at for at in (self.at, other.at) if at is not None]
-        return Conflicts(self.records + other.records, min(told, default=None))
+        positions = [at for at in (self.at, other.at) if at is not None]
+        return Conflicts(self.records + other.records, min(positions, default=None))
 
 
 @dataclass(frozen=True)
 class Nulled:
-    """A column of `null_misfits`, and how many values are NULL in it because they did not fit."""
+    """A column of `null_misfits`, and how many of its values are NULL because they did not fit."""
 
     column: str
     values: int
@@ -97,8 +97,8 @@ class Nulled:
 
 @dataclass(frozen=True)
 class TableResult:
-    """One target: where its events came from, what happened to them, what it staged, and which of
-    its tables it was compared with and left alone."""
+    """One target: its source, the outcomes of its events, the tables that it staged, and those that
+    it was compared with and left unchanged."""
 
     source: str
     target: str
@@ -112,8 +112,8 @@ class TableResult:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A source table that the batch goes without, for it cannot be loaded, and its records, which
-    no other number of the batch counts."""
+    """A source table that cannot be loaded, and the number of its records, which no other count
+    includes."""
 
     source: str
     records: int
@@ -122,9 +122,12 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """The whole batch. `unassigned` counts records that belong to no target table; at `epoch` its
-    positions are. `completed`: the published batches whose quarantined records it decoded again.
-    `notes`: what an operator should know of it, a line each."""
+    """The result of a whole batch.
+
+    `unassigned`: records that belong to no target. `epoch`: the epoch of its positions.
+    `completed`: published batches whose quarantined records it decoded again. `notes`: messages for
+    the operator, one line each.
+    """
 
     pipeline: str
     batch_id: str
@@ -139,16 +142,16 @@ class BatchResult:
 
     @property
     def total(self) -> Counts:
-        """The outcomes of all its records."""
+        """The outcomes of all records."""
         return sum((table.counts for table in self.tables), self.unassigned)
 
     @property
     def staged(self) -> tuple[StagedTable, ...]:
-        """What it staged of all its targets."""
+        """The staged tables of all targets."""
         return tuple(staged for table in self.tables for staged in table.staged)
 
     def to_json(self) -> str:
-        """The document that the driver writes last, when everything else is done."""
+        """Return the document that the driver writes last."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod

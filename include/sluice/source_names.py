@@ -1,7 +1,7 @@
-"""Names that come from files: which of them may name a table or a column of the lake.
+"""Names from files: which may become names of tables or columns.
 
-A table's name becomes a folder, and any name is shown to people, so a name that could leave its
-folder, or change what a terminal shows, names nothing: its records go to quarantine.
+A table's name becomes a folder, and names are shown to people. Records with a name that could leave
+its folder, or change what a terminal shows, go to quarantine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sluice.names import OWN_COLUMNS, RESERVED_COLUMNS
 
 LONGEST: Final = 128
 LONGEST_BYTES: Final = 200
-# What Iceberg keeps for columns of its own, in any table.
+# Iceberg's own columns, in any table.
 ICEBERG_COLUMNS: Final = frozenset(
     (
         "_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id",
@@ -24,7 +24,8 @@ _RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
 
 
 def is_column_name(name: str) -> bool:
-    """True for a name that a column may have: not empty, of bounded length, of what can be seen."""
+    """Whether a column may have this name: not empty, bounded in length, only visible
+    characters."""
     return (
         0 < len(name) <= LONGEST
         and len(name.encode(errors="surrogatepass")) <= LONGEST_BYTES
@@ -33,11 +34,11 @@ def is_column_name(name: str) -> bool:
 
 
 def is_table_name(name: str) -> bool:
-    """The same for a table, whose name is also a folder's."""
+    """Whether a table may have this name, which also becomes a folder."""
     return is_column_name(name) and not set(name) & {"/", "\\"} and name not in (".", "..")
 
 
 def is_reserved(name: str) -> bool:
-    """True for a name that Sluice or Iceberg keeps for itself; to Spark it is one in any case."""
+    """Whether Sluice or Iceberg keeps the name for itself, in any case, as Spark compares names."""
     folded = name.lower()
     return folded in _RESERVED or folded.startswith(OWN_COLUMNS)

@@ -1,4 +1,4 @@
-"""Dataclasses from the JSON that one program writes for another."""
+"""Read dataclasses from JSON that another program wrote."""
 
 from __future__ import annotations
 

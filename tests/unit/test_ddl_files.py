@@ -155,7 +155,7 @@ def test_a_mistake_stops_its_pipeline_alone(tmp_path: Path) -> None:
 
 def test_validate_names_types_that_nobody_knows(tmp_path: Path) -> None:
     write(tmp_path, "{dialect: postgres, files: [schema]}", a=f"\n{ORDERS}")
-    told = f"{tmp_path}/schema/a.sql:2: public.orders.mood is text: nobody knows its type"
+    told = f"{tmp_path}/schema/a.sql:2: public.orders.mood is text: unknown type"
     plain = CliRunner().invoke(app, ["validate", "--project", str(tmp_path)])
     assert f"    {told} public.mood\n" in plain.output
     coded = CliRunner().invoke(app, ["validate", "--project", str(tmp_path), "--json"])

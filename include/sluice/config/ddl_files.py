@@ -92,7 +92,7 @@ class ToldTables(ListedTables):
     def unknown_types(self) -> list[str]:
         """Return one line for each column of unknown type in the scripts."""
         return [
-            f"{table.where}: {table.name}.{column} is text: its type {kind} is unknown"
+            f"{table.where}: {table.name}.{column} is text: unknown type {kind}"
             for table in self._ddl_tables.values()
             for column, kind in table.unknown.items()
         ]

@@ -16,8 +16,8 @@ class WireFormat:
     """The facts of a format.
 
     `transactions`: events name their transaction, and its end is marked. `keyed`: keys of its Kafka
-    messages matter. `ddl_as_typed`: DDL events name tables as the statement does. `keeps_case`: MySQL alone,
-    which keeps a column name in the case of its statement. `table_folders`:
+    messages matter. `ddl_as_typed`: DDL events name tables as the statement does. `keeps_case`: its
+    sources are MySQL alone, where a column's name keeps the case of its statement. `table_folders`:
     how many folders, counted from the file, name its table. `timed_files`: file names state when
     their changes were written.
     """
