@@ -75,7 +75,7 @@ def _by_epoch(
     for found in (o for o in objects if o.key in loaded):
         groups[at.get(loaded[found.key][-1].batch_id)].append(found)
     new = Group([o for o in objects if o.key not in loaded])
-    return [new, *(Group(mine, epoch, before, replaced) for epoch, mine in groups.items())]
+    return [new, *(Group(found, epoch, before, replaced) for epoch, found in groups.items())]
 
 
 def _loaded(

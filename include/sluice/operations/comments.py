@@ -1,8 +1,8 @@
-"""Comments of targets as the statements of published batches say them, by position.
+"""Comments of targets, as the statements of published batches set them, in order of position.
 
-They are part of a table's schema and its properties, not of its rows: after each publication and
-each rollback they are made what the batches that count say together, so that no order of these
-shows, and what a crash left out the next one does.
+They are part of a table's schema and properties, not of its rows: after each publication and each
+rollback they are computed from all published batches, so that the order of these does not matter,
+and what a crash left undone is done by the next one.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ _TRIES: Final = 5
 
 
 @dataclass
-class _Said:
-    """What is said of one target: of its columns by their names of now in lower case, None where
-    one has no comment; of the target under _OF_TABLE, where anything is."""
+class _Comments:
+    """The comments of one target: of columns by their present names in lower case, None for no
+    comment; of the target itself under _OF_TABLE, if a statement mentions it."""
 
     columns: dict[str, str | None] = field(default_factory=dict)
     table: dict[str, str | None] = field(default_factory=dict)
 
 
 def settle(ctx: Context, publishing: str = "") -> None:
-    """Give every target the comments that count; `publishing`: a batch that will in a moment."""
+    """Set the comments of every target; `publishing`: a batch that counts as published already."""
     if ctx.pipeline.on_schema_change != EVOLVE:
         return
-    told = recorded(ctx.catalog, ctx.pipeline.name)
-    if not told:
+    statements = recorded(ctx.catalog, ctx.pipeline.name)
+    if not statements:
         return
     counted = ctx.ledger.published_batches(ctx.pipeline.name) | {publishing}
-    for (namespace, name), mine in groupby(sorted(told, key=_target), _target):
-        retry(partial(_settle_one, ctx, namespace, name, list(mine), counted))
+    for (namespace, name), own in groupby(sorted(statements, key=_target), _target):
+        retry(partial(_settle_one, ctx, namespace, name, list(own), counted))
 
 
 def _target(one: ToldComment) -> tuple[str, str]:
@@ -57,18 +57,18 @@ def _target(one: ToldComment) -> tuple[str, str]:
 
 
 def _settle_one(
-    ctx: Context, namespace: str, name: str, told: list[ToldComment], counted: set[str]
+    ctx: Context, namespace: str, name: str, statements: list[ToldComment], counted: set[str]
 ) -> None:
-    """Raises TransientError where others wrote in each of several tries."""
+    """Set the comments of one target; raises TransientError if others write in each of _TRIES."""
     for _ in range(_TRIES):
         table = find_table(ctx.catalog, namespace, name)
         if table is None:
             return
         try:
-            _write(table, _said(told, counted, _renames(table)))
+            _write(table, _comments(statements, counted, _renames(table)))
             return
         except (CommitFailedException, CommitStateUnknownException) as error:
-            problem = error  # somebody's commit of anything, or an answer that was lost: look again
+            problem = error  # somebody else's commit, or a lost answer: try again
     raise TransientError(
         f"{full_name(namespace, name)}: its comments could not be written in {_TRIES} tries: "
         f"{in_words(problem)}; run again"
@@ -76,41 +76,42 @@ def _settle_one(
 
 
 def _renames(table: Table) -> Renames:
-    """Those by which the published rows are written."""
+    """Return the renames that the published rows are written by."""
     raw = json.loads(table.properties.get(PROP_DEFAULTS) or "{}").get(RENAMES_IN_DEFAULTS, [])
     return tuple(Rename(below, tuple((old, new) for old, new in pairs)) for below, pairs in raw)
 
 
-def _said(told: Iterable[ToldComment], counted: set[str], renames: Renames) -> _Said:
-    """All that any batch speaks of, with what those say that count."""
-    said = _Said()
-    for one in sorted(told, key=lambda one: one.place):
+def _comments(statements: Iterable[ToldComment], counted: set[str], renames: Renames) -> _Comments:
+    """Return the comments that the batches in `counted` set, and None for everything that only
+    other batches mention."""
+    comments = _Comments()
+    for one in sorted(statements, key=lambda one: one.place):
         comment = one.comment if one.batch_id in counted else None
         if one.column_name is None:
-            _take(said.table, _OF_TABLE, comment, one.batch_id in counted)
+            _take(comments.table, _OF_TABLE, comment, one.batch_id in counted)
             continue
         now = name_at(renames, one.column_name, one.position).lower()
-        said.columns.setdefault(one.column_name.lower(), None)
-        _take(said.columns, now, comment, one.batch_id in counted)
-    return said
+        comments.columns.setdefault(one.column_name.lower(), None)
+        _take(comments.columns, now, comment, one.batch_id in counted)
+    return comments
 
 
-def _take(said: dict[str, str | None], name: str, comment: str | None, counts: bool) -> None:
+def _take(comments: dict[str, str | None], name: str, comment: str | None, counts: bool) -> None:
     if counts:
-        said[name] = comment
+        comments[name] = comment
     else:
-        said.setdefault(name, None)
+        comments.setdefault(name, None)
 
 
-def _write(table: Table, said: _Said) -> None:
-    """One commit, where anything is another."""
+def _write(table: Table, comments: _Comments) -> None:
+    """Write the comments that differ from the stored ones, in one commit."""
     docs = {
-        column.name: said.columns[column.name.lower()]
+        column.name: comments.columns[column.name.lower()]
         for column in table.schema().fields
-        if column.name.lower() in said.columns
-        and (column.doc or None) != said.columns[column.name.lower()]
+        if column.name.lower() in comments.columns
+        and (column.doc or None) != comments.columns[column.name.lower()]
     }
-    props = {n: c for n, c in said.table.items() if table.properties.get(n) != c}
+    props = {n: c for n, c in comments.table.items() if table.properties.get(n) != c}
     if not (docs or props):
         return
     refuse_clock_behind(table)

@@ -1,8 +1,8 @@
-"""What maintenance may take away, and what rollback's promise holds: decided from metadata alone.
+"""Decide from metadata alone which snapshots and tags maintenance may remove.
 
-The promise: the last `keep_tags` published batches can be rolled back one after the other, the
-newest first. So the snapshots that their publications name stay, and with them everything on
-`main` since the oldest of these, for a rollback walks along it to see who wrote.
+The last `keep_tags` published batches can be rolled back one after the other, newest first. So the
+snapshots that their publications name stay, and with them every snapshot of `main` since the oldest
+of these, for a rollback walks along them to see who wrote.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sluice.names import tag_name
 
 @dataclass(frozen=True)
 class Promise:
-    """`snapshots` must stay in any table; `stale_tags` are of batches beyond `keep_tags`."""
+    """The snapshots that must stay, and the tags of batches beyond `keep_tags`."""
 
     snapshots: frozenset[int]
     stale_tags: frozenset[str]
 
 
 def promise(ledger: Ledger, pipeline: Pipeline) -> Promise:
-    """Read the ledger for what rollback of the pipeline's last batches needs."""
+    """Read from the ledger which snapshots a rollback of the pipeline's last batches needs."""
     batches = ledger.batches(pipeline.name)
     published = [row for row in batches if row.state == PUBLISHED]
     unfinished = [row for row in batches if row.state not in FINISHED]
@@ -42,7 +42,7 @@ def promise(ledger: Ledger, pipeline: Pipeline) -> Promise:
 
 
 def published_before(ledger: Ledger, pipeline: str, moment: datetime) -> frozenset[str]:
-    """The batches that were published before a moment."""
+    """Return the batches that were published before a moment."""
     return frozenset(
         row.batch_id
         for row in ledger.batches(pipeline)
@@ -51,16 +51,16 @@ def published_before(ledger: Ledger, pipeline: str, moment: datetime) -> frozens
 
 
 def stale_tags(table: Table, promised: Promise) -> list[str]:
-    """The table's tags of batches beyond `keep_tags`; other people's tags are not looked at."""
+    """Return the table's tags of batches beyond `keep_tags`, never other people's tags."""
     return sorted(promised.stale_tags.intersection(table.metadata.refs))
 
 
 def expirable(
     table: Table, protected: Collection[int], before: datetime, dropped: Collection[str] = ()
 ) -> list[int]:
-    """The snapshots from before a moment that neither a branch, a tag nor a rollback needs.
+    """Return the snapshots from before a moment that neither a branch, a tag nor a rollback needs.
 
-    `dropped` are tags that count as gone already.
+    `dropped`: tags that count as gone already.
     """
     kept: set[int] = set(protected)
     for name, ref in table.metadata.refs.items():
@@ -78,7 +78,7 @@ def expirable(
 
 
 def _since_the_oldest(table: Table, snapshot: int | None, protected: Collection[int]) -> set[int]:
-    """A branch's snapshots from its head back to the oldest protected one."""
+    """Return a branch's snapshots from its head back to the oldest protected one."""
     parents = {s.snapshot_id: s.parent_snapshot_id for s in table.metadata.snapshots}
     line: list[int] = []
     while snapshot in parents:

@@ -50,8 +50,8 @@ def _call(ctx: Context, p: Publication) -> str:
     """Return the call that sets a table to what the batch published or, if that has expired, to
     what was before it."""
     table = find_table(ctx.catalog, p.namespace, p.table_name)
-    known = set() if table is None else {s.snapshot_id for s in table.metadata.snapshots}
-    back = next((s for s in (p.head_snapshot, p.base_snapshot) if s in known), None)
+    snapshots = set() if table is None else {s.snapshot_id for s in table.metadata.snapshots}
+    back = next((s for s in (p.head_snapshot, p.base_snapshot) if s in snapshots), None)
     return "set_current_snapshot" + ("" if back is None else f"('{p.full_name}', {back})")
 
 

@@ -34,7 +34,7 @@ UNREADABLE: Final = "unreadable_file"
 
 def land(
     ctx: Context,
-    asked: Selection = EVERYTHING,
+    selection: Selection = EVERYTHING,
     lease: Lease | None = None,
     unreadable: UnreadableFiles | None = None,
     changed: bool = False,
@@ -52,8 +52,8 @@ def land(
     store = open_landing(ctx)
     refused = UnreadableFiles() if unreadable is None else unreadable
     keys = []
-    for group in _to_take(ctx, selected(ctx, store, asked), changed):
-        for looks in batches_of(ctx, store, group.objects, bool(asked.files), refused):
+    for group in _to_take(ctx, selected(ctx, store, selection), changed):
+        for looks in batches_of(ctx, store, group.objects, bool(selection.files), refused):
             key = claim(ctx, group.placed(looks), lease, group.epoch, group.replaced)
             keys += [key] if key else []
     refused.refuse_silence()
@@ -63,36 +63,36 @@ def land(
 
 
 def candidates(
-    ctx: Context, asked: Selection = EVERYTHING, changed: bool = False
+    ctx: Context, selection: Selection = EVERYTHING, changed: bool = False
 ) -> list[StoredObject]:
     """Return the objects that `land` would read now, copies of other files included."""
-    groups = _to_take(ctx, landed(ctx, asked), changed)
+    groups = _to_take(ctx, landed(ctx, selection), changed)
     return [one for group in groups for one in group.objects]
 
 
-def why_nothing(ctx: Context, asked: Selection = EVERYTHING) -> str:
+def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
     """Say why a run for all landed files, or for the selected ones, found nothing to load."""
     landing = ctx.pipeline.landing
-    found = landed(ctx, asked)
-    if asked.window and not found:
+    found = landed(ctx, selection)
+    if selection.window and not found:
         return (
             f"no file in {landing.url} has an hour in the window that was asked for (UTC): that of "
             "dt=…/hr=… in its name, else of its last change"
         )
     if not found:
         return f"no file in {landing.url} matches {landing.pattern}"
-    left = [*_held(ctx, found if asked.explicit else None), *_replaced(ctx, found)]
+    left = [*_held(ctx, found if selection.explicit else None), *_replaced(ctx, found)]
     if left:
-        others = "that was asked for" if asked.explicit else f"of {landing.url}"
+        others = "that was asked for" if selection.explicit else f"of {landing.url}"
         return f"{', '.join(left)}, and every other one {others} is in the ledger already"
-    if asked.explicit:
+    if selection.explicit:
         return f"the {len(found)} files that were asked for are in the ledger already"
     return f"every landed file of {landing.url} is in the ledger already"
 
 
-def _held(ctx: Context, asked: list[StoredObject] | None) -> Iterator[str]:
+def _held(ctx: Context, requested: list[StoredObject] | None) -> Iterator[str]:
     """Describe the files whose batch was rolled back, among the requested ones or all."""
-    keys = None if asked is None else {one.key for one in asked}
+    keys = None if requested is None else {one.key for one in requested}
     rows = ctx.ledger.held_files(ctx.pipeline.name)
     if held := sorted({row.batch_id for row in rows if keys is None or row.object_key in keys}):
         command = (

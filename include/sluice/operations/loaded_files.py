@@ -1,4 +1,4 @@
-"""Where the events of loaded files are: at which epoch, and where in the order of arrival."""
+"""The epoch of loaded files, and their place in the order of arrival."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sluice.operations.context import Context
 
 
 def epoch_of(ctx: Context, epoch: int | None) -> int:
-    """The epoch of a batch: what its manifest fixes, or else the pipeline's own."""
+    """Return the epoch of a batch: the one in its manifest, or else the pipeline's own."""
     return ctx.pipeline.epoch if epoch is None else epoch
 
 
 def of_one_load(ctx: Context, epoch: int | None) -> range | None:
-    """The epochs in which the same bytes are the same events as at this one: a full load that takes
-    the place of all before it may repeat any file of what it replaces. None, all of them, where
-    there is no such load: nobody has to look which file was loaded at which epoch."""
+    """Return the epochs in which the same bytes are the same events as at this one: a full load
+    that replaces everything before it may repeat any file of it. None, for all epochs, if there is
+    no such load: then nobody has to look up at which epoch a file was loaded."""
     begun = [one.epoch for one in ctx.pipeline.full_loads]
     if not begun:
         return None
@@ -27,12 +27,12 @@ def of_one_load(ctx: Context, epoch: int | None) -> range | None:
 
 
 def told_apart(ctx: Context, epoch: int | None) -> int | None:
-    """An epoch where it is not the pipeline's own, or else None."""
+    """Return an epoch if it is not the pipeline's own, else None."""
     return None if epoch == ctx.pipeline.epoch else epoch
 
 
 def arrivals(ctx: Context, rows: Iterable[FileRow]) -> dict[tuple[str, str], str]:
-    """The place of each file of the batches that these rows are of, by batch and key."""
+    """Return the places of all files of these rows' batches, by batch and key."""
     batches = sorted({row.batch_id for row in rows})
     keys = {batch: ctx.files.manifest_key(ctx.pipeline.name, batch) for batch in batches}
     return {

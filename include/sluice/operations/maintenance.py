@@ -1,4 +1,4 @@
-"""maintain, the stage: what it did, and its Spark driver started and waited for."""
+"""maintain: run the maintenance driver and return its report."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sluice.typed_json import read_json
 
 MAINTAIN: Final = ENTRY_POINTS / "maintain.py"
 DEFAULT_BUDGET_MINUTES: Final = 60
-# Of the time that a driver may take. The rest is for its start and for its last step.
+# Share of the time that a driver may take; the rest is for its start and for its last step.
 _SHARE_FOR_WORK: Final = 0.8
 
 
 @dataclass(frozen=True)
 class Step:
-    """One piece of work on one table, in words, done or (dry run) to be done."""
+    """One piece of work on one table, done or (dry run) to be done; `detail` in words."""
 
     table: str
     step: str
@@ -29,7 +29,7 @@ class Step:
 
 @dataclass(frozen=True)
 class MaintenanceResult:
-    """What one maintenance did. `left`: the tables that the time budget left for the next one."""
+    """The report of one maintenance. `left`: tables that the time budget left for the next one."""
 
     pipeline: str
     dry_run: bool
@@ -38,7 +38,7 @@ class MaintenanceResult:
     seconds: float = 0.0
 
     def to_json(self) -> str:
-        """The driver's last line."""
+        """Return the report as one line, the driver's last."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
@@ -48,13 +48,13 @@ class MaintenanceResult:
 
 
 def budget(project: Project, minutes: float) -> float:
-    """So many minutes, or fewer where a driver is stopped before: then what leaves time for the
+    """Return so many minutes, or fewer if the driver would be stopped before: time is left for the
     step that is under way."""
     return min(minutes, project.spark.max_load_seconds / 60 * _SHARE_FOR_WORK)
 
 
 def arguments(project: Project, pipeline: str, minutes: float, dry_run: bool) -> list[str]:
-    """The driver's arguments after `--project`."""
+    """Return the driver's arguments after `--project`."""
     given = ["--pipeline", pipeline, "--budget", str(budget(project, minutes))]
     return [*given, "--dry-run"] if dry_run else given
 
@@ -68,5 +68,5 @@ def maintain(ctx: Context, minutes: float, dry_run: bool = False) -> Maintenance
         reconcile(ctx)
     name, project = ctx.pipeline.name, ctx.project
     ctx.say(f"maintain: pipeline {name}, {budget(project, minutes)} minutes at most")
-    told = submit(project, MAINTAIN, *arguments(project, name, minutes, dry_run))
-    return MaintenanceResult.from_json(told)
+    report = submit(project, MAINTAIN, *arguments(project, name, minutes, dry_run))
+    return MaintenanceResult.from_json(report)

@@ -1,8 +1,8 @@
 """Batches that hold back events of open transactions, and the batch that completes them.
 
-A batch that brings the end of a transaction decodes the files again that hold its other events,
-beside its own, and is the reprocess of the batches that landed them: published together, undone
-together. Nothing of that is in its manifest: each attempt looks anew.
+A batch that brings the end of a transaction also decodes the files again that hold its other
+events, and is the reprocess of the batches that landed them: they are published together and undone
+together. None of that is in its manifest: each attempt finds out anew.
 """
 
 from __future__ import annotations
@@ -37,35 +37,33 @@ class HoldingBack:
 
 
 def holding_back(ctx: Context) -> list[HoldingBack]:
-    """The published batches that hold events back, oldest first."""
+    """Return the published batches that hold events back, oldest first."""
     published = unresolved(ctx)
     if not published:
         return []
     batches = [one.batch_id for one in published]
-    mine = And(equals("pipeline", ctx.pipeline.name), equals("reason", REASON))
-    where = And(mine, among("batch_id", batches))
+    held_back = And(equals("pipeline", ctx.pipeline.name), equals("reason", REASON))
+    where = And(held_back, among("batch_id", batches))
     rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "detail"))
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    ids: defaultdict[str, list[str]] = defaultdict(list)
     for row in rows.to_pylist():
-        found[row["batch_id"]].append(row["detail"])
-    return [
-        HoldingBack(one, tuple(found[one.batch_id])) for one in published if one.batch_id in found
-    ]
+        ids[row["batch_id"]].append(row["detail"])
+    return [HoldingBack(one, tuple(ids[one.batch_id])) for one in published if one.batch_id in ids]
 
 
 def completed(ctx: Context, manifest: Manifest, ended: Iterable[HoldingBack]) -> Manifest:
-    """The manifest with the files of batches that have `ended` transactions beside its own.
+    """Return the manifest with the files of the batches whose transactions have `ended` added.
 
     Batches of another epoch, or for other tables, are left to a reprocess. Raises TerminalError
     naming a file that is gone or changed.
     """
     epoch = epoch_of(ctx, manifest.epoch)
-    found = [(take(ctx, one.unresolved), len(one.transactions)) for one in ended]
-    mine = [(one, waits) for one, waits in found if one.alike == (epoch, manifest.tables)]
-    if not mine:
+    batches = [(take(ctx, one.unresolved), len(one.transactions)) for one in ended]
+    alike = [(one, held) for one, held in batches if one.alike == (epoch, manifest.tables)]
+    if not alike:
         return manifest
-    bad = sum(one.unresolved.records - waits for one, waits in mine)
-    again = read_again(ctx, [one for one, _ in mine])
+    bad = sum(one.unresolved.records - held for one, held in alike)
+    again = read_again(ctx, [one for one, _ in alike])
     return replace(
         manifest,
         files=(*manifest.files, *again.files),

@@ -1,7 +1,7 @@
-"""plan: what a run would do, looked at and written nowhere.
+"""plan: forecast what a run would do, without changing anything.
 
-Landed files are inspected and read as a load does; copies that Spark needs of some of them lie in
-a folder of their own, which goes when the look is over. No claim, manifest, changelog or branch.
+Landed files are inspected and read as a load does; copies that Spark needs of some of them are in
+a folder of their own, which is removed afterwards. No claim, manifest, changelog or branch is made.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from sluice.typed_json import read_json
 
 @dataclass(frozen=True)
 class TableForecast:
-    """What a run would do to one target.
+    """The changes that a run would make to one target.
 
     `added` and `widened` name columns with their types, `renamed` both names. `hit_files` and
-    `hit_bytes`: data files of the target that hold rows to be replaced or deleted; None where that
-    is not known (no key). `nulled`: the values that would be NULL (`null_misfits`).
+    `hit_bytes`: data files of the target that hold rows to be replaced or deleted; None if unknown
+    (no key). `nulled`: the values that would be NULL (`null_misfits`).
     """
 
     source: str
@@ -55,15 +55,15 @@ class TableForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the driver found: the tables, and records that belong to none of them; `notes` as a
-    load's (`BatchResult`)."""
+    """The driver's forecast: tables, and records that belong to none of them; `notes` as in
+    `BatchResult`."""
 
     tables: tuple[TableForecast, ...] = ()
     unassigned: Counts = field(default_factory=Counts)
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """One line, the driver's last."""
+        """Return the forecast as one line, the driver's last."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
@@ -74,12 +74,12 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a run would take and do.
+    """The files that a run would take, and its forecast.
 
-    `files` and `bytes` in so many `batches`; `repeated` files have bytes that another one brought
-    and are left out; `unfinished` batches would be loaded again first, and are not looked into.
-    `denied`: files that cannot be read, with the reason; a run would load the others and end as an
-    error. `changed`: those of the files that take the place of loaded ones.
+    `files` and `bytes` in so many `batches`; `repeated` files have the bytes of another one and are
+    left out; `unfinished` batches would be loaded again first, and are not part of the forecast.
+    `denied`: files that cannot be read, with the reason; a run would load the others and end with
+    an error. `changed`: the files that would replace loaded ones.
     """
 
     pipeline: str
@@ -93,17 +93,17 @@ class Preview:
     changed: tuple[str, ...] = ()
 
 
-def preview(ctx: Context, asked: Selection = EVERYTHING, changed: bool = False) -> Preview:
-    """Look at what a run would take now, as one batch an epoch; raises PlanError where a load
-    would. `changed`: as for `land`."""
+def preview(ctx: Context, selection: Selection = EVERYTHING, changed: bool = False) -> Preview:
+    """Forecast a run that starts now, as one batch per epoch; raises PlanError if a load would.
+    `changed`: as for `land`."""
     folder = f"planned-{new_attempt()}"
     prefix = f"{ctx.pipeline.name}/{folder}/"
-    objects = candidates(ctx, asked, changed)
+    objects = candidates(ctx, selection, changed)
     groups = grouped(ctx, *ctx.ledger.unsettled(ctx.pipeline.name, objects))
     unreadable = UnreadableFiles()
 
     try:
-        looks = _inspect(ctx, groups, bool(asked.files), f"{prefix}staged/", unreadable)
+        looks = _inspect(ctx, groups, bool(selection.files), f"{prefix}staged/", unreadable)
         fresh, repeated = _by_content(ctx, looks)
         taken = {look.file.key for look in fresh}
         wanted = [(look, epoch) for look, epoch in looks if look.file.key in taken]
@@ -126,7 +126,7 @@ def preview(ctx: Context, asked: Selection = EVERYTHING, changed: bool = False) 
 def _inspect(
     ctx: Context, groups: Sequence[Group], named: bool, staged: str, unreadable: UnreadableFiles
 ) -> list[tuple[Inspection, int | None]]:
-    """What each file is, with its epoch where that is not the pipeline's own."""
+    """Inspect the files; return each with its epoch if that is not the pipeline's own."""
     store = open_landing(ctx)
     looks = []
     for group in groups:
@@ -157,32 +157,31 @@ def _unfinished(ctx: Context) -> tuple[str, ...]:
 def _by_content(
     ctx: Context, looks: list[tuple[Inspection, int | None]]
 ) -> tuple[list[Inspection], list[Inspection]]:
-    """The files to take, and those with bytes that were taken before, as the claims of a run would
-    decide one after the other."""
+    """Return the files to take, and those with the bytes of others, as the claims of a run would
+    decide epoch by epoch."""
     content, taken = content_of(ctx.pipeline), set[SourceFile]()
     checksums = {look.file.sha256 for look, _ in looks}
     for epoch in dict.fromkeys(at for _, at in looks):
         of_load = of_one_load(ctx, epoch)
-        seen = ctx.ledger.known_contents(ctx.pipeline.name, content, of_load, checksums)
-        seen |= {content(file.key, file.sha256) for file in taken}
-        taken |= {
-            *fresh_content(tuple(one.file for one, at in looks if at == epoch), seen, content)
-        }
+        loaded = ctx.ledger.known_contents(ctx.pipeline.name, content, of_load, checksums)
+        loaded |= {content(file.key, file.sha256) for file in taken}
+        files = tuple(one.file for one, at in looks if at == epoch)
+        taken |= set(fresh_content(files, loaded, content))
     fresh = [look for look, _ in looks if look.file in taken]
     return fresh, [look for look, _ in looks if look.file not in taken]
 
 
 def _forecasts(ctx: Context, folder: str, looks: list[tuple[Inspection, int | None]]) -> Forecast:
-    """What becomes of the files, each with its epoch: a driver an epoch."""
-    found = Forecast()
+    """Forecast the load of the files, each given with its epoch, by one driver per epoch."""
+    whole = Forecast()
     for epoch in dict.fromkeys(at for _, at in looks):
-        mine = [look for look, at in looks if at == epoch]
-        part = _forecast(ctx, folder if epoch is None else f"{folder}/{epoch}", mine, epoch)
-        notes = dict.fromkeys((*found.notes, *part.notes))
-        found = Forecast(
-            (*found.tables, *part.tables), found.unassigned + part.unassigned, tuple(notes)
+        files = [look for look, at in looks if at == epoch]
+        part = _forecast(ctx, folder if epoch is None else f"{folder}/{epoch}", files, epoch)
+        notes = dict.fromkeys((*whole.notes, *part.notes))
+        whole = Forecast(
+            (*whole.tables, *part.tables), whole.unassigned + part.unassigned, tuple(notes)
         )
-    return found
+    return whole
 
 
 def _forecast(ctx: Context, folder: str, looks: list[Inspection], epoch: int | None) -> Forecast:

@@ -1,8 +1,8 @@
-"""Which quarantined records are still to be resolved: told by the ledger, written nowhere else.
+"""Quarantined records that are not resolved yet, derived from the ledger and stored nowhere else.
 
-A record is resolved when a reprocess of its batch is published. The row of the ledger that says
-`published` also says which batches were repeated, so there is nothing to mark afterwards: no crash
-comes in between, and when the reprocess is rolled back the records wait again.
+A record is resolved when a reprocess of its batch is published. The ledger's row that says so also
+names the batches that it repeated, so nothing has to be marked afterwards: no crash can come in
+between, and when the reprocess is rolled back the records are unresolved again.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from sluice.operations.context import Context
 
 @dataclass(frozen=True)
 class Unresolved:
-    """A published batch whose quarantined records wait: how many of them in which file.
+    """A published batch with unresolved quarantined records, counted by file.
 
-    `epoch`: the one it was loaded at, None where that is not known. `reasons`: why they wait.
+    `epoch`: the one it was loaded at, None if unknown. `reasons`: why they are in quarantine.
     """
 
     batch_id: str
@@ -35,31 +35,31 @@ class Unresolved:
 
     @property
     def records(self) -> int:
-        """All of them."""
+        """The number of unresolved records."""
         return self.files.total()
 
     def waits_for(self, reason: str) -> bool:
-        """Whether a record of it is in quarantine for a reason, with or without what follows its
+        """Whether a record is in quarantine for a reason, given with or without the part after its
         colon."""
-        return any(reason in (told, told.partition(":")[0]) for told in self.reasons)
+        return any(reason in (stored, stored.partition(":")[0]) for stored in self.reasons)
 
 
 def repeated(rows: Iterable[BatchRow]) -> dict[str, list[str]]:
-    """Of every batch those whose quarantined records it decoded again."""
+    """Return, for every batch, the batches whose quarantined records it decoded again."""
     return {row.batch_id: list(row.details.get(REPROCESSED, ())) for row in rows}
 
 
 def resolutions(rows: Iterable[BatchRow]) -> dict[str, str]:
-    """Of every batch whose quarantined records are resolved, the reprocess that did it."""
+    """Return, for every batch whose quarantined records are resolved, the reprocess that did it."""
     published = [row for row in rows if row.state == PUBLISHED]
     first_wins = sorted(published, key=lambda row: row.seq, reverse=True)
     return {old: row.batch_id for row in first_wins for old in row.details.get(REPROCESSED, ())}
 
 
 def unresolved_records(row: BatchRow, resolved: Iterable[str]) -> int:
-    """How many records of a batch are in quarantine and not resolved.
+    """Return the number of a batch's unresolved records in quarantine.
 
-    A batch that is not published counts none: it is loaded again as itself.
+    It is 0 for a batch that is not published, which is loaded again as itself.
     """
     if row.state != PUBLISHED or row.batch_id in resolved:
         return 0
@@ -67,9 +67,9 @@ def unresolved_records(row: BatchRow, resolved: Iterable[str]) -> int:
 
 
 def unresolved(ctx: Context, batch_id: str = "") -> list[Unresolved]:
-    """The published batches with quarantined records to resolve, oldest first; or one of them.
+    """Return the published batches with unresolved records, oldest first, or the named one.
 
-    Raises TerminalError where the batch that is named is not published.
+    Raises TerminalError if the named batch is not published.
     """
     rows = ctx.ledger.batches(ctx.pipeline.name)
     if batch_id:

@@ -55,7 +55,7 @@ def undo_or_refold(ctx: Context, batch_id: str, dry_run: bool = False) -> list[s
     Return what was done, or with `dry_run` what would be. Raises RollbackRefused naming what stands
     in the way; then every table is as it was.
     """
-    _end_abandoned(ctx, dry_run, asked=batch_id)
+    _end_abandoned(ctx, dry_run, batch_id)
     try:
         return undo.undo_batch(ctx, batch_id, hold=True, dry_run=dry_run)
     except Followed as followed:
@@ -249,9 +249,9 @@ def _now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
-def _carry_out(ctx: Context, asked: Rebuild) -> list[str]:
+def _carry_out(ctx: Context, request: Rebuild) -> list[str]:
     """Load and publish the batch; if that fails, leave nothing of it."""
-    manifest = Manifest(ctx.pipeline.name, "", (), rebuild=asked)
+    manifest = Manifest(ctx.pipeline.name, "", (), rebuild=request)
     batch_id = name_by_content(manifest)
     key = _record(ctx, replace(manifest, batch_id=batch_id))
     try:
@@ -275,12 +275,12 @@ def _record(ctx: Context, manifest: Manifest) -> str:
     return key
 
 
-def _end_abandoned(ctx: Context, dry_run: bool, asked: str = "") -> None:
+def _end_abandoned(ctx: Context, dry_run: bool, requested: str = "") -> None:
     """End batches that undo or rebuild and whose process died, for no later run finds them by their
-    files: complete one that is half published, give up any other. The batch `asked` for is left
+    files: complete one that is half published, give up any other. The `requested` batch is left
     alone, for it is undone next."""
     for row in () if dry_run else ctx.ledger.unfinished(ctx.pipeline.name):
-        idle = ctx.ledger.has_lapsed(row) and row.batch_id != asked
+        idle = ctx.ledger.has_lapsed(row) and row.batch_id != requested
         if not idle or not row.manifest or not _folds(ctx, row.manifest):
             continue
         if row.state == states.PUBLISHING:

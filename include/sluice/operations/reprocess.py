@@ -1,8 +1,8 @@
-"""reprocess: quarantined records decode again, after a mend of configuration or code.
+"""reprocess: decode quarantined records again, after a fix of configuration or code.
 
-A reprocess is a batch of the files that hold the records, whole: what was applied before counts as
-duplicate, what decodes now is applied at its own place, the rest is quarantined again. It claims no
-file: the ledger's files stay with the batch that took them, loaded.
+A reprocess is a batch of the whole files that hold the records: events that were applied before
+count as duplicates, records that decode now are applied at their own position, the rest is
+quarantined again. It claims no file: files stay with the batch that loaded them.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from sluice.positions import arrival_again
 from sluice.result import BatchResult
 
 _OTHER_BYTES: Final = "not what was loaded: their bytes changed"
-AS_EVER: Final = Reprocess()
+NO_OPTIONS: Final = Reprocess()
 
 
 @dataclass(frozen=True)
 class Taken:
-    """A batch with quarantined records, and its files that hold them, as its manifest has them."""
+    """A batch with quarantined records, and the files that hold them as in its manifest."""
 
     unresolved: Unresolved
     files: tuple[SourceFile, ...]
@@ -46,7 +46,7 @@ class Taken:
 
     @property
     def alike(self) -> tuple[int | None, tuple[str, ...]]:
-        """What batches that are decoded again together have to share: epoch and tables."""
+        """Epoch and tables, which must be equal in batches that are decoded again together."""
         return self.unresolved.epoch, self.tables
 
     @property
@@ -61,13 +61,13 @@ class Taken:
 
 
 def reprocess(
-    ctx: Context, batch_id: str = "", asked: Reprocess = AS_EVER
+    ctx: Context, batch_id: str = "", asked: Reprocess = NO_OPTIONS
 ) -> tuple[list[BatchResult], SluiceError | None]:
-    """Decode the unresolved records of the pipeline, or of one batch, through all stages.
+    """Decode the unresolved records of the pipeline, or of one batch, and publish the result.
 
-    `asked`: the reason, and what is accepted; a reason of `sluice.quarantine` chooses the batches
-    with such records, any other is kept alone. Returns what was published and the first failure;
-    ([], None) where nothing is in quarantine.
+    `asked`: the reason and the `accept` options; a reason of `sluice.quarantine` chooses the
+    batches with such records, any other text is only recorded. Return the results and the first
+    failure; ([], None) if nothing is in quarantine.
     """
     with keeping(ctx):
         return load_and_publish(ctx, land_again(ctx, batch_id, asked, ctx.lease))
@@ -76,17 +76,17 @@ def reprocess(
 def land_again(
     ctx: Context,
     batch_id: str = "",
-    asked: Reprocess = AS_EVER,
+    asked: Reprocess = NO_OPTIONS,
     lease: Lease | None = None,
     signature: str = "",
 ) -> list[str]:
-    """Make batches of the files that hold unresolved records; returns their manifests' keys.
+    """Make batches of the files that hold unresolved records; return their manifests' keys.
 
-    `lease`: for whoever loads them at once, so that nobody else takes them for left. `signature`:
-    kept in the ledger behind the reason.
-    A reprocess that an earlier run left unfinished is given up first, for its manifest tells how
-    files were read before what was mended since. Raises TerminalError naming a file that is gone,
-    changed or denied; then no batch is made.
+    `lease`: held by a caller that loads them at once, so that no other run takes them for
+    abandoned. `signature`: kept in the ledger behind the reason.
+    A reprocess that an earlier run left unfinished is given up first, for its manifest says how
+    files were read before the fix. Raises TerminalError naming a file that is gone, changed or
+    denied; then no batch is made.
     """
     _give_up(ctx, reconcile(ctx))
     waiting = _for_reason(ctx, unresolved(ctx, batch_id), asked.reason)
@@ -97,31 +97,32 @@ def land_again(
 
 
 def _for_reason(ctx: Context, waiting: list[Unresolved], reason: str) -> list[Unresolved]:
-    """The batches of which a record waits for a reason; all of them for words of one's own, which
-    say why the operator asks."""
-    mine = [batch for batch in waiting if batch.waits_for(reason)]
-    if waiting and reason and not mine:
+    """Return the batches with a record in quarantine for the reason; all of them if there is none,
+    for then the reason is the operator's own text."""
+    chosen = [batch for batch in waiting if batch.waits_for(reason)]
+    if waiting and reason and not chosen:
         ctx.say(f"reprocess: no record is in quarantine for {reason!r}; all that wait are taken")
-    return mine or waiting
+    return chosen or waiting
 
 
 def _give_up(ctx: Context, unfinished: list[str]) -> None:
     for key in unfinished:
         manifest = ctx.files.read_manifest(key)
-        # What a table lacks of a reprocess that is published, only its share can bring.
+        # The share of a published reprocess stays: nothing else can bring its table's rows.
         if manifest.reprocess is not None and not manifest.share_of:
             ctx.say(f"reprocess: batch {manifest.batch_id} was left unfinished and is given up")
             undo_batch(ctx, manifest.batch_id, hold=True)
 
 
 def take(ctx: Context, batch: Unresolved) -> Taken:
-    """A batch's files with quarantined records; raises TerminalError where it landed no such."""
+    """Return a batch's files with quarantined records; raises TerminalError if its manifest does
+    not name one of them."""
     name, wanted = ctx.pipeline.name, set(batch.files)
     manifest = ctx.files.read_manifest(ctx.files.manifest_key(name, batch.batch_id))
     files, generation = _find(ctx, manifest, wanted)
-    if strangers := sorted(wanted.difference(files)):
+    if unknown := sorted(wanted.difference(files)):
         raise TerminalError(
-            f"pipeline {name}: the manifest of batch {batch.batch_id} does not name {strangers}, "
+            f"pipeline {name}: the manifest of batch {batch.batch_id} does not name {unknown}, "
             "where it has records in quarantine; reprocess the other batches one by one (--batch)"
         )
     return Taken(batch, tuple(files.values()), generation, manifest.tables)
@@ -130,7 +131,8 @@ def take(ctx: Context, batch: Unresolved) -> Taken:
 def _find(
     ctx: Context, manifest: Manifest, wanted: Collection[str]
 ) -> tuple[dict[str, SourceFile], int]:
-    """Files of a batch, or of those whose transactions it completed, and their generation."""
+    """Find files in a batch, or in those whose transactions it completed; return their generation
+    too."""
     found: dict[str, SourceFile] = {}
     generation = 0
     for level, manifests in enumerate(_levels(ctx, manifest)):
@@ -143,7 +145,7 @@ def _find(
 
 
 def _levels(ctx: Context, manifest: Manifest) -> Iterator[list[Manifest]]:
-    """The batch, then those whose transactions the last ones completed, until there are none."""
+    """Yield the batch, then repeatedly those whose transactions the last ones completed."""
     manifests = [manifest]
     while manifests:
         yield manifests
@@ -151,7 +153,7 @@ def _levels(ctx: Context, manifest: Manifest) -> Iterator[list[Manifest]]:
 
 
 def _completed_by(ctx: Context, manifests: list[Manifest]) -> list[Manifest]:
-    """Those of the batches whose transactions these ones completed."""
+    """Return the manifests of the batches whose transactions these ones completed."""
     completed = repeated(ctx.ledger.batches(ctx.pipeline.name))
     others = sorted({b for m in manifests for b in completed.get(m.batch_id, ())})
     keys = (ctx.files.manifest_key(ctx.pipeline.name, other) for other in others)
@@ -159,7 +161,7 @@ def _completed_by(ctx: Context, manifests: list[Manifest]) -> list[Manifest]:
 
 
 def _chunks(ctx: Context, taken: list[Taken]) -> Iterator[list[Taken]]:
-    """Whole batches of one epoch and for the same tables, as many as the ceilings allow."""
+    """Group whole batches of one epoch and for the same tables, as many as the ceilings allow."""
     chunk: list[Taken] = []
     for one in taken:
         together = [*chunk, one]
@@ -172,7 +174,7 @@ def _chunks(ctx: Context, taken: list[Taken]) -> Iterator[list[Taken]]:
 
 
 def _too_much(ctx: Context, together: list[Taken]) -> bool:
-    """Whether these are above a ceiling of one batch."""
+    """Whether these batches together exceed a ceiling of one batch."""
     files, size = sum(len(t.files) for t in together), sum(t.bytes for t in together)
     schemas = sum(len(s.encode()) for s in set[str]().union(*(t.schemas for t in together)))
     return (
@@ -183,22 +185,22 @@ def _too_much(ctx: Context, together: list[Taken]) -> bool:
 
 
 def _read_apart(ctx: Context, chunk: list[Taken], asked: Reprocess) -> Iterator[Manifest]:
-    """`read_again` for as many of the batches at once as the ceiling of bytes allows, by what is
-    read of their files: how large their copies are, only another look tells."""
+    """Yield manifests as of `read_again`, each of as many batches as the ceiling of bytes allows
+    once their files are inspected, which tells the size of copies."""
     looks = _looks_of(ctx, chunk)
-    part, known = list[Taken](), dict[str, int]()
+    part, sizes = list[Taken](), dict[str, int]()
     for one in chunk:
-        mine = {file.key: looks[file.key].bytes_to_read for file in one.files}
-        if part and sum((known | mine).values()) > ctx.pipeline.max_bytes_per_batch:
+        own = {file.key: looks[file.key].bytes_to_read for file in one.files}
+        if part and sum((sizes | own).values()) > ctx.pipeline.max_bytes_per_batch:
             yield _manifest(ctx, part, looks, asked)
-            part, known = [], {}
+            part, sizes = [], {}
         part.append(one)
-        known |= mine
+        sizes |= own
     yield _manifest(ctx, part, looks, asked)
 
 
-def read_again(ctx: Context, chunk: list[Taken], asked: Reprocess = AS_EVER) -> Manifest:
-    """The batch that decodes these files again, as they are now, each at its place of before.
+def read_again(ctx: Context, chunk: list[Taken], asked: Reprocess = NO_OPTIONS) -> Manifest:
+    """Return the manifest that decodes these files again, each at its former place in the order.
 
     Raises TerminalError naming a file that is gone, changed or denied.
     """
@@ -206,20 +208,20 @@ def read_again(ctx: Context, chunk: list[Taken], asked: Reprocess = AS_EVER) -> 
 
 
 def _looks_of(ctx: Context, chunk: list[Taken]) -> dict[str, Inspection]:
-    """What the files of some batches are now, by their keys."""
+    """Inspect the files of some batches; return the inspections by key."""
     old: dict[str, SourceFile] = {}
-    told = [file for taken in chunk for file in taken.files]
-    changed = sorted({f.key for f in told if not _same(old.setdefault(f.key, f), f)})
+    files = [file for taken in chunk for file in taken.files]
+    changed = sorted({f.key for f in files if not _same(old.setdefault(f.key, f), f)})
     if changed:
         raise TerminalError(_missing(ctx, changed, _OTHER_BYTES))
     return {look.file.key: look for look in _look(ctx, old)}
 
 
 def _manifest(
-    ctx: Context, chunk: list[Taken], seen: Mapping[str, Inspection], asked: Reprocess
+    ctx: Context, chunk: list[Taken], inspected: Mapping[str, Inspection], asked: Reprocess
 ) -> Manifest:
     old = {file.key: file for taken in reversed(chunk) for file in reversed(taken.files)}
-    looks = [look for key, look in seen.items() if key in old]
+    looks = [look for key, look in inspected.items() if key in old]
     generation = 1 + max(taken.generation for taken in chunk)
     files = tuple(_as_before(old[i.file.key], i.file, generation) for i in looks)
     batches = tuple(sorted(taken.unresolved.batch_id for taken in chunk))
@@ -234,7 +236,7 @@ def _manifest(
 
 
 def _look(ctx: Context, old: dict[str, SourceFile]) -> list[Inspection]:
-    """The files as they are now; raises TerminalError unless all are there, with their bytes."""
+    """Inspect the files; raises TerminalError unless all are there with the bytes they had."""
     store = open_landing(ctx)
     listed = {found.key: found for found in store.list(ctx.pipeline.landing.pattern)}
     gone = sorted(set(old) - set(listed))
@@ -271,9 +273,9 @@ def _same(old: SourceFile, new: SourceFile) -> bool:
 
 
 def _as_before(old: SourceFile, new: SourceFile, generation: int) -> SourceFile:
-    """The file as it reads now, in its old hour and at its old place in the order of arrival.
+    """Return the new inspection's file with its old hour and old place in the order of arrival.
 
-    The place is the manifest's: an earlier release gave `part-01` that of `part-1`.
+    The place is the old manifest's: an earlier release gave `part-01` that of `part-1`.
     """
     first = old.arrival or new.arrival
     return replace(new, hour=old.hour, arrival=arrival_again(first, generation))

@@ -59,28 +59,28 @@ class RollbackRequest:
         return not (self.rebuild or self.release or self.dry_run)
 
 
-def roll_back(ctx: Context, asked: RollbackRequest) -> list[str]:
+def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
     """Carry out the request, in all tables or in none; return what was done, or would be.
 
     Raises RollbackRefused naming what stands in the way, TerminalError for an unknown batch or
     table; then every table is as it was.
     """
-    undone = _to_undo(ctx, asked)
-    if asked.dry_run:
-        return _would(ctx, asked, undone)
-    lines = _undo(ctx, asked)
-    if asked.release:
+    undone = _to_undo(ctx, request)
+    if request.dry_run:
+        return _would(ctx, request, undone)
+    lines = _undo(ctx, request)
+    if request.release:
         count = sum(_release(ctx, batch) for batch in undone)
         lines.append(f"{count} files released: the next run takes them")
-    for batch in undone if asked.user else ():
-        _sign(ctx, batch, asked)
-    return [*lines, *(_held(ctx, undone) if asked.holds_files else ())]
+    for batch in undone if request.user else ():
+        _sign(ctx, batch, request)
+    return [*lines, *(_held(ctx, undone) if request.holds_files else ())]
 
 
-def _would(ctx: Context, asked: RollbackRequest, undone: Sequence[str]) -> list[str]:
+def _would(ctx: Context, request: RollbackRequest, undone: Sequence[str]) -> list[str]:
     """Describe what would be done, with all batches that would go and their changes."""
-    lines = _undo(ctx, asked)
-    named = [f"would undo: batch {', '.join(undone)}"] if asked.to and undone else []
+    lines = _undo(ctx, request)
+    named = [f"would undo: batch {', '.join(undone)}"] if request.to and undone else []
     if any(line.startswith(_FOLDS) for line in lines):
         return named + lines
     return [*named, *lines, *_changes(ctx, undone)]
@@ -104,24 +104,24 @@ def _held(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
             yield f"{held[batch]} files of batch {batch} are held until: {command}"
 
 
-def _to_undo(ctx: Context, asked: RollbackRequest) -> list[str]:
-    if asked.rebuild:
+def _to_undo(ctx: Context, request: RollbackRequest) -> list[str]:
+    if request.rebuild:
         return []
-    return undo.published_after(ctx, asked.to) if asked.to else [asked.batch]
+    return undo.published_after(ctx, request.to) if request.to else [request.batch]
 
 
-def _undo(ctx: Context, asked: RollbackRequest) -> list[str]:
-    if asked.rebuild:
-        return _rebuild(ctx, asked)
-    if asked.to:
-        return refolding.undo_or_refold_after(ctx, asked.to, asked.dry_run)
-    return refolding.undo_or_refold(ctx, asked.batch, asked.dry_run)
+def _undo(ctx: Context, request: RollbackRequest) -> list[str]:
+    if request.rebuild:
+        return _rebuild(ctx, request)
+    if request.to:
+        return refolding.undo_or_refold_after(ctx, request.to, request.dry_run)
+    return refolding.undo_or_refold(ctx, request.batch, request.dry_run)
 
 
-def _rebuild(ctx: Context, asked: RollbackRequest) -> list[str]:
-    targets = refolding.named_targets(ctx, asked.table)
-    lines = refolding.rebuild(ctx, asked.table, asked.dry_run)
-    if asked.dry_run:
+def _rebuild(ctx: Context, request: RollbackRequest) -> list[str]:
+    targets = refolding.named_targets(ctx, request.table)
+    lines = refolding.rebuild(ctx, request.table, request.dry_run)
+    if request.dry_run:
         return lines
     moved = {line.partition(": ")[0] for line in lines}
     return lines + [
@@ -145,12 +145,12 @@ def _release(ctx: Context, batch: str) -> int:
     return undo.release(ctx, batch) if undone else 0
 
 
-def _sign(ctx: Context, batch: str, asked: RollbackRequest) -> None:
+def _sign(ctx: Context, batch: str, request: RollbackRequest) -> None:
     """Record in the ledger who undid a batch, and whether its files were released."""
     ctx.ledger.record_batch(
         ctx.pipeline.name,
         batch,
         ROLLED_BACK,
-        add_details=undone_by(asked.user, asked.release),
+        add_details=undone_by(request.user, request.release),
         expected=lambda now: now is not None and now.state == ROLLED_BACK,
     )

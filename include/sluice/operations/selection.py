@@ -1,4 +1,4 @@
-"""Which landed files a run is asked for, whoever has taken them."""
+"""Selections: the landed files that a run is requested for, whether a batch has them or not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sluice.operations.window import Window
 
 @dataclass(frozen=True)
 class Selection:
-    """Exactly one window, or everything below `until` (None: everything), or certain files."""
+    """Either one window, or everything below `until` (None: everything), or certain files."""
 
     window: Window | None = None
     until: datetime | None = None
@@ -26,7 +26,7 @@ class Selection:
 
     @property
     def explicit(self) -> bool:
-        """True when a window or files were named."""
+        """Whether a window or files were named."""
         return bool(self.files or self.window)
 
 
@@ -34,46 +34,50 @@ EVERYTHING: Final = Selection()
 
 
 def open_landing(ctx: Context) -> ObjectStore:
-    """Where the pipeline's files land."""
+    """Open the store in which the pipeline's files land."""
     return open_store(ctx.pipeline.landing.url, region=ctx.pipeline.landing.region)
 
 
-def landed(ctx: Context, asked: Selection = EVERYTHING) -> list[StoredObject]:
-    """The objects that a run is asked for, whoever has taken them."""
-    return selected(ctx, open_landing(ctx), asked)
+def landed(ctx: Context, selection: Selection = EVERYTHING) -> list[StoredObject]:
+    """Return the selected objects, whether a batch has them or not."""
+    return selected(ctx, open_landing(ctx), selection)
 
 
-def selected(ctx: Context, store: ObjectStore, asked: Selection = EVERYTHING) -> list[StoredObject]:
-    """The landed objects that a run is asked for, taken or not; raises TerminalError for a name
-    that is not there."""
+def selected(
+    ctx: Context, store: ObjectStore, selection: Selection = EVERYTHING
+) -> list[StoredObject]:
+    """Return the selected objects of an open store, whether a batch has them or not; raises
+    TerminalError for a named file that is not there."""
     listed = store.list(ctx.pipeline.landing.pattern)
     objects = sorted((o for o in listed if _can_be_named(ctx, o.key)), key=lambda o: o.key)
     if not objects:
         _refuse_missing(ctx)
-    if asked.files:
-        objects = _named(ctx, objects, asked.files)
-    if asked.until is not None:
-        _tell_of_the_future(ctx, objects)
-    return [o for o in objects if _in_time(hour_start(o.hour), asked)]
+    if selection.files:
+        objects = _named(ctx, objects, selection.files)
+    if selection.until is not None:
+        _report_future_hours(ctx, objects)
+    return [o for o in objects if _in_time(hour_start(o.hour), selection)]
 
 
-def covers(ctx: Context, taken: Collection[tuple[str, str]], asked: Selection = EVERYTHING) -> bool:
-    """True when all of a batch's files, each a key and an hour, are among what a run selects."""
-    if asked.files:
-        wanted = {way for name in asked.files for way in _spellings(ctx, name)}
+def covers(
+    ctx: Context, taken: Collection[tuple[str, str]], selection: Selection = EVERYTHING
+) -> bool:
+    """Whether a selection has all of a batch's files, each given as key and hour."""
+    if selection.files:
+        wanted = {way for name in selection.files for way in _spellings(ctx, name)}
         return all(wanted & {key, _absolute(ctx, key)} for key, _ in taken)
-    return all(_in_time(hour_start(hour), asked) for _, hour in taken)
+    return all(_in_time(hour_start(hour), selection) for _, hour in taken)
 
 
 def hour_start(hour: str) -> datetime:
-    """The beginning of an hour as the manifest writes it: 20260301T05."""
+    """Return the start of an hour in the manifest's notation: 20260301T05."""
     return datetime.strptime(hour, "%Y%m%dT%H").replace(tzinfo=UTC)
 
 
-def _in_time(begins: datetime, asked: Selection) -> bool:
-    if asked.window is not None:
-        return asked.window.holds(begins)
-    return asked.until is None or begins < asked.until
+def _in_time(begins: datetime, selection: Selection) -> bool:
+    if selection.window is not None:
+        return selection.window.holds(begins)
+    return selection.until is None or begins < selection.until
 
 
 def _named(ctx: Context, objects: list[StoredObject], files: Sequence[str]) -> list[StoredObject]:
@@ -89,7 +93,7 @@ def _named(ctx: Context, objects: list[StoredObject], files: Sequence[str]) -> l
 
 
 def _spellings(ctx: Context, name: str) -> tuple[str, ...]:
-    """What a name that a person gave may stand for; a bucket's keys have one spelling each."""
+    """Return the keys and paths that a user's name may stand for; in a bucket only the key."""
     landing = ctx.pipeline.landing
     if landing.on_s3:
         return (name,)
@@ -101,8 +105,8 @@ def _absolute(ctx: Context, key: str) -> str:
     return f"{ctx.pipeline.landing.url}/{key}"
 
 
-def _tell_of_the_future(ctx: Context, objects: list[StoredObject]) -> None:
-    """A run of an hour passes over what is named by a later one: in local time, or by mistake."""
+def _report_future_hours(ctx: Context, objects: list[StoredObject]) -> None:
+    """Report files named by a future hour (local time, or a mistake), which an hour's run skips."""
     now = datetime.now(UTC)
     if later := [o.key for o in objects if hour_start(o.hour) > now]:
         ctx.say(
@@ -113,7 +117,7 @@ def _tell_of_the_future(ctx: Context, objects: list[StoredObject]) -> None:
 
 
 def _can_be_named(ctx: Context, key: str) -> bool:
-    """False for a name that is no UTF-8: neither the manifest nor Spark can say it."""
+    """Whether a name is UTF-8: neither a manifest nor Spark can express any other."""
     try:
         key.encode()
     except UnicodeEncodeError:

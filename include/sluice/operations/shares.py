@@ -1,8 +1,7 @@
 """Shares: with `consistency: table`, the tables that a batch was published without.
 
-Each becomes a batch of its own, of the same files and for that table alone, which has failed and
-waits as any batch that has: the next run loads it again. Nothing is marked when it is done, for
-then it is published.
+Each becomes a batch of its own, of the same files and for that table alone. It is recorded as
+failed, so that the next run loads it again, and is done when it is published.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from sluice.result import BatchResult
 
 
 def split_off(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
-    """Make the batches of what a batch is published without; does nothing for those there are, nor
-    for one that was given up since this very attempt left it out."""
+    """Make a batch for each table that a batch is published without; do nothing for one that exists
+    already, or was given up since this very attempt made it."""
     made_by = details.left_out_by(result.attempt)
     for left in result.left_out:
         share = share_of(ctx.pipeline, manifest, left.source, result.epoch)
@@ -32,18 +31,18 @@ def split_off(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
             ctx.pipeline.name, share.batch_id, states.FAILED, manifest=key,
             replace_details=details.failed(left.error) | details.of_tables(share)
             | details.of_share(share) | made_by,
-            expected=lambda row: landed_anew(row) and not _tells(row, made_by),
+            expected=lambda row: landed_anew(row) and not _has_details(row, made_by),
         )  # fmt: skip
 
 
-def _tells(row: BatchRow | None, told: Mapping[str, str]) -> bool:
-    return row is not None and told.items() <= row.details.items()
+def _has_details(row: BatchRow | None, wanted: Mapping[str, str]) -> bool:
+    return row is not None and wanted.items() <= row.details.items()
 
 
 def share_of(pipeline: Pipeline, manifest: Manifest, source: str, epoch: int) -> Manifest:
-    """The part of a batch that one source table has; what landing refused stays with the batch.
+    """Return the manifest of a batch for one source table alone, without the rejects of landing.
 
-    Whenever it is loaded, its events are of the epoch that the batch was loaded at.
+    Its events keep the epoch that the batch was loaded at, whenever it is loaded.
     """
     listed = listed_name(pipeline.tables, source) if pipeline.tables else None
     share = replace(
@@ -54,7 +53,7 @@ def share_of(pipeline: Pipeline, manifest: Manifest, source: str, epoch: int) ->
 
 
 def waiting_files(ctx: Context, row: BatchRow) -> list[tuple[str, str]]:
-    """The files that an unfinished batch claimed or, where it is a share, reads: key and hour."""
+    """Return key and hour of the files that an unfinished batch claimed or, if a share, reads."""
     if details.SHARE_OF not in row.details:
         claimed = ctx.ledger.batch_files(row.pipeline, row.batch_id)
         return [(file.object_key, file.hour) for file in claimed]
@@ -62,7 +61,7 @@ def waiting_files(ctx: Context, row: BatchRow) -> list[tuple[str, str]]:
 
 
 def left_out(ctx: Context, manifest: Manifest, result: BatchResult) -> TablesLeftOut | None:
-    """The error of a published batch whose shares are neither published since nor given up."""
+    """Return the error of a published batch with unfinished shares; None if it has none."""
     wrong = []
     for left in result.left_out:
         share = share_of(ctx.pipeline, manifest, left.source, result.epoch).batch_id

@@ -30,7 +30,7 @@ from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 def land_tables(
     ctx: Context,
     tables: Sequence[str],
-    asked: Selection = EVERYTHING,
+    selection: Selection = EVERYTHING,
     lease: Lease | None = None,
     unreadable: UnreadableFiles | None = None,
 ) -> list[str]:
@@ -45,14 +45,14 @@ def land_tables(
     store = open_landing(ctx)
     known = ctx.ledger.known_files(ctx.pipeline.name)
     before = {row.object_key for row in ctx.ledger.replaced_files(ctx.pipeline.name)}
-    found = [o for o in selected(ctx, store, asked) if _may_be_read(ctx, o, known, before)]
+    found = [o for o in selected(ctx, store, selection) if _may_be_read(ctx, o, known, before)]
     contents = ctx.ledger.known_contents(
         ctx.pipeline.name, content_of(ctx.pipeline), of_one_load(ctx, None)
     )
     refused = UnreadableFiles() if unreadable is None else unreadable
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
-        for looks in batches_of(ctx, store, objects, bool(asked.files), refused):
+        for looks in batches_of(ctx, store, objects, bool(selection.files), refused):
             key = _record(ctx, _batch(ctx, names, epoch, looks, known, contents), lease)
             made += [key] if key else []
     refused.refuse_silence()

@@ -301,7 +301,7 @@ def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
 
 def run(
     ctx: Context,
-    asked: Selection = EVERYTHING,
+    selection: Selection = EVERYTHING,
     tables: Sequence[str] = (),
     changed: bool = False,
 ) -> tuple[list[BatchResult], SluiceError | None]:
@@ -322,27 +322,27 @@ def run(
     with keeping(ctx):
         if tables:
             reconcile(ctx)
-            manifests = land_tables(ctx, tables, asked, ctx.lease, unreadable)
+            manifests = land_tables(ctx, tables, selection, ctx.lease, unreadable)
         else:
-            left = _left(ctx, asked)
-            manifests = [*left, *land(ctx, asked, ctx.lease, unreadable, changed)]
+            left = _left(ctx, selection)
+            manifests = [*left, *land(ctx, selection, ctx.lease, unreadable, changed)]
         results, failure = load_and_publish(ctx, manifests)
     return results, failure or files_left_out(ctx.pipeline.name, unreadable)
 
 
-def _left(ctx: Context, asked: Selection) -> list[str]:
+def _left(ctx: Context, selection: Selection) -> list[str]:
     """Reconcile; return the manifests of batches to load again that the selection covers."""
     own: list[str] = []
 
-    def is_asked(manifest: Manifest) -> bool:
+    def is_covered(manifest: Manifest) -> bool:
         taken = [(file.key, file.hour) for file in manifest.files]
-        if covers(ctx, taken, asked):
+        if covers(ctx, taken, selection):
             own.append(manifest.batch_id)
             return True
         ctx.say(f"batch {manifest.batch_id} is not published; a run without a window loads it")
         return False
 
-    return [key for key in reconcile(ctx, is_asked) if batch_of(key) in own]
+    return [key for key in reconcile(ctx, is_covered) if batch_of(key) in own]
 
 
 def load_and_publish(

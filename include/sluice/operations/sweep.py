@@ -79,9 +79,9 @@ def forget_copies(
 def _needs(files: BatchFiles, ledger: Ledger, pipeline: str) -> _Needs:
     # A claim that was never recorded as a batch is among the unfinished.
     unfinished = frozenset(row.batch_id for row in ledger.unfinished(pipeline))
-    known = unfinished | {row.batch_id for row in ledger.batches(pipeline)}
+    recorded = unfinished | {row.batch_id for row in ledger.batches(pipeline)}
     copies = (copy for batch_id in unfinished for copy in _copies(files, pipeline, batch_id))
-    return _Needs(known, unfinished, frozenset(copies))
+    return _Needs(recorded, unfinished, frozenset(copies))
 
 
 def _copies(files: BatchFiles, pipeline: str, batch_id: str) -> list[str]:

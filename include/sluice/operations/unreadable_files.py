@@ -74,33 +74,33 @@ def or_left_out(
     there is no room for its copy (not if it was `named`), and when reading it is denied. Without
     `unreadable`, what the store denies or fails to hand out raises.
     """
-    asked = UnreadableFiles() if unreadable is None else unreadable
+    tally = UnreadableFiles() if unreadable is None else unreadable
     try:
-        inspection = _patiently(look, asked)
+        inspection = _patiently(look, tally)
     except Unsettled as error:
-        asked.answer()
+        tally.answer()
         if named:
             raise
         say(f"land: {error}; it is left to the next run")
         return None
     except FileDenied as error:
-        asked.answer()
+        tally.answer()
         if unreadable is None:
             raise
-        asked.errors[key] = error
+        tally.errors[key] = error
         say(f"land: {key} is left out: {error}")
         return None
     except TransientError as error:
         if named or unreadable is None:
             raise
-        asked.fail(key, error)
+        tally.fail(key, error)
         say(f"land: {key} is left out: {error}")
         return None
-    asked.answer()
+    tally.answer()
     return inspection
 
 
-def _patiently(look: Callable[[], Inspection], asked: UnreadableFiles) -> Inspection:
+def _patiently(look: Callable[[], Inspection], tally: UnreadableFiles) -> Inspection:
     """Try again when the store fails: it may have broken off in the middle of the bytes."""
     turn = 0
     while True:
@@ -110,7 +110,7 @@ def _patiently(look: Callable[[], Inspection], asked: UnreadableFiles) -> Inspec
             raise
         except TransientError:
             turn += 1
-            if turn >= asked.tries:
+            if turn >= tally.tries:
                 raise
             time.sleep(pause(turn))
 
