@@ -25,6 +25,9 @@ TOLD = [
     ("ADD COLUMN c YEAR NOT NULL", "0", False),
     ("ADD COLUMN c BOOLEAN NOT NULL", "0", False),
     ("ADD COLUMN c TIME(3) NOT NULL", "00:00:00", False),
+    # what looks like a comment that is executed
+    ("ADD c VARCHAR(20) DEFAULT '/*!50000 x*/'", "/*!50000 x*/", True),
+    ("/* don't */ ADD c VARCHAR(20) /*!50000 DEFAULT 'x' */", "x", True),
     # Oracle's empty text is NULL; where only MySQL has such names it is what it says
     ("ADD (c VARCHAR2(20) DEFAULT '')", None, True),
     ("ADD c NVARCHAR2(20) DEFAULT ''", None, True),

@@ -29,6 +29,8 @@ ONE = [
     ('ALTER TABLE IF EXISTS public."t" RENAME COLUMN a TO "B"', "a", "B"),
     ('ALTER TABLE "S"."t" RENAME COLUMN "A" TO "B"', "A", "B"),
     ("/*!40000 ALTER TABLE t CHANGE a b int */", "a", "b"),
+    ("/*M!100100 ALTER TABLE t CHANGE a b int */", "a", "b"),
+    ("-- don't\n/*!40000 ALTER TABLE t CHANGE a b int */", "a", "b"),
     ("ALTER TABLE t ALGORITHM=INPLACE, LOCK=NONE, RENAME COLUMN a TO b", "a", "b"),
     ("ALTER TABLE t CHANGE a b enum('x','y') COMMENT 'rename \\'q\\' to z, CHANGE c d'", "a", "b"),
     ("alter table t change column `a``x` `b` text", "a`x", "b"),
@@ -253,8 +255,10 @@ def test_a_drop_that_no_grammar_reads_is_said() -> None:
         "ALTER TABLE t ADD c INT," + "ADD (" * 12_000,
         "ALTER TABLE t DROP a" + " " * 60_000 + "CASCADE",
         "sp_rename " * 6_000 + " add",
+        "ALTER TABLE t ADD a" + "/*!" * 20_000,
+        "ALTER TABLE t ADD a '" + r"\'" * 30_000,
     ],
-    ids=range(5),
+    ids=range(7),
 )
 def test_no_text_takes_long(text: str) -> None:
     started = time.process_time()

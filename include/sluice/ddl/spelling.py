@@ -10,7 +10,12 @@ from typing import Final
 from sluice.ddl.brackets import each_alone
 from sluice.ddl.create_table import MYSQL
 
-_EXECUTED_COMMENT: Final = re.compile(r"/\*!\d*([\s\S]*?)\*/")
+# A comment that does not end reaches to the end, for to look for that of each takes long.
+_QUOTED_OR_COMMENT: Final = re.compile(
+    r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|\\.|--[^\n]*"
+    r"|/\*(?P<executed>M?!\d*)?(?P<text>.*?)(?:(?P<end>\*/)|\Z)",
+    re.DOTALL,
+)
 _COMMENT: Final = re.compile(r"/\*[\s\S]*?\*/|--[^\n]*")
 _LINE_COMMENT: Final = re.compile(r"--[^\n]*")
 _SPELLED: Final = tuple(
@@ -54,9 +59,13 @@ def readable(text: str) -> str:
 
 
 def executed(text: str) -> str:
-    """A text with what MySQL executes of its comments."""
-    end = _after_comments(text)
-    return _EXECUTED_COMMENT.sub(r" \1 ", text[:end]) + text[end:]
+    """A text with what MySQL, or MariaDB (`/*M!`), executes of its comments; what is in quotes is
+    none."""
+
+    def shown(found: re.Match[str]) -> str:
+        return f" {found['text']} " if found["executed"] and found["end"] else found[0]
+
+    return _QUOTED_OR_COMMENT.sub(shown, text)
 
 
 def _after_comments(text: str) -> int:
