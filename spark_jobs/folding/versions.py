@@ -41,7 +41,7 @@ def versions(
     """
     keys = by_name(key)
     era = F.col(_ERA)[names.POSITION]
-    placed = _in_eras(_without_renewed(changes, keys), truncates)
+    placed = _in_eras(without_renewed(changes, keys), truncates)
     placed = placed.withColumn(_HASH, content_hash(placed, data))
     ordered = Window.partitionBy(*keys, era).orderBy(
         names.POSITION, _HASH, names.SOURCE_TS, names.BATCH_ID
@@ -78,7 +78,7 @@ def _as_changes(stored: DataFrame, op: str, position: str, source_ts: str) -> Da
     )
 
 
-def _without_renewed(changes: DataFrame, keys: list[Column]) -> DataFrame:
+def without_renewed(changes: DataFrame, keys: list[Column]) -> DataFrame:
     """Without the old halves of updates whose new half has the same key: nothing was deleted."""
     deleted = is_delete()
     at_place = Window.partitionBy(*keys, _PLACE)

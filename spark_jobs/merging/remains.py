@@ -29,6 +29,7 @@ from spark_jobs.lake.writer import Writer
 from spark_jobs.merging.before import Before, before_undone, forget_renames
 from spark_jobs.merging.retell import fill, rename
 from spark_jobs.modes import events, history, soft_delete
+from spark_jobs.modes.forgotten import remembered
 from spark_jobs.modes.gap import behind, written_by
 from spark_jobs.modes.replay import Kept, with_stored
 from spark_jobs.planning.defaults import as_standing
@@ -251,7 +252,7 @@ def _settle_versions(remains: Remains, data: list[str], rows: DataFrame) -> Data
     if plan.history:
         old = None if there is None else _forgotten(remains, there)
         kept = Kept(old, names.VALID_FROM, names.POSITION_TO, names.VALID_TO)
-        found = _versions(remains, data, kept)
+        found = _versions(remains, data, kept, there)
         by = (*plan.key, names.POSITION)
         remains.settle(history_id(plan), history.rows_of(found, data), there, by)
     if not plan.soft_delete:
@@ -320,14 +321,21 @@ def _reopened(remains: Remains, ends: DataFrame, rows: DataFrame) -> DataFrame:
     return rows.withColumn(ended_at, F.when(~gone, F.col(ended_at))).drop(_ENDED)
 
 
-def _versions(remains: Remains, data: list[str], kept: Kept) -> DataFrame:
+def _versions(
+    remains: Remains, data: list[str], kept: Kept, states: DataFrame | None = None
+) -> DataFrame:
+    """`states`: those of rows that are put together, by which the changes are completed."""
     changes = remains.changes.select(
         *(quoted(c) for c in (*data, names.OP, names.ABSENT, *names.TARGET_METADATA))
     )
+    key, truncates, floor = remains.plan.key, remains.truncates, remains.floor
+    if states is not None and floor is not None and remains.writer.partial:
+        states = remains.of_keys(states)
+        changes = remembered(changes, truncates, states, floor, key, data)
     if kept.rows is not None:
-        changes = with_stored(remains.plan.key, changes, kept.rows, kept)
-    changes = completed(changes, remains.moved, remains.truncates, remains.plan.key, data)
-    return versions(changes, remains.truncates, remains.plan.key, data)
+        changes = with_stored(key, changes, kept.rows, kept)
+    changes = completed(changes, remains.moved, truncates, key, data)
+    return versions(changes, truncates, key, data)
 
 
 def _refuse_undone(remains: Remains, before: DataFrame, floor: str) -> None:

@@ -11,21 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import is_delete, is_truncate, quoted
 from spark_jobs.folding.floor import STOOD_AT
-from spark_jobs.folding.fold import listed
 from spark_jobs.folding.moves import beside, completed, moves, tied
 from spark_jobs.folding.places import old_halves
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import begun, ended, versions
 from spark_jobs.lake.writer import Writer
+from spark_jobs.modes.forgotten import moved_late, remembered
 
 _AT: Final = "_sluice_at"
-_FIRST, _SILENT, _LIVING = "_sluice_first", "_sluice_silent", "_sluice_living"
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Forgotten:
 class Kept:
     """The versions that a table holds (None: none), and its columns for their times and end.
 
-    `whole`: it has those of all published batches; `forgotten`: what it takes where it has not, and
+    `whole`: it has those of all published batches; `forgotten`: what it takes where it has not, if
     maintenance has expired some of their events. `floor`: up to where events have expired, for
     a table that keeps the newest version alone, which may be put together from such events.
     """
@@ -66,7 +65,7 @@ def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame
     log = _mine(writer, log) if newer else log
     moved = moves(log.where(~is_truncate()), key) if writer.partial else None
     if kept.rows is None or not kept.whole:
-        changes = _of_all_keys(writer, log, kept)
+        changes = _of_all_keys(writer, log, kept, moved)
     elif newer:
         changes = _of_open_versions(writer, log, kept, kept.rows)
     else:
@@ -75,13 +74,36 @@ def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame
     return versions(completed(changes, moved, truncates, key, data), truncates, key, data)
 
 
-def _of_all_keys(writer: Writer, log: DataFrame, kept: Kept) -> DataFrame:
-    changes = _changes(writer, log)
+def _of_all_keys(writer: Writer, log: DataFrame, kept: Kept, moved: DataFrame | None) -> DataFrame:
+    changes, key = _changes(writer, log), writer.plan.key
     if kept.forgotten is not None:
-        if writer.partial:
-            changes = _filled(writer, changes, kept.forgotten)
-        changes = _with_living(writer.plan.key, changes, kept, kept.forgotten)
-    return changes if kept.rows is None else with_stored(writer.plan.key, changes, kept.rows, kept)
+        states = kept.forgotten.living
+        if kept.rows is not None:
+            at = [*key, names.POSITION]
+            others = kept.rows.join(states.select(*map(quoted, at)), at, "left_anti")
+            states = states.unionByName(others, allowMissingColumns=True)
+        changes = _remembered(writer, log, changes, states, kept.forgotten.floor, moved)
+        changes = _with_living(key, changes, kept, kept.forgotten)
+    return changes if kept.rows is None else with_stored(key, changes, kept.rows, kept)
+
+
+def _remembered(
+    writer: Writer,
+    log: DataFrame,
+    changes: DataFrame,
+    states: DataFrame,
+    floor: str,
+    moved: DataFrame | None,
+) -> DataFrame:
+    """The changes with what forgotten ones had brought, by the rows' stored states."""
+    if not writer.partial:
+        return changes
+    key, data, lowest = writer.plan.key, writer.plan.data, writer.span.lowest
+    late = None
+    if moved is not None and lowest is not None:
+        late = moved_late(moved, _mine(writer, log), lowest, key)
+    truncates, batch_id = log.where(is_truncate()), writer.attempt.batch_id
+    return remembered(changes, truncates, states, floor, key, data, batch_id, late)
 
 
 def _of_open_versions(writer: Writer, mine: DataFrame, kept: Kept, rows: DataFrame) -> DataFrame:
@@ -106,7 +128,10 @@ def _of_concerned_keys(
     if moved is not None:
         keys = keys.union(beside(log, mine, key))
         keys = keys.union(tied(keys, moved, key))
-    return with_stored(key, _of(writer, _changes(writer, log), keys), _of(writer, rows, keys), kept)
+    changes, rows = (_of(writer, each, keys) for each in (_changes(writer, log), rows))
+    if kept.forgotten is not None:
+        changes = _remembered(writer, log, changes, rows, kept.forgotten.floor, moved)
+    return with_stored(key, changes, rows, kept)
 
 
 def _halved(writer: Writer, log: DataFrame) -> bool:
@@ -156,46 +181,6 @@ def _concerned(
     end = F.col(kept.ended_at)
     ends = (F.col(names.POSITION) <= F.col(_AT)) & (end.isNull() | (end > F.col(_AT)))
     return changed.union(rows.join(F.broadcast(truncates), ends, "left_semi").select(*keys))
-
-
-def _filled(writer: Writer, changes: DataFrame, forgotten: Forgotten) -> DataFrame:
-    """Changes, of each key the first above the floor with what expired ones had brought.
-
-    That is the living row's value of every column that none of the key's published changes above
-    the floor carries.
-    """
-    keys = [quoted(k) for k in writer.plan.key]
-    values = [name for name in writer.plan.data if name not in writer.plan.key]
-    changes = changes.withColumn(names.ABSENT, listed(values))
-    above = changes.where(F.col(names.POSITION) > forgotten.floor)
-    published = F.col(names.BATCH_ID) != writer.attempt.batch_id
-    told = above.groupBy(*keys).agg(
-        F.min(names.POSITION).alias(_FIRST), _silent(published).alias(_SILENT)
-    )
-    row = F.struct(*map(quoted, writer.plan.data)).alias(_LIVING)
-    told = told.join(forgotten.living.select(*keys, row), list(writer.plan.key))
-    found = changes.join(told, list(writer.plan.key), "left")
-    absent = F.col(names.ABSENT)
-    here = F.coalesce(F.col(names.POSITION) == F.col(_FIRST), F.lit(False))
-    columns = {
-        name: F.when(here & _lacks(name), F.col(_LIVING)[name]).otherwise(F.col(quoted(name)))
-        for name in values
-    }
-    columns[names.ABSENT] = F.when(here, F.array_except(absent, _SILENT)).otherwise(absent)
-    return found.withColumns(columns).select(*map(quoted, changes.columns))
-
-
-def _silent(counted: Column) -> Column:
-    """Of a key the columns that none of the counted changes carries; none where none is counted."""
-    nothing = F.array().cast("array<string>")
-    absent = F.coalesce(F.col(names.ABSENT).cast("array<string>"), nothing)
-    lists = F.collect_list(F.when(counted, absent))
-    return F.reduce(lists, F.coalesce(F.get(lists, F.lit(0)), nothing), F.array_intersect)
-
-
-def _lacks(name: str) -> Column:
-    """Whether a change leaves the column to those before, of which no known one carries it."""
-    return F.array_contains(_SILENT, F.lit(name)) & F.array_contains(names.ABSENT, F.lit(name))
 
 
 def _with_living(

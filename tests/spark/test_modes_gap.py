@@ -118,6 +118,7 @@ def test_what_was_not_sent_since_maintenance_is_what_the_row_has(
     shop.configure(**pipeline(OFF))
     shop.run(paper("u", 12, 1, "b", "second"))
     shop.maintain()
+    floor = shop.table("orders").properties[PROP_FLOOR]
     shop.run(paper("u", 20, 1, PLACEHOLDER, "third"), paper("u", 21, 2, PLACEHOLDER, "second"))
     shop.run(paper("u", 22, 2, "d", PLACEHOLDER))
     shop.configure(**pipeline(ON))
@@ -126,6 +127,9 @@ def test_what_was_not_sent_since_maintenance_is_what_the_row_has(
     assert {(1, "b", "late"), (1, "b", "third"), (2, "d", "second"), (3, "x", "new")} < set(found)
     newest = sorted((r["id"], r["body"], r["title"]) for r in shop.rows("orders"))
     assert newest == [(1, "b", "third"), (2, "d", "second"), (3, "x", "new")]
+    shop.run(paper("u", 16, 1, PLACEHOLDER, "later"))
+    versions = shop.rows("orders__history", metadata=True)
+    assert {r["body"] for r in versions if r["id"] == 1 and r["_position"] > floor} == {"b"}
 
 
 @pytest.mark.long

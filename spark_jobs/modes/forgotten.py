@@ -1,0 +1,115 @@
+"""Changes of rows that are put together, with what expired changes had brought.
+
+The stored states of a row tell it: versions of the history, and the living row of the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.canonical import by_name, is_delete, quoted
+from spark_jobs.folding.fold import carried, listed
+from spark_jobs.folding.moves import NEW, OLD, TO
+from spark_jobs.folding.versions import without_renewed
+
+_FIRST: Final = "_sluice_first"
+_CARRIED: Final = "_sluice_carried"
+_CUT: Final = "_sluice_cut"
+_STATE: Final = "_sluice_state"
+_VALUES: Final = "_sluice_values"
+
+
+def remembered(
+    changes: DataFrame,
+    truncates: DataFrame,
+    states: DataFrame,
+    floor: str,
+    key: Sequence[str],
+    data: Sequence[str],
+    batch_id: str = "",
+    late: DataFrame | None = None,
+) -> DataFrame:
+    """Changes, the first above the floor of each key with what forgotten ones had brought.
+
+    A column has the value of the newest state up to which no published change above the floor
+    carried it. At or below the floor, a state takes the place of the change at its position, whose
+    forerunners may be forgotten. `batch_id`: a batch that the states do not know; `late`: changes,
+    as `moved_late` gives them, that are left to `moves.completed`.
+    """
+    at = [*key, names.POSITION]
+    stands = states.where(F.col(names.POSITION) <= floor).select(*by_name(at))
+    changes = changes.join(stands, at, "left_anti")
+    values = [name for name in data if name not in key]
+    changes = changes.withColumn(names.ABSENT, listed(values))
+    above = changes.where(F.col(names.POSITION) > floor)
+    cut = truncates.where(F.col(names.POSITION) > floor).agg(F.min(names.POSITION).alias(_CUT))
+    silent = _silent(above, key, values, batch_id).crossJoin(F.broadcast(cut))
+    if late is not None:
+        late = late.withColumnRenamed(names.POSITION, _FIRST)
+        silent = silent.join(late, [*key, _FIRST], "left_anti")
+    told = _values(silent, states.where(F.col(names.POSITION) > floor), key, values)
+    return _filled(changes, told, key, values)
+
+
+def moved_late(moved: DataFrame, mine: DataFrame, lowest: str, key: Sequence[str]) -> DataFrame:
+    """Key and position of rows that came by a move, which the batch may have changed before it.
+
+    `mine`: the batch's changes, `lowest`: the position of the first. A row that had moved before
+    may have been changed under any of its keys.
+    """
+    changed = mine.select(F.struct(*by_name(key)).alias(OLD)).union(moved.select(NEW))
+    late = moved.where(F.col(TO) >= lowest).join(changed, OLD, "left_semi")
+    return late.select(*(F.col(NEW)[k].alias(k) for k in key), F.col(TO).alias(names.POSITION))
+
+
+def _silent(
+    above: DataFrame, key: Sequence[str], values: Sequence[str], batch_id: str
+) -> DataFrame:
+    """Of each key its first change, _FIRST, and for each column the first that carried it."""
+    keys, position = by_name(key), F.col(names.POSITION)
+    published = F.col(names.BATCH_ID) != batch_id
+    carriers = (F.min(F.when(published & carried(c), position)).alias(c) for c in values)
+    return (
+        without_renewed(above, keys)
+        .groupBy(*keys)
+        .agg(F.min(position).alias(_FIRST), F.struct(*carriers).alias(_CARRIED))
+    )
+
+
+def _values(
+    silent: DataFrame, states: DataFrame, key: Sequence[str], values: Sequence[str]
+) -> DataFrame:
+    """Of each key _FIRST, and _VALUES: for each column a struct of `v`; NULL: no state tells it."""
+    position = F.col(names.POSITION)
+    row = F.struct(*(F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values))
+    joined = silent.join(states.select(*by_name(key), names.POSITION, row.alias(_STATE)), list(key))
+    uncut = joined.where(F.col(_CUT).isNull() | (position < F.col(_CUT)))
+    newest = (
+        F.max_by(F.col(_STATE)[c], F.when(_before(position, F.col(_CARRIED)[c]), position)).alias(c)
+        for c in values
+    )
+    return uncut.groupBy(*by_name(key), _FIRST).agg(F.struct(*newest).alias(_VALUES))
+
+
+def _before(position: Column, carrier: Column) -> Column:
+    return carrier.isNull() | (position < carrier)
+
+
+def _filled(
+    changes: DataFrame, told: DataFrame, key: Sequence[str], values: Sequence[str]
+) -> DataFrame:
+    first = F.coalesce(F.col(names.POSITION) == F.col(_FIRST), F.lit(False)) & ~is_delete()
+    filled = {c: first & ~carried(c) & F.col(_VALUES)[c].isNotNull() for c in values}
+    columns = {
+        c: F.when(here, F.col(_VALUES)[c]["v"]).otherwise(F.col(quoted(c)))
+        for c, here in filled.items()
+    }
+    given = F.array(*(F.when(here, F.lit(c)) for c, here in filled.items()))
+    columns[names.ABSENT] = F.array_except(names.ABSENT, given)
+    joined = changes.join(told, list(key), "left")
+    return joined.withColumns(columns).select(*map(quoted, changes.columns))
