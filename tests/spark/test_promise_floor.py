@@ -1,0 +1,82 @@
+"""The promise beside maintenance: what is forgotten takes nothing from target and open versions.
+
+Rows of one table change, leaving a large value out, are deleted and come again. Between the batches
+maintenance forgets all that came, and the history is switched off and on. What comes then is above
+the floor, in any order, some of it twice.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.spark.proving import proved
+from tests.spark.shop import Shop, event
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+UNSENT: Final = "__debezium_unavailable_value"
+IDS, EVENTS, BATCHES = 3, 7, 3
+
+Rows = dict[int, tuple[str, str]]
+
+
+def pipeline(history: bool) -> dict[str, Any]:
+    modes = ["current", "history"] if history else ["current"]
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": modes}
+    return {"format": "debezium", "tables": {"orders": table}}
+
+
+def changes(rng: random.Random, rows: Rows, first: int) -> Iterator[str]:
+    """Changes of the source from a position on; `rows` is what it has then."""
+    for position in range(first, first + EVENTS):
+        ident, title = rng.randrange(IDS), f"title {position}"
+        row = {"id": ident, "title": title, "body": f"body {position}"}
+        if ident in rows and rng.random() < 0.15:
+            del rows[ident]
+            yield event("d", "orders", position, **row)
+        elif ident in rows and rng.random() < 0.7:
+            rows[ident] = (title, rows[ident][1])
+            yield event("u", "orders", position, **row | {"body": UNSENT})
+        else:
+            known, rows[ident] = ident in rows, (title, f"body {position}")
+            yield event("u" if known else "c", "orders", position, **row)
+
+
+def batches(rng: random.Random, log: list[str]) -> list[list[str]]:
+    """The changes in any order in some batches, each with some of the others' again."""
+    dealt = [[told for told in log if rng.random() < 0.2] for _ in range(BATCHES)]
+    for told in log:
+        rng.choice(dealt).append(told)
+    for batch in dealt:
+        rng.shuffle(batch)
+    return [batch for batch in dealt if batch]
+
+
+@proved
+@example(12637)
+@given(st.integers(0, 2**32))
+def test_what_is_forgotten_takes_nothing_away(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    rng, rows = random.Random(seed), Rows()
+    shop = Shop(spark, tmp_path_factory.mktemp("floor"), pipeline(False))
+    segments = rng.choice([2, 2, 3])
+    for segment in range(segments):
+        if segment:
+            shop.maintain()
+        dealt = batches(rng, list(changes(rng, rows, 100 * (segment + 1))))
+        for number, batch in enumerate(dealt, start=1):
+            last = segment + 1 == segments and number == len(dealt)
+            shop.configure(**pipeline(last or rng.random() < 0.5))
+            shop.run(*batch)
+    wanted = sorted((ident, body, title) for ident, (title, body) in rows.items())
+    assert sorted((r["id"], r["body"], r["title"]) for r in shop.rows("orders")) == wanted
+    open_ones = [row for row in shop.rows("orders__history") if row["_is_current"]]
+    assert sorted((r["id"], r["body"], r["title"]) for r in open_ones) == wanted
