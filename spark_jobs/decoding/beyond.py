@@ -8,12 +8,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.operations.open_transactions import REASON as OPEN
 from sluice.result import Counts
 from spark_jobs.canonical import as_place, quoted
-from spark_jobs.decoding import own_changes, quarantine
+from spark_jobs.decoding import own_changes, quarantine, repeated
 from spark_jobs.decoding.decode import BAD, RECORD, with_origin
 from spark_jobs.decoding.decode_batch import Decoded, typed_changes
 from spark_jobs.folding.floor import BEYOND, mark, mark_all, mark_between, mark_halves
+from spark_jobs.folding.places import position_place
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.job import Job
 from spark_jobs.kept import keep
@@ -22,13 +24,16 @@ from spark_jobs.lake.tables import changelog_id, history_id, target_id, tombston
 from spark_jobs.planning.plan import TablePlan
 
 REASON: Final = "beyond_floor"
+_PLACE: Final = "_sluice_place"
+_ACCEPTED: Final = "_sluice_accepted"
 
 
 def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
     """Take the events out that the table can no longer judge; returns them as quarantined.
 
     Costs one look at the target's properties where the batch is above the floor, or there is none.
-    None are, where an operator accepts them: they apply at their own places.
+    Those that an operator accepts stay, and apply at their own places. What a reprocess finds again
+    though it was applied before is late.
     """
     plan, lowest = table.plan, table.span.lowest
     floor = _floor(job, plan)
@@ -38,16 +43,16 @@ def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
     seen = own_changes.seen(job, changelog)
     mine = F.col(names.BATCH_ID) == job.manifest.batch_id
     marked = keep(_marked(job, plan, job.spark.table(changelog.sql()).where(mine), floor))
+    if job.manifest.accepts_late and not marked.where(BEYOND).isEmpty():
+        marked = keep(_without_accepted(job, envelope, plan, marked))
     if marked.where(BEYOND).isEmpty():
         return Counts()
     marked = keep(mark_halves(marked))
-    beyond = marked.where(BEYOND)
-    counted = beyond.where(names.COUNTED)
-    found = counted.count()
-    if found:
-        _write(job, envelope, plan, counted, floor)
+    counted = marked.where(F.col(BEYOND) & F.col(names.COUNTED))
+    read = counted.count()
+    waiting = _quarantine(job, envelope, plan, counted, floor) if read else 0
     own_changes.put(job, changelog, marked.where(~F.col(BEYOND)).drop(BEYOND), seen)
-    return Counts(read=found, quarantined=found)
+    return Counts(read=read, quarantined=waiting, late=read - waiting)
 
 
 def without(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[DataFrame, int]:
@@ -61,8 +66,7 @@ def without(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[DataFrame, i
 
 
 def _floor(job: Job, plan: TablePlan) -> str | None:
-    accepted = job.manifest.accepts_late
-    return None if accepted else job.lake.property(target_id(plan), names.PROP_FLOOR)
+    return job.lake.property(target_id(plan), names.PROP_FLOOR)
 
 
 def _marked(job: Job, plan: TablePlan, changes: DataFrame, floor: str) -> DataFrame:
@@ -88,19 +92,47 @@ def _stored(job: Job, plan: TablePlan) -> Stored:
     return stored_at(job.lake, plan, bases)
 
 
-def _write(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame, floor: str) -> None:
-    """The records' own bytes and places, found again by key and position."""
-    by = [names.POSITION] if _put_together(job, plan) else [names.POSITION, *plan.key]
+def _without_accepted(
+    job: Job, envelope: DataFrame, plan: TablePlan, marked: DataFrame
+) -> DataFrame:
+    """Take BEYOND from both halves of the records that an operator accepts from the quarantine:
+    those that are there for it, and open transactions where these are accepted too."""
+    reasons = [REASON, *([OPEN] if job.manifest.accepts_open else [])]
+    beyond = marked.where(F.col(BEYOND) & F.col(names.COUNTED))
+    accepted = repeated.quarantined(job, _located(job, envelope, plan, beyond), reasons)
+    at = (names.ORIGIN_FILE, _PLACE)
+    places = accepted.select(
+        F.col("origin").alias(names.ORIGIN_FILE), position_place().alias(_PLACE)
+    )
+    stays = places.distinct().withColumn(_ACCEPTED, F.lit(True))
+    found = marked.withColumn(_PLACE, position_place()).join(stays, list(at), "left")
+    beyond_still = F.col(BEYOND) & F.col(_ACCEPTED).isNull()
+    return found.withColumn(BEYOND, beyond_still).select(*map(quoted, marked.columns))
+
+
+def _located(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame) -> DataFrame:
+    """The records' own bytes and places, found again by file, position and key."""
+    by = [names.ORIGIN_FILE, names.POSITION, *(() if _put_together(job, plan) else plan.key)]
     events = typed_changes(job, envelope, plan).where(names.COUNTED).where(F.col(BAD) == "")
     found = events.join(beyond.select(*map(quoted, by)).distinct(), by, "left_semi")
-    rejects = found.select(
-        F.lit(plan.source.name).alias("source_table"),
-        F.lit(REASON).alias("reason"),
-        F.concat(F.lit(f"floor {floor}, position "), F.col(names.POSITION)).alias("detail"),
-        F.col(RECORD).alias("raw"),
-        *as_place(),
-    )
+    rejects = found.select(names.POSITION, F.col(RECORD).alias("raw"), *as_place())
     texts = quarantine.texts(job.spark, job.manifest.files, envelope)
-    named = with_origin(quarantine.with_text(rejects, texts), job.spark, job.manifest.files)
-    rows = quarantine.rows(named, job.pipeline.name, job.manifest.batch_id)
+    return with_origin(quarantine.with_text(rejects, texts), job.spark, job.manifest.files)
+
+
+def _quarantine(
+    job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame, floor: str
+) -> int:
+    """Write events to the quarantine; returns how many were not applied before."""
+    located = _located(job, envelope, plan, beyond)
+    if job.manifest.reprocess is not None:
+        located = repeated.unapplied(job, located)
+    told = {
+        "source_table": F.lit(plan.source.name),
+        "reason": F.lit(REASON),
+        "detail": F.concat(F.lit(f"floor {floor}, position "), F.col(names.POSITION)),
+    }
+    rows = quarantine.rows(located.withColumns(told), job.pipeline.name, job.manifest.batch_id)
+    rows = keep(rows)
     quarantine.write(job.spark, rows)
+    return rows.count()

@@ -23,6 +23,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.maintaining.retention import forget_ends
 from spark_jobs.maintaining.upkeep import Upkeep
 from tests.spark import dts_records
+from tests.spark.retention import forget
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -296,3 +297,24 @@ def test_every_format_that_tells_ends(lake: Sandbox, format_name: str, tell: Any
     run(lake)
     assert texts(lake) == {10: "1", 11: "1", 20: "2", 21: "2"}
     assert unresolved(lake.context()) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("late", "quarantined"), [(True, 0), (False, 1)])
+def test_an_open_transaction_that_the_floor_has_passed(
+    lake: Sandbox, late: bool, quarantined: int
+) -> None:
+    """Accepted as late too, it is published whole."""
+    lake.write(
+        "a.jsonl", [change(10, 1, 1, "first"), change(60, 2, 2, "x"), mark(1, 11), mark(2, 61)]
+    )
+    first = run(lake)
+    lake.write("b.jsonl", [mark(5, 49, "BEGIN"), change(50, 5, 9, "one"), change(51, 5, 1, "two")])
+    run(lake)
+    forget(lake, first.batch_id)
+    asked = Reprocess(accept_open=True, accept_late=late)
+    (result,), failure = reprocess(lake.context(), asked=asked)
+    assert (failure, total(result).balanced) == (None, True)
+    texts = {row["text"] for row in lake.rows("orders")}
+    assert texts == ({"one", "two", "x"} if late else {"two", "x"})
+    assert total(result).quarantined == quarantined
