@@ -72,7 +72,8 @@ def _floor(job: Job, plan: TablePlan) -> str | None:
 def _marked(job: Job, plan: TablePlan, changes: DataFrame, floor: str) -> DataFrame:
     if _put_together(job, plan):
         return mark_all(changes, floor)
-    marked, versions = mark(changes, _stored(job, plan), floor, plan.key), _versions(job, plan)
+    marked = mark(changes, _stored(job, plan), floor, plan.key, plan.soft_delete)
+    versions = _versions(job, plan)
     return marked if versions is None else mark_between(marked, versions, floor, plan.key)
 
 

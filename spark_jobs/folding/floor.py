@@ -45,17 +45,20 @@ def mark_all(changes: DataFrame, floor: str) -> DataFrame:
     return changes.withColumn(BEYOND, F.col(names.POSITION) <= floor)
 
 
-def mark(changes: DataFrame, stored: Stored, floor: str, key: Sequence[str]) -> DataFrame:
+def mark(
+    changes: DataFrame, stored: Stored, floor: str, key: Sequence[str], keeps_deleted: bool = False
+) -> DataFrame:
     """Add BEYOND: the event is not above the floor, and nothing that is stored can judge it.
 
     A live row of the key can: no delete came after it. So can a tombstone or a TRUNCATE above the
     event; a row that is kept though deleted is a tombstone, for a delete of it may be forgotten.
+    Where such rows are kept a TRUNCATE can't: a delete below it may have ended the row before.
     A TRUNCATE itself takes away the rows below it, whenever it comes.
     """
     stored = _by_life(stored, key)
     position = F.col(names.POSITION)
     judged = F.col(ROW).isNotNull() | (F.col(TOMBSTONE)[names.POSITION] >= position)
-    if stored.truncated_at is not None:
+    if stored.truncated_at is not None and not keeps_deleted:
         judged |= position <= stored.truncated_at
     beyond = (position <= floor) & ~is_truncate() & ~F.coalesce(judged, F.lit(False))
     marked = with_stored(changes, stored, key).withColumn(BEYOND, beyond)

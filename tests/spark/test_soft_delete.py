@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -238,3 +238,18 @@ def test_a_batch_that_widens_a_column_switches_the_mode_on(
     shop.run(json.dumps(typed("c", 30, {"id": ID, "v": decimal}, id=3, v="AMg=")))
     assert marked(shop) == [(1, False), (2, True), (3, False)]
     assert shop.agrees()
+
+
+@pytest.mark.long
+def test_a_truncate_does_not_judge_a_row_that_nothing_is_known_of(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A delete between may be forgotten, by which the row ended."""
+    shop = Shop(spark, tmp_path, pipeline(["soft_delete"]))
+    shop.run(event(7, 1), event(8, 2, "b"))
+    between = datetime.now(UTC)
+    shop.run(truncate(20), event(21, 3, "c"))
+    shop.maintain(after=timedelta(days=30) - (datetime.now(UTC) - between))
+    counts = shop.run(event(3, 1, "late"), event(4, 2, "late")).tables[0].counts
+    assert (counts.quarantined, counts.late) == (1, 1)
+    assert told(shop) == [(2, "b", 20), (3, "c", None)]
