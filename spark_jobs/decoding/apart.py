@@ -1,4 +1,4 @@
-"""`consistency: table`: the tables of a batch each for itself, where some cannot be loaded."""
+"""`consistency: table`: load each table of a batch on its own, so that one failure stops one."""
 
 from __future__ import annotations
 
@@ -26,46 +26,46 @@ T = TypeVar("T")
 def each(
     pipeline: Pipeline, tables: Iterable[S], source: Callable[[S], str], work: Callable[[S], T]
 ) -> list[T]:
-    """Do the work for every table, a few of them at once.
+    """Run `work` for every table, a few at a time.
 
-    The first error ends it; with `consistency: table` all have their turn, and one TerminalError
-    blames those of them that cannot be loaded (`source`: a table's name at the source).
+    The first error ends the run. With `consistency: table` every table is tried, and one
+    TerminalError then names all that cannot be loaded. `source` returns a table's source name.
     """
     if not pipeline.each_table_alone:
         return side_by_side(tables, work)
     wrong: dict[str, str] = {}
 
-    def tried(table: S) -> list[T]:
+    def attempt(table: S) -> list[T]:
         try:
             return [work(table)]
         except Exception as error:
-            wrong[source(table)] = _told(error)
+            wrong[source(table)] = _reason(error)
             return []
 
-    done = side_by_side(tables, tried)
+    results = side_by_side(tables, attempt)
     if wrong:
         raise TerminalError("\n".join(wrong[name] for name in sorted(wrong))).of_tables(wrong)
-    return [one for each_of in done for one in each_of]
+    return [one for each_of in results for one in each_of]
 
 
-def _told(error: Exception) -> str:
-    """What is wrong of a table; raises what may pass, and what is of a file, the lake or the
-    source."""
-    told = typed(error)
-    of_no_table = is_of_a_file(error) or isinstance(told, LakeMoved | ResetSuspected)
-    if of_no_table or not isinstance(told, TerminalError):
+def _reason(error: Exception) -> str:
+    """Return why a table cannot be loaded; raise errors that may pass, and those that concern a
+    file, the lake or the source rather than the table."""
+    failure = typed(error)
+    not_the_tables = is_of_a_file(error) or isinstance(failure, LakeMoved | ResetSuspected)
+    if not_the_tables or not isinstance(failure, TerminalError):
         raise error
-    return f"{type(told).__name__}: {told}"
+    return f"{type(failure).__name__}: {failure}"
 
 
 def may_go_without(pipeline: Pipeline, error: TerminalError, gone: Mapping[str, str]) -> bool:
-    """Whether the batch's other tables may be loaded without those that are to blame; not where
-    it was tried without them (`gone`) already."""
+    """Whether the batch may go on without the tables that `error` names. False where these were
+    left out (`gone`) before."""
     return pipeline.each_table_alone and bool(error.tables.keys() - gone.keys())
 
 
 def say_left_out(error: TerminalError) -> None:
-    """Tell on standard error what the batch goes on without."""
+    """Print to standard error which tables the batch goes on without."""
     for source, wrong in sorted(error.tables.items()):
         tell(f"goes on without {shown(source)}: {wrong}", LINES)
 
@@ -73,7 +73,7 @@ def say_left_out(error: TerminalError) -> None:
 def without(
     job: Job, envelope: DataFrame, found: list[Found]
 ) -> tuple[DataFrame, list[Found], tuple[LeftOut, ...]]:
-    """The batch without the records of the tables that are left out, and these tables."""
+    """Return the batch without the records of left-out tables, and the left-out tables."""
     if not job.left_out:
         return envelope, found, ()
     gone = [table for table in found if table.source.name in job.left_out]

@@ -1,4 +1,4 @@
-"""What a batch's DDL says of comments, for the ledger: applied when the batch is published."""
+"""Comments in a batch's DDL, for the ledger; they are applied when the batch is published."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from spark_jobs.telling import tell
 
 
 def comments_by(job: Job, envelope: DataFrame, found: list[Found]) -> list[ToldComment]:
-    """The comments of targets that the batch's statements tell.
+    """Return the comments on targets in the batch's DDL.
 
-    None of several `sources`, each of which has its own. Raises PlanError for more statements than
-    a driver can look at.
+    A target with `sources` gets none, since each source table has its own. Raises PlanError for
+    more statements than a driver can read.
     """
     if not any(table.ddl for table in found):
         return []
@@ -46,10 +46,8 @@ def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[ToldComme
 
 
 def _table_of(one: Comment, event: Source, tables: KnownTables) -> Source | None:
-    """The event's own table, or where it names none the statement's; None where they differ.
-
-    Raises UnreadableDdl where nobody can tell which one is meant.
-    """
+    """Return the event's table, or the statement's where the event names none; None where the two
+    differ. Raises UnreadableDdl where the table is ambiguous."""
     if not event.table or "," in event.table:
         return named_by(Altered(one.table, (), one.schema), event, tables)
     return event if one.table.lower() == event.table.lower() else None

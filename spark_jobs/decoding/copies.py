@@ -1,12 +1,12 @@
-"""Copies of landed files that a driver makes for itself: of one with a damaged place, and of one
-whose staged copy is gone.
+"""Copies that a driver makes of landed files: damaged ones, and ones whose staged copy is gone.
 
-Landing walks containers along their frames, for to decode them in Python would cost more than the
-load. So a damaged value inside a whole frame shows first when Spark reads it. Then the batch's
-containers are decoded once: what cannot be is a reject of landing, the rest is read from a copy.
+Landing only walks the frames of a container, since decoding it in Python would cost more than the
+load. A damaged value inside an intact frame therefore shows up first when Spark reads it. The
+batch's containers are then decoded once: undecodable records become rejects of landing, and Spark
+reads the rest from a copy.
 
-A staged copy is there for as long as a batch that the ledger knows may read it. A landing that
-made it before it had claimed the file may find it gone.
+A staged copy is kept while a batch in the ledger may read it. A landing that staged a file before
+claiming it may find the copy gone.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from sluice.operations.land import inspect_all
 from sluice.operations.selection import open_landing
 
 _UNREAD: Final = "FAILED_READ_FILE"
-"""Spark's error class for whatever ends the reading of a file, be it the store or the bytes."""
+"""Spark's error class for any failure to read a file, by the store or by the bytes."""
 
 
 def is_of_a_file(error: Exception) -> bool:
-    """Whether Spark ended for a file that it could not read."""
+    """Whether Spark failed because it could not read a file."""
     return _UNREAD in str(error)
 
 
 def without_damage(ctx: Context, manifest: Manifest, prefix: str) -> Manifest | None:
-    """The manifest with the damaged places of its files among its rejects; None where none is.
+    """Return the manifest with damaged records among its rejects; None where nothing is damaged.
 
-    Copies of what is whole go below `prefix`.
+    Copies of the intact records are written below `prefix`.
     """
     typed = {f.key for f in manifest.files if datums.is_container(f)}
     thorough = replace(reading_of(ctx.pipeline), thorough=True)
     known = set(manifest.rejects)
-    looks = _looked_into(ctx, manifest, typed, prefix, thorough)
+    looks = _inspected(ctx, manifest, typed, prefix, thorough)
     found = {key: look for key, look in looks.items() if set(look.rejects) - known}
     return _with(manifest, found) if found else None
 
 
 def with_copies(ctx: Context, manifest: Manifest, prefix: str) -> Manifest:
-    """The manifest with the copies below `prefix` of the files whose staged copy is gone.
+    """Return the manifest with new copies, below `prefix`, of files whose staged copy is gone.
 
-    Raises TerminalError where such a file has other bytes than landed, or is gone too.
+    Raises TerminalError where such a file is gone too, or differs from the landed bytes.
     """
     lost = _lost(ctx, manifest, prefix)
     if not lost:
@@ -57,7 +57,7 @@ def with_copies(ctx: Context, manifest: Manifest, prefix: str) -> Manifest:
     landed = tuple(replace(file, staged=False) for file in lost)
     refuse_replaced(ctx.pipeline, replace(manifest, files=landed))
     keys = {file.key for file in lost}
-    return _with(manifest, _looked_into(ctx, manifest, keys, prefix, reading_of(ctx.pipeline)))
+    return _with(manifest, _inspected(ctx, manifest, keys, prefix, reading_of(ctx.pipeline)))
 
 
 def _lost(ctx: Context, manifest: Manifest, prefix: str) -> list[SourceFile]:
@@ -67,10 +67,10 @@ def _lost(ctx: Context, manifest: Manifest, prefix: str) -> list[SourceFile]:
     return [f for f in staged if ctx.files.staged_key(ctx.pipeline.name, f) not in there]
 
 
-def _looked_into(
+def _inspected(
     ctx: Context, manifest: Manifest, keys: Collection[str], prefix: str, reading: Reading
 ) -> dict[str, Inspection]:
-    """Another look into some of the batch's files; raises TerminalError for one of other bytes."""
+    """Inspect some of the batch's files again; raise TerminalError for one whose bytes differ."""
     store = open_landing(ctx)
     listed = [o for o in store.list(ctx.pipeline.landing.pattern) if o.key in keys]
     seen = inspect_all(ctx, store, listed, named=True, prefix=prefix, reading=reading)
@@ -82,8 +82,8 @@ def _looked_into(
 
 
 def _with(manifest: Manifest, found: Mapping[str, Inspection]) -> Manifest:
-    """The manifest with what another look into some of its files found; the rejects are left to
-    the batch that takes the files where this one takes none."""
+    """Return the manifest with the results of a second inspection. A batch that does not claim its
+    files leaves their rejects to the batch that does."""
     files = [_in_place_of(f, found[f.key].file) if f.key in found else f for f in manifest.files]
     if not manifest.tells_rejects:
         return replace(manifest, files=tuple(files))
@@ -95,7 +95,7 @@ def _with(manifest: Manifest, found: Mapping[str, Inspection]) -> Manifest:
 
 
 def _in_place_of(file: SourceFile, copy: SourceFile) -> SourceFile:
-    """As landed, but for what is read of it."""
+    """Return the landed file with the location and format of its copy."""
     return replace(
         file,
         url=copy.url,

@@ -38,7 +38,7 @@ from spark_jobs.values import fitted
 
 BAD: Final = "_sluice_bad"
 NULLED: Final = "_sluice_nulled"
-"""Of a table with `null_misfits` the columns whose value did not fit and is NULL."""
+"""For a table with `null_misfits`: the columns whose value did not fit and is NULL."""
 _KEY_IS_NULL: Final = "key_is_null"
 _DUPLICATE_COLUMN: Final = "duplicate_column"
 _NOT_SENT: Final = "not_sent"
@@ -49,22 +49,22 @@ _WIDTHS: Final = {"bigint": "int", "double": "float"}
 _DOUBLED: Final = "_sluice_doubled"
 _SPLIT: Final = "_sluice_split"
 _ALONE: Final = "_sluice_alone"
-_LOST: Final = "_sluice_lost"  # of a record what nobody tells, in both its halves
+_LOST: Final = "_sluice_lost"  # columns of a record that stay unknown, in both halves
 _OWN, _OTHER = "", "_other"  # the sides of a half
 RECORD: Final = "_sluice_record"
-"""What the envelope has of a record whose file has no text of it."""
+"""A record as text, for files that are not text."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a changelog row carries of its batch."""
+    """The parts of a batch that a changelog row carries."""
 
     batch_id: str
     epoch: int
 
 
 def of_table(envelope: DataFrame, plan: TablePlan, truncates: bool = True) -> DataFrame:
-    """The events of one source table that change rows; `truncates=False` leaves TRUNCATE out."""
+    """Return one source table's events that change rows; `truncates=False` leaves TRUNCATE out."""
     passed = (OP_DDL,) if truncates else (OP_DDL, OP_TRUNCATE)
     changing = (F.col("outcome") == OUTCOME_EVENT) & ~F.col("op").isin(*passed)
     return envelope.where(changing & is_of(plan.source))
@@ -81,7 +81,7 @@ def is_of(source: Source) -> Column:
 
 
 def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
-    """Add the object's own key and its arrival order to what Spark calls the file."""
+    """Add the object's key and arrival order to the file name that Spark gives."""
     joined = with_facts(spark, events, files, lambda f: {"origin": f.key, "arrival": f.arrival})
     return joined.withColumns(
         {
@@ -94,13 +94,13 @@ def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFi
 def changes(
     events: DataFrame, plan: TablePlan, batch: Batch, with_values: bool = False
 ) -> DataFrame:
-    """Typed changelog rows of one table, PLACED, RECORD, and BAD: what did not fit ('' for all);
-    NULLED of a table that has such columns.
+    """Return typed changelog rows of one table, with PLACED, RECORD, BAD (misfits; '' for none)
+    and, for tables with `null_misfits`, NULLED.
 
-    BAD names columns, or `with_values` those too: what reads every record is better without.
+    BAD names the columns, and `with_values` the values too, which costs time on every record.
 
-    In three steps, texts → values → what did not fit, so that Spark computes each value once. Each
-    half of an update looks at the other's texts too: a record fits as a whole or not at all.
+    Three steps, texts → values → misfits, let Spark compute each value once. Each half of an update
+    also checks the other's texts: a record fits as a whole or not at all.
     """
     sides = (_OWN, _OTHER) if _splits(plan) else (_OWN,)
     texts = _split_key_changes(events, plan).select(
@@ -115,7 +115,7 @@ def changes(
 
 
 def _named(plan: TablePlan, index: int) -> Column:
-    """A column's value; of one that stands for a key with NULLs what its value compares by."""
+    """Return a column's value, or for a stand-in of a nullable key column its comparable form."""
     column, text = plan.columns[index], F.col(_text_name(index))
     if not column.holds_nulls:
         return F.col(_value_name(index))
@@ -133,13 +133,13 @@ def _value_name(index: int, side: str = _OWN) -> str:
 
 
 def _splits(plan: TablePlan) -> bool:
-    """Whether updates may become two changes: of the old key or row, and of the new."""
+    """Whether updates may become two changes: a delete of the old row and an upsert of the new."""
     return plan.found.old_images and (plan.found.moves or not plan.keyed)
 
 
 def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
-    """An update that changes the key, or any of a table without one, becomes a delete of the old
-    row and an upsert of the new."""
+    """Split updates that change the key, and all updates of a table without one, into a delete of
+    the old row and an upsert of the new."""
     if plan.found.partial and not plan.keyed:
         events = whole_rows.completed(events)
     if not _splits(plan):
@@ -163,10 +163,10 @@ def changes_key(key: Sequence[PlannedColumn]) -> Column:
 
 
 def hides_key(key: Sequence[PlannedColumn]) -> Column:
-    """Whether the old row lacks a key column, and may have it under a name that is not known.
+    """Whether the old row lacks a key column, and may have it under an unknown name.
 
-    Of a deleted row the whole may be gone, where decoders pass on known columns only; of another
-    key they do not tell whether the old row has NULL there or only what changed.
+    Where decoders only pass on known columns, a deleted row may have lost its key, and for a
+    changed key it is unclear whether the old row has NULL there or lists only what changed.
     """
     before = F.col("before")
     lacking = otherwise = F.lit(False)
@@ -186,7 +186,7 @@ def _otherwise_spelled(image: Column, known: Sequence[str]) -> Column:
 
 
 def _halved(events: DataFrame, old_half: Column) -> DataFrame:
-    """Of each half its own image and, where there is one, that of the other half."""
+    """Add to each half its own image and the image of its other half, if any."""
     deleted = old_half | (F.col("op") == OP_DELETE)
     other = F.when(old_half, F.col("after")).otherwise(F.col("before"))
     return events.withColumns(
@@ -208,7 +208,7 @@ def _kind(deleted: Column) -> Column:
 
 
 def _texts(plan: TablePlan, side: str) -> list[Column]:
-    """Every column's text; of a deleted row only the key is known, the rest may be made up."""
+    """Return every column's text. A deleted row has only its key: the rest may be made up."""
     deleted, image = F.col(f"deleted{side}"), F.col(f"image{side}")
     found = []
     for index, column in enumerate(plan.columns):
@@ -222,7 +222,7 @@ def _texts(plan: TablePlan, side: str) -> list[Column]:
 
 
 def _unchanged(column: PlannedColumn, deleted: Column) -> Column:
-    """A key column's text where an old row tells only the part of its key that changed."""
+    """Return a key column's text where the old row lists only the changed part of its key."""
     old_half = deleted & (F.col("op") == OP_UPDATE)
     told = reduce(or_, (F.map_contains_key("before", name) for name in column.spellings))
     return F.when(old_half & ~told, column.text_in(F.col("after")))
@@ -243,8 +243,8 @@ def _value(column: PlannedColumn, index: int, side: str) -> Column:
 
 
 def _is_code(column: PlannedColumn) -> bool:
-    """Whether a text alone may be read in several ways: decimals in base64, counts of a unit,
-    lists of these."""
+    """Whether the text alone is ambiguous: decimals in base64, counts of a time unit, lists of
+    these."""
     return None not in column.readings and any(
         kind.name != "binary" and kind.encoding.startswith(("base64", "days", LISTED, *TIME_UNITS))
         for kind in column.readings.values()
@@ -252,8 +252,8 @@ def _is_code(column: PlannedColumn) -> bool:
 
 
 def _undescribed(text: Column, column: PlannedColumn, kinds: Sequence[ColumnType]) -> Column:
-    """The value in a record that describes no types: by a hint, or where all kinds but for width
-    are one."""
+    """Return the value in a record without type descriptions: by a hint, or where all known types
+    differ only in width."""
     into = column.stored
     if None in column.readings:
         return fitted(text, column.readings[None], into)
@@ -264,7 +264,7 @@ def _undescribed(text: Column, column: PlannedColumn, kinds: Sequence[ColumnType
 
 
 def _bad(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Column:
-    """The columns whose text did not fit, or the reason that rules the record out."""
+    """Return the columns whose text did not fit, and the reasons that rule the record out."""
     row = ~is_truncate()
     misfits, nulls, passed = [], [], plan.null_misfits
     for index, column in enumerate(plan.columns):
@@ -301,7 +301,7 @@ def _always_fits(column: PlannedColumn) -> bool:
 
 
 def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
-    """The changelog's metadata, and what the next steps have to know of the record."""
+    """Return the changelog's metadata and the columns that the next steps need."""
     described = any(len(set(c.readings.values())) > 1 for c in plan.columns)
     coded = any(map(_is_code, plan.columns))
     doubled = _repeats_column("before", "after") if plan.found.duplicated else F.lit(False)
@@ -320,33 +320,33 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         (short_name(F.col("types")) if described else F.lit(None)).alias(_TYPES_ID),
         (F.col("types").isNotNull() if coded else F.lit(True)).alias(_DESCRIBED),
         doubled.alias(_DOUBLED),
-        _updates_what_nobody_tells(plan).alias(_ALONE),
+        _updates_unknown_row(plan).alias(_ALONE),
         F.col(_SPLIT),
         record_text().alias(RECORD),
         *map(F.col, PLACE),
     ]
 
 
-def _updates_what_nobody_tells(plan: TablePlan) -> Column:
-    """Whether a record is an update of a row that neither it nor another record tells.
+def _updates_unknown_row(plan: TablePlan) -> Column:
+    """Whether a record is an update without an old row, in itself or in another record.
 
-    By its key a row is known all the same, unless the source says that the old one is untold.
+    With a key the row is known anyway, unless the source says that the old row is missing.
     """
     alone = (F.col("op") == OP_UPDATE) & tells_nothing(F.col("before"))
     return alone & F.col("old_absent").isNotNull() if plan.keyed else alone
 
 
 def _repeats_column(*images: str) -> Column:
-    """Whether an image names a column twice, be it in two spellings."""
+    """Whether an image names a column twice, ignoring case."""
     folded = (F.transform(F.map_keys(image), F.lower) for image in images)
     return reduce(or_, (F.coalesce(repeats(listed), F.lit(False)) for listed in folded))
 
 
 def _lost(plan: TablePlan) -> Column:
-    """Of a table without a key what nobody tells of an event's rows."""
+    """Return the columns of an event's rows that stay unknown, for a table without a key."""
     new = F.when(F.col("op") != OP_DELETE, _spelled("absent", plan))
     old = _spelled("old_absent", plan)
-    # What it does not list of a table's columns, where it lists those that the old row told.
+    # Where the event lists what the old row has, the table's other columns are unknown.
     rest = F.array_except(F.array(*(F.lit(c.name) for c in plan.columns)), old)
     untold = F.when(F.size(rest) > 0, rest)
     old = F.when(F.array_contains(old, ALL_BUT), untold).otherwise(old)
@@ -354,7 +354,7 @@ def _lost(plan: TablePlan) -> Column:
 
 
 def _spelled(listed: str, plan: TablePlan) -> Column:
-    """Names of columns in the spelling of the tables."""
+    """Return column names in the target's spelling."""
     spelled = {other: c.name for c in plan.columns for other in c.others}
     if not spelled:
         return F.col(listed)
@@ -363,25 +363,25 @@ def _spelled(listed: str, plan: TablePlan) -> Column:
 
 
 def _position(batch: Batch, plan: TablePlan) -> Column:
-    """Epoch, the source's order or else arrival, and the half's role."""
+    """Return epoch, the source's position or else the arrival, and the half's role."""
     role = F.when(F.col("deleted"), F.lit(ROLE_OLD)).otherwise(F.lit(ROLE_NEW))
     given = F.col("position")
     if plan.found.unordered:
         given = F.coalesce(given, by_place())
-    tie = F.lit(None).cast("string") if plan.keyed else _told_apart()
+    tie = F.lit(None).cast("string") if plan.keyed else _row_identity()
     return F.concat_ws(".", F.lit(epoch_prefix(batch.epoch)), given, tie, role)
 
 
 def by_place() -> Column:
-    """The position, without epoch and role, of a record that tells none: where it arrived."""
+    """Return where a record arrived, as the position of a record without one."""
     return F.concat_ws(".", F.lit(KIND_ARRIVAL), "arrival", _fixed("block"), _fixed("ordinal"))
 
 
-def _told_apart() -> Column:
-    """Without a key a row is known by its position, which changes may share (a full load's rows).
+def _row_identity() -> Column:
+    """Return what tells apart rows without a key that share a position, as full-load rows do.
 
-    So the event's own id is part of it, or else a hash of what the row holds: a NULL is no part of
-    it, for a column that the row lacks may stand beside it in another file.
+    That is the event's id, or else a hash of the row's values. NULLs are left out, since another
+    file may list columns that this one lacks.
     """
     held = F.map_filter("image", lambda _, value: value.isNotNull())
     content = F.hex(F.xxhash64(F.sort_array(F.map_entries(held))))

@@ -1,4 +1,4 @@
-"""decode, the stage: every table's changes go into the batch's partition of its changelog."""
+"""decode, the stage: write every table's changes into the batch's partition of its changelog."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ _MOST_FOLDERS: Final = 512
 class Decoded:
     """A table whose changes are in the changelog.
 
-    `bad` counted records did not fit; `moved`: some update changed the key; `nulled`: the values
-    for which NULL stands.
+    `bad`: how many counted records did not fit; `moved`: whether an update changed the key;
+    `nulled`: the values replaced by NULL.
     """
 
     plan: TablePlan
@@ -76,7 +76,7 @@ class Decoded:
 
 @dataclass(frozen=True)
 class DecodedBatch:
-    """The whole batch: its records in generic form, what they are, and the tables they change."""
+    """The batch: its records in generic form, the tables found, and the decoded tables."""
 
     envelope: DataFrame
     found: list[Found]
@@ -85,9 +85,9 @@ class DecodedBatch:
 
 
 def decode_batch(job: Job) -> DecodedBatch:
-    """Decode in one pass a table where the batch looks like those before it, else look first.
+    """Decode by the remembered shapes, one pass a table; else discover the batch's shapes first.
 
-    Raises PlanError with all that is wrong at once.
+    Raises one PlanError that names every mistake.
     """
     if job.left_out or job.pipeline.holds_transactions:
         return _decode_as_found(job)
@@ -95,39 +95,41 @@ def decode_batch(job: Job) -> DecodedBatch:
 
 
 def _decode_as_known(job: Job) -> DecodedBatch | None:
-    """Decode by the shapes that the tables remember; None where a record has another."""
+    """Decode by the remembered shapes; None where a record has an unknown shape."""
     known = recall_all(job.lake, job.pipeline.namespace)
     try:
         refuse_unclear(job.pipeline, known)
         plans = make_plans(job, known)
     except PlanError:
-        return None  # what the batch really holds tells more
+        return None  # discovery gives a better message
     if not plans or len(plans) != len(known):
         return None
-    told = _told(known, plans)
+    told = _known_to_reader(known, plans)
     envelope = whole_envelope(job, told)
     whole_before = told.old_columns is None
     seeming = FORMATS[job.pipeline.format].seeming
     watches = [
         Watch(tuple(known), plan.found, plan.key_columns, whole_before, seeming) for plan in plans
     ]
-    done = side_by_side(
+    results = side_by_side(
         zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
     )
-    if any(seen.found.ddl for _, seen in done):
+    if any(seen.found.ddl for _, seen in results):
         return None  # it may rename columns
-    if not all(seen.expected and _allowed(job, t) and _told_before(job, t) for t, seen in done):
+    if not all(
+        seen.expected and _allowed(job, t) and _covers_defaults(job, t) for t, seen in results
+    ):
         return None
-    if done[0][1].unsure and lookalikes.any_there(job):
+    if results[0][1].unsure and lookalikes.any_there(job):
         return None
-    elsewhere = Found(Source("", "", ""), ignored=done[0][1].elsewhere)
-    tables = [table for table, seen in done if seen.found.records]
-    return DecodedBatch(envelope, [elsewhere, *(seen.found for _, seen in done)], tables)
+    elsewhere = Found(Source("", "", ""), ignored=results[0][1].elsewhere)
+    tables = [table for table, seen in results if seen.found.records]
+    return DecodedBatch(envelope, [elsewhere, *(seen.found for _, seen in results)], tables)
 
 
-def _told(known: list[Found], plans: list[TablePlan]) -> Known:
+def _known_to_reader(known: list[Found], plans: list[TablePlan]) -> Known:
     keys = [key for plan in plans for key in plan.key_columns]
-    # Of the columns that a reader is told to pass on, nobody sees whether an image had them.
+    # A reader restricted to known columns cannot show whether an image had others.
     few = all(plan.keyed for plan in plans) and not any(key.holds_nulls for key in keys)
     names_of_keys = frozenset(name for key in keys for name in key.spellings)
     return Known(names_of_keys if few else None, partial=any(table.partial for table in known))
@@ -138,11 +140,9 @@ def _allowed(job: Job, table: Decoded) -> bool:
     return not (table.plan.found.truncates and refused)
 
 
-def _told_before(job: Job, table: Decoded) -> bool:
-    """Whether the table knows all that the batch tells of its columns; shapes alone do not say so.
-
-    They may be those of an attempt that failed, or of a batch that was rolled back.
-    """
+def _covers_defaults(job: Job, table: Decoded) -> bool:
+    """Whether the target's property covers the batch's column defaults. The shapes may come from
+    a failed attempt or a rolled-back batch, so they do not prove it."""
     known, plan, span = job.lake.told(target_id(table.plan)).defaults, table.plan, table.span
     return defaults.covers(known, plan.defaults, span.lowest, span.highest, plan.described)
 
@@ -157,7 +157,7 @@ def _decode_watched(
 
 
 def _decode_as_found(job: Job) -> DecodedBatch:
-    """Look through the batch, plan its tables, decode them, and remember what they look like."""
+    """Discover the batch's shapes, plan its tables, decode them and remember the shapes."""
     kept, written = _write_parts(job, whole_envelope(job))
     envelope, found = look_through(job, kept)
     _require_all(job, written, found)
@@ -166,7 +166,7 @@ def _decode_as_found(job: Job) -> DecodedBatch:
     told = told_by(job, envelope, found)
     said = comments_by(job, envelope, found)
     comment_log.record(job.lake.catalog, job.pipeline.name, job.manifest.batch_id, said)
-    # An attempt before may have told of the tables that are left out, or of one without a target.
+    # An earlier attempt may have recorded DDL of tables that are left out or without a target.
     if told or job.left_out or any(table.drops for table in found):
         _record(job, told)
     plans = make_plans(job, found, told)
@@ -181,7 +181,7 @@ def _decode_as_found(job: Job) -> DecodedBatch:
         lambda plan: plan.source.name,
         lambda plan: _decode_table(job, envelope, plan),
     )
-    # Of tables that are not planned: what an attempt, or a look by known shapes, made of them.
+    # Unplanned tables may have changes of an earlier attempt, or of the pass by known shapes.
     planned = {(changelog.namespace, changelog.name) for changelog in map(changelog_id, plans)}
     namespace, batch_id = job.pipeline.namespace, job.manifest.batch_id
     forget_changes(job.lake.catalog, namespace, batch_id, planned, confirm=job.require_mine)
@@ -197,7 +197,7 @@ def _record(
 
 
 def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]:
-    """What the records are, those that the format knows to be empty set aside."""
+    """Return the envelope after all rules on whole records, and what was found of each table."""
     found = discover(envelope)
     refuse_unclear(job.pipeline, found)
     told = lookalikes.rejected(job, envelope) if any(map(_may_seem, found)) else None
@@ -231,14 +231,14 @@ def _may_seem(table: Found) -> bool:
 
 
 def _write_parts(job: Job, envelope: DataFrame) -> tuple[DataFrame, int]:
-    """Write the records once by source table, for each table's pass to read no more than its own
-    part; also how many were."""
+    """Write the records partitioned by source table, so that each table's pass reads only its part.
+    Return them and their number."""
     written = Observation()
     parts = _in_parts(envelope)
     counted = parts.observe(written, F.count(F.lit(1)).alias("records"))
     writer = counted.write.partitionBy(_PART).option("compression", "lz4_raw")
     writer.mode("overwrite").parquet(job.scratch)
-    # Of no records at all there is no file to read the columns from.
+    # Without records there is no file, so the schema is given.
     return job.spark.read.schema(parts.schema).parquet(job.scratch), written.get["records"]
 
 
@@ -248,8 +248,10 @@ def _in_parts(envelope: DataFrame) -> DataFrame:
 
 
 def _require_all(job: Job, written: int, found: list[Found]) -> None:
-    """Whoever takes a driver that stood still for dead removes what it has written, and a job goes
-    on without the files of tasks that were done: what is left would pass for the batch."""
+    """Raise TransientError where records are missing from the scratch files.
+
+    Another driver that takes this one for dead removes its files; Spark would go on without them.
+    """
     there = sum(table.total for table in found)
     if there != written:
         raise TransientError(
@@ -266,12 +268,12 @@ def _part_of(envelope: DataFrame, source: Source) -> DataFrame:
 
 
 def _folder(name: Column) -> Column:
-    """Tables share folders where there are very many of them."""
+    """Return the folder of a table; with very many tables, several share one."""
     return F.pmod(short_name(name), F.lit(_MOST_FOLDERS))
 
 
 def _remember(job: Job, table: Decoded) -> None:
-    """Keep the shapes with the target; a table that had too many of them once is let be."""
+    """Store the shapes with the target, unless it once had too many."""
     target = target_id(table.plan)
     before = job.lake.property(target, names.PROP_SHAPES)
     if before != "":
@@ -281,9 +283,9 @@ def _remember(job: Job, table: Decoded) -> None:
 
 
 def _still_known(job: Job, table: Decoded, known: Found | None) -> Found | None:
-    """The shapes of before, where the table is told of all their columns, or else none of them.
+    """Return the remembered shapes, or None where they have a column without a known origin.
 
-    No batch could go by those of a column that nothing published has.
+    No batch could use the shapes of a column that nothing published has.
     """
     mine = table.plan.defaults
     told = defaults.lowest(job.lake.told(target_id(table.plan)).defaults, mine)
@@ -294,7 +296,7 @@ def _still_known(job: Job, table: Decoded, known: Found | None) -> Found | None:
 
 
 def whole_envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:
-    """The batch's records in generic form; raises PlanError for a batch without files."""
+    """Return the batch's records in generic form; raise PlanError for a batch without files."""
     files = job.manifest.files
     if not files:
         raise PlanError(f"batch {job.manifest.batch_id} has no files")
@@ -305,9 +307,9 @@ def whole_envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:
 def read_envelope(
     spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...], known: Known
 ) -> DataFrame:
-    """The records in generic form, of the tables that the pipeline makes of its sources.
+    """Return the records in generic form, with tables renamed by their `sources`.
 
-    `absent` and `old_absent` are there for formats without partial rows too.
+    `absent` and `old_absent` exist for formats without partial rows too.
     """
     envelope = FORMATS[pipeline.format].read(spark, files, pipeline.format_options, known)
     lacking = {"absent", "old_absent"} - set(envelope.columns)
@@ -316,7 +318,7 @@ def read_envelope(
 
 
 def _without_tombstones(job: Job, envelope: DataFrame) -> DataFrame:
-    """Records with nothing in them that the format knows by their text are ignored, not bad."""
+    """Ignore empty records that the format recognises by their text, such as tombstones."""
     lines = quarantine.texts(job.spark, job.manifest.files)
     known = lines.where(F.col("value").rlike(FORMATS[job.pipeline.format].ignorable))
     marks = F.broadcast(known.select(*PLACE, F.lit(True).alias("known")))
@@ -327,7 +329,7 @@ def _without_tombstones(job: Job, envelope: DataFrame) -> DataFrame:
 
 
 def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
-    """Write the batch's partition of the changelog; without events it opens no epoch."""
+    """Write the batch's partition of the changelog; a batch without events opens no epoch."""
     begin_soft_delete(job.lake, plan)
     created = job.lake.ensure(plan)
     typed = typed_changes(job, envelope, plan)
@@ -360,7 +362,7 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
 def typed_changes(
     job: Job, envelope: DataFrame, plan: TablePlan, with_values: bool = False
 ) -> DataFrame:
-    """The changelog rows of one table, those that do not fit among them; `with_values` as in
+    """Return the changelog rows of one table, misfits included; `with_values` as in
     `decode.changes`."""
     applied = truncate_policy(job.pipeline, plan.config) == APPLY
     events = of_table(_part_of(envelope, plan.source), plan, truncates=applied)

@@ -1,4 +1,4 @@
-"""DROP TABLE by `on_drop_table`: it changes nothing, empties the target, or stops the batch."""
+"""DROP TABLE by `on_drop_table`: ignore it, empty the target, or stop the batch."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _MOST: Final = 1_000
 
 
 def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> tuple[DataFrame, list[Found]]:
-    """The records and what they are, a DROP TABLE as the TRUNCATE that it is to the target's rows.
+    """Return the records, and what was found of each table, with each DROP TABLE as a TRUNCATE.
 
-    Raises PlanError where the pipeline wants to fail for one, or nobody can tell what it drops.
+    Raises PlanError where the policy is to fail, or where it is unclear what is dropped.
     """
     if job.pipeline.on_drop_table == KEEP or not any(table.ddl for table in found):
         return envelope, found
     ordered = {f.source for f in found if f.records > f.ddl and not f.unordered}
     rows = _statements(job, envelope)
     drops = [row for row in rows if _drops(job, row, ordered)]
-    _tell_of_others(rows, drops)
+    _report_others(rows, drops)
     if not drops:
         return envelope, found
     if job.pipeline.on_drop_table == FAIL:
@@ -63,8 +63,8 @@ def _statements(job: Job, envelope: DataFrame) -> list[Row]:
 
 
 def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
-    """Whether a statement drops the table that its event names, alone or with others; what is
-    unclear changes nothing."""
+    """Whether a statement drops the table that its event names. Unclear statements are reported
+    and change nothing."""
     source = source_of(row)
     try:
         tables = dropped_tables(row["ddl"])
@@ -84,7 +84,7 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
 
 
 def _refuse_unsafe(pipeline: Pipeline, row: Row, ordered: Collection[Source]) -> None:
-    """Raise UnreadableDdl for a DROP TABLE below which there may be rows that are not gone."""
+    """Raise UnreadableDdl for a DROP TABLE below which rows may live on."""
     source = source_of(row)
     if FORMATS[pipeline.format].drops_to_load:
         raise UnreadableDdl("a full load may begin with it, and its rows would go too")
@@ -97,23 +97,22 @@ def _refuse_unsafe(pipeline: Pipeline, row: Row, ordered: Collection[Source]) ->
         raise UnreadableDdl("its place in the source's order is not told")
 
 
-def _tell_of_others(rows: Sequence[Row], drops: Sequence[Row]) -> None:
-    """Name the tables that go untold: of a DROP of several, Maxwell 1.22.6 writes an event for
-    each, Canal 1.1.7 one for the first."""
-    told = {(row["table"].lower(), row["ddl"]) for row in rows}
+def _report_others(rows: Sequence[Row], drops: Sequence[Row]) -> None:
+    """Report dropped tables that have no event of their own: for a DROP of several tables Maxwell
+    1.22.6 writes one event each, Canal 1.1.7 only one for the first."""
+    reported = {(row["table"].lower(), row["ddl"]) for row in rows}
     for row in drops:
         tables = dropped_tables(row["ddl"])
-        untold = [name for name in tables if (name.lower(), row["ddl"]) not in told]
-        if len(tables) > 1 and untold:
+        silent = [name for name in tables if (name.lower(), row["ddl"]) not in reported]
+        if len(tables) > 1 and silent:
             tell(
-                f"{source_of(row).name}: a DROP TABLE is of {', '.join(untold)} too, of which the "
+                f"{source_of(row).name}: a DROP TABLE is of {', '.join(silent)} too, of which the "
                 "batch has no event: the rows stay"
             )
 
 
 def _is_of(pipeline: Pipeline, source: Source, dropped: str) -> bool:
-    """Whether a statement drops the table of its event, which has the name of the target where it
-    is one of `sources`."""
+    """Whether `dropped` is the event's table. With `sources`, the event has the target's name."""
     config = table_config(pipeline, source)
     patterns = [p.rpartition(".")[2] for p in (config and config.sources) or ()]
     own = dropped.lower() == source.table.lower()
@@ -121,7 +120,7 @@ def _is_of(pipeline: Pipeline, source: Source, dropped: str) -> bool:
 
 
 def _of_a_part(pipeline: Pipeline, source: Source) -> bool:
-    """Whether the table is one of several that make a target, whose rows may not go with it."""
+    """Whether the table is one of several `sources` of a target, which one alone must not empty."""
     config = table_config(pipeline, source)
     if config is None or not config.sources:
         return False

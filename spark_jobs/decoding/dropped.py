@@ -1,4 +1,4 @@
-"""A target that somebody dropped: what a load and a rebuild make of it."""
+"""Targets that somebody dropped: a load stops, a rebuild makes them again."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from spark_jobs.planning.span import Span
 
 
 def refuse_dropped(lake: Lake, target: TableId) -> None:
-    """Raise PlanError where a target is gone of which there are changes.
+    """Raise PlanError where a target is gone but its changelog has changes.
 
-    Whatever makes the tables of a first batch, or takes them away again, has the target there as
-    long as its changelog is. A load would make it anew, with the batch's rows alone; so it would
-    where a rebuild made it, and was never published.
+    Loading a first batch, and undoing it, keep the target as long as the changelog. So a missing
+    target was dropped, and a load would create it with only its own rows. The same holds for a
+    target that an unpublished rebuild created.
     """
     table = lake.load(target)
     if table is not None and head(table) is not None:
@@ -39,14 +39,14 @@ def refuse_dropped(lake: Lake, target: TableId) -> None:
 
 
 def _was_published(lake: Lake, target: TableId) -> bool:
-    """Whether a batch that is published wrote a target; one with deletes alone may not have."""
+    """Whether a published batch wrote the target; a batch with only deletes may not have."""
     ledger = Ledger(lake.catalog)
     written = ledger.publications(lake.pipeline, *ledger.published_batches(lake.pipeline))
     return any((p.namespace, p.table_name) == (target.namespace, target.name) for p in written)
 
 
 def refuse_unknown(lake: Lake, plan: TablePlan) -> None:
-    """Raise RollbackRefused where rows of a dropped target stood for changes that are forgotten."""
+    """Raise RollbackRefused where a dropped target held changes that maintenance has expired."""
     floor = lake.property(changelog_id(plan), names.PROP_FLOOR)
     if floor is not None and lake.load(target_id(plan)) is None:
         raise RollbackRefused(
@@ -57,8 +57,8 @@ def refuse_unknown(lake: Lake, plan: TablePlan) -> None:
 
 
 def of_changes(lake: Lake, plan: TablePlan, published: Collection[str]) -> tuple[TablePlan, Span]:
-    """What a target knows of its changes, from themselves: whether some left columns out, and the
-    highest position, below which a load has to look at what is stored."""
+    """Return the plan and span of a target, derived from its changelog: whether any change is
+    partial, and the highest position."""
     changes = lake.spark.table(changelog_id(plan).sql())
     counted = changes.where(of_batches(published))
     partial = F.bool_or(F.col(names.ABSENT).isNotNull())

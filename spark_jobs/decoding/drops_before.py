@@ -1,8 +1,8 @@
-"""DROP TABLE, or a TRUNCATE statement, of a table of which no row has come: nobody tells its key.
+"""DROP TABLE or a TRUNCATE statement of a table that has no rows yet, so that its key is unknown.
 
-There is nothing yet that it could empty, and no table to keep it in. So the ledger remembers it
-among what statements tell (`sluice.renames`). Rows from above it need no more; where some come from
-below it, which would be gone in any other order, the batch stops.
+There is no target to empty, and no changelog to keep the event in. The ledger records it with the
+other DDL (`sluice.renames`). Rows above it need nothing more. A batch with rows below it stops, for
+in any other order these rows would be gone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spark_jobs.planning.renames_known import told_of
 def waiting(
     pipeline: Pipeline, found: Iterable[Found], plans: Iterable[TablePlan]
 ) -> list[ToldRename]:
-    """The statements of a batch that drop or empty tables which are not planned."""
+    """Return the batch's statements that drop or empty tables without a plan."""
     planned = {plan.source for plan in plans}
     return [
         ToldRename(table.source.name, at, (), statement)
@@ -43,8 +43,8 @@ def waiting(
 
 
 def refuse_made_since(job: Job, found: Collection[Found], plans: Iterable[TablePlan]) -> None:
-    """Raise TransientError where a table that such a statement drops was made by another batch
-    while this one was decoded."""
+    """Raise TransientError where another batch created the target of a dropped table while this
+    batch was decoded."""
     for one in waiting(job.pipeline, found, plans):
         source = next(table.source for table in found if table.source.name == one.source_table)
         target = TableId(job.pipeline.namespace, target_name(job.pipeline, source))
@@ -63,22 +63,22 @@ def _empties(pipeline: Pipeline, config: TableConfig | None, statement: str) -> 
 
 
 def refuse_from_before(job: Job, plan: TablePlan, mine: DataFrame) -> None:
-    """Raise PlanError where the changes of a batch begin below a statement that dropped or emptied
-    their table before it had a target, and that the table has not had since."""
+    """Raise PlanError where a batch has changes below a statement that dropped or emptied its table
+    before the target existed, and no TRUNCATE stands for that statement."""
     states_others = FORMATS[job.pipeline.format].states_other_tables
     if job.pipeline.on_drop_table != EMPTY and not states_others:
         return
-    told = told_of(job.lake.catalog, job.pipeline.name, plan, job.attempt.published)
+    statements = told_of(job.lake.catalog, job.pipeline.name, plan, job.attempt.published)
     drops = [
         one
-        for one in told
+        for one in statements
         if not one.columns and _empties(job.pipeline, plan.config, one.statement)
     ]
     below = [one for one in drops if not mine.where(_position() < one.position).isEmpty()]
     if not below:
         return
     newest = max(below, key=lambda one: one.position)
-    if _has_truncate(mine, newest.position) or _was_told_since(job, plan, newest.position):
+    if _has_truncate(mine, newest.position) or _has_published_truncate(job, plan, newest.position):
         return
     raise PlanError(
         f"table {plan.source.name}: batch {newest.batch_id} {_did(newest)} at "
@@ -102,8 +102,8 @@ def _has_truncate(changes: DataFrame, position: str) -> bool:
     return not changes.where(is_truncate() & (_position() >= position)).isEmpty()
 
 
-def _was_told_since(job: Job, plan: TablePlan, position: str) -> bool:
-    """Whether a batch that is published has a TRUNCATE that reaches as far."""
+def _has_published_truncate(job: Job, plan: TablePlan, position: str) -> bool:
+    """Whether a published batch has a TRUNCATE at or above the position."""
     changelog = changelog_id(plan)
     if job.lake.load(changelog) is None:
         return False

@@ -1,4 +1,4 @@
-"""The tables that a batch's statements may be of: those that it has rows of, and those stored."""
+"""The tables that DDL may refer to: those with rows in the batch, and the stored ones."""
 
 from __future__ import annotations
 
@@ -17,21 +17,25 @@ from spark_jobs.planning.plan import target_name
 
 @dataclass(frozen=True)
 class KnownTables:
-    """`as_typed`: the format's events name tables as their statements do. `stored` is asked only
-    where the batch's own tables leave something open."""
+    """Tables with rows in the batch, and, read only when needed, the stored ones.
+
+    `as_typed`: the format's events name tables as the statement spells them.
+    """
 
     with_rows: frozenset[Source]
     stored: Callable[[], Collection[Source]]
     as_typed: bool = False
 
     def all(self) -> Collection[Source]:
-        """Each of them once, as the batch has it."""
+        """Return each table once, in the batch's spelling where it has the table."""
         by_name = {source.name: source for source in (*self.stored(), *self.with_rows)}
         return by_name.values()
 
     def one(self, stated: Source, also: Iterable[Source] = ()) -> Source:
-        """The table that a name is of, itself where it may be of none that is known, which `also`
-        are; raises UnreadableDdl where it may be of several."""
+        """Return the table that a stated name refers to, or the name itself where no table matches.
+
+        `also`: further candidates. Raises UnreadableDdl where several match.
+        """
         if stated in self.with_rows:
             return stated
         known = {source.name: source for source in (*also, *self.all())}
@@ -42,7 +46,7 @@ class KnownTables:
 
 
 def known_tables(job: Job, found: Iterable[Found]) -> KnownTables:
-    """Those of a batch in which these are found."""
+    """Return the known tables of a batch, given what was found in it."""
     with_rows = frozenset(table.source for table in found if table.images)
     return KnownTables(with_rows, cache(lambda: _stored(job)), job.pipeline.wire.ddl_as_typed)
 
@@ -54,7 +58,7 @@ def _stored(job: Job) -> list[Source]:
 
 
 def _sources(pipeline: Pipeline, target: str, name: str) -> Iterator[Source]:
-    """A dotted name as the parts that make the name of its target; none of one with more dots."""
+    """Split a dotted name into the parts that give its target's name; nothing for more dots."""
     *of, table = name.split(".")
     first, second = ([*of, "", ""])[:2]
     ways = (Source(first, second, table), Source("", first, table))[: 3 - len(of)]

@@ -1,7 +1,7 @@
-"""Records that were ignored for the little that is read of them, and hold more: they are rejected.
+"""Reject records that were ignored because the reader saw too little of them.
 
-Readers pass over what no schema names, so what else there is only the record's own text tells. It
-is looked at where a batch has such records, and there alone (docs/formats/debezium.md).
+Readers skip fields that no schema names, so only the record's text shows whether it holds more. The
+text is read only for batches with such records (docs/formats/debezium.md).
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _REASON: Final = "not_an_envelope"
 
 
 def seeming(reasons: frozenset[str]) -> Column:
-    """Whether a record was ignored for one of the reasons that have to be looked at."""
+    """Whether a record was ignored for one of the reasons that need a second look."""
     told = F.col("reason").isin(*sorted(reasons)) if reasons else F.lit(False)
     return (F.col("outcome") == OUTCOME_IGNORE) & told
 
 
 def any_there(job: Job) -> bool:
-    """Whether some line may be such a record; the others are known by a look at their text."""
+    """Whether any line of the batch may be such a record, judged by its text."""
     fmt = FORMATS[job.pipeline.format]
     text = F.col("value")
     return not _lines(job).where(~fmt.is_event(text) & fmt.holds_more(text)).isEmpty()
 
 
 def rejected(job: Job, envelope: DataFrame) -> DataFrame | None:
-    """The envelope with such records rejected; None where it has none."""
+    """Return the envelope with such records rejected; None where it has none."""
     fmt = FORMATS[job.pipeline.format]
     found = envelope.where(seeming(fmt.seeming)).select(*PLACE)
     if not fmt.seeming or found.isEmpty():

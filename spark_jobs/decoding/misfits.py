@@ -1,4 +1,4 @@
-"""What is told of a value that does not fit its column: the column, the value, the wanted type."""
+"""Error text for a value that does not fit its column: the column, the value, the wanted type."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SHOWN: Final = 100
 
 
 def misfit(column: PlannedColumn, texts: Iterable[Column], unfit: Iterable[Column]) -> Column:
-    """Such as `amount: 'twelve' does not fit decimal(10,2)`.
+    """Return text such as `amount: 'twelve' does not fit decimal(10,2)`.
 
-    Of the first of the `texts` that is `unfit`, and of a long one its beginning.
+    It shows the first of the `texts` that is `unfit`, cut where it is long.
     """
     text = F.coalesce(*map(F.when, unfit, texts))
     cut = F.concat(F.substring(text, 1, _SHOWN), F.lit("…"))
@@ -26,7 +26,7 @@ def misfit(column: PlannedColumn, texts: Iterable[Column], unfit: Iterable[Colum
 
 
 def _wanted(column: PlannedColumn) -> str:
-    """The column's type as a hint has it, with its encoding where all records have one."""
+    """Return the column's type as a hint spells it, with the encoding if all records share one."""
     stored, kinds = column.stored, set(column.readings.values())
     name = stored.spark if stored.name == "decimal" else stored.name
     encodings = {kind.encoding for kind in kinds if kind.name == stored.name}

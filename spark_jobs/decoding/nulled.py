@@ -1,4 +1,4 @@
-"""How many values that do not fit are NULL, for a table with `null_misfits`."""
+"""Counts of misfit values that were set to NULL, for a table with `null_misfits`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from spark_jobs.planning.plan import TablePlan
 
 
 def counts(plan: TablePlan, fits: Column) -> list[Column]:
-    """For each column of `null_misfits` how many of its values did not fit, of an update once;
-    `fits`: whether the record is loaded."""
+    """Return one count of misfit values for each column of `null_misfits`; an update counts once.
+
+    `fits`: whether the record is loaded.
+    """
     counted = fits & F.col(names.COUNTED)
     return [
         F.count_if(counted & F.array_contains(NULLED, c.name)).alias(_alias(c.name))
@@ -25,7 +27,7 @@ def counts(plan: TablePlan, fits: Column) -> list[Column]:
 
 
 def found(plan: TablePlan, counted: Mapping[str, Any]) -> tuple[Nulled, ...]:
-    """What `counts` gave, without the columns in which every value fits."""
+    """Return the results of `counts`, without columns in which every value fits."""
     each = (Nulled(c.name, int(counted[_alias(c.name)])) for c in plan.null_misfits)
     return tuple(one for one in each if one.values)
 

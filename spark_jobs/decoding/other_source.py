@@ -1,4 +1,4 @@
-"""A target is one source table's, whichever batch brings another one of the same target."""
+"""A target belongs to one source table, across batches too."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from spark_jobs.planning.discover import Found
 def refuse_other_source(lake: Lake, target: TableId, found: Found, config: TableConfig) -> None:
     """Raise PlanError where a target holds the rows of another source table.
 
-    `shared_targets.refuse_shared_targets` sees the tables of one batch alone. Nor is a name that
-    lacks the first parts of another the same table's: in one batch they are two, and of two longer
-    names nobody could tell whose it is. A table with `sources` has them all in one target, and may
-    have begun under the name of any.
+    `shared_targets.refuse_shared_targets` only sees the tables of one batch. A shorter name (`t`
+    beside `s.t`) is another table: one batch would treat them as two, and a short name could belong
+    to several longer ones. A table with `sources` may have begun under any of these names.
     """
     told = lake.property(target, names.PROP_SOURCE)
     changes = bool(found.images or found.truncates)

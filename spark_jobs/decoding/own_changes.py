@@ -1,4 +1,4 @@
-"""A batch's own partition of a changelog, written in the place of an earlier attempt's."""
+"""A batch's partition of a changelog, which replaces that of an earlier attempt."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from spark_jobs.lake.tables import TableId
 
 
 def seen(job: Job, changelog: TableId) -> int | None:
-    """The snapshot of a changelog before the look at whose the batch is; see `put`."""
+    """Return the changelog's snapshot, for `put`; read it before checking who holds the batch."""
     table = job.lake.load(changelog)
     return None if table is None else head(table)
 
 
 def put(job: Job, changelog: TableId, rows: DataFrame, since: int | None) -> None:
-    """Write the batch's changes, unless somebody wrote there since the snapshot `since`.
+    """Write the batch's changes, unless its partition changed since the snapshot `since`.
 
-    The look at whose the batch is lies before a whole Spark job: what a later attempt puts there
-    meanwhile stays, for the commit is refused. Other batches write partitions of their own, and
-    stand in no way. Raises LeaseHeld where the batch is another attempt's now.
+    A whole Spark job runs between the check of who holds the batch and the commit. If a later
+    attempt writes the partition meanwhile, the commit is refused and its rows stay. Other batches
+    write other partitions and do not conflict. Raises LeaseHeld where another attempt has it.
     """
     job.require_mine()
     writer = rows.writeTo(changelog.sql()).option("isolation-level", "serializable")

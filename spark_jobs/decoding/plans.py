@@ -1,4 +1,4 @@
-"""The plans of a batch: by what its events and statements tell, and by the tables there are."""
+"""The plans of a batch, from its events, its DDL and the existing tables."""
 
 from __future__ import annotations
 
@@ -43,10 +43,9 @@ NO_STATEMENTS: Final[Mapping[Source, list[ToldRename]]] = {}
 def make_plans(
     job: Job, found: list[Found], told: Mapping[Source, list[ToldRename]] = NO_STATEMENTS
 ) -> list[TablePlan]:
-    """Plan every table that has events of rows, or whose columns the batch's statements (`told`)
-    rename or fill.
+    """Plan every table with row events, or with columns that the batch's DDL (`told`) changes.
 
-    Raises PlanError with all that is wrong at once.
+    Raises one PlanError that names every mistake.
     """
     plans: list[TablePlan] = []
     mistakes: dict[str, str] = {}
@@ -58,11 +57,11 @@ def make_plans(
         if config is None:
             continue
         mine = of_table(statements, table.source.name, tables.as_typed, others)
-        asked = _Asked(table, config, told.get(table.source, []), mine)
-        if not _is_planned(job, asked):
+        candidate = _Candidate(table, config, told.get(table.source, []), mine)
+        if not _is_planned(job, candidate):
             continue
         try:
-            plans.append(_plan(job, asked))
+            plans.append(_plan(job, candidate))
         except UntoldKey as error:
             if not _is_gone(job, table):
                 mistakes[table.source.name] = str(error)
@@ -75,9 +74,9 @@ def make_plans(
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A table of the batch that the pipeline loads. `news`: the batch's own statements of it;
-    `statements`: all that are known."""
+class _Candidate:
+    """A table of the batch that the pipeline loads. `news`: the batch's DDL about the table;
+    `statements`: all known DDL about it."""
 
     table: Found
     config: TableConfig
@@ -85,15 +84,15 @@ class _Asked:
     statements: Sequence[ToldRename]
 
 
-def _is_planned(job: Job, asked: _Asked) -> bool:
-    changes = not _changes_nothing(asked.table, truncate_policy(job.pipeline, asked.config))
-    return changes or (bool(asked.news) and _changes_columns(job, asked))
+def _is_planned(job: Job, candidate: _Candidate) -> bool:
+    changes = not _changes_nothing(candidate.table, truncate_policy(job.pipeline, candidate.config))
+    return changes or (bool(candidate.news) and _changes_columns(job, candidate))
 
 
 def _is_gone(job: Job, table: Found) -> bool:
-    """Whether all that came of a table is that it was dropped, or made anew; it has no target yet.
+    """Whether a table without a target has only been dropped or re-created in the batch.
 
-    The ledger remembers it, and rows from before it are refused (`drops_before`).
+    The ledger records the drop, and rows from before it are refused (`drops_before`).
     """
     only = bool(table.drops) and not table.images and len(table.drops) == table.truncates
     return only and job.lake.columns(_target(job, table)) is None
@@ -103,37 +102,42 @@ def _changes_nothing(table: Found, on_truncate: str) -> bool:
     return not table.images and table.records == table.passed_over(on_truncate)
 
 
-def _changes_columns(job: Job, asked: _Asked) -> bool:
-    """Whether columns that are stored get other names, or defaults; else the ledger remembers it
-    for later."""
-    stored = job.lake.columns(_target(job, asked.table))
+def _changes_columns(job: Job, candidate: _Candidate) -> bool:
+    """Whether the batch's DDL renames stored columns or gives them defaults."""
+    stored = job.lake.columns(_target(job, candidate.table))
     if stored is None:
         return False
-    renamed = heeds(job.pipeline) and of_told(asked.statements, asked.config)
-    renames = renames_of(job.pipeline, asked.config, asked.statements) or ()
-    return bool(renamed or additions_of(asked.news, asked.config, stored, renames))
+    renamed = heeds(job.pipeline) and of_told(candidate.statements, candidate.config)
+    renames = renames_of(job.pipeline, candidate.config, candidate.statements) or ()
+    return bool(renamed or additions_of(candidate.news, candidate.config, stored, renames))
 
 
-def _plan(job: Job, asked: _Asked) -> TablePlan:
-    """A table under its names of now, with all that is told of its columns."""
-    table, config = asked.table, asked.config
-    refuse_renames(job.pipeline, table.source, asked.news)
+def _plan(job: Job, candidate: _Candidate) -> TablePlan:
+    """Plan a table under its current column names, with all known DDL."""
+    table, config = candidate.table, candidate.config
+    refuse_renames(job.pipeline, table.source, candidate.news)
     target = _target(job, table)
     refuse_dropped(job.lake, target)
     stored = job.lake.columns(target) or {}
-    renames = renames_of(job.pipeline, config, asked.statements)
-    plan = following(job.pipeline, _by_events(job, asked, stored, renames or ()), renames, stored)
+    renames = renames_of(job.pipeline, config, candidate.statements)
+    plan = following(
+        job.pipeline, _by_events(job, candidate, stored, renames or ()), renames, stored
+    )
     _refuse_partitions(job, plan, stored)
-    return replace(plan, additions=additions_of(asked.statements, config, plan.types, plan.renames))
+    return replace(
+        plan, additions=additions_of(candidate.statements, config, plan.types, plan.renames)
+    )
 
 
-def _by_events(job: Job, asked: _Asked, stored: Mapping[str, str], renames: Renames) -> TablePlan:
-    found, config, target = asked.table, asked.config, _target(job, asked.table)
+def _by_events(
+    job: Job, candidate: _Candidate, stored: Mapping[str, str], renames: Renames
+) -> TablePlan:
+    found, config, target = candidate.table, candidate.config, _target(job, candidate.table)
     key = job.lake.key(target)
     refuse_other_source(job.lake, target, found, config)
     script = job.pipeline.ddl_table(found.source.name)
     told = key_told(found, config, key, script.key if script else (), renames)
-    names = known_names(found, config, told, renames, asked.statements)
+    names = known_names(found, config, told, renames, candidate.statements)
     fmt = FORMATS[job.pipeline.format]
     return plan_table(job.pipeline, fmt, found, config, stored or None, key, names)
 

@@ -1,4 +1,4 @@
-"""quarantine: records that are no events, with their reason, own bytes and place."""
+"""quarantine: rejected records with their reason, bytes and place."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _NO_DATUM: Final = f"CAST(NULL AS binary) AS {datums.COLUMN}"
 def texts(
     spark: SparkSession, files: tuple[SourceFile, ...], envelope: DataFrame | None = None
 ) -> DataFrame:
-    """Every line of the JSON-lines files with its place and its number within the file.
+    """Return every line of the JSON-lines files with its place and its number within the file.
 
-    The places are those of the JSON reader, which passes over blank lines and splits files alike.
-    A bare datum has no text: its own bytes are in `datum`. Of containers and Parquet nothing but
-    the numbers is told, from the records of the `envelope`.
+    Places match those of the JSON reader, which skips blank lines and splits files in the same way.
+    A bare Avro datum has no text; its bytes are in `datum`. Records of containers and Parquet, read
+    from the `envelope`, only get a number.
     """
     lines = spark.read.text([f.url for f in files if f.container == JSON_LINES])
     # The reader skips a blank line before it counts, so the numbering here must too.
@@ -55,14 +55,14 @@ def _of_typed_files(envelope: DataFrame, others: DataFrame) -> DataFrame:
 
 
 def with_text(rejects: DataFrame, lines: DataFrame) -> DataFrame:
-    """Add the record's own bytes and number to rows that have a place."""
+    """Add the record's bytes and number to rows with a place."""
     found = rejects.join(lines, list(PLACE), "left")
     text = F.encode(F.coalesce("value", "raw"), "UTF-8")
     return found.withColumn("raw", F.coalesce(datums.COLUMN, text))
 
 
 def rows(rejects: DataFrame, pipeline: str, batch_id: str) -> DataFrame:
-    """The quarantine table's columns from (source_table, reason, detail, raw, record, origin)."""
+    """Return quarantine rows from (source_table, reason, detail, raw, record, origin)."""
     return rejects.select(
         F.lit(pipeline).alias("pipeline"),
         F.lit(batch_id).alias("batch_id"),
@@ -79,7 +79,7 @@ def rows(rejects: DataFrame, pipeline: str, batch_id: str) -> DataFrame:
 def landing_rows(
     spark: SparkSession, rejects: tuple[LandingReject, ...], pipeline: str, batch_id: str
 ) -> DataFrame:
-    """What landing could not hand on: single records, the cut end of a file, or all of a file."""
+    """Return quarantine rows of what landing rejected: records, a cut end, or a whole file."""
     data = [(r.key, r.record, r.reason, r.raw_base64) for r in rejects]
     frame = spark.createDataFrame(data, "file string, record bigint, reason string, raw string")
     return frame.select(
@@ -96,12 +96,12 @@ def landing_rows(
 
 
 def write(spark: SparkSession, frame: DataFrame) -> None:
-    """Append to the quarantine."""
+    """Append rows to the quarantine."""
     _as_stored(spark, frame).writeTo(TABLE.sql()).append()
 
 
 def replace(spark: SparkSession, frame: DataFrame, batch_id: str) -> None:
-    """Write a batch's rows of quarantine in the place of all that there are of it."""
+    """Replace all quarantine rows of a batch."""
     mine = F.col("batch_id") == batch_id
     _as_stored(spark, frame).writeTo(TABLE.sql()).overwrite(mine)
 

@@ -1,9 +1,8 @@
-"""What a table's events looked like before, so that a batch of the like is parsed only once.
+"""Remembered event shapes, so that a batch with known shapes is parsed only once.
 
-A target remembers the shapes of its events as a table property: which columns their images name,
-their keys, their descriptions of types. They are a hint and no more: the pass that writes the
-changelog checks every record against them, and where one differs the whole batch is looked
-through as if nothing were known.
+A target keeps the shapes of its events as a table property: the columns of their images, their keys
+and their type descriptions. They are only a hint: the pass that writes the changelog checks every
+record against them, and where one differs the batch is decoded as if nothing were known.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def _class(name: str) -> Column:
 
 
 def remember(found: Found, known: Found | None) -> str:
-    """The shapes as a property's text; '' where there are too many to be worth a check."""
+    """Return the shapes as property text; '' where there are too many to be worth checking."""
     known = known or Found(found.source, moves=False)
     listed = {
         name: sorted((getattr(known, name) | getattr(found, name)).items())
@@ -56,7 +55,7 @@ def remember(found: Found, known: Found | None) -> str:
 
 
 def recall(text: str | None) -> Found | None:
-    """What `remember` wrote, without any records yet. An update may always bring its old image."""
+    """Parse the text of `remember`, with no records counted. Updates may have old images."""
     if not text:
         return None
     raw = json.loads(text)
@@ -73,9 +72,9 @@ def recall(text: str | None) -> Found | None:
 
 
 def recall_all(lake: Lake, namespace: str) -> list[Found]:
-    """Every table of the pipeline; none where one of them is not known, or where they are many.
+    """Return the shapes of every table of the pipeline; [] if any is unknown or there are many.
 
-    Each table is a pass over the batch: of many tables most would find nothing.
+    Each table costs a pass over the batch, and with many tables most passes would find nothing.
     """
     tables = lake.own_tables(namespace, at_most=MOST_TABLES)
     found = [recall(table.properties.get(names.PROP_SHAPES)) for table in tables]
@@ -85,10 +84,10 @@ def recall_all(lake: Lake, namespace: str) -> list[Found]:
 
 @dataclass(frozen=True)
 class Watch:
-    """What one pass over the batch has to notice for the table that it is after.
+    """The checks of one pass over the batch, for one table.
 
-    `key`: the columns of its key; `whole_before`: old images have all their columns, and are
-    looked at too; `seeming`: reasons of what is ignored that may hold more.
+    `key`: the key columns; `whole_before`: old images are complete, and checked too; `seeming`:
+    reasons for which records were ignored though they may hold more.
     """
 
     known: tuple[Found, ...]
@@ -98,10 +97,10 @@ class Watch:
     seeming: frozenset[str] = frozenset()
 
     def mark(self, envelope: DataFrame) -> DataFrame:
-        """Add what a record is to the table, its place in `_CLASSES` or NULL: nothing to it.
+        """Add the record's class for the table: its index in `_CLASSES`, or NULL for none.
 
-        In one column, so that Spark looks at each record once, not once for each count; a number,
-        of which the counts make no text each.
+        One column, so that Spark classifies each record once rather than once per count; a number,
+        because comparing texts costs more.
         """
         mine, ignored = F.col(_MINE), F.col("outcome") == OUTCOME_IGNORE
         changing = (
@@ -126,7 +125,7 @@ class Watch:
         return matches
 
     def columns(self) -> list[Column]:
-        """Counts for an Observation on the marked envelope."""
+        """Return the counts for an Observation on the marked envelope."""
         of_class = F.col(_CLASS)
         changing = of_class.isin(*map(_class, (_ROWS, _DDL, _TRUNCATES)))
         newest = F.max(F.when(changing, F.col("source_ts")))
@@ -152,7 +151,7 @@ class Watch:
         return surprise | (F.col("position").isNull() & F.lit(not table.unordered))
 
     def seen(self, noticed: dict[str, Any]) -> Seen:
-        """What the pass noticed."""
+        """Return the results of the pass."""
         found = replace(
             self.table,
             records=sum(noticed[name] for name in (_ROWS, _DDL, _TRUNCATES)),
@@ -166,8 +165,11 @@ class Watch:
 
 @dataclass(frozen=True)
 class Seen:
-    """A table's records, those ignored that are of no table, whether all was as known, and whether
-    some of what was ignored may hold more."""
+    """Results of one pass.
+
+    `elsewhere`: ignored records of no table; `expected`: every record had a known shape; `unsure`:
+    some ignored records may hold more.
+    """
 
     found: Found
     elsewhere: int

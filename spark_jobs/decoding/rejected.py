@@ -1,4 +1,4 @@
-"""What a decoded batch brings into quarantine: what is no event, and what did not fit its table."""
+"""Quarantine rows of a decoded batch: rejected records, and those that did not fit."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from spark_jobs.job import Job
 
 
 def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
-    """Write the batch's rows of quarantine; returns the outcomes of what landing rejected.
+    """Write the batch's quarantine rows; return the outcomes of what landing rejected.
 
-    They take the place of those of an earlier attempt, of which there may be some where the batch
-    is `retried`. Raises LeaseHeld where a later attempt has the batch.
+    The rows replace those of an earlier attempt, which may exist where the batch is `retried`.
+    Raises LeaseHeld where a later attempt has the batch.
     """
     bad = any(table.bad for table in batch.tables) or any(f.rejected for f in batch.found)
     if not (bad or job.manifest.rejects or retried):
@@ -28,14 +28,14 @@ def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     if bad:
         rejects = with_origin(_rejects(job, batch), job.spark, job.manifest.files)
         rows = rows.unionByName(quarantine.rows(rejects, pipeline, batch_id))
-    job.require_mine()  # else what a later attempt put there would be gone
+    job.require_mine()  # replacing could delete the rows of a later attempt
     quarantine.replace(job.spark, rows, batch_id)
     lost = len(job.manifest.rejects)
     return Counts(read=lost, quarantined=lost)
 
 
 def _rejects(job: Job, batch: DecodedBatch) -> DataFrame:
-    """Records that are no events and records that did not fit, with their own text."""
+    """Return rejected records and records that did not fit, with their text."""
     envelope = batch.envelope
     kept: list[Column | str] = [
         F.concat_ws(".", *SOURCE_PARTS).alias("source_table"),

@@ -1,4 +1,4 @@
-"""What a batch's DDL tells of columns that are renamed, dropped and added."""
+"""Column renames, drops and additions in a batch's DDL."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _Told = TypeVar("_Told", Altered, ToldRename)
 
 
 def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, list[ToldRename]]:
-    """What the batch's DDL says of columns that are others since, by table.
+    """Return the column changes in the batch's DDL, by table.
 
-    Raises PlanError for more statements than a driver can look at.
+    Raises PlanError for more statements than a driver can read.
     """
     if not any(table.ddl for table in found):
         return {}
@@ -51,11 +51,10 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
 
 
 def _concerns(pipeline: Pipeline, event: Source, of: Source, told: ToldRename) -> bool:
-    """Whether a statement is of a table that the pipeline loads, or may be.
+    """Whether a statement concerns, or may concern, a table that the pipeline loads.
 
-    What nobody can tell the table of is of none that is listed, and may be of each. A name as
-    somebody typed it may be that of a table whose rows are still to come: with a schema, where
-    the event has none.
+    A statement whose table is unknown may concern any table. A name as typed may also be that of a
+    listed table whose rows are still to come, with a schema that the event lacks.
     """
     if table_config(pipeline, of) is not None or (told.problem is not None and not of.table):
         return True
@@ -70,9 +69,9 @@ def _as_written(rename: ToldRename, labels: Collection[str]) -> ToldRename:
 
 
 def _by_place(told: Iterable[ToldRename]) -> list[ToldRename]:
-    """As one what several texts tell at one place, in their order, for below it all of them hold.
+    """Combine statements at the same position, in order, since all apply to rows below it.
 
-    A text that is told again there counts once.
+    A repeated statement counts once.
     """
     places: dict[tuple[str, str | None], list[ToldRename]] = {}
     for one in dict.fromkeys(told):
@@ -87,15 +86,15 @@ def _as_one(told: Sequence[ToldRename]) -> ToldRename:
 
 
 def _in_turn(first: _Told, then: _Told) -> _Told:
-    """Both, one after the other, as one that does both at once."""
+    """Combine two changes, applied one after the other, into one."""
     added = (*kept_columns(first.added, then.columns), *then.added)
     return replace(first, columns=in_turn(first.columns, then.columns), added=added)
 
 
 def placed_statements(job: Job, envelope: DataFrame, pattern: str) -> list[Row]:
-    """Statements with the pattern in them, in the order of their records; `at`: their position.
+    """Return the statements that match the pattern, in record order; `at`: their position.
 
-    Raises PlanError for more than a driver can look at.
+    Raises PlanError for more than a driver can read.
     """
     mine = ddl_events(envelope, pattern)
     located = with_origin(mine, job.spark, job.manifest.files)
@@ -112,9 +111,10 @@ def placed_statements(job: Job, envelope: DataFrame, pattern: str) -> list[Row]:
 def _of_statement(
     source: Source, row: Row, ordered: Collection[Source], tables: KnownTables
 ) -> Iterator[tuple[Source, ToldRename]]:
-    """By the event's own table; a topic of schema changes may leave it to the statement.
+    """Yield the column changes of a statement, by the event's table or, in a topic of schema
+    changes, by the statement's.
 
-    `ordered`: the tables whose rows all have a place in the source's order.
+    `ordered`: the tables whose rows all have a position of the source.
     """
     followed: dict[Source, Altered] = {}
     problem = None
@@ -137,7 +137,7 @@ def _of_statement(
 def _table_of(
     one: Altered, source: Source, lost: bool, ordered: Collection[Source], tables: KnownTables
 ) -> Source:
-    """Raises UnreadableDdl where a statement cannot be followed."""
+    """Return the table of a statement; raise UnreadableDdl where it cannot be followed."""
     if not source.table or "," in source.table:
         of = named_by(one, source, tables)
     else:
@@ -152,11 +152,11 @@ def _table_of(
 
 
 def named_by(one: Altered, source: Source, tables: KnownTables) -> Source:
-    """The table that a statement names, where its event does not: that of the event's schema
-    unless the statement says another. Of that one, and where neither says any, as of a statement
-    that Canal's parser cannot read, there have to be rows, in the batch or stored.
+    """Return the table that a statement names where its event names none.
 
-    Raises UnreadableDdl where it may be any of several, or of such a one there are none.
+    It is in the event's schema unless the statement names another. In another schema, or where
+    neither names one (a statement that Canal's parser cannot read), the table must have rows in the
+    batch or be stored. Raises UnreadableDdl where several tables match, or none has rows.
     """
     said, here = one.schema.lower(), (source.database.lower(), source.schema.lower())
     if not one.table:
@@ -179,7 +179,7 @@ def named_by(one: Altered, source: Source, tables: KnownTables) -> Source:
 
 
 def _names_since(told: Altered) -> Iterator[str]:
-    """Under which the values of columns that were renamed or dropped may be from then on."""
+    """Yield the names under which renamed and dropped columns are stored afterwards."""
     for old, new in told.columns:
         if old is not None:
             yield new or names.dropped_column(old)

@@ -1,8 +1,7 @@
-"""Statements and TRUNCATEs whose event spells its table as somebody typed it.
+"""DDL and TRUNCATE events that spell their table as the statement did.
 
-They are of the one table that has rows, or is stored or listed, and is called the same but for
-case: its events are named as that table is, before anything is made of them. What is of no such
-table keeps its name.
+Before they are planned, such events get the name of the one table that has rows, is stored or is
+listed, and whose name differs only in case. Events without such a table keep their name.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from spark_jobs.telling import tell
 
 
 def as_rows_spell(job: Job, envelope: DataFrame, found: list[Found]) -> DataFrame | None:
-    """The envelope under the names of rows; None where all have them already."""
+    """Return the envelope with tables spelled as in row events; None where nothing changes."""
     tables = known_tables(job, found)
     if not tables.as_typed:
         return None
@@ -53,7 +52,7 @@ def _respelled(
 
 
 def _as_listed(stated: Source, listed: str) -> Source:
-    """The same with the last parts of its name as `tables:` has them."""
+    """Return the source with the last parts of its name spelled as in `tables:`."""
     said = listed.split(".")[::-1]
     of = [part for part in ("table", "schema", "database") if getattr(stated, part)]
     spelled = dict(zip(of, said, strict=False))

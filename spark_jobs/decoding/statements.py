@@ -1,4 +1,4 @@
-"""The DDL statements of a batch as a driver reads them."""
+"""The DDL statements of a batch, as a driver reads them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from spark_jobs.job import Job
 
 
 def ddl_events(envelope: DataFrame, pattern: str) -> DataFrame:
-    """The events of statements that have the pattern in them."""
+    """Return the DDL events whose statement matches the pattern."""
     ddl = (F.col("outcome") == OUTCOME_EVENT) & (F.col("op") == OP_DDL)
     return envelope.where(ddl & F.col("ddl").rlike(pattern))
 
 
 def told_at(job: Job) -> Column:
-    """The position of an event that has its origin, epoch and all."""
+    """Return the position, with epoch, of an event that has its origin."""
     position = F.coalesce("position", by_place())
     return F.concat_ws(".", F.lit(epoch_prefix(job.pipeline.epoch)), position)
 
 
 def told_columns() -> list[Column]:
-    """Of a statement: the parts of its event's table, empty where it has none; `lost`, whether its
-    place in the source's order is not told; and `ddl`, its text."""
+    """Return the columns of a statement: the parts of its event's table ('' where absent), `lost`
+    (the source gives no position) and `ddl` (the text)."""
     parts = (F.coalesce(n, F.lit("")).alias(n) for n in SOURCE_PARTS)
     text, lost = F.substring("ddl", 1, LONGEST), F.col("position").isNull()
     return [*parts, lost.alias("lost"), text.alias("ddl")]

@@ -1,7 +1,7 @@
-"""RENAME TABLE by `on_rename_table`: it is told, or stops the batch.
+"""RENAME TABLE by `on_rename_table`: report it, or stop the batch.
 
-Events come under the new name from then on. `sources` of a table make them those of the old one:
-such a rename is followed, and nothing needs to be said.
+Later events have the new name. Where a table's `sources` list both names, its target follows the
+rename, and nothing is reported.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ _MOST: Final = 1_000
 
 
 def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> None:
-    """Tell of every loaded table that got a name under which its events go elsewhere.
+    """Report every loaded table whose events go elsewhere under its new name.
 
-    Raises PlanError with all of them where the pipeline wants to fail for one.
+    Raises one PlanError for all of them where the policy is to fail.
     """
     if not any(table.ddl for table in found):
         return
     asked = ddl_events(envelope, SPEAKS_OF_TABLE_RENAMES).select(*told_columns()).limit(_MOST + 1)
     rows = asked.collect()
-    told = sorted({line for row in rows[:_MOST] for line in _told(job.pipeline, row)})
+    messages = sorted({line for row in rows[:_MOST] for line in _messages(job.pipeline, row)})
     if len(rows) > _MOST:
-        told.append(f"the batch has more than {_MOST} DDL statements that may rename a table")
-    if told and job.pipeline.on_rename_table == FAIL:
+        messages.append(f"the batch has more than {_MOST} DDL statements that may rename a table")
+    if messages and job.pipeline.on_rename_table == FAIL:
         raise PlanError(
-            "\n".join(told) + f"\non_rename_table is {FAIL}: see to it, or set it to keep, and "
+            "\n".join(messages) + f"\non_rename_table is {FAIL}: see to it, or set it to keep, and "
             "run again; or roll the batch back to go on without its files"
         )
-    for line in told:
+    for line in messages:
         tell(line)
 
 
-def _told(pipeline: Pipeline, row: Row) -> Iterator[str]:
+def _messages(pipeline: Pipeline, row: Row) -> Iterator[str]:
     event = source_of(row)
     try:
         renames = renamed_tables(row["ddl"])
@@ -66,7 +66,7 @@ def _told(pipeline: Pipeline, row: Row) -> Iterator[str]:
 
 
 def _source(event: Source, table: TableName) -> Source:
-    """A table of a statement by its full name; the event's own as the event spells it."""
+    """Return the full name of a table in a statement; the event's own table as the event has it."""
     name = event.table if table.name.lower() == event.table.lower() else table.name
     if event.schema or not table.schema:
         return Source(event.database, table.schema or event.schema, name)
@@ -74,7 +74,7 @@ def _source(event: Source, table: TableName) -> Source:
 
 
 def _parts(pipeline: Pipeline, old: Source, new: Source) -> bool:
-    """Whether the pipeline loads what came under the old name, and the new one goes elsewhere."""
+    """Whether the pipeline loads the old name and the new name goes elsewhere."""
     if pipeline.tables is None:
         return True
     before = _claimants(pipeline, old)
@@ -82,8 +82,10 @@ def _parts(pipeline: Pipeline, old: Source, new: Source) -> bool:
 
 
 def _claimants(pipeline: Pipeline, source: Source) -> list[str]:
-    """Those of `tables:` that a table is of. A database may write a name in another case, and one
-    of several `sources` has lost the parts that its table's own name does not say."""
+    """Return the entries of `tables:` that match a source table.
+
+    A database may change the case of a name, and one of several `sources` may lack a schema.
+    """
     tables = pipeline.tables or {}
     for name in (source.table, source.table.upper(), source.table.lower()):
         found = claimants(tables, Source(source.database, source.schema, name).name)

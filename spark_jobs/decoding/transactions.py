@@ -1,7 +1,7 @@
 """`on_open_transaction: hold`: events wait in quarantine until their transaction's end has landed.
 
-`sluice.transactions` has the ends that published batches brought, for an end may come first. When
-one comes after events that wait, its batch decodes their files again beside its own
+`sluice.transactions` lists the ends in published batches, since an end may land first. When an end
+lands after events that wait, its batch also decodes their files again
 (`sluice.operations.open_transactions`), so that a transaction is published whole.
 """
 
@@ -39,15 +39,15 @@ _OPEN: Final = "_sluice_open"
 
 
 def holds(job: Job) -> bool:
-    """Whether the batch's events of open transactions wait; not where an operator accepts them."""
+    """Whether events of open transactions wait. False where an operator accepts them."""
     return job.pipeline.holds_transactions and not job.manifest.accepts_open
 
 
 def hold_back(job: Job, envelope: DataFrame) -> DataFrame | None:
-    """The envelope with the events of open transactions as rejects, and which these are in
+    """Return the envelope with events of open transactions as rejects, and the transaction in
     `detail`; None where there are none.
 
-    Raises PlanError where the source does not tell the transactions of its changes.
+    Raises PlanError where changes lack a transaction id.
     """
     _refuse_untold(job, envelope)
     ended = _ended(job, envelope)
@@ -67,7 +67,7 @@ def hold_back(job: Job, envelope: DataFrame) -> DataFrame | None:
 
 
 def count_held(job: Job, envelope: DataFrame) -> int:
-    """How many records of a batch wait so; they are no bad ones."""
+    """Return the number of records that wait; these do not count as bad records."""
     if not holds(job):
         return 0
     return envelope.where(
@@ -76,10 +76,11 @@ def count_held(job: Job, envelope: DataFrame) -> int:
 
 
 def remember(job: Job, envelope: DataFrame) -> None:
-    """Write the transactions that the batch ends, and those of its changes that others ended, in
-    the place of what an earlier attempt at it wrote; each after its epoch, in which its id is one.
+    """Record the transactions that the batch ends, and those of its changes that other batches
+    ended. They replace the rows of an earlier attempt. Ids are prefixed by the epoch, within which
+    they are unique.
 
-    With the latter nobody undoes an end that the batch leans on.
+    The second kind keeps an end on which the batch depends when the other batch is undone.
     """
     if not job.pipeline.holds_transactions:
         return
@@ -95,14 +96,14 @@ def remember(job: Job, envelope: DataFrame) -> None:
 def ended_among(
     job: Job, envelope: Callable[[], DataFrame], holding: Sequence[HoldingBack]
 ) -> list[HoldingBack]:
-    """Of the batches with transactions that wait, those with one that has ended.
+    """Return the batches with a waiting transaction that has ended.
 
-    The batch's files are read once more than a load does, where there are any.
+    If any wait, this reads the batch's files once more than a load does.
     """
-    asked = sorted({transaction for one in holding for transaction in one.transactions})
-    if not asked:
+    waiting = sorted({transaction for one in holding for transaction in one.transactions})
+    if not waiting:
         return []
-    rows = job.spark.createDataFrame([(one,) for one in asked], f"{TRANSACTION} string")
+    rows = job.spark.createDataFrame([(one,) for one in waiting], f"{TRANSACTION} string")
     found = rows.join(_ended(job, envelope()), TRANSACTION, "left_semi").collect()
     ended = {row[TRANSACTION] for row in found}
     return [one for one in holding if ended.intersection(one.transactions)]
@@ -113,7 +114,7 @@ def _is_change() -> Column:
 
 
 def _ended(job: Job, envelope: DataFrame) -> DataFrame:
-    """The transactions whose end is in the batch or in one of its epoch that is published."""
+    """Return the transactions that end in this batch or in a published one of its epoch."""
     ends = _ends(envelope)
     if job.lake.load(TABLE) is None:
         return ends
@@ -129,8 +130,8 @@ def _of_epoch(job: Job) -> str:
 
 
 def _of_changes(envelope: DataFrame) -> DataFrame:
-    told = envelope.where(_is_change() & (F.col(TRANSACTION) != ""))
-    return told.select(TRANSACTION).distinct()
+    changes = envelope.where(_is_change() & (F.col(TRANSACTION) != ""))
+    return changes.select(TRANSACTION).distinct()
 
 
 def _ends(envelope: DataFrame) -> DataFrame:
@@ -139,10 +140,10 @@ def _ends(envelope: DataFrame) -> DataFrame:
 
 
 def _refuse_untold(job: Job, envelope: DataFrame) -> None:
-    """Rows of a full load have no transaction; what changes a row has."""
+    """Raise PlanError for an update or delete without a transaction id; full loads have none."""
     changes = F.col("op").isin(*UPDATES, OP_DELETE)
-    untold = envelope.where(_is_change() & changes & F.col(TRANSACTION).isNull())
-    first = untold.select(*SOURCE_PARTS).first()
+    unknown = envelope.where(_is_change() & changes & F.col(TRANSACTION).isNull())
+    first = unknown.select(*SOURCE_PARTS).first()
     if first is not None:
         table = ".".join(part for part in first if part)
         raise PlanError(

@@ -1,5 +1,5 @@
-"""TRUNCATEs that came as statements: of a table that is not told, of a part of one, or of one of
-which nothing else came."""
+"""TRUNCATEs that a format sends as DDL: of an unknown table, of a part of one, or of one without
+other events."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ _MOST: Final = 100
 
 
 def tell_of_untold(pipeline: Pipeline, envelope: DataFrame, found: list[Found]) -> None:
-    """Say of whose database or table they are, of those that are loaded; only of formats that have
-    such."""
+    """Report such TRUNCATEs by database or table, in formats that send them."""
     pattern = FORMATS[pipeline.format].untold_truncates
     if not (pattern and any(table.ddl for table in found)):
         return

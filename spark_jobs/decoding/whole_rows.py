@@ -1,7 +1,7 @@
-"""Rows of a table without a key: whole, for nothing else tells what an update left out.
+"""Completion of partial updates in tables without a key, whose rows are identified by all values.
 
-Such rows are known by all that they hold. So a value that an update did not send comes from its
-own old row, which a source of such tables sends in full (PostgreSQL's REPLICA IDENTITY FULL).
+A value that an update did not send comes from its old row, which the source of such a table sends
+in full (PostgreSQL's REPLICA IDENTITY FULL).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _OLD: Final = "_sluice_old"
 
 
 def completed(events: DataFrame) -> DataFrame:
-    """The envelope's events with `after` as the row is, and in `absent` what nobody tells of it.
+    """Return the events with `after` completed, and in `absent` the columns that stay unknown.
 
-    `absent` is NULL for a row that is whole. Of an update that lists what it sent, whatever both
-    its halves lack is no column of it; a column that its old row lacks alone nobody tells, for
-    which row goes would then be a guess. The old row of an update in two records came in the other.
+    `absent` is NULL for a complete row. Where an update lists what it sent, columns that both
+    images lack do not count; a column that only the old row lacks is unknown, since the row to
+    delete would be a guess. For an update in two records, the old row is in the other record.
     """
     absent, before = F.col("absent"), F.coalesce("before", F.create_map().cast(IMAGE_TYPE))
     all_but = F.array_contains(absent, ALL_BUT)
