@@ -1,5 +1,4 @@
-"""What a table held before the batches that are undone, and which names its rows have without
-them."""
+"""A table's content before the undone batches, and its column names without them."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ from spark_jobs.planning.told import Told
 
 @dataclass(frozen=True)
 class Before:
-    """A table's floor, and what target and history held before the batches that are undone; None
-    where they are not asked for, or there is no floor."""
+    """A table's floor, and the rows of target and history before the undone batches; None where
+    nothing is undone, or there is no floor."""
 
     floor: str | None
     rows: DataFrame | None
@@ -29,8 +28,10 @@ class Before:
 
 
 def before_undone(writer: Writer, asked: Rebuild) -> Before:
-    """Read it at the snapshots that the batches were merged onto; raises RollbackRefused where one
-    has expired."""
+    """Read the rows at the snapshots onto which the batches were merged.
+
+    Raises RollbackRefused where such a snapshot has expired.
+    """
     plan = writer.plan
     floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
     if floor is None or not asked.without:
@@ -42,7 +43,7 @@ def before_undone(writer: Writer, asked: Rebuild) -> Before:
 
 
 def _held_before(writer: Writer, asked: Rebuild, table: TableId) -> DataFrame | None:
-    """What the table held before the undone batches."""
+    """Return the table's rows before the undone batches."""
     base, loaded = asked.bases.get(table.name), writer.lake.load(table)
     if base is not None and loaded and loaded.snapshot_by_id(base) is None:
         raise RollbackRefused(
@@ -50,15 +51,15 @@ def _held_before(writer: Writer, asked: Rebuild, table: TableId) -> DataFrame | 
             f"{', '.join(asked.without)}, has expired; they cannot be undone any more"
         )
     rows = writer.lake.rows(table, base)
-    # By what these were written is not kept; what is told now fills whatever lacked a column.
+    # The defaults of that time are not kept; current ones fill missing columns.
     return None if rows is None else writer.now.rows(rows, Told(), writer.types)
 
 
 def forget_renames(writer: Writer, floor: str | None) -> bool:
-    """Forget those that the undone batches alone told; True where there are such.
+    """Forget renames that only the undone batches brought; return whether there were any.
 
-    What stored rows hold under two names in one cannot be told apart, so that all of the table is
-    made again from its changes. Raises RollbackRefused where maintenance has forgotten some.
+    Values that a rename put into one column cannot be separated, so the whole table is made again
+    from its changes. Raises RollbackRefused where maintenance has expired some.
     """
     plan, counted = writer.plan, writer.attempt.published
     kept = tuple(r for r in writer.before.renames if r.below == DECLARED)

@@ -1,6 +1,6 @@
-"""checks: what the configuration demands of a table, judged on the branch of a batch.
+"""checks: the configured checks of a table, run on the batch's branch.
 
-Checks see the rows as the batch would leave them; other tables that they name, as published.
+A check sees its table as the batch would leave it, and other tables as published.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def _refuse_unsound(job: Job, staged: StagedTable, plan: TablePlan) -> None:
         _refuse_swing(job, staged, plan, living(before).count(), living(rows).count())
     for check in config.checks:
         if found := _found(job, staged, rows, check):
-            raise AuditFailed(_told(job, staged, check, found))
+            raise AuditFailed(_failure(job, staged, check, found))
 
 
 def _refuse_swing(job: Job, staged: StagedTable, plan: TablePlan, before: int, after: int) -> None:
-    """A table of a few rows may swing as it likes."""
+    """Raise AuditFailed where a table, unless small, changes by more than `max_row_swing`."""
     most = plan.config.max_row_swing
     if most is None or before < SHARE_COUNTS_FROM or abs(after - before) <= most * before:
         return
@@ -91,7 +91,7 @@ def _of_full_load(plan: TablePlan) -> str:
 
 
 def _found(job: Job, staged: StagedTable, rows: DataFrame, check: Check) -> list[dict[str, object]]:
-    """The first rows that a check returns; each asks a view of its own."""
+    """Return the first rows of a check, which reads a view of its own."""
     view = f"checked_{uuid4().hex}"
     rows.createOrReplaceTempView(view)
     try:
@@ -107,29 +107,29 @@ def _found(job: Job, staged: StagedTable, rows: DataFrame, check: Check) -> list
 
 
 def _collected(found: DataFrame) -> list[dict[str, object]]:
-    """The rows, with Spark's text of what Python may not have: times before Christ, intervals."""
-    # By their places, for a query may give one name to two columns.
+    """Return the rows, with what Python lacks (years before 1, intervals) as Spark's text."""
+    # By position, since a query may name two columns alike.
     placed = found.toDF(*map(str, range(len(found.columns))))
     texts = [
-        F.col(f"`{f.name}`").cast("string") if _is_of_times(f.dataType) else F.col(f"`{f.name}`")
+        F.col(f"`{f.name}`").cast("string") if _has_times(f.dataType) else F.col(f"`{f.name}`")
         for f in placed.schema
     ]
     rows = [row.asDict(recursive=True) for row in placed.select(texts).collect()]
     return [dict(zip(found.columns, row.values(), strict=True)) for row in rows]
 
 
-def _is_of_times(kind: T.DataType) -> bool:
+def _has_times(kind: T.DataType) -> bool:
     match kind:
         case T.StructType():
-            return any(_is_of_times(field.dataType) for field in kind)
+            return any(_has_times(field.dataType) for field in kind)
         case T.ArrayType():
-            return _is_of_times(kind.elementType)
+            return _has_times(kind.elementType)
         case T.MapType():
-            return _is_of_times(kind.keyType) or _is_of_times(kind.valueType)
+            return _has_times(kind.keyType) or _has_times(kind.valueType)
     return isinstance(kind, T.DatetimeType | T.YearMonthIntervalType)
 
 
-def _told(job: Job, staged: StagedTable, check: Check, found: list[dict[str, object]]) -> str:
+def _failure(job: Job, staged: StagedTable, check: Check, found: list[dict[str, object]]) -> str:
     shown = "; ".join(_short(row) for row in found[:_SHOWN])
     more = " and more" if len(found) > _SHOWN else ""
     return (
@@ -143,7 +143,7 @@ def _where(job: Job, staged: StagedTable) -> str:
 
 
 def how_to_go_on(job: Job) -> str:
-    """The commands by which a pipeline goes on without a batch whose data is wrong."""
+    """Return the commands with which a pipeline goes on without a bad batch."""
     pipeline, batch = job.pipeline.name, job.manifest.batch_id
     if not job.manifest.claims:  # its files are other batches'
         return f"To give the batch up: sluice rollback {pipeline} --batch {batch}"

@@ -1,7 +1,7 @@
-"""doubled: keys that a target holds more than once, as only somebody else can have written them.
+"""doubled: keys with several rows in a target, which only another writer can have caused.
 
-Sluice's own writes keep keys unique, so nothing looks for that in a batch that goes well; in one
-that fails by it, counts do not add up, or a MERGE finds two rows for one change.
+Sluice's writes keep keys unique, so a sound batch does not check this. Duplicate keys make a batch
+fail: counts do not add up, or a MERGE finds two rows for one change.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _SHOWN: Final = 3
 
 
 def refuse_doubled(job: Job, plan: TablePlan, error: Exception) -> None:
-    """Raise AuditFailed naming keys that `main` of the plan's target holds more than once, where
-    that may be why the batch failed by `error`."""
+    """Raise AuditFailed where `main` of the target has keys with several rows: they may have
+    caused `error`."""
     try:
         shown = _doubled(job, plan)
-    except Exception:  # the first error is the one to tell, which may be why this look fails too
+    except Exception:  # report the first error, which may have caused this one
         return
     if shown:
         raise AuditFailed(

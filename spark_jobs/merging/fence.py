@@ -1,4 +1,4 @@
-"""The fence between a merge and retention, whatever became of the lease that keeps them apart."""
+"""The fence between a merge and retention, should the lease between them have lapsed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from spark_jobs.planning.plan import TablePlan
 
 @contextmanager
 def nothing_forgotten(lake: Lake, plan: TablePlan) -> Iterator[None]:
-    """Raise TransientError where maintenance forgot changes or tombstones of the table meanwhile:
-    what was read of them before and after is not of one state.
+    """Raise TransientError where maintenance expired changes or tombstones of the table meanwhile.
 
-    The floor goes up before anything is forgotten. Below it nothing of them is read.
+    The reads before and after would not be of one state. The floor is raised before anything
+    expires, so that an equal floor proves it did not happen.
     """
     floor = lake.property(target_id(plan), names.PROP_FLOOR)
     yield

@@ -1,4 +1,4 @@
-"""What a load of a batch would do: the same decode, fold and comparison, written nowhere."""
+"""Forecast of a load: the same decode, fold and comparison, without writing."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from spark_jobs.planning.widening import changes_as, fixed_columns, refuse_widen
 
 
 def forecast(job: Job) -> Forecast:
-    """Look through the batch's files; `job.attempt.published` are the batches that count.
+    """Return what a load of the batch would do; raise PlanError where the load would.
 
-    Raises PlanError where a load would.
+    `job.attempt.published`: the batches that count as published.
     """
     envelope, found = look_through(job, whole_envelope(job))
     plans = make_plans(job, found, told_by(job, envelope, found))
@@ -54,7 +54,7 @@ def forecast(job: Job) -> Forecast:
 
 
 def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TableForecast:
-    # A load writes them here. In one query with the fold, Spark's optimizer takes minutes for them.
+    # Separate from the fold: in one query Spark's optimizer takes minutes.
     typed = keep(typed_changes(job, envelope, plan))
     refuse_by_place(job, plan, typed)
     refuse_from_before(job, plan, typed)
@@ -80,7 +80,7 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TableForecast:
 
 
 def _misfits(plan: TablePlan, typed: DataFrame) -> tuple[int, tuple[Nulled, ...]]:
-    """How many records do not fit, and the values for which NULL stands in the others."""
+    """Return the number of misfit records, and of values replaced by NULL in the others."""
     fits = F.col(BAD) == ""
     bad = F.count_if(~fits & F.col(names.COUNTED)).alias("bad")
     (counted,) = typed.agg(bad, *nulled.counts(plan, fits)).collect()
@@ -88,7 +88,7 @@ def _misfits(plan: TablePlan, typed: DataFrame) -> tuple[int, tuple[Nulled, ...]
 
 
 def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
-    """Columns of which the target's rows do not have the names of now."""
+    """Return the column renames that the target's rows do not have yet."""
     told = set(plan.renames).difference(job.lake.told(target_id(plan)).renames)
     pairs = (pair for rename in sorted(told) for pair in rename.columns)
     return tuple(f"{former} → {now}" for former, now in pairs)
@@ -97,7 +97,7 @@ def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
 def _schema_changes(
     plan: TablePlan, existing: dict[str, str] | None, fixed: set[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns to add, and columns to widen; raises PlanError for what cannot be widened."""
+    """Return columns to add and to widen; raise PlanError where a column cannot be widened."""
     if existing is None:
         return (), ()
     added, widened = [], []
@@ -114,7 +114,7 @@ def _schema_changes(
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What becomes of a table's events, and of its data files."""
+    """The counts of a table's events, and the data files that the batch would rewrite."""
 
     counts: Counts
     hit_files: int | None = None
@@ -163,7 +163,7 @@ def _count_rows(job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, told
 
 
 def _hit(job: Job, plan: TablePlan, applied: DataFrame, stored: Stored) -> tuple[int, int]:
-    """Data files of the target that hold the keys, and their size."""
+    """Return the number and size of the target's data files that hold the keys."""
     if stored.rows is None:
         return 0, 0
     target = target_id(plan).sql()

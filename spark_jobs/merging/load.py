@@ -46,7 +46,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
 
     `hold_lease` returns the pipeline's published batches once the lease is held.
 
-    Raises PlanError, AuditFailed, LeaseHeld; nothing of it moves `main` of a target.
+    Raises PlanError, AuditFailed, LeaseHeld. `main` of a target never moves here.
     """
     started = time.monotonic()
     if job.pipeline.holds_transactions:  # which events wait depends on what is published
@@ -60,7 +60,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     told = notes(job, batch.envelope, batch.found, made)
     for note in told:
         tell(note)
-    # Only with the lease nobody publishes: now it is known which changes count.
+    # The lease stops other publishers, so the set of published batches is final.
     job = _take_lease(job, hold_lease)
     reach(Point.LOAD_LEASED)
     drops_before.refuse_made_since(job, batch.found, [table.plan for table in batch.tables])
@@ -82,8 +82,8 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
 
 
 def _set_apart(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
-    """Write the quarantine, and refuse a batch with too many; returns the outcomes of records
-    that belong to no target."""
+    """Write the quarantine and refuse a batch with too many bad records; return the outcomes of
+    records without a target."""
     found, plans = batch.found, [table.plan for table in batch.tables]
     misfits = sum(table.bad for table in batch.tables)
     unassigned = without_table(found, plans)
@@ -115,7 +115,7 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
         return _merge_and_count(job, envelope, table)
     except (TransientError, PlanError):
         raise
-    except Exception as error:  # whatever two rows of one key make fail, Spark's own among it
+    except Exception as error:  # duplicate keys may fail in Spark too
         refuse_doubled(job, table.plan, error)
         raise
 
@@ -155,7 +155,7 @@ def _mine(job: Job, plan: TablePlan) -> DataFrame:
 
 
 def unmerged(pipeline: Pipeline, plan: TablePlan, bad: int) -> Counts:
-    """The outcomes of a table's records that never come to the merge; `bad`: how many misfit."""
+    """Return the outcomes of a table's records that do not reach the merge; `bad`: the misfits."""
     found = plan.found
     passed = found.ignored + found.passed_over(truncate_policy(pipeline, plan.config))
     lost = bad + found.rejected
@@ -163,7 +163,7 @@ def unmerged(pipeline: Pipeline, plan: TablePlan, bad: int) -> Counts:
 
 
 def _refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
-    """Mostly late by position and newer by source time: the source seems to count anew."""
+    """Raise ResetSuspected where most records are late by position but newer by source time."""
     late, read = merged.contradicting, merged.counts.read
     if pipeline.on_position_reset == FAIL and 2 * late > read:
         raise ResetSuspected(
@@ -177,7 +177,7 @@ def _refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
 
 
 def without_table(found: list[Found], plans: list[TablePlan]) -> Counts:
-    """The outcomes of records that belong to no target."""
+    """Return the outcomes of records without a target."""
     planned = {plan.source for plan in plans}
     total = Counts()
     for table in found:
@@ -192,8 +192,8 @@ def without_table(found: list[Found], plans: list[TablePlan]) -> Counts:
 def refuse_too_many_bad(job: Job, found: list[Found], misfits: int, held: int = 0) -> None:
     """Raise AuditFailed where more records are bad than the pipeline allows.
 
-    `misfits`: records that do not fit their tables; `held`: rejects of transactions that wait,
-    which are no bad records.
+    `misfits`: records that do not fit their tables; `held`: rejects of open transactions, which do
+    not count.
     """
     read = sum(f.records + f.ignored + f.rejected for f in found)
     lost = sum(f.rejected for f in found) + misfits + len(job.manifest.rejects) - held
@@ -221,8 +221,11 @@ def _reads_again(manifest: Manifest) -> bool:
 
 
 def refuse_by_place(job: Job, plan: TablePlan, changes: DataFrame) -> None:
-    """Without order a row or a version is known by its place, which a second reading of a file does
-    not keep, be it a reprocess or that of a file that has changed. Raises PlanError for these."""
+    """Raise PlanError where rows read again cannot be recognised.
+
+    Without a source position, a row or version is identified by its place in a file, which changes
+    when the file is reprocessed or has changed.
+    """
     by_place = plan.history or plan.append or not plan.keyed
     if not (by_place and _reads_again(job.manifest)):
         return
@@ -237,9 +240,8 @@ def refuse_by_place(job: Job, plan: TablePlan, changes: DataFrame) -> None:
 
 
 def _by_place(manifest: Manifest) -> Column:
-    """Whether a change's position says where it stands in a file that is read again: with all of
-    it, or with its end, where changes of one place in the source's log follow one another as they
-    arrive."""
+    """Whether a change's position contains its place in a file that is read again: as a whole, or
+    as a suffix where arrival orders changes at one position of the source's log."""
     position = F.col(names.POSITION)
     again = manifest.files if manifest.repeats else manifest.changed
     arrivals = F.array(*(F.lit(f".{file.arrival}.") for file in again))
@@ -265,14 +267,14 @@ def _instead(job: Job) -> str:
 
 
 def drop_older_branches(job: Job, plan: TablePlan) -> None:
-    """Remove what earlier attempts of the batch staged of a table."""
+    """Drop the branches of earlier attempts of the batch."""
     prefix = names.branch_name(job.manifest.batch_id, "")
     for table in (target_id(plan), tombstone_id(plan), history_id(plan), events_id(plan)):
         drop_branches(job.lake.catalog, table.namespace, table.name, prefix)
 
 
 def audit(result: BatchResult) -> None:
-    """Every record has exactly one outcome, in every table; raises AuditFailed naming the table."""
+    """Raise AuditFailed naming a table whose records do not each have exactly one outcome."""
     for table in result.tables:
         if not table.counts.balanced:
             raise AuditFailed(f"{table.target}: the counts do not add up: {table.counts}")

@@ -1,4 +1,4 @@
-"""merge: one table's changes of a batch into a branch of its target and of its tombstones."""
+"""merge: write one table's changes of a batch to branches of its target and tombstones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from spark_jobs.threads import together
 
 @dataclass(frozen=True)
 class Merged:
-    """What the merge of one table staged, and what became of its records (see `Tally`)."""
+    """The staged tables of one merge, and the outcomes of its records (see `Tally`)."""
 
     counts: Counts
     contradicting: int
@@ -66,9 +66,9 @@ def merge_table(
     created: bool,
     accepts_late: bool = False,
 ) -> Merged:
-    """Fold the batch's changelog partition and write the outcome on branches.
+    """Fold the batch's changelog partition and write the result to branches.
 
-    `accepts_late`: events from below the floor are among its changes.
+    `accepts_late`: the changes may include events at or below the floor.
     """
     writer = Writer.open(lake, plan, attempt, span, created)
     overtaken.refuse_other_columns(plan, attempt.batch_id, writer.stored_columns)
@@ -111,10 +111,10 @@ def _merged(writer: Writer, rows: DataFrame, tallied: Tally, truncates: Counts) 
 
 
 def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
-    """Stored rows cannot get the names of now: all is made again from what is published and the
-    batch. By their positions they still say which of its records come too late.
+    """Rebuild the tables from all published changes, where stored rows cannot get their current
+    column names. The stored positions still tell which records are late.
 
-    Raises PlanError, as `misnamed` says, where maintenance has forgotten some of it.
+    Raises PlanError with `misnamed` where maintenance has expired changes.
     """
     plan = writer.plan
     if writer.lake.property(target_id(plan), names.PROP_FLOOR):
@@ -133,7 +133,7 @@ def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
 
 
 def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
-    """The same, without the opening of an epoch where the table has had it."""
+    """Return the batch's TRUNCATEs, without an epoch's opening that the table already has."""
     opening = plan.opening
     opened = Truncation(None if opening is None else opening.position, 0)
     found = truncation(mine) if plan.found.truncates else opened
@@ -142,11 +142,11 @@ def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
 
 
 def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
-    """Nothing stored is above any change of the batch: nothing to compare, the newest applies."""
+    """Merge a batch whose changes are all above everything stored: the newest of a key applies."""
     key, data = writer.plan.key, writer.plan.data
     folded = fold(rows, writer.attempt.batch_id, key, data)
-    # Not `keep`, which costs more: the count fills the cache before anybody else reads of it, and
-    # only the changelog is behind it, where nothing is committed or refreshed until it is done.
+    # `keep` would cost more. The cache is safe here: the count fills it before anything else reads
+    # it, and nothing commits to or refreshes the changelog behind it meanwhile.
     folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
     read, newest, ends = count_newer(folded)
     tallied: Tally
@@ -159,14 +159,14 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
 
 
 def _judges(writer: Writer, stored: Stored) -> Stored:
-    """What tells of events from below the floor whether they are late."""
+    """Return the state against which events at or below the floor are judged."""
     plan, table = writer.plan, history_id(writer.plan)
     rows = writer.lake.rows(table, writer.bases[table].snapshot) if plan.history else None
     return stored if rows is None else remembering(stored, rows, plan.key)
 
 
 def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, judges: Stored) -> Tally:
-    """`judges`: what is stored, and what else is known of deletes."""
+    """Merge keyed rows; `judges`: the stored state, with further known deletes."""
     plan = writer.plan
     data = plan.data
     folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
@@ -180,7 +180,7 @@ def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, judges: Stored
         tallied = replace(tallied, conflicts=tallied.conflicts + _conflicts(writer, unlike))
     if counts.duplicate or writer.partial:
         applied = keep(_settled(writer, resolved, judges))
-    # The old half of an update is no record, yet it may be all that applies of one that is late.
+    # The old half of a late update may apply alone, though it is not counted as a record.
     ends = count_ends(applied)
     if ends.rows or ends.deletes:
         _write(writer, applied, stored, ends)
@@ -188,7 +188,7 @@ def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, judges: Stored
 
 
 def _conflicts(writer: Writer, unlike: DataFrame) -> Conflicts:
-    """Those of changes that are unlike the row at their position with other published ones."""
+    """Return the conflicts of changes, unlike the row at their position, with published changes."""
     if unlike.isEmpty():
         return Conflicts()
     plan, mine = writer.plan, F.col(names.BATCH_ID) == writer.attempt.batch_id
@@ -197,7 +197,7 @@ def _conflicts(writer: Writer, unlike: DataFrame) -> Conflicts:
 
 
 def _settled(writer: Writer, resolved: DataFrame, stored: Stored) -> DataFrame:
-    """What applies once ties are broken and partial rows are put together."""
+    """Return the changes that apply, with ties broken and partial rows completed."""
     applied = resolved.where(F.col(STATUS) == APPLY)
     if writer.partial:
         applied = _with_refolded(writer, applied, resolved, stored)
@@ -218,7 +218,7 @@ def _columns(data: list[str]) -> list[str]:
 def _with_refolded(
     writer: Writer, applied: DataFrame, settled: DataFrame, stored: Stored
 ) -> DataFrame:
-    """Keys with partial rows, and late rows of such tables, from all of their changelog."""
+    """Return the applied rows, with partial and late ones folded again from the whole changelog."""
     plan = writer.plan
     data = plan.data
     changelog = writer.changelog()
@@ -245,9 +245,9 @@ def _with_refolded(
 
 
 def _moves(writer: Writer, rows: DataFrame, mine: DataFrame, stored: Stored) -> DataFrame | None:
-    """The table's moves; None too where the batch cannot change what any of them gave, for it has
-    whole rows alone, above all that is stored."""
-    above_all = writer.all_newer() and not _reaches(stored, writer)
+    """Return the table's moves, or None where the batch cannot affect any: it only has whole rows
+    above everything stored."""
+    above_all = writer.all_newer() and not _affects_all_keys(stored, writer)
     if above_all and mine.where(F.col(names.ABSENT).isNotNull()).isEmpty():
         return None
     return moves(rows, writer.plan.key)
@@ -256,33 +256,33 @@ def _moves(writer: Writer, rows: DataFrame, mine: DataFrame, stored: Stored) -> 
 def _to_refold(
     writer: Writer, applied: DataFrame, settled: DataFrame, stored: Stored, changelog: DataFrame
 ) -> DataFrame:
-    """The keys that are put together from several changes, and concerned by the batch's."""
+    """Return the keys that the batch concerns and that consist of several changes."""
     keys = [quoted(k) for k in writer.plan.key]
     mine = changelog.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
     partial = mine.where(F.col(names.ABSENT).isNotNull())
     late = settled.where(F.col(STATUS).isin(LATE, EQUAL))
     touched = partial.select(*keys).union(late.select(*keys))
     ever = changelog.where(F.col(names.ABSENT).isNotNull()).select(*keys).distinct()
-    # Rows may have been completed with what a TRUNCATE took away, or before a default was told.
-    everywhere = _reaches(stored, writer)
+    # A late TRUNCATE or default may change how any partial row was completed.
+    everywhere = _affects_all_keys(stored, writer)
     more = ever if everywhere else applied.select(*keys).join(ever, list(writer.plan.key))
     return touched.union(more).distinct()
 
 
-def _reaches(stored: Stored, writer: Writer) -> bool:
-    """Whether the batch changes what stored events mean, whatever rows they are of."""
+def _affects_all_keys(stored: Stored, writer: Writer) -> bool:
+    """Whether the batch changes the meaning of stored events of any key."""
     return stored.cut or writer.retells()
 
 
 def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
-    """A table without a key: rows count by content, instances are told apart by position."""
+    """Merge a table without a key: count rows by content, identify instances by position."""
     changes = _instances(writer, rows, stored)
     outcome = plan_rows(changes)
     if outcome.anew:
         target = target_id(writer.plan)
         writer.settle(target, outcome.living(), stored.rows, by=(names.POSITION,))
-    # The old half of an update is no record, yet it may be all that is new: what the new half
-    # says, another update had said at the same place.
+    # The old half of an update may be new alone, though it is not counted as a record: another
+    # update at the same place may have the same new half.
     elif outcome.counts.applied or not outcome.instances.isEmpty():
         append = outcome.append_only and not writer.published_before()
         writer.apply(outcome.instances, stored, by=(names.POSITION,), append=append)
@@ -295,5 +295,5 @@ def _instances(writer: Writer, rows: DataFrame, stored: Stored) -> NoKeyChanges:
         others=writer.changelog().where(F.col(names.BATCH_ID) != writer.attempt.batch_id),
         data=tuple(writer.plan.data),
         truncated_at=stored.truncated_at,
-        anew=_reaches(stored, writer),
+        anew=_affects_all_keys(stored, writer),
     )

@@ -1,6 +1,6 @@
-"""What an operator should know of a batch that is sound: names that are nobody's, a wrong format.
+"""Notes on a sound batch for the operator: unlisted tables, unknown columns, a wrong format.
 
-They are in the driver's log, and handed on with its result for those who do not see that.
+They go to the driver's log and into the batch's result.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _MOST_COLUMNS: Final = 30
 def notes(
     job: Job, envelope: DataFrame, found: list[Found], made: Iterable[TablePlan]
 ) -> tuple[str, ...]:
-    """All of them, a line each; `made`: the plans of targets that are new with this batch."""
-    told = [*_unlisted(job.pipeline, found), *_unreadable(job, envelope, found)]
-    return (*told, *(line for plan in made for line in unknown_columns(plan)))
+    """Return the notes, a line each; `made`: the plans of targets that this batch created."""
+    general = [*_unlisted(job.pipeline, found), *_unreadable(job, envelope, found)]
+    return (*general, *(line for plan in made for line in unknown_columns(plan)))
 
 
 def _unlisted(pipeline: Pipeline, found: Iterable[Found]) -> list[str]:
@@ -37,9 +37,9 @@ def _unlisted(pipeline: Pipeline, found: Iterable[Found]) -> list[str]:
 
 
 def unlisted(pipeline: Pipeline, found: Iterable[Found]) -> str:
-    """Of which source tables there are rows that `tables:` does not list; else nothing.
+    """Return a note on source tables with rows that `tables:` does not list; '' for none.
 
-    Only as far as the batch was looked through: not where it is what the tables remember.
+    A batch that is decoded by remembered shapes reports none.
     """
     if pipeline.tables is None:
         return ""
@@ -63,7 +63,7 @@ def unlisted(pipeline: Pipeline, found: Iterable[Found]) -> str:
 
 
 def unknown_columns(plan: TablePlan) -> Iterator[str]:
-    """Columns that the configuration has hints for and no event of a new table has."""
+    """Yield a note on configured columns that no event of a new table has."""
     if not plan.found.images:
         return
     names = {spelling.lower() for c in plan.columns for spelling in c.spellings}
@@ -79,7 +79,7 @@ def unknown_columns(plan: TablePlan) -> Iterator[str]:
 
 
 def _unreadable(job: Job, envelope: DataFrame, found: list[Found]) -> Iterator[str]:
-    """One line where no record at all is an event of the format, and why."""
+    """Yield a note where no record could be read in the format, with the reasons."""
     lost = job.manifest.rejects
     read = sum(table.total for table in found) + len(lost)
     bad = sum(table.rejected for table in found if not table.source.table) + len(lost)

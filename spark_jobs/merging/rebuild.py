@@ -1,8 +1,8 @@
-"""rebuild: targets made again from their changelogs, or some keys of them without some batches.
+"""rebuild: make targets again from their changelogs, or undo batches beneath later ones.
 
-What is published of a changelog, without the batches that are undone, says what target, tombstones
-and history must hold; where that is not what they hold, it is merged into the batch's branches.
-What maintenance has forgotten, up to a table's floor, its stored rows stand for.
+The published changes, without the undone batches, determine target, tombstones and history; where
+these differ, the difference is merged into the batch's branches. Up to the floor, stored rows
+stand for the expired changes.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from spark_jobs.threads import side_by_side
 
 
 def rebuild(job: Job, asked: Rebuild, hold_lease: Callable[[], tuple[str, ...]]) -> BatchResult:
-    """Stage what the targets must hold; `hold_lease` as in `load.load`.
+    """Stage the wanted content of the targets; `hold_lease` as in `load.load`.
 
-    Raises RollbackRefused where it cannot be told any more what rows were without the batches.
+    Raises RollbackRefused where the content without the batches is no longer known.
     """
     started = time.monotonic()
     published = hold_lease()
@@ -53,7 +53,7 @@ def rebuild(job: Job, asked: Rebuild, hold_lease: Callable[[], tuple[str, ...]])
 
 
 def _plan(job: Job, target: str) -> TablePlan:
-    """A table as it is, or, where it is gone, as its changelog has it."""
+    """Plan a table as it is stored, or, where it is gone, as its changelog has it."""
     namespace = job.pipeline.namespace
     changelog = TableId(names.changelog_namespace(namespace), names.changelog_table(target))
     source = Source("", "", job.lake.property(changelog, names.PROP_SOURCE) or target)
@@ -75,7 +75,7 @@ def _plan(job: Job, target: str) -> TablePlan:
 
 
 def _modes(job: Job, plan: TablePlan) -> tuple[str, ...]:
-    """Those in which the tables are, whatever is configured now."""
+    """Return the modes that the stored tables have, whatever is configured now."""
     target = job.lake.columns(target_id(plan))
     if target is None:
         return tuple(job.pipeline.modes_of(plan.config))

@@ -1,4 +1,4 @@
-"""Stored rows by what a batch tells of their columns: on the branches of the batch."""
+"""Column renames and defaults that a batch brings, applied to stored rows on its branches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_jobs.planning.renames import moves_of_rows
 
 
 def clash(writer: Writer) -> str:
-    """Why stored rows cannot get the names of now; '' where they can, or there are none."""
+    """Return why stored rows cannot get their current column names; '' where they can."""
     if not _of_rows(writer):
         return ""
     found = renames.clash(writer.before.renames, writer.now.renames, writer.types)
@@ -35,10 +35,12 @@ def clash(writer: Writer) -> str:
 
 
 def _standing(writer: Writer) -> str:
-    """A row that is put together stands for what is forgotten by the names of its newest change: a
-    rename between them would find the values under a name that they did not have. Below the floor
-    as above it: whether it is between them nobody can tell. Nor can it be told, where a full load
-    has an added column, whose NULL it has there."""
+    """Return why a late rename or default is impossible in a table with partial rows and a floor.
+
+    A stored row stands for expired changes under the names of its newest change, so a late rename
+    between them would pick values under the wrong name, wherever the floor is. A default is unclear
+    where a full load has the added column, and may mean its NULL.
+    """
     floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
     if not (writer.partial and floor):
         return ""
@@ -57,13 +59,13 @@ def _standing(writer: Writer) -> str:
 
 
 def rename(writer: Writer) -> None:
-    """Give stored rows the names of now, before anything else is written on the branches."""
+    """Rename the columns of stored rows, before anything else is written to the branches."""
     now = writer.now.renames
     for table in _of_rows(writer):
         before = written_by(writer, table)
         if before.renames == now:
             continue
-        # A default is of the column that it was told of, whatever that is called since.
+        # A default belongs to its column, whatever the column is called later.
         _fill(writer, table, _refills(writer, before.held(), defaults.NO_DEFAULTS))
         listed = {names.ABSENT: "array<string>"} if table == events_id(writer.plan) else {}
         values = moves_of_rows(before.renames, now, {**writer.types, **listed}, "t.")
@@ -76,13 +78,13 @@ def rename(writer: Writer) -> None:
 
 
 def _of_rows(writer: Writer) -> list[TableId]:
-    """Target, history and events, where they hold rows."""
+    """Return target, history and events table, where they hold rows."""
     filled = [table for table, base in writer.bases.items() if base.snapshot is not None]
     return [table for table in filled if table != tombstone_id(writer.plan)]
 
 
 def fill(writer: Writer) -> None:
-    """Give stored rows what they hold in columns that came after them, by all that is told."""
+    """Fill columns that were added after a stored row with their known defaults."""
     now = writer.now
     for table in _of_rows(writer):
         before = written_by(writer, table)
@@ -99,7 +101,7 @@ def _refills(writer: Writer, before: Defaults, now: Defaults) -> list[Refill]:
 
 
 def _fill(writer: Writer, table: TableId, refills: list[Refill]) -> None:
-    """The batch's own rows are filled already, and may hold such a value of their own."""
+    """Fill rows of other batches; the batch's own rows are filled already."""
     if not refills:
         return
     told = defaults.as_row(writer.lake.spark, refills)
@@ -112,15 +114,17 @@ def _fill(writer: Writer, table: TableId, refills: list[Refill]) -> None:
 
 
 def _where_said(column: str, value: str) -> str:
-    """An event says nothing of a column that it left out, nor of one that came later."""
+    """Return SQL that sets the value only in events that carry the column."""
     return f"CASE WHEN {listed_as_carried(column, 't.')} THEN {value} ELSE t.{quoted(column)} END"
 
 
 def _update(
     writer: Writer, table: TableId, one: DataFrame, values: Mapping[str, str], among: str = "true"
 ) -> None:
-    """Set columns of the stored rows (`t`) where they hold something else, by the row `one` (`s`);
-    `values` and `among`, which of the rows, in SQL."""
+    """Set columns of stored rows (`t`) that differ from `values`.
+
+    `values` is SQL that may use the row `one` (`s`); `among` is SQL that restricts the rows.
+    """
     sets = ", ".join(f"t.{quoted(column)} = {value}" for column, value in values.items())
     changed = " OR ".join(f"NOT (t.{quoted(c)} <=> {value})" for c, value in values.items())
     branch = writer.branch(table)
@@ -135,7 +139,7 @@ def _update(
 
 
 def _note(writer: Writer) -> None:
-    """Where the batch tells something, the target gets a snapshot to publish that with."""
+    """Give the target a snapshot to publish, where the batch changes renames or defaults."""
     if writer.now == writer.before:
         return
     target = target_id(writer.plan)

@@ -1,16 +1,16 @@
-"""Mode append: a table beside the target with every event of it, each once.
+"""Mode append: a table beside the target with each of its events once.
 
 | column | what |
 |---|---|
-| the source's | what the event says of the row; NULL where it says nothing, and in a TRUNCATE |
+| the source's | the event's values; NULL where it carries none, and in a TRUNCATE |
 | _op | insert, update, delete or truncate; a change of the key is a delete and what follows it |
-| _position | where in the source's order: events in this order make the target |
-| _source_ts, _tx_id, _event_id | as the source tells them |
+| _position | the source's order: the events in this order produce the target |
+| _source_ts, _tx_id, _event_id | as the source gives them |
 | _absent | the columns that an update left out, as in the changelog; NULL where it is whole |
 | _batch_id | the batch that brought the event first |
 
-An event is known by its position, its op and its content, as everywhere (`fold.event_hash`). It
-stays when maintenance forgets its change: then nobody else knows of it.
+An event is identified by position, op and content, as everywhere (`fold.event_hash`). It stays
+when maintenance expires its change, and is then its only copy.
 """
 
 from __future__ import annotations
@@ -36,32 +36,29 @@ _FIRST: Final = "_sluice_first"
 
 
 def write(writer: Writer) -> None:
-    """Append the batch's events that the table has not yet to its branch.
-
-    All published ones, where the table lacks some.
-    """
+    """Append the batch's new events to the table's branch, or all published ones after a gap."""
     table = events_id(writer.plan)
     if not writer.plan.append:
         return
     lacks = behind(writer, table)
-    # What lacks something gets it from any batch that writes to it, see `history.write`.
+    # A table with a gap is completed by any batch that writes to it, see `history.write`.
     if writer.span.lowest is None and not lacks:
         return
     there = stored(writer)
     if there is None:
         _append(writer, keep(once(writer.changelog(), writer.plan.data)))
     elif lacks:
-        # What was told of its columns meanwhile nobody told the table: its rows are made anew.
+        # Renames and defaults of the meantime are missing in the table, so it is rebuilt.
         floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
         rebuild(writer, writer.changelog(), None, floor)
     else:
-        # Of a batch above all others the table's files have bounds that none of them is read by.
+        # For a batch above all stored events this skips every file by its bounds.
         there = there.where(F.col(names.POSITION) >= _lowest(writer))
         _append(writer, keep(without(once(writer.mine(), writer.plan.data), there)))
 
 
 def _lowest(writer: Writer) -> str:
-    """Of the batch's changes, to which a declared full load adds its opening, below all others."""
+    """Return the lowest position of the batch's changes, including a full load's opening."""
     opening = writer.plan.opening
     told = [writer.span.lowest, opening.position if opening else None]
     return min(position for position in told if position is not None)
@@ -75,7 +72,7 @@ def _append(writer: Writer, found: DataFrame) -> None:
 
 
 def stored(writer: Writer) -> DataFrame | None:
-    """The table's rows by what is told now, with CONTENT; None where it has none."""
+    """Return the table's rows under current names and defaults, with CONTENT; None for no rows."""
     table = events_id(writer.plan)
     rows = writer.lake.rows(table, writer.bases[table].snapshot)
     if rows is None:
@@ -85,8 +82,8 @@ def stored(writer: Writer) -> DataFrame | None:
 
 
 def identified(events: DataFrame, data: Sequence[str]) -> DataFrame:
-    """Events with CONTENT, and nothing in the columns of which they say nothing: some formats
-    write a text of their own there, and a TRUNCATE is not concerned by defaults."""
+    """Return events with CONTENT, and NULL in columns that they do not carry: some formats write a
+    placeholder there, and a TRUNCATE takes no defaults."""
     of_rows = ~is_truncate()
     said = {c: F.when(of_rows & F.expr(listed_as_carried(c)), F.col(quoted(c))) for c in data}
     plain = events.withColumns(said)
@@ -94,9 +91,9 @@ def identified(events: DataFrame, data: Sequence[str]) -> DataFrame:
 
 
 def once(changes: DataFrame, data: Sequence[str]) -> DataFrame:
-    """The different ones of a changelog's events, in the table's columns and CONTENT.
+    """Return each distinct event of a changelog once, in the table's columns and CONTENT.
 
-    Of what is not their identity the least counts, so that no chance is in it.
+    Other columns take the least value, so that the result is deterministic.
     """
     others = [c for c in names.EVENTS_METADATA if c != names.POSITION]
     kept = [names.BATCH_ID, *data, *(c for c in others if c != names.BATCH_ID)]
@@ -108,14 +105,14 @@ def once(changes: DataFrame, data: Sequence[str]) -> DataFrame:
 
 
 def without(events: DataFrame, others: DataFrame) -> DataFrame:
-    """The events that are not among the others; both with CONTENT."""
+    """Return the events that are not among `others`; both have CONTENT."""
     return events.join(others.select(*IDENTITY), list(IDENTITY), "left_anti")
 
 
 def rebuild(writer: Writer, log: DataFrame, undone: DataFrame | None, floor: str | None) -> None:
-    """Make the table hold the events of the changelog, and what it alone knows of up to the floor.
+    """Make the table hold the changelog's events, and its own ones at or below the floor.
 
-    `undone`: the changes of batches that are taken out; only what no other batch brought goes.
+    `undone`: the changes of undone batches; only events that no other batch brought are removed.
     """
     there, wanted = stored(writer), once(log, writer.plan.data)
     if there is None:
@@ -124,7 +121,7 @@ def rebuild(writer: Writer, log: DataFrame, undone: DataFrame | None, floor: str
     gone = None
     if undone is not None:
         gone = _brought_alone(writer, there, without(once(undone, writer.plan.data), wanted), floor)
-    # Where a default is not told any more, the events are stored with it and `gone` is without.
+    # An undone default is in the stored events but not in `gone`, so they would not match.
     as_stored = not writer.retells() and not behind(writer, events_id(writer.plan))
     if gone is not None and as_stored:
         _take_out(writer, gone)
@@ -137,7 +134,7 @@ def rebuild(writer: Writer, log: DataFrame, undone: DataFrame | None, floor: str
 
 
 def replace(writer: Writer, wanted: DataFrame, there: DataFrame | None) -> None:
-    """Make `wanted`, as `once` gives it, all that the table holds, where it is not."""
+    """Replace the table's rows by `wanted` (as `once` returns it), unless they are equal."""
     wanted = keep(wanted)
     if there is not None:
         sides = (rows.drop(names.BATCH_ID) for rows in (wanted, alike(there, wanted)))
@@ -150,10 +147,10 @@ def replace(writer: Writer, wanted: DataFrame, there: DataFrame | None) -> None:
 def _brought_alone(
     writer: Writer, there: DataFrame, gone: DataFrame, floor: str | None
 ) -> DataFrame:
-    """The stored events of `gone` that no batch brought but those that are undone.
+    """Return the stored events of `gone` that only undone batches brought.
 
-    Up to the floor the changelog may have forgotten other batches that brought an event. There the
-    batch that the stored event names decides, which was the first to bring it.
+    At or below the floor, other batches that brought an event may have expired. There the batch in
+    the stored event decides, which brought it first.
     """
     rows = there.join(gone.select(*IDENTITY), list(IDENTITY), "left_semi")
     if floor is None:

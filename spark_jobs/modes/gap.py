@@ -1,7 +1,7 @@
-"""The gap in a table that one of its target's modes makes, since the mode was switched off.
+"""Gaps in history and events tables from while their mode was switched off.
 
-Switched on again, the next batch that writes to the table gives it what it lacks. A target in
-which soft_delete is switched on has such a gap too: the rows that were deleted before.
+Once the mode is on again, the next batch that writes to the table closes the gap. A target in which
+soft_delete is switched on has a gap too: the rows deleted before.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from spark_jobs.planning.told import NOTHING_TOLD, Told
 
 
 def leave_behind(writer: Writer) -> None:
-    """Remember, of the tables of modes that are switched off, the last snapshot before a batch
-    whose changes they do not get."""
+    """Note in the tables of switched-off modes the last snapshot before this batch, whose changes
+    they do not get."""
     plan = writer.plan
     if not plan.history:
         _mark(writer, history_id(plan), names.PROP_HISTORY_OF)
@@ -28,7 +28,7 @@ def leave_behind(writer: Writer) -> None:
 
 
 def _mark(writer: Writer, table: TableId, whose: str) -> None:
-    """`whose`: the property by which the table is this target's, see `sluice.names.whose`."""
+    """Note the gap; `whose`: the property that names the table's target, see `names.whose`."""
     found = writer.lake.load(table)
     if found is None or found.properties.get(whose) != writer.plan.name:
         return
@@ -39,10 +39,10 @@ def _mark(writer: Writer, table: TableId, whose: str) -> None:
 
 
 def written_by(writer: Writer, table: TableId) -> Told:
-    """The renames and defaults that the table's rows were written by.
+    """Return the renames and defaults with which the table's rows were written.
 
-    For a table with a gap: those noted when the gap began (`PROP_GAP_TOLD`), if its rows can be
-    renamed from there. Else, and for any other table, the target's.
+    For a table with a gap these are the ones noted when it began (`PROP_GAP_TOLD`), if its rows can
+    be renamed from there; otherwise the target's.
     """
     text = writer.lake.property(table, names.PROP_GAP_TOLD)
     if text is None or not behind(writer, table):
@@ -53,6 +53,6 @@ def written_by(writer: Writer, table: TableId) -> Told:
 
 
 def behind(writer: Writer, table: TableId) -> bool:
-    """Whether the table, where the batch begins, lacks some of what is published."""
+    """Whether the table, at the batch's base, lacks published changes."""
     found = writer.lake.load(table)
     return found is not None and is_behind(found, writer.bases[table].snapshot)

@@ -1,4 +1,4 @@
-"""Mode history (SCD type 2): a table beside the target with every version of every row.
+"""Mode history (SCD type 2): a table beside the target with every version of each row.
 
 | column | what |
 |---|---|
@@ -26,15 +26,15 @@ from spark_jobs.modes.soft_delete import living
 
 
 def write(writer: Writer, stored: Stored, newer: bool) -> None:
-    """Put the versions that the batch brings or ends on the history's branch.
+    """Write the versions that the batch begins or ends to the history's branch.
 
     `newer`: the batch is above everything that it concerns.
     """
     if not writer.plan.history:
         return
     table = history_id(writer.plan)
-    # One that lacks something gets it from any batch that writes to it, as by a rename alone:
-    # after that it would pass for whole.
+    # A history with a gap is completed by any batch that writes to it, even for a rename alone:
+    # after that write it counts as whole.
     whole = not behind(writer, table)
     if writer.span.lowest is None and whole and not writer.refolds():
         return
@@ -60,7 +60,7 @@ def _forgotten(writer: Writer, stored: Stored) -> Forgotten | None:
 
 
 def rows_of(found: DataFrame, data: list[str]) -> DataFrame:
-    """Versions (see `versions.versions`) as a history's rows."""
+    """Return versions (see `versions.versions`) as rows of the history."""
     return found.select(
         *(quoted(c) for c in data),
         F.col(names.SOURCE_TS).alias(names.VALID_FROM),

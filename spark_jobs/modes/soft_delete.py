@@ -1,4 +1,4 @@
-"""Mode soft_delete: the target keeps a deleted row as it last was, and says when it ended.
+"""Mode soft_delete: the target keeps deleted rows in their last version, marked as deleted.
 
 | column | what |
 |---|---|
@@ -28,13 +28,13 @@ _NEWEST: Final = "_sluice_newest"
 
 
 def write(writer: Writer, stored: Stored, newer: bool) -> None:
-    """Put the newest version of every key that the batch concerns on the target's branch.
+    """Write the newest version of every key that the batch concerns to the target's branch.
 
     `newer`: the batch is above everything that it concerns.
     """
     target = target_id(writer.plan)
     whole = not behind(writer, target)
-    # A target that never had a row may get its first snapshot from DDL alone, and be whole by that.
+    # DDL alone may give an empty target its first snapshot, after which it counts as whole.
     if writer.span.lowest is None and stored.rows is not None and whole and not writer.refolds():
         return
     floor = writer.lake.property(target, names.PROP_FLOOR)
@@ -47,17 +47,16 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
 
 
 def kept(rows: DataFrame | None, floor: str | None = None, whole: bool = True) -> Kept:
-    """The target's rows, and up to where their events have expired.
+    """Return the target's rows as versions, with the floor.
 
-    Rows from before the target had this mode are all alive, and deleted ones are missing: it is
-    not `whole`.
+    A target from before this mode lacks deleted rows, so it is not `whole`.
     """
     rows = None if rows is None else with_marks(rows)
     return Kept(rows, names.SOURCE_TS, names.DELETED_POSITION, names.DELETED_AT, whole, floor)
 
 
 def with_marks(rows: DataFrame) -> DataFrame:
-    """A target's rows with the columns of deletes, which those from before this mode have not."""
+    """Return a target's rows with the delete columns, which rows from before this mode lack."""
     if names.DELETED_POSITION in rows.columns:
         return rows
     nothing = F.lit(None)
@@ -70,14 +69,14 @@ def with_marks(rows: DataFrame) -> DataFrame:
 
 
 def living(rows: DataFrame) -> DataFrame:
-    """A target's rows without those that are kept though deleted."""
+    """Return a target's rows without the soft-deleted ones."""
     if names.IS_DELETED not in rows.columns:
         return rows
     return rows.where(~F.coalesce(names.IS_DELETED, F.lit(False)))
 
 
 def newest(found: DataFrame, key: tuple[str, ...], data: list[str]) -> DataFrame:
-    """The newest version of every key (see `versions.versions`), as the target's rows."""
+    """Return the newest version of every key (see `versions.versions`) as rows of the target."""
     kept = [*(c for c in data if c not in key), names.SOURCE_TS, names.BATCH_ID, ENDED_AT, ENDED_TS]
     order = F.struct(names.POSITION, *(quoted(c) for c in kept))
     last = found.groupBy(*(quoted(k) for k in key)).agg(F.max(order).alias(_NEWEST))
