@@ -1,7 +1,7 @@
-"""Events of one key at one position that say different things of the row.
+"""Conflicts: events of one key at one position with different content.
 
-A hash of the content decides between them, the same way in every order of arrival. But no source
-writes such events: a position that it gives twice, or one that the format lacks, is to be told.
+A content hash decides between them, whatever the order of arrival. No source writes such events, so
+a repeated or missing position is reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONTENTS: Final = "_sluice_contents"
 def located(
     found: Conflicts, rows: DataFrame, key: Sequence[str], data: Sequence[str]
 ) -> Conflicts:
-    """The conflicts that were counted, with where one is among the batch's own changes, `rows`."""
+    """Return counted conflicts with the lowest position of one in the batch's changes, `rows`."""
     if not found.records or found.at is not None:
         return found
     counted = rows.where(F.col(names.COUNTED))
@@ -39,10 +39,11 @@ def located(
 def with_published(
     unlike: DataFrame, published: DataFrame, key: Sequence[str], data: Sequence[str]
 ) -> Conflicts:
-    """Those changes of `unlike` that a published change of other content stands at the position of.
+    """Return the changes of `unlike` that conflict with a published change at their position.
 
-    What the row holds proves none: it may have a default, or columns that other changes told. Nor
-    do new halves of updates in two records, which have more where their old half came with them.
+    A differing stored row proves no conflict: it may have a default, or columns of other changes.
+    New halves of updates in two records are left out, since they carry more when their old half
+    arrives in the same batch.
     """
     theirs = content_hash(published, data).alias(_THEIRS)
     others = published.select(*by_name(key), names.POSITION, theirs)

@@ -1,7 +1,7 @@
-"""fold: the changes of a batch → one row a key, by aggregation, without a sort.
+"""fold: reduce the changes of a batch to one row a key, by aggregation, without a sort.
 
-The newest by (`_position`, content hash) wins: the hash settles equal positions with different
-content the same way in every order of arrival.
+The newest by (`_position`, content hash) wins; the hash decides between different contents at one
+position, whatever the order of arrival.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _ENDED: Final = "_sluice_ended"
 
 
 def content_hash(frame: DataFrame, columns: Sequence[str]) -> Column:
-    """A hash that a NULL column, a wider type or another order of the columns leaves alone.
+    """Return a hash that NULL columns, wider types and the order of columns do not change.
 
-    Each value goes in with its column's name, or a value would weigh the same in any column.
+    Each value is hashed with its column's name, so that swapped columns differ.
     """
     types = {f.name: f.dataType for f in frame.schema}
     named = ((F.col(quoted(c)), zlib.crc32(c.encode()), types[c]) for c in sorted(columns))
@@ -59,37 +59,37 @@ def _canonical(column: Column, kind: DataType) -> Column:
 
 
 def fold(changes: DataFrame, batch_id: str, key: Sequence[str], data: Sequence[str]) -> DataFrame:
-    """One row a key of a batch: its winning change and RECORDS, the number of counted ones."""
+    """Return one row a key of a batch: the winning change, and RECORDS, the counted changes."""
     return _fold(changes, batch_id, key, data, [])
 
 
 def fold_counting(
     changes: DataFrame, batch_id: str, key: Sequence[str], data: Sequence[str]
 ) -> DataFrame:
-    """The same with DISTINCT, the number of different events, and CONFLICTS, of how many of them
-    another content stands at their position; it costs about as much again."""
-    told = F.collect_set(F.when(F.col(names.COUNTED), F.struct(*_told(changes, data, []))))
-    # Of numbers, for Spark compares structs each with each.
-    contents = F.array_distinct(F.transform(told, lambda t: F.xxhash64(t[_AT], t[_CONTENT])))
-    places = F.array_distinct(F.transform(told, lambda t: t[_AT]))
+    """Return `fold` with DISTINCT, the number of different events, and CONFLICTS, how many of these
+    share a position with other content. It costs about twice as much."""
+    events = F.collect_set(F.when(F.col(names.COUNTED), F.struct(*_identity(changes, data, []))))
+    # Hashes, because Spark compares structs pairwise.
+    contents = F.array_distinct(F.transform(events, lambda t: F.xxhash64(t[_AT], t[_CONTENT])))
+    places = F.array_distinct(F.transform(events, lambda t: t[_AT]))
     conflicts = F.size(contents) - F.size(places)
-    more = [F.size(told).alias(DISTINCT), conflicts.alias(CONFLICTS)]
+    more = [F.size(events).alias(DISTINCT), conflicts.alias(CONFLICTS)]
     return _fold(changes, batch_id, key, data, more)
 
 
 def count_distinct(
     changes: DataFrame, key: Sequence[str], data: Sequence[str], read: int
 ) -> tuple[int, int]:
-    """Of `read` counted events DISTINCT and CONFLICTS, of all keys.
+    """Return DISTINCT and CONFLICTS over all keys, for `read` counted events.
 
-    Where no position repeats none is twice there, and nothing else has to be looked at.
+    If no position repeats, no event does, and nothing else is computed.
     """
     counted = changes.where(F.col(names.COUNTED))
     places = counted.select(F.xxhash64(names.POSITION)).distinct().count()
     if places == read:
         return read, 0
-    told = counted.select(*_told(changes, data, key)).distinct()
-    contents = told.groupBy(_AT, _CONTENT).agg(F.count("*").alias(_TOLD))
+    events = counted.select(*_identity(changes, data, key)).distinct()
+    contents = events.groupBy(_AT, _CONTENT).agg(F.count("*").alias(_TOLD))
     conflicts = F.count("*") - F.count_distinct(_AT)
     sums = contents.agg(F.sum(_TOLD).alias(DISTINCT), conflicts.alias(CONFLICTS)).first()
     return (0, 0) if sums is None else (sums[DISTINCT] or 0, sums[CONFLICTS])
@@ -102,7 +102,7 @@ def _fold(
     data: Sequence[str],
     more: list[Column],
 ) -> DataFrame:
-    """The greatest (position, hash, change): whatever ties is alike in all that is kept."""
+    """Fold to the greatest (position, hash, change): ties are equal in every kept column."""
     keys, kept = by_name(key), _kept(data, key)
     order = (F.col(names.POSITION), content_hash(changes, data).alias(_HASH))
     winner = F.max(F.struct(*order, *by_name(kept))).alias(WINNER)
@@ -115,13 +115,12 @@ def _fold(
 
 
 def event_hash(changes: DataFrame, data: Sequence[str]) -> Column:
-    """What tells an event from others at its position: its op, and what it says of the row."""
+    """Return the identity of an event among those at its position: op and content."""
     return F.xxhash64(content_hash(changes, data), F.col(names.OP))
 
 
-def _told(changes: DataFrame, data: Sequence[str], key: Sequence[str]) -> list[Column]:
-    """What tells an event from others: its position, in that of its key, what it says of the row,
-    and its op."""
+def _identity(changes: DataFrame, data: Sequence[str], key: Sequence[str]) -> list[Column]:
+    """Return the identity of an event: position with key, content and op."""
     return [
         F.xxhash64(names.POSITION, *by_name(key)).alias(_AT),
         content_hash(changes, data).alias(_CONTENT),
@@ -134,9 +133,9 @@ def _kept(data: Sequence[str], key: Sequence[str]) -> list[str]:
 
 
 def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
-    """Fold keys that have partial rows, column by column, from everything known of them.
+    """Fold keys with partial changes column by column, from all known changes.
 
-    A column holds the newest value that some event since the key's last delete carried.
+    A column takes the newest value carried by an event since the key's last delete.
     """
     keys = by_name(key)
     position, ended = F.col(names.POSITION), F.col(_ENDED)
@@ -152,10 +151,10 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
 
 
 def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
-    """Where each key's row was last deleted: _ENDED, NULL where it never was.
+    """Return the position of each key's last delete, _ENDED; NULL for none.
 
-    An update in two records begins with a delete of its old half; where the new half has the
-    same key nothing was deleted, and the columns that it does not carry live on.
+    An update in two records begins with a delete, its old half. If the new half has the same key,
+    nothing was deleted, and columns that it does not carry keep their values.
     """
     deleted = is_delete()
     spread = changes.withColumn(_PLACE, F.explode(places()))
@@ -168,10 +167,10 @@ def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
 
 
 def carried(column: str) -> Column:
-    """True where a change carries a value of the column, NULL values among them.
+    """Whether a change carries a value of the column, NULL included.
 
-    Of the columns that it does not list, one that lists what it carries has nothing but the default
-    of one that came later, which the row holds since, as it would by a change that is whole.
+    A change that lists its carried columns has, in others, only the default of a column added
+    later. The row holds that default as if a complete change had carried it.
     """
     all_but = F.array_contains(names.ABSENT, F.lit(ALL_BUT))
     default = F.coalesce(all_but & F.col(quoted(column)).isNotNull(), F.lit(False))
@@ -179,8 +178,8 @@ def carried(column: str) -> Column:
 
 
 def listed_as_carried(column: str, row: str = "") -> str:
-    """In SQL whether an event says itself that it carries the column; `row` stands before its
-    columns."""
+    """Return SQL for whether `_absent` says that an event carries the column; `row`: an alias with
+    a dot."""
     absent = f"{row}{names.ABSENT}"
     listed = f"array_contains({absent}, {literal(column)})"
     all_but = f"array_contains({absent}, {literal(ALL_BUT)})"
@@ -188,7 +187,7 @@ def listed_as_carried(column: str, row: str = "") -> str:
 
 
 def listed(columns: Sequence[str]) -> Column:
-    """What a change does not carry of the columns, each by its name; NULL where it is whole."""
+    """Return the names of the columns that a change does not carry; NULL for a complete change."""
     left_out = F.filter(
         F.array(*(F.when(~carried(c), F.lit(c)) for c in columns)), lambda name: name.isNotNull()
     )

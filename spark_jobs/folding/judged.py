@@ -1,7 +1,7 @@
-"""What can be judged of a table whose older changes are forgotten: what lies above its floor.
+"""The part of a table with a floor that `verify` can judge: what lies above the floor.
 
-Above the floor every event is in the changelog still. A row at or below it stands for events that
-are gone, and so do the columns that no event above the floor has carried.
+Above the floor the changelog has every event. Rows at or below it stand for expired events, and so
+do columns that no event above the floor carries.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from spark_jobs.folding.refold import KNOWN
 
 
 def above(frame: DataFrame, floor: str | None) -> DataFrame:
-    """Events, rows or tombstones above the floor; all of them where there is none."""
+    """Return the events, rows or tombstones above the floor; all where there is none."""
     return frame if floor is None else frame.where(F.col(names.POSITION) > floor)
 
 
 def judged_rows(
     found: DataFrame, refolded: DataFrame, key: Sequence[str], floor: str | None
 ) -> DataFrame:
-    """The rows of a target that the refolded changes above the floor can judge.
+    """Return the target's rows that the refolded changes above the floor can judge.
 
-    Those above it, and those of a key that has changes above it, wherever they say they are.
+    These are the rows above it, and rows of keys with changes above it, whatever their position.
     """
     if floor is None:
         return found
@@ -39,5 +39,5 @@ def judged_rows(
 
 
 def judged_refold(refolded: DataFrame, floor: str | None) -> DataFrame:
-    """The refolded rows whose every column is known."""
+    """Return the refolded rows with all columns known."""
     return refolded if floor is None else refolded.where(KNOWN)

@@ -1,12 +1,11 @@
-"""Moves: changes of a key whose new half left columns out, which only the old key's row had.
+"""Moves: key changes whose new half leaves out columns that only the old key's row has.
 
-Halves find each other by their place, for in many formats they are records of their own; those of
-one record by that record too. A *move* is a place that takes away one key and brings one other;
-where it has more of either, nobody can tell which row went where, and the new rows are left as they
-came.
+Halves are matched by place, since in many formats they are separate records; halves of one record
+by that record too. A *move* is a place at which one key goes and one other comes. With more of
+either it is ambiguous which row went where, and the new rows stay as they came.
 
-A frame of moves has the columns AT, the position and key of the old half, which tell moves apart,
-TO, the position of the new half, and OLD and NEW, the keys as structs.
+A frame of moves has the columns AT (position and key of the old half, which identify a move), TO
+(position of the new half), and OLD and NEW (the keys as structs).
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ _HASH: Final = "_sluice_hash"
 
 
 def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
-    """The moves among changes without TRUNCATEs; None where no place has a delete beside a change
-    that left columns out, so that none can have been made or unmade."""
+    """Return the moves among changes without TRUNCATEs; None where no place has both a delete and
+    a partial change."""
     deleted = is_delete()
     gone = rows.where(deleted).select(F.explode(meeting_places()).alias(_PLACE))
     partial = _partial(rows).select(F.explode(meeting_places()).alias(_PLACE))
@@ -72,11 +71,11 @@ def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
 
 
 def _brought(halves: DataFrame) -> DataFrame:
-    """The new halves of each place: the lowest and the highest key, NEW and _NEW_LAST, and TO.
+    """Return the new halves of each place: lowest and highest key, NEW and _NEW_LAST, and TO.
 
-    A half may have two places (see `places.places`): it counts at the first of them that has an old
-    half. At one place, halves of which it is the first place come before those of which it is the
-    second, and these then do not count.
+    A half may have two places (see `places.places`) and counts at the first one with an old half.
+    Where a place has halves for which it is the first, those for which it is the second do not
+    count.
     """
     first = F.min(F.struct(_RANK, _PLACE)).alias(_FIRST)
     chosen = halves.groupBy(_KEY, names.POSITION).agg(first).select("*", f"{_FIRST}.*")
@@ -88,10 +87,9 @@ def _brought(halves: DataFrame) -> DataFrame:
 
 
 def beside(rows: DataFrame, brought: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Keys of partial changes at a place that a change of `brought` belongs to.
+    """Return the keys of partial changes that share a place with a change of `brought`.
 
-    That change may complete a move there, or end one: a place with two keys on either side is no
-    move.
+    That change may complete a move, or end one: a place with two keys on one side is no move.
     """
     there = brought.select(F.explode(places()).alias(_PLACE))
     partial = _partial(rows).withColumn(_PLACE, F.explode(places()))
@@ -99,7 +97,7 @@ def beside(rows: DataFrame, brought: DataFrame, key: Sequence[str]) -> DataFrame
 
 
 def tied(keys: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame:
-    """All keys that moves tie to some of these, from either side, and the tied among these."""
+    """Return all keys that moves connect to `keys`, and the connected ones of `keys`."""
     there = moved.select(F.col(OLD).alias(_KEY), F.col(NEW).alias(_NEXT))
     ties = keep(there.union(moved.select(NEW, OLD)).distinct())
     wanted = keys.select(_ident(key).alias(_KEY)).distinct()
@@ -118,12 +116,13 @@ def completed(
     key: Sequence[str],
     data: Sequence[str],
 ) -> DataFrame:
-    """Changes of which the new halves of moves carry what the old key's row had, NULL in columns
-    that no change of it carried: what the new key had before is another row's. Where nobody knows
-    of a row of the old key, or it is gone, no row moved.
+    """Return the changes with the new halves of moves completed from the old key's row.
 
-    `changes` has all that is known of the keys that are tied. `truncates`: `_position`, where
-    some changes are below one; None where all are above.
+    Columns that no change of that row carried are NULL: the new key's former values belong to
+    another row. Where no row of the old key is known, or it is gone, nothing moved.
+
+    `changes` holds all known changes of the tied keys. `truncates`: `_position` of the TRUNCATEs;
+    None where all changes are above them.
     """
     values = [c for c in data if c not in key]
     if moved is None or not values or moved.isEmpty():
@@ -140,7 +139,7 @@ def completed(
 
 
 def _rows(changes: DataFrame, key: Sequence[str], values: Sequence[str]) -> DataFrame:
-    """What changes say of rows: `values`, `_absent`, `_position`, STOOD_AT, _KEY and _HASH."""
+    """Return upserts as `values`, `_absent`, `_position`, STOOD_AT, _KEY and _HASH."""
     stood = F.col(STOOD_AT) if STOOD_AT in changes.columns else F.lit(None).cast("string")
     return changes.where(~is_delete()).select(
         *(quoted(c) for c in values), names.ABSENT, names.POSITION, _ident(key).alias(_KEY),
@@ -149,7 +148,7 @@ def _rows(changes: DataFrame, key: Sequence[str], values: Sequence[str]) -> Data
 
 
 def _of_lives(rows: DataFrame, lives: DataFrame) -> DataFrame:
-    """The changes of each life, and the stored row that stands for forgotten ones of it."""
+    """Return the changes of each life, with the stored row that stands for its expired ones."""
     position, below = F.col(names.POSITION), F.col(AT)[_POSITION]
     within = (position < below) & (F.col(_ENDED).isNull() | (position > F.col(_ENDED)))
     stood_at = F.col(STOOD_AT)
@@ -157,7 +156,7 @@ def _of_lives(rows: DataFrame, lives: DataFrame) -> DataFrame:
 
 
 def _with_standing(given: DataFrame, rows: DataFrame, values: Sequence[str]) -> DataFrame:
-    """With what a stored row from after the move has, where the lineage has nothing."""
+    """Fill columns that the lineage lacks from a stored row from after the move."""
     each = (F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values)
     stood = rows.where(F.col(STOOD_AT).isNotNull())
     joined = given.join(stood.select(_KEY, STOOD_AT, F.struct(*each).alias(_STOOD)), _KEY, "left")
@@ -169,7 +168,7 @@ def _with_standing(given: DataFrame, rows: DataFrame, values: Sequence[str]) -> 
 
 def _taken(column: str, values: Sequence[str]) -> Column:
     own, moved = F.col(quoted(column)), F.col(TO).isNotNull()
-    if column == names.ABSENT:  # of a row that moved nothing is
+    if column == names.ABSENT:  # a moved row is complete
         return F.when(~moved, own).alias(column)
     if column not in values:
         return own
@@ -180,10 +179,10 @@ def _taken(column: str, values: Sequence[str]) -> Column:
 def _parts(
     changes: DataFrame, moved: DataFrame, truncates: DataFrame | None, key: Sequence[str]
 ) -> DataFrame:
-    """For each move, AT, the life that its row had under the old key, _KEY.
+    """Return for each move, AT, the life of its row under the old key, _KEY.
 
     _ENDED: where an earlier life of that key ended, by a delete or TRUNCATE. _FROM and _NEXT: TO
-    and AT of the move that brought the row to the key. Each is NULL where there is no such.
+    and AT of the move that brought the row to the key. Each may be NULL.
     """
     events = (
         moved.select(F.col(OLD).alias(_KEY), AT, F.col(AT)[_POSITION], F.lit(0)),
@@ -207,7 +206,7 @@ def _parts(
 
 
 def _ends(changes: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Where the old keys' rows were deleted; not where an update came in two halves of one key."""
+    """Return where old keys' rows were deleted, without old halves of updates of one key."""
     rows = changes.select(
         _ident(key).alias(_KEY), names.OP, names.POSITION, F.explode(places()).alias(_PLACE)
     )
@@ -230,9 +229,9 @@ def _cut_short(parts: DataFrame, truncates: DataFrame | None) -> DataFrame:
 
 
 def _lineage(parts: DataFrame) -> DataFrame:
-    """For every move, _MOVE, its own part and those of the moves before it, each below its AT.
+    """Return for every move, _MOVE, its own part and the parts of the moves before it.
 
-    The steps back double from round to round, so that a row that moved a thousand times takes ten.
+    Steps double in each round, so that a row that moved a thousand times takes ten rounds.
     """
     parts = keep(parts)
     steps = parts.where(F.col(_NEXT).isNotNull()).select(AT, _NEXT)
@@ -246,11 +245,11 @@ def _lineage(parts: DataFrame) -> DataFrame:
 
 
 def _given(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFrame:
-    """For every move the newest values that its lineage carried, each as a struct of `v`.
+    """Return for every move the newest values that its lineage carried, each as a struct of `v`.
 
-    What a key had before a row moved to it is another row's, and does not count. But where the
-    lineage has nothing, a stored row does that stands at the floor and is from after that move: it
-    has what forgotten changes brought.
+    Values that a key had before a row moved to it belong to another row and do not count. Where the
+    lineage has none, a stored row at the floor from after that move counts: it has the values of
+    expired changes.
     """
     own = F.col(_FROM).isNull() | (F.col(names.POSITION) >= F.col(_FROM))
     standing = F.coalesce(F.col(STOOD_AT) >= F.col(_FROM), F.lit(False))

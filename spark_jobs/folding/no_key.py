@@ -1,9 +1,8 @@
 """Tables without a key: a row's count is its inserts minus its deletes over distinct positions.
 
-An inserted row is told apart by its own position, so repeats fall together. Which of several
-equal rows a delete takes does not show in the data; the newest ones stay, always. Positions hold a
-row's content, or else the event's own id: of two contents that came with one id the one with the
-greater hash counts, whichever came first.
+An inserted row is identified by its position, so repeats coincide. Which of several equal rows a
+delete takes is not visible in the data; the newest always stay. Positions contain a hash of the
+row's content, or the event's id; of two contents with one id the one with the greater hash counts.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ _THEIRS: Final = "_sluice_theirs"
 
 @dataclass(frozen=True)
 class NoKeyChanges:
-    """The batch's rows, the rest of the changelog, and the columns that make a row's content.
+    """The batch's rows, the rest of the changelog, and the columns of a row's content.
 
-    `anew`: what stored deletes have taken may have changed, by a TRUNCATE that the batch brings
-    or by a default, which makes rows equal that were not.
+    `anew`: the pairing of deletes with inserts may have changed, by a TRUNCATE of the batch or by a
+    default that makes rows equal.
     """
 
     rows: DataFrame
@@ -43,9 +42,9 @@ class NoKeyChanges:
 
 @dataclass(frozen=True)
 class RowOutcome:
-    """Instances to insert (`_op` insert) or to take away (`_op` delete), by `_position`.
+    """Instances to insert (`_op` insert) or to remove (`_op` delete), by `_position`.
 
-    Where everything is looked at `anew` they are all of the table's.
+    With `anew` these are all instances of the table.
     """
 
     counts: Counts
@@ -54,7 +53,7 @@ class RowOutcome:
     anew: bool = False
 
     def living(self) -> DataFrame:
-        """The instances to insert, as rows of the target."""
+        """Return the instances to insert, as rows of the target."""
         return self.instances.where(~is_delete()).drop(names.OP)
 
 
@@ -84,13 +83,13 @@ def _fresh(rows: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _once(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:
-    """One row a position."""
+    """Return one row a position."""
     greatest = F.max_by(F.struct(*map(quoted, rows.columns)), content_hash(rows, data))
     return rows.groupBy(names.POSITION).agg(greatest.alias(_ROW)).select(f"{_ROW}.*")
 
 
 def _contradicts(mine: DataFrame, changes: NoKeyChanges) -> bool:
-    """Whether an event says something else than a known one of its id."""
+    """Whether an event differs from a known event with the same id."""
     named = mine.where(F.col(names.EVENT_ID).isNotNull())
     hashed = named.select(names.POSITION, content_hash(named, changes.data).alias(_ROW))
     theirs = content_hash(changes.others, changes.data).alias(_THEIRS)
@@ -124,7 +123,7 @@ def _anti(rows: DataFrame, deletes: DataFrame, data: tuple[str, ...]) -> DataFra
 def _paired(
     everything: DataFrame, deletes: DataFrame, touched: DataFrame, data: tuple[str, ...]
 ) -> DataFrame:
-    """Of every touched content that has deletes: all instances, marked to stay or to go."""
+    """Return all instances of touched contents with deletes, marked to stay or to go."""
     contents = _contents(touched, data)
     deleted = _contents(deletes, data)
     both = contents.join(deleted, _same(contents, deleted, data), "left_semi")
@@ -132,7 +131,7 @@ def _paired(
 
 
 def _ranked(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:
-    """All instances of some contents: of equal rows the newest stay, the rest are taken."""
+    """Mark instances: of equal rows the newest stay, the rest are deleted."""
     content = Window.partitionBy(*by_name(data))
     ranked = rows.withColumns(
         {

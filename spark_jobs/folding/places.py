@@ -1,4 +1,4 @@
-"""Places: where the two halves of an update, records of their own, find each other by position."""
+"""Places: positions at which the two halves of an update, separate records, are matched."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from sluice import names
 from sluice.positions import HALF_MARK, ROLE_OLD
 from spark_jobs.canonical import OP_UPDATE, is_delete
 
-# The same to Java and to Python.
+# Valid in both Java and Python.
 _ROLE: Final = r"((?<=~)\d+)?\.\d$"
 _TWO_NUMBERS: Final = r"\d+~(\d+)\.\d$"
 
 
 def position_place() -> Column:
-    """The position without the half's role: the same for both halves of an update."""
+    """Return the position without the half's role, which both halves of an update share."""
     return F.regexp_replace(names.POSITION, _ROLE, "")
 
 
 def places() -> Column:
-    """Where the old half of a change may be: at its place, first, or at the one before.
+    """Return where the old half of a change may be: at its own place, or at the one before.
 
-    Whether the halves of an update share their number or have two in succession is not told by
-    all formats. Of these a new half has both numbers, `….n~m.1` with `m` the one before `n`, and
-    an old half its own, `….n~.0`.
+    Some formats do not say whether both halves share a number or have successive ones. There a new
+    half has both numbers, `….n~m.1` with `m` the one before `n`, and an old half its own, `….n~.0`.
     """
     earlier = F.regexp_replace(names.POSITION, _TWO_NUMBERS, "$1~")
     two = F.col(names.POSITION).rlike(r"~\d+\.\d$")
@@ -35,9 +34,9 @@ def places() -> Column:
 
 
 def meeting_places() -> Column:
-    """`places`, of an update of one record with that record, the only one that has its old half.
+    """Return `places`; for an update in one record the place includes that record.
 
-    So of changes that share a place, as those of two logs may, none is taken for another's half.
+    Otherwise changes that share a place, such as changes of two logs, could be matched wrongly.
     """
     is_old = is_delete()
     one_record = F.when(is_old, ~F.col(names.COUNTED)).otherwise(F.col(names.OP) == OP_UPDATE)
@@ -47,7 +46,7 @@ def meeting_places() -> Column:
 
 
 def old_halves(position: str) -> list[str]:
-    """The positions that the old half of a new one may have, by `places`."""
+    """Return the positions that the old half of a new half may have, see `places`."""
     earlier = re.sub(_TWO_NUMBERS, r"\1~", position)
     found = [re.sub(_ROLE, "", position), earlier]
     return [f"{at}.{ROLE_OLD}" for at in found[: 1 if earlier == position else 2]]

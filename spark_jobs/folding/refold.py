@@ -1,11 +1,11 @@
-"""refold: what a table must hold, from all of its published changes at once, written plainly.
+"""refold: the wanted content of a table, computed from all published changes at once.
 
-It has to find what is broken in the incremental path, so it shares none of its rules (fold,
-resolve, merge, no_key): windows here, aggregates there. In common is the content hash alone, which
-by definition settles two events at one position.
+`verify` uses it to find faults of the incremental path, so it shares none of that code (fold,
+resolve, merge, no_key): windows here, aggregates there. Only the content hash is shared, which by
+definition decides between two events at one position.
 
-A changelog here has the source's columns and `sluice.names.CHANGELOG_METADATA`, and the events of
-published batches only; refolded, it has the source's columns, `_op`, `_position` and KNOWN.
+A changelog here has the source's columns and `sluice.names.CHANGELOG_METADATA`, and only events of
+published batches; the refolded frame has the source's columns, `_op`, `_position` and KNOWN.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _SURVIVORS: Final = "_sluice_survivors"
 def refold(
     changelog: DataFrame, key: Sequence[str], data: Sequence[str], partial: bool
 ) -> DataFrame:
-    """The rows that the target must hold, `_op` not delete, and the deletes to be remembered.
+    """Return the wanted rows of the target (`_op` is not delete) and of the tombstones.
 
-    One row a key. Without a key, the inserts that no delete has taken. `partial`: some event
-    left columns out. KNOWN is false for a row of which a column was never carried.
+    One row a key; without a key, the inserts that no delete took. `partial`: some event left
+    columns out. KNOWN is false for a row with a column that no event carried.
     """
     events = _in_force(changelog)
     if key and partial:
@@ -60,12 +60,12 @@ def refold(
 
 
 def rows_of(refolded: DataFrame) -> DataFrame:
-    """What the target must hold: the source's columns and `_position`."""
+    """Return the wanted rows of the target: the source's columns and `_position`."""
     return refolded.where(F.col(names.OP) != OP_DELETE).drop(names.OP, KNOWN)
 
 
 def tombstones_of(refolded: DataFrame, changelog: DataFrame, key: Sequence[str]) -> DataFrame:
-    """What the tombstones must hold: key and `_position`, NULL keys for the newest TRUNCATE."""
+    """Return the wanted tombstones: key and `_position`, with NULL keys for the newest TRUNCATE."""
     deleted = refolded.where(F.col(names.OP) == OP_DELETE)
     dead = deleted.select(*by_name(key), names.POSITION)
     types = {f.name: f.dataType for f in changelog.schema}
@@ -75,13 +75,13 @@ def tombstones_of(refolded: DataFrame, changelog: DataFrame, key: Sequence[str])
 
 
 def _truncation(changelog: DataFrame) -> DataFrame:
-    """One row: the position of the newest TRUNCATE, or NULL."""
+    """Return one row with the position of the newest TRUNCATE, or NULL."""
     truncates = changelog.where(F.col(names.OP) == OP_TRUNCATE)
     return truncates.agg(F.max(names.POSITION).alias(_TRUNCATED_AT))
 
 
 def _in_force(changelog: DataFrame) -> DataFrame:
-    """The changes of rows above the newest TRUNCATE."""
+    """Return the changes of rows above the newest TRUNCATE."""
     changes = changelog.where(F.col(names.OP) != OP_TRUNCATE)
     marked = changes.crossJoin(F.broadcast(_truncation(changelog)))
     above = F.col(_TRUNCATED_AT).isNull() | (F.col(names.POSITION) > F.col(_TRUNCATED_AT))
@@ -93,8 +93,8 @@ def _whole(events: DataFrame, data: Sequence[str]) -> DataFrame:
 
 
 def newest(events: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Of the events of each key the newest; of two at one position the one of higher content, and
-    of repeats the one of the later time."""
+    """Return each key's newest event; ties go to the higher content hash, repeats to the later
+    source time."""
     newest_first = Window.partitionBy(*by_name(key)).orderBy(
         F.col(names.POSITION).desc(), F.col(_CONTENT).desc(), F.col(names.SOURCE_TS).desc()
     )
@@ -102,7 +102,7 @@ def newest(events: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def _surviving(once: DataFrame, data: Sequence[str]) -> DataFrame:
-    """Of equal rows as many stay as were inserted more than deleted, the newest of them."""
+    """Return, of equal rows, the newest ones, as many as inserts exceed deletes."""
     inserted = F.col(names.OP) != OP_DELETE
     equal = Window.partitionBy(*by_name(data))
     survivors = F.sum(F.when(inserted, 1).otherwise(-1)).over(equal)
@@ -112,8 +112,8 @@ def _surviving(once: DataFrame, data: Sequence[str]) -> DataFrame:
 
 
 def lives_filled_in(events: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
-    """Every event that begins or ends a state of a row, with what it left out as the row had it
-    then, under whichever key; KNOWN is false where no event of the row carried some column."""
+    """Return every event that begins or ends a state of a row, with left-out columns taken from the
+    row's earlier events under any key; KNOWN is false where no such event carried a column."""
     rows = _rows(_lives(_whole(events, data), key), key)
     so_far = (
         Window.partitionBy(_ROW)
@@ -128,11 +128,11 @@ def lives_filled_in(events: DataFrame, key: Sequence[str], data: Sequence[str]) 
 
 
 def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Number the lives of a key: a delete ends one and begins the next, and so does a row that
-    comes from another key, _COMES.
+    """Number the lives of a key: a new one begins at a delete, and at a row that comes from another
+    key, _COMES.
 
-    A delete with an upsert of the same key at the same place is the old half of an update that
-    came in two records: nothing ended, and the half says nothing that the new one does not.
+    A delete with an upsert of the same key at the same place is the old half of an update in two
+    records. It ends nothing and is dropped.
     """
     at_place = Window.partitionBy(*by_name(key), F.col(_PLACE))
     ends = ~_upserts() & ~F.bool_or(_upserts()).over(at_place)
@@ -156,9 +156,9 @@ def _upserts() -> Column:
 
 
 def _places() -> tuple[Column, Column]:
-    """Where an event is, and where the old half of its update may be.
+    """Return the place of an event, and the place where its old half may be.
 
-    The mark `~` says that it may be at the place before, whose number is behind the mark.
+    With the mark `~` that may be the place before, whose number follows the mark.
     """
     own = F.regexp_replace(names.POSITION, r"\.[0-9]$", "")
     before = F.regexp_replace(own, r"[0-9]+~([0-9]+)$", "$1~")
@@ -166,18 +166,18 @@ def _places() -> tuple[Column, Column]:
 
 
 def _record() -> Column:
-    """The record of a half whose other half only the same record can have; '' for all others."""
+    """Return the record of a half whose other half must be in the same record; else ''."""
     split = F.when(_upserts(), F.col(names.OP) == OP_UPDATE).otherwise(~F.col(names.COUNTED))
     alone = split & (F.instr(names.POSITION, "~") == 0)
     return F.when(alone, F.concat_ws("#", names.ORIGIN_RECORD, names.ORIGIN_FILE)).otherwise("")
 
 
 def _coming(real: DataFrame, spread: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Add _COMES, of a row that comes from another key: this key, and the position of its delete.
+    """Add _COMES to a row that comes from another key: that key, and the position of its delete.
 
-    That is where a place has one key that goes and one that comes, of an update in one record that
-    record; an event's own place goes before the one before it. Only where columns were left out
-    does it matter. Where no row is known that went, _ALIVE, none came.
+    A row moves where one key goes and one comes at a place (for updates in one record, in that
+    record); an event's own place takes precedence over the one before. This only matters where
+    columns were left out. If no living row is known at the old key (_ALIVE), none moved.
     """
     mine, at_place = Window.partitionBy(_ROW, names.POSITION), Window.partitionBy(_PLACE)
     told = _suspects(spread).select(
@@ -203,14 +203,14 @@ def _coming(real: DataFrame, spread: DataFrame, key: Sequence[str]) -> DataFrame
 
 
 def _suspects(spread: DataFrame) -> DataFrame:
-    """The events at places with a delete and an event that left columns out."""
+    """Return the events at places that have both a delete and a partial event."""
     goes = spread.where(~_upserts()).select(_PLACE)
     partial = spread.where(F.col(names.ABSENT).isNotNull()).select(_PLACE)
     return spread.join(partial.join(goes, _PLACE, "left_semi").distinct(), _PLACE, "left_semi")
 
 
 def _rows(lives: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Add _ROW: the first of the lives that a row has had, of this key or of others."""
+    """Add _ROW: the first life of a row, under this key or another."""
     own = F.struct(F.struct(*by_name(key)).alias("key"), F.col(_LIFE).alias("life"))
     named = lives.withColumn(_ROW, own)
     come = named.where(F.col(_COMES).isNotNull()).select(_ROW, f"{_COMES}.*").distinct()
@@ -224,7 +224,7 @@ def _rows(lives: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def _first_of(steps: DataFrame) -> DataFrame:
-    """Steps from _ROW to _COMES, from each as far as they lead."""
+    """Return the steps from _ROW to _COMES, each followed to its end."""
     while True:
         further = steps.select(F.col(_ROW).alias(_COMES), F.col(_COMES).alias(_LIFE))
         if steps.join(further, _COMES, "left_semi").isEmpty():
@@ -234,14 +234,14 @@ def _first_of(steps: DataFrame) -> DataFrame:
 
 
 def _carried_last(column: str) -> Column:
-    """One that came after an event which lists what it carries has its default there."""
+    """Return the last carried value, or the default of a column added later."""
     value = F.struct(F.col(quoted(column)).alias("v"))
     told = ~left_out(column) | (_lists_carried() & F.col(quoted(column)).isNotNull())
     return F.last(F.when(told, value), ignorenulls=True)
 
 
 def left_out(column: str) -> Column:
-    """Whether an event says nothing of a column: `_absent` lists those, or all that it does."""
+    """Whether an event leaves a column out; `_absent` lists either these or the carried ones."""
     listed = F.coalesce(F.array_contains(names.ABSENT, F.lit(column)), F.lit(False))
     return listed != _lists_carried()
 

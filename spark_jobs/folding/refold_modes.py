@@ -1,6 +1,6 @@
-"""refold of what a table's modes make beside its rows: every version, and every event, once.
+"""refold for the modes: the wanted versions and events of a table.
 
-Written plainly and of itself, as `refold` is, and by its rules.
+Independent of the incremental path, as `refold` is.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from spark_jobs.folding.refold import KNOWN, left_out, lives_filled_in, newest
 
 CONTENT: Final = "_sluice_said"
 TIMED: Final = "_sluice_timed"
-"""Of a version whether the time of its end is sure. Of a delete or TRUNCATE that came several times
-and told unequal ones, the order in which it came may decide which of them the table has."""
+"""Whether the end time of a version is certain. Where a delete or TRUNCATE came several times with
+different times, the table may have any of these."""
 _ERA: Final = "_sluice_era"
 _END: Final = "_sluice_end"
 _MOMENT: Final = (names.POSITION, names.SOURCE_TS, TIMED)
@@ -30,9 +30,9 @@ _CHANGE: Final = "_sluice_change"
 
 
 def versions_of(changelog: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
-    """Every version of every row: `data`, what a history has of it beside them, KNOWN, TIMED.
+    """Return every version of every row: `data`, a history's other columns, KNOWN and TIMED.
 
-    A TRUNCATE ends the lives of all keys: below and above it a key is another row's.
+    A TRUNCATE ends the lives of all keys: below and above it a key belongs to different rows.
     """
     whose = [_ERA, *key]
     filled = lives_filled_in(_eras(changelog), whose, data)
@@ -47,7 +47,7 @@ def versions_of(changelog: DataFrame, key: Sequence[str], data: Sequence[str]) -
 
 
 def _times() -> Column:
-    """The different ones that events tell; that one tells none counts as one."""
+    """Return the distinct source times of events; a missing time counts as one."""
     return F.collect_set(F.struct(names.SOURCE_TS))
 
 
@@ -63,8 +63,7 @@ def _ends() -> list[Column]:
 
 
 def _eras(changelog: DataFrame) -> DataFrame:
-    """The changes of rows with the position of the first TRUNCATE at or above them, and its
-    moment."""
+    """Return the changes of rows with position and moment of the first TRUNCATE at or above."""
     changes = changelog.where(F.col(names.OP) != OP_TRUNCATE)
     changes = changes.withColumn(_CHANGE, F.monotonically_increasing_id())
     joined = changes.join(F.broadcast(_truncates(changelog)), F.col(_ERA) >= F.col(names.POSITION))
@@ -85,7 +84,7 @@ def _truncates(changelog: DataFrame) -> DataFrame:
 
 
 def newest_versions(versions: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The last version of every key, as a target with soft deletes has it."""
+    """Return the last version of every key, as in a target with soft deletes."""
     last = Window.partitionBy(*by_name(key)).orderBy(F.desc(names.POSITION))
     ranked = versions.withColumn(_RANK, F.row_number().over(last)).where(F.col(_RANK) == 1)
     deleted = F.col(names.POSITION_TO).isNotNull()
@@ -98,7 +97,7 @@ def newest_versions(versions: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def events_of(changelog: DataFrame, data: Sequence[str]) -> DataFrame:
-    """Every event once: `data`, `_op`, `_position`, and CONTENT, which tells those at one apart."""
+    """Return every event once: `data`, `_op`, `_position` and CONTENT, which tells ties apart."""
     told = told_apart(changelog, data)
     one = Window.partitionBy(names.POSITION, names.OP, CONTENT).orderBy(names.BATCH_ID)
     ranked = told.withColumn(_RANK, F.row_number().over(one)).where(F.col(_RANK) == 1)
@@ -106,7 +105,7 @@ def events_of(changelog: DataFrame, data: Sequence[str]) -> DataFrame:
 
 
 def told_apart(events: DataFrame, data: Sequence[str]) -> DataFrame:
-    """Events with CONTENT; one says nothing of what it left out, a TRUNCATE of nothing."""
+    """Return events with CONTENT and NULL in left-out columns; a TRUNCATE has no values."""
     truncates = F.col(names.OP) == OP_TRUNCATE
     silent = {c: truncates | left_out(c) for c in data}
     said = {c: F.when(~nothing, F.col(quoted(c))) for c, nothing in silent.items()}

@@ -1,4 +1,4 @@
-"""Folded keys against what is stored: which apply, which are late, which are there already."""
+"""Compare folded keys with the stored state: which apply, are late, or are there already."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _VERSION: Final = f"struct<{names.POSITION}:string,{names.SOURCE_TS}:timestamp>"
 
 @dataclass(frozen=True)
 class Stored:
-    """What the branch's base holds; None where a table has no rows yet.
+    """The content of the branch's base; None where a table has no rows yet.
 
-    `truncated_at`: the newest TRUNCATE, `truncated_by`: the batch that brought it, as the table's
-    own tombstone tells. `cut`: the batch brings one, which may reach what is held.
+    `truncated_at`, `truncated_by`: position and batch of the newest TRUNCATE, from the table's own
+    tombstone. `cut`: the batch itself has a TRUNCATE, which may remove stored rows.
     """
 
     rows: DataFrame | None
@@ -48,7 +48,7 @@ class Stored:
     truncated_by: str | None = None
 
     def cut_by(self, truncated: str | None) -> Stored:
-        """The same with a TRUNCATE that the batch brings, by its position."""
+        """Return this state with a TRUNCATE of the batch at a position."""
         if truncated is None:
             return self
         return replace(self, truncated_at=max(self.truncated_at or "", truncated), cut=True)
@@ -56,8 +56,8 @@ class Stored:
 
 @dataclass(frozen=True)
 class Tally:
-    """The outcomes of a table's records; `contradicting` ones are late by position, yet newer by
-    the source's own time than what is stored of their key."""
+    """The outcomes of a table's records; `contradicting`: records that are late by position but
+    newer by source time than the stored state of their key."""
 
     counts: Counts
     contradicting: int = 0
@@ -66,14 +66,14 @@ class Tally:
 
 @dataclass(frozen=True)
 class Ends:
-    """How the keys end: as a row, or deleted."""
+    """How many keys end as a row, and how many deleted."""
 
     rows: int
     deletes: int
 
 
 def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
-    """Add STATUS and CONTRADICTS: the newest of row, tombstone and truncation decides."""
+    """Add STATUS and CONTRADICTS, by the newest of row, tombstone and TRUNCATE."""
     joined = with_stored(folded, stored, key)
     newest = F.greatest(ROW, TOMBSTONE, _truncation(stored.truncated_at))
     mine, theirs = F.col(names.POSITION), newest[names.POSITION]
@@ -89,7 +89,7 @@ def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
 
 
 def with_stored(changes: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
-    """Add ROW and TOMBSTONE: position and source time of what is stored of the key."""
+    """Add ROW and TOMBSTONE: position and source time of the key's stored row and tombstone."""
     rows = _versions(stored.rows, key, ROW)
     dead = _versions(stored.tombstones, key, TOMBSTONE)
     return _join(_join(changes, rows, key, ROW), dead, key, TOMBSTONE)
@@ -123,7 +123,7 @@ def _on(left: DataFrame, right: DataFrame, column: str) -> Column:
 
 
 def settle_ties(resolved: DataFrame, unlike: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Equal position, different content: the higher content hash stays, whichever came first."""
+    """Apply changes that win a tie: at equal positions, the higher content hash stays."""
     won = unlike.where(F.col(MINE) > F.col(_THEIRS)).select(*by_name(key))
     marked = resolved.join(F.broadcast(won.withColumn(_WON, F.lit(True))), list(key), "left")
     status = F.when(F.col(_WON) & ~is_delete(), F.lit(APPLY))
@@ -135,19 +135,19 @@ def settle_ties(resolved: DataFrame, unlike: DataFrame, key: Sequence[str]) -> D
 def unlike_stored(
     resolved: DataFrame, rows: DataFrame, key: Sequence[str], data: Sequence[str]
 ) -> DataFrame:
-    """The changes whose row stands at their own position and holds something else: the key,
-    `_position`, and of its content the hash, MINE, and the row's."""
+    """Return changes that differ from the stored row at their position: key, `_position` and MINE,
+    the hash of the change, with that of the row."""
     mine = resolved.where(F.col(STATUS) == EQUAL).select(
         *by_name(key), names.POSITION, content_hash(resolved, data).alias(MINE)
     )
-    # A column that this batch adds is not in the base yet: it would be NULL, which no hash sees.
+    # A column that this batch adds is not in the base; hashes ignore its NULL.
     stored = [c for c in data if c in rows.columns]
     theirs = rows.select(*by_name(key), content_hash(rows, stored).alias(_THEIRS))
     return mine.join(theirs, list(key)).where(F.col(MINE) != F.col(_THEIRS))
 
 
 def count_newer(folded: DataFrame) -> tuple[int, int, Ends]:
-    """Counted records, those that are their key's newest, and how the keys end."""
+    """Return counted records, counted newest records of a key, and how the keys end."""
     sums = folded.agg(
         F.sum(RECORDS).alias("read"), F.count_if(F.col(names.COUNTED)).alias("applied"), *_ends()
     ).first()
@@ -157,7 +157,7 @@ def count_newer(folded: DataFrame) -> tuple[int, int, Ends]:
 
 
 def count_ends(applied: DataFrame) -> Ends:
-    """Count how the keys of a batch end, whatever is stored of them."""
+    """Return how the keys of a batch end, regardless of the stored state."""
     found = applied.agg(*_ends()).first()
     return Ends(0, 0) if found is None else Ends(found["rows"], found["deletes"])
 
@@ -170,7 +170,7 @@ def _ends() -> tuple[Column, Column]:
 def tally_newer(
     read: int, applied: int, changes: DataFrame, key: Sequence[str], data: Sequence[str]
 ) -> Tally:
-    """The outcomes where every change is above everything stored: none is late."""
+    """Return the outcomes where every change is above everything stored, so that none is late."""
     distinct, conflicts = applied, 0
     if read != applied:
         distinct, conflicts = count_distinct(changes, key, data, read)
@@ -181,7 +181,7 @@ def tally_newer(
 
 
 def tally(resolved: DataFrame) -> Tally:
-    """Every counted record of the folded keys under exactly one outcome."""
+    """Return the counted records of the folded keys, each under exactly one outcome."""
     won = F.when(F.col(names.COUNTED), F.lit(1)).otherwise(F.lit(0))
     distinct, records, status = F.col(DISTINCT), F.col(RECORDS), F.col(STATUS)
     sums = resolved.agg(

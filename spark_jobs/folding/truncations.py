@@ -14,13 +14,13 @@ from spark_jobs.canonical import is_truncate
 
 @dataclass(frozen=True)
 class Truncation:
-    """The TRUNCATEs of a batch: the newest position, and how many of them are records."""
+    """The TRUNCATEs of a batch: the newest position, and how many records they are."""
 
     position: str | None
     records: int
 
     def counts(self, newest: str | None) -> Counts:
-        """The newest applies where nothing newer is stored; the rest are superseded."""
+        """Return the outcomes: one that is the table's newest applies, the rest are superseded."""
         if self.position is None:
             return Counts()
         applied = int(self.records > 0 and newest == self.position)
@@ -28,7 +28,7 @@ class Truncation:
 
 
 def truncation(mine: DataFrame) -> Truncation:
-    """The TRUNCATEs among a batch's changes of one table."""
+    """Return the TRUNCATEs among a batch's changes of one table."""
     found = mine.where(is_truncate())
     records = F.count_if(F.col(names.COUNTED)).alias("records")
     row = found.agg(F.max(names.POSITION).alias("position"), records).first()
