@@ -1,4 +1,4 @@
-"""Events below a table's floor that could matter: out of the batch's changelog, into quarantine."""
+"""Events at or below the floor that cannot be judged: they go to quarantine, not the changelog."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _ACCEPTED: Final = "_sluice_accepted"
 
 
 def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
-    """Take the events out that the table can no longer judge; returns them as quarantined.
+    """Move events that the table can no longer judge to quarantine; return their outcomes.
 
-    Costs one look at the target's properties where the batch is above the floor, or there is none.
-    Those that an operator accepts stay, and apply at their own places. What a reprocess finds again
-    though it was applied before is late.
+    A batch above the floor costs one read of the target's properties. Events that an operator
+    accepts stay, and apply at their own positions. Events that a reprocess finds again, though
+    they were applied before, are late.
     """
     plan, lowest = table.plan, table.span.lowest
     floor = _floor(job, plan)
@@ -56,7 +56,7 @@ def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
 
 
 def without(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[DataFrame, int]:
-    """Changes that are in no changelog yet, without those, and how many records they are."""
+    """Return changes, not yet in a changelog, without such events, and the number of these."""
     floor = _floor(job, plan)
     if floor is None:
         return changes, 0
@@ -83,7 +83,7 @@ def _versions(job: Job, plan: TablePlan) -> DataFrame | None:
 
 
 def _put_together(job: Job, plan: TablePlan) -> bool:
-    """Which rows are partial is known of a table, not of a row, once its changelog is expired."""
+    """Whether rows consist of several events; known per table, for the changelog expires."""
     partial = job.lake.property(target_id(plan), names.PROP_PARTIALS) is not None
     return not plan.keyed or plan.found.partial or partial
 
@@ -96,8 +96,8 @@ def _stored(job: Job, plan: TablePlan) -> Stored:
 def _without_accepted(
     job: Job, envelope: DataFrame, plan: TablePlan, marked: DataFrame
 ) -> DataFrame:
-    """Take BEYOND from both halves of the records that an operator accepts from the quarantine:
-    those that are there for it, and open transactions where these are accepted too."""
+    """Clear BEYOND in all halves of accepted records: those in quarantine as beyond the floor, and
+    those of open transactions where these are accepted too."""
     reasons = [REASON, *([OPEN] if job.manifest.accepts_open else [])]
     beyond = marked.where(F.col(BEYOND) & F.col(names.COUNTED))
     accepted = repeated.quarantined(job, _located(job, envelope, plan, beyond), reasons)
@@ -112,7 +112,7 @@ def _without_accepted(
 
 
 def _located(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame) -> DataFrame:
-    """The records' own bytes and places, found again by file, position and key."""
+    """Return the events' bytes and places, found again by file, position and key."""
     by = [names.ORIGIN_FILE, names.POSITION, *(() if _put_together(job, plan) else plan.key)]
     events = typed_changes(job, envelope, plan).where(names.COUNTED).where(F.col(BAD) == "")
     found = events.join(beyond.select(*map(quoted, by)).distinct(), by, "left_semi")
@@ -124,7 +124,7 @@ def _located(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame) 
 def _quarantine(
     job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame, floor: str
 ) -> int:
-    """Write events to the quarantine; returns how many were not applied before."""
+    """Write events that were not applied before to the quarantine; return their number."""
     located = _located(job, envelope, plan, beyond)
     if job.manifest.reprocess is not None:
         located = repeated.unapplied(job, located)

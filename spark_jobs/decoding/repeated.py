@@ -1,4 +1,4 @@
-"""The records of a reprocess that are in quarantine: its files are decoded whole, with others.
+"""Quarantined records among those of a reprocess, which decodes whole files.
 
 Records here have `origin`, the object's key, and `record`, their number in it.
 """
@@ -16,7 +16,7 @@ from spark_jobs.job import Job
 
 
 def quarantined(job: Job, records: DataFrame, reasons: Collection[str] = ()) -> DataFrame:
-    """The records that the repeated batches have in quarantine, for some reasons or any."""
+    """Return the records that the repeated batches quarantined, for some reasons or any."""
     there = _in_quarantine(job)
     if reasons:
         there = there.where(F.col("reason").isin(*reasons))
@@ -24,8 +24,10 @@ def quarantined(job: Job, records: DataFrame, reasons: Collection[str] = ()) -> 
 
 
 def unapplied(job: Job, records: DataFrame) -> DataFrame:
-    """The records without those that the repeated batches applied: of a file that has records in
-    quarantine, all others. Files without such records may have landed with this batch."""
+    """Return the records without those that the repeated batches applied.
+
+    In a file with quarantined records, all others were applied. Other files landed with this batch.
+    """
     others = records.join(_in_quarantine(job), "origin", "left_anti")
     return others.unionByName(quarantined(job, records))
 

@@ -1,7 +1,7 @@
 """The floor: the highest position that maintenance expired from a table's tombstones or changelog.
 
-Above it everything is remembered. At or below it only the stored rows are: each is what all of its
-key's events made of it. Pure functions; the floor moves in `retention`, and by nothing else.
+Above it, every event is known. At or below it, only the stored rows are, each the result of all of
+its key's events. Pure functions; only `retention` moves the floor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from spark_jobs.folding.versions import ended
 
 BEYOND: Final = "_sluice_beyond"
 STOOD_AT: Final = "_sluice_stood_at"
-"""Of a stored row that stands at the floor for what is forgotten, its own position."""
+"""The position of a stored row that stands, at the floor, for expired events."""
 _HELD: Final = "_sluice_held"
 _BEGAN: Final = "_sluice_began"
 _ENDED: Final = "_sluice_ended"
@@ -40,20 +40,20 @@ _HALF: Final = "_sluice_half"
 
 
 def mark_all(changes: DataFrame, floor: str) -> DataFrame:
-    """Add BEYOND for a table whose rows are put together from several events (it has no key,
-    or partial rows): whatever is not above the floor could matter."""
+    """Add BEYOND in a table whose rows consist of several events (no key, or partial rows): any
+    event at or below the floor could matter."""
     return changes.withColumn(BEYOND, F.col(names.POSITION) <= floor)
 
 
 def mark(
     changes: DataFrame, stored: Stored, floor: str, key: Sequence[str], keeps_deleted: bool = False
 ) -> DataFrame:
-    """Add BEYOND: the event is not above the floor, and nothing that is stored can judge it.
+    """Add BEYOND: whether an event is at or below the floor and no stored state can judge it.
 
-    A live row of the key can: no delete came after it. So can a tombstone or a TRUNCATE above the
-    event; a row that is kept though deleted is a tombstone, for a delete of it may be forgotten.
-    Where such rows are kept a TRUNCATE can't: a delete below it may have ended the row before.
-    A TRUNCATE itself takes away the rows below it, whenever it comes.
+    A living row of the key can judge it, since no delete came after; so can a tombstone or TRUNCATE
+    above the event. A soft-deleted row counts as a tombstone: a later delete may have expired.
+    With soft deletes (`keeps_deleted`) a TRUNCATE cannot judge, since a forgotten delete may have
+    ended the row first. A TRUNCATE itself applies to rows below it, whenever it arrives.
     """
     stored = _by_life(stored, key)
     position = F.col(names.POSITION)
@@ -68,10 +68,10 @@ def mark(
 def mark_between(
     changes: DataFrame, versions: DataFrame, floor: str, key: Sequence[str]
 ) -> DataFrame:
-    """Add to what `mark` marked the events at or below the floor that no stored version holds.
+    """Extend `mark` to events at or below the floor that lie in no stored version.
 
-    What ended the version that such an event begins may be forgotten, whoever outlived it since.
-    Within a version of the history nothing else happened to its row.
+    The end of the version that such an event begins may have expired. Within a stored version,
+    nothing else happened to the row.
     """
     began, ended = F.col(names.POSITION), F.col(names.POSITION_TO)
     known = versions.select(
@@ -90,9 +90,11 @@ def mark_between(
 
 
 def mark_halves(marked: DataFrame) -> DataFrame:
-    """The other half of what `mark` marked waits with it: of a key's change the end of the old key,
-    which its row can judge, is not without the row of the new one. They are at one of the `places`
-    in the source's log, whether in one record or two."""
+    """Extend BEYOND to the other half of a marked half.
+
+    The delete of an old key, which its row could judge, must not apply without the new key's row.
+    Halves share one of their `places`, whether in one record or two.
+    """
     ordered = marked.where(by_source(F.col(names.POSITION)))
     at = ordered.select(
         names.POSITION,
@@ -109,7 +111,7 @@ def mark_halves(marked: DataFrame) -> DataFrame:
 
 
 def _by_life(stored: Stored, key: Sequence[str]) -> Stored:
-    """The living rows, and soft-deleted ones among the tombstones, the newest of each key."""
+    """Return the stored state with soft-deleted rows as tombstones, the newest of each key."""
     if stored.rows is None or names.IS_DELETED not in stored.rows.columns:
         return stored
     deleted, columns = F.coalesce(names.IS_DELETED, F.lit(False)), [*key, names.SOURCE_TS]
@@ -124,8 +126,8 @@ def _by_life(stored: Stored, key: Sequence[str]) -> Stored:
 
 
 def remembering(stored: Stored, versions: DataFrame, key: Sequence[str]) -> Stored:
-    """With the ends that a history still has among the tombstones, of each key the newest: the
-    tombstones of some may be forgotten."""
+    """Return the stored state with version ends of the history as tombstones, the newest of each
+    key, since real tombstones may have expired."""
     columns = by_name([*key, *names.TARGET_METADATA])
     tombstones = ended(versions, names.POSITION_TO, names.VALID_TO).select(*columns)
     if stored.tombstones is not None:
@@ -144,11 +146,11 @@ def since_floor(
     batch_id: str = "",
     tombstones: DataFrame | None = None,
 ) -> DataFrame:
-    """The changes above the floor, and what is stored of each of `keys` for all that was below.
+    """Return the changes above the floor, with the stored state of `keys` in place of those below.
 
-    Every event above the floor is in the changelog still, so the row stands at the floor: what it
-    has from above comes again with the event itself. A tombstone stands where it is, for below
-    the floor are those events of `batch_id` that an operator accepted. Adds STOOD_AT.
+    The changelog has every event above the floor, so a stored row stands at the floor: its values
+    from above come again with their events. A tombstone keeps its position, since accepted events
+    of `batch_id` lie below the floor too. Adds STOOD_AT.
     """
     above = known.where((F.col(names.POSITION) > floor) | (F.col(names.BATCH_ID) == batch_id))
     if tombstones is not None:

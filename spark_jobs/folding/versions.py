@@ -1,7 +1,7 @@
-"""Versions: the changes of keys → one row for every state that a row was in, with its end.
+"""Versions: turn the changes of keys into one row for every state of a row, with its end.
 
-A version begins at an event that is no delete and ends at the key's next event or at the next
-TRUNCATE, by position. Where an event did not carry a column, the version before it tells its value.
+A version begins at an event other than a delete and ends at the key's next event or TRUNCATE, by
+position. Columns that an event did not carry keep the value of the version before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEPT: Final = (names.OP, *names.TARGET_METADATA, _ERA)
 def versions(
     changes: DataFrame, truncates: DataFrame, key: Sequence[str], data: Sequence[str]
 ) -> DataFrame:
-    """All versions of the keys that `changes` has.
+    """Return all versions of the keys in `changes`.
 
     `changes`: `data`, `_op`, `_absent`, `_position`, `_source_ts`, `_batch_id`, without TRUNCATEs;
     `truncates`: `_position`, `_source_ts`. Returns `data`, `_position`, `_source_ts`, `_batch_id`
@@ -55,14 +55,14 @@ def versions(
 
 
 def begun(stored: DataFrame, source_ts: str) -> DataFrame:
-    """Stored versions as the changes that began them; `source_ts`: the column of their time."""
+    """Return stored versions as the changes that began them; `source_ts`: their time column."""
     return _as_changes(stored, OP_INSERT, names.POSITION, source_ts)
 
 
 def ended(stored: DataFrame, position: str, source_ts: str) -> DataFrame:
-    """Stored versions as deletes by which they ended, where they did.
+    """Return the ends of stored versions as deletes.
 
-    Where it was another change that ended one, `versions` takes such a delete for its old half.
+    Where another change ended a version, `versions` treats the delete as that change's old half.
     """
     closed = stored.where(F.col(position).isNotNull())
     return _as_changes(closed, OP_DELETE, position, source_ts)
@@ -79,7 +79,7 @@ def _as_changes(stored: DataFrame, op: str, position: str, source_ts: str) -> Da
 
 
 def without_renewed(changes: DataFrame, keys: list[Column]) -> DataFrame:
-    """Without the old halves of updates whose new half has the same key: nothing was deleted."""
+    """Return the changes without old halves of updates whose new half has the same key."""
     deleted = is_delete()
     at_place = Window.partitionBy(*keys, _PLACE)
     spread = changes.withColumn(_PLACE, F.explode(places()))
@@ -98,7 +98,7 @@ def _in_eras(changes: DataFrame, truncates: DataFrame) -> DataFrame:
 
 
 def _value(column: str, ordered: WindowSpec) -> Column:
-    """The newest value that an event carried; a delete carries NULL for every column."""
+    """Return the newest carried value; a delete carries NULL for every column."""
     deleted = is_delete()
     value = F.struct(F.when(~deleted, F.col(quoted(column))).alias("v"))
     newest = F.last(F.when(deleted | carried(column), value), ignorenulls=True)

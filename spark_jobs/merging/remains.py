@@ -1,7 +1,7 @@
-"""What the published changes of a table say that its tables must hold, and how they come to.
+"""The wanted content of a target's tables, from its published changes, and the merge to reach it.
 
-Where that is not what they hold, it is merged into the batch's branches. What maintenance has
-forgotten, up to a table's floor, its stored rows stand for.
+Differences are merged into the batch's branches. Up to the floor, stored rows stand for expired
+changes.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _ENDED: Final = "_sluice_ended"
 
 
 def remake(writer: Writer) -> None:
-    """Make all tables of a target hold what is published of its changes and the batch's own say,
-    whatever they hold, and under whatever names; maintenance may have forgotten none of them."""
+    """Make a target's tables again from all published changes and the batch's own, whatever they
+    hold, under whatever names. No change may have expired."""
     settle(Remains.open(writer, Rebuild((writer.plan.target,), at=""), misnamed=True))
 
 
 def settle(remains: Remains) -> None:
-    """Make the table's tables hold what remains, on the branches of the batch."""
+    """Make the target's tables hold what remains, on the batch's branches."""
     writer, plan = remains.writer, remains.plan
     replaced = _settle_keyed(remains) if plan.keyed else _settle_rows(remains)
     if plan.append:
@@ -61,7 +61,7 @@ def settle(remains: Remains) -> None:
 
 
 def _truncated_by(remains: Remains, position: str) -> str:
-    """The batch that brought a TRUNCATE: by the changelog, or by the mark that is there."""
+    """Return the batch that brought a TRUNCATE, from the changelog or the stored tombstone."""
     told = remains.truncates.where(F.col(names.POSITION) == position)
     first = told.agg(F.min(names.BATCH_ID)).first()
     batch = first[0] if first else None
@@ -69,9 +69,9 @@ def _truncated_by(remains: Remains, position: str) -> str:
 
 
 class Remains:
-    """What is known of a table without the batches that are undone.
+    """The known content of a table without the undone batches.
 
-    `misnamed`: its stored rows cannot be read under the names of now.
+    `misnamed`: stored rows cannot be read under their current column names.
     """
 
     def __init__(self, writer: Writer, asked: Rebuild, before: Before, misnamed: bool) -> None:
@@ -93,8 +93,8 @@ class Remains:
 
     @classmethod
     def open(cls, writer: Writer, asked: Rebuild, misnamed: bool = False) -> Remains:
-        """Write the names of now, as the batches tell that stay, into the rows on the branches, and
-        look at what remains."""
+        """Rename columns of the rows on the branches, by the remaining batches, and return what
+        remains."""
         before = before_undone(writer, asked)
         misnamed = misnamed or (bool(asked.without) and forget_renames(writer, before.floor))
         if not misnamed:
@@ -103,13 +103,13 @@ class Remains:
 
     @property
     def now(self) -> Told | None:
-        """By what stored rows can be read; None: by other names than the changes."""
+        """Return the names and defaults for stored rows; None where their names differ."""
         return None if self.misnamed else self.writer.now
 
     def settle(
         self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
     ) -> bool:
-        """Make the table hold what is wanted of the keys; True where all of it was replaced."""
+        """Make the table hold the wanted rows; return whether all of it was replaced."""
         if self.undone is None:
             return self.writer.replace(table, wanted, there)
         found = there if there is None else self.of_keys(there)
@@ -124,8 +124,10 @@ class Remains:
         return max(found, default=None)
 
     def _keys(self, log: DataFrame) -> DataFrame:
-        """Those that the undone batches changed; all, where a TRUNCATE goes with them, or what
-        other rows were put together by, or none is undone."""
+        """Return the keys that the undone batches changed.
+
+        All keys, where nothing is undone, a TRUNCATE is undone, or rows must be completed again.
+        """
         key = [quoted(k) for k in self.plan.key]
         retold = self.misnamed or self.writer.refolds()
         all_of_them = retold or self._lacks_versions() or bool(self.truncates_gone)
@@ -137,14 +139,13 @@ class Remains:
         return reduce(DataFrame.union, every).distinct()
 
     def _lacks_versions(self) -> bool:
-        """Whether a history was switched off, so that it lacks versions of any key, or the target
-        lacks the rows that were deleted before soft_delete was switched on."""
+        """Whether history or target has a gap from before its mode was switched on (see `gap`)."""
         plan, writer = self.plan, self.writer
         history_lacks = plan.history and behind(writer, history_id(plan))
         return history_lacks or (plan.soft_delete and behind(writer, target_id(plan)))
 
     def _truncates_gone(self) -> tuple[str, ...]:
-        """The places of undone TRUNCATEs that no batch which stays has too."""
+        """Return the positions of undone TRUNCATEs that no remaining batch has."""
         if self.undone is None:
             return ()
         gone = self.undone.where(is_truncate())
@@ -152,14 +153,14 @@ class Remains:
         return tuple(row[0] for row in gone.select(names.POSITION).distinct().collect())
 
     def _tied(self, log: DataFrame, keys: DataFrame) -> DataFrame:
-        """The keys, and those whose rows may have come by a move from them."""
+        """Return the keys, and the keys that moves connect to them."""
         if self.undone is None or not self.writer.partial:
             return keys
         keys = keys.union(beside(log, self.undone, self.plan.key))
         return keys if self.moved is None else keys.union(tied(keys, self.moved, self.plan.key))
 
     def versions(self) -> DataFrame | None:
-        """The stored history; None: no rows, or the table has none."""
+        """Return the stored history; None where there is none."""
         if not self.plan.history:
             return None
         table, writer = history_id(self.plan), self.writer
@@ -169,14 +170,13 @@ class Remains:
         return self.now.rows(rows, written_by(writer, table), writer.types)
 
     def of_keys(self, rows: DataFrame) -> DataFrame:
-        """The rows of the keys that are looked at."""
+        """Return the rows of the concerned keys."""
         if self.keys is None:
             return rows
         return rows.join(self.keys, list(self.plan.key), "left_semi")
 
     def known(self) -> DataFrame:
-        """What target and tombstones follow from: the changes above the newest TRUNCATE, and the
-        stored rows in the place of those that are forgotten."""
+        """Return changes above the newest TRUNCATE, with stored rows in place of expired ones."""
         known = self.changes
         if self.truncated_at is not None:
             known = known.where(F.col(names.POSITION) > self.truncated_at)
@@ -190,7 +190,7 @@ class Remains:
         return since_floor(known, rows, self.keys, self.floor, self.plan.key)
 
     def standing(self) -> DataFrame | None:
-        """The rows that stand for what is forgotten: those from before the undone batches."""
+        """Return the rows that stand for expired changes: those from before the undone batches."""
         rows = self.stored.rows if self.undone is None else self.before
         if rows is None or self.floor is None or not self.writer.partial:
             return rows
@@ -202,7 +202,7 @@ def _not_above(position: str | None, floor: str | None) -> bool:
 
 
 def _settle_rows(remains: Remains) -> bool:
-    """A table without a key: its rows are counted anew, from all of its changes."""
+    """Settle a table without a key: count its rows again from all changes."""
     data = tuple(remains.plan.data)
     changes = NoKeyChanges(
         remains.changes, remains.changes.limit(0), data, remains.truncated_at, anew=True
@@ -213,7 +213,7 @@ def _settle_rows(remains: Remains) -> bool:
 
 
 def _settle_keyed(remains: Remains) -> bool:
-    """Target, tombstones and history; True where all tombstones were replaced."""
+    """Settle target, tombstones and history; return whether all tombstones were replaced."""
     plan = remains.plan
     _refuse_forgotten(remains)
     data = plan.data
@@ -247,7 +247,7 @@ def _columns(data: list[str] | tuple[str, ...]) -> list[str]:
 
 
 def _settle_versions(remains: Remains, data: list[str], rows: DataFrame) -> DataFrame:
-    """Settle the history; returns the target's rows, which with soft deletes are versions too."""
+    """Settle the history; return the target's rows, which with soft deletes are versions too."""
     plan, there = remains.plan, remains.versions()
     if plan.history:
         old = None if there is None else _forgotten(remains, there)
@@ -261,10 +261,9 @@ def _settle_versions(remains: Remains, data: list[str], rows: DataFrame) -> Data
 
 
 def _kept_rows(remains: Remains) -> Kept:
-    """The target's rows up to the floor, in the place of changes that are forgotten.
+    """Return the target's rows up to the floor, in place of expired changes.
 
-    Where rows are put together from several changes, those above the floor too: they may have
-    values that only forgotten changes brought.
+    With partial changes, rows above the floor too, since they may have values of expired changes.
     """
     rows = remains.standing()
     if rows is None or remains.floor is None:
@@ -277,7 +276,7 @@ def _kept_rows(remains: Remains) -> Kept:
 
 
 def _forgotten(remains: Remains, there: DataFrame) -> DataFrame | None:
-    """Stored versions, and their ends, of which maintenance may have expired the events."""
+    """Return stored versions, and their ends, whose events may have expired."""
     if remains.floor is None:
         return None
     if remains.undone is not None:
@@ -288,7 +287,7 @@ def _forgotten(remains: Remains, there: DataFrame) -> DataFrame | None:
 
 
 def _up_to_floor(remains: Remains, rows: DataFrame, floor: str) -> DataFrame:
-    """Stored rows of events of which the undone batches brought none."""
+    """Return stored rows up to the floor, without those of undone events."""
     rows = remains.of_keys(rows).where(F.col(names.POSITION) <= floor)
     if remains.undone is None:
         return rows
@@ -296,16 +295,15 @@ def _up_to_floor(remains: Remains, rows: DataFrame, floor: str) -> DataFrame:
 
 
 def _below(remains: Remains, rows: DataFrame, floor: str, ended_at: str) -> DataFrame:
-    """Stored versions and ends, without those above the floor, which come with their events."""
+    """Return stored versions and ends up to the floor; later ones come with their events."""
     rows = remains.of_keys(rows).where(F.col(names.POSITION) <= floor)
     return rows.withColumn(ended_at, F.when(F.col(ended_at) <= floor, F.col(ended_at)))
 
 
 def _brought(remains: Remains, undone: DataFrame, place: str) -> DataFrame:
-    """Keys and positions (in column `place`) of undone events, which began or ended versions there.
+    """Return keys and positions (in column `place`) of undone events that began or ended versions.
 
-    What the history had before these batches is left out: another batch, perhaps one that has
-    expired, brought it too.
+    Those in the history before these batches are left out: another batch brought them too.
     """
     key = [quoted(k) for k in remains.plan.key]
     found = undone.select(*key, F.col(names.POSITION).alias(place)).distinct()
@@ -314,7 +312,7 @@ def _brought(remains: Remains, undone: DataFrame, place: str) -> DataFrame:
 
 
 def _reopened(remains: Remains, ends: DataFrame, rows: DataFrame) -> DataFrame:
-    """Stored versions without the ends that undone events made: what stays ends them anew."""
+    """Return stored versions without the ends that undone events made."""
     ended_at = names.POSITION_TO
     rows = rows.join(ends.withColumn(_ENDED, F.lit(True)), [*remains.plan.key, ended_at], "left")
     gone = F.col(_ENDED).isNotNull() | F.col(ended_at).isin(*remains.truncates_gone)
@@ -324,7 +322,7 @@ def _reopened(remains: Remains, ends: DataFrame, rows: DataFrame) -> DataFrame:
 def _versions(
     remains: Remains, data: list[str], kept: Kept, states: DataFrame | None = None
 ) -> DataFrame:
-    """`states`: those of rows that are put together, by which the changes are completed."""
+    """Return the versions; `states`: stored ones, by which partial changes are completed."""
     changes = remains.changes.select(
         *(quoted(c) for c in (*data, names.OP, names.ABSENT, *names.TARGET_METADATA))
     )
@@ -339,7 +337,7 @@ def _versions(
 
 
 def _refuse_undone(remains: Remains, before: DataFrame, floor: str) -> None:
-    """What a row that is gone had replaced nobody knows."""
+    """Raise RollbackRefused where the snapshot has rows of batches that were undone since."""
     counted = of_batches(remains.writer.attempt.published)
     if not before.where((F.col(names.POSITION) <= floor) & ~counted).isEmpty():
         raise RollbackRefused(
@@ -350,7 +348,7 @@ def _refuse_undone(remains: Remains, before: DataFrame, floor: str) -> None:
 
 
 def _refuse_forgotten(remains: Remains) -> None:
-    """Up to the floor the rows before the undone batches stand for all events, where they can."""
+    """Raise RollbackRefused where the rows from before cannot stand for expired events."""
     floor, plan = remains.floor, remains.plan
     if remains.undone is None or floor is None:
         return

@@ -1,6 +1,6 @@
-"""Changes of rows that are put together, with what expired changes had brought.
+"""Completion of partial changes with values that only expired changes carried.
 
-The stored states of a row tell it: versions of the history, and the living row of the target.
+The values come from stored states of the row: versions of the history, and the target's living row.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def remembered(
     batch_id: str = "",
     late: DataFrame | None = None,
 ) -> DataFrame:
-    """Changes, the first above the floor of each key with what forgotten ones had brought.
+    """Return the changes, with each key's first one above the floor completed by expired values.
 
-    A column has the value of the newest state up to which no published change above the floor
-    carried it. At or below the floor, a state takes the place of the change at its position, whose
-    forerunners may be forgotten. `batch_id`: a batch that the states do not know; `late`: changes,
-    as `moved_late` gives them, that are left to `moves.completed`.
+    A column takes its value from the newest state up to which no published change above the floor
+    carried it. At or below the floor, a state replaces the change at its position, since earlier
+    changes may have expired. `batch_id`: a batch that the states do not include; `late`: changes
+    (see `moved_late`) that are left to `moves.completed`.
     """
     at = [*key, names.POSITION]
     stands = states.where(F.col(names.POSITION) <= floor).select(*by_name(at))
@@ -52,15 +52,15 @@ def remembered(
     if late is not None:
         late = late.withColumnRenamed(names.POSITION, _FIRST)
         silent = silent.join(late, [*key, _FIRST], "left_anti")
-    told = _values(silent, states.where(F.col(names.POSITION) > floor), key, values)
-    return _filled(changes, told, key, values)
+    known = _values(silent, states.where(F.col(names.POSITION) > floor), key, values)
+    return _filled(changes, known, key, values)
 
 
 def moved_late(moved: DataFrame, mine: DataFrame, lowest: str, key: Sequence[str]) -> DataFrame:
-    """Key and position of rows that came by a move, which the batch may have changed before it.
+    """Return key and position of moved rows that the batch may have changed before their move.
 
-    `mine`: the batch's changes, `lowest`: the position of the first. A row that had moved before
-    may have been changed under any of its keys.
+    `mine`: the batch's changes, `lowest`: their lowest position. A row that moved several times may
+    have been changed under any of its keys.
     """
     changed = mine.select(F.struct(*by_name(key)).alias(OLD)).union(moved.select(NEW))
     late = moved.where(F.col(TO) >= lowest).join(changed, OLD, "left_semi")
@@ -70,7 +70,7 @@ def moved_late(moved: DataFrame, mine: DataFrame, lowest: str, key: Sequence[str
 def _silent(
     above: DataFrame, key: Sequence[str], values: Sequence[str], batch_id: str
 ) -> DataFrame:
-    """Of each key its first change, _FIRST, and for each column the first that carried it."""
+    """Return each key's first change, _FIRST, and for each column the first one that carried it."""
     keys, position = by_name(key), F.col(names.POSITION)
     published = F.col(names.BATCH_ID) != batch_id
     carriers = (F.min(F.when(published & carried(c), position)).alias(c) for c in values)
@@ -84,7 +84,7 @@ def _silent(
 def _values(
     silent: DataFrame, states: DataFrame, key: Sequence[str], values: Sequence[str]
 ) -> DataFrame:
-    """Of each key _FIRST, and _VALUES: for each column a struct of `v`; NULL: no state tells it."""
+    """Return _FIRST and _VALUES of each key: for each column a struct of `v`, or NULL."""
     position = F.col(names.POSITION)
     row = F.struct(*(F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values))
     joined = silent.join(states.select(*by_name(key), names.POSITION, row.alias(_STATE)), list(key))
@@ -101,7 +101,7 @@ def _before(position: Column, carrier: Column) -> Column:
 
 
 def _filled(
-    changes: DataFrame, told: DataFrame, key: Sequence[str], values: Sequence[str]
+    changes: DataFrame, known: DataFrame, key: Sequence[str], values: Sequence[str]
 ) -> DataFrame:
     first = F.coalesce(F.col(names.POSITION) == F.col(_FIRST), F.lit(False)) & ~is_delete()
     filled = {c: first & ~carried(c) & F.col(_VALUES)[c].isNotNull() for c in values}
@@ -111,5 +111,5 @@ def _filled(
     }
     given = F.array(*(F.when(here, F.lit(c)) for c, here in filled.items()))
     columns[names.ABSENT] = F.array_except(names.ABSENT, given)
-    joined = changes.join(told, list(key), "left")
+    joined = changes.join(known, list(key), "left")
     return joined.withColumns(columns).select(*map(quoted, changes.columns))

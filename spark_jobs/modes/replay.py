@@ -1,8 +1,7 @@
-"""The versions of the keys that a batch concerns, from all that is known of them.
+"""Compute the versions of the keys that a batch concerns, from changelog and stored versions.
 
-Two things tell of a key: the changelog of what is published and of this batch, and the versions
-that are stored. The changelog goes first, for it alone knows which columns a change carried; a
-stored version counts where maintenance has expired its event.
+The changelog takes precedence, since it alone knows which columns a change carried. A stored
+version counts where maintenance has expired its event.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _AT: Final = "_sluice_at"
 
 @dataclass(frozen=True)
 class Forgotten:
-    """The living rows of the target, which are what events up to the floor made of their keys."""
+    """The living rows of the target, which include the effect of expired events."""
 
     living: DataFrame
     floor: str
@@ -37,11 +36,11 @@ class Forgotten:
 
 @dataclass(frozen=True)
 class Kept:
-    """The versions that a table holds (None: none), and its columns for their times and end.
+    """The stored versions of a table (None: none), and its columns for their times and end.
 
-    `whole`: it has those of all published batches; `forgotten`: what it takes where it has not, if
-    maintenance has expired some of their events. `floor`: up to where events have expired, for
-    a table that keeps the newest version alone, which may be put together from such events.
+    `whole`: it has the versions of all published batches; `forgotten`: the rows to take in place of
+    expired events. `floor`: the table's floor, given for a table that keeps only the newest
+    version, which may contain values of expired events.
     """
 
     rows: DataFrame | None
@@ -54,10 +53,10 @@ class Kept:
 
 
 def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame:
-    """The versions, as `versions.versions` gives them, of every key that the batch concerns.
+    """Return the versions (see `versions.versions`) of every key that the batch concerns.
 
-    All keys, where the table is not whole. `newer`: the batch is above everything stored, of
-    which the TRUNCATEs are looked at alone.
+    All keys, where the table is not whole. `newer`: the batch is above everything stored, so that
+    only its own changes, the open versions and the TRUNCATEs are read.
     """
     key, data = writer.plan.key, writer.plan.data
     log = writer.changelog()
@@ -95,7 +94,7 @@ def _remembered(
     floor: str,
     moved: DataFrame | None,
 ) -> DataFrame:
-    """The changes with what forgotten ones had brought, by the rows' stored states."""
+    """Return the changes completed with expired values, by the rows' stored states."""
     if not writer.partial:
         return changes
     key, data, lowest = writer.plan.key, writer.plan.data, writer.span.lowest
@@ -107,10 +106,10 @@ def _remembered(
 
 
 def _of_open_versions(writer: Writer, mine: DataFrame, kept: Kept, rows: DataFrame) -> DataFrame:
-    """The batch's own changes, and of its keys the versions that they end."""
+    """Return the batch's own changes, with the open versions of their keys."""
     changes = _changes(writer, mine)
     open_ones = _of(writer, rows.where(F.col(kept.ended_at).isNull()), changes)
-    # Of what is above the floor only the batch's own events are looked at.
+    # Above the floor, only the batch's own events are read.
     return with_stored(writer.plan.key, changes, open_ones, replace(kept, floor=None))
 
 
@@ -122,7 +121,7 @@ def _of_concerned_keys(
     moved: DataFrame | None,
     cut: bool,
 ) -> DataFrame:
-    """All changes of the keys that the batch has, or whose rows moved to or from one of them."""
+    """Return all changes of the batch's keys, and of keys that moves connect to them."""
     key, mine = writer.plan.key, _mine(writer, log)
     keys = _concerned(writer, mine, kept, rows, cut)
     if moved is not None:
@@ -135,10 +134,10 @@ def _of_concerned_keys(
 
 
 def _halved(writer: Writer, log: DataFrame) -> bool:
-    """Whether a change of the batch may be the new half of one whose old half came before: then
-    the version that it goes on from is not open any more."""
+    """Whether a change of the batch may be a new half whose old half came in an earlier batch: the
+    version that it continues is then closed."""
     before = (F.col(names.BATCH_ID) != writer.attempt.batch_id) & is_delete()
-    # Above all that is stored only the batch's first change can be one whose old half is.
+    # Only the batch's first change can follow an old half that is stored.
     first = F.col(names.POSITION).isin(old_halves(writer.span.lowest or ""))
     if not log.where(before & first).isEmpty():
         return True
@@ -165,10 +164,10 @@ def _of(writer: Writer, rows: DataFrame, keys: DataFrame) -> DataFrame:
 def _concerned(
     writer: Writer, mine: DataFrame, kept: Kept, rows: DataFrame, cut: bool
 ) -> DataFrame:
-    """Keys with a change in the batch, or with a version that a TRUNCATE of the batch ends.
+    """Return the keys with a change in the batch, or with a version that its TRUNCATE ends.
 
-    Where the batch has a TRUNCATE (`cut`), or tells a default, those too whose versions may have
-    been completed with what it changes.
+    If the batch has a TRUNCATE (`cut`) or a late default, all keys with partial changes count,
+    since their versions may have been completed differently.
     """
     keys = [quoted(k) for k in writer.plan.key]
     changed = _changes(writer, mine).select(*keys)
@@ -186,10 +185,9 @@ def _concerned(
 def _with_living(
     key: Sequence[str], changes: DataFrame, kept: Kept, forgotten: Forgotten
 ) -> DataFrame:
-    """Changes, and living rows in the place of those that have expired since the table was whole.
+    """Return the changes, with living rows in place of changes that expired during a gap.
 
-    An open version whose row is gone ended at a position that is forgotten: the floor stands for
-    it.
+    An open version whose row is gone ended at an unknown position, for which the floor stands.
     """
     keys = [quoted(k) for k in key]
     known = changes.select(*keys, names.POSITION)
@@ -209,10 +207,10 @@ def _with_living(
 
 
 def with_stored(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
-    """Changes, and stored versions in the place of those of them that have expired."""
+    """Return the changes, with stored versions in place of expired changes."""
     known = changes.select(*(quoted(k) for k in key), names.POSITION)
     begins = begun(rows, kept.source_ts)
-    if kept.floor is not None:  # there it is below every event that the changelog still has
+    if kept.floor is not None:  # below every known event
         begins = begins.withColumn(STOOD_AT, F.col(names.POSITION))
         begins = begins.withColumn(names.POSITION, F.least(names.POSITION, F.lit(kept.floor)))
         known = known.where(F.col(names.POSITION) > kept.floor)
