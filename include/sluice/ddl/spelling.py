@@ -31,13 +31,24 @@ _SPELLED: Final = tuple(
             "ENGINE = x",
         ),
         (r"\bSRID\s+\d+", ""),
+        (r"\b(ADD|DROP)\s+SYSTEM\s+VERSIONING\b", "ENGINE = x"),
+        (r"\b(ADD|DROP)\s+PERIOD\s+FOR\s+[^\s(),;]+(\s*\([^()]*\))?", "ENGINE = x"),
+        (r"\bADD\s+VECTOR\s+(INDEX|KEY)\b", r"ADD \1"),
+        # PostgreSQL
+        (
+            r"\bALTER\s+(?:COLUMN\s+)?(\S+)\s+(?:DROP\s+(?:IDENTITY|EXPRESSION)(?:\s+IF\s+EXISTS)?"
+            r"|ADD\s+GENERATED\s+(?:ALWAYS|BY\s+DEFAULT)\s+AS\s+IDENTITY(?:\s*\([^()]*\))?)",
+            r"ALTER COLUMN \1 DROP DEFAULT",
+        ),
         # Oracle
+        (r"(\bMODIFY\s*\(\s*\S+)\s+DROP\s+IDENTITY\b", r"\1"),
         (r"(\bNULL|\bUNIQUE|\bKEY)\s+ENABLE\b", r"\1"),
         (r"\b(DROP|SET\s+UNUSED)\s*(COLUMNS?\s*)?\(([^()]*)\)", r"DROP COLUMN \3"),
         (r"\bSET\s+UNUSED\s+COLUMN\b", "DROP COLUMN"),
         (r"\bDROP\s+UNUSED\s+COLUMNS\b", ""),
         (r"(?<!\s)\s++CASCADE\s++CONSTRAINTS\b", ""),
         # SQL Server
+        (r"\bADD\s+DEFAULT\b", "ADD CONSTRAINT x DEFAULT"),
         (r"\bDROP\s+(CONSTRAINT\s[^,;]+),\s*COLUMN\b", r"DROP \1, DROP COLUMN"),
         (r",\s*COLUMN\s+(IF\s+EXISTS\b)?", ", "),
         # It fills the rows that are there, as a column that is not nullable does.

@@ -35,10 +35,11 @@ _SPEAKS: Final = re.compile(SPEAKS_OF_COLUMNS)
 # What nobody can read is reported where it may be one of these.
 _OF_NO_COLUMN: Final = (
     r"(?!((SUB)?PARTITION|INDEX|KEY|PRIMARY|FOREIGN|CONSTRAINT|CHECK|UNIQUE|FULLTEXT|SPATIAL"
-    r"|SUPPLEMENTAL)\b)"
+    r"|SUPPLEMENTAL|EXCLUDE\s+USING)\b)"
 )
 _CHANGES_COLUMNS: Final = re.compile(
-    r"\b(RENAME|CHANGE|SP_RENAME)\b|\bSET\s+UNUSED\b|,\s*COLUMN\b"
+    r"\bRENAME\b(?!\s+(CONSTRAINT|(SUB)?PARTITION|INDEX|KEY)\s++(?!TO\b))"
+    r"|\b(CHANGE|SP_RENAME)\b|\bSET\s+UNUSED\b|,\s*COLUMN\b"
     rf"|\b(DROP|ADD)\s+{_OF_NO_COLUMN}|\bADD\(",
     re.IGNORECASE,
 )
