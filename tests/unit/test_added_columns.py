@@ -19,6 +19,12 @@ TOLD = [
     ("ADD (c DATE DEFAULT DATE '2020-01-01')", "2020-01-01", False),
     ("ADD COLUMN c INT DEFAULT NULL", None, True),
     ("ADD COLUMN c INT", None, True),
+    ("ADD (c NUMBER DEFAULT ON NULL 5)", "5", True),
+    (
+        "ADD c VARCHAR(30) DEFAULT 'DEFAULT ON NULL NOT ENFORCED'",
+        "DEFAULT ON NULL NOT ENFORCED",
+        True,
+    ),
     # MySQL fills in what a column that is not nullable has to hold
     ("ADD COLUMN c INT UNSIGNED NOT NULL", "0", True),
     ("ADD COLUMN c VARCHAR(9) CHARACTER SET utf8mb4 NOT NULL", "", True),

@@ -18,14 +18,20 @@ _QUOTED_OR_COMMENT: Final = re.compile(
 )
 _COMMENT: Final = re.compile(r"/\*[\s\S]*?\*/|--[^\n]*")
 _LINE_COMMENT: Final = re.compile(r"--[^\n]*")
+_DROPPED_SO: Final = r"(?:\s+(?:CASCADE\s+CONSTRAINTS|INVALIDATE|ONLINE|CHECKPOINT(?:\s+\d+)?)\b)*+"
 _SPELLED: Final = tuple(
     (re.compile(unknown, re.IGNORECASE), known)
     for unknown, known in (
         # MySQL and MariaDB
         (r"\bALTER\s+(ONLINE|OFFLINE|IGNORE)\s+TABLE\b", "ALTER TABLE"),
-        (r"(\bALTER\s+TABLE\s+(?:IF\s+EXISTS\s+)?\S+)\s+(NOWAIT|WAIT\s+\d+)\b", r"\1"),
+        (r"(\b(?:ALTER|DROP)\s+TABLE\s+(?:IF\s+EXISTS\s+)?\S+)\s+(NOWAIT|WAIT\s+\d+)\b", r"\1"),
         (r"\bADD\s+COLUMN\s+\(", "ADD ("),
-        (r"\bCHANGE\s+(COLUMN\s+)?IF\s+EXISTS\b", "CHANGE"),
+        (r"\b(CHANGE|MODIFY)\s+(COLUMN\s+)?IF\s+EXISTS\b", r"\1 COLUMN"),
+        (r"\b(INDEX|KEY)\s+IF\s+NOT\s+EXISTS\b", r"\1"),
+        (r"\b(DISABLE|ENABLE)\s+KEYS\b", "ENGINE = x"),
+        (r"(\))\s*(NOT\s+)?ENFORCED\b", r"\1"),
+        (r"(TEXT|BLOB|\))\s+COMPRESSED\b(\s*=\s*\w+)?", r"\1"),
+        (r"\bCOLUMN_FORMAT\s+(FIXED|DYNAMIC|DEFAULT)\b|\bSTORAGE\s+(DISK|MEMORY)\b", ""),
         (
             r"\bCONVERT\s+TO\s+(CHARACTER\s+SET|CHARSET)\s+[^\s,;]+(\s+COLLATE\s+[^\s,;]+)?",
             "ENGINE = x",
@@ -41,12 +47,14 @@ _SPELLED: Final = tuple(
             r"ALTER COLUMN \1 DROP DEFAULT",
         ),
         # Oracle
-        (r"(\bMODIFY\s*\(\s*\S+)\s+DROP\s+IDENTITY\b", r"\1"),
+        (r"\bDEFAULT\s+ON\s+NULL\b(\s+FOR\s+INSERT\s+(ONLY|AND\s+UPDATE)\b)?", "DEFAULT"),
+        (r"\bMODIFY\s*\((?:[^()]|\([^()]*\))*\)", "ENGINE = x"),
         (r"(\bNULL|\bUNIQUE|\bKEY)\s+ENABLE\b", r"\1"),
-        (r"\b(DROP|SET\s+UNUSED)\s*(COLUMNS?\s*)?\(([^()]*)\)", r"DROP COLUMN \3"),
+        (rf"\b(DROP|SET\s+UNUSED)\s*(COLUMNS?\s*)?\(([^()]*)\){_DROPPED_SO}", r"DROP COLUMN \3"),
         (r"\bSET\s+UNUSED\s+COLUMN\b", "DROP COLUMN"),
+        (rf"(\bDROP\s+COLUMN\s+[^\s(),;]+){_DROPPED_SO}(?=\s*+(?:;|\Z))", r"\1"),
+        (r"(\)|ENGINE = x)\s+(?=ADD\s*\(|ENGINE = x)", r"\1, "),
         (r"\bDROP\s+UNUSED\s+COLUMNS\b", ""),
-        (r"(?<!\s)\s++CASCADE\s++CONSTRAINTS\b", ""),
         # SQL Server
         (r"\bADD\s+DEFAULT\b", "ADD CONSTRAINT x DEFAULT"),
         (r"\bDROP\s+(CONSTRAINT\s[^,;]+),\s*COLUMN\b", r"DROP \1, DROP COLUMN"),

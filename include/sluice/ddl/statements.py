@@ -135,7 +135,7 @@ def dropped_tables(text: str) -> list[str]:
     if not _DROPS_TABLE.search(plain):
         return []
     refuse_long(text)
-    read = statements(plain)
+    read = statements(as_known(plain))
     if read is None:
         raise UnreadableDdl("no grammar reads it")
     return [name for statement in read for name in _of_drop(statement)]

@@ -18,7 +18,8 @@ SPEAKS_OF_TABLE_RENAMES: Final = r"(?i)\brename\b"
 # Possessive where texts could be cut in several ways: they are from files.
 _NAME: Final = r'(?:`(?:[^`]|``)++`|"(?:[^"]|"")++"|[\w$#]++)'
 _TABLE: Final = rf"({_NAME}(?:\s*+\.\s*+{_NAME})?)"
-_PAIR: Final = rf"\s*+{_TABLE}\s++TO\s++{_TABLE}\s*+"
+_WAIT: Final = r"\s++(?:(?:NOWAIT|WAIT\s++\d++)\s++)?+"
+_PAIR: Final = rf"\s*+{_TABLE}{_WAIT}TO\s++{_TABLE}\s*+"
 # No grammar reads MySQL's RENAME TABLE, nor Oracle's RENAME of a table.
 _RENAME: Final = re.compile(r"\s*+RENAME\s++(TABLES?+\s++(?:IF\s++EXISTS\s++)?)?", re.IGNORECASE)
 _PAIRS: Final = re.compile(rf"{_PAIR}(?:,{_PAIR})*+;?\s*+", re.IGNORECASE)
