@@ -1,7 +1,7 @@
 """AWS DMS: messages of its Kafka and Kinesis targets, CSV and Parquet files of its S3 target.
 
 Order: the column that a mapping rule fills from `AR_H_CHANGE_SEQ`, where the pipeline names one;
-else arrival, for nothing else in a record is an order. Full-load rows rank below every change.
+otherwise arrival, for nothing else in a record orders. Full-load rows rank below every change.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class AwsDms(Format):
         return select_envelope(records, _envelope(options.is_partial))
 
     def columns(self, types: str, options: AwsDmsOptions) -> list[SourceColumn]:
-        """The columns of Parquet files; columns with old values are none of the table's."""
+        """The columns of Parquet files, without those of old values."""
         described, prefix = columns_of(types), options.before_prefix
         names = {column.name for column in described}
         return [c for c in described if not _is_old(c.name, prefix, names)]
@@ -143,7 +143,7 @@ def _read_messages(
 
 
 def _drop(about: Column) -> Column:
-    """The statement that a control record stands for, which has none."""
+    """The statement of a `drop-table` record, which has no text."""
     parts = (F.nullif(about[name], F.lit("")) for name in ("schema-name", "table-name"))
     named = (F.concat(F.lit('"'), F.replace(p, F.lit('"'), F.lit('""')), F.lit('"')) for p in parts)
     return F.concat(F.lit("DROP TABLE "), F.concat_ws(".", *named))
@@ -156,10 +156,11 @@ def _without(row: Column, name: Column) -> Column:
 def _read_rows(
     spark: SparkSession, files: tuple[SourceFile, ...], options: AwsDmsOptions
 ) -> DataFrame:
-    """Rows of the S3 target as `_read_messages` gives them; the object's key names the table."""
+    """Read rows of the S3 target into the columns of `_read_messages`; the object's key names the
+    table."""
     order, time = options.order_column, options.timestamp_column
     meta = Meta((OPERATION,), tuple(filter(None, (order, time))))
-    rows = with_facts(spark, read_rows(spark, files, meta), files, _told_by_key)
+    rows = with_facts(spark, read_rows(spark, files, meta), files, _facts_of_key)
     operation = F.col(META)[OPERATION]
     none = F.lit(None).cast("string")
     records = rows.select(
@@ -184,14 +185,14 @@ def _read_rows(
 
 
 def _judged(records: DataFrame, ordered: bool, parts: Sequence[str]) -> DataFrame:
-    """Add what kind of change a record is or why it is none, and only then its `parts` as text."""
-    known = records.withColumn("_kind", looked_up(F.col("_op"), OPS))
-    reasoned = known.withColumn("_reason", _reason(ordered))
+    """Add a record's kind of change, the reason to reject it, and then its `parts` as text."""
+    with_kind = records.withColumn("_kind", looked_up(F.col("_op"), OPS))
+    reasoned = with_kind.withColumn("_reason", _reason(ordered))
     return reasoned.withColumn("raw", F.when(F.col("_reason").isNotNull(), line_or(*parts)))
 
 
-def _told_by_key(file: SourceFile) -> dict[str, Any]:
-    """`<folder>/<schema>/<table>[/<date>]/<file>`, as the S3 target lays out its objects."""
+def _facts_of_key(file: SourceFile) -> dict[str, Any]:
+    """Read `<folder>/<schema>/<table>[/<date>]/<file>`, the S3 target's layout of objects."""
     schema, table = ["", "", *folders(file.key)][-2:]
     name = file.key.rpartition("/")[2]
     loaded, changes = (kind.match(name) is not None for kind in (_FULL_LOAD_FILE, CHANGES_FILE))
@@ -199,11 +200,11 @@ def _told_by_key(file: SourceFile) -> dict[str, Any]:
 
 
 def _images(prefix: str) -> dict[str, Column]:
-    """The old values, NULL where the record has none, and the row without them.
+    """Separate the old values, NULL where there are none, from the row.
 
-    Old values come apart in `before-image`, or beside the new ones under names with a prefix.
+    Old values are in `before-image`, or beside the new ones under names with a prefix.
     """
-    # A name that comes twice, for which the row is rejected, would be an error below.
+    # A repeated name would be an error below; such a row is rejected anyway.
     row, before = (F.when(~F.col(REPEATS), F.col(name)) for name in (ROW, "_before"))
     if not prefix:
         return {"_old": before, "_new": row}
@@ -212,15 +213,15 @@ def _images(prefix: str) -> dict[str, Column]:
     def names_another(name: Column) -> Column:
         return name.startswith(prefix) & F.map_contains_key(row, F.substr(name, bare))
 
-    # What an update sets to NULL a message leaves out, but for its old value.
-    told = (F.col("_kind") == OP_UPDATE) & F.exists(F.map_keys(row), names_another)
+    # A message leaves out a column that an update set to NULL, but has its old value.
+    has_old = (F.col("_kind") == OP_UPDATE) & F.exists(F.map_keys(row), names_another)
 
     def is_old(name: Column) -> Column:
-        return names_another(name) | (name.startswith(prefix) & told)
+        return names_another(name) | (name.startswith(prefix) & has_old)
 
     apart = F.map_filter(row, lambda name, _: is_old(name))
     carried = F.transform_keys(apart, lambda name, _: F.substr(name, bare))
-    # Few rows have such names: to look at each name costs far more.
+    # Few rows have such names, and a look at each name costs far more.
     any_old = F.array_join(F.map_keys(row), " ").contains(prefix)
     return {
         "_old": F.coalesce(before, F.when(any_old & (F.size(carried) > 0), carried)),
@@ -232,10 +233,10 @@ def _envelope(partial: bool) -> dict[str, Column]:
     control, reason = F.col("_control"), F.col("_reason")
     op = F.when(control, F.lit(OP_DDL)).otherwise(F.col("_kind"))
     new = F.col("_new")
-    # The columns that old values leave out are as in the row; of a deleted one they may be all.
+    # Columns without an old value did not change; a deleted row may have old values alone.
     old = _over(new, F.col("_old"))
-    gone = _over(new, _told(F.col("_old"), new))
-    # Old values that were all NULL a message leaves out: nothing is as in the row then.
+    gone = _over(new, _carried(F.col("_old"), new))
+    # A message leaves out old values that were all NULL: the old row is not known then.
     updated = (op == OP_UPDATE) & (F.size("_old") > 0)
     before = F.when(op == OP_DELETE, F.coalesce(gone, new)).when(updated, old)
     return {
@@ -254,18 +255,18 @@ def _envelope(partial: bool) -> dict[str, Column]:
 
 
 def _over(row: Column, values: Column) -> Column:
-    """The row with these values over it, which may be all that there is."""
+    """The row with these values over it, or the values alone."""
     return F.coalesce(overlaid(row, values), values)
 
 
-def _told(values: Column, row: Column) -> Column:
-    """What old values tell of a deleted row: a file has their columns in every row, but a delete's
-    has nothing in them where its row is in the others."""
+def _carried(values: Column, row: Column) -> Column:
+    """The old values of a deleted row that count: files have these columns in every row, but empty
+    where the deleted row is in the others."""
 
-    def known(name: Column) -> Column:
+    def in_row(name: Column) -> Column:
         return F.coalesce(F.map_contains_key(row, name), F.lit(False))
 
-    return F.map_filter(values, lambda name, value: value.isNotNull() | ~known(name))
+    return F.map_filter(values, lambda name, value: value.isNotNull() | ~in_row(name))
 
 
 def _reason(ordered: bool) -> Column:
@@ -283,18 +284,18 @@ def _reason(ordered: bool) -> Column:
 
 
 def _lacks_image() -> Column:
-    """Whether a record has no row; that of a deleted one may be among the old values alone."""
+    """Whether a record has no row; a delete may have it in the old values alone."""
     deleted = F.col("_kind") == OP_DELETE
     return F.coalesce(F.col(ROW), F.when(deleted, F.col("_before"))).isNull()
 
 
 def _lacks_order() -> Column:
-    """Without it a change would silently rank below all that have one; no full load has it."""
+    """Whether a change lacks its order: it would rank below all that have one."""
     return ~F.coalesce("_order", F.lit("")).rlike(f"^{DIGITS}$")
 
 
 def _position() -> Column:
-    """A full-load row's is when it was read, where that is told; a change's the column for it."""
+    """The position: the order column of a change, the time of reading of a full-load row."""
     read = F.unix_micros(F.col("_time").try_cast("timestamp")).cast("string")
     return F.when(F.col("_full_load"), full_load_position(number_or_zero(read))).otherwise(
         source_position(number(F.col("_order")))

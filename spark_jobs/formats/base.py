@@ -1,4 +1,4 @@
-"""What a wire format is to the rest of Sluice."""
+"""The interface between a wire format and the rest of Sluice."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from sluice.manifest import SourceFile
 from sluice.types.columns import ColumnType
 
 COUNTS: Final = frozenset({"int", "bigint", "float", "double", "boolean"})
-"""Types whose values every format writes in one way."""
+"""Types whose values all formats write alike."""
 NUMBERS: Final = COUNTS | {"decimal"}
-"""The same of formats that write no decimals as bytes."""
+"""Types of plain values in formats that never write a decimal as bytes."""
 NUMBERS_AND_TIMES: Final = NUMBERS | {"date", "timestamp", "timestamp_ntz"}
-"""The same of formats that write dates and times as ISO text."""
+"""Types of plain values in formats that also write dates and times as ISO text."""
 
 
 @dataclass(frozen=True)
 class SourceColumn:
     """One column as the events describe it.
 
-    `default` is the text that rows without the column hold (ADD COLUMN … DEFAULT), as the
-    images would carry it. `typed`: the file has values of the type, and their text is a reader's.
+    `default`: the value of rows that lack the column (ADD COLUMN … DEFAULT), spelled as in images.
+    `typed`: the file holds typed values, and the reader made their text.
     """
 
     name: str
@@ -37,11 +37,11 @@ class SourceColumn:
 
 @dataclass(frozen=True)
 class Known:
-    """What the pipeline's earlier batches tell; a decoder may use it to do less.
+    """Facts from the pipeline's earlier batches, with which a decoder can do less.
 
-    `old_columns`: of `before` nobody needs more than these. `partial` False: every image had all
-    its values so far; then `absent` need not name them, but only be no NULL where some are.
-    `transactions`: the envelope has to have its columns `transaction` and `ends`.
+    `old_columns`: the only columns of `before` that are needed; None for all. `partial` False: all
+    images so far had all values, so `absent` need not name columns, only be not NULL where some
+    are absent. `transactions`: the envelope needs its columns `transaction` and `ends`.
     """
 
     old_columns: frozenset[str] | None = None
@@ -50,7 +50,7 @@ class Known:
 
     @property
     def nothing(self) -> bool:
-        """Whether no earlier batch tells anything."""
+        """Whether there are no facts from earlier batches."""
         return self.old_columns is None and self.partial
 
 
@@ -58,40 +58,39 @@ NOTHING_KNOWN: Final = Known()
 
 
 class Format(ABC):
-    """A decoder. One file a format, registered in `FORMATS`."""
+    """A decoder: one file for each format, registered in `FORMATS`."""
 
     name: ClassVar[str]
     tells_defaults: ClassVar[bool] = False
-    """Whether the descriptions of columns name the default that one was added with."""
+    """Whether descriptions of columns include their defaults."""
 
     untold_truncates: ClassVar[str] = ""
-    """Pattern of DDL that is a TRUNCATE, whose table nobody can tell, or of a part of its table;
-    '' where all are told."""
+    """Pattern of DDL statements that are a TRUNCATE of an unknown table or of a part of a table; ''
+    where there are none."""
 
     states_other_tables: ClassVar[bool] = False
-    """Whether statements come of tables whose rows do not, so that a TRUNCATE that comes first of
-    its table stops no batch."""
+    """Whether DDL may be of tables that are not captured, so that a TRUNCATE of an unknown table
+    must not stop a batch."""
 
     drops_to_load: ClassVar[bool] = False
-    """Whether a DROP TABLE may be what a full load begins with, whose rows are below it."""
+    """Whether a full load may begin with a DROP TABLE, and its rows rank below that."""
 
     whole_rows: ClassVar[bool] = False
-    """Whether a row has all columns of its table, so that one which it does not name is NULL."""
+    """Whether rows have all columns of their table, so that a missing one is NULL."""
 
     plain: ClassVar[frozenset[str]] = NUMBERS
-    """Types whose values are plain texts in records that describe none; a column that only a script
-    of DDL says is of another stays text."""
+    """Types that records without descriptions write as plain text; a column to which only a DDL
+    script gives another type stays text."""
 
     labels: ClassVar[frozenset[str]] = frozenset({ENUM, SET})
-    """Of MySQL's types those whose labels the events have as MySQL writes them, not as a number or
-    as a list; where the source is MySQL also `CHAR`, which it fills up with no blanks, `BIT`, which
-    is a number there, and `TIMESTAMP`, which is an instant."""
+    """MySQL types whose values events write as MySQL does: ENUM and SET as their labels, CHAR
+    without padding, BIT as a number, TIMESTAMP as an instant."""
 
     ignorable: ClassVar[str] = ""
-    """Pattern of records that decode to nothing and are no mistake; '' where there are none."""
+    """Pattern of records that decode to nothing without being an error; '' where there are none."""
 
     seeming: ClassVar[frozenset[str]] = frozenset()
-    """Reasons why records are ignored that may hold more than the reader looks at."""
+    """Reasons to ignore a record that may hold more than the reader looks at."""
 
     @abstractmethod
     def read(
@@ -107,16 +106,16 @@ class Format(ABC):
         """
 
     def columns(self, types: str, options: Any) -> list[SourceColumn]:
-        """Read one distinct value of the envelope's `types`; [] where it says nothing.
+        """Read one distinct value of the envelope's `types`; [] where it describes no columns.
 
-        A column that nothing describes is text until a hint says more.
+        A column without a description is text until it has a hint.
         """
         return []
 
     def is_event(self, line: Column) -> Column:
-        """Whether a line is by its text none of `seeming`; cheap, and in doubt it is false."""
+        """Whether a line's text rules out all of `seeming`; cheap, false in doubt."""
         return F.lit(False)
 
     def holds_more(self, line: Column) -> Column:
-        """Whether a line of one of `seeming` has more in it than such a record has."""
+        """Whether a line that looks like one of `seeming` has fields that such a record lacks."""
         return F.lit(False)

@@ -1,10 +1,10 @@
-"""Canal JSON: Alibaba's Canal, Alibaba DTS (both of its forms), Huawei DRS, TiCDC, and their like.
+"""Canal JSON: of Alibaba's Canal, Alibaba DTS (in both forms), Huawei DRS, TiCDC and others.
 
 The rules are in docs/formats/canal.md; they come from seed 001 ("Canal Json") and the
-specification's 6.2. Order: the messages carry no place of the source's log, so arrival is the order
-(object, record, row in the record), unless `order` names a field that orders or TiCDC tells the
+specification's 6.2. Order: messages have no place in the source's log, so they go by arrival
+(object, record, row in the record), unless `order` names a field that orders or TiCDC sends the
 transaction's `_tidb.commitTs`. Rows of a full load (INIT) rank below every change, among themselves
-by when the job wrote them (`ts`, `id`).
+by the time when the job wrote them (`ts`, `id`).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats import canal_values, truncates
 from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
+from spark_jobs.formats.default_table import DefaultTable, in_database
 from spark_jobs.formats.envelope import (
     ARRIVAL,
     CORRUPT,
@@ -56,7 +57,6 @@ from spark_jobs.formats.envelope import (
     with_arrival,
 )
 from spark_jobs.formats.row_image import left_out
-from spark_jobs.formats.told_table import ToldTable, in_database
 
 SWAPPED: Final[Form] = "dts_before_20220320"
 DRS: Final[Form] = "drs_json"
@@ -79,7 +79,7 @@ ROW_OPS: Final = (OP_INSERT, OP_UPDATE, OP_DELETE)
 HIDDEN_KEYS: Final = ("__#alibaba_rds_row_id#__", "_drds_implicit_id_")
 HEARTBEAT: Final = "HEARTBEAT"
 _TRUE: Final = "true"
-# As milliseconds a day of April 1970.
+# In milliseconds this is a day of April 1970.
 _LAST_OF_TEN_DIGITS: Final = 9_999_999_999
 _TEXTS: Final = (
     "database", "schema", "table", "type", "isDdl", "isHeartbeat", "sql", "id", "es", "ts", "gtid",
@@ -88,7 +88,7 @@ _FIELDS: Final = {
     **dict.fromkeys(_TEXTS, "string"),
     "pkNames": "array<string>",
     "mysqlType": IMAGE_TYPE,
-    # Text, so that no shape of it makes a message bad.
+    # Text, so that no shape of it makes a message invalid.
     "sqlType": "string",
     "data": f"array<{IMAGE_TYPE}>",
     "old": f"array<{IMAGE_TYPE}>",
@@ -101,7 +101,7 @@ class Canal(Format):
     """The decoder of `format: canal`."""
 
     name: ClassVar[str] = "canal"
-    # Canal writes an ENUM's index and a SET's bits, others of the same form their labels.
+    # Canal writes an ENUM's index and a SET's bits, other senders of this form their labels.
     labels: ClassVar[frozenset[str]] = OF_MYSQL
     untold_truncates: ClassVar[str] = truncates.UNTOLD
 
@@ -113,21 +113,22 @@ class Canal(Format):
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines files into one row for each row of each message."""
-        told = _told(options)
-        messages = _read(spark, files, told).withColumns(_parts(told))
-        judged = messages.withColumn("reason", _reason(told)).withColumns(_described())
+        parsed = _parse(options)
+        messages = _read(spark, files, parsed).withColumns(_parts(parsed))
+        judged = messages.withColumn("reason", _reason(parsed)).withColumns(_described())
         good = F.when(F.col("reason").isNull(), F.col("_rows"))
         rows = judged.select("*", F.posexplode_outer(good).alias("_index", "_row"))
-        imaged = rows.withColumn("_old", F.get("_olds", F.col("_index"))).withColumns(_images(told))
+        imaged = rows.withColumn("_old", F.get("_olds", F.col("_index"))).withColumns(
+            _images(parsed)
+        )
         parts = _logged_in_part() if options.is_partial else {}
-        return select_envelope(imaged, {**_envelope(told), **parts})
+        return select_envelope(imaged, {**_envelope(parsed), **parts})
 
     def columns(self, types: str, options: CanalOptions) -> list[SourceColumn]:
-        """The columns that `mysqlType` describes; a type that nobody knows describes none.
+        """Return the columns of `mysqlType`, without those of an unknown type.
 
-        `sqlType` says less (nothing of unsigned) and not the same everywhere: JDBC's codes in
-        Canal, where one column's code changes with its value, DTS's own numbers in DTS. It tells
-        alone how JSON is written.
+        `sqlType` is not used: it has no unsigned types, in Canal its JDBC code changes with a
+        column's value, and in DTS it has numbers of its own. It only shows how JSON is written.
         """
         described = json.loads(types)
         pairs = zip(described["names"], described["types"], strict=True)
@@ -136,22 +137,22 @@ class Canal(Format):
 
 
 def _drs_type(text: str) -> ColumnType:
-    """DRS writes a TIMESTAMP in seconds since 1970."""
+    """Return a column's type in DRS, which writes a TIMESTAMP in seconds since 1970."""
     counted = text.strip().lower().startswith("timestamp")
     return ColumnType("timestamp", "s") if counted else mysql_type(text)
 
 
 @dataclass(frozen=True)
-class _Told:
-    """What the options say; `order` is '' for arrival."""
+class _Options:
+    """The parsed options; `order` is '' for arrival."""
 
     form: Form
     order: str
-    table: ToldTable
+    table: DefaultTable
 
     @property
     def swapped(self) -> bool:
-        """Whether `old` is what a row is updated to."""
+        """Whether `old` has the new row of an update."""
         return self.form == SWAPPED
 
     @property
@@ -165,32 +166,32 @@ class _Told:
         return self.form in (DRS, DRS_C)
 
 
-def _told(options: CanalOptions) -> _Told:
+def _parse(options: CanalOptions) -> _Options:
     order = "" if options.order == BY_ARRIVAL else options.order
-    return _Told(options.form, order, in_database(options.table))
+    return _Options(options.form, order, in_database(options.table))
 
 
-def _read(spark: SparkSession, files: tuple[SourceFile, ...], told: _Told) -> DataFrame:
-    """The messages as they are, with what orders them in `_order` and `_arrival`."""
-    fields = _FIELDS if told.order in ("", *_FIELDS) else {**_FIELDS, told.order: "string"}
+def _read(spark: SparkSession, files: tuple[SourceFile, ...], options: _Options) -> DataFrame:
+    """Read the messages, with their order in `_order` and `_arrival`."""
+    fields = _FIELDS if options.order in ("", *_FIELDS) else {**_FIELDS, options.order: "string"}
     schema = ", ".join(f"{quoted(name)} {kind}" for name, kind in fields.items())
     lines = with_arrival(spark, read_lines(spark, files, schema), files)
-    order = F.col(quoted(told.order)) if told.order else F.col("_tidb.commitTs")
+    order = F.col(quoted(options.order)) if options.order else F.col("_tidb.commitTs")
     return lines.select(*_FIELDS, CORRUPT, *PLACE, ARRIVAL, order.alias("_order"))
 
 
-def _parts(told: _Told) -> dict[str, Column]:
-    """A message's operation, its table, and its rows: `_rows`, with `_olds` beside them."""
-    names = _names(told)
+def _parts(options: _Options) -> dict[str, Column]:
+    """A message's operation, table and rows: `_rows`, with their old values in `_olds`."""
+    names = _names(options)
     op, data = _op(names["_table"]), _filled("data")
     old = F.coalesce(_filled("old"), _filled("updateBefore"))
-    inserted = F.coalesce(old, data) if told.swapped else data
-    deleted, stray = (old, data) if told.deletes_in_old else (data, old)
+    inserted = F.coalesce(old, data) if options.swapped else data
+    deleted, stray = (old, data) if options.deletes_in_old else (data, old)
     rows = (
         F.when(op == OP_UPDATE, data).when(op == OP_DELETE, deleted).when(op == OP_INSERT, inserted)
     )
     olds = F.when(op == OP_UPDATE, old)
-    as_canal = canal_values.of_listed_bytes if told.lists_bytes else canal_values.of_json
+    as_canal = canal_values.of_listed_bytes if options.lists_bytes else canal_values.of_json
     return {
         "_op": op,
         **names,
@@ -200,25 +201,25 @@ def _parts(told: _Told) -> dict[str, Column]:
     }
 
 
-def _names(told: _Told) -> dict[str, Column]:
-    """The parts of the table's name; the option's where the message names no table."""
+def _names(options: _Options) -> dict[str, Column]:
+    """The parts of the table's name; those of the option where the message names no table."""
     database, schema, table = (F.nullif(n, F.lit("")) for n in SOURCE_PARTS)
-    given = F.when(table.isNull(), F.lit(told.table.database))
+    default = F.when(table.isNull(), F.lit(options.table.database))
     return {
-        "_database": F.coalesce(database, given),
-        # What others call `schema` is no name but an object.
+        "_database": F.coalesce(database, default),
+        # Some senders have an object under `schema`, not a name.
         "_schema": F.when(~schema.startswith("{"), schema),
-        "_table": F.coalesce(table, F.lit(told.table.table)),
+        "_table": F.coalesce(table, F.lit(options.table.table)),
     }
 
 
 def _filled(name: str) -> Column:
-    """An array, NULL where it has no elements."""
+    """An array; NULL without elements."""
     return F.when(F.size(name) > 0, F.col(name))
 
 
 def _op(table: Column) -> Column:
-    """By `type`; any other type with `isDdl` is a statement, and DTS calls them all `DDL`."""
+    """The operation by `type`; another type with `isDdl` is a statement, as DTS's `DDL` is."""
     op = looked_up(F.col("type"), OPS)
     op = F.coalesce(op, F.when(F.lower("isDdl") == _TRUE, F.lit(OP_DDL)))
     of_dts = (F.col("type") == DTS_DDL) & F.col("sql").rlike(truncates.STATED)
@@ -227,14 +228,14 @@ def _op(table: Column) -> Column:
 
 
 def _marker() -> Column:
-    """What kind of marker a message is that changes nothing; NULL where it is none."""
+    """The kind of a marker, a message without a change; NULL for all other messages."""
     beats = F.lower("isHeartbeat") == _TRUE
     marker = F.when(beats, F.lit(HEARTBEAT)).when(F.col("type").isin(*IGNORED), F.col("type"))
     return F.when(F.col(CORRUPT).isNull(), marker)
 
 
-def _reason(told: _Told) -> Column:
-    """Why a message is no event; one bad row rejects the message, for rows stand side by side."""
+def _reason(options: _Options) -> Column:
+    """Why a message is rejected; one invalid row rejects it whole: `data` and `old` are paired."""
     op, tidb = F.col("_op"), F.col("_tidb")
     of_rows = op.isin(*ROW_OPS)
     elsewhere = (F.lower(tidb["onlyHandleKey"]) == _TRUE) & (op != OP_DELETE)
@@ -247,17 +248,17 @@ def _reason(told: _Told) -> Column:
         .when(op.isin(*ROW_OPS, OP_TRUNCATE) & F.col("_table").isNull(), F.lit("table_missing"))
         .when(of_rows & elsewhere, F.lit("row_not_sent"))
         .when(F.col("_strays").isNotNull(), F.lit("other_form"))
-        .when(of_rows & _lacks_image(told), F.lit("image_missing"))
+        .when(of_rows & _lacks_image(options), F.lit("image_missing"))
         .when(F.size("_olds") != F.size("_rows"), F.lit("old_misaligned"))
         .when(_repeats("_rows") | _repeats("_olds"), F.lit("duplicate_column"))
-        .when(op.isin(*ROW_OPS, OP_TRUNCATE) & _lacks_order(told), F.lit("bad_order"))
+        .when(op.isin(*ROW_OPS, OP_TRUNCATE) & _lacks_order(options), F.lit("bad_order"))
     )
 
 
-def _lacks_image(told: _Told) -> Column:
-    """No rows, or one without columns; in the swapped form `old` is what a row is updated to."""
+def _lacks_image(options: _Options) -> Column:
+    """Whether a message has no rows, or one without columns; `old` counts in the swapped form."""
     lacking = F.col("_rows").isNull() | F.exists("_rows", tells_nothing)
-    if told.swapped:
+    if options.swapped:
         updated = F.col("_olds").isNotNull() & ~F.exists("_olds", lambda row: row.isNull())
         lacking |= (F.col("_op") == OP_UPDATE) & ~updated
     return lacking
@@ -267,17 +268,17 @@ def _repeats(name: str) -> Column:
     return F.coalesce(F.exists(name, repeats_column), F.lit(False))
 
 
-def _lacks_order(told: _Told) -> Column:
-    """Ordered by a field, a change without it would silently rank below all that have it."""
-    if not told.order:
+def _lacks_order(options: _Options) -> Column:
+    """Whether a change lacks the option's field: it would rank below all that have it."""
+    if not options.order:
         return F.lit(False)
     return (F.col("type") != FULL_LOAD) & number(F.col("_order")).isNull()
 
 
 def _described() -> dict[str, Column]:
-    """Names as the rows spell them: `pkNames` and `mysqlType` may have another case.
+    """The names of columns and keys in the rows' spelling, from `mysqlType` and `pkNames`.
 
-    Canal of 2019 adds the key to `pkNames` anew for each row of the message.
+    Canal of 2019 repeats the key in `pkNames` for each row of the message.
     """
     carried = F.map_keys(F.get("_rows", F.lit(0)))
     keys, described = F.array_distinct(_filled("pkNames")), F.map_keys("mysqlType")
@@ -288,18 +289,18 @@ def _described() -> dict[str, Column]:
     }
 
 
-def _images(told: _Told) -> dict[str, Column]:
-    """`before` and `after` of one row: the row itself, and the row with `old` laid over it."""
+def _images(options: _Options) -> dict[str, Column]:
+    """`before` and `after` of a row: the row itself, and the row with `old` over it."""
     op, row, old = F.col("_op"), F.col("_row"), F.col("_old")
     other = overlaid(row, old)
-    old_image, new_image = (row, other) if told.swapped else (other, row)
+    old_image, new_image = (row, other) if options.swapped else (other, row)
     return {
         "before": F.when(op == OP_UPDATE, old_image).when(op == OP_DELETE, row),
         "after": F.when(op == OP_UPDATE, new_image).when(op == OP_INSERT, row),
     }
 
 
-def _envelope(told: _Told) -> dict[str, Column]:
+def _envelope(options: _Options) -> dict[str, Column]:
     marker, reason = _marker(), F.col("reason")
     absent = lacking(F.col("_columns"), F.map_keys("after"))
     described = F.struct(F.col("_columns").alias("names"), F.map_values("mysqlType").alias("types"))
@@ -310,7 +311,7 @@ def _envelope(told: _Told) -> dict[str, Column]:
         "schema": F.col("_schema"),
         "table": F.col("_table"),
         "op": F.col("_op"),
-        "position": _position(told),
+        "position": _position(options),
         "key": _key(),
         "types": F.when(F.col("_columns").isNotNull(), F.to_json(described)),
         "source_ts": _source_ts(),
@@ -322,23 +323,24 @@ def _envelope(told: _Told) -> dict[str, Column]:
 
 
 def _logged_in_part() -> dict[str, Column]:
-    """Of an update `pkNames` has what was set of the key; inserts and deletes have all of it."""
+    """The envelope of partly logged rows. An update's `pkNames` has only the key columns that were
+    set, so the key comes from inserts and deletes."""
     op, key = F.col("_op"), F.when(F.col("_op") != OP_UPDATE, _key())
     return {"key": key, **left_out(op, F.col("before"), F.col("after"))}
 
 
 def _source_ts() -> Column:
-    """When a row changed: `es` in milliseconds, of Tencent's CKafka in seconds."""
+    """The time of a change: `es`, in milliseconds, or in seconds from Tencent's CKafka."""
     es = F.col("es").try_cast("bigint")
     millis = F.when(es.between(1, _LAST_OF_TEN_DIGITS), es * 1000).otherwise(es)
     return F.when(millis.between(1, LAST_MILLISECOND), F.timestamp_millis(millis))
 
 
-def _position(told: _Told) -> Column:
-    """With the row's place in its message last, so that no two rows of a message are equal."""
+def _position(options: _Options) -> Column:
+    """The position; it ends with the row's place in its message, so that rows of one differ."""
     index = number(F.coalesce("_index", F.lit(0)).cast("string"))
     changed = source_position(number(F.col("_order")), index)
-    if not told.order:
+    if not options.order:
         changed = F.coalesce(changed, arrival_position(index))
     written = F.coalesce(number(F.col("id")), arrival_position())
     full_load = full_load_position(number_or_zero(F.col("ts")), written, index)
@@ -346,7 +348,7 @@ def _position(told: _Told) -> Column:
 
 
 def _key() -> Column:
-    """The primary key where the rows have it all, else the row id that the source hides."""
+    """The primary key where the rows have all of it, else the source's hidden row id."""
     hidden = [F.when(F.array_contains("_carried", n), F.array(F.lit(n))) for n in HIDDEN_KEYS]
     carried = F.size(F.array_except("_keys", "_carried")) == 0
     return F.when(F.col("_keys").isNull(), F.coalesce(*hidden)).when(carried, F.col("_keys"))

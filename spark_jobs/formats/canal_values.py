@@ -1,4 +1,4 @@
-"""Values of Canal's messages that some senders write in another way, as Canal itself has them."""
+"""Values of Canal's messages that some senders spell in another way, in Canal's spelling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NUMBERS: Final = r"^\[[\d\s,+-]*\]$"
 
 
 def of_listed_bytes(rows: Column) -> Column:
-    """Rows with bytes as Canal has them, one character a byte; DRS lists their numbers."""
+    """Rows with bytes as one character each, as Canal writes them; DRS writes lists of numbers."""
 
     def as_canal(name: Column, value: Column) -> Column:
         listed = F.col("mysqlType")[name].rlike(_BYTES) & value.rlike(_NUMBERS)
@@ -31,9 +31,9 @@ def of_listed_bytes(rows: Column) -> Column:
 
 
 def of_json(rows: Column) -> Column:
-    """Rows with JSON as text: of MariaDB's, a LONGTEXT to it, Canal has a character for each byte.
+    """Rows with JSON as text. MariaDB's JSON is a LONGTEXT: Canal writes a character for each byte.
 
-    Seen of Canal 1.1.7, of a column that its DDL calls JSON. MySQL's JSON comes as text (12).
+    Seen in Canal 1.1.7 for a column that the DDL calls JSON. MySQL's JSON comes as text (code 12).
     """
     codes = F.from_json("sqlType", IMAGE_TYPE)
 
@@ -44,12 +44,12 @@ def of_json(rows: Column) -> Column:
 
     may_be = F.exists(F.map_values("mysqlType"), lambda kind: F.lower(kind) == _JSON)
     mended = F.transform(rows, lambda row: F.transform_values(row, as_text))
-    # The code first: few messages have one, and only of these every column's type is looked at.
+    # The code first: few messages have it, and the types of all columns are costly to search.
     return F.when(F.col("sqlType").contains(_BLOB) & may_be, mended).otherwise(rows)
 
 
 def _characters(numbers: Column) -> Column:
-    """NULL where it is no list of bytes, with a sign or without: then it is characters itself."""
+    """The characters of a list of signed or unsigned bytes; NULL for any other list."""
     listed = F.from_json(numbers, "array<int>")
     are_bytes = F.forall(listed, lambda n: F.coalesce(n.between(-128, 255), F.lit(False)))
     text = F.array_join(F.transform(listed, lambda n: F.char(F.pmod(n, F.lit(256)))), "")

@@ -1,8 +1,8 @@
 """Confluent's wire format: a zero byte, the id of the schema in four bytes, and the Avro datum.
 
-All files are read in one scan, whatever number of schemas their messages have: each id has its
-`from_avro`. Which ids there are takes a look at the messages' heads first. Source: "Wire format" of
-Confluent's schema registry.
+One scan reads all files, whatever the number of schemas, with a `from_avro` for each id. A look at
+the messages' first bytes collects the ids before. Source: "Wire format" of Confluent's schema
+registry.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ UNKNOWN_SCHEMA: Final = "unknown_schema_id:"
 _PARTS: Final = ("key", "value")
 _HEAD_BYTES: Final = 5
 _END: Final = bytes.fromhex("534c5549434500ff")
-"""Put behind a datum: only where its schema takes up all of it, neither more nor less, is this
-found again. `from_avro` itself passes over bytes that are left."""
+"""Appended to a datum: it is read back only if the schema consumed exactly the datum. `from_avro`
+itself ignores bytes that are left."""
 
 
 def records(messages: DataFrame, schemas: Schemas) -> Records:
-    """Decoded messages.
+    """Decode messages.
 
-    `messages`: `key` and `value` (binary), `text`, `broken` (why it is none), the place.
+    `messages`: `key` and `value` (binary), `text`, `broken` (why it is no message), the place.
     """
-    found = {part: _nodes(schemas, ids) for part, ids in _ids(messages).items()}
-    return _decoded(messages, found)
+    nodes = {part: _nodes(schemas, ids) for part, ids in _ids(messages).items()}
+    return _decoded(messages, nodes)
 
 
 def _nodes(schemas: Schemas, ids: Iterable[int]) -> dict[int, Node]:
-    """The schemas that are known."""
-    told = ((ident, schemas(ident)) for ident in ids)
+    """Return the schemas of those ids that the registry knows."""
+    listed = ((ident, schemas(ident)) for ident in ids)
     return {
         ident: connect_avro.resolve(documents, f"the schema with id {ident}")
-        for ident, documents in told
+        for ident, documents in listed
         if documents is not None
     }
 
 
 def _ids(messages: DataFrame) -> dict[str, list[int]]:
-    """The ids that keys have, and those that values have."""
-    seen = messages.select(*(_schema_id(part).alias(part) for part in _PARTS)).distinct().collect()
-    return {part: sorted({row[part] for row in seen} - {None}) for part in _PARTS}
+    """Return the schema ids of keys and those of values."""
+    ids = messages.select(*(_schema_id(part).alias(part) for part in _PARTS)).distinct().collect()
+    return {part: sorted({row[part] for row in ids} - {None}) for part in _PARTS}
 
 
 def _schema_id(part: str) -> Column:
-    """NULL where the message does not begin as the wire format does.
+    """The id of a message's schema; NULL where it is not in the wire format.
 
-    No registry gives the id 0: Apicurio's own format has ids of eight bytes in the place of four.
+    No registry assigns the id 0: it is Apicurio's own format, whose ids have eight bytes.
     """
     message = F.col(part)
     magic = F.hex(F.substring(message, 1, 1)) == "00"
@@ -71,11 +71,11 @@ def _schema_id(part: str) -> Column:
 
 
 def _decoded(messages: DataFrame, schemas: Mapping[str, Mapping[int, Node]]) -> Records:
-    """Keys and values by their ids, each schema in a column of its own.
+    """Decode keys and values by their ids, each schema into a column of its own.
 
-    A key in another format tells nothing and does no harm; one whose schema is missing is refused.
+    A key in another format is ignored; one whose schema is missing is refused.
     """
-    known = messages.withColumns({_id_of(part): _schema_id(part) for part in _PARTS})
+    with_ids = messages.withColumns({_id_of(part): _schema_id(part) for part in _PARTS})
     parsed = {
         _parsed(part, i): _from_wire(part, i, node)
         for part, nodes in schemas.items()
@@ -87,7 +87,7 @@ def _decoded(messages: DataFrame, schemas: Mapping[str, Mapping[int, Node]]) -> 
         F.nullif(_refused("key", schemas["key"]), F.lit(NOT_WIRE)),
     )
     return Records(
-        known.withColumns(parsed) if parsed else known,
+        with_ids.withColumns(parsed) if parsed else with_ids,
         keys=_data("key", schemas["key"]),
         values=_data("value", schemas["value"]),
         empty=F.col("value").isNull(),
@@ -112,7 +112,7 @@ def _parsed(part: str, ident: int) -> str:
 
 
 def _from_wire(part: str, ident: int, node: Node) -> Column:
-    """The datum and what was put behind it, all NULL where it cannot be decoded."""
+    """The datum and the end mark; both NULL where it cannot be decoded."""
     end = {"name": "end", "type": {"type": "fixed", "name": "sluice.End", "size": len(_END)}}
     datum = {"name": "datum", "type": connect_avro.writer_schema(node)}
     schema = {"type": "record", "name": "sluice.Message", "fields": [datum, end]}
@@ -123,7 +123,7 @@ def _from_wire(part: str, ident: int, node: Node) -> Column:
 
 
 def _refused(part: str, nodes: Mapping[int, Node]) -> Column:
-    """Why a message cannot be decoded; NULL where it can, or is null."""
+    """Why a message cannot be decoded; NULL where it can be, or is null."""
     ident = F.col(_id_of(part))
     whole = [
         (ident == i) & F.coalesce(F.col(_parsed(part, i))["end"] == F.lit(_END), F.lit(False))
@@ -131,27 +131,27 @@ def _refused(part: str, nodes: Mapping[int, Node]) -> Column:
     ]
     result = F.when(F.col(part).isNull(), F.lit(None))
     result = result.when(ident.isNull(), F.lit(NOT_WIRE))
-    known = ident.isin(*nodes) if nodes else F.lit(False)
-    result = result.when(~known, F.concat(F.lit(UNKNOWN_SCHEMA), ident.cast("string")))
+    has_schema = ident.isin(*nodes) if nodes else F.lit(False)
+    result = result.when(~has_schema, F.concat(F.lit(UNKNOWN_SCHEMA), ident.cast("string")))
     return result.when(~_any(whole), F.lit(NOT_AVRO))
 
 
 def _any(conditions: Iterable[Column]) -> Column:
-    found = F.lit(False)
+    any_holds = F.lit(False)
     for condition in conditions:
-        found |= condition
-    return found
+        any_holds |= condition
+    return any_holds
 
 
 def base64_lines(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
-    """Messages in base64 on lines: `{"key": …, "value": …}`, `KEY^VALUE`, VALUE; see `records`."""
+    """Read lines of base64: `{"key": …, "value": …}`, `KEY^VALUE` or VALUE; see `records`."""
     lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
     split = lines.select(F.col("value").alias("text"), *place()).withColumn("line", _split_line())
     line = F.col("line")
     messages = {p: F.try_to_binary(line[p], F.lit("base64")) for p in _PARTS}
     broken = (
         F.when(line[CORRUPT].isNotNull(), F.lit("not_json"))
-        .when(~line["told"], F.lit("not_an_envelope"))
+        .when(~line["unique"], F.lit("not_an_envelope"))
         .when(line["value"].isNotNull() & messages["value"].isNull(), F.lit("not_base64"))
     )
     named = (message.alias(part) for part, message in messages.items())
@@ -163,18 +163,18 @@ def _split_line() -> Column:
     schema = f"key string, value string, {CORRUPT} string"
     record = F.from_json(text, schema, {"columnNameOfCorruptRecord": CORRUPT, **WHOLE_TEXTS})
     parts = F.split(F.replace(text, F.lit('"'), F.lit("")), r"\^")
-    # Base64 has no quotes, so names are counted: of one that comes twice the last would win.
+    # Base64 has no quotes, so names can be counted: of a repeated one the last would win.
     times = {n: F.regexp_count(text, F.lit(rf'"{n}"\s*:')) for n in _PARTS}
-    told = (times["value"] == 1) & (times["key"] <= 1)
+    unique = (times["value"] == 1) & (times["key"] <= 1)
     key, value = (F.get(parts, F.size(parts) - back) for back in (2, 1))
     bare = (key, F.nullif(value, F.lit("")), F.lit(None))
     return F.when(
-        text.startswith("{"), _line(record["key"], record["value"], record[CORRUPT], told)
+        text.startswith("{"), _line(record["key"], record["value"], record[CORRUPT], unique)
     ).otherwise(_line(*bare, F.lit(True)))
 
 
-def _line(key: Column, value: Column, corrupt: Column, told: Column) -> Column:
+def _line(key: Column, value: Column, corrupt: Column, unique: Column) -> Column:
     return F.struct(
         key.alias("key"), value.alias("value"), corrupt.cast("string").alias(CORRUPT),
-        told.alias("told"),
+        unique.alias("unique"),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Kafka Connect schemas: the columns of a row and their types, Debezium's semantic names too."""
+"""Kafka Connect schemas as column types, with Debezium's semantic names."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _SEMANTIC: Final = {
 
 
 def row_columns(types: str, numeric: bool = False) -> list[SourceColumn]:
-    """The columns of the envelope's `after` (or `before`); [] where the schema has neither.
+    """Return the columns of the envelope's `after`, or of `before`; [] without either.
 
-    `numeric`: decimals are plain numbers, as the converter's `decimal.format=NUMERIC` has them.
+    `numeric`: decimals are plain numbers (the converter's `decimal.format=NUMERIC`).
     """
     fields = row_fields(types, ("after", "before"))
     kinds = [connect_type(f) for f in fields]
@@ -62,11 +62,11 @@ def _is_decimal(kind: ColumnType) -> bool:
 
 
 def row_fields(types: str, images: Sequence[str]) -> list[dict[str, Any]]:
-    """The fields of the first of these images that the envelope's schema has, as it tells them.
+    """Return the fields of the first of these images in the envelope's schema.
 
-    Without those whose type is none of Connect's: a damaged one tells none.
+    Fields whose type is not Connect's are left out: the schema is damaged there.
     """
-    # A default may be a number that no float holds.
+    # A default may be a number that a float cannot hold.
     fields = json.loads(types, parse_float=Decimal).get("fields") or []
     structs = {f.get("field"): f for f in fields if f.get("type") == "struct"}
     row: dict[str, Any] = next((structs[n] for n in images if structs.get(n)), {})
@@ -74,7 +74,7 @@ def row_fields(types: str, images: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def source_column(field: dict[str, Any], kind: ColumnType) -> SourceColumn:
-    """A field as a column of this type."""
+    """Return a field as a column of this type."""
     default = field.get("default")
     text = None if default is None else _text(default)
     return SourceColumn(
@@ -85,9 +85,9 @@ def source_column(field: dict[str, Any], kind: ColumnType) -> SourceColumn:
 
 
 def _is_made_up(field: dict[str, Any], kind: ColumnType, default: str) -> bool:
-    """Whether a default is what Debezium tells of an expression: `now()`, `gen_random_uuid()`.
+    """Whether Debezium put a default in place of an expression: `now()`, `gen_random_uuid()`.
 
-    The zero or the empty text that it tells of others may be the column's own as well.
+    The zero or empty text that it puts for other expressions may also be a real default.
     """
     if field.get("name") == _UUID:
         return default == _NO_UUID
@@ -95,7 +95,7 @@ def _is_made_up(field: dict[str, Any], kind: ColumnType, default: str) -> bool:
 
 
 def connect_type(field: dict[str, Any]) -> ColumnType:
-    """One Connect field's type; what Iceberg has no type for is kept as the value's own text."""
+    """Return a Connect field's type; a value without an Iceberg type stays text."""
     name = field.get("name")
     if name == DECIMAL:
         return _connect_decimal(field.get("parameters") or {})
@@ -107,7 +107,7 @@ def connect_type(field: dict[str, Any]) -> ColumnType:
 
 
 def _element_type(items: Any) -> ColumnType:
-    """How a list's elements are written; those that nothing has to be known of are text."""
+    """Return how a list's elements are written; text where they need no conversion."""
     if not isinstance(items, dict):
         return STRING
     if items.get("name") == DECIMAL:

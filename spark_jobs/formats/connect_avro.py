@@ -1,9 +1,9 @@
-"""Avro as Confluent's converter writes Connect's schemas: read as Connect's JSON would show them.
+"""Avro of Confluent's converter, read as Connect's JSON converter would have written it.
 
-An Avro schema becomes the Connect schema that it was made of (`connect.name`,
-`connect.parameters`, `connect.type`; a bare `logicalType` counts as Connect's own), and a value the
-text that the JSON converter gives for it, so hints and types are the same in both encodings.
-Source: AvroData of Confluent's Avro converter, read together with `connect.py`.
+An Avro schema is turned back into the Connect schema that it was made from (`connect.name`,
+`connect.parameters`, `connect.type`; a bare `logicalType` counts as Connect's own), and a value
+into the JSON converter's text, so hints and types are the same in both encodings. Source:
+AvroData of Confluent's Avro converter, read together with `connect.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAME: Final = "connect.name"
 PARAMETERS: Final = "connect.parameters"
 _PRECISION: Final = "connect.decimal.precision"
 _UNKNOWN_PRECISION: Final = 64
-"""What the converter writes where the connector does not tell the precision."""
+"""The precision that the converter writes where the connector gives none."""
 _LOGICAL: Final = {
     ("bytes", "decimal"): DECIMAL,
     ("fixed", "decimal"): DECIMAL,
@@ -53,19 +53,19 @@ _CONNECT: Final = {
 
 @dataclass(frozen=True, eq=False)
 class Datum:
-    """What a record's key or value is where `mine` holds: a column and its schema."""
+    """A record's key or value where `applies` holds: a column and its schema."""
 
-    mine: Column
+    applies: Column
     value: Column
     node: Node
 
 
 @dataclass(frozen=True)
 class Records:
-    """Decoded records with their place, whatever they were carried in.
+    """Decoded records with their place.
 
-    `empty`: the value is null; `refused`: why a record could not be decoded, else NULL; `raw`: its
-    text. `keys` and `values` have an entry a schema.
+    `keys` and `values` have an entry for each schema. `empty`: the value is null. `refused`: why a
+    record could not be decoded, else NULL. `raw`: the record's text.
     """
 
     rows: DataFrame
@@ -77,10 +77,10 @@ class Records:
 
 
 def resolve(documents: Iterable[Any], where: str) -> Node:
-    """The last schema of a list, with the types of all put in where they are used.
+    """Return the last schema of a list, with all named types inlined.
 
-    Names are made full, logical types become Connect's names. Raises TerminalError for what is no
-    schema, and for a type that contains itself: no table can hold it.
+    Names become full names, logical types Connect's names. Raises TerminalError for an invalid
+    schema and for a type that contains itself, which no table can hold.
     """
     try:
         full = [_full(document, "") for document in documents]
@@ -108,7 +108,7 @@ def _full(node: Any, namespace: str) -> Any:
 
 def _full_name(name: str, namespace: str) -> str:
     full = name if "." in name or not namespace else f"{namespace}.{name}"
-    # Debezium leaves a table's name in the namespace that begins with a digit; Spark refuses it.
+    # Debezium keeps table names that begin with a digit in the namespace; Spark refuses these.
     return re.sub(r"(?<![^.])(?=\d)", "_", full)
 
 
@@ -123,7 +123,7 @@ def _full_definition(node: Node, namespace: str) -> Node:
 
 
 def _named_as_connect(node: Node) -> Node:
-    """`logicalType` and its attributes as Connect's; the values themselves stay raw."""
+    """Replace `logicalType` and its attributes by Connect's, so that Spark reads raw values."""
     kept = {k: v for k, v in node.items() if k != "logicalType"}
     name = _LOGICAL.get((node["type"], node.get("logicalType", "")))
     if name is None:
@@ -137,7 +137,7 @@ def _named_as_connect(node: Node) -> Node:
 
 
 def writer_schema(node: Node) -> Any:
-    """A schema that decodes what `node` describes into raw numbers and bytes."""
+    """Return an Avro schema that decodes `node` into raw numbers and bytes."""
     return _written(node, set())
 
 
@@ -161,7 +161,7 @@ def _written(node: Node, defined: set[str]) -> Any:
 
 
 def row_schema(name: str, row: Node) -> dict[str, Any]:
-    """A record as a struct field of a Connect schema."""
+    """Return a record as a struct field of a Connect schema."""
     fields = [_connect_field(field) for field in row["fields"]]
     return {"field": name, "type": "struct", "optional": True, "fields": fields}
 
@@ -174,17 +174,17 @@ def _connect_field(declared: Node) -> dict[str, Any]:
     if _is_text_decimal(value):
         return {**field, "type": "struct", NAME: VARIABLE_DECIMAL, "default": exact}
     kind = value.get("connect.type") or _CONNECT.get(value["type"], "string")
-    told = {"name": _semantic(value), "parameters": value.get(PARAMETERS)}
-    told["default"] = exact or _default(value)
-    told["items"] = _element(value["items"]) if value["type"] == "array" else None
-    return {**field, "type": kind, **{k: v for k, v in told.items() if v is not None}}
+    details = {"name": _semantic(value), "parameters": value.get(PARAMETERS)}
+    details["default"] = exact or _default(value)
+    details["items"] = _element(value["items"]) if value["type"] == "array" else None
+    return {**field, "type": kind, **{k: v for k, v in details.items() if v is not None}}
 
 
 def _element(node: Node) -> dict[str, Any]:
-    """What a list is of. Its decimals of any scale are the bytes that they are."""
+    """Return the type of a list's elements. Decimals of any scale stay bytes there."""
     value = avro.value_of(node)
-    told = {"name": _semantic(value), "parameters": value.get(PARAMETERS)}
-    return {"type": _CONNECT.get(value["type"], "string"), **told}
+    details = {"name": _semantic(value), "parameters": value.get(PARAMETERS)}
+    return {"type": _CONNECT.get(value["type"], "string"), **details}
 
 
 def _semantic(value: Node) -> str | None:
@@ -192,7 +192,7 @@ def _semantic(value: Node) -> str | None:
 
 
 def _default(value: Node) -> Any:
-    """A default as Connect's JSON has it: Avro writes bytes as one character each."""
+    """Return a default as in Connect's JSON: Avro writes each byte as a character."""
     default = value.get("connect.default")
     if value["type"] not in ("bytes", "fixed") or not isinstance(default, str):
         return default
@@ -200,7 +200,10 @@ def _default(value: Node) -> Any:
 
 
 def _exact_default(value: Node, default: Any) -> str | None:
-    """The default of a decimal that is read as its text, from the field, so of one column alone."""
+    """Return the default of a decimal that is read as text.
+
+    It is the field's, not the type's: several columns may share a named type.
+    """
     if _is_variable(value) and isinstance(default, dict):
         scale, raw = default["scale"], default["value"]
     elif _is_text_decimal(value) and isinstance(default, str):
@@ -216,7 +219,7 @@ def _is_variable(value: Node) -> bool:
 
 
 def _is_text_decimal(value: Node) -> bool:
-    """A decimal that is known not to fit 38 digits: it is read as its exact text."""
+    """Whether a decimal's declared digits exceed 38, so that it is read as its exact text."""
     if value.get(NAME) != DECIMAL:
         return False
     precision = int(value.get(PARAMETERS, {}).get(_PRECISION, avro.MAX_DIGITS))
@@ -228,16 +231,16 @@ def _scale(value: Node) -> int:
 
 
 def texts(values: Sequence[tuple[Column, Node]]) -> Column:
-    """The exact texts of a row's columns, as Connect's JSON has them.
+    """Return the exact texts of a row's columns, as in Connect's JSON.
 
-    Decimals of any scale are plain numbers. One expression makes them for all columns: it is so
-    long that with one for each a row of Oracle's numbers would not fit into the driver.
+    Decimals of any scale become plain numbers. One expression does so for all columns: it is so
+    long that one for each column of a wide Oracle row would exceed the driver's memory.
     """
-    read = [(value, avro.value_of(node)) for value, node in values]
-    numbers = [_unscaled(value, node) for value, node in read]
+    typed = [(value, avro.value_of(node)) for value, node in values]
+    numbers = [_unscaled(value, node) for value, node in typed]
     plain = [
         F.lit(None) if number else avro.text(*one)
-        for one, number in zip(read, numbers, strict=True)
+        for one, number in zip(typed, numbers, strict=True)
     ]
     if not any(numbers):
         return F.array(*plain).cast("array<string>")
@@ -250,18 +253,18 @@ def texts(values: Sequence[tuple[Column, Node]]) -> Column:
 
 
 def _raw(part: Column) -> Column:
-    """A number that is too long to be shown, as Connect's JSON has it: it fits no column."""
+    """A number that is too long for plain text, as in Connect's JSON: it fits no column."""
     shown = F.to_json(F.struct(part["scale"], F.base64(part["raw"]).alias("value")))
     return F.when(part["raw"].isNotNull(), shown)
 
 
 def text(value: Column, node: Node) -> Column:
-    """The exact text of one value; see `texts`."""
+    """Return the exact text of one value; see `texts`."""
     return F.get(texts([(value, node)]), F.lit(0))
 
 
 def _unscaled(value: Column, node: Node) -> tuple[Column, Column] | None:
-    """Bytes and scale of a decimal that is shown as its text; None for anything else."""
+    """Return bytes and scale of a decimal that is read as text; None for any other value."""
     if _is_variable(node):
         return value["value"], value["scale"]
     return (value, F.lit(_scale(node))) if _is_text_decimal(node) else None

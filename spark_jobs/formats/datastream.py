@@ -92,7 +92,7 @@ class Datastream(Format):
         options: DatastreamOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode JSON-lines and Avro files, Avro in one scan for each schema of the writer."""
+        """Decode JSON-lines and Avro files, Avro in one scan for each writer schema."""
         scans = [
             _read_avro(spark, schema, group, options.records)
             for (_, schema), group in by_schema(files).items()
@@ -104,7 +104,7 @@ class Datastream(Format):
         return select_envelope(with_numbers(records, _numbers()), _envelope())
 
     def columns(self, types: str, options: DatastreamOptions) -> list[SourceColumn]:
-        """The columns of an Avro payload's schema; JSON files say nothing about types."""
+        """The columns of an Avro payload's schema; JSON files have no types."""
         return [
             SourceColumn(name, avro.column_type(node, options.records), typed=True)
             for name, node in avro.fields_of(json.loads(types)).items()
@@ -122,14 +122,14 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
 
 
 def _json_instant(text: Column) -> Column:
-    """`source_timestamp` as text in ISO 8601, or as milliseconds, which Avro files have."""
+    """`source_timestamp` in ISO 8601, or in milliseconds as in Avro files."""
     return F.coalesce(instant_of_text(text), instant(text.try_cast("bigint")))
 
 
 def _read_avro(
     spark: SparkSession, schema: str, files: tuple[SourceFile, ...], records: str
 ) -> DataFrame:
-    """One scan of files with one schema, in the columns of `_read_json`."""
+    """Read files of one schema into the columns of `_read_json`."""
     fields = _writer_fields(schema, files[0])
     wanted = {n: avro.spark_type(fields[n]) for n in _TOP if n in fields}
     struct = T.StructType([T.StructField(n, t) for n, t in wanted.items()])
@@ -177,7 +177,7 @@ def _list(value: Column, node: avro.Node) -> Column:
 
 
 def _metadata(node: avro.Node) -> Column:
-    """`source_metadata` in the fields of every database; what this one lacks is NULL."""
+    """`source_metadata` with the fields of all databases; NULL for those that this one lacks."""
     fields, root = avro.fields_of(node), F.col("source_metadata")
     texts = [
         (avro.text(root[n], fields[n]) if n in fields else F.lit(None)).cast("string").alias(n)
@@ -191,7 +191,7 @@ def _metadata(node: avro.Node) -> Column:
 
 
 def _image(payload: avro.Node, records: str) -> Column:
-    """The row as column name → exact text; a null stays a NULL value."""
+    """The row as a map of exact texts by column; null stays NULL."""
     root, fields = F.col("payload"), avro.fields_of(payload)
     names = F.array(*(F.lit(name) for name in fields)).cast("array<string>")
     values = F.array(*(avro.text(root[name], node, records) for name, node in fields.items()))
@@ -232,12 +232,13 @@ def _envelope() -> dict[str, Column]:
 
 
 def _schema(name: Column) -> Column:
-    """Also out of a list, as which the vendor's page describes it for SQL Server."""
+    """The schema's name; for SQL Server the vendor's page describes a list with it."""
     return F.regexp_replace(name, r'^\["([^"\\]*)"\]$', "$1")
 
 
 def _op() -> Column:
-    """A row that `is_deleted` is gone, whatever its type; Oracle's UPDATE-DELETE is not marked."""
+    """The operation; `is_deleted` means a delete whatever the type, and Oracle's UPDATE-DELETE
+    lacks it."""
     meta = F.col("source_metadata")
     change = meta["change_type"]
     deleted = change.isin(*DELETES) | (F.lower(meta["is_deleted"]) == "true")
@@ -252,32 +253,32 @@ def _op() -> Column:
 def _reason() -> Column:
     meta, payload = F.col("source_metadata"), F.col("payload")
     change = meta["change_type"]
-    untold = change.isNull() & meta["is_deleted"].isNull() & ~_is_full_load()
+    unstated = change.isNull() & meta["is_deleted"].isNull() & ~_is_full_load()
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
-        .when(payload.isNull() | _said("table").isNull(), F.lit("not_an_envelope"))
+        .when(payload.isNull() | _stated("table").isNull(), F.lit("not_an_envelope"))
         .when(~change.isin(*UPSERTS, *DELETES), F.concat(F.lit("unknown_op:"), change))
-        .when(untold, F.lit("change_type_missing"))
+        .when(unstated, F.lit("change_type_missing"))
         .when(~_is_full_load() & _is_unreadable(), F.lit("bad_position"))
         .when(repeats_column(payload), F.lit("duplicate_column"))
     )
 
 
 def _is_unreadable() -> Column:
-    """Whether the metadata tell a place in a spelling that is none: by its time a change would rank
-    below all others."""
+    """Whether the metadata have an unreadable place: by its time alone the change would rank below
+    all others."""
     lsns = [*(parts[0] for parts in _LSN.values()), _LSN_OF_DIGITS]
     return _is_other("rs_id", _RS_ID[0]) | _is_other("lsn", "|".join(lsns))
 
 
 def _is_other(name: str, spelling: str) -> Column:
-    """Whether the metadata tell something under a name that is in no such spelling."""
+    """Whether a field of the metadata has a value in another spelling."""
     text = F.col("source_metadata")[name]
     return F.coalesce((F.trim(text) != "") & ~text.rlike(spelling), F.lit(False))
 
 
 def _is_full_load() -> Column:
-    """Told by the event's fields alone: a file's name says nothing."""
+    """Whether a row is of a backfill, by the event's fields: file names do not show it."""
     meta = F.col("source_metadata")
     dumped = F.col("read_method").rlike("(?i)backfill|dump")
     unlogged = (meta["log_file"] == "") & (meta["log_position"] == "0")
@@ -287,28 +288,28 @@ def _is_full_load() -> Column:
 
 
 def _position() -> Column:
-    """The source's place, else its time, which is below every place; never the file's name.
+    """The position: the source's place, else its time, which is below every place.
 
-    A backfilled row's is its time, so that a newer backfill wins.
+    A backfilled row has its time, so that a newer backfill wins.
     """
     placed = F.coalesce(_mysql(), _oracle(), _place_of("postgresql"), _place_of("sqlserver"))
-    # An LSN may begin with a zero: no place begins with two but the one before all.
+    # Two zeros in front rank below every place, of which at most the first part is zero.
     by_time = source_position(F.lit(ZERO), F.lit(ZERO), F.col("_n_taken"))
     changed = F.coalesce(placed, by_time)
     return F.when(_is_full_load(), full_load_position(or_zero("_n_taken"))).otherwise(changed)
 
 
 def _numbers() -> dict[str, Column]:
-    """The texts of all numbers that a place may consist of; NULL or not digits: there is none."""
-    file = F.coalesce(_said("log_file"), _said("binlog_file"), _sort_key(1, 3))
-    rs_id = F.coalesce(_said("rs_id"), _sort_key(2, 4))
-    lsn = F.regexp_replace(F.coalesce(_said("lsn"), _sort_key(1, 2)), _LSN_OF_DIGITS, "$1:$2:$3")
+    """The texts of all numbers of a place; NULL, or no digits, where there is none."""
+    file = F.coalesce(_stated("log_file"), _stated("binlog_file"), _sort_key(1, 3))
+    rs_id = F.coalesce(_stated("rs_id"), _sort_key(2, 4))
+    lsn = F.regexp_replace(F.coalesce(_stated("lsn"), _sort_key(1, 2)), _LSN_OF_DIGITS, "$1:$2:$3")
     return {
         "_n_taken": F.unix_millis("source_ts").cast("string"),
         "_n_file": F.regexp_extract(file, r"(\d+)$", 1),
-        "_n_at": F.coalesce(_said("log_position"), _said("binlog_position"), _sort_key(2, 3)),
-        "_n_scn": F.coalesce(_said("scn"), _sort_key(1, 4)),
-        "_n_ssn": F.coalesce(_said("ssn"), _sort_key(3, 4)),
+        "_n_at": F.coalesce(_stated("log_position"), _stated("binlog_position"), _sort_key(2, 3)),
+        "_n_scn": F.coalesce(_stated("scn"), _sort_key(1, 4)),
+        "_n_ssn": F.coalesce(_stated("ssn"), _sort_key(3, 4)),
         **{f"_n_redo{i}": _hex(rs_id, part) for i, part in enumerate(_RS_ID)},
         **{
             f"_n_{database}{i}": _hex(lsn, part)
@@ -318,13 +319,13 @@ def _numbers() -> dict[str, Column]:
     }
 
 
-def _said(name: str) -> Column:
-    """A text of the metadata; NULL where it says nothing."""
+def _stated(name: str) -> Column:
+    """A text of the metadata; NULL where it is blank."""
     return F.nullif(F.trim(F.col("source_metadata")[name]), F.lit(""))
 
 
 def _sort_key(index: int, of: int) -> Column:
-    """An element of `sort_keys` where it has the length that its database gives it."""
+    """An element of `sort_keys`; NULL unless the list has the length of its database."""
     return F.when(F.size("sort_keys") == of, F.get("sort_keys", F.lit(index)))
 
 
@@ -333,18 +334,18 @@ def _mysql() -> Column:
 
 
 def _oracle() -> Column:
-    """Parts that a supplementary read lacks count as zero; the scn is what it must have."""
+    """Oracle's place; only the scn is required, other missing parts count as zero."""
     within = (*(f"_n_redo{i}" for i in range(len(_RS_ID))), "_n_ssn")
     return source_position(F.col("_n_scn"), *map(or_zero, within))
 
 
 def _place_of(database: str) -> Column:
-    """The parts of its LSN as numbers."""
+    """The place of PostgreSQL or SQL Server: the parts of the LSN as numbers."""
     return source_position(*(F.col(f"_n_{database}{i}") for i in range(len(_LSN[database]))))
 
 
 def _hex(text: Column, pattern: str) -> Column:
-    """The hexadecimal digits that `pattern` finds, as decimal text; NULL without, or beyond 16."""
+    """The number that `pattern` finds in hexadecimal, as decimal text; NULL beyond 16 digits."""
     return hex_number(F.regexp_extract(text, pattern, 1))
 
 
@@ -359,9 +360,9 @@ def _named_key() -> Column:
 
 
 def _names_whole_row() -> Column:
-    """Whether the key has every column, as PostgreSQL's REPLICA IDENTITY FULL makes it.
+    """Whether the key has every column, as with PostgreSQL's REPLICA IDENTITY FULL.
 
-    All that an update can change then is the key, and a plain `UPDATE` does not tell the old one.
+    Every update then changes the key, and a plain `UPDATE` does not carry the old one.
     """
     carried, named = (
         F.transform(names, F.lower) for names in (F.map_keys("payload"), _named_key())

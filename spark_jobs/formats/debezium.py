@@ -1,8 +1,8 @@
 """Debezium: JSON with or without `schema`, as values or as key/value records, and Avro.
 
-The rules are in docs/formats/debezium.md; they come from the specification's 6.1. A record of JSON
-has its envelope in one of four places (`debezium_head.FORMS`), Avro is read by `debezium_avro`; the
-order is in `debezium_order`.
+The rules are in docs/formats/debezium.md; they come from the specification's 6.1. A JSON record has
+its envelope in one of four places (`debezium_head.FORMS`); `debezium_avro` reads Avro;
+`debezium_order` has the order.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ from spark_jobs.formats.debezium_reasons import (
     outcome,
     reason,
 )
+from spark_jobs.formats.default_table import DefaultTable, in_schema
 from spark_jobs.formats.envelope import (
     WHOLE_TEXTS,
     instant,
@@ -67,7 +68,6 @@ from spark_jobs.formats.envelope import (
     with_arrival,
 )
 from spark_jobs.formats.first_lines import first_lines
-from spark_jobs.formats.told_table import ToldTable, in_schema
 from spark_jobs.formats.tombstones import NULL
 from spark_jobs.formats.unsent import any_unsent, unsent
 
@@ -84,7 +84,7 @@ _CONNECTOR: Final = r'"connector"\s*:\s*'
 
 @dataclass(frozen=True)
 class _Layout:
-    """What of a record is read: where its envelope is, fields of `source` and beside it."""
+    """The fields to read: places of the envelope, fields of `source`, scalars beside it."""
 
     forms: tuple[str, ...]
     source: tuple[str, ...]
@@ -94,10 +94,10 @@ class _Layout:
 def _layout(
     expected: Head | None, documents: bool, enveloped: bool, transactions: Sequence[str]
 ) -> _Layout:
-    """Everything; where events are as `expected` only theirs, for each field costs.
+    """Return all fields, or those of the `expected` events only, for each field costs.
 
-    Where none of the first lines is an `enveloped` event, what the transform that takes the
-    envelope away may leave of it too.
+    Where no first line is an `enveloped` event, FLATTENED is read too: the envelopes may have been
+    removed.
     """
     scalars = (*_SCALARS, *transactions, *(debezium_documents.SCALARS if documents else ()))
     if expected is None:
@@ -107,7 +107,7 @@ def _layout(
 
 
 def _record_schema(layout: _Layout, before: str, after: str) -> str:
-    """The envelope in each of its places, and what stands beside it."""
+    """Return the schema of a record with the envelope in each of its places."""
     forms, source = layout.forms, _struct(dict.fromkeys(layout.source, "string"))
     fields = {"before": before, "after": after, "source": source}
     fields |= dict.fromkeys(layout.scalars, "string")
@@ -146,13 +146,13 @@ class Debezium(Format):
         options: DebeziumOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode files of JSON and of Avro; a Kafka tombstone (null value) is ignored, counted.
+        """Decode JSON and Avro files; Kafka tombstones (null values) are ignored and counted.
 
-        Where the tables are known only the first event's form and connector are looked for: a
-        record with another is rejected, and so has the batch read again with nothing known.
+        Where tables are known, only the first event's form and connector are read: a record of
+        another is rejected, which makes the batch be read again with nothing known.
         """
-        found = debezium_avro.find(spark, files, options)
-        lines, messages = found.json, debezium_avro.read(spark, found, options)
+        by_kind = debezium_avro.find(spark, files, options)
+        lines, messages = by_kind.json, debezium_avro.read(spark, by_kind, options)
         debezium_decimals.refuse_in_avro(options, messages)
         head = read_head(spark, lines)
         if head and head.described:
@@ -166,10 +166,10 @@ class Debezium(Format):
         any_documents = documents or any(map(debezium_avro.holds_documents, messages))
         if lines or not scans:
             layout = _layout(expected, documents, bool(head or messages), transactions)
-            flat = _read_json(spark, found.lines, layout, documents, old)
+            flat = _read_json(spark, by_kind.lines, layout, documents, old)
             if not documents:
                 flat = _with_key_names(_unrouted(flat, expected), tombstones.wanted(options))
-            flat = only_of(lines, flat, found.lines)
+            flat = only_of(lines, flat, by_kind.lines)
             scans.append(_with_refused(flat) if messages else flat)
         flat = debezium_documents.union_of(scans, options) if any_documents else union(scans)
         shared = sharing(options)
@@ -198,32 +198,32 @@ class Debezium(Format):
 
 
 def _expected(head: Head | None, known: Known, mixed: bool) -> Head | None:
-    """The form and connector that every event has to have; None where each may have its own."""
-    told = head is not None and head.connector in CONNECTORS
-    return head if told and not (known.nothing or mixed) else None
+    """Return the form and connector that every event must have; None where they may differ."""
+    ordered = head is not None and head.connector in CONNECTORS
+    return head if ordered and not (known.nothing or mixed) else None
 
 
 def _absent(options: DebeziumOptions, partial: bool, any_documents: bool) -> Column:
-    """The columns that an event left out; without `partial` no more than that it left some."""
+    """The columns that an event lacks; without `partial` only whether it lacks any."""
     placeholder = options.unavailable_value
     absent = (unsent if partial else any_unsent)(F.col("after"), placeholder)
     return F.coalesce(debezium_documents.PARTIAL, absent) if any_documents else absent
 
 
 def _looks_at_old_rows(known: Known, expected: Head | None) -> bool:
-    """Whether a table without a key may have records that lack values of their old row."""
+    """Whether old rows may lack values that a table without a key needs."""
     return known.old_columns is None and (expected is None or expected.connector == ORACLE)
 
 
 def _old_absent(options: DebeziumOptions) -> Column:
-    """The columns whose old value a record lacks: of Oracle every LOB, be it changed or not."""
+    """The columns whose old value a record lacks: every LOB of Oracle, changed or not."""
     placeholder = options.unavailable_value
-    told = F.col("source.connector") == ORACLE
-    return F.when(told, unsent(F.col("before"), placeholder)).alias("old_absent")
+    of_oracle = F.col("source.connector") == ORACLE
+    return F.when(of_oracle, unsent(F.col("before"), placeholder)).alias("old_absent")
 
 
 def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...], head: Head | None) -> bool:
-    """MongoDB's images are JSON text inside JSON; a pipeline's files are of one connector."""
+    """Whether images are MongoDB's, JSON text inside JSON; all files are of one connector."""
     if head:
         return head.connector == MONGODB
     lines = spark.read.text([f.url for f in files]) if files else None
@@ -267,20 +267,20 @@ def _read_json(
 
 
 def _with_refused(flat: DataFrame) -> DataFrame:
-    """As Avro's flat columns have it; of JSON alone `raw` tells the same, at no cost."""
+    """Add `refused` as Avro's flat columns have it; JSON alone uses `raw`, at no cost."""
     return flat.withColumn("refused", F.when(F.col("raw").isNotNull(), F.lit(_NOT_JSON)))
 
 
 def _as_map(row: Column, columns: frozenset[str]) -> Column:
-    """The image with these columns alone; the reader passes over the others unread."""
+    """The image as a map of these columns; the reader skips the others."""
     pairs = [part for name in sorted(columns) for part in (F.lit(name), row[name])]
     return F.when(row.isNotNull(), F.create_map(*pairs))
 
 
 def _with_key_names(flat: DataFrame, deletes: bool) -> DataFrame:
-    """Of the record's key its names are all that is needed, but of a delete without its row.
+    """Reduce `key` to its names; a delete without its row takes the key's values as its row.
 
-    Then the key is what is known of that row; so it is of tombstones where they are `deletes`.
+    So does a tombstone where tombstones are `deletes`.
     """
     gone = F.col("op") == "d"
     if deletes:
@@ -291,10 +291,10 @@ def _with_key_names(flat: DataFrame, deletes: bool) -> DataFrame:
 
 
 def _unrouted(flat: DataFrame, expected: Head | None) -> DataFrame:
-    """Without what Debezium's topic routing adds to the key, to tell physical tables apart.
+    """Remove the key fields that Debezium's topic routing adds to identify the physical table.
 
-    Where tables are known it is left there, for a known table has no such key: a batch with one is
-    read again with nothing known. What reads each record must stay small enough to be compiled.
+    Not where tables are known: no known table has such a key, so the batch is read again with
+    nothing known. The code for every record must stay small enough to be compiled.
     """
     if expected:
         return flat
@@ -314,20 +314,20 @@ def _flatten(layout: _Layout) -> list[Column]:
 
 
 def _first(forms: Sequence[str], name: str) -> Column:
-    """A field of the envelope, from whichever place the record has it in."""
+    """A field of the envelope, from whichever place the record has it at."""
     return F.expr(f"coalesce({', '.join(form + name for form in forms)})")
 
 
 def _key_of(forms: Sequence[str]) -> Column:
-    """The key of a change or of a tombstone; beside any other value it tells nothing."""
-    tells = F.col("value").isNull() | _first(forms, "op").isNotNull()
-    return F.when(tells, _key())
+    """The key of a change or a tombstone; NULL beside any other value."""
+    is_keyed = F.col("value").isNull() | _first(forms, "op").isNotNull()
+    return F.when(is_keyed, _key())
 
 
 def _key_by_column() -> Column:
-    """The record's key as it came; a number or a text is none that names its columns.
+    """The record's key as a map; NULL for a number or a text, which names no columns.
 
-    Of a fraction `from_json` gives what a double prints, and no image has that.
+    Fractions are quoted first: `from_json` would return a double's text, which no image has.
     """
     text = F.when(F.col("key").startswith("{"), F.col("key"))
     exact = F.when(text.rlike(_FRACTION), F.regexp_replace(text, _MEMBER, '$1"$2"'))
@@ -335,7 +335,7 @@ def _key_by_column() -> Column:
 
 
 def _key() -> Column:
-    """The record's key by column, which may come with a schema of its own."""
+    """The record's key by column, taken out of its schema where it has one."""
     key = F.col("key")
     enveloped = F.array_contains(F.map_keys(key), "payload") & F.array_contains(
         F.map_keys(key), "schema"
@@ -349,18 +349,18 @@ def _envelope(
     absent: Sequence[Column],
     connector: str | None,
     others: frozenset[str],
-    table: ToldTable,
+    table: DefaultTable,
 ) -> DataFrame:
-    """The envelope's columns, with `absent`; with `connector`, for the events of that one alone.
+    """Select the envelope's columns and `absent`.
 
-    `others`: records that are not what they seem, see `misread`. `table`: of changes that name
-    none.
+    `connector`: reject the events of all others. `others`: kinds of records that are not what they
+    seem, see `misread`. `table`: the table of changes that name none.
     """
     not_json = f"raw IS NOT NULL THEN '{_NOT_JSON}'"
     refused = "refused IS NOT NULL THEN refused" if "refused" in placed.columns else not_json
     named = placed.withColumn("kind", F.expr(kind_sql()))
     why = reason(connector, refused, frozenset(placed.columns), others, table_of(connector, table))
-    told = debezium_transactions.told() if "transaction" in placed.columns else []
+    transaction = debezium_transactions.columns() if "transaction" in placed.columns else []
     parts = names(connector, table)
     return named.withColumn("reason", why).select(
         outcome().alias("outcome"),
@@ -381,7 +381,7 @@ def _envelope(
         "file",
         "block",
         "ordinal",
-        *told,
+        *transaction,
     )
 
 

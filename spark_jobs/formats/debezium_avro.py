@@ -1,10 +1,9 @@
-"""Debezium in Avro, as the flat columns that `debezium.py` makes of JSON.
+"""Debezium in Avro, read into the flat columns that `debezium.py` makes of JSON.
 
-Container files hold envelopes, or records of `key` and `value`, which may be wire messages
-themselves. Files of another kind hold wire messages (`confluent.py`) or Avro's JSON encoding
-(`avro_json.py`). Values are the texts that Connect's JSON converter would have written
-(`connect_avro.py`), so all that follows is the same. The rules are in
-docs/formats/debezium-avro.md.
+Container files hold envelopes, or records of `key` and `value`, which may be wire messages. Other
+files hold wire messages (`confluent.py`) or Avro's JSON encoding (`avro_json.py`). Values become
+the texts of Connect's JSON converter (`connect_avro.py`), so later steps are those of JSON. The
+rules are in docs/formats/debezium-avro.md.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from spark_jobs.formats.envelope import by_schema, computed_once
 
 JSON_ENCODING: Final[Layout] = "avro_json"
 _ENVELOPE_FIELDS: Final = ("op", "status", "ddl", "tableChanges", "ts_ms")
-# Of a change and of schema changes; a row may have a column of one such name.
+# The fields of a change and of schema changes; a row may have a column with one of these names.
 _MAKES: Final = ({"op", "source"}, {"ddl", "source"}, {"tableChanges", "source"})
 _SOURCE_NAME: Final = re.compile(r"io\.debezium\.connector\.(\w+)\.Source")
 _WITH_IMAGE: Final = ("c", "r", "u", "d")
-_TOLD: Final = "_told"
+_PARSED: Final = "_parsed"
 _NOTHING: Final[Node] = {"type": "record", "name": "nothing", "fields": []}
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The flat columns: fields of `source`, scalars beside it, all that `before` has to have."""
+    """The flat columns to make: fields of `source`, scalars beside it, columns of `before`."""
 
     source: tuple[str, ...]
     scalars: tuple[str, ...]
@@ -57,10 +56,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Files:
-    """A batch's files, by how they hold Avro.
+    """A batch's files, by their kind of Avro.
 
-    `lines`: all that are no containers; they hold wire messages, or Avro's JSON encoding behind
-    the same line of schemas (`headed`), or JSON.
+    `lines`: all but the containers. They hold wire messages (`are_messages`), Avro's JSON encoding
+    after a line of schemas (`headed`, by that line), or JSON.
     """
 
     containers: tuple[SourceFile, ...]
@@ -70,54 +69,54 @@ class Files:
 
     @property
     def json(self) -> tuple[SourceFile, ...]:
-        """What holds no Avro at all."""
+        """The files without Avro."""
         headed = {file for files in self.headed.values() for file in files}
         return () if self.are_messages else tuple(f for f in self.lines if f not in headed)
 
 
 def find(spark: SparkSession, files: tuple[SourceFile, ...], options: DebeziumOptions) -> Files:
-    """Containers, and what `layout` says of the other files; see `avro_json.headers` for the rest.
+    """Sort the files into containers and, by `layout`, the others; see `avro_json.headers`.
 
-    Raises TerminalError for files without what it needs.
+    Raises TerminalError for files that do not fit the layout.
     """
     layout = options.layout
     containers = tuple(f for f in files if f.container == AVRO)
     lines = tuple(f for f in files if f.container != AVRO)
     if layout not in (None, JSON_ENCODING):
         return Files(containers, lines, bool(lines), {})
-    told = layout is not None
-    found = Files(containers, lines, False, avro_json.headers(spark, lines, told))
-    if told and (without := [f.key for f in found.json]):
+    required = layout is not None
+    sorted_files = Files(containers, lines, False, avro_json.headers(spark, lines, required))
+    if required and (without := [f.key for f in sorted_files.json]):
         raise TerminalError(f"{without}: no line KEYSCHEMA^VALUESCHEMA tells the Avro schemas")
-    return found
+    return sorted_files
 
 
 def read(spark: SparkSession, files: Files, options: DebeziumOptions) -> list[Records]:
-    """The records of all files, a scan for each kind of file and schema."""
+    """Read the records of all files, in a scan for each kind of file and schema."""
 
     @cache
     def schemas() -> Schemas:
         return open_schemas(options.schemas, options.schema_registry)
 
-    found = [avro_json.records(spark, *headed, files.lines) for headed in files.headed.items()]
+    scans = [avro_json.records(spark, *headed, files.lines) for headed in files.headed.items()]
     if files.are_messages:
-        found.append(confluent.records(confluent.base64_lines(spark, files.lines), schemas()))
+        scans.append(confluent.records(confluent.base64_lines(spark, files.lines), schemas()))
     for (_, schema), group in by_schema(files.containers).items():
-        found.append(_container(spark, schema, group, schemas))
-    return found
+        scans.append(_container(spark, schema, group, schemas))
+    return scans
 
 
 def read_head(messages: Iterable[Records]) -> Head | None:
-    """The connector that the schemas' names tell; None where they tell none, or several."""
+    """Return the connector in the names of the schemas; None where there is none, or several."""
     sources = (_child(datum.node, "source") for some in messages for datum in some.values)
-    told = {_SOURCE_NAME.fullmatch(node["name"]) for node in sources if node is not _NOTHING}
-    names = {match and match[1] for match in told}
+    matches = {_SOURCE_NAME.fullmatch(node["name"]) for node in sources if node is not _NOTHING}
+    names = {match and match[1] for match in matches}
     name = names.pop() if len(names) == 1 else None
     return Head("", name) if name else None
 
 
 def holds_documents(messages: Records) -> bool:
-    """Whether the images are documents of MongoDB, in one text."""
+    """Whether images are MongoDB's documents, each one text."""
     return any(_is_document(datum.node, "after") for datum in messages.values)
 
 
@@ -127,7 +126,7 @@ def _container(
     files: tuple[SourceFile, ...],
     schemas: Callable[[], Schemas],
 ) -> Records:
-    """Files of one schema: envelopes, or records of `key` and `value`."""
+    """Read files of one schema: envelopes, or records of `key` and `value`."""
     node = connect_avro.resolve([json.loads(schema)], files[0].key)
     fields = _fields(node)
     plain = json.dumps(connect_avro.writer_schema(node))
@@ -164,7 +163,7 @@ def _records(rows: DataFrame, fields: Mapping[str, Node], value: Datum) -> Recor
 
 
 def _carried(rows: DataFrame, fields: Mapping[str, Node]) -> DataFrame:
-    """Wire messages in the records of a container; see `confluent.records`."""
+    """The wire messages in the records of a container; see `confluent.records`."""
     record = F.col("record")
     keyed = "key" in fields and avro.value_of(fields["key"])["type"] == "bytes"
     key = record["key"] if keyed else F.lit(None)
@@ -178,72 +177,72 @@ def _carried(rows: DataFrame, fields: Mapping[str, Node]) -> DataFrame:
 
 
 def flat(messages: Records, wanted: Wanted) -> DataFrame:
-    """The flat columns, with `refused`: why a record is no message.
+    """Make the flat columns, with `refused`: why a record is no message.
 
-    `key` is a map of texts; so are the images, or text where they are documents.
+    `key` and the images are maps of texts; documents are one text.
     """
     documents = holds_documents(messages)
     nothing = Datum(F.lit(True), F.lit(None), _NOTHING)
     envelopes = [datum for datum in messages.values if _is_envelope(datum.node)]
     shown = {d: F.struct(*_message(d, wanted, documents)) for d in envelopes}
     keys = {d: _row(d.value, d.node) for d in messages.keys}
-    told = F.struct(
+    parsed = F.struct(
         _choose(shown, F.struct(*_message(nothing, wanted, documents))).alias("message"),
         _choose(keys, F.lit(None).cast(IMAGE_TYPE)).alias("key"),
         messages.empty.alias("empty"),
         messages.refused.cast("string").alias("refused"),
     )
-    once = messages.rows.withColumn(_TOLD, computed_once(told))
+    once = messages.rows.withColumn(_PARSED, computed_once(parsed))
     return once.select(*_columns(wanted, documents), _raw(messages.raw).alias("raw"), *PLACE)
 
 
 def _raw(text: Column) -> Column:
-    """The text of what may have to be rejected; of a change that is whole nobody asks for it."""
-    message, refused = F.col(_TOLD)["message"], F.col(_TOLD)["refused"]
+    """The text of a record that may be rejected; NULL for a complete change, which never is."""
+    message, refused = F.col(_PARSED)["message"], F.col(_PARSED)["refused"]
     image = F.when(message["op"] == "d", message["before"]).otherwise(message["after"])
     source = message["source"]
     named = F.coalesce(source["table"], source["collection"]) != ""
-    whole = message["op"].isin(*_WITH_IMAGE) & image.isNotNull() & named & refused.isNull()
-    return F.when(~F.coalesce(whole, F.lit(False)), text.cast("string"))
+    complete = message["op"].isin(*_WITH_IMAGE) & image.isNotNull() & named & refused.isNull()
+    return F.when(~F.coalesce(complete, F.lit(False)), text.cast("string"))
 
 
 def _columns(wanted: Wanted, documents: bool) -> list[Column]:
     """The other columns of `flat`, without the place."""
-    told = F.col(_TOLD)
-    message, key, empty = told["message"], told["key"], told["empty"]
+    parsed = F.col(_PARSED)
+    message, key, empty = parsed["message"], parsed["key"], parsed["empty"]
     parts = {n: message[n] for n in ("before", "after", "source", *wanted.scalars, "types")}
-    untold = reduce(and_, (message[name].isNull() for name in _ENVELOPE_FIELDS))
-    stray = F.when(~empty & untold, F.lit("not_an_envelope"))
+    no_envelope = reduce(and_, (message[name].isNull() for name in _ENVELOPE_FIELDS))
+    stray = F.when(~empty & no_envelope, F.lit("not_an_envelope"))
     if not documents:
         parts["before"] = F.coalesce(message["before"], F.when(empty, key))
-    # A null value is a tombstone whatever its key; beside what is no change a key tells nothing.
+    # A null value is a tombstone whatever its key; a key counts only beside a change.
     unnamed = F.when(empty, F.create_map().cast(IMAGE_TYPE))
     parts["key"] = F.coalesce(F.when(empty | message["op"].isNotNull(), key), unnamed)
-    parts["refused"] = F.coalesce(told["refused"], stray)
+    parts["refused"] = F.coalesce(parsed["refused"], stray)
     return [part.alias(name) for name, part in parts.items()]
 
 
 def _choose(by_datum: Mapping[Datum, Column], otherwise: Column) -> Column:
-    """What is of the schema that the record has."""
+    """The column of the schema that the record has; `otherwise` for none of them."""
     if not by_datum:
         return otherwise
     (first, column), *others = by_datum.items()
-    cases = F.when(first.mine, column)
+    cases = F.when(first.applies, column)
     for datum, other in others:
-        cases = cases.when(datum.mine, other)
+        cases = cases.when(datum.applies, other)
     return cases.otherwise(otherwise)
 
 
 def _message(datum: Datum, wanted: Wanted, documents: bool) -> list[Column]:
-    """An envelope's fields as text; what its schema lacks is NULL."""
+    """An envelope's fields as text; NULL for those that its schema lacks."""
     value, node = datum.value, datum.node
     block = _child(node, "source")
-    told = value["source"] if block is not _NOTHING else F.lit(None)
-    source = F.struct(*(_text(told, block, n).alias(n) for n in wanted.source))
+    origin = value["source"] if block is not _NOTHING else F.lit(None)
+    source = F.struct(*(_text(origin, block, n).alias(n) for n in wanted.source))
     return [
         _image(value, node, "before", documents, wanted.old_columns).alias("before"),
         _image(value, node, "after", documents, None).alias("after"),
-        F.when(told.isNotNull(), source).cast(wanted.source_type).alias("source"),
+        F.when(origin.isNotNull(), source).cast(wanted.source_type).alias("source"),
         *(_text(value, node, name).alias(name) for name in wanted.scalars),
         F.when(value.isNotNull(), F.lit(_types(node))).cast("string").alias("types"),
     ]
@@ -260,9 +259,9 @@ def _fields(node: Node) -> dict[str, Node]:
 
 
 def _child(node: Node, name: str) -> Node:
-    """The record in a field; one without fields where there is none."""
-    found = avro.value_of(_fields(node).get(name, _NOTHING))
-    return found if found["type"] == "record" else _NOTHING
+    """Return the record type of a field; one without fields where it has none."""
+    child = avro.value_of(_fields(node).get(name, _NOTHING))
+    return child if child["type"] == "record" else _NOTHING
 
 
 def _text(value: Column, node: Node, name: str) -> Column:
@@ -279,7 +278,7 @@ def _is_document(node: Node, name: str) -> bool:
 def _image(
     value: Column, node: Node, name: str, documents: bool, only: frozenset[str] | None
 ) -> Column:
-    """A row as column → text; a document as its text."""
+    """A row as a map of texts by column; a document as one text."""
     if _is_document(node, name):
         return value[name]
     row = _child(node, name)
@@ -288,7 +287,7 @@ def _image(
 
 
 def _row(value: Column, row: Node, only: frozenset[str] | None = None) -> Column:
-    """A record's texts by name; a key that is no record has no names."""
+    """A record as a map of texts by field; NULL for a key that is no record."""
     names = list(_fields(row)) if only is None else sorted(only)
     if not names:
         return F.lit(None).cast(IMAGE_TYPE)
@@ -300,7 +299,7 @@ def _row(value: Column, row: Node, only: frozenset[str] | None = None) -> Column
 
 
 def _types(node: Node) -> str | None:
-    """The rows' types as a Connect schema; None where there are no rows."""
+    """Return the rows' types as a Connect schema; None without rows."""
     rows = {name: _child(node, name) for name in ("before", "after")}
     fields = [connect_avro.row_schema(n, row) for n, row in rows.items() if row is not _NOTHING]
     return json.dumps({"type": "struct", "fields": fields}) if fields else None

@@ -1,6 +1,6 @@
 """Connect's decimals in JSON: bytes in base64, or numbers with the converter's option for that.
 
-No value alone tells which: `1234` is base64 too. Source: `decimal.format` of Kafka Connect's
+A value alone is ambiguous: `1234` is base64 too. Source: `decimal.format` of Kafka Connect's
 JsonConverter (KIP-481).
 """
 
@@ -26,15 +26,15 @@ _WAY_OUT: Final[dict[str, str]] = {
 
 
 def is_numeric(options: DebeziumOptions) -> bool:
-    """Whether the pipeline says that decimals are numbers."""
+    """Whether the pipeline's decimals are numbers, by its option."""
     return options.decimal_format == NUMERIC
 
 
 def refuse_other(lines: Iterable[str], options: DebeziumOptions) -> None:
-    """Raises TerminalError where the first decimal that lines describe is not written as the
-    pipeline says: it would be read as another number."""
-    told = (found for line in lines if DECIMAL in line for found in _decimals(line))
-    name, written = next(told, ("", None))
+    """Raise TerminalError where the first described decimal is not in the form of the option: it
+    would be read as another number."""
+    decimals = (one for line in lines if DECIMAL in line for one in _decimals(line))
+    name, written = next(decimals, ("", None))
     if written and (written == NUMERIC) != is_numeric(options):
         raise TerminalError(
             f"column {name!r}: the converter writes decimals as {_WAY_OUT[written]}"
@@ -42,7 +42,7 @@ def refuse_other(lines: Iterable[str], options: DebeziumOptions) -> None:
 
 
 def refuse_in_avro(options: DebeziumOptions, messages: Sequence[Records]) -> None:
-    """Avro has decimals in one form alone; raises TerminalError for the other."""
+    """Raise TerminalError for the option with Avro, whose decimals have one form."""
     if is_numeric(options) and messages:
         raise TerminalError(
             f"format_options.decimal_format: {NUMERIC} is of JSON alone, and the batch has Avro; "
@@ -51,7 +51,7 @@ def refuse_in_avro(options: DebeziumOptions, messages: Sequence[Records]) -> Non
 
 
 def _decimals(line: str) -> Iterator[tuple[str, str]]:
-    """The columns of decimals that a line has values of, and how these are written."""
+    """Yield the decimal columns with values in a line, and the form of each value."""
     record = record_of(line)
     for form in ("", "value."):
         for image in _objects(field_at(record, f"{form}schema.fields")):
@@ -77,5 +77,5 @@ def _written(value: Any) -> str | None:
     return NUMERIC if number else None
 
 
-def _objects(found: Any) -> Iterator[dict[str, Any]]:
-    yield from (part for part in found if isinstance(part, dict)) if isinstance(found, list) else ()
+def _objects(parts: Any) -> Iterator[dict[str, Any]]:
+    yield from (part for part in parts if isinstance(part, dict)) if isinstance(parts, list) else ()

@@ -1,4 +1,4 @@
-"""How a batch's first event is written, from a look at the beginning of its files."""
+"""The form of a batch's first event, read from the beginning of its files."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ FORMS: Final = ("", "payload.", "value.", "value.payload.")
 TRANSACTION_MARKER: Final = "transaction_marker"
 HEARTBEAT: Final = "heartbeat"
 SEEMING: Final = (TRANSACTION_MARKER, TOMBSTONE, HEARTBEAT)
-"""What records are that tell of no change by what little they hold."""
-_TOLD_BY: Final = {"ts_ms": HEARTBEAT, "status": TRANSACTION_MARKER}
+"""Kinds of records without a change, recognised by their few fields."""
+_KIND_BY_FIELD: Final = {"ts_ms": HEARTBEAT, "status": TRANSACTION_MARKER}
 TIMES: Final = frozenset({"ts_ms", "ts_us", "ts_ns"})
 MARKER: Final = TIMES | {"status", "id", "event_count", "data_collections"}
-"""What a transaction's marker may have, and a heartbeat."""
+"""The fields of a transaction marker; those of a heartbeat are among them."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """Where in a record the envelope is, one of `FORMS`, and the connector that wrote it."""
+    """The place of the envelope in a record, one of `FORMS`, and the connector that wrote it."""
 
     form: str
     connector: str
 
     @property
     def described(self) -> bool:
-        """Whether a schema may stand beside the envelope."""
+        """Whether there may be a schema beside the envelope."""
         return self.form.endswith("payload.")
 
 
 def read_head(spark: SparkSession, files: tuple[SourceFile, ...]) -> Head | None:
-    """The form of the first event among the first lines of the files; None where none is there."""
+    """Return the form of the first event among the files' first lines; None without one."""
     heads = map(_head, first_lines(spark, files))
     return next((head for head in heads if head), None)
 
 
 def misread(spark: SparkSession, files: tuple[SourceFile, ...]) -> frozenset[str]:
-    """Of records that are no events, those which the first lines have of another make.
+    """Return the kinds of `SEEMING` that the first lines only seem to have.
 
-    A row without its envelope may have a column `ts_ms`, as a heartbeat has, and other tools than
-    Kafka's call the value beside a key otherwise: none of that may pass for a record of nothing.
+    A row without its envelope may have a column `ts_ms`, as a heartbeat has, and some tools have
+    another name for the value beside a key: such records must not be ignored as empty.
     """
     return frozenset(kind for line in first_lines(spark, files) for kind in _others(line))
 
@@ -57,19 +57,19 @@ def _others(line: str) -> Iterator[str]:
     if "key" in record and "value" not in record and len(record) > 1:
         yield TOMBSTONE
     forms = (field_at(record, form.removesuffix(".")) for form in reversed(FORMS) if form)
-    inner = next((found for found in forms if isinstance(found, dict)), record)
-    if inner.keys() <= MARKER:  # what a heartbeat has is among it
+    inner = next((part for part in forms if isinstance(part, dict)), record)
+    if inner.keys() <= MARKER:  # a heartbeat's fields are among these
         return
-    yield from (kind for name, kind in _TOLD_BY.items() if name in inner)
+    yield from (kind for name, kind in _KIND_BY_FIELD.items() if name in inner)
 
 
 def record_of(line: str) -> dict[str, Any]:
-    """A line's record; one without fields where it is none."""
+    """Return a line's JSON object; an empty one for anything else."""
     try:
-        found = json.loads(line)
+        parsed = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _head(line: str) -> Head | None:
@@ -82,7 +82,7 @@ def _head(line: str) -> Head | None:
 
 
 def field_at(record: Any, path: str) -> Any:
-    """The value at a dotted path; None where there is none."""
+    """Return the value at a dotted path; None without one."""
     for part in path.split("."):
         record = record.get(part) if isinstance(record, dict) else None
     return record

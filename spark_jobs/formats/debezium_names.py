@@ -1,4 +1,4 @@
-"""The table that one of Debezium's records names, or that the option `table` names for it."""
+"""The table of a Debezium record: its own, or else that of the option `table`."""
 
 from __future__ import annotations
 
@@ -7,39 +7,41 @@ from pyspark.sql import functions as F
 
 from spark_jobs.canonical import literal
 from spark_jobs.formats.debezium_order import KEYSPACE, MONGODB
-from spark_jobs.formats.told_table import ToldTable
+from spark_jobs.formats.default_table import DefaultTable
 
 
-def names(connector: str | None, told: ToldTable) -> dict[str, Column]:
-    """The parts of its name; those that are `told` where a change names no table."""
-    named = {
+def names(connector: str | None, default: DefaultTable) -> dict[str, Column]:
+    """Return the parts of the table's name; those of `default` where a change names no table."""
+    own = {
         "database": _database(connector),
         "schema": F.expr("coalesce(source.schema, schemaName)"),
         "table": F.expr(_own(connector)),
     }
-    if told.table is None:
-        return named
+    if default.table is None:
+        return own
     unnamed = F.expr(f"kind IS NOT NULL AND coalesce({_own(connector)}, '') = ''")
     return {
-        name: F.when(unnamed, F.coalesce(F.lit(getattr(told, name)), own)).otherwise(own)
-        for name, own in named.items()
+        name: F.when(unnamed, F.coalesce(F.lit(getattr(default, name)), part)).otherwise(part)
+        for name, part in own.items()
     }
 
 
-def table_of(connector: str | None, told: ToldTable) -> str:
-    """What names the table of a change, as text for Spark."""
+def table_of(connector: str | None, default: DefaultTable) -> str:
+    """Return SQL for the table of a change."""
     own = _own(connector)
-    return own if told.table is None else f"coalesce(nullif({own}, ''), {literal(told.table)})"
+    return (
+        own if default.table is None else f"coalesce(nullif({own}, ''), {literal(default.table)})"
+    )
 
 
 def _own(connector: str | None) -> str:
-    """Of MongoDB its collection."""
+    """Return SQL for the table that a record names; MongoDB calls it a collection."""
     many = connector in (None, MONGODB)
     return "coalesce(source.table, source.collection)" if many else "source.table"
 
 
 def _database(connector: str | None) -> Column:
-    """Of Vitess its keyspace, for its `db` is empty."""
+    """The database; Vitess has a keyspace instead, and an empty `db`."""
     named = F.expr("coalesce(source.db, databaseName)")
     if connector:
         return named

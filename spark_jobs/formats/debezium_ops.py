@@ -1,4 +1,4 @@
-"""The operation of a Debezium record: of a change by its `op`, else of a statement.
+"""The operation of a Debezium record: its `op`, or that of a schema change.
 
 See docs/formats/debezium.md, "Operations".
 """
@@ -26,10 +26,10 @@ def kind_sql() -> str:
 
 
 def op(table: Column) -> Column:
-    """The operation of a record of this table, by its flat columns, `kind` and `position`.
+    """The operation of a record of `table`, by its flat columns, `kind` and `position`.
 
-    A TRUNCATE in the topic of schema changes counts only at a place in the source's log: arrival
-    does not order it among the rows, which are in other topics.
+    A TRUNCATE in the topic of schema changes needs a place in the source's log: arrival does not
+    order it among the rows, which are in other topics.
     """
     stated = truncates.empties(F.col("ddl"), table) & F.col("position").isNotNull()
     statement = F.when(stated, F.lit(OP_TRUNCATE)).otherwise(F.lit(OP_DDL))

@@ -1,10 +1,10 @@
-"""The orders of Debezium's connectors, as positions.
+"""Positions of Debezium's records, by the connector's own order.
 
-See docs/formats/debezium.md, "Order". PostgreSQL by (last commit's LSN, LSN), MySQL and MariaDB by
-(binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn, row_id) or in one scn by
-lcr_position, SQL Server by (commit_lsn, change_lsn, event_serial_no) or in one commit by arrival,
-MongoDB by (ts_ms, ord) and in a transaction by arrival, TiCDC by commit_ts; without these, by
-arrival.
+See docs/formats/debezium.md, "Order". PostgreSQL orders by (last commit's LSN, LSN), MySQL and
+MariaDB by (binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn, row_id) or inside
+an scn by lcr_position, SQL Server by (commit_lsn, change_lsn, event_serial_no) or inside a commit
+by arrival, MongoDB by (ts_ms, ord) and inside a transaction by arrival, TiCDC by commit_ts; without
+these, by arrival.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SQLSERVER: Final = "sqlserver"
 _TICDC: Final = "TiCDC"
 _ALL: Final = ("connector", "db", "schema", "table", "collection", "ts_ms", "ts_us", "txId")
 _POS_DIGITS: Final = 20
-# Longer, and so higher, than any place in a log.
+# Longer, and so higher, than any place in a log. Used where a row has no place.
 _NO_PLACE: Final = f"'{'9' * 40}'"
 _FILE_NUMBER: Final = "regexp_extract(source.file, '([0-9]+)$', 1)"
 _SHARED: Final = {
@@ -38,27 +38,27 @@ _SHARED: Final = {
     _SQLSERVER: "TRUE",
 }
 KEYSPACE: Final = "keyspace"
-"""What Vitess, a connector whose order is arrival, calls a database; its `db` is empty."""
+"""Vitess' field for the database; its `db` is empty, and its order is arrival."""
 CAPTURED: Final = "value_capture_type"
-"""What Spanner, another such connector, sends of a row: all of it, or what an update changed."""
+"""Spanner's field for what it sends of a row: all of it, or the changes; its order is arrival."""
 VERSION: Final = "version"
-"""Of the connector; YugabyteDB's logical one calls itself PostgreSQL's but for that."""
+"""The connector's version: all that distinguishes YugabyteDB's logical one from PostgreSQL's."""
 SNAPSHOT: Final = "snapshot"
-"""Whether a record tells of what a snapshot found; of changes it is `false`, or not there."""
+"""Whether a record is of a snapshot; `false` or missing for changes."""
 _AMONG_CHANGES: Final = f"source.{SNAPSHOT} = 'incremental' AND source.sequence IS NOT NULL"
 _ROW_ID: Final = """CASE WHEN source.rs_id IS NOT NULL AND source.row_id IS NOT NULL
     THEN conv(hex(xxhash64(source.row_id)), 16, 10) END"""
-"""Which row of its table a change of LogMiner is of, as a number: of a statement that changes many
-rows several stand at one place of the redo log, for the connector never fills `ssn`. Without a
-place arrival tells them apart, which a row's address may not overrule."""
+"""The address of a row that LogMiner reports, as a number. The connector never fills `ssn`, so
+changes of several rows by one statement share a place of the redo log, and this distinguishes them.
+Without a place arrival does, which the address must not overrule."""
 _LCR_DIGITS: Final = 16
 _LCR_PARTS: Final = 4
 
 
 def sharing(options: DebeziumOptions) -> frozenset[str]:
-    """The connectors of which several events may share a place in the source's log.
+    """The connectors whose events may share a place in the source's log.
 
-    Among them SQL Server where an option says so: a change has no place in its commit then.
+    SQL Server is one where the option says so: its changes have no place inside their commit then.
     """
     by_arrival = options.sqlserver_order == BY_ARRIVAL
     return frozenset(_SHARED) if by_arrival else frozenset(_SHARED) - {_SQLSERVER}
@@ -67,8 +67,8 @@ def sharing(options: DebeziumOptions) -> frozenset[str]:
 def _components(connector: str | None, shared: frozenset[str]) -> dict[str, Column]:
     """The texts of the position's components, by the connector that wrote the event.
 
-    A component that an event must have and has not is '': then the event has no position. With
-    `connector`, those of all the others' events are NULL.
+    A required component that is missing is '', and the event has no position. With `connector`,
+    components are NULL for events of any other.
     """
     orders = {_read(connector): _snapshot(connector)} | {
         f"source.connector = '{name}'": order
@@ -76,12 +76,12 @@ def _components(connector: str | None, shared: frozenset[str]) -> dict[str, Colu
         if connector in (None, name)
     }
     most = max(len(order) for order in orders.values())
-    found = {}
+    components = {}
     for index in range(most):
         parts = {c: (*order, *["NULL"] * most)[index] for c, order in orders.items()}
         cases = [f"WHEN {condition} THEN {part}" for condition, part in parts.items()]
-        found[f"{_COMPONENT}{index}"] = F.expr(f"CASE {' '.join(cases)} END")
-    return found
+        components[f"{_COMPONENT}{index}"] = F.expr(f"CASE {' '.join(cases)} END")
+    return components
 
 
 def _orders(shared: frozenset[str]) -> dict[str, tuple[str, ...]]:
@@ -90,11 +90,11 @@ def _orders(shared: frozenset[str]) -> dict[str, tuple[str, ...]]:
 
 
 def with_position(events: DataFrame, connector: str | None, shared: frozenset[str]) -> DataFrame:
-    """The events with their `position`, in steps, so that Spark computes each text once.
+    """Add `position`, in steps, so that Spark computes each text once.
 
-    Where events have their arrival, those that share a place in the source's log are in this
-    order: of one transaction of MongoDB, of one scn of an Oracle connector that tells no more, of
-    one commit of SQL Server where it is `shared`.
+    Events that share a place in the source's log go by arrival, where there is that column: those
+    of a transaction of MongoDB, of an scn of an Oracle connector without finer places, and of a
+    commit of SQL Server where it is `shared`.
     """
     parts = _components(connector, shared)
     read = F.expr(_read(connector))
@@ -108,20 +108,20 @@ def with_position(events: DataFrame, connector: str | None, shared: frozenset[st
 
 
 def _shares_place(connector: str | None, shared: frozenset[str]) -> str:
-    """Whether an event's place in the source's log may be that of others too."""
-    told = [
+    """SQL for whether an event may share its place in the source's log with others."""
+    conditions = [
         f"source.connector = '{name}' AND {shares}"
         for name, shares in _SHARED.items()
         if name in shared and connector in (None, name)
     ]
-    return f"op <> 'r' AND ({' OR '.join(told) or 'FALSE'})"
+    return f"op <> 'r' AND ({' OR '.join(conditions) or 'FALSE'})"
 
 
 def _read(connector: str | None) -> str:
-    """Whether a record is a row that ranks below every change, as a snapshot found it.
+    """SQL for whether a record is a snapshot's row that ranks below every change.
 
-    PostgreSQL's incremental snapshots tell their rows' place among the changes, and what stands
-    below that place is in the rows: a change of the key applied to them would be applied twice.
+    Rows of PostgreSQL's incremental snapshots have a place among the changes, and contain all
+    changes below it: these must not be applied to them again.
     """
     if connector not in (None, _POSTGRESQL):
         return "op = 'r'"
@@ -131,20 +131,20 @@ def _read(connector: str | None) -> str:
 def _position(count: int, read: Column) -> Column:
     texts = [F.col(f"{_COMPONENT}{index}") for index in range(count)]
     numbers = [F.col(f"{_NUMBER}{index}") for index in range(count)]
-    lacking = reduce(or_, (t.isNotNull() & n.isNull() for t, n in zip(texts, numbers, strict=True)))
+    missing = reduce(or_, (t.isNotNull() & n.isNull() for t, n in zip(texts, numbers, strict=True)))
     kind = F.when(read, F.lit(KIND_FULL_LOAD)).otherwise(F.lit(KIND_SOURCE))
-    return F.when(numbers[0].isNotNull() & ~lacking, F.concat_ws(".", kind, *numbers))
+    return F.when(numbers[0].isNotNull() & ~missing, F.concat_ws(".", kind, *numbers))
 
 
 def _number(component: str, index: int, read: Column) -> Column:
-    """A component as it stands in a position; what a full-load row does not tell is 0."""
-    given = number(F.col(component))
-    absent = F.when(read, F.lit(encode_number(0)))
-    return F.coalesce(given, absent) if index < len(_snapshot(None)) else given
+    """A component as written in a position; one that a full-load row lacks is 0."""
+    encoded = number(F.col(component))
+    zero = F.when(read, F.lit(encode_number(0)))
+    return F.coalesce(encoded, zero) if index < len(_snapshot(None)) else encoded
 
 
 def source_fields(connector: str | None) -> tuple[str, ...]:
-    """What of `source` is read: of one connector's events its own order's fields, else all."""
+    """The fields of `source` to read: those of one connector's order, without one all."""
     orders = [fields for name, fields in _FIELDS.items() if connector in (None, name)]
     others = () if connector else (KEYSPACE, CAPTURED, VERSION)
     return tuple(dict.fromkeys((*_ALL, *others, *(f for order in orders for f in order))))
@@ -159,34 +159,34 @@ def _optional(text: str) -> str:
 
 
 def _hex(text: str, separator: str, index: int) -> str:
-    """One of several hexadecimal numbers in a text, in decimal; NULL beyond 64 bits."""
+    """SQL for one of several hexadecimal numbers in a text, in decimal; NULL beyond 64 bits."""
     part = f"get(split({text}, '{separator}'), {index})"
     return f"conv(regexp_extract({part}, '^[0-9a-fA-F]{{1,16}}$', 0), 16, 10)"
 
 
 def _snapshot(connector: str | None) -> tuple[str, ...]:
-    """Below every change; a later snapshot of a row above an earlier one.
+    """The order of a snapshot's rows, below every change: a later snapshot of a row wins.
 
-    One that tells no place is of an incremental snapshot, of a time after the first one.
-    The binary log's file and the place in it are one number, as one is all that the others have.
+    A row without a place is of an incremental snapshot, taken after the first one. The binary log's
+    file and offset are joined into one number, for other connectors have one.
     """
     pos = f"lpad(source.pos, {_POS_DIGITS}, '0')"
     at_binlog = f"concat(coalesce({_FILE_NUMBER}, ''), {pos})"
     places = {"lsn": "source.lsn", "scn": "source.scn", "pos": at_binlog}
-    told = [text for name, text in places.items() if name in source_fields(connector)]
-    # A binary log that is not named, at place 0, is none.
-    tellable = [f"nullif(trim(LEADING '0' FROM {text}), '')" for text in told]
-    at = f"coalesce({', '.join([*tellable, _NO_PLACE])})"
+    texts = [text for name, text in places.items() if name in source_fields(connector)]
+    # Offset 0 of a binary log without a name is no place.
+    nonzero = [f"nullif(trim(LEADING '0' FROM {text}), '')" for text in texts]
+    at = f"coalesce({', '.join([*nonzero, _NO_PLACE])})"
     return at, "coalesce(ts_ns, concat(ts_us, '000'), concat(ts_ms, '000000'))"
 
 
 def _postgresql() -> tuple[str, ...]:
     """`sequence` is ["last commit LSN","LSN"]: alone, `lsn` goes back between transactions.
 
-    Up to version 1.6 both halves are the last commit's, and only `lsn` tells the changes of a
-    transaction apart. Before the first commit after a start the first half is null: the LSN stands
-    for both, for the changes are above all that was committed before. Cutting at the quotes costs a
-    quarter of a pattern.
+    Up to version 1.6 both halves are the last commit's, and only `lsn` orders the changes of a
+    transaction. Before the first commit after a start the first half is null: the LSN is used for
+    both, for these changes are above all earlier commits. Cutting at the quotes costs a quarter of
+    a pattern.
     """
     own = """coalesce(source.lsn, CASE WHEN endswith(source.sequence, '"]')
         THEN substring_index(substring_index(source.sequence, '"', -2), '"', 1) END, '')"""
@@ -196,16 +196,16 @@ def _postgresql() -> tuple[str, ...]:
 
 
 def _before(commit: str, own: str) -> str:
-    """Where a row of an incremental snapshot stands, which has the place of another record.
+    """SQL for the own LSN of a row of an incremental snapshot, which carries another record's LSN.
 
-    In read-only snapshots that is the change that ended the window, which is sent after its rows
-    and need not be of another row (`EventDispatcher` of Debezium calls `processMessage` of
+    In read-only snapshots that record is the change that ended the window. It is sent after the
+    rows and may change one of them (Debezium's `EventDispatcher` calls `processMessage` of
     PostgresReadOnlyIncrementalSnapshotChangeEventSource before it sends the change). So a row is
-    one byte before it, where no record of the log begins. At the last commit itself it is before
-    all that comes after: of transactions that overlap, the next one may begin in the log below it.
+    put one byte before it, where no record of the log begins. At the last commit itself it is put
+    before all that follows: a transaction that overlaps may begin in the log below it.
 
-    In a lambda, of which Spark generates no code: few records have it, and what reads each of them
-    has to stay small enough to be compiled.
+    It is in a lambda, for which Spark generates no code: few records need it, and the code for
+    every record must stay small enough to be compiled.
     """
     earlier = "coalesce(CAST(try_cast(at AS bigint) - 1 AS string), '')"
     return f"""get(transform(array({own}),
@@ -217,7 +217,7 @@ def _mysql() -> tuple[str, ...]:
 
 
 def _oracle() -> tuple[str, ...]:
-    """By LogMiner's place in the redo log, or by XStream's position, which orders as its bytes."""
+    """LogMiner's place in the redo log, or XStream's position, which is ordered by its bytes."""
     rs_id = "regexp_replace(trim(source.rs_id), '^0x', '')"
     redo = (_optional(_hex(rs_id, "[.]", index)) for index in range(_LCR_PARTS - 1))
     places = zip((*redo, _optional("source.ssn")), map(_lcr, range(_LCR_PARTS)), strict=True)
@@ -226,19 +226,19 @@ def _oracle() -> tuple[str, ...]:
 
 
 def _commit_scn() -> str:
-    """The greater of `commit_scn` and `scn`: no transaction commits before its own changes.
+    """SQL for the greater of `commit_scn` and `scn`: changes come before their commit.
 
-    Of a cluster (RAC) Debezium 1.9.5 to 2.2 writes the last commit of the change's redo thread,
-    which may be an older transaction's. By its `scn` such a change is above what its row was
-    before, and below what came after the commit, for until then the row was locked.
+    In a cluster (RAC), Debezium 1.9.5 to 2.2 writes the last commit of the change's redo thread,
+    which may be an older transaction's. Its `scn` then orders the change correctly among those of
+    its row, which is locked until the commit.
     """
     own, commit = (f"try_cast(source.{n} AS decimal(38,0))" for n in ("scn", "commit_scn"))
-    told = "coalesce(source.commit_scn, source.scn, '')"
-    return f"CASE WHEN {own} > {commit} THEN source.scn ELSE {told} END"
+    stated = "coalesce(source.commit_scn, source.scn, '')"
+    return f"CASE WHEN {own} > {commit} THEN source.scn ELSE {stated} END"
 
 
 def _lcr(index: int) -> str:
-    """Eight bytes of XStream's position; what a shorter one lacks is zero."""
+    """SQL for eight bytes of XStream's position; a shorter one is filled up with zeros."""
     digits = f"rpad(source.lcr_position, {_LCR_PARTS * _LCR_DIGITS}, '0')"
     part = f"substring({digits}, {index * _LCR_DIGITS + 1}, {_LCR_DIGITS})"
     return _required(_hex(part, ":", 0))

@@ -1,7 +1,7 @@
-"""Which of Debezium's records are events, and why the others are none.
+"""Which of Debezium's records are events, and the reasons why others are not.
 
-See docs/formats/debezium.md, "Operations"; the source is Debezium's documentation of what its
-connectors emit beside changes.
+See docs/formats/debezium.md, "Operations"; the source is Debezium's documentation of the records
+that its connectors emit beside changes.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from spark_jobs.formats.debezium_head import FORMS, MARKER, SEEMING, TIMES
 from spark_jobs.formats.debezium_order import CAPTURED, SNAPSHOT, VERSION
 
 FLATTENED: Final = ("__op", "__deleted")
-"""What the transform that takes the envelope away may leave of it."""
+"""Fields that the transform ExtractNewRecordState may add when it removes the envelope."""
 STATEMENT: Final = "ddl IS NOT NULL OR (op IS NULL AND tableChanges IS NOT NULL)"
-"""Whether a record is a schema change: SQL Server and Db2 have no text of the statement."""
+"""Whether a record is a schema change; SQL Server and Db2 send no text of the statement."""
 _STRAY_ROW: Final = "after IS NOT NULL OR (before IS NOT NULL AND key IS NULL)"
-"""Whether a record without an operation has a row; of a tombstone its key may stand as `before`."""
+"""Whether a record without an operation has a row; a tombstone may have its key as `before`."""
 _KEY: Final = r'"name" *: *"[^"]*[.]Key"'
-"""How Connect's schema of a key names itself."""
+"""The name of a key's schema in Connect."""
 _CELL: Final = '^[{].*"set": *(true|false) *[}]$'
-"""A value as Cassandra's connector writes it, and both of YugabyteDB's: with whether it was set, so
-that a value that stayed and one that became NULL are told apart."""
+"""A value of Cassandra's connector and of both of YugabyteDB's: `set` distinguishes a value that
+stayed from one that became NULL."""
 _OLD_CELL: Final = '^[{] *"value":.*[}]$'
-"""The same of older versions of YugabyteDB's connector for its own protocol."""
+"""A value of older versions of YugabyteDB's gRPC connector."""
 
 
 def _all(cell: str) -> str:
-    """Whether a row has values, and they are such cells: one alone may be JSON of the source's."""
+    """SQL for whether all values of a row are such cells: a single one may be the source's JSON."""
     values = "map_values(coalesce(after, before))"
     return f"array_min(transform({values}, value -> value RLIKE '{cell}'))"
 
@@ -49,9 +49,9 @@ _CELLS: Final = f"""source.connector = 'cassandra'
     OR (source.connector = 'postgresql' AND contains(source.{VERSION}, '.yb.') AND {_all(_CELL)})"""
 _PARTS: Final = f"""op = 'u' AND source.connector = 'spanner'
     AND source.{CAPTURED} IN ('OLD_AND_NEW_VALUES', 'NEW_VALUES')"""
-"""Whether a NULL of an update may be a value that stayed."""
-_FOUND: Final = "snapshot_schema"
-_PASSED: Final = ("logical_message", *SEEMING, *debezium_documents.UNTOLD_REASONS, _FOUND)
+"""Whether a NULL in an update of Spanner may be a value that stayed."""
+_OF_SNAPSHOT: Final = "snapshot_schema"
+_PASSED: Final = ("logical_message", *SEEMING, *debezium_documents.IGNORE_REASONS, _OF_SNAPSHOT)
 
 
 def reason(
@@ -59,30 +59,30 @@ def reason(
 ) -> Column:
     """Why a record is no event, by the flat columns and `kind`; NULL for an event.
 
-    With `connector`, for the events of that one alone. `refused`: the first of its conditions, as
-    text. `columns`: the flat ones. `others`: records that are not what they seem, see `misread`.
-    `table`: what names a change's.
+    `connector`: reject the events of all others. `refused`: the first condition, as SQL. `columns`:
+    the flat ones. `others`: kinds of records that are not what they seem, see `misread`. `table`:
+    SQL for a change's table.
     """
     marker, tombstone, heartbeat = (
         "not_an_envelope" if kind in others else kind for kind in SEEMING
     )
-    why = debezium_documents.UNTOLD
-    untold = f"WHEN {why} IS NOT NULL THEN {why}" if why in columns else ""
-    left = [f"WHEN {name} IS NOT NULL THEN 'flattened_event'" for name in FLATTENED]
-    flattened = " ".join(left) if columns.issuperset(FLATTENED) else ""
+    document = debezium_documents.IGNORED_AS
+    partial = f"WHEN {document} IS NOT NULL THEN {document}" if document in columns else ""
+    remains = [f"WHEN {name} IS NOT NULL THEN 'flattened_event'" for name in FLATTENED]
+    flattened = " ".join(remains) if columns.issuperset(FLATTENED) else ""
     other = f"WHEN source.connector <> '{connector}' THEN 'other_connector'" if connector else ""
     strange = "" if connector else _strange()
-    # A snapshot drops and makes each table that it finds, at the place of its rows.
-    found = "NULL" if connector else f"IF(source.{SNAPSHOT} <> 'false', '{_FOUND}', NULL)"
+    # A snapshot writes DROP and CREATE for each of its tables, at the place of its rows.
+    snapshot = "NULL" if connector else f"IF(source.{SNAPSHOT} <> 'false', '{_OF_SNAPSHOT}', NULL)"
     needs = f"""CASE kind WHEN '{OP_TRUNCATE}' THEN FALSE WHEN '{OP_DELETE}' THEN before IS NULL
         ELSE after IS NULL END"""
     return F.expr(
-        f"""CASE WHEN {refused} {other} {untold}
+        f"""CASE WHEN {refused} {other} {partial}
         WHEN op = 'm' THEN 'logical_message' {strange}
         WHEN kind IS NOT NULL THEN CASE WHEN startswith(ts_ms, '{{"') THEN 'avro_json_encoding'
             WHEN {needs} THEN 'image_missing'
             WHEN coalesce({table}, '') = '' THEN 'table_missing' END
-        WHEN {STATEMENT} THEN {found}
+        WHEN {STATEMENT} THEN {snapshot}
         WHEN op IS NOT NULL THEN concat('unknown_op:', op)
         WHEN {_STRAY_ROW} THEN 'not_an_envelope'
         WHEN types RLIKE '{_KEY}' THEN 'key_without_value'
@@ -95,13 +95,13 @@ def reason(
 
 
 def _strange() -> str:
-    """Images that do not hold the row, of connectors that are told before any table is known."""
+    """SQL for images that do not hold the row; only checked before tables are known."""
     return f"""WHEN kind IS NOT NULL AND ({_CELLS}) THEN 'cell_envelope'
         WHEN {_PARTS} THEN 'row_not_sent'"""
 
 
 def outcome() -> Column:
-    """From the column `reason`."""
+    """The record's outcome, by its column `reason`."""
     passed = ", ".join(f"'{reason}'" for reason in _PASSED)
     return F.expr(
         f"""CASE WHEN reason IS NULL THEN '{OUTCOME_EVENT}'
@@ -110,15 +110,15 @@ def outcome() -> Column:
 
 
 def holds_more(line: Column) -> Column:
-    """Whether what looks like a heartbeat or a transaction's marker has columns beside, as a row
-    without its envelope has; a heartbeat has times alone."""
+    """Whether a record that looks like a heartbeat (times alone) or a transaction marker has other
+    fields too, as a row without its envelope has."""
     inner = (F.get_json_object(line, f"$.{form.removesuffix('.')}") for form in FORMS[:0:-1])
-    record = F.coalesce(*(F.when(found.startswith("{"), found) for found in inner), line)
+    record = F.coalesce(*(F.when(part.startswith("{"), part) for part in inner), line)
     names = F.json_object_keys(record)
     marks = F.array_contains(names, "status")
     allowed = F.when(marks, _listed(MARKER)).otherwise(_listed(TIMES))
-    seems = marks | F.array_contains(names, "ts_ms")
-    return F.coalesce(seems & (F.size(F.array_except(names, allowed)) > 0), F.lit(False))
+    looks_empty = marks | F.array_contains(names, "ts_ms")
+    return F.coalesce(looks_empty & (F.size(F.array_except(names, allowed)) > 0), F.lit(False))
 
 
 def _listed(names: Collection[str]) -> Column:

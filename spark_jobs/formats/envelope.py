@@ -1,4 +1,4 @@
-"""What decoders share: reading JSON lines exactly, and giving the envelope's columns in order."""
+"""Helpers of all decoders: exact reading of JSON lines, and the envelope's columns in order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ARRIVAL: Final = "_arrival"
 _OBJECT, _LANDED, _FACT = "_object", "_landed", "_fact"
 _FEW_FILES: Final = 32
 ADDED: Final = (ARRIVAL, _OBJECT, _LANDED)
-"""Columns that `with_arrival` adds or needs."""
+"""Columns that `with_arrival` uses or adds."""
 ZERO: Final = "010"
 DIGITS: Final = r"\d{1,99}"  # as many as a position's component may have
 LAST_SECOND: Final = 253_402_300_799  # of the year 9999, where calendars end
@@ -42,18 +42,18 @@ FIRST_MILLISECOND: Final = -62_135_596_800_000  # of the year 1
 WHOLE_TEXTS: Final = {
     "maxStringLen": str(2**31 - 1), "maxNumLen": str(2**31 - 1), "allowSingleQuotes": "false",
 }  # fmt: skip
-"""For all that reads JSON: Spark's own ceilings, of 20 million characters and 1000 digits, would
-reject a record; and of a line in quotes that JSON has not it would read the first document."""
+"""Options for every JSON reader: Spark's defaults reject texts beyond 20 million characters or 1000
+digits, and read single-quoted text, which is not JSON."""
 _MOMENT: Final = r"^\s*\d{4}-\d\d?-\d\d?[T ]\d"
 _NO_TEXT: Final = "\ufffe"
 _ARRAYS: Final = frozenset(("key", "absent"))
 
 
 def read_lines(spark: SparkSession, files: tuple[SourceFile, ...], schema: str) -> DataFrame:
-    """Read JSON lines with `schema`, the place of each and, where it does not fit, its raw text.
+    """Read JSON lines with `schema`, their place and, for lines that do not fit, their raw text.
 
-    The file reader keeps the exact text of numbers and nested values in string fields, which
-    `from_json` does not.
+    Unlike `from_json`, the file reader keeps the exact text of numbers and nested values in string
+    fields.
     """
     reader = spark.read.schema(f"{schema}, {CORRUPT} string")
     reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
@@ -64,33 +64,33 @@ def with_facts(
     spark: SparkSession,
     records: DataFrame,
     files: Sequence[SourceFile],
-    tell: Callable[[SourceFile], Mapping[str, Any]],
+    facts_of: Callable[[SourceFile], Mapping[str, Any]],
 ) -> DataFrame:
-    """Add the columns that `tell` gives of the file that a record is in; NULL for another file."""
-    told = {f.url: tell(f) for f in files}
-    if 0 < len(told) <= _FEW_FILES:
-        return _with_few_facts(records, told)
-    facts = [{_LANDED: url, **fact} for url, fact in told.items()]
-    # From Arrow it is a local relation: no job with Python in it.
-    known = spark.createDataFrame(pa.Table.from_pylist(facts))
-    landed = as_landed(records["file"]) == known[_LANDED]
-    return records.join(F.broadcast(known), landed, "left").drop(_LANDED)
+    """Add the columns that `facts_of` returns for a record's file; NULL for any other file."""
+    facts = {f.url: facts_of(f) for f in files}
+    if 0 < len(facts) <= _FEW_FILES:
+        return _with_few_facts(records, facts)
+    rows = [{_LANDED: url, **fact} for url, fact in facts.items()]
+    # From Arrow it is a local relation, which needs no job with Python in it.
+    by_file = spark.createDataFrame(pa.Table.from_pylist(rows))
+    landed = as_landed(records["file"]) == by_file[_LANDED]
+    return records.join(F.broadcast(by_file), landed, "left").drop(_LANDED)
 
 
-def _with_few_facts(records: DataFrame, told: Mapping[str, Mapping[str, Any]]) -> DataFrame:
-    """By a map in the plan: a join is a job of its own, for which the plan is made twice."""
+def _with_few_facts(records: DataFrame, facts: Mapping[str, Mapping[str, Any]]) -> DataFrame:
+    """Look the facts up in a map in the plan: a join is a job of its own and plans twice."""
     entries = (
         (F.lit(url), F.struct(*(F.lit(value).alias(name) for name, value in fact.items())))
-        for url, fact in told.items()
+        for url, fact in facts.items()
     )
-    known = F.create_map(*chain.from_iterable(entries))
-    found = records.withColumn(_FACT, F.try_element_at(known, as_landed(records["file"])))
-    names = next(iter(told.values()))
-    return found.select("*", *(F.col(_FACT)[name].alias(name) for name in names)).drop(_FACT)
+    by_file = F.create_map(*chain.from_iterable(entries))
+    joined = records.withColumn(_FACT, F.try_element_at(by_file, as_landed(records["file"])))
+    names = next(iter(facts.values()))
+    return joined.select("*", *(F.col(_FACT)[name].alias(name) for name in names)).drop(_FACT)
 
 
 def with_arrival(spark: SparkSession, lines: DataFrame, files: tuple[SourceFile, ...]) -> DataFrame:
-    """Add each line's place in the order of arrival, as `decode` gives it to what has none."""
+    """Add each line's place in the order of arrival, as `decode` gives it to other records."""
     joined = with_facts(spark, lines, files, lambda file: {_OBJECT: file.arrival})
     place_in_file = (number(F.col(name).cast("string")) for name in ("block", "ordinal"))
     arrival = F.concat_ws(".", F.coalesce(_OBJECT, "file"), *place_in_file)
@@ -98,14 +98,14 @@ def with_arrival(spark: SparkSession, lines: DataFrame, files: tuple[SourceFile,
 
 
 def arrival_position(*components: Column) -> Column:
-    """A record's position by its arrival; `components` tell rows of one record apart."""
+    """The position of a record by arrival; `components` distinguish rows of one record."""
     return F.concat_ws(".", F.lit(KIND_ARRIVAL), ARRIVAL, *components)
 
 
 def union(scans: list[DataFrame]) -> DataFrame:
-    """All scans as one, with a column that keeps the envelope above them; see `computed_once`.
+    """Union all scans, with a column that keeps the envelope above them; see `computed_once`.
 
-    Pushed below the union the envelope would be compiled once a scan: 37 s instead of 6 for 34.
+    Pushed below the union, the envelope would be compiled for each scan: for 34 scans 37 s, not 6.
     """
     if len(scans) == 1:
         return scans[0]
@@ -114,10 +114,10 @@ def union(scans: list[DataFrame]) -> DataFrame:
 
 
 def only_of(files: Sequence[SourceFile], read: DataFrame, lines: Sequence[SourceFile]) -> DataFrame:
-    """The records of some of the `lines` that were read, all of which are read in every scan.
+    """Keep the records of `files`, which are some of the `lines` read.
 
-    A record's place counts from where its task begins, which hangs on what else there is to read;
-    and quarantine knows the records of all lines by their place.
+    Every scan must read all lines: a record's place depends on how Spark splits everything that is
+    read, and quarantine finds records by their place.
     """
     if len(files) == len(lines):
         return read
@@ -127,7 +127,7 @@ def only_of(files: Sequence[SourceFile], read: DataFrame, lines: Sequence[Source
 def computed_once(value: Column) -> Column:
     """`value` with a harmless non-deterministic term, which keeps it in its own projection.
 
-    Else Spark puts it in wherever a later step names a part of it, filters among them.
+    Otherwise Spark repeats it wherever a later step names a part of it, even in filters.
     """
     return F.when(F.monotonically_increasing_id() >= 0, value)
 
@@ -135,18 +135,18 @@ def computed_once(value: Column) -> Column:
 def by_schema(
     files: tuple[SourceFile, ...],
 ) -> dict[tuple[str, str], tuple[SourceFile, ...]]:
-    """The typed files by (container, schema): what one scan can read."""
+    """Group the typed files by (container, schema): one scan can read a group."""
     groups: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
     for file in files:
         if file.container != JSON_LINES:
             groups[file.container, file.avro_schema].append(file)
-    return {known: tuple(group) for known, group in sorted(groups.items())}
+    return {kind: tuple(group) for kind, group in sorted(groups.items())}
 
 
 def looked_up(text: Column, meanings: Mapping[str, str]) -> Column:
-    """What a text of the source stands for; NULL where it is none of `meanings`."""
-    known = F.create_map(*(F.lit(text) for pair in meanings.items() for text in pair))
-    return F.try_element_at(known, text)
+    """The meaning of a text of the source; NULL for a text that is not in `meanings`."""
+    entries = F.create_map(*(F.lit(text) for pair in meanings.items() for text in pair))
+    return F.try_element_at(entries, text)
 
 
 def repeats(names: Column) -> Column:
@@ -155,14 +155,14 @@ def repeats(names: Column) -> Column:
 
 
 def repeats_column(image: Column) -> Column:
-    """Whether an image names a column twice; nobody can say which value is meant."""
+    """Whether an image names a column twice, so that its value is ambiguous."""
     return repeats(F.map_keys(image))
 
 
 def any_repeats_column(*images: Column) -> Column:
-    """Whether one of these images names a column twice; an image that is not there does not.
+    """Whether any of these images names a column twice; a missing image does not.
 
-    To look for what repeats costs much: images mostly have the same names as the first.
+    The search is costly, so images with the names of the first one are skipped.
     """
     names, *others = map(F.map_keys, images)
     unlike = (F.when(F.equal_null(names, other), None).otherwise(other) for other in others)
@@ -170,12 +170,12 @@ def any_repeats_column(*images: Column) -> Column:
 
 
 def overlaid(row: Column, values: Column) -> Column:
-    """`row` with `values` over it; NULL where one of them is. Neither may name a column twice.
+    """`row` with `values` over it; NULL where either is NULL. Neither may name a column twice.
 
-    A value may be of a column that the row spells in another case.
+    The two may spell a column in different case.
     """
     names = F.map_keys(values)
-    # Nearly always all values are of names that the row has, and need no closer look.
+    # Nearly always the row has all of these names exactly: the quick case.
     alike = F.size(F.array_except(names, F.map_keys(row))) == 0
     folded = F.transform(names, F.lower)
     others = F.map_filter(
@@ -191,10 +191,9 @@ def tells_nothing(image: Column) -> Column:
 
 
 def with_row(records: DataFrame, old: str, sent: str) -> DataFrame:
-    """Add `_row`: what a record sends, in an update over what it tells of the old row.
+    """Add `_row`: the values that a record sends, in an update laid over its old row.
 
-    By its `op`; `_twice` says whether one of both names a column twice, so that they cannot be
-    laid over each other.
+    `_twice`: whether one of the two names a column twice, so that they cannot be combined.
     """
     before, after = F.col(old), F.col(sent)
     judged = records.withColumn("_twice", any_repeats_column(before, after))
@@ -203,31 +202,31 @@ def with_row(records: DataFrame, old: str, sent: str) -> DataFrame:
 
 
 def absent_but(changed: Column, row: Column) -> Column:
-    """`absent` of an update that sends what changed: `row` is that over what is known of before.
+    """`absent` of an update that sends changed columns; `row` is these over the old row.
 
-    A NULL of the old row may be a value that was not logged: it says nothing of the new one.
-    Neither may be called like a column of the envelope: in the select that gives the envelope a
-    lambda sees the new column of that name, not the old one.
+    A NULL of the old row may be a value that was not logged, so it says nothing of the new row.
+    Neither column may have the name of an envelope column: in the select that makes the envelope a
+    lambda sees the new column of that name.
     """
     names = F.map_keys(changed)
     sent = F.map_filter(row, lambda name, v: v.isNotNull() | F.array_contains(names, name))
-    # NULL where there are NULLs and no such text: to ask costs less than to look at each value.
+    # `array_contains` is NULL where the values have NULLs: cheaper than a look at each value.
     whole = ~F.coalesce(F.array_contains(F.map_values(row), _NO_TEXT), F.lit(True))
     carried = F.when(whole, F.map_keys(row)).otherwise(F.map_keys(sent))
     return F.concat(F.array(F.lit(ALL_BUT)), carried)
 
 
 def name_parts(dotted: Column) -> Column:
-    """The parts of `DATABASE.OWNER.TABLE`, the last one first; dots in quotes are no separators."""
+    """Split `DATABASE.OWNER.TABLE` at dots outside of quotes; the last part comes first."""
     quoted_parts = F.regexp_extract_all(dotted, F.lit(NAME), F.lit(0))
     plain_parts = F.split(dotted, r"\.")
     return F.reverse(F.when(dotted.contains('"'), quoted_parts).otherwise(plain_parts))
 
 
 def table_names(parts: Column) -> dict[str, Column]:
-    """The envelope's names out of `name_parts`, which should be a column of a step before.
+    """The envelope's names from `name_parts`, without quotes.
 
-    Quotes are not part of a name.
+    `parts` should be a column of an earlier step, so that it is computed once.
     """
     return {
         name: F.btrim(F.get(parts, F.lit(from_last)), F.lit('"'))
@@ -238,9 +237,9 @@ def table_names(parts: Column) -> dict[str, Column]:
 def carried_key(named: Column, carried: Column) -> Column:
     """The key columns that a record names; NULL where it names none or its row lacks one.
 
-    Either may have them in another case.
+    Names match in any case.
     """
-    # Of one column, which most keys have, Spark need not make a set.
+    # Most keys have one column, for which Spark need not build a set.
     alone = F.when(F.size(named) == 1, named)
     single = F.array_contains(carried, F.get(alone, F.lit(0)))
     whole = F.coalesce(single, F.size(F.array_except(named, carried)) == 0)
@@ -251,7 +250,7 @@ def carried_key(named: Column, carried: Column) -> Column:
 
 
 def spelled_as(names: Column, carried: Column) -> Column:
-    """Names of columns in the case that a row has them in; those that it has not as they are."""
+    """Names of columns in the row's spelling; names that the row lacks stay."""
 
     def as_carried(name: Column) -> Column:
         alike = F.filter(carried, lambda other: F.lower(other) == F.lower(name))
@@ -263,69 +262,69 @@ def spelled_as(names: Column, carried: Column) -> Column:
 
 
 def lacking(names: Column, carried: Column) -> Column:
-    """Those of `names` that are not carried, NULL for none; a message's rows may differ in case."""
+    """The `names` that are not carried in any case; NULL for none."""
     lacking, folded = F.array_except(names, carried), F.transform(carried, F.lower)
-    # A name of nothing would say that all but the listed ones are lacking.
+    # An empty name would read as ALL_BUT.
     absent = F.filter(
         lacking, lambda name: ~F.array_contains(folded, F.lower(name)) & (name != ALL_BUT)
     )
     return F.when(F.size(lacking) > 0, F.when(F.size(absent) > 0, absent))
 
 
-def name_of(row: Column, told: str) -> Column:
-    """The name that a row has a column by which a person told, maybe in another case.
+def name_of(row: Column, configured: str) -> Column:
+    """The row's spelling of a configured column name.
 
-    NULL where it has none, or several that differ in case, of which nobody can say which is meant.
+    NULL where the row has no such column, or several that differ in case alone.
     """
     names = F.map_keys(row)
-    alike = F.filter(names, lambda name: F.lower(name) == told.lower())
-    exact = F.array_contains(names, told)
-    return F.when(exact, F.lit(told)).when(F.size(alike) == 1, F.get(alike, F.lit(0)))
+    alike = F.filter(names, lambda name: F.lower(name) == configured.lower())
+    exact = F.array_contains(names, configured)
+    return F.when(exact, F.lit(configured)).when(F.size(alike) == 1, F.get(alike, F.lit(0)))
 
 
-def column_of(row: Column, told: str) -> Column:
-    """The value of such a column; NULL where the row has none."""
-    return F.try_element_at(row, name_of(row, told))
+def column_of(row: Column, configured: str) -> Column:
+    """The value of a configured column; NULL where `name_of` is NULL."""
+    return F.try_element_at(row, name_of(row, configured))
 
 
 def with_numbers(records: DataFrame, texts: Mapping[str, Column]) -> DataFrame:
     """Add the `number` of each text under its name.
 
-    In two steps: `number` names its text several times, and would have it computed each time.
+    In two steps: `number` uses its text several times, and Spark would compute it each time.
     """
     named = records.select("*", *(text.alias(name) for name, text in texts.items()))
     return named.withColumns({name: number(F.col(name)) for name in texts})
 
 
 def number_or_zero(text: Column) -> Column:
-    """A component that some events lack: absent sorts first."""
+    """A component of a position; a missing one is zero and sorts first."""
     return or_zero(number(text))
 
 
 def or_zero(number: str | Column) -> Column:
-    """The same of a number that `with_numbers` gave."""
+    """A number of `with_numbers`; zero where it is missing."""
     return F.coalesce(number, F.lit(ZERO))
 
 
 def instant(millis: Column) -> Column:
-    """The time of an event; NULL for what is in no calendar, on which Spark may end the batch."""
+    """The time of an event; NULL outside of the calendar's years, for which Spark may fail."""
     return F.when(millis.between(FIRST_MILLISECOND, LAST_MILLISECOND), F.timestamp_millis(millis))
 
 
 def instant_of_micros(micros: Column) -> Column:
-    """The same from microseconds."""
+    """The time of an event in microseconds; see `instant`."""
     first, last = FIRST_MILLISECOND * 1000, LAST_MILLISECOND * 1000 + 999
     return F.when(micros.between(first, last), F.timestamp_micros(micros))
 
 
 def instant_of_text(text: Column) -> Column:
-    """The same from a date and a time of day in ISO 8601; a time alone would be of today."""
+    """The time of an event as date and time in ISO 8601; NULL for a time of day alone."""
     whole = F.when(text.rlike(_MOMENT), text)
     return instant_of_micros(F.unix_micros(whole.try_cast("timestamp")))
 
 
 def outcome(ignored: Column, reason: Column) -> Column:
-    """`ignore` where `ignored`, `reject` where there is a reason, else `event`."""
+    """The outcome: `ignore` where `ignored`, `reject` where there is a reason, else `event`."""
     return (
         F.when(ignored, F.lit(OUTCOME_IGNORE))
         .when(reason.isNotNull(), F.lit(OUTCOME_REJECT))
@@ -334,22 +333,22 @@ def outcome(ignored: Column, reason: Column) -> Column:
 
 
 def line_or(*fields: str | Column) -> Column:
-    """The line itself, or the record as JSON of its fields where the line could be read."""
+    """The raw line where it could not be read, else the record's fields as JSON."""
     return F.coalesce(F.col(CORRUPT), F.to_json(F.struct(*fields)))
 
 
 def select_envelope(df: DataFrame, columns: dict[str, Column]) -> DataFrame:
-    """Select the envelope; what `columns` does not give is a column of `df` or NULL.
+    """Select the envelope: from `columns`, else the column of `df`, else NULL.
 
-    `columns` may give more: `absent` of a format with partial rows, `transaction` and `ends`.
+    `columns` may have more: `absent` of a format with partial rows, `transaction` and `ends`.
     """
-    given = dict.fromkeys(ENVELOPE) | columns
+    chosen = dict.fromkeys(ENVELOPE) | columns
     return df.select(
-        *(_given(df, name) if c is None else c.alias(name) for name, c in given.items())
+        *(_existing(df, name) if c is None else c.alias(name) for name, c in chosen.items())
     )
 
 
-def _given(df: DataFrame, name: str) -> Column:
+def _existing(df: DataFrame, name: str) -> Column:
     if name in df.columns:
         return F.col(name)
     return F.lit(None).cast("array<string>" if name in _ARRAYS else "string").alias(name)

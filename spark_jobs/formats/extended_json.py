@@ -1,4 +1,4 @@
-"""MongoDB's Extended JSON, of which Debezium writes two spellings, brought to one.
+"""MongoDB's Extended JSON in one spelling: Debezium writes two.
 
 Sources: Debezium's `JsonSerialization` (an image by `JsonMode.STRICT`, a record's key and
 `updatedFields` by `JsonMode.RELAXED`) and the converters of each mode in the driver's
@@ -15,7 +15,7 @@ Sources: Debezium's `JsonSerialization` (an image by `JsonMode.STRICT`, a record
 |        | | `{"$regularExpression": {"pattern": "a", "options": ""}}` | as STRICT |
 | NaN, infinities | `NaN` | `{"$numberDouble": "NaN"}` | `NaN` |
 
-So an image is as STRICT has it but for int64, which RELAXED does not tell from int32.
+So an image keeps STRICT's spelling, but for int64, which RELAXED writes like int32.
 """
 
 from __future__ import annotations
@@ -48,11 +48,10 @@ _MAY_BE_RELAXED: Final = ('"$numberDouble"', '"base64"', '"$regularExpression"')
 
 
 def one_spelling(document: Column) -> Column:
-    """A document's text in the spelling that is kept; see above.
+    """Return a document's text in the kept spelling; see above.
 
-    In the text as it stands, not in what is read of it: a quote inside of a string has a backslash
-    before it there, so that no text of a document's looks like one of these objects. Few documents
-    have one that only RELAXED writes, and the others are not searched for each of them.
+    It works on the raw text, where quotes inside strings are escaped, so that no string looks like
+    one of these objects. Few documents hold a RELAXED object; the others skip these searches.
     """
     counted = F.regexp_replace(document, _INT, "$1")
     strict = reduce(lambda text, pair: F.regexp_replace(text, *pair), _RELAXED.items(), counted)
@@ -61,7 +60,7 @@ def one_spelling(document: Column) -> Column:
 
 
 def _in_milliseconds(text: Column) -> Column:
-    """With each date that is ISO text as its milliseconds; one that is no date stays as it came."""
+    """Replace ISO dates by their milliseconds; text that is no date stays."""
 
     def milliseconds(date: Column) -> Column:
         counted = F.unix_millis(date.try_cast("timestamp")).cast("string")

@@ -1,11 +1,11 @@
-"""Huawei CDL JSON in both message versions: 1.0, CDL's own, and 2.0, shaped like Debezium's.
+"""Huawei CDL JSON in both message versions: 1.0, CDL's own, and 2.0, which is like Debezium's.
 
 The rules are in docs/formats/huawei_cdl.md; they come from Huawei's page "CDL JSON and open-source
-Debezium JSON" (the specification's 6.7). Its table 1 pairs the fields of the versions, as "Fields"
-does there, and so does this decoder: one set of names, then one set of rules.
+Debezium JSON" (the specification's 6.7). Its table 1 pairs the fields of the versions, and so does
+this decoder: one set of names, then one set of rules.
 Order: MySQL by (binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn) where the
-message tells these, else `lsn`, below a last commit's LSN where there is one (`source.sequence`),
-and of one `lsn` by arrival; snapshot rows below every change; without any of them, by arrival.
+message has these, else by `lsn`, after a last commit's LSN where there is one (`source.sequence`),
+and inside one `lsn` by arrival; snapshot rows below every change; without any of these, by arrival.
 """
 
 from __future__ import annotations
@@ -125,9 +125,9 @@ class HuaweiCdl(Format):
         whole = read_lines(spark, files, _SCHEMA).withColumn("payload", _message())
         lines = with_arrival(spark, whole.drop(*_PAYLOAD), files)
         flat = lines.select("*", *_flatten(options.database or None))
-        told = flat.withColumn("_lsn", F.when(~F.col("_lsn").rlike(_NO_LSN), F.col("_lsn")))
-        told = told.select("*", _op().alias("op"), _ignored().alias("_ignored"))
-        placed = with_numbers(told, _numbers()).withColumn("position", _position())
+        parsed = flat.withColumn("_lsn", F.when(~F.col("_lsn").rlike(_NO_LSN), F.col("_lsn")))
+        parsed = parsed.select("*", _op().alias("op"), _ignored().alias("_ignored"))
+        placed = with_numbers(parsed, _numbers()).withColumn("position", _position())
         placeholder = options.unavailable_value
         judged = placed.withColumns(
             {
@@ -145,7 +145,7 @@ class HuaweiCdl(Format):
 
 
 def _column_type(field: dict[str, Any]) -> ColumnType:
-    """A field's type; the vendor's own names stand on texts, whatever their company is called."""
+    """Return a field's type; the vendor's semantic types are strings, under any company prefix."""
     name = str(field.get("name") or "").lower()
     if field["type"] != "string":
         return connect_type(field)
@@ -157,20 +157,20 @@ def _column_type(field: dict[str, Any]) -> ColumnType:
 
 
 def _decimal(parameters: Mapping[str, Any]) -> ColumnType:
-    """A decimal written as text, which stays text where nobody tells a scale that fits."""
+    """Return the type of a decimal in text; text where its scale is missing or does not fit."""
     scale = int(parameters.get("scale", -1))
     precision = int(parameters.get("connect.decimal.precision", _MOST_DIGITS))
     return decimal(precision, scale) if 0 <= scale <= precision <= _MOST_DIGITS else STRING
 
 
 def _message() -> Column:
-    """The payload, which a converter without schemas writes alone."""
-    told = F.coalesce(*_SCALARS).isNotNull()
-    return F.coalesce("payload", F.when(told, F.struct(*_PAYLOAD)))
+    """The message: `payload`, or the record itself of a converter without schemas."""
+    bare = F.coalesce(*_SCALARS).isNotNull()
+    return F.coalesce("payload", F.when(bare, F.struct(*_PAYLOAD)))
 
 
 def _flatten(database: str | None) -> list[Column]:
-    """The parts of a message by short names: of version 1.0 or of 2.0, as table 1 pairs them."""
+    """The parts of a message of version 1.0 or 2.0, paired as in the page's table 1."""
     pairs = {
         "_op": (_operation("OPERATION"), _operation("op")),
         "_after": (_payload("data"), _payload("after")),
@@ -190,7 +190,7 @@ def _payload(name: str) -> Column:
 
 
 def _operation(name: str) -> Column:
-    """The operation of one version; a blank one is none."""
+    """The operation of one version; NULL where it is blank."""
     return F.when(F.trim(_payload(name)) != "", _payload(name))
 
 
@@ -203,7 +203,7 @@ def _properties() -> Column:
 
 
 def _property(name: str) -> Column:
-    """One of the name/value pairs that version 1.0 lists."""
+    """The value of one of the name/value pairs of version 1.0."""
     return F.get(F.filter(_properties(), lambda p: p["name"] == name), 0)["value"]
 
 
@@ -240,16 +240,16 @@ def _op() -> Column:
 
 
 def _ignored() -> Column:
-    """Why a record is none of the tables' events; NULL for all others.
+    """The reason to ignore a record that is no table's event; NULL for all others.
 
-    The heartbeat's identifier alone tells nothing: rows carry it too. A heartbeat may have a row's
-    operation, for the schema wants one, but no part of a row and no key.
+    The heartbeat's identifier alone is not enough: rows carry it too. A heartbeat may have a row's
+    operation, which the schema requires, but no part of a row and no key.
     """
     op = F.col("_op")
-    said = [_payload(n).isNotNull() for n in ("ddl", *IMAGES)]
+    contents = [_payload(n).isNotNull() for n in ("ddl", *IMAGES)]
     named = [_operation(n).isNotNull() for n in ("OPERATION", "op")]
-    bare = ~reduce(or_, said + named)
-    rowless = ~reduce(or_, said) & _payload("unique").isNull() & op.isin(*UPSERTS)
+    bare = ~reduce(or_, contents + named)
+    rowless = ~reduce(or_, contents) & _payload("unique").isNull() & op.isin(*UPSERTS)
     own = _payload("HEARTBEAT_IDENTIFIER").isNotNull()
     debezium = _payload("ts_ms").isNotNull() & _payload("source").isNull()
     table = F.lower("schema_").eqNullSafe(HEARTBEAT_SCHEMA) & (F.lower("table") == HEARTBEAT_TABLE)
@@ -270,7 +270,7 @@ def _reason() -> Column:
     upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
     lacks_image = (upsert & tells_nothing(F.col("_after"))) | (delete & _deleted_row().isNull())
     images = (F.col("_after"), _payload("before"), _payload("unique"))
-    told = F.coalesce("_lsn", "_pos", "_scn").isNotNull()
+    has_place = F.coalesce("_lsn", "_pos", "_scn").isNotNull()
     lobs = _payload("LOB_COLUMNS").isNotNull() & lob_columns().isNull()
     version = F.concat(F.lit("unknown_version:"), _payload("message_version"))
     unnamed = F.coalesce("table", F.lit("")) == ""
@@ -281,7 +281,7 @@ def _reason() -> Column:
         .when(F.col("op").isNull(), F.concat(F.lit("unknown_op:"), op))
         .when(op.isin(*OPS) & (op != DDL) & unnamed, F.lit("table_missing"))
         .when(lacks_image, F.lit("image_missing"))
-        .when(told & F.col("position").isNull(), F.lit("bad_position"))
+        .when(has_place & F.col("position").isNull(), F.lit("bad_position"))
         .when(any_repeats_column(*images), F.lit("duplicate_column"))
         .when(repeats(_properties()["name"]), F.lit("duplicate_property"))
         .when(lobs, F.lit("bad_lob_columns"))
@@ -289,14 +289,14 @@ def _reason() -> Column:
 
 
 def _deleted_row() -> Column:
-    """Of a deleted row the key is enough; an image of nothing is none."""
+    """The deleted row: `before`, or the key where that is empty."""
     return F.coalesce(
         F.when(F.size(_payload("before")) > 0, _payload("before")), _payload("unique")
     )
 
 
 def _position() -> Column:
-    """The place in the source's log; a snapshot row by its place and when it was read."""
+    """The place in the source's log; a snapshot row has its place and the time of reading."""
     taken = F.lower(_source("snapshot")) != "false"
     snapshot = (F.col("_op") == "r") | ((F.col("_op") == "c") & taken)
     below = full_load_position(or_zero("_n_lsn"), or_zero("_n_read"))
@@ -304,7 +304,7 @@ def _position() -> Column:
 
 
 def _numbers() -> dict[str, Column]:
-    """The texts of all numbers that a place may consist of; NULL or not digits: there is none."""
+    """The texts of all numbers of a place; NULL, or no digits, where there is none."""
     redo = (F.regexp_extract("_rs_id", part, 1) for part in _RS_ID)
     sql = (F.regexp_extract(_parted_lsn(), _SQLSERVER_LSN, i) for i in (1, 2, 3))
     return {
@@ -324,7 +324,7 @@ def _numbers() -> dict[str, Column]:
 
 
 def _parted_lsn() -> Column:
-    """An LSN of several numbers; NULL for one, in which no pattern need look for them."""
+    """An LSN of several numbers; NULL for a single one, which needs no pattern."""
     lsn = F.col("_lsn")
     return F.when(lsn.contains(":") | lsn.contains("/"), lsn)
 
@@ -334,15 +334,15 @@ def _mysql() -> Column:
 
 
 def _oracle() -> Column:
-    """Parts that a message lacks count as zero; the scn is what it must have."""
+    """Oracle's place; only the scn is required, other missing parts count as zero."""
     within = (*(f"_n_redo{i}" for i in range(len(_RS_ID))), "_n_ssn")
     return source_position(F.col("_n_commit"), F.col("_n_scn"), *map(or_zero, within))
 
 
 def _by_lsn() -> Column:
-    """By the place that the LSN is, then by arrival: several changes of a row may have one LSN.
+    """The place of the LSN, then arrival: several changes of a row may have one LSN.
 
-    Without a key nothing but the position tells a change that comes again, and it stays the LSN.
+    Without a key the position stays the LSN, which alone identifies a repeated change.
     """
     place = F.coalesce(_binlog_lsn(), _sqlserver_lsn(), _lsn_pair())
     ordered = F.concat(place, F.lit("."), F.col(ARRIVAL))
@@ -360,15 +360,15 @@ def _sqlserver_lsn() -> Column:
 
 
 def _lsn_pair() -> Column:
-    """By (last commit's LSN, LSN) where the pair is there, else the LSN for both.
+    """The pair (last commit's LSN, LSN); without the first the LSN for both.
 
-    Alone the LSN orders the changes of one row: its lock is held until the commit.
+    The LSN alone orders the changes of one row, which is locked until the commit.
     """
     return source_position(F.coalesce("_n_first", "_n_lsn"), F.col("_n_lsn"))
 
 
 def _lsn() -> Column:
-    """An LSN as a number, also where it is spelt `16/B374D848`: two halves of one number."""
+    """An LSN as a number; `16/B374D848` is one number in two halves."""
     text = _parted_lsn()
     high, low = (F.regexp_extract(text, _HEX_LSN, index) for index in (1, 2))
     whole = hex_number(F.concat(high, F.lpad(low, 8, "0")))
@@ -376,13 +376,13 @@ def _lsn() -> Column:
 
 
 def _key() -> Column:
-    """The columns of `unique`; NULL where the row does not have them all."""
+    """The columns of `unique`; NULL where the row lacks any."""
     image = F.coalesce(F.col("_after"), _deleted_row())
     named = F.map_keys(_payload("unique"))
     return carried_key(named, F.map_keys(image))
 
 
 def _source_ts() -> Column:
-    """When the row changed; what is no time of a calendar is none."""
+    """The time of the change; NULL outside of the calendar's years."""
     millis = F.col("_time").try_cast("bigint")
     return instant(millis)

@@ -1,4 +1,4 @@
-"""Large values that Huawei CDL did not send: what LOB_COLUMNS lists, and Debezium's placeholder."""
+"""Large values that Huawei CDL did not send: by LOB_COLUMNS, and by Debezium's placeholder."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from spark_jobs.formats.unsent import unsent
 
 
 def left_out(placeholder: str) -> Column:
-    """Columns that a row does not carry.
+    """The columns that a row does not carry.
 
-    They are large ones that an update lists without a value (a new row has nothing that could
-    stay), ones that hold Debezium's placeholder, and ones that the image before the update has and
-    the one after it has not.
+    They are large columns that an update lists without a value (a new row has no value to keep),
+    columns with Debezium's placeholder, and columns that only the image before the update has.
     """
     after, before = F.col("_after"), F.col("payload")["before"]
     listed = F.when(F.col("op") == OP_UPDATE, _without_value(after))
@@ -25,18 +24,18 @@ def left_out(placeholder: str) -> Column:
 
 
 def old_left_out(placeholder: str) -> Column:
-    """Columns that an image before a change does not carry; NULL where there is none.
+    """The columns that the image before a change does not carry; NULL for none.
 
-    Nothing tells a large one that was not sent from one that was NULL.
+    A large value that was not sent looks like NULL there.
     """
     before = F.col("payload")["before"]
-    found = _together(_without_value(before), unsent(before, placeholder))
+    missing = _together(_without_value(before), unsent(before, placeholder))
     has_old = F.col("op").isin(OP_UPDATE, OP_DELETE) & (F.size(before) > 0)
-    return F.when(has_old & (F.size(found) > 0), found)
+    return F.when(has_old & (F.size(missing) > 0), missing)
 
 
 def lob_columns() -> Column:
-    """The names in LOB_COLUMNS, a list in JSON or with commas; NULL where it cannot be read."""
+    """The names in LOB_COLUMNS, a JSON list or comma-separated; NULL where it is unreadable."""
     text = F.trim(F.col("payload")["LOB_COLUMNS"])
     listed = F.from_json(text, "array<string>")
     names = F.when(text.startswith("["), listed).otherwise(F.split(text, r"\s*,\s*"))
@@ -50,7 +49,7 @@ def _without_value(image: Column) -> Column:
 
 
 def _together(*lists: Column) -> Column:
-    """All names of several lists, each of which may be NULL; NULL where all are."""
+    """The union of lists that may be NULL; NULL where all are."""
     none = F.array().cast("array<string>")
     first, *others = (F.coalesce(names, none) for names in lists)
     for more in others:

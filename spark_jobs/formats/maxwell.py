@@ -1,9 +1,9 @@
-"""Maxwell JSON: what Maxwell's daemon writes of a MySQL or MariaDB binary log.
+"""Maxwell JSON: the changes that Maxwell's daemon reads from a MySQL or MariaDB binary log.
 
 Source: maxwells-daemon.io, "Data format" and "Bootstrapping". Order: `position` (number of the
-binlog file, offset) where it is there, else `xid`; then the row that commits after the others of
-its transaction, `xoffset`, and the kind of change. Of a transaction whose rows have neither
-`position` nor `xoffset` arrival is the order. Bootstrapped rows are below every change.
+binlog file, offset), or `xid` without it; then the row that commits after the others of its
+transaction, `xoffset`, and the kind of change. Rows with neither `position` nor `xoffset` go by
+arrival inside their transaction. Bootstrapped rows are below every change.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from spark_jobs.canonical import (
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known
+from spark_jobs.formats.default_table import DefaultTable, in_database
 from spark_jobs.formats.envelope import (
     ARRIVAL,
     CORRUPT,
@@ -46,7 +47,6 @@ from spark_jobs.formats.envelope import (
     with_numbers,
 )
 from spark_jobs.formats.row_image import left_out
-from spark_jobs.formats.told_table import ToldTable, in_database
 
 BOOTSTRAPPED: Final = "bootstrap-insert"
 IGNORED: Final = ("bootstrap-start", "bootstrap-complete")
@@ -91,7 +91,7 @@ class Maxwell(Format):
         options: MaxwellOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode JSON-lines files; the marks around a bootstrap are ignored and counted."""
+        """Decode JSON-lines files; the markers of a bootstrap are ignored and counted."""
         by_log = options.order == BY_LOG
         lines = with_arrival(spark, read_lines(spark, files, _SCHEMA), files)
         twice = any_repeats_column(F.col("data"), F.col("old"))
@@ -99,26 +99,26 @@ class Maxwell(Format):
         named = rows.withColumns(_names(in_database(options.table)))
         judged = with_numbers(named, _numbers()).withColumn("_reason", _reason())
         envelope = _envelope(by_log)
-        # Maxwell's `data` is the new image over the old one, where `old` is not needed for that.
+        # `data` has all logged columns, old and new, so `old` is not needed here.
         parts = left_out(F.col("op"), F.col("data"), F.col("data")) if options.is_partial else {}
         return select_envelope(judged, {**envelope, **parts})
 
 
-def _names(told: ToldTable) -> dict[str, Column]:
-    """The parts of the table's name; those told where a row names none."""
+def _names(default: DefaultTable) -> dict[str, Column]:
+    """The parts of the table's name; those of `default` where a row names none."""
     unnamed = (F.col("op") != OP_DDL) & F.col("table").isNull()
     return {
         f"_{name}": F.when(unnamed, F.coalesce(F.lit(part), F.col(name))).otherwise(F.col(name))
-        for name, part in (("database", told.database), ("table", told.table))
+        for name, part in (("database", default.database), ("table", default.table))
     }
 
 
 def _envelope(by_log: bool) -> dict[str, Column]:
     op, data, reason = F.col("op"), F.col("data"), F.col("_reason")
-    # The vendor's rule: the old row is `data` with `old` over it. One that is empty lacks values
-    # that were NULL (`output_nulls=false`): of an update that changes nothing there is none.
-    told = ~F.col("_twice") & (F.size("old") > 0)
-    old = F.when(told, overlaid(data, F.col("old")))
+    # The vendor's rule: the old row is `data` with `old` over it. An empty `old` lacks values that
+    # were NULL (`output_nulls=false`): an update that changes nothing is not written.
+    has_old = ~F.col("_twice") & (F.size("old") > 0)
+    old = F.when(has_old, overlaid(data, F.col("old")))
     ignored = F.col("type").isin(*IGNORED) & F.col(CORRUPT).isNull()
     return {
         "outcome": outcome(ignored, reason),
@@ -139,7 +139,7 @@ def _envelope(by_log: bool) -> dict[str, Column]:
 
 
 def _reason() -> Column:
-    """Why a record is no event; NULL for an event."""
+    """Why a record is rejected; NULL for an event."""
     op, row = F.col("op"), F.col("op") != OP_DDL
     without_row = ~F.coalesce(F.size("data") > 0, F.lit(False))
     return F.coalesce(
@@ -156,7 +156,7 @@ def _reason() -> Column:
 
 
 def _numbers() -> dict[str, Column]:
-    """The texts of all numbers that a place consists of."""
+    """The texts of all numbers in a position."""
     return {
         "_n_file": F.regexp_extract("position", _POSITION, 1),
         "_n_at": F.regexp_extract("position", _POSITION, 2),
@@ -169,23 +169,23 @@ def _bootstrapped() -> Column:
 
 
 def _offset() -> Column:
-    """The place in a transaction; its last row has `commit` instead of an offset."""
+    """The place in a transaction; its last row has `commit` and no offset."""
     unplaced = F.col("position").isNull() & ~F.coalesce(F.col("commit") == "true", F.lit(False))
     unplaced &= F.col("xoffset").isNull()
     return F.when(unplaced, F.col(ARRIVAL)).otherwise(or_zero("_n_xoffset"))
 
 
 def _position(by_log: bool) -> Column:
-    """A bootstrapped row by its time, so that a newer bootstrap wins."""
+    """The position; a bootstrapped row has its time, so that a newer bootstrap wins."""
     bootstrapped = full_load_position(or_zero("_n_ts"))
     return F.when(_bootstrapped(), bootstrapped).when(F.lit(by_log), _log_position())
 
 
 def _log_position() -> Column:
-    """By the log, then inside the transaction.
+    """The place in the log, then inside the transaction, then the kind of change.
 
-    The kind comes last for records that an edited stream put at one place: a row begins with its
-    insert and ends with its delete.
+    The kind orders records that an edited stream put at one place: a row begins with its insert and
+    ends with its delete.
     """
     last = F.when(F.col("commit") == "true", encode_number(1)).otherwise(F.lit(ZERO))
     kinds = {op: encode_number(n) for n, op in enumerate(OPS_IN_LIFE)}
@@ -195,7 +195,8 @@ def _log_position() -> Column:
 
 
 def _source_ts() -> Column:
-    """Seconds of a row, milliseconds of a statement; a bootstrapped row did not change then."""
+    """The time of a change: `ts`, in seconds, for a statement in milliseconds; a bootstrapped row
+    has none."""
     time = F.col("ts").try_cast("bigint")
     seconds = F.when(time.between(0, LAST_SECOND), F.timestamp_seconds(time))
     millis = F.when(time.between(0, LAST_SECOND * 1000), F.timestamp_millis(time))

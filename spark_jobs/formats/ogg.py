@@ -1,9 +1,9 @@
-"""Oracle GoldenGate JSON: what its handlers for big data write, one operation a record.
+"""Oracle GoldenGate JSON: of its handlers for big data, one operation a record.
 
 Source: Oracle GoldenGate for Big Data, "Using the JSON Formatter", operation modeled, and "Using
-the Kafka Connect Handler", which wraps the same. Order: `pos`, the place in the trail, as an
-integer; what an initial load extracted is in a trail of number -1. A column that an image lacks,
-or that is flagged as missing, was not in the trail.
+the Kafka Connect Handler", which wraps that. Order: `pos`, the place in the trail, as an integer;
+an initial load is in the trail with number -1. A column that an image lacks, or that is flagged as
+missing, was not in the trail.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _FIELDS: Final = {
 _WRAPPED: Final = ", ".join(f"{name}:{kind}" for name, kind in _FIELDS.items())
 _SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in _FIELDS.items())
 _IMAGES: Final = ("before", "after")
-# Names that the envelope has too.
+# Fields with the name of an envelope column.
 _TAKEN: Final = ("table", *_IMAGES)
-# Ten digits of the trail's number, ten or more of the place in it: 00000000-10000001391.
+# The trail's number in ten digits, the place in it in ten or more: 00000000-10000001391.
 _INITIAL: Final = r"^0*-1(\d{10,99})$"
 _IS_MISSING: Final = "_isMissing"
 
@@ -73,16 +73,16 @@ class GoldenGate(Format):
         options: OggOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode JSON-lines files; an update's other columns are `absent`, not NULL."""
+        """Decode JSON-lines files; columns that an update lacks are `absent`, not NULL."""
         lines = read_lines(spark, files, f"{_SCHEMA}, payload struct<{_WRAPPED}>")
         bare = lines.withColumns({n: F.coalesce(n, F.col("payload")[n]) for n in _FIELDS})
         renamed = bare.withColumnsRenamed({n: f"_{n}" for n in _TAKEN})
         images = {f"_{n}": _sent(F.col(f"_{n}")) for n in _IMAGES}
         named = F.coalesce("_table", F.lit(options.table or None))
-        told = {"op": looked_up(F.col("op_type"), OPS), "_named": named}
-        # Apart, for where a column is made anew a lambda beside it sees the new one.
+        described = {"op": looked_up(F.col("op_type"), OPS), "_named": named}
+        # A step of its own: a lambda beside a replaced column would see the new one.
         flagged = renamed.withColumn("_unsent", _missing(F.col("_before")))
-        records = flagged.withColumns({**images, **told})
+        records = flagged.withColumns({**images, **described})
         parted = records.withColumn("_parts", name_parts(F.col("_named")))
         rows = with_row(parted, "_before", "_after")
         judged = with_numbers(rows, _numbers()).withColumn("_reason", _reason())
@@ -90,7 +90,7 @@ class GoldenGate(Format):
 
 
 def _sent(image: Column) -> Column:
-    """The columns that were in the trail, without the flags that may stand beside them."""
+    """The columns that were in the trail, without the flags beside them."""
     flagged = F.array_join(F.map_keys(image), " ").contains(_IS_MISSING)
 
     def sent(name: Column, _: Column) -> Column:
@@ -102,15 +102,15 @@ def _sent(image: Column) -> Column:
 
 
 def _missing(image: Column) -> Column:
-    """The columns that an image flags as not in the trail; NULL where it flags none."""
+    """The columns that an image flags as missing in the trail; NULL for none."""
     flagged = F.map_filter(image, lambda name, v: name.endswith(_IS_MISSING) & (v == "true"))
     names = F.transform(F.map_keys(flagged), lambda n: F.regexp_replace(n, f"{_IS_MISSING}$", ""))
-    known = F.filter(names, lambda name: F.map_contains_key(image, name))
-    return F.when(F.size(known) > 0, known)
+    missing = F.filter(names, lambda name: F.map_contains_key(image, name))
+    return F.when(F.size(missing) > 0, missing)
 
 
 def _numbers() -> dict[str, Column]:
-    """The texts of all numbers that a place consists of; of an initial load, when it was read."""
+    """The texts of all numbers in a position; `_read` is the time of an initial load."""
     initial = F.when(F.col("pos").contains("-"), F.col("pos"))
     read = F.when(initial.isNotNull(), F.col("op_ts"))
     return {
@@ -140,7 +140,7 @@ def _envelope() -> dict[str, Column]:
 
 
 def _reason() -> Column:
-    """Why a record is no event; NULL for an event."""
+    """Why a record is rejected; NULL for an event."""
     op, table = F.col("op"), F.col("_named")
     image = F.when(op == OP_DELETE, F.col("_before")).otherwise(F.col("_row"))
     lacks_image = (op != OP_TRUNCATE) & ~F.coalesce(F.size(image) > 0, F.lit(False))

@@ -1,9 +1,9 @@
-"""Rows of which the source's log has parts: MySQL's and MariaDB's `binlog_row_image` other than
-FULL, or Oracle's supplemental logging of less than all columns, as AWS DMS passes it on.
+"""Rows that the source logs in part: MySQL's and MariaDB's `binlog_row_image` other than FULL, or
+Oracle's supplemental logging of some columns, as AWS DMS passes it on.
 
 Source: MySQL's reference manual, `binlog_row_image`. NOBLOB leaves out a BLOB or TEXT that did not
-change; MINIMAL has of an old row what tells it from others, of a new one what the statement set.
-Nothing in the records says which of them it was, so an option does (`row_image: partial`).
+change; MINIMAL logs the identifying columns of the old row and the columns that the statement set.
+Records do not say which mode it was, so an option does (`row_image: partial`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_UPDATE
 
 
 def left_out(op: Column, old: Column, new: Column) -> dict[str, Column]:
-    """`absent` and `old_absent` of rows that say nothing of the columns that they do not name.
+    """Return `absent` and `old_absent` for rows whose missing columns were not logged.
 
-    An insert names what its statement gave; it has no earlier value that could have stayed.
+    An insert has none: there is no earlier value to keep.
     """
     changes = op.isin(OP_UPDATE, OP_DELETE)
     return {

@@ -1,7 +1,7 @@
-"""Plain rows as a full load: CSV, Parquet, Avro and JSON lines with nothing about a change in them.
+"""Plain rows as a full load: CSV, Parquet, Avro and JSON lines without change metadata.
 
-Every row is an insert. Of two rows of a key the later wins: by `order_column`, else by the natural
-sort of the objects' keys and the place in the file, so that dated dumps follow each other.
+Every row is an insert. For each key the last row wins: by `order_column`, else by the natural sort
+of the objects' keys and the place in the file, so that dated dumps follow each other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Rows(Format):
     """The decoder of `format: rows`."""
 
     name: ClassVar[str] = "rows"
-    # As in DataHub Tuple: exports that leave NULLs out leave a column out of a whole file.
+    # An export that leaves NULLs out may leave a column out of a whole file, as DataHub Tuple does.
     whole_rows: ClassVar[bool] = True
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
 
@@ -43,14 +43,14 @@ class Rows(Format):
         options: RowsOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode rows; the file's folder, or the option, names their table."""
+        """Decode rows; the option `table` names their table, else the file's folder."""
         rows = read_rows(spark, files, Meta())
         named = with_facts(spark, rows, files, lambda file: {"table": _table(file, options)})
         order = options.order_column
         return select_envelope(named, _envelope(column_of(F.col(ROW), order) if order else None))
 
     def columns(self, types: str, options: RowsOptions) -> list[SourceColumn]:
-        """The columns of Parquet and Avro files; JSON and CSV say nothing about types."""
+        """The columns of Parquet and Avro files; JSON and CSV have no types."""
         return columns_of(types)
 
 

@@ -1,8 +1,8 @@
-"""Kafka's tombstones as deletes: in a compacted topic nothing else may be left of a delete.
+"""Kafka's tombstones as deletes: in a compacted topic they may be all that is left of a delete.
 
-A tombstone is a key and nothing else: no table, no position. Both come from the last event of its
-key before it in the same file, for a partition keeps the order of each key; without one nobody can
-tell where it belongs, and it stays ignored. See docs/formats/debezium-avro.md, "Tombstones".
+A tombstone has a key, but no table and no position. It takes both from the last event of its key
+before it in the same file, for a partition keeps the order of each key; without such an event it
+stays ignored. See docs/formats/debezium-avro.md, "Tombstones".
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE, OUTCOME_EVENT,
 TOMBSTONE: Final = "tombstone"
 DELETE: Final = "delete"
 NULL: Final = r'(null|\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\})'
-"""A null value in JSON, as it is or with the schema that it does not have."""
+"""A null value in JSON, bare or with a null schema."""
 _AFTER: Final = "~"
-"""Sorts behind the `.` that goes on a position: after that event, before any later one."""
+"""Suffix of a position: sorts after `.`, so after that event and before any later one."""
 _TAKEN: Final = (*SOURCE_PARTS, "position", "types", "source_ts")
 
 
 def wanted(options: DebeziumOptions) -> bool:
-    """Whether the pipeline asks for deletes."""
+    """Whether the pipeline wants tombstones as deletes."""
     return options.tombstones == DELETE
 
 
 def as_deletes(envelope: DataFrame) -> DataFrame:
-    """Make deletes of tombstones whose key had an event before; their key is in `before`."""
+    """Turn tombstones whose key had an event before into deletes, with their key in `before`."""
     same_key = Window.partitionBy("file", "key", _ident()).orderBy("block", "ordinal")
     before = same_key.rowsBetween(Window.unboundedPreceding, -1)
     changed = F.col("op").isin(OP_INSERT, OP_UPDATE, OP_DELETE) & (
@@ -40,22 +40,22 @@ def as_deletes(envelope: DataFrame) -> DataFrame:
     placed = envelope.withColumn("_last", last)
     keyed = F.col("before").isNotNull() & F.col("_last").isNotNull()
     deleted = (F.col("reason") == TOMBSTONE) & keyed
-    given = {name: F.col("_last")[name] for name in _TAKEN} | {
+    taken = {name: F.col("_last")[name] for name in _TAKEN} | {
         "outcome": F.lit(OUTCOME_EVENT),
         "reason": F.lit(None),
         "op": F.lit(OP_DELETE),
-        # That of a delete tells it once more; what its key may have become stands above it.
+        # Behind a delete it repeats that one: the new row of a key change is above it.
         "position": F.concat(
             F.col("_last")["position"],
             F.when(F.col("_last")["op"] == OP_DELETE, F.lit("")).otherwise(F.lit(_AFTER)),
         ),
     }
-    changes = {n: F.when(deleted, v).otherwise(F.col(n)) for n, v in given.items()}
+    changes = {n: F.when(deleted, v).otherwise(F.col(n)) for n, v in taken.items()}
     return placed.withColumns(changes).drop("_last")
 
 
 def _ident() -> Column:
-    """The key's values; rows without a key are each alone."""
+    """The key's values as text; a row without a key has its place, which no other row shares."""
     image = F.coalesce("after", "before")
     values = F.to_json(F.transform("key", lambda name: image[name]), {"ignoreNullFields": "false"})
     return F.coalesce(values, F.concat_ws(".", "block", "ordinal"))

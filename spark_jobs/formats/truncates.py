@@ -1,4 +1,4 @@
-"""TRUNCATEs that come as the text of a statement: of a whole table, or what nobody can follow."""
+"""TRUNCATEs that arrive as DDL text: of a whole table, or of something that cannot be applied."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-# A statement comes as text of any length: what is repeated is so few times, and never in two ways.
+# Statements can be of any length: repetitions are bounded and unambiguous, against backtracking.
 START: Final = r"(?isU)^\s*+(?:(?:(?>/\*.*?\*/)|(?:--|#)[^\n]*+\n)\s*+){0,9}+"
 END: Final = r"(?:[\s;]++|(?>/\*.*?\*/)|(?:--|#)[^\n]*+){0,9}+$"
 GAP: Final = r"(?:\s|(?>/\*.*?\*/)){1,99}+"
 STATED: Final = rf"{START}truncate\b"
-"""Statements that are a TRUNCATE, of whatever."""
+"""Statements that are a TRUNCATE of anything."""
 _OF_A_PART: Final = rf"{START}alter{GAP}table\b.{{1,400}}?\btruncate{GAP}(?:sub)?partitions?\b"
 UNTOLD: Final = rf"{STATED}|{_OF_A_PART}"
-"""The same, and those of a table's partitions, which Oracle, MySQL and MariaDB alter it for."""
+"""TRUNCATEs, and ALTER TABLE of Oracle, MySQL and MariaDB that truncates partitions."""
 _PART: Final = r'(?:`[^`]++`|"[^"]++"|\[[^\]]++\]|[\w$#]++)'
 _TABLE: Final = rf"(?:{_PART}\s*+\.\s*+){{0,2}}({_PART})"
-# What may stand behind the table's name, and takes nothing from the statement: MariaDB, Oracle,
+# Options after the table's name that leave it a TRUNCATE of the whole table: MariaDB, Oracle,
 # PostgreSQL.
 _MANNER: Final = (
     r"nowait|wait\s+\d+|(?:drop|reuse)(?:\s+all)?\s+storage"
@@ -32,6 +32,6 @@ _WHOLE: Final = (
 
 
 def empties(statement: Column, table: Column) -> Column:
-    """Whether a statement is a TRUNCATE of this one table, all of it; false in doubt."""
+    """Whether a statement is a TRUNCATE of exactly this table, all of it; false in doubt."""
     stated = F.btrim(F.regexp_extract(statement, _WHOLE, 1), F.lit('`"[]'))
     return F.coalesce((stated != "") & (F.lower(stated) == F.lower(table)), F.lit(False))

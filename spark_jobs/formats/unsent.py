@@ -1,6 +1,6 @@
-"""What Debezium writes in place of a large value that an update did not send, by the column's type.
+"""Debezium's placeholders for large values that an update did not send, by the column's type.
 
-All of it comes from the connector's `unavailable.value.placeholder`. See docs/formats/debezium.md,
+All follow from the connector's `unavailable.value.placeholder`. See docs/formats/debezium.md,
 "Large values that were not sent"; the source is the class `UnchangedToastedPlaceholder` of
 Debezium's PostgreSQL connector.
 """
@@ -22,13 +22,14 @@ _OCTETS: Final = re.compile(r"hex:((?:[0-9a-fA-F]{2})+)")
 
 
 def unsent(row: Column, placeholder: str) -> Column:
-    """Names of the row's columns whose value was not sent; NULL where all were."""
-    found = F.map_filter(row, lambda _, value: value.isin(*spellings(placeholder)))
-    return F.when(_holds_any(row, spellings(placeholder)), F.map_keys(found))
+    """Return the columns whose value was not sent; NULL where all were sent."""
+    placeholders = F.map_filter(row, lambda _, value: value.isin(*spellings(placeholder)))
+    return F.when(_holds_any(row, spellings(placeholder)), F.map_keys(placeholders))
 
 
 def any_unsent(row: Column, placeholder: str) -> Column:
-    """The same without the names, which Spark cannot compile."""
+    """Return a non-NULL list where any value was not sent: `unsent` without the names, which Spark
+    can compile."""
     return F.when(_holds_any(row, spellings(placeholder)), F.array(F.lit("")))
 
 
@@ -37,31 +38,31 @@ def _holds_any(row: Column, texts: Sequence[str]) -> Column:
 
 
 def spellings(placeholder: str) -> list[str]:
-    """The texts that stand for a value that was not sent.
+    """Return all texts that stand for a value that was not sent.
 
-    `hex:` and octets are these octets to PostgreSQL's connector, and a text to the others.
+    `hex:` and octets mean these octets to PostgreSQL's connector, and plain text to the others.
     """
     octets = _OCTETS.fullmatch(placeholder)
-    told = [placeholder.encode(), *([bytes.fromhex(octets[1])] if octets else [])]
-    return list(dict.fromkeys(text for raw in told for text in _spellings(raw)))
+    raws = [placeholder.encode(), *([bytes.fromhex(octets[1])] if octets else [])]
+    return list(dict.fromkeys(text for raw in raws for text in _spellings(raw)))
 
 
 def _spellings(raw: bytes) -> list[str]:
-    # As Java's `new String(raw)`: what is no character becomes U+FFFD.
+    # As Java's `new String(raw)`: invalid bytes become U+FFFD.
     text = raw.decode(errors="replace")
     nested = (spelt for value in _nested(text, raw) for spelt in _json(value))
     return [text, _base64(raw), raw.hex(), *nested]
 
 
 def _nested(text: str, raw: bytes) -> list[Any]:
-    """Arrays of texts, bytes, UUIDs, and whole numbers or dates; an hstore, or its JSON text."""
+    """Placeholders of arrays (text, bytes, UUID, whole numbers or dates), and of hstore."""
     signed = [byte - 256 if byte > 127 else byte for byte in raw]
     singles = (text, _base64(raw), _name_based_uuid(raw))
     return [*([single] for single in singles), signed, {text: text}]
 
 
 def _name_based_uuid(name: bytes) -> str:
-    """As Java's `UUID.nameUUIDFromBytes`: MD5 of the name alone, without a namespace before it."""
+    """Return Java's `UUID.nameUUIDFromBytes`: the MD5 of the name without a namespace."""
     digest = hashlib.md5(name, usedforsecurity=False).digest()
     return str(uuid.UUID(bytes=digest, version=3))
 
@@ -71,6 +72,6 @@ def _base64(raw: bytes) -> str:
 
 
 def _json(value: Any) -> Iterator[str]:
-    """As Jackson writes it, and as Python does; of several lines landing makes the former."""
+    """Return the JSON as Jackson writes it, and as landing rewrites a record of several lines."""
     for separators in ((",", ":"), (", ", ": ")):
         yield json.dumps(value, ensure_ascii=False, separators=separators)
