@@ -18,14 +18,14 @@ _INT: Final = ("int", "integer")
 _DECIMAL: Final = ("decimal", "numeric", "dec", "fixed")
 _PLAIN: Final = {
     **dict.fromkeys(_SMALL, ColumnType("int")),
-    # MySQL writes numbers, others who use its names true and false.
+    # MySQL writes numbers, other databases with these names true and false.
     **dict.fromkeys(_BOOLEANS, ColumnType("int", "boolean")),
     "serial": decimal(20, 0),
     "double": ColumnType("double"),
     "real": ColumnType("double"),
     "date": ColumnType("date"),
     "time": ColumnType("time"),
-    # TIMESTAMP too comes as local text: nothing says in which zone the reader had its session.
+    # TIMESTAMP is local text too: the zone of the reader's session is unknown.
     **dict.fromkeys(("datetime", "timestamp"), ColumnType("timestamp_ntz")),
 }
 BYTES: Final = (
@@ -47,30 +47,30 @@ _SYNONYMS: Final = {
 _KNOWN: Final = frozenset(
     (*_PLAIN, *BYTES, *_TEXTS, *_INT, *_DECIMAL, "bigint", "bit", "float", *_SYNONYMS)
 )  # fmt: skip
-# Bytes are written as the characters that they are in this charset.
+# Each byte is written as its character in this charset.
 _BYTES_AS: Final = "latin1"
 _LONGEST_FLOAT: Final = 24
 _SIGNED_BITS: Final = 63
 
 
 def is_known(text: str) -> bool:
-    """Whether a text names a type of MySQL's; damaged or another's, it tells none."""
-    found = _NAME.match(_normalized(text))
-    return found is not None and found["name"] in _KNOWN
+    """Whether a text names a type of MySQL."""
+    match = _NAME.match(_normalized(text))
+    return match is not None and match["name"] in _KNOWN
 
 
 def mysql_type(text: str) -> ColumnType:
-    """The column type that holds every value of a MySQL type; text where the name tells too little.
+    """Return the column type that holds every value of a MySQL type; text for an unknown type.
 
-    A decimal without precision is text: some writers leave the precision out, and MySQL's default
-    of (10,0) would then be a guess.
+    A decimal without precision is text: some writers leave the precision out, so MySQL's default of
+    (10,0) would be a guess.
     """
     lower = _normalized(text)
-    found = _NAME.match(lower)
-    if found is None:
+    match = _NAME.match(lower)
+    if match is None:
         return STRING
-    name, positive = _SYNONYMS.get(found["name"], found["name"]), bool(_POSITIVE.search(lower))
-    precision, scale = (None if found[part] is None else int(found[part]) for part in "ps")
+    name, positive = _SYNONYMS.get(match["name"], match["name"]), bool(_POSITIVE.search(lower))
+    precision, scale = (None if match[part] is None else int(match[part]) for part in "ps")
     if name in _INT:
         return ColumnType("bigint" if positive else "int")
     if name == "bigint":
@@ -83,7 +83,7 @@ def mysql_type(text: str) -> ColumnType:
         single = scale is not None or (precision or 0) <= _LONGEST_FLOAT
         return ColumnType("float" if single else "double")
     if name == "binary":
-        return ColumnType("binary", _BYTES_AS, width=binary_width(found["p"]))
+        return ColumnType("binary", _BYTES_AS, width=binary_width(match["p"]))
     return ColumnType("binary", _BYTES_AS) if name in BYTES else _PLAIN.get(name, STRING)
 
 
@@ -92,12 +92,12 @@ def _normalized(text: str) -> str:
 
 
 def _decimal(precision: int | None, scale: int) -> ColumnType:
-    """Beyond 38 digits there is no such column: then the exact text."""
+    """Return the decimal type; text without a precision or beyond 38 digits."""
     if precision is None or not 1 <= precision <= 38 or scale > precision:
         return STRING
     return decimal(precision, scale)
 
 
 def _bits(width: int | None) -> ColumnType:
-    """BIT comes as an unsigned number; without its width it may have 64 bits."""
+    """Return the type of BIT, an unsigned number; without a width it may have 64 bits."""
     return ColumnType("bigint") if (width or 64) <= _SIGNED_BITS else decimal(20, 0)
