@@ -75,7 +75,7 @@ _LSN: Final = {
 }  # fmt: skip
 """The parts of an LSN: both halves of `16/B374D848`, all three of `00000025:00000728:0003`."""
 _LSN_OF_DIGITS: Final = f"^{_0X}([0-9a-fA-F]{{8}})([0-9a-fA-F]{{8}})([0-9a-fA-F]{{4}})$"
-"""As SQL Server prints its binary value."""
+"""An LSN as SQL Server prints its binary value."""
 _TOP: Final = ("uuid", "source_timestamp", "read_method", "sort_keys", "source_metadata", "payload")
 
 
