@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from sluice.config.project import load_sound
 from sluice.errors import ConfigError
 
 pytestmark = pytest.mark.airflow
@@ -47,6 +48,22 @@ def test_a_broken_pipeline_stops_no_other(
     assert "broken.yaml" in (stand_in.doc_md or "")
     with pytest.raises(ConfigError, match=r"broken\.yaml"):
         stand_in.get_task("configuration").python_callable()
+
+
+def test_a_pipeline_that_airflow_refuses_has_a_dag_that_says_so(
+    dags: dict[str, Any], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sluice_airflow import factory
+
+    def refuse(*_: Any) -> None:
+        raise ValueError("a tag too many")
+
+    sound = load_sound(project)
+    monkeypatch.setattr(factory, "pipeline_dag", refuse)
+    made = factory.project_dags(sound)
+    assert "Airflow takes no DAG of it: a tag too many" in (made["sluice_shop"].doc_md or "")
+    assert sound.broken == {}
+    assert factory.project_dags(sound, "sluice_other") == {}
 
 
 def test_a_broken_pipeline_takes_no_sound_dags_place(
