@@ -1,4 +1,5 @@
-"""Airflow DAGs beside the loads: daily maintenance; by a form, undo or repeat a batch, tidy up."""
+"""Airflow DAGs of the operations: daily maintenance; undo or reprocess batches, tidy up, by
+forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Airflow loads as a plugin; the code is in `sluice_airflow`, imported by name."""
+"""The Airflow plugin; its code is in `sluice_airflow`, imported by name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from airflow.plugins_manager import AirflowPlugin
 
 
 class SluicePlugin(AirflowPlugin):
-    """Names Sluice in Airflow's list of plugins; `plugins/` on the path is what the DAGs need."""
+    """List Sluice among Airflow's plugins; the DAGs only need `plugins/` on the path."""
 
     name = "sluice"

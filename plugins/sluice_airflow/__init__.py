@@ -1,1 +1,1 @@
-"""Sluice in Airflow: DAGs from the project's YAML, and the tasks that call Sluice's stages."""
+"""Sluice in Airflow: DAGs from the project's YAML, and tasks that call Sluice's stages."""

@@ -1,4 +1,4 @@
-"""The Airflow connection on which Spark applications are submitted."""
+"""The Airflow connection that Spark applications are submitted on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPARK_CONNECTION: Final = "spark_default"
 
 
 def require_spark_connection() -> None:
-    """An unknown connection would silently mean `--master yarn`."""
+    """Raise ConfigError without the connection: Airflow would silently use `--master yarn`."""
     try:
         BaseHook.get_connection(SPARK_CONNECTION)
     except AirflowNotFoundException as error:
@@ -27,10 +27,10 @@ def require_spark_connection() -> None:
 
 
 def spark_master() -> str:
-    """The master that the connection names."""
+    """Return the connection's master."""
     return str(SparkSubmitHook(conn_id=SPARK_CONNECTION)._connection["master"])
 
 
 def use_connections_master() -> None:
-    """Let a load that another stage starts in this process go to the same master."""
+    """Make loads that other stages start in this process use the connection's master."""
     os.environ[ENV_SPARK_MASTER] = spark_master()

@@ -1,4 +1,4 @@
-"""What each DAG says of itself to whoever opens its documentation in Airflow."""
+"""The documentation of each DAG in Airflow."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ deletes, expire snapshots and history by their retention, remove orphans, compac
 - While a load is running, the task is retried.
 """,
 }
-"""Of the operation in a DAG's id, see `sluice.config.fields.OPERATIONS`."""
+"""Documentation by operation, see `sluice.config.fields.OPERATIONS`."""
 
 
 def of_pipeline(pipeline: Pipeline) -> str:
-    """What a pipeline's DAG loads, and what each kind of run takes."""
+    """Return what a pipeline's DAG loads, and what each kind of run takes."""
     apart = pipeline.each_table_alone
     whole = "each table for itself" if apart else "all of its tables, or none"
     return f"""\
@@ -59,5 +59,5 @@ def of_pipeline(pipeline: Pipeline) -> str:
 
 
 def of_mistake(mistake: str) -> str:
-    """Why the pipeline whose place the DAG takes does not run."""
+    """Return why a pipeline does not run, for the DAG that stands in for it."""
     return f"**The configuration of this pipeline is wrong**\n\n```\n{mistake}\n```"

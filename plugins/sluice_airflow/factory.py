@@ -1,7 +1,7 @@
-"""DAGs from the project: one a pipeline, and one an operation on any of them.
+"""DAGs from the project: one per pipeline, and one per operation on any of them.
 
 A pipeline's: `reconcile → land → [load → publish → left_out, rollback] a batch`, and `denied` for
-what `land` could not read. The operations: rollback, reprocess, reconcile, maintain.
+files that `land` could not read. The operations: rollback, reprocess, reconcile, maintain.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ MAX_ACTIVE_RUNS: Final = 2
 MAX_LOADS: Final = 1
 SOON: Final = 10
 RETRIES: Final = 2
-# Of what copies files that unfold to far more than they are, or may load batches again: each for as
-# long as the project allows.
+# For stages that copy files, which may unfold a lot, or load batches again, each within the
+# project's limit.
 LONGEST_STAGE: Final = timedelta(hours=6)
 LONGEST_TASK: Final = timedelta(hours=1)
 # After the night's backups, before the day's reports; Spark has room for two at once.
@@ -88,15 +88,14 @@ BATCH_OF_LOAD: Final = "{{ task.manifest.split('/')[-2] }}"
 
 
 def dag_id(name: str) -> str:
-    """The DAG of a pipeline, or of one of OPERATIONS, which no pipeline is called."""
+    """Return the DAG id of a pipeline or an operation; no pipeline is named like an operation."""
     return f"sluice_{name}"
 
 
 def project_dags(project: Project, wanted: str | None = None) -> dict[str, DAG]:
-    """The DAGs of all pipelines by id, or the wanted one alone, as a worker asks for it.
+    """Return the DAGs of all pipelines by id, or only the wanted one, as a worker asks for it.
 
-    A pipeline whose file is wrong, or of which Airflow takes no DAG, has one that says so; the
-    others run.
+    A pipeline whose file is wrong, or whose DAG Airflow refuses, gets a DAG that shows the mistake.
     """
     dags, broken = {}, dict(project.broken)
     for name, pipeline in sorted(project.pipelines.items()):
@@ -112,9 +111,9 @@ def project_dags(project: Project, wanted: str | None = None) -> dict[str, DAG]:
 
 
 def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
-    """Build the DAG of one pipeline; reads nothing but the configuration.
+    """Build the DAG of one pipeline, from its configuration only.
 
-    The DAGs' file registers it by its variable, once it is whole.
+    The DAG file registers it through a variable, once it is complete.
     """
     with DAG(
         dag_id=dag_id(pipeline.name),
@@ -135,8 +134,8 @@ def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
 
 
 def stand_in_id(name: str) -> str:
-    """The DAG id of a pipeline whose file is wrong: its own, and where no pipeline may be called
-    so, one with a dot, which no sound pipeline's DAG has, nor another such file's."""
+    """Return the DAG id for a pipeline whose file is wrong: its own, or if the name is not allowed,
+    a unique one with a dot, which no valid pipeline's DAG has."""
     if is_pipeline_name(name):
         return dag_id(name)
     digest = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:8]
@@ -145,8 +144,8 @@ def stand_in_id(name: str) -> str:
 
 
 def broken_dag(name: str, mistake: str) -> DAG:
-    """What stands for a pipeline whose file is wrong: it runs on its schedule no more, and says
-    why to whoever looks or triggers it."""
+    """Build the DAG of a pipeline whose file is wrong: without a schedule, it shows the mistake and
+    fails with it when triggered."""
     with DAG(
         dag_id=stand_in_id(name),
         description="The configuration of this pipeline is wrong",
@@ -167,7 +166,7 @@ def broken_dag(name: str, mistake: str) -> DAG:
 
 
 def _timetable(pipeline: Pipeline) -> CronDataIntervalTimetable | None:
-    """Named, for a plain cron text would mean runs whose interval is empty."""
+    """Return a timetable with data intervals; a plain cron text would give empty ones."""
     if pipeline.schedule is None:
         return None
     return CronDataIntervalTimetable(pipeline.schedule, timezone="UTC")
@@ -184,8 +183,8 @@ def _wire(project: Project, pipeline: Pipeline) -> None:
     def land() -> list[str]:
         return tasks.land(root, pipeline.name, dict(get_current_context()))
 
-    # Beside the batches and not behind them: it would hide the colour of those that failed.
-    # Not retried: it only tells.
+    # Parallel to the batches: downstream it would hide which of them failed.
+    # Not retried: it only reports.
     @task(task_id="denied", priority_weight=SOON, retries=0)
     def denied() -> None:
         tasks.refuse_denied(pipeline.name, dict(get_current_context()))
@@ -196,10 +195,11 @@ def _wire(project: Project, pipeline: Pipeline) -> None:
 
 
 def _batches(project: Project, pipelines: list[Pipeline], landed: Any) -> None:
-    """One load and one publish a manifest; a teardown cleans up, and decides no run's state.
+    """Map load, publish and teardown over the manifests; the teardown does not decide the run's
+    state.
 
-    `pipelines`: those that the manifests may be of. Where tables may be left out, a task of its own
-    says so: a publish that failed would take the news of what it published with it.
+    `pipelines`: those that the manifests may belong to. Tables left out are reported by a separate
+    task, for a failed publish would hide what it published.
     """
     publish = _publish(project, pipelines)
     root = str(project.root)
@@ -224,7 +224,7 @@ def _batches(project: Project, pipelines: list[Pipeline], landed: Any) -> None:
 
 
 def _longest_load(project: Project) -> timedelta:
-    """As a driver that `sluice` starts itself."""
+    """The time limit of a driver that `sluice` starts itself."""
     return timedelta(seconds=project.spark.max_load_seconds)
 
 
@@ -266,14 +266,14 @@ def _rollback(project: str) -> Any:
 
 
 def _name_batch(manifest: str) -> dict[str, Any]:
-    """The running task's context, in which its batch is named for BATCH to show."""
+    """Return the running task's context, with the batch's name for BATCH."""
     context = get_current_context()
     context["batch_id"] = batch_of(manifest)  # type: ignore[typeddict-unknown-key]
     return dict(context)
 
 
 def rollback_dag(project: Project) -> DAG:
-    """The form that undoes a batch, or all down to one."""
+    """The form that undoes one batch, or all later than one."""
     with _manual_dag("rollback", "Undo a batch: all of its tables", project) as dag:
         dag.params["batch"] = batch_id("Batch", "The one to undo, as `sluice status` lists it.")
         dag.params["to"] = batch_id("To", "Or: undo every batch that was published after this one.")
@@ -293,7 +293,7 @@ def rollback_dag(project: Project) -> DAG:
 
 
 def reprocess_dag(project: Project) -> DAG:
-    """The form that decodes quarantined records again, through the stages of every batch."""
+    """The form that decodes quarantined records again, in the stages of any batch."""
     about = "Decode quarantined records again, after a fix to the configuration or code"
     with _manual_dag("reprocess", about, project) as dag:
         dag.max_active_runs = 1
@@ -332,7 +332,7 @@ def reconcile_dag(project: Project) -> DAG:
 
 
 def maintain_dag(project: Project) -> DAG:
-    """Daily: every pipeline's tables maintained, a mapped task each; a form for a run by hand."""
+    """Maintain every pipeline's tables daily, in one mapped task each; by a form, some of them."""
     names = sorted(project.pipelines)
     with DAG(
         dag_id=dag_id("maintain"),

@@ -1,4 +1,4 @@
-"""What the forms of the DAGs ask for, and how much of it they take."""
+"""The parameters of the DAGs' forms, with their limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow.sdk import Param
 from sluice.manifest import BATCH_ID_PATTERN
 from sluice.operations.maintenance import DEFAULT_BUDGET_MINUTES
 
-# What a form takes: S3's longest key, three names of 128 characters, a reason of a few lines.
+# Limits: S3's longest key, three names of 128 characters, a reason of a few lines.
 LONGEST_KEY: Final = 1024
 LONGEST_NAME: Final = 400
 LONGEST_REASON: Final = 500
@@ -18,7 +18,7 @@ MOST_TABLES: Final = 500
 
 
 def load_form() -> dict[str, Param]:
-    """Which files and tables a run by hand takes."""
+    """Return the parameters that select files and tables of a run by hand."""
     return {
         "window_start": Param(
             None,
@@ -51,7 +51,7 @@ def load_form() -> dict[str, Param]:
 
 
 def maintenance_form(names: list[str]) -> dict[str, Param]:
-    """Which of the pipelines called `names` are maintained, for how long, and whether at all."""
+    """Return the parameters of maintenance: which pipelines, for how long, or a dry run."""
     return {
         "pipelines": Param(
             None,
@@ -72,19 +72,19 @@ def maintenance_form(names: list[str]) -> dict[str, Param]:
 
 
 def one_of(title: str, names: list[str]) -> Param:
-    """One of these names, which has to be chosen; where there are none, any text."""
+    """Return a required choice among names; without any, a free text."""
     if not names:
         return Param(type="string", minLength=1, title=title)
     return Param(type="string", enum=names, title=title)
 
 
 def tick(title: str, description: str) -> Param:
-    """A box to tick, which is not at first."""
+    """Return a checkbox that is off by default."""
     return Param(False, type="boolean", title=title, description=description)
 
 
 def _lines(title: str, description: str, longest: int, most: int) -> Param:
-    """Lines of text, or none."""
+    """Return an optional list of text lines."""
     return Param(
         None,
         type=["null", "array"],
@@ -96,14 +96,14 @@ def _lines(title: str, description: str, longest: int, most: int) -> Param:
 
 
 def line_of_text(title: str, description: str, longest: int) -> Param:
-    """A line of text that may be left empty."""
+    """Return an optional line of text."""
     return Param(
         None, type=["null", "string"], maxLength=longest, title=title, description=description
     )
 
 
 def batch_id(title: str, description: str) -> Param:
-    """A batch's id, which may be left empty."""
+    """Return an optional batch id."""
     return Param(
         None,
         type=["null", "string"],

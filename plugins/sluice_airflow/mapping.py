@@ -1,4 +1,4 @@
-"""How many batches one run loads: each is a mapped task, and Airflow refuses too long a list."""
+"""How many batches one run loads: each is a mapped task, and Airflow limits their number."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ log = logging.getLogger(__name__)
 
 
 def mappable(ctx: Context, manifests: list[str]) -> list[str]:
-    """The batches that this run loads: the first by their ids, where Airflow cannot map over all.
+    """Return the batches that this run loads, as many as Airflow can map over.
 
-    Before others those that are halfway, for nothing else can be loaded before they are complete;
-    then those that no attempt was made at, or some which fail every time would keep them from ever
-    being loaded.
-
-    The others stay landed, for later runs to take over.
+    Half-published batches come first, for nothing else can be loaded before they are complete; then
+    batches without an attempt, or those that fail every time would keep them from ever being
+    loaded. The rest stays landed for later runs.
     """
     most = conf.getint("core", "max_map_length")
     if len(manifests) <= most:

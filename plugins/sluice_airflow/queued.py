@@ -1,7 +1,7 @@
-"""A run's batches that wait while one of them is loaded: no other run takes them for left.
+"""Keep a run's waiting batches from being taken over while one of them is loaded.
 
-Nobody holds a landed batch in Airflow, so only the time at which the ledger was last told of it
-says that its run goes on.
+Nothing in Airflow holds a landed batch; only the time of its last entry in the ledger shows that
+its run is still going.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ EVERY_SECONDS: Final = STALE.total_seconds() / 3
 
 
 def waiting(project: str, pipeline: str, manifests: Sequence[str]) -> AbstractContextManager[None]:
-    """Tell the ledger meanwhile of those of a run's batches that are not begun; of a run of one
-    there are none beside the one that is loaded."""
+    """Record in the ledger, while this block runs, that the run's other batches are still waiting;
+    a run of one batch has none."""
     if len(manifests) < 2:
         return nullcontext()
     batches = [batch_of(manifest) for manifest in manifests]
 
-    def tell() -> None:
+    def keep_waiting() -> None:
         open_context(project, pipeline).ledger.keep_waiting(pipeline, batches)
 
-    return repeating(tell, EVERY_SECONDS, first=0)
+    return repeating(keep_waiting, EVERY_SECONDS, first=0)

@@ -1,4 +1,4 @@
-"""What a run by hand asks for, read from its form's parameters."""
+"""Requests of runs by hand, read from the forms' parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluice.operations.rollback import RollbackRequest
 
 @dataclass(frozen=True)
 class ReprocessRequest:
-    """Which quarantined records are decoded again, how, and the user who asked for it."""
+    """Which quarantined records to decode again, how, and who asked for it."""
 
     batch: str
     how: Reprocess
@@ -20,19 +20,19 @@ class ReprocessRequest:
 
 @dataclass(frozen=True)
 class MaintenanceRequest:
-    """For how many minutes a pipeline is maintained, and whether at all."""
+    """How many minutes to maintain a pipeline, or only to show what would be done."""
 
     budget: float
     dry_run: bool
 
 
 def pipeline_of_form(context: dict[str, Any]) -> str:
-    """The pipeline that the form names."""
+    """Return the pipeline that the form names."""
     return str(context["params"]["pipeline"])
 
 
 def rollback_request(context: dict[str, Any]) -> RollbackRequest:
-    """The form of `sluice_rollback`; raises ConfigError for what does not go together."""
+    """Read the form of `sluice_rollback`; raises ConfigError for fields that exclude each other."""
     form = context["params"]
     return RollbackRequest(
         batch=form["batch"] or "",
@@ -46,7 +46,7 @@ def rollback_request(context: dict[str, Any]) -> RollbackRequest:
 
 
 def reprocess_request(context: dict[str, Any]) -> ReprocessRequest:
-    """The form of `sluice_reprocess`."""
+    """Read the form of `sluice_reprocess`."""
     form = context["params"]
     how = Reprocess(
         reason=form["reason"] or "",
@@ -57,16 +57,16 @@ def reprocess_request(context: dict[str, Any]) -> ReprocessRequest:
 
 
 def maintenance_request(context: dict[str, Any]) -> MaintenanceRequest:
-    """The form of `sluice_maintain`, as each pipeline's task takes it."""
+    """Read the form of `sluice_maintain`, for the task of one pipeline."""
     form = context["params"]
     return MaintenanceRequest(form["budget"], form["dry_run"])
 
 
 def pipelines_of_form(context: dict[str, Any]) -> list[str] | None:
-    """The pipelines that the form of `sluice_maintain` names; None for all of them."""
+    """Return the pipelines that the form of `sluice_maintain` names; None for all."""
     return list(context["params"]["pipelines"] or ()) or None
 
 
 def _user(context: dict[str, Any]) -> str:
-    """The user who triggered the run by hand; empty where Airflow does not tell."""
+    """Return the user who triggered the run; '' if Airflow does not say."""
     return str(getattr(context["dag_run"], "triggering_user_name", None) or "")

@@ -1,4 +1,4 @@
-"""What a run should load: told by the form's parameters, by a backfill, or by the schedule."""
+"""Which files a run loads: by the form's parameters, a backfill's interval, or the schedule."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from sluice.operations.window import Window, as_utc
 
 BACKFILL: Final = "backfill"
 BY_HAND: Final = ("manual", "operator_triggered")
-# A run by hand whose logical date is this near to its triggering was asked for "now".
+# A run by hand whose logical date is this near to its triggering means "now".
 NOW: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
 class RunSelection(Selection):
-    """What a run of the DAG is asked for.
+    """The selection of a DAG run.
 
-    `tables`: these alone, of files that are loaded too. `changed`: also what took the place of
-    loaded files since.
+    `tables`: only these, also of files already loaded. `changed`: also files that changed after
+    they were loaded.
     """
 
     tables: tuple[str, ...] = ()
     changed: bool = False
 
     def covers(self, ctx: Context, taken: Collection[tuple[str, str]]) -> bool:
-        """True when a batch of these files, each a key and an hour, is part of the selection."""
+        """Whether a batch of these files, each a key and an hour, is part of the selection."""
         return bool(taken) and covers(ctx, taken, self)
 
 
@@ -39,11 +39,11 @@ def select(
     run_type: str,
     interval: tuple[datetime, datetime] | None,
     logical_date: datetime | None,
-    asked: datetime,
+    triggered: datetime,
 ) -> RunSelection:
-    """Decide by parameters first, then by the run's type; never by the logical date's hour.
+    """Select by parameters first, then by the run's type; never by the logical date's hour.
 
-    `asked`: when the run was triggered, however long its task waited since. A scheduled run and a
+    `triggered`: when the run was triggered, however long its task has waited. A scheduled and a
     manual run of one logical date have different data intervals.
     """
     files, tables = (tuple(params.get(name) or ()) for name in ("files", "tables"))
@@ -52,7 +52,7 @@ def select(
         raise ConfigError("tables and changed: changed files are loaded for all tables")
     if files or window:
         return RunSelection(window=window, files=files, tables=tables, changed=changed)
-    chosen = _by_run(run_type, interval, logical_date, asked)
+    chosen = _by_run(run_type, interval, logical_date, triggered)
     return replace(chosen, tables=tables, changed=changed)
 
 
@@ -60,11 +60,11 @@ def _by_run(
     run_type: str,
     interval: tuple[datetime, datetime] | None,
     logical_date: datetime | None,
-    asked: datetime,
+    triggered: datetime,
 ) -> RunSelection:
     if run_type == BACKFILL and interval:
         return RunSelection(window=Window(*interval))
-    if interval is None or (run_type in BY_HAND and _is_now(logical_date, asked)):
+    if interval is None or (run_type in BY_HAND and _is_now(logical_date, triggered)):
         return RunSelection()
     return RunSelection(until=interval[1])
 
@@ -86,5 +86,5 @@ def _instant(name: str, text: str) -> datetime:
         raise ConfigError(f"{name}: expected 2026-01-31T05:00:00Z, got {text!r}") from error
 
 
-def _is_now(logical_date: datetime | None, asked: datetime) -> bool:
-    return logical_date is None or abs(asked - logical_date) <= NOW
+def _is_now(logical_date: datetime | None, triggered: datetime) -> bool:
+    return logical_date is None or abs(triggered - logical_date) <= NOW

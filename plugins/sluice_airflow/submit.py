@@ -1,4 +1,4 @@
-"""The load as a Spark application, submitted on an Airflow connection."""
+"""Spark applications submitted on an Airflow connection: loads and maintenance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME", "LC
 
 
 class LoadOperator(SparkSubmitOperator):
-    """`spark-submit` of one manifest; raises TransientError or TerminalError as the driver did."""
+    """Submit the load of one manifest; raises TransientError or TerminalError like the driver."""
 
     template_fields = (*SparkSubmitOperator.template_fields, "manifest")
 
@@ -47,8 +47,8 @@ class LoadOperator(SparkSubmitOperator):
         self.manifest = manifest
 
     def execute(self, context: Any) -> None:
-        """Submit and wait; a batch that is published or rolled back meanwhile is left alone, and
-        one that another run has loaded is left to be published."""
+        """Submit and wait; skip a batch that is published, rolled back, or loaded by another
+        run."""
         manifest = str(self.manifest)
         pipeline = pipeline_of(manifest)
         self.application_args = ["--project", self.project, "--manifest", manifest]
@@ -62,7 +62,7 @@ class LoadOperator(SparkSubmitOperator):
 
 
 class MaintainOperator(SparkSubmitOperator):
-    """`spark-submit` of one pipeline's maintenance; budget and dry run are the form's."""
+    """Submit the maintenance of one pipeline, with the form's budget and dry run."""
 
     def __init__(self, *, project: str, pipeline: str, **kwargs: Any) -> None:
         super().__init__(
@@ -82,8 +82,8 @@ class MaintainOperator(SparkSubmitOperator):
             tasks.reconcile(self.project, self.pipeline)
         with tasks.advised("maintain", self.pipeline):
             project = load_sound(self.project)
-            told = arguments(project, self.pipeline, request.budget, request.dry_run)
-            self.application_args = ["--project", self.project, *told]
+            own = arguments(project, self.pipeline, request.budget, request.dry_run)
+            self.application_args = ["--project", self.project, *own]
             _run(self, self.project)
 
 
@@ -100,9 +100,11 @@ def _run(operator: SparkSubmitOperator, project: str, small: bool = False) -> No
 
 
 def operator_environment() -> dict[str, str]:
-    """What the driver's environment needs beside the task's own; the connection's master wins."""
-    found = driver_environment()
-    needed: dict[str, str] = {name: found[name] for name in _DRIVER_NEEDS if name in found}
+    """Return the driver's environment beyond the task's own; the connection's master wins."""
+    environment = driver_environment()
+    needed: dict[str, str] = {
+        name: environment[name] for name in _DRIVER_NEEDS if name in environment
+    }
     return {**needed, ENV_SPARK_MASTER: spark_master()}
 
 
@@ -110,7 +112,7 @@ def _submit(hook: SparkSubmitHook, application: str) -> None:
     try:
         hook.submit(application)
     except AirflowException as error:
-        # All that the hook's error says beside the driver's last words is in the log above.
+        # Apart from the driver's last words, the hook's error is in the log above.
         raise _typed(hook, str(error)) from None
     finally:
         if hook._submit_sp and hook._submit_sp.stdout:
@@ -118,19 +120,20 @@ def _submit(hook: SparkSubmitHook, application: str) -> None:
 
 
 def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
-    """Terminal where the driver said so by name; a driver that just died is worth another try."""
+    """Return the error by the name that the driver printed; a driver that just died is worth a
+    retry."""
     code = hook._submit_sp.returncode if hook._submit_sp else None
-    name, told = _last_words(text)
+    name, message = _last_words(text)
     named = name in names_of(TerminalError) and not has_died(code or 0)
     kind = TerminalError if named or code == ConfigError.exit_code else TransientError
-    return kind(f"the Spark driver ended with code {code}: {told}").in_lines()
+    return kind(f"the Spark driver ended with code {code}: {message}").in_lines()
 
 
 def _last_words(text: str) -> tuple[str, str]:
-    """The name of the driver's error, and its words; all that Spark said is in the log above.
+    """Return the name and text of the driver's last error; all of Spark's output is in the log.
 
-    Only where a line begins with it: that a batch goes on without a table has a name in it too.
+    Only at the start of a line: messages about tables that are left out contain such names too.
     """
     names = "|".join(sorted(names_of(SluiceError)))
-    found = list(re.finditer(f"^({names}): ", text, re.MULTILINE))
-    return (found[-1][1], text[found[-1].start() :].strip()) if found else ("", text)
+    errors = list(re.finditer(f"^({names}): ", text, re.MULTILINE))
+    return (errors[-1][1], text[errors[-1].start() :].strip()) if errors else ("", text)

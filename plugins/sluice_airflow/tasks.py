@@ -1,4 +1,4 @@
-"""The bodies of the tasks: each calls one of Sluice's stages and says what to do if it fails."""
+"""The bodies of the tasks: each calls a stage of Sluice and says what to do if it fails."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _log_advice(stage: str, pipeline: str, error: BaseException) -> None:
 
 @contextmanager
 def advised(stage: str, pipeline: str) -> Iterator[None]:
-    """Log, beside the error, what to do about it."""
+    """Log advice beside an error."""
     try:
         yield
     except AirflowSkipException:
@@ -83,16 +83,15 @@ def reconcile(project: str, pipeline: str) -> list[str]:
 
 
 def open_context(project: str, pipeline: str) -> Context:
-    """Open the pipeline; what the stages say goes to the task's log."""
+    """Open the pipeline; messages of the stages go to the task's log."""
     return stages.open_context(Path(project), pipeline, log.info)
 
 
 def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
-    """Claim the run's files; returns one manifest a batch, as many as Airflow maps over. Skips
-    when there is nothing.
+    """Claim the run's files; returns one manifest per batch, as many as Airflow maps over.
 
-    Files that cannot be read are left to the task `denied`, so that the others get on; where there
-    are no others, raises FilesLeftOut or FilesUnread.
+    Skips if there are none. Files that cannot be read are left to the task `denied`; if there are
+    no others, raises FilesLeftOut or FilesUnread.
     """
     with advised("land", pipeline):
         chosen = selection_of(context)
@@ -112,11 +111,11 @@ def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
 
 
 def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
-    """Raise FilesLeftOut or FilesUnread where the run's `land` could not read some of the files."""
+    """Raise FilesLeftOut or FilesUnread if the run's `land` could not read some files."""
     with advised("denied", pipeline):
         for name, kind in DENIED.items():
-            if told := context["ti"].xcom_pull(task_ids="land", key=name):
-                raise kind(told)
+            if message := context["ti"].xcom_pull(task_ids="land", key=name):
+                raise kind(message)
 
 
 def selection_of(context: dict[str, Any]) -> RunSelection:
@@ -135,8 +134,8 @@ def selection_of(context: dict[str, Any]) -> RunSelection:
 def land_selection(
     project: str, pipeline: str, chosen: RunSelection, again: bool, unreadable: UnreadableFiles
 ) -> list[str]:
-    """Call the stage with what was selected; `again` when this very task ran before.
-    `unreadable` gets the files that cannot be read."""
+    """Land the selection; `again` if this task ran before. `unreadable` collects files that cannot be
+    read."""
     ctx = open_context(project, pipeline)
     if chosen.tables:
         return list(stages.land_tables(ctx, chosen.tables, chosen, unreadable=unreadable))
@@ -145,44 +144,43 @@ def land_selection(
 
 
 def taken_over(ctx: Context, chosen: RunSelection, again: bool) -> list[str]:
-    """Batches of this selection, and such as are half published, that an earlier run landed and
-    nobody works on any more.
+    """Return batches of the selection, or half-published ones, that an earlier run abandoned.
 
-    One that changed lately may still be another run's, its load waiting for a slot; not so when
-    this task itself ran before, or when a person names what failed.
+    A batch that changed recently may belong to a run whose load waits for a slot, unless this task
+    itself ran before, or a person names the files of a failed batch.
     """
-    found = []
+    abandoned = []
     for row in ctx.ledger.unfinished(ctx.pipeline.name):
         if row.state in HALFWAY or not ctx.ledger.has_lapsed(row):
             continue
-        told = again or (chosen.explicit and row.state == FAILED)
+        certain = again or (chosen.explicit and row.state == FAILED)
         old = row.at is not None and datetime.now(UTC) - row.at >= STALE
         # Nobody loads beside one that is half published: whoever comes completes it.
-        asked = row.halfway or chosen.covers(ctx, waiting_files(ctx, row))
-        if (told or old) and asked:
+        selected = row.halfway or chosen.covers(ctx, waiting_files(ctx, row))
+        if (certain or old) and selected:
             log.info("batch %s is %s: this run takes it over", row.batch_id, row.state)
-            found.append(row.manifest or ctx.files.manifest_key(row.pipeline, row.batch_id))
-    return found
+            abandoned.append(row.manifest or ctx.files.manifest_key(row.pipeline, row.batch_id))
+    return abandoned
 
 
 def dry_run(project: str, pipeline: str, chosen: RunSelection) -> str:
-    """Say what the run would take, and take nothing."""
+    """Log what the run would take, without taking it."""
     ctx = open_context(project, pipeline)
-    found = landed(ctx, chosen) if chosen.tables else candidates(ctx, chosen, chosen.changed)
-    for item in found:
+    files = landed(ctx, chosen) if chosen.tables else candidates(ctx, chosen, chosen.changed)
+    for item in files:
         log.info("would take %s (%s bytes, hour %s)", shown(item.key), item.size, item.hour or "-")
-    return f"dry run: {len(found)} files, {sum(item.size for item in found)} bytes"
+    return f"dry run: {len(files)} files, {sum(item.size for item in files)} bytes"
 
 
 def describe(chosen: RunSelection) -> str:
-    """The selection in words."""
+    """Return the selection in words."""
     tables = f", for {', '.join(chosen.tables)} alone" if chosen.tables else ""
     changed = ", changed ones too" if chosen.changed else ""
     return files_in_words(chosen) + tables + changed
 
 
 def files_in_words(chosen: RunSelection) -> str:
-    """Which files a run takes; times in UTC, whatever zone they were asked for in."""
+    """Return which files a run takes; times are in UTC, whatever zone they were given in."""
     if chosen.files:
         return f"{len(chosen.files)} named files"
     if chosen.window:
@@ -192,7 +190,7 @@ def files_in_words(chosen: RunSelection) -> str:
 
 
 def publish(project: str, pipeline: str, manifest: str, context: dict[str, Any]) -> dict[str, Any]:
-    """Publish the batch; the stage merges it again where `main` moved meanwhile."""
+    """Publish the batch; the stage merges it again if `main` moved meanwhile."""
     with advised("publish", pipeline):
         use_connections_master()
         result = stages.publish(open_context(project, pipeline), manifest)
@@ -201,7 +199,7 @@ def publish(project: str, pipeline: str, manifest: str, context: dict[str, Any])
 
 
 def refuse_left_out(project: str, pipeline: str, manifest: str) -> None:
-    """Raise TablesLeftOut where the batch was published without some of its tables."""
+    """Raise TablesLeftOut if the batch was published without some of its tables."""
     ctx = open_context(project, pipeline)
     result = stages.current_result(ctx, batch_of(manifest))
     with advised("left_out", pipeline):
@@ -210,12 +208,12 @@ def refuse_left_out(project: str, pipeline: str, manifest: str) -> None:
 
 
 def alias_name(pipeline: str) -> str:
-    """The alias under which the tables that a pipeline published become assets."""
+    """Return the alias under which a pipeline's published tables become assets."""
     return f"sluice/{pipeline}"
 
 
 def emit_assets(result: BatchResult, events: Any) -> None:
-    """One asset event for each target that got a snapshot."""
+    """Emit one asset event for each target with a new snapshot."""
     for staged in result.staged:
         if is_changelog_namespace(staged.namespace):
             continue
@@ -231,12 +229,12 @@ def emit_assets(result: BatchResult, events: Any) -> None:
 
 
 def asset_uri(staged: StagedTable) -> str:
-    """The address of a table as an asset."""
+    """Return the address of a table as an asset."""
     return f"iceberg://lake/{staged.namespace}/{staged.name}"
 
 
 def summary(result: BatchResult) -> dict[str, Any]:
-    """What a person looks for in the task's return value."""
+    """Return counts for the task's return value, and log what needs attention."""
     tables = {table.target: vars(table.counts) for table in result.tables}
     log.info("published batch %s: %s", result.batch_id, json.dumps(tables, sort_keys=True))
     for table in result.tables:
@@ -248,8 +246,8 @@ def summary(result: BatchResult) -> dict[str, Any]:
 
 
 def loaded_as(project: str, pipeline: str, manifest: str) -> str:
-    """The batch's state when there is nothing to load, else empty: it is finished, or another run
-    has loaded it and is about to publish it."""
+    """Return the batch's state if there is nothing to load: it is finished, or another run loaded
+    it and is about to publish it; else ''."""
     ledger = open_context(project, pipeline).ledger
     row = ledger.batch(pipeline, batch_of(manifest))
     if row is None:
@@ -259,7 +257,7 @@ def loaded_as(project: str, pipeline: str, manifest: str) -> str:
 
 
 def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
-    """After a batch's tasks: drop what a failed one staged. A published one is left alone."""
+    """Drop what a failed batch staged; a published one is left alone."""
     batch_id = batch_of(manifest)
     with advised("batch.rollback", pipeline):
         # Where publishing was cut short, what completes it may merge again.
@@ -275,9 +273,9 @@ def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
 
 
 def land_again(project: str, context: dict[str, Any]) -> list[str]:
-    """Make batches of the files with quarantined records; skips when there are none.
+    """Make batches of the files with quarantined records; skips if there are none.
 
-    The ledger keeps the reason, and with it the user who asked.
+    The ledger keeps the reason and the user who asked.
     """
     pipeline = pipeline_of_form(context)
     with advised("land", pipeline):
