@@ -134,8 +134,8 @@ def selection_of(context: dict[str, Any]) -> RunSelection:
 def land_selection(
     project: str, pipeline: str, chosen: RunSelection, again: bool, unreadable: UnreadableFiles
 ) -> list[str]:
-    """Land the selection; `again` if this task ran before. `unreadable` collects files that cannot be
-    read."""
+    """Land the selection; `again` if this task ran before. `unreadable` collects files that cannot
+    be read."""
     ctx = open_context(project, pipeline)
     if chosen.tables:
         return list(stages.land_tables(ctx, chosen.tables, chosen, unreadable=unreadable))

@@ -121,5 +121,5 @@ def test_a_source_that_refuses_is_told_in_one_line(
     if told is not None:
         assert str(told) == (
             f"the source refuses (SQLSTATE {state}): FATAL: no. User and password are those of "
-            "SLUICE_SOURCE_USER and SLUICE_SOURCE_PASSWORD, and the database that of --source"
+            "SLUICE_SOURCE_USER and SLUICE_SOURCE_PASSWORD, the database that of --source"
         )

@@ -13,12 +13,12 @@ _MARK: Final = re.compile(r"[(),]")
 
 
 def each_alone(text: str, *, every: bool) -> str:
-    """With an ADD for each column of brackets that stand among other changes, or that have an
-    IF NOT EXISTS: the grammars read brackets alone (MySQL's and MariaDB's "ALTER TABLE",
-    `ADD [COLUMN] [IF NOT EXISTS] (col_name …, …)`). `every`: for a grammar, as MySQL's, that does
-    not know all of its columns and keys in them.
+    """Spell each column of a bracketed ADD list as an ADD of its own.
 
-    A text without quotes, in which brackets and commas are none.
+    Grammars only read the brackets alone and without IF NOT EXISTS (MySQL's and MariaDB's "ALTER
+    TABLE", `ADD [COLUMN] [IF NOT EXISTS] (col_name …, …)`). `every`: also where they stand alone,
+    for grammars such as MySQL's that do not read every column and key inside. Quoted parts of the
+    text must be masked, for brackets and commas in them do not count.
     """
     parts, at, end = [], 0, 0
     for begins in _ADDS.finditer(text):
@@ -34,13 +34,13 @@ def each_alone(text: str, *, every: bool) -> str:
 
 
 def _listed(text: str, start: int) -> tuple[list[str], int]:
-    """What commas part up to the bracket that closes, and where that ends."""
-    found, depth, since = list[str](), 0, start
+    """Return the comma-separated parts up to the closing bracket, and its place."""
+    parts, depth, since = list[str](), 0, start
     for mark in _MARK.finditer(text, start):
         if depth == 0 and mark[0] != "(":
-            found.append(text[since : mark.start()].strip())
+            parts.append(text[since : mark.start()].strip())
             since = mark.end()
             if mark[0] == ")":
-                return found, since
+                return parts, since
         depth += {"(": 1, ")": -1, ",": 0}[mark[0]]
     return [text[start:]], len(text)

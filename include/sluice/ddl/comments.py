@@ -1,4 +1,4 @@
-"""Comments of tables and columns that statements of DDL tell: read by grammars, never executed."""
+"""Comments on tables and columns in DDL statements: parsed by grammars, never executed."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 LONGEST: Final = 1024
-"""Characters of a comment that a table keeps: MySQL's columns have no more."""
+"""Most characters of a comment that a table keeps: MySQL's limit for columns."""
 SPEAKS_OF_COMMENTS: Final = r"(?i)\b(comment|change|modify|add)\b"
-"""What every statement that tells a comment, or takes one back, has in it."""
+"""Words of every statement that sets or removes a comment."""
 _ON: Final = re.compile(r"(\A|;)\s*COMMENT\s+ON\s+(TABLE|COLUMN)\b", re.IGNORECASE)
 _NOTHING: Final = re.compile(r"\bIS\s+NULL\s*(?=;|\Z)", re.IGNORECASE)
 _BESIDE: Final = re.compile(r"\bCOMMENT\b", re.IGNORECASE)
 _OF_MYSQL: Final = words("ALTER", "TABLE", r"(CHANGE|MODIFY\s+COLUMN)")
-# Oracle and PostgreSQL write a backslash as it is, MySQL has no COMMENT ON.
+# Oracle and PostgreSQL have no backslash escapes, MySQL has no COMMENT ON.
 _GRAMMARS: Final = ("oracle", "postgres")
 
 
 @dataclass(frozen=True)
 class Comment:
-    """What a statement says of a table or, where it names one, of a column; `text` None: nothing.
+    """The comment that a statement sets on a table or a column; `text` None removes it.
 
-    `schema` as in `sluice.ddl.Altered`.
+    `schema` as in `sluice.ddl.statements.Altered`.
     """
 
     table: str
@@ -49,50 +49,49 @@ class Comment:
 
 
 def comments(text: str) -> list[Comment]:
-    """What the statements of a text say, one after the other.
+    """Return the comments that the statements of a text set or remove, in order.
 
-    `COMMENT ON COLUMN t.a IS '…'` and `COMMENT ON TABLE` of PostgreSQL and Oracle, where NULL and
-    an empty text take the comment back; MySQL's `COMMENT '…'` of a column and of a table in CREATE
-    and ALTER TABLE. A column that MySQL's CHANGE or MODIFY COLUMN defines anew, and a CREATE TABLE
-    or ADD with comments, has none but what is said there. A bare MODIFY without a comment may be
-    Oracle's, and takes none back.
+    PostgreSQL and Oracle: `COMMENT ON COLUMN t.a IS '…'` and `COMMENT ON TABLE`, where NULL and an
+    empty text remove it. MySQL: `COMMENT '…'` of a column or table in CREATE and ALTER TABLE. A
+    column that CHANGE or MODIFY COLUMN redefines, and a CREATE TABLE or ADD with comments, has only
+    the comments stated there. A bare MODIFY without a comment may be Oracle's and removes none.
 
-    Raises UnreadableDdl for a statement that tells a comment and that no grammar reads.
+    Raises UnreadableDdl for a statement with a comment that no grammar reads.
     """
     plain = readable(text)
     if _ON.search(plain):
         refuse_long(text)
-        return _said_on(outside_quotes(text, partial(_NOTHING.sub, "IS ''")))
+        return _comments_on(outside_quotes(text, partial(_NOTHING.sub, "IS ''")))
     anew = has_in_order(plain, _OF_MYSQL)
     if not (_BESIDE.search(plain) or anew):
         return []
     refuse_long(text)
-    told = _said_beside(as_known(executed(text), MYSQL), anew=anew)
-    if told is None and _BESIDE.search(plain):
+    beside = _comments_beside(as_known(executed(text), MYSQL), anew=anew)
+    if beside is None and _BESIDE.search(plain):
         raise UnreadableDdl("no grammar reads it")
-    return told or []
+    return beside or []
 
 
 def harmless(text: str) -> str | None:
-    """A comment as a table keeps it: without what speaks to a terminal, LONGEST characters at most;
-    None where nothing is left."""
+    """Return a comment without control characters, at most LONGEST characters; None if nothing is
+    left."""
     shown = "".join(" " if unicodedata.category(one)[0] in "CZ" else one for one in text).strip()
     return (shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…") or None
 
 
-def _said_on(text: str) -> list[Comment]:
+def _comments_on(text: str) -> list[Comment]:
     from sqlglot import exp
 
     for grammar in _GRAMMARS:
         read = read_by(grammar, text)
         if read is not None:
-            told = [_of_comment(one) for one in read if isinstance(one, exp.Comment)]
-            return [one for one in told if one is not None]
+            comments_on = [_of_comment(one) for one in read if isinstance(one, exp.Comment)]
+            return [one for one in comments_on if one is not None]
     raise UnreadableDdl("no grammar reads it")
 
 
 def _of_comment(statement: exp.Comment) -> Comment | None:
-    """None for a comment of something else than a table or a column."""
+    """Return the comment of a table or column; None if it is on something else."""
     from sqlglot import exp
 
     of, text = statement.this, harmless(statement.expression.name)
@@ -103,7 +102,7 @@ def _of_comment(statement: exp.Comment) -> Comment | None:
     return None
 
 
-def _said_beside(text: str, *, anew: bool) -> list[Comment] | None:
+def _comments_beside(text: str, *, anew: bool) -> list[Comment] | None:
     """None where MySQL's grammar does not read all of it, or makes of it what nobody knows."""
     read = read_by(MYSQL, text)
     try:
@@ -113,7 +112,7 @@ def _said_beside(text: str, *, anew: bool) -> list[Comment] | None:
 
 
 def _beside(statement: exp.Expr | None, anew: bool) -> Iterator[Comment]:
-    """What one statement of MySQL says."""
+    """Return the comments of one MySQL statement."""
     from sqlglot import exp
 
     if isinstance(statement, exp.Alter):
@@ -137,7 +136,7 @@ def _of_alter(statement: exp.Alter, anew: bool) -> Iterator[Comment]:
 
 
 def _definitions(action: exp.Expr) -> Iterator[tuple[exp.ColumnDef, bool]]:
-    """The columns that a part of an ALTER TABLE defines, and whether they were there before."""
+    """Return the columns that a part of an ALTER TABLE defines, and whether they existed before."""
     from sqlglot import exp
 
     if isinstance(action, exp.ModifyColumn):
@@ -148,7 +147,8 @@ def _definitions(action: exp.Expr) -> Iterator[tuple[exp.ColumnDef, bool]]:
 
 
 def _of_create(statement: exp.Create) -> Iterator[Comment]:
-    """Nothing of a statement without any comment: other databases tell them apart."""
+    """Return the comments of a CREATE TABLE; none if it has none, for other databases set them
+    separately."""
     from sqlglot import exp
 
     schema = statement.this
@@ -156,11 +156,11 @@ def _of_create(statement: exp.Create) -> Iterator[Comment]:
         return
     table = schema.this
     properties = statement.args.get("properties")
-    told = list(_of_options(table, properties.expressions if properties else ()))
+    stated = list(_of_options(table, properties.expressions if properties else ()))
     columns = [one for one in schema.expressions if isinstance(one, exp.ColumnDef)]
-    told += [Comment(table.name, one.name, _text_of(one), table.db) for one in columns]
-    if any(one.text is not None for one in told):
-        yield from told
+    stated += [Comment(table.name, one.name, _text_of(one), table.db) for one in columns]
+    if any(one.text is not None for one in stated):
+        yield from stated
 
 
 def _of_options(table: exp.Table, options: Any) -> Iterator[Comment]:

@@ -1,9 +1,9 @@
-"""What the CREATE TABLE statements of a script tell: tables, columns, types and keys.
+"""Tables, columns, types and keys in the CREATE TABLE statements of a script.
 
-For dumps of a schema. The grammars of sqlglot read none of them whole (Oracle's ENABLE and STORAGE,
-SQL Server's ROWGUIDCOL, MySQL's inet6), but its tokens tell in each dialect what is a name, a
-text, a comment or a body of a function; a column's name and type stand where they stand in all of
-them, and what follows is passed over. Nothing is executed.
+For schema dumps. sqlglot's grammars do not read these statements whole (Oracle's ENABLE and
+STORAGE, SQL Server's ROWGUIDCOL, MySQL's inet6), but its tokenizers tell names, texts, comments and
+function bodies apart in each dialect. A column's name and type have the same place in all dialects;
+the rest is skipped. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BEFORE_NAME: Final = frozenset({"IF", "NOT", "EXISTS", "ONLY"})
 _OF_NO_COLUMN: Final = frozenset(
     {"CONSTRAINT", _PRIMARY_KEY, "FOREIGN KEY", "UNIQUE", "CHECK", "LIKE"}
 )
-# Names of columns where they are not reserved: what pg_dump has as `key integer`.
+# Words that may be column names where they are not reserved, such as pg_dump's `key integer`.
 _INDEXES: Final = {
     MYSQL: frozenset({"KEY", "INDEX", "FULLTEXT", "SPATIAL"}),
     SQL_SERVER: frozenset({"INDEX"}),
@@ -40,7 +40,7 @@ _UNTYPED: Final = frozenset(
 )
 _SIGNS: Final = frozenset("(),;.[")
 _DEPTH: Final = {"(": 1, ")": -1}
-# Commands of psql, which are none of the server's.
+# psql's own commands, which the server does not know.
 _OF_PSQL: Final = re.compile(r"^\\.*$", re.MULTILINE)
 # Of sqlcmd: behind a `;` the tokenizer takes all that follows for a part of such a command. What is
 # put in its place is as long, for places count.
@@ -54,15 +54,15 @@ _SHOWN: Final = 80
 
 
 class UnreadableScript(ValueError):
-    """A script in which a text or a list of columns does not end; says which line and statement."""
+    """A text or a column list in a script is not closed; the message says line and statement."""
 
 
 @dataclass(frozen=True)
 class SourceType:
     """A type as a statement names it.
 
-    `words`: its name in lower case, maybe with words that follow and are none of it; `numbers`:
-    what stands in its parentheses, None for `*`; `text`: name and parentheses as they are.
+    `words`: its name in lower case, with following words that may not belong to it. `numbers`: its
+    arguments in parentheses, None for `*`. `text`: name and parentheses as written.
     """
 
     words: tuple[str, ...]
@@ -73,7 +73,7 @@ class SourceType:
 
 @dataclass(frozen=True)
 class CreatedTable:
-    """A table, its name dotted as the statement has it, and the line of that statement."""
+    """A table with its dotted name, and the line of its statement."""
 
     name: str
     line: int
@@ -83,16 +83,15 @@ class CreatedTable:
 
 @dataclass(frozen=True)
 class Script:
-    """`keys`: the primary keys that ALTER TABLE tells, by the tables' names."""
+    """The tables of a script; `keys`: primary keys set by ALTER TABLE, by table name."""
 
     tables: list[CreatedTable] = field(default_factory=list)
     keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class _Token(NamedTuple):
-    """`word`: in upper case, '' for a name in quotes and all else; `sign`: a mark that divides, of
-    which `;` is the end of a statement in any dialect. `start`, `end`: where it is in the script.
-    """
+    """A token; `word`: in upper case, '' for quoted names and other tokens; `sign`: a punctuation
+    mark, `;` ends a statement in any dialect; `start`, `end`: its place in the script."""
 
     text: str
     word: str
@@ -104,15 +103,14 @@ class _Token(NamedTuple):
 
 
 def script(text: str, dialect: str) -> Script:
-    """The tables of a script in one of sqlglot's dialects.
+    """Parse the tables of a script in one of sqlglot's dialects; raises UnreadableScript.
 
-    Temporary tables and those without columns of their own (AS SELECT, LIKE) are none. Raises
-    UnreadableScript.
+    Temporary tables and those without columns of their own (AS SELECT, LIKE) are left out.
     """
     plain = _OF_PSQL.sub("", text) if dialect == POSTGRES else text
     if dialect == SQL_SERVER:
-        plain = _OF_SQLCMD.sub(lambda found: ";".ljust(len(found[0])), plain)
-    tokens, found, database = _tokens(plain, dialect), Script(), ""
+        plain = _OF_SQLCMD.sub(lambda match: ";".ljust(len(match[0])), plain)
+    tokens, parsed, database = _tokens(plain, dialect), Script(), ""
     for at, token in enumerate(tokens):
         if dialect == MYSQL and token.word == "USE" and (at == 0 or tokens[at - 1].sign == ";"):
             database = _name(tokens, at + 1)[0]
@@ -122,10 +120,10 @@ def script(text: str, dialect: str) -> Script:
         name, behind = _name(tokens, at + 1)
         dotted = name if "." in name or not database else f"{database}.{name}"
         if verb == _ALTER and (key := _key(_statement(tokens, behind))):
-            found.keys[dotted] = key
+            parsed.keys[dotted] = key
         elif verb == _CREATE and name and _sign(tokens, behind) == "(":
-            found.tables.extend(_table(dotted, tokens, behind, plain, dialect))
-    return found
+            parsed.tables.extend(_table(dotted, tokens, behind, plain, dialect))
+    return parsed
 
 
 def _tokens(text: str, dialect: str) -> list[_Token]:
@@ -133,7 +131,7 @@ def _tokens(text: str, dialect: str) -> list[_Token]:
     from sqlglot.errors import SqlglotError
 
     tokenize = Dialect.get_or_raise(dialect).tokenize
-    # Of MySQL's ANSI mode a text is a name.
+    # In MySQL's ANSI mode a double-quoted string is an identifier.
     quoted = (TokenType.IDENTIFIER, TokenType.STRING)
 
     def read(token: Token) -> _Token:
@@ -162,7 +160,7 @@ def _unclosed(text: str, tokenize: Callable[[str], object]) -> UnreadableScript:
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Roughly: from each line that looks like a beginning up to the next."""
+    """Split roughly: from each line that looks like the start of a statement to the next."""
     starts = [0, *(found.start() for found in _BEGINNING.finditer(text)), len(text)]
     for start, end in pairwise(starts):
         yield text.count("\n", 0, start) + 1, text[start:end]
@@ -178,7 +176,7 @@ def _sign(tokens: Sequence[_Token], at: int) -> str:
 
 
 def _verb(tokens: Sequence[_Token], at: int) -> str:
-    """CREATE or ALTER, where such a word is shortly before a TABLE that is to stay."""
+    """Return CREATE or ALTER if it precedes a permanent TABLE closely."""
     for token in reversed(tokens[max(0, at - _MOST_WORDS) : at]):
         if token.word in (_CREATE, _ALTER):
             return token.word
@@ -188,7 +186,7 @@ def _verb(tokens: Sequence[_Token], at: int) -> str:
 
 
 def _name(tokens: Sequence[_Token], at: int) -> tuple[str, int]:
-    """A dotted name, '' for none, and what stands behind it."""
+    """Parse a dotted name, '' for none; returns the rest too."""
     while at < len(tokens) and tokens[at].word in _BEFORE_NAME:
         at += 1
     parts = []
@@ -202,7 +200,7 @@ def _name(tokens: Sequence[_Token], at: int) -> tuple[str, int]:
 
 
 def _statement(tokens: Sequence[_Token], at: int) -> list[_Token]:
-    """The rest of a statement."""
+    """Return the rest of a statement."""
     rest = []
     for number in range(at, len(tokens)):
         token = tokens[number]
@@ -215,7 +213,7 @@ def _statement(tokens: Sequence[_Token], at: int) -> list[_Token]:
 def _table(
     name: str, tokens: Sequence[_Token], opening: int, text: str, dialect: str
 ) -> Iterator[CreatedTable]:
-    """The table whose list of columns begins at `opening`, if it has any."""
+    """Parse the table whose column list begins at `opening`; None if it has no columns."""
     line, closing = tokens[opening].line, _closing(tokens, opening)
     if closing is None:
         raise _unreadable(line, f"CREATE TABLE {name}", "its ( is not closed")
@@ -223,8 +221,8 @@ def _table(
     key: tuple[str, ...] = ()
     for part in _split(tokens[opening + 1 : closing]):
         column = "" if _is_apart(part, dialect) else part[0].text
-        told = _key(part)
-        key = key or ((column,) if told == () and column else told or ())
+        stated = _key(part)
+        key = key or ((column,) if stated == () and column else stated or ())
         if column and (kind := _type(part[1:], text)):
             columns[column] = kind
     if columns:
@@ -232,7 +230,7 @@ def _table(
 
 
 def _closing(tokens: Sequence[_Token], opening: int) -> int | None:
-    """Where the parentheses end; None where that is not in the statement."""
+    """Return the place of the closing parenthesis; None if the statement has none."""
     depth = 0
     for at in range(opening, len(tokens)):
         sign = tokens[at].sign
@@ -245,12 +243,12 @@ def _closing(tokens: Sequence[_Token], opening: int) -> int | None:
 
 
 def _inside(part: Sequence[_Token], opening: int) -> list[_Token]:
-    """What stands in the parentheses of a part that has both of them."""
+    """Return what stands in the parentheses of a part."""
     return list(part[opening + 1 : _closing(part, opening)])
 
 
 def _split(inside: Sequence[_Token]) -> list[list[_Token]]:
-    """What stands between commas, those in parentheses left aside."""
+    """Split at commas outside of parentheses."""
     parts: list[list[_Token]] = [[]]
     depth = 0
     for token in inside:
@@ -263,14 +261,14 @@ def _split(inside: Sequence[_Token]) -> list[list[_Token]]:
 
 
 def _is_apart(part: Sequence[_Token], dialect: str) -> bool:
-    """Whether a part of a table is none of its columns."""
+    """Whether a part of a column list is no column."""
     words = _OF_NO_COLUMN | _INDEXES.get(dialect, frozenset())
     beginning = tuple(token.word for token in part[:2])
     return not part[0].is_name or beginning[0] in words or beginning in _IN_TWO_WORDS
 
 
 def _key(part: Sequence[_Token]) -> tuple[str, ...] | None:
-    """The columns of a PRIMARY KEY; () where it names none, None where there is none."""
+    """Return the columns of a PRIMARY KEY; () if it names none, None if there is none."""
     words = [token.word for token in part]
     if _PRIMARY_KEY not in words:
         return None
@@ -283,7 +281,7 @@ def _key(part: Sequence[_Token]) -> tuple[str, ...] | None:
 
 
 def _type(part: Sequence[_Token], text: str) -> SourceType | None:
-    """The type behind a column's name; None for a column whose type an expression tells."""
+    """Parse the type after a column's name; None if an expression gives the type."""
     name, behind = _name(part, 0)
     if not name or part[0].word in _UNTYPED:
         return None
@@ -299,26 +297,26 @@ def _type(part: Sequence[_Token], text: str) -> SourceType | None:
 
 
 def _is_array(rest: Sequence[_Token]) -> bool:
-    """Whether that follows a type, also behind `with time zone`, before what constrains it."""
-    told = takewhile(lambda token: token.word not in _UNTYPED, rest)
-    return any(token.sign == "[" or token.word == _ARRAY for token in told)
+    """Whether array brackets follow a type, also after `with time zone`, before its constraints."""
+    before_constraints = takewhile(lambda token: token.word not in _UNTYPED, rest)
+    return any(token.sign == "[" or token.word == _ARRAY for token in before_constraints)
 
 
 def _words(part: Sequence[_Token]) -> Iterator[str]:
-    """The words that follow, without what stands in parentheses among them."""
-    depth, found = 0, 0
+    """Return the words that follow, without those in parentheses."""
+    depth, count = 0, 0
     for token in part:
         depth += _DEPTH.get(token.sign, 0)
         if depth or token.sign == ")":
             continue
-        if not token.word or found == _MOST_WORDS:
+        if not token.word or count == _MOST_WORDS:
             return
-        found += 1
+        count += 1
         yield token.text
 
 
 def _number(part: Sequence[_Token]) -> int | None:
-    """A length, precision or scale: 10 of `10 CHAR`, -2; None for `*` and all else."""
+    """Parse a length, precision or scale: 10 of `10 CHAR`, -2; None for `*` and anything else."""
     text = "".join(token.text for token in part[:2])
-    found = re.match(r"-?\d{1,6}", text)
-    return int(found[0]) if found else None
+    match = re.match(r"-?\d{1,6}", text)
+    return int(match[0]) if match else None

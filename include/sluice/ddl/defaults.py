@@ -1,4 +1,4 @@
-"""What rows that are there hold in a column that a DDL statement adds: its constant default."""
+"""Constant defaults of columns that DDL statements add: the value in existing rows."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from sluice.ddl.spelling import has_backtick
 from sluice.ddl.stored import ORACLE, as_stored, is_char, is_respelled, is_text, keeps, kind_of
 
 ColumnChange = tuple[str | None, str | None]
-"""A column's former name and its name since; None: it was not there before, or is not since."""
+"""A column's former and new name; None for a column that is added or dropped."""
 
 
 class AddedColumn(NamedTuple):
-    """A column that was added, and what the rows that were there hold in it since.
+    """An added column, with its value in the rows that existed.
 
-    `default`: None for NULL. `verbatim`: its text is what a column of text holds; that of a time or
-    a decimal may be spelled otherwise by the source. `kind`: `ENUM`, `SET`; `CHAR` where the text
-    is shorter, which all but MySQL fill up with blanks; `BIT` where only MySQL has a number of the
-    bits, or of a boolean; `TIMESTAMP`, which only to MySQL is an instant: formats differ in these.
-    `of_session`: whether it is an instant as the statement's session, whose time zone nobody tells,
-    has it.
+    `default`: None for NULL. `verbatim`: a text column holds this very text; times and decimals may
+    be spelled differently by the source. `kind`: how formats differ in writing it: `ENUM`, `SET`;
+    `CHAR` for a text shorter than its column, which all but MySQL pad with blanks; `BIT` for bits
+    or booleans that only MySQL has as a number; `TIMESTAMP`, which only in MySQL is an instant.
+    `of_session`: the default is an instant in the unknown time zone of the statement's session.
     """
 
     name: str
@@ -35,7 +34,8 @@ class AddedColumn(NamedTuple):
     of_session: bool = False
 
     def as_written(self, written: Collection[str]) -> AddedColumn:
-        """As a format has it whose events have these kinds alone as the statement does."""
+        """Return the column for a format whose events write only these kinds as the statement
+        does."""
         verbatim = self.verbatim and (not self.kind or self.kind in written)
         of_session = self.of_session or (self.kind == TIMESTAMP and self.kind in written)
         return AddedColumn(self.name, self.default, verbatim, of_session=of_session)
@@ -47,20 +47,21 @@ CHAR: Final = "CHAR"
 BIT: Final = "BIT"
 TIMESTAMP: Final = "TIMESTAMP"
 OF_MYSQL: Final = frozenset({BIT, CHAR, TIMESTAMP})
-"""The kinds of which MySQL has its own notion, so that they are told where the source is MySQL."""
-# What is in quotes is no type; the second part is.
+"""The kinds that only MySQL stores as its statements write them."""
+# The first part skips quoted texts, in which a type's name is none.
 _ORACLES: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\b(N?VARCHAR2|N?CLOB)\b", re.IGNORECASE)
 
 
-class _Told(NamedTuple):
-    """A constant as a statement has it; None for NULL. `bare`: without quotes, as a number is."""
+class _Constant(NamedTuple):
+    """A constant as a statement has it; None for NULL. `bare`: without quotes, like a number."""
 
     text: str | None
     bare: bool = False
 
 
 def source_of(text: str, grammar: str) -> str:
-    """Whose words a statement has that this grammar reads; '' for those that several have."""
+    """Return the database whose own words a grammar reads in a statement; '' if several share
+    them."""
     if grammar == SQL_SERVER:
         return SQL_SERVER
     if any(found[1] for found in _ORACLES.finditer(text)):
@@ -69,35 +70,35 @@ def source_of(text: str, grammar: str) -> str:
 
 
 def added_column(column: exp.ColumnDef, source: str = "") -> AddedColumn | None:
-    """What one definition in an ALTER TABLE … ADD tells; None where it does not say.
+    """Return the column that a definition in ALTER TABLE … ADD adds; None if its value is unknown.
 
-    It does not where the column may have been there (IF NOT EXISTS), or where its values are made
-    by the source: an expression, a sequence. A NOT NULL without a default is of MySQL, which fills
-    in zeros and empty texts; elsewhere there are no rows then. SQL Server leaves NULL in the rows
-    that are there, unless the column is NOT NULL. Oracle's empty text is NULL.
+    It is unknown if the column may have existed (IF NOT EXISTS), or if the source computes values
+    (an expression, a sequence). NOT NULL without a default fills in zeros and empty texts in MySQL;
+    elsewhere it implies an empty table. SQL Server leaves NULL in existing rows unless the column
+    is NOT NULL. Oracle's empty text is NULL.
     """
     from sqlglot import exp
 
-    told = {type(part.kind): part for part in column.args.get("constraints") or ()}
-    if column.args.get("exists") or told.keys() & _made_by_source():
+    constraints = {type(part.kind): part for part in column.args.get("constraints") or ()}
+    if column.args.get("exists") or constraints.keys() & _made_by_source():
         return None
-    required = _is_required(told.get(exp.NotNullColumnConstraint))
-    default = told.get(exp.DefaultColumnConstraint)
+    required = _is_required(constraints.get(exp.NotNullColumnConstraint))
+    default = constraints.get(exp.DefaultColumnConstraint)
     if default is None:
-        found = _implicit(column) if required else _Told(None)
+        constant = _implicit(column) if required else _Constant(None)
     elif not required and _leaves_null(default, source):
-        found = _Told(None)
+        constant = _Constant(None)
     else:
-        found = _constant(default.kind.this, column)
-    if source == ORACLE and found == _Told(""):
-        found = _Told(None)
-    if found is None or found.text is None:
-        return None if found is None else _with_default(column, None)
-    stored = _as_stored(found.text, found.bare, column, source)
+        constant = _constant(default.kind.this, column)
+    if source == ORACLE and constant == _Constant(""):
+        constant = _Constant(None)
+    if constant is None or constant.text is None:
+        return None if constant is None else _with_default(column, None)
+    stored = _as_stored(constant.text, constant.bare, column, source)
     if stored is None:
         return None
     kind = "" if default is None else _kind_of_mysql(default, stored, column)
-    added = _with_default(column, stored, kind, bare=found.bare)
+    added = _with_default(column, stored, kind, bare=constant.bare)
     return added.as_written({kind}) if kind and source == MYSQL else added
 
 
@@ -109,14 +110,15 @@ def _with_default(
 
 
 def _as_stored(text: str, bare: bool, column: exp.ColumnDef, source: str) -> str | None:
-    """None where that is not certain: of an ENUM a number may be that of a label."""
+    """Return a default as its column stores it; None if that is uncertain: an ENUM's number may be
+    the index of a label."""
     if _labels(column):
         return None if bare else _as_listed(text, column)
     return as_stored(text, column, source, number=bare)
 
 
 def _kind_of_mysql(default: exp.ColumnConstraint, stored: str, column: exp.ColumnDef) -> str:
-    """The kind of a default that other sources than MySQL may hold as another text."""
+    """Return the kind of a default that sources other than MySQL may store differently."""
     from sqlglot import exp
 
     given = default.kind.this.unnest()
@@ -145,44 +147,44 @@ def _is_required(not_null: exp.ColumnConstraint | None) -> bool:
 
 
 def _leaves_null(default: exp.ColumnConstraint, source: str) -> bool:
-    """Whether it is SQL Server's, by its name too, or as a text of national characters where
-    nothing says of whom it is."""
+    """Whether existing rows keep NULL, as SQL Server's do: known by the source, a named constraint
+    or an N'' text."""
     from sqlglot import exp
 
     national = isinstance(default.kind.this, exp.National)
     return source == SQL_SERVER or (source == "" and (bool(default.this) or national))
 
 
-def _implicit(column: exp.ColumnDef) -> _Told | None:
+def _implicit(column: exp.ColumnDef) -> _Constant | None:
     from sqlglot import exp
 
     kind = kind_of(column)
     if kind == exp.DataType.Type.ENUM:
         return next(map(_literal, column.args["kind"].expressions), None)
     if kind in exp.DataType.NUMERIC_TYPES | {exp.DataType.Type.YEAR, exp.DataType.Type.BOOLEAN}:
-        return _Told("0", bare=True)
+        return _Constant("0", bare=True)
     if kind == exp.DataType.Type.TIME:
-        return _Told("00:00:00")
-    return _Told("") if kind in exp.DataType.TEXT_TYPES | {exp.DataType.Type.SET} else None
+        return _Constant("00:00:00")
+    return _Constant("") if kind in exp.DataType.TEXT_TYPES | {exp.DataType.Type.SET} else None
 
 
 def _as_listed(default: str, column: exp.ColumnDef) -> str | None:
-    """A default of labels as MySQL stores it: each as the column's list spells it, those of a SET
-    in the list's order. None where the list lacks one."""
-    listed = [told.text for label in column.args["kind"].expressions if (told := _literal(label))]
+    """Return labels as MySQL stores them: spelled as in the column's list, those of a SET in its
+    order; None for an unknown label."""
+    listed = [one.text for label in column.args["kind"].expressions if (one := _literal(label))]
     labels = [label.rstrip(" ") for label in listed if label is not None]
     several = _labels(column) == SET
-    asked = [one for one in default.split(",") if one] if several else [default]
-    found = [_label(one.rstrip(" "), labels) for one in asked]
-    if None in found:
+    wanted = [one for one in default.split(",") if one] if several else [default]
+    chosen = [_label(one.rstrip(" "), labels) for one in wanted]
+    if None in chosen:
         return None
-    return ",".join(label for label in labels if label in found)
+    return ",".join(label for label in labels if label in chosen)
 
 
-def _label(asked: str, labels: list[str]) -> str | None:
-    """The label that is meant, its case aside where none is spelled so."""
-    alike = [label for label in labels if label.lower() == asked.lower()]
-    return asked if asked in labels else next(iter(alike), None)
+def _label(wanted: str, labels: list[str]) -> str | None:
+    """Return the matching label, ignoring case unless one matches exactly."""
+    alike = [label for label in labels if label.lower() == wanted.lower()]
+    return wanted if wanted in labels else next(iter(alike), None)
 
 
 def _is_verbatim(column: exp.ColumnDef) -> bool:
@@ -196,10 +198,10 @@ def _is_verbatim(column: exp.ColumnDef) -> bool:
 
 
 def _is_short(default: str, column: exp.ColumnDef) -> bool:
-    """Whether it is shorter than the CHAR that it is for."""
+    """Whether a default is shorter than its CHAR column."""
     if not is_char(column):
         return False
-    size = next((told.name for told in column.args["kind"].expressions), "1")
+    size = next((part.name for part in column.args["kind"].expressions), "1")
     return not size.isdecimal() or len(default) < int(size)
 
 
@@ -208,8 +210,8 @@ def _labels(column: exp.ColumnDef) -> str:
     return kind.value if kind is not None and kind.value in (ENUM, SET) else ""
 
 
-def _constant(value: Any, column: exp.ColumnDef) -> _Told | None:
-    """None for what the source works out."""
+def _constant(value: Any, column: exp.ColumnDef) -> _Constant | None:
+    """Return a constant default; None for a computed one."""
     from sqlglot import exp
 
     if isinstance(value, exp.Cast) and not keeps(value, column):
@@ -219,28 +221,30 @@ def _constant(value: Any, column: exp.ColumnDef) -> _Told | None:
     if isinstance(value, exp.Introducer):
         return _constant(value.expression, column)
     if isinstance(value, exp.Null):
-        return _Told(None)
+        return _Constant(None)
     if isinstance(value, exp.Boolean):
-        return _Told(str(int(value.this)), bare=True)
+        return _Constant(str(int(value.this)), bare=True)
     if isinstance(value, exp.BitString):
         known = value.name and not is_text(column)
-        return _Told(str(int(value.name, 2)), bare=True) if known else None
+        return _Constant(str(int(value.name, 2)), bare=True) if known else None
     return _literal(value)
 
 
-def _literal(value: Any) -> _Told | None:
+def _literal(value: Any) -> _Constant | None:
     from sqlglot import exp
 
     sign, number = ("-", value.this) if isinstance(value, exp.Neg) else ("", value)
     if not isinstance(number, exp.Literal | exp.National):
         return None
-    return _Told(sign + number.name, bare=isinstance(number, exp.Literal) and not number.is_string)
+    return _Constant(
+        sign + number.name, bare=isinstance(number, exp.Literal) and not number.is_string
+    )
 
 
 def kept_columns(
     added: Iterable[AddedColumn], changes: Iterable[ColumnChange]
 ) -> Iterator[AddedColumn]:
-    """Added columns under the names that a later statement leaves them; not those it drops."""
+    """Return added columns under their names after a later statement, without dropped ones."""
     since = {old.lower(): new for old, new in changes if old is not None}
     for one in added:
         name = since.get(one.name.lower(), one.name)

@@ -1,4 +1,4 @@
-"""DDL statements in the spelling that the grammars know, with and without their comments."""
+"""Spell DDL statements as the grammars know them, with and without comments."""
 
 from __future__ import annotations
 
@@ -59,27 +59,27 @@ _SPELLED: Final = tuple(
         (r"\bADD\s+DEFAULT\b", "ADD CONSTRAINT x DEFAULT"),
         (r"\bDROP\s+(CONSTRAINT\s[^,;]+),\s*COLUMN\b", r"DROP \1, DROP COLUMN"),
         (r",\s*COLUMN\s+(IF\s+EXISTS\b)?", ", "),
-        # It fills the rows that are there, as a column that is not nullable does.
+        # It fills existing rows, like a column that is NOT NULL.
         (r"\bWITH\s+VALUES\b", "NOT NULL"),
     )
 )
-"""What the grammars do not know, and as they know it; a part that concerns no column may go."""
+"""Spellings unknown to the grammars, with a known one; parts that concern no column are dropped."""
 QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]")
-# The second part is outside of what others have in quotes.
+# The second part matches outside of the quotes of other databases.
 _BACKTICK: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|(`)")
 _ASIDE: Final = re.compile("\0([0-9]+)\0")
 
 
 def readable(text: str) -> str:
-    """A text with what MySQL executes of its comments, and without the others."""
+    """Return a text with MySQL's executable comments unwrapped and other comments removed."""
     plain = executed(text)
     end = _after_comments(plain)
     return _COMMENT.sub(" ", plain[:end]) + _LINE_COMMENT.sub(" ", plain[end:])
 
 
 def executed(text: str) -> str:
-    """A text with what MySQL, or MariaDB (`/*M!`), executes of its comments; what is in quotes is
-    none."""
+    """Return a text with the executable comments of MySQL and MariaDB (`/*M!`) unwrapped, but for
+    what looks so in quotes."""
 
     def shown(found: re.Match[str]) -> str:
         return f" {found['text']} " if found["executed"] and found["end"] else found[0]
@@ -88,12 +88,12 @@ def executed(text: str) -> str:
 
 
 def _after_comments(text: str) -> int:
-    """Where no comment ends any more: to look there for the end of each that begins takes long."""
+    """Return the place after which no comment ends; searching for each end would be slow."""
     return text.rfind("*/") + 2 if "*/" in text else 0
 
 
 def as_known(text: str, grammar: str = "") -> str:
-    """With a grammar's own spelling, or that of all; what is in quotes stays as it is."""
+    """Return a text in one grammar's spelling, or in that of all; quoted parts stay unchanged."""
     return outside_quotes(text, partial(_spelled, every=grammar == MYSQL))
 
 
@@ -104,7 +104,7 @@ def _spelled(plain: str, *, every: bool) -> str:
 
 
 def outside_quotes(text: str, change: Callable[[str], str]) -> str:
-    """A text in which `change` was made to all but what is in quotes."""
+    """Apply `change` to everything but quoted parts."""
     quoted: list[str] = []
 
     def aside(found: re.Match[str]) -> str:
@@ -115,22 +115,22 @@ def outside_quotes(text: str, change: Callable[[str], str]) -> str:
     return _ASIDE.sub(lambda found: quoted[int(found[1])], changed)
 
 
-def words(*told: str) -> tuple[re.Pattern[str], ...]:
-    """Patterns of words, for `has_in_order`."""
-    return tuple(re.compile(rf"\b{word}\b", re.IGNORECASE) for word in told)
+def words(*expected: str) -> tuple[re.Pattern[str], ...]:
+    """Compile patterns of words for `has_in_order`."""
+    return tuple(re.compile(rf"\b{word}\b", re.IGNORECASE) for word in expected)
 
 
 def has_in_order(text: str, patterns: Iterable[re.Pattern[str]]) -> bool:
-    """Whether a text has them one after the other; one pattern would take long to say no."""
+    """Whether a text has the words in order; a single pattern would be slow to fail."""
     at = 0
     for pattern in patterns:
-        found = pattern.search(text, at)
-        if found is None:
+        match = pattern.search(text, at)
+        if match is None:
             return False
-        at = found.end()
+        at = match.end()
     return True
 
 
 def has_backtick(text: str) -> bool:
-    """Whether a text has one that is in no quotes: only MySQL has names in them."""
+    """Whether a text has a backtick outside of quotes: only MySQL quotes names with them."""
     return any(found[1] for found in _BACKTICK.finditer(text))

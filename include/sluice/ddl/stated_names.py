@@ -1,9 +1,8 @@
-"""Tables by the names that statements give them: in any case, and without what their session knows.
+"""Match table names in statements with source tables, ignoring case and missing parts.
 
-Rows come under the name that the server keeps. What a statement's event says of its table may be
-what somebody typed: Canal copies the statement's own words (with `lower_case_table_names=1` rows
-are of `t` where a statement is of `T`), DTS tells the database alone (docs/formats/canal.md,
-dts_avro.md).
+Rows have the name that the server stores. A DDL event may have the name as somebody typed it: Canal
+copies the statement's words (with `lower_case_table_names=1` rows are of `t` where a statement has
+`T`), DTS only states the database (docs/formats/canal.md, dts_avro.md).
 """
 
 from __future__ import annotations
@@ -12,24 +11,23 @@ from collections.abc import Callable, Collection, Iterable
 
 
 def may_name(stated: str, source: str) -> bool:
-    """Whether a dotted name may be a source table's, which has more parts before its own name, or
-    another case."""
+    """Whether a dotted name may mean a source table, ignoring case and missing leading parts."""
     return _is_part(stated.lower(), source.lower())
 
 
 def named(stated: str, sources: Iterable[str]) -> list[str]:
-    """Which of the source tables a name is of: the one that is called so, else those that are but
-    for parts that it leaves out, else but for case as well."""
-    known = sorted(set(sources))
+    """Return the source tables that a name may mean: exact matches, else those with more parts,
+    else also ignoring case."""
+    candidates = sorted(set(sources))
     for alike in (str.__eq__, _is_part, may_name):
-        if found := [source for source in known if alike(stated, source)]:
-            return found
+        if matching := [source for source in candidates if alike(stated, source)]:
+            return matching
     return []
 
 
 def is_of(stated: str, source: str, others: Callable[[], Collection[str]]) -> bool:
-    """Whether a name is of one source table, and of none of the others, which are asked for only
-    where that is unclear."""
+    """Whether a name means one source table and none of `others`, which is only called if that is
+    unclear."""
     if stated == source or not may_name(stated, source):
         return stated == source
     return named(stated, (source, *others())) == [source]
@@ -44,6 +42,6 @@ def in_case_of(name: str, typed: str, known: str) -> str:
 
 
 def _is_part(stated: str, source: str) -> bool:
-    *said, table = stated.split(".")
-    *known, name = source.split(".")
-    return table == name and set(said) <= set(known)
+    *stated_parts, table = stated.split(".")
+    *source_parts, name = source.split(".")
+    return table == name and set(stated_parts) <= set(source_parts)

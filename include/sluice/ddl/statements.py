@@ -1,4 +1,4 @@
-"""What a DDL statement does to columns and tables: read by grammars, never executed."""
+"""What DDL statements do to columns and tables: parsed by grammars, never executed."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 LONGEST: Final = 64 * 1024
-"""Characters of a statement that are looked at."""
+"""Most characters of a statement that are parsed."""
 SPEAKS_OF_COLUMNS: Final = r"(?i)\b(rename|change|sp_rename|drop|unused|add)\b"
-"""What every statement that renames, drops or adds a column has in it."""
+"""Words of every statement that renames, drops or adds a column."""
 SPEAKS_OF_DROPS: Final = r"(?i)\b(drop|replace)\b[\s\S]*\btable\b"
-"""What every statement that drops a table has in it."""
+"""Words of every statement that drops a table."""
 _SPEAKS: Final = re.compile(SPEAKS_OF_COLUMNS)
-# What nobody can read is reported where it may be one of these.
+# A statement that no grammar reads is reported if it may be one of these.
 _OF_NO_COLUMN: Final = (
     r"(?!((SUB)?PARTITION|INDEX|KEY|PRIMARY|FOREIGN|CONSTRAINT|CHECK|UNIQUE|FULLTEXT|SPATIAL"
     r"|SUPPLEMENTAL|EXCLUDE\s+USING)\b)"
@@ -57,7 +57,7 @@ _RENAMES_GIVEN: Final = ("objname", "newname", "objtype")
 _KEYWORDS: Final = frozenset({"add", "alter", "change", "drop", "modify", "rename"})
 _ESCAPE: Final = "\\"
 SLIPS: Final = (TypeError, AttributeError, LookupError, ValueError)
-"""What a parser raises on a text that it does not know, and who reads what it made of one."""
+"""What parsing an unknown text, or reading its result, may raise."""
 _TABLE: Final = "TABLE"
 _COLUMN: Final = "COLUMN"
 
@@ -68,11 +68,10 @@ class UnreadableDdl(ValueError):
 
 @dataclass(frozen=True)
 class Altered:
-    """The columns of one table that changed their names, all at once.
+    """Columns of one table that changed their names together.
 
-    `table`: empty where the text is about columns alone. `schema`: the schema, or MySQL's
-    database, that the statement names; empty where it names none. `added`: of the columns that
-    were added those of which the statement says what the rows that were there hold.
+    `table`: '' if the text is about columns only. `schema`: the stated schema, or MySQL's database;
+    '' if none is stated. `added`: added columns whose value in existing rows the statement states.
     """
 
     table: str
@@ -82,13 +81,13 @@ class Altered:
 
 
 def altered(text: str) -> list[Altered]:
-    """What the statements rename, drop and add; case counts for nothing in a column's name.
+    """Return what statements rename, drop and add; column names are case-insensitive.
 
-    `ALTER TABLE … RENAME [COLUMN] a TO b`, MySQL's `CHANGE a b …`, SQL Server's `sp_rename`,
-    `DROP [COLUMN] a`, Oracle's `SET UNUSED (a)`, `ADD [COLUMN] a …`; of a table without a name what
-    a text tells of columns alone, as StreamX does (seed 000; docs/formats/streamx.md,
-    "Operations"): `ADD COLUMN a …`. Raises UnreadableDdl for a statement that may rename or drop a
-    column and that no grammar reads.
+    `ALTER TABLE … RENAME [COLUMN] a TO b`, MySQL's `CHANGE a b …`, SQL Server's `sp_rename`, `DROP
+    [COLUMN] a`, Oracle's `SET UNUSED (a)`, `ADD [COLUMN] a …`; for a table without a name a text
+    about columns only, as StreamX writes (seed 000; docs/formats/streamx.md, "Operations"): `ADD
+    COLUMN a …`. Raises UnreadableDdl for a statement that may rename or drop a column and that no
+    grammar reads.
     """
     alone = _COLUMNS_ALONE.search(text)
     if not (_SPEAKS.search(text) and (alone or any(has_in_order(text, one) for one in _CONCERNS))):
@@ -98,9 +97,9 @@ def altered(text: str) -> list[Altered]:
     of_all = as_known(plain)
     for grammar in _grammars(plain):
         spelled = as_known(plain, grammar) if grammar == MYSQL else of_all
-        found = _altered(spelled, grammar)
-        if found is not None:
-            return [replace(a, table="") if a.table == _UNNAMED else a for a in found]
+        changes = _altered(spelled, grammar)
+        if changes is not None:
+            return [replace(a, table="") if a.table == _UNNAMED else a for a in changes]
     if _CHANGES_COLUMNS.search(of_all):
         raise UnreadableDdl("no grammar reads it")
     return []
@@ -113,7 +112,7 @@ def _of_unnamed(plain: str) -> str:
 def in_turn(
     first: tuple[ColumnChange, ...], then: tuple[ColumnChange, ...]
 ) -> tuple[ColumnChange, ...]:
-    """Two changes of a table's columns, one after the other, as one that makes both at once."""
+    """Combine two successive changes of a table's columns into one."""
     steps = {old.lower(): new for old, new in then if old is not None}
     moved = [(old, new if new is None else steps.pop(new.lower(), new)) for old, new in first]
     others = [(old, new) for old, new in then if old is None or old.lower() in steps]
@@ -125,11 +124,10 @@ def _changes(old: str | None, new: str | None) -> bool:
 
 
 def dropped_tables(text: str) -> list[str]:
-    """The tables, without their schemas, that the statements drop; temporary ones are none.
+    """Return the tables, without schemas, that statements drop, except temporary ones.
 
-    MariaDB's CREATE OR REPLACE TABLE drops the one that is there.
-
-    Raises UnreadableDdl for a statement that begins as one of them and that no grammar reads.
+    MariaDB's CREATE OR REPLACE TABLE drops the existing table. Raises UnreadableDdl for a statement
+    that begins like one of these and that no grammar reads.
     """
     plain = readable(text)
     if not _DROPS_TABLE.search(plain):
@@ -143,25 +141,28 @@ def dropped_tables(text: str) -> list[str]:
 
 def replaces_table(text: str) -> bool:
     """Whether the first statement that drops a table is MariaDB's CREATE OR REPLACE TABLE."""
-    found = _DROPS_TABLE.search(readable(text))
-    return found is not None and found[2].upper() != "DROP"
+    match = _DROPS_TABLE.search(readable(text))
+    return match is not None and match[2].upper() != "DROP"
 
 
 def refuse_long(text: str) -> None:
-    """Raise UnreadableDdl for a text that may be cut: LONGEST characters are looked at."""
+    """Raise UnreadableDdl for a text longer than LONGEST, which may be cut."""
     if len(text) >= LONGEST:
         raise UnreadableDdl(f"longer than {LONGEST} characters")
 
 
 def statements(text: str) -> list[exp.Expr | None] | None:
-    """The statements of a text by the first grammar that reads all of it; None where none does."""
-    found = (read_by(grammar, text) for grammar in _grammars(text))
-    return next((read for read in found if read is not None), None)
+    """Parse a text with the first grammar that reads all of it; None if none does."""
+    parsed = (read_by(grammar, text) for grammar in _grammars(text))
+    return next((read for read in parsed if read is not None), None)
 
 
 def _grammars(text: str) -> list[str]:
-    """To MySQL's a `#`, which the others have in names, begins a comment; to the others a backtick,
-    in which MySQL alone has names, is a name of its own."""
+    """Return the grammars that may apply.
+
+    Only MySQL quotes names with backticks; `#` begins a comment there, elsewhere it may be part of
+    a name.
+    """
     if has_backtick(text):
         return [MYSQL]
     hash_in_name = _NAME_WITH_HASH.search(QUOTED.sub(" ", text))
@@ -169,21 +170,21 @@ def _grammars(text: str) -> list[str]:
 
 
 def _altered(text: str, grammar: str) -> list[Altered] | None:
-    """None where this grammar does not read all of it, or makes of it what nobody knows."""
+    """Return the changes; None if this grammar does not read everything, or cannot interpret it."""
     from sqlglot import exp
 
     statements = read_by(grammar, text)
     if statements is None or any(map(_is_conditional, statements)):
         return None
     try:
-        told = [
+        changes = [
             _of_call(s) if isinstance(s, exp.Execute) else _of_alter(s, text, grammar)
             for s in statements
             if isinstance(s, exp.Alter | exp.Execute)
         ]
     except SLIPS:
         return None
-    return None if None in told else [t for t in told if t is not None and t.columns]
+    return None if None in changes else [t for t in changes if t is not None and t.columns]
 
 
 def _is_conditional(statement: exp.Expr | None) -> bool:
@@ -196,7 +197,7 @@ def _is_conditional(statement: exp.Expr | None) -> bool:
 
 
 def read_by(grammar: str, text: str) -> list[exp.Expr | None] | None:
-    """The statements of a text; None where this grammar does not read all of it."""
+    """Parse a text with one grammar; None if it does not read all of it."""
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -213,7 +214,7 @@ def read_by(grammar: str, text: str) -> list[exp.Expr | None] | None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the parser's remarks: texts from files are not for the log."""
+    """Silence the parser's warnings: texts from files do not belong in the log."""
     log = logging.getLogger("sqlglot")
     before, log.disabled = log.disabled, True
     try:
@@ -223,11 +224,11 @@ def _quiet() -> Iterator[None]:
 
 
 def _spelled_out(text: str, grammar: str) -> str:
-    """PostgreSQL's `RENAME a TO b` with its COLUMN, which the grammars ask for."""
+    """Add the COLUMN that grammars need to PostgreSQL's `RENAME a TO b`."""
     from sqlglot import Dialect
 
     tokens = Dialect.get_or_raise(grammar).tokenize(text)
-    # As they stand in the text: in quotes they are names.
+    # Compared as written: in quotes they are names.
     words = [text[token.start : token.end + 1].upper() for token in tokens]
     at = [
         tokens[i + 1].start
@@ -240,7 +241,7 @@ def _spelled_out(text: str, grammar: str) -> str:
 
 
 def _of_alter(statement: exp.Expression, text: str, grammar: str) -> Altered | None:
-    """None where a name is written in a way that this grammar takes for something else."""
+    """Return the changes of an ALTER TABLE; None for a name that this grammar misreads."""
     from sqlglot import exp
 
     if statement.args.get("kind") != _TABLE:
@@ -254,7 +255,7 @@ def _of_alter(statement: exp.Expression, text: str, grammar: str) -> Altered | N
         return None
     named = ((old and old.name, new and new.name) for old, new in pairs)
     moved = tuple((old, new) for old, new in named if _changes(old, new))
-    # Grammars differ in what a backslash in a text means.
+    # Grammars differ in the meaning of a backslash in a text.
     added = () if _ESCAPE in text else tuple(_added(statement, source_of(text, grammar)))
     table = statement.this
     name, schema = (table.name, table.db) if isinstance(table, exp.Table) else ("", "")
@@ -270,7 +271,7 @@ def _added(statement: exp.Expression, source: str) -> Iterator[AddedColumn]:
 
 
 def _definitions(action: exp.Expression) -> list[exp.ColumnDef]:
-    """The columns that a part of an ALTER TABLE adds."""
+    """Return the columns that a part of an ALTER TABLE adds."""
     from sqlglot import exp
 
     listed = action.expressions if isinstance(action, exp.Schema) else [action]
@@ -278,16 +279,17 @@ def _definitions(action: exp.Expression) -> list[exp.ColumnDef]:
 
 
 def _is_call(statement: exp.Expr | None) -> bool:
-    """Of another procedure than the one that renames, which may do anything."""
+    """Whether a statement calls a procedure other than `sp_rename`, which may do anything."""
     from sqlglot import exp
 
     return isinstance(statement, exp.Execute) and statement.this.name.lower() != _RENAMES
 
 
 def _of_call(call: exp.Execute) -> Altered | None:
-    """SQL Server's `sp_rename 'schema.table.column', 'name', 'COLUMN'`: the name is as it stands.
+    """Read SQL Server's `sp_rename 'schema.table.column', 'name', 'COLUMN'`; the new name is taken
+    literally.
 
-    None where it is given what only the server knows, such as a variable.
+    None if an argument is known only to the server, such as a variable.
     """
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -308,7 +310,7 @@ def _of_call(call: exp.Execute) -> Altered | None:
 
 
 def _given(call: exp.Execute) -> Iterator[tuple[str, str | None]]:
-    """What a call of `sp_rename` is given, by its names or in their order; None: no text."""
+    """Return the arguments of `sp_rename`, named or positional; None if one is no text."""
     from sqlglot import exp
 
     for name, part in zip(_RENAMES_GIVEN, call.expressions, strict=False):
@@ -318,7 +320,8 @@ def _given(call: exp.Execute) -> Iterator[tuple[str, str | None]]:
 
 
 def _is_text(value: exp.Expr) -> bool:
-    """A procedure takes a word without quotes, or in double ones, for a text too."""
+    """Whether an argument is a text; a procedure also takes bare and double-quoted words as
+    texts."""
     from sqlglot import exp
 
     word = isinstance(value, exp.Column) and len(value.parts) == 1
@@ -327,7 +330,7 @@ def _is_text(value: exp.Expr) -> bool:
 
 
 def _names_in(action: exp.Expression) -> Iterator[tuple[Any, Any]]:
-    """Former name and name since of each column that a part of an ALTER TABLE concerns."""
+    """Return former and new name of each column that a part of an ALTER TABLE renames or drops."""
     from sqlglot import exp
 
     if isinstance(action, exp.RenameColumn):

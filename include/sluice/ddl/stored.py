@@ -1,4 +1,4 @@
-"""Defaults that a source stores otherwise than a statement spells them.
+"""Defaults that a source stores differently from how the statement spells them.
 
 MySQL's rules: its reference manual, "The CHAR and VARCHAR Types", "The YEAR Type", "Fractional
 Seconds in Time Values", "Floating-Point Types".
@@ -24,8 +24,10 @@ _YEARS: Final = range(1901, 2156)
 
 
 def as_stored(default: str, column: exp.ColumnDef, source: str, *, number: bool) -> str | None:
-    """A default as its column holds it; None where that is not certain. `number`: it is written as
-    one; `source` as `sluice.ddl.defaults.source_of` tells it."""
+    """Return a default as its column stores it; None if uncertain.
+
+    `number`: it is written as a number; `source`: see `sluice.ddl.defaults.source_of`.
+    """
     from sqlglot import exp
 
     kind = kind_of(column)
@@ -40,30 +42,30 @@ def as_stored(default: str, column: exp.ColumnDef, source: str, *, number: bool)
 
 
 def kind_of(column: exp.ColumnDef) -> Any:
-    """The type of a column, without its size; None where it has none."""
+    """Return the type of a column without its size; None if it has none."""
     kind = column.args.get("kind")
     return None if kind is None else kind.this
 
 
 def is_text(column: exp.ColumnDef) -> bool:
-    """Whether its values are texts, not labels."""
+    """Whether a column holds texts, not labels."""
     from sqlglot import exp
 
     return kind_of(column) in exp.DataType.TEXT_TYPES
 
 
 def is_char(column: exp.ColumnDef) -> bool:
-    """Whether its texts are all of one length, but for MySQL's, which have no blanks at the end."""
+    """Whether a column is a CHAR, whose texts all but MySQL pad with blanks."""
     from sqlglot import exp
 
     return kind_of(column) in (exp.DataType.Type.CHAR, exp.DataType.Type.NCHAR)
 
 
 def keeps(cast: exp.Cast, column: exp.ColumnDef) -> bool:
-    """Whether a cast leaves a literal as its column would have it: to the column's own type, to a
-    moment, which `TIMESTAMP '…'` is too, or to a text that is long enough.
+    """Whether a cast leaves a literal as its column would store it: a cast to the column's own
+    type, to a moment (as `TIMESTAMP '…'` is), or to a text type that is long enough.
 
-    Without a size a type may have no places, and a CHAR one character.
+    A type without a size may have no decimal places, and a CHAR has one character.
     """
     from sqlglot import exp
 
@@ -80,17 +82,17 @@ def keeps(cast: exp.Cast, column: exp.ColumnDef) -> bool:
 
 
 def _holds(kind: exp.DataType, text: str) -> bool:
-    """Whether a type of text is long enough."""
+    """Whether a text fits into a text type."""
     from sqlglot import exp
 
     char = kind.this in (exp.DataType.Type.CHAR, exp.DataType.Type.NCHAR)
-    size = next((told.name for told in kind.expressions), "1" if char else "")
+    size = next((given.name for given in kind.expressions), "1" if char else "")
     return not size or (size.isdecimal() and len(text) <= int(size))
 
 
 def is_respelled(default: str | None, column: exp.ColumnDef, *, bare: bool) -> bool:
-    """Whether a default is none of the numbers, as they are spelled, that a whole column holds; nor
-    one of text where it is `bare`, without quotes."""
+    """Whether a column may spell its default differently: a whole-number column one that is not
+    spelled as a whole number, a text column one without quotes (`bare`)."""
     from sqlglot import exp
 
     whole = exp.DataType.INTEGER_TYPES - {exp.DataType.Type.BIT} | {exp.DataType.Type.DECIMAL}
@@ -99,7 +101,8 @@ def is_respelled(default: str | None, column: exp.ColumnDef, *, bare: bool) -> b
 
 
 def _year(default: str, number: bool) -> str | None:
-    """MySQL's two digits are of 1970 to 2069; a text of zeros is 2000, unless it has four."""
+    """Return MySQL's YEAR: two digits are 1970 to 2069; a text of zeros is 2000 unless it has
+    four."""
     if not (default.isascii() and default.isdecimal()):
         return None
     year = int(default)
@@ -111,7 +114,8 @@ def _year(default: str, number: bool) -> str | None:
 
 
 def _fits(default: str, sizes: list[str]) -> bool:
-    """Whether a number has no more places than a `FLOAT(M,D)`; MySQL rounds a double there."""
+    """Whether a number has no more decimal places than its `FLOAT(M,D)`; MySQL would round it as a
+    double."""
     scale = sizes[1] if len(sizes) > 1 else ""
     if not scale.isdecimal():
         return True
@@ -131,8 +135,11 @@ def _is_time(column: exp.ColumnDef) -> bool:
 
 
 def _most_places(column: exp.ColumnDef, source: str) -> int:
-    """Of a second. Without a size MySQL's types have none, SQL Server's `datetime` not all of
-    three; `timestamp` is of several."""
+    """Return the decimal places of seconds that a column certainly keeps without rounding.
+
+    Without a size MySQL's types keep none; SQL Server's `datetime` does not keep all of three, and
+    TIMESTAMP or TIME of an unknown source may be MySQL's.
+    """
     from sqlglot import exp
 
     size = next(iter(_sizes(column)), "")
@@ -140,9 +147,9 @@ def _most_places(column: exp.ColumnDef, source: str) -> int:
         return int(size)
     several = {exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIME}
     others = kind_of(column) not in several | {exp.DataType.Type.DATETIME}
-    known = source in (ORACLE, SQL_SERVER) and kind_of(column) != exp.DataType.Type.DATETIME
-    return 9 if source != MYSQL and (others or known) else 0
+    certain = source in (ORACLE, SQL_SERVER) and kind_of(column) != exp.DataType.Type.DATETIME
+    return 9 if source != MYSQL and (others or certain) else 0
 
 
 def _sizes(column: exp.ColumnDef) -> list[str]:
-    return [told.name for told in column.args["kind"].expressions]
+    return [size.name for size in column.args["kind"].expressions]

@@ -1,4 +1,4 @@
-"""Which tables a DDL statement gives another name: read by grammars, never executed."""
+"""Table renames in DDL statements: parsed by grammars, never executed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 SPEAKS_OF_TABLE_RENAMES: Final = r"(?i)\brename\b"
-"""What every statement that renames a table has in it."""
-# Possessive where texts could be cut in several ways: they are from files.
+"""Words of every statement that renames a table."""
+# Possessive against backtracking: the texts come from files.
 _NAME: Final = r'(?:`(?:[^`]|``)++`|"(?:[^"]|"")++"|[\w$#]++)'
 _TABLE: Final = rf"({_NAME}(?:\s*+\.\s*+{_NAME})?)"
 _WAIT: Final = r"\s++(?:(?:NOWAIT|WAIT\s++\d++)\s++)?+"
@@ -29,44 +29,44 @@ _ALTERS: Final = words("ALTER", "TABLE", r"RENAME\s++TO")
 
 @dataclass(frozen=True)
 class TableName:
-    """A table; `schema`: its schema, or MySQL's database, empty where the statement names none."""
+    """A table; `schema`: the stated schema, or MySQL's database, '' if none is stated."""
 
     name: str
     schema: str = ""
 
     def may_be(self, other: TableName) -> bool:
-        """Whether both may be one table; case counts for nothing."""
+        """Whether two names may mean one table, ignoring case."""
         schemas = {self.schema.lower(), other.schema.lower()} - {""}
         return self.name.lower() == other.name.lower() and len(schemas) < 2
 
 
 @dataclass(frozen=True)
 class RenamedTable:
-    """A table's former name, and its name since."""
+    """A table's former and new name."""
 
     old: TableName
     new: TableName
 
 
 def renamed_tables(text: str) -> list[RenamedTable]:
-    """The tables that the statements rename.
+    """Return the tables that statements rename.
 
     `ALTER TABLE … RENAME TO …`, MySQL's `RENAME TABLE a TO b, …`, Oracle's `RENAME a TO b`. Tables
-    that take one another's names in one statement are not renamed: so tools that change a table
-    online put a copy in its place. Raises UnreadableDdl for a statement that renames a table and
-    that nobody reads.
+    that swap names in one statement are left out: online schema change tools replace a table by its
+    copy this way. Raises UnreadableDdl for a statement that renames a table and that no grammar
+    reads.
     """
     if not re.search(SPEAKS_OF_TABLE_RENAMES, text):
         return []
     refuse_long(text)
     plain = readable(text)
     begins = _RENAME.match(plain)
-    found = _of_rename(plain, begins) if begins else _of_alters(plain)
-    return [one for one in found if not any(_swap(one, other) for other in found)]
+    renames = _of_rename(plain, begins) if begins else _of_alters(plain)
+    return [one for one in renames if not any(_swap(one, other) for other in renames)]
 
 
 def _swap(one: RenamedTable, other: RenamedTable) -> bool:
-    """Whether a table takes the name of another one, or gives its own to it."""
+    """Whether a table takes another one's former name, or the other takes its own."""
     takes, gives = one.new.may_be(other.old), one.old.may_be(other.new)
     return one != other and (takes or gives)
 

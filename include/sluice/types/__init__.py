@@ -1,1 +1,1 @@
-"""Types of columns: as tables store them, and as MySQL and other sources name them."""
+"""Column types: as tables store them, and as sources name them."""

@@ -1,9 +1,9 @@
-"""Column types: a Spark SQL type and how its values are written in the events.
+"""Column types: a Spark SQL type and how events write its values.
 
-`decimal(18,2)`, `timestamp[ms]`, `date[days]`, `binary[base64]`, `decimal(10,2)[base64]`: the
-part in brackets is the *encoding*, the way a bare number or text has to be read. Hints in
-`columns:` and the formats' own schemas both end here. A time of day is stored as ISO text
-(`time` → string), for Spark tables have no TIME type.
+`decimal(18,2)`, `timestamp[ms]`, `date[days]`, `binary[base64]`, `decimal(10,2)[base64]`: the part
+in brackets is the *encoding*, the way a bare number or text is read. Hints in `columns:` and the
+formats' own schemas are both expressed this way. A time of day is stored as ISO text (`time` →
+string), for Spark tables have no TIME type.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Final
 TIME_UNITS: Final = ("s", "ms", "us", "ns")
 BASE64: Final = "base64"
 UNSCALED: Final = f"{BASE64}:"
-"""Before a scale: the bytes of a decimal of that scale, whatever the column's own type is."""
+"""Before a scale: bytes of a decimal with that scale, whatever the column's type."""
 EXACT: Final = "exact"
-"""A float in whose text a decimal may hide: one of more digits than a float has does not fit."""
+"""A double whose text may be a decimal: one with more digits than a double holds does not fit."""
 VARIABLE: Final = "variable"
-"""A decimal that brings its scale along, as Debezium's VariableScaleDecimal does."""
+"""A decimal with its scale in the value, such as Debezium's VariableScaleDecimal."""
 UNSIGNED: Final = "unsigned"
-"""An unsigned number of 64 bits, which may have come as the negative one of the same bits."""
+"""An unsigned 64-bit number that may be written as the negative number with the same bits."""
 LISTED: Final = "list:"
-"""Before a type with an encoding: JSON of a list, whose elements are written so."""
+"""Before a type with an encoding: a JSON list of elements written this way."""
 _WIDEST_BINARY: Final = 8000
-"""Bytes: what SQL Server's BINARY may have at most; MySQL's has 255."""
+"""Largest length of SQL Server's BINARY in bytes; MySQL's is 255."""
 ENCODINGS: Final[dict[str, tuple[str, ...]]] = {
     "timestamp": ("", *TIME_UNITS),
     "timestamp_ntz": ("", *TIME_UNITS),
@@ -55,10 +55,10 @@ _PATTERN: Final = re.compile(
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A type by `name` (one of the keys above), with encoding; precision and scale of decimals.
+    """A type by `name` (one of the keys above) with its encoding; precision and scale of decimals.
 
-    `width`: the bytes that a value of a `binary` has at least, zeros at its end (MySQL's binary log
-    leaves these out).
+    `width`: the length of BINARY(n), to which values are padded with zeros, which MySQL's binary
+    log leaves out.
     """
 
     name: str
@@ -79,25 +79,25 @@ STRING: Final = ColumnType("string")
 
 
 def decimal(precision: int, scale: int, encoding: str = "") -> ColumnType:
-    """A decimal type; raises ValueError beyond what Iceberg holds (38 digits)."""
+    """Return a decimal type; raises ValueError beyond Iceberg's limit of 38 digits."""
     if not 1 <= precision <= 38 or not 0 <= scale <= precision:
         raise ValueError(f"decimal({precision},{scale}) is not within 38 digits")
     return ColumnType("decimal", encoding, precision, scale)
 
 
 def parse_type(text: str) -> ColumnType:
-    """Read a type as written in a hint; raises ValueError saying what is allowed."""
-    found = _PATTERN.match(text.lower())
-    name = _ALIASES.get(found["name"]) if found else None
-    if found is None or name is None:
+    """Parse a type hint; raises ValueError saying what is allowed."""
+    match = _PATTERN.match(text.lower())
+    name = _ALIASES.get(match["name"]) if match else None
+    if match is None or name is None:
         raise ValueError(f"unknown column type {text!r}; known: {', '.join(sorted(_ALIASES))}")
-    encoding = found["encoding"] or ""
+    encoding = match["encoding"] or ""
     allowed = ENCODINGS.get(name, ("",))
     if encoding not in allowed:
         raise ValueError(f"{text!r}: {name} takes {_any_of([e for e in allowed if e])}")
     if name == "decimal":
-        return decimal(int(found["p"] or 10), int(found["s"] or 0), encoding)
-    return ColumnType(name, encoding, width=binary_width(found["p"]) if name == "binary" else 0)
+        return decimal(int(match["p"] or 10), int(match["s"] or 0), encoding)
+    return ColumnType(name, encoding, width=binary_width(match["p"]) if name == "binary" else 0)
 
 
 def _any_of(encodings: list[str]) -> str:
@@ -106,21 +106,21 @@ def _any_of(encodings: list[str]) -> str:
 
 
 def listed(element: ColumnType) -> ColumnType:
-    """A list of elements as JSON text; without an encoding of theirs it stays as it comes."""
+    """Return the type of a list, stored as JSON text; elements without an encoding stay as they
+    are."""
     coded = f"{LISTED}{element.name}[{element.encoding}]"
     return ColumnType("string", coded) if element.encoding else STRING
 
 
 def element_of(kind: ColumnType) -> ColumnType:
-    """What `listed` made a list of; of a decimal the text alone."""
+    """Return the element type of a type made by `listed`; a decimal loses precision and scale."""
     name, _, encoding = kind.encoding.removeprefix(LISTED).rstrip("]").partition("[")
     return ColumnType(name, encoding)
 
 
-def binary_width(told: str | None) -> int:
-    """What stands behind `binary` in parentheses; 0 for nothing, and for more than any database
-    fills up, which would be a size of memory that a text chooses."""
-    width = int(told or 0)
+def binary_width(stated: str | None) -> int:
+    """Return the length of BINARY(n); 0 if absent, or larger than any database pads to."""
+    width = int(stated or 0)
     return width if width <= _WIDEST_BINARY else 0
 
 
@@ -129,9 +129,9 @@ _INSTANTS: Final = frozenset({"timestamp", "timestamp_ntz", "date"})
 
 
 def as_described(hint: ColumnType, described: ColumnType, typed: bool = False) -> ColumnType:
-    """A hint that leaves the encoding open, in the one that a description of the events tells.
+    """Return a hint without an encoding in the encoding that the events describe.
 
-    Of `typed` values a hint of their own kind says nothing of that: their text is a reader's.
+    `typed` values of the hint's own kind need none: their text is the reader's.
     """
     if hint.name == described.name == "binary" and not hint.width:
         hint = replace(hint, width=described.width)
@@ -145,7 +145,7 @@ def _of_one_kind(one: ColumnType, other: ColumnType) -> bool:
 
 
 def _encoding_for(hint: ColumnType, described: ColumnType) -> str:
-    """The described encoding, where a value of the hint can be read from it; else ''."""
+    """Return the described encoding if the hint's type can be read from it; else ''."""
     coded = described.encoding
     if described.name in ("decimal", "string") and coded.startswith((BASE64, VARIABLE)):
         unscaled = f"{UNSCALED}{described.scale}" if coded == BASE64 else coded
@@ -155,7 +155,7 @@ def _encoding_for(hint: ColumnType, described: ColumnType) -> str:
 
 
 def widest(one: ColumnType, two: ColumnType) -> ColumnType | None:
-    """The type that holds both without loss, or None; the encoding is left out."""
+    """Return the type that holds both without loss, without an encoding; None if there is none."""
     plain = (_plain(one), _plain(two))
     if plain[0] == plain[1]:
         return plain[0]
@@ -170,7 +170,8 @@ def widest(one: ColumnType, two: ColumnType) -> ColumnType | None:
 
 
 def widest_or_text(one: ColumnType, two: ColumnType) -> ColumnType | None:
-    """The type that holds both without loss, else their text; None for bytes, which have none."""
+    """Return the type that holds both without loss, else string; None for bytes, which have no
+    text."""
     return widest(one, two) or (None if "binary" in (one.name, two.name) else STRING)
 
 

@@ -1,4 +1,4 @@
-"""MySQL's type names, as `SHOW COLUMNS` and CREATE statements spell them, as column types."""
+"""Column types for MySQL's type names, as `SHOW COLUMNS` and CREATE statements spell them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _SIGNED_BITS: Final = 63
 
 
 def is_known(text: str) -> bool:
-    """Whether a text names a type of MySQL."""
+    """Whether a text names a type of MySQL; damaged or foreign names do not."""
     match = _NAME.match(_normalized(text))
     return match is not None and match["name"] in _KNOWN
 

@@ -1,8 +1,8 @@
-"""The types that CREATE TABLE statements name, as types of columns whose texts say no more.
+"""Column types for the types in CREATE TABLE statements.
 
-A type tells how a column is stored at its source, not how a file writes its values. So bytes, bits
-and times of day are text here as they are in the file: base64 or hexadecimal, a number or a list of
-them is what only the format, or a hint, can say.
+A type says how the source stores a column, not how a file writes its values. So bytes, bits and
+times of day stay text: only the format or a hint says whether they are base64, hexadecimal, a
+number or a list of numbers.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _DATE: Final = ColumnType("date")
 _LOCAL: Final = ColumnType("timestamp_ntz")
 _INSTANT: Final = ColumnType("timestamp")
 _DECIMAL: Final = ColumnType("decimal")
-"""With the digits that are told."""
+"""Placeholder: the digits are those that the statement states."""
 _BY_BITS: Final = ColumnType("double", "bits")
-"""Single or double, by the bits that are told."""
+"""Placeholder: float or double, by the bits that the statement states."""
 _LONGEST_FLOAT: Final = 24
 _MOST_DIGITS: Final = 38
 _TEXTS: Final = {
@@ -36,7 +36,7 @@ _TEXTS: Final = {
         "polygon", "regclass", "text", "tid", "time", "timetz", "tsquery", "tsrange", "tstzrange",
         "tsvector", "uuid", "varbit", "varchar", "xid", "xml",
     ),
-    # FLOAT has up to 126 bits, which are no double. With a local time zone a text may be in any.
+    # FLOAT has up to 126 bits, more than a double. Texts WITH LOCAL TIME ZONE may be in any zone.
     ORACLE: (
         "anydata", "bfile", "blob", "char", "char varying", "character", "character varying",
         "clob", "double precision", "float", "interval", "json", "long", "long raw",
@@ -70,7 +70,7 @@ _TYPES: Final[dict[str, dict[str, ColumnType]]] = {
         "binary_float": _FLOAT,
         "binary_double": _DOUBLE,
         "boolean": _BOOLEAN,
-        # DATE has a time of day.
+        # Oracle's DATE has a time of day.
         **dict.fromkeys(("date", "timestamp"), _LOCAL),
         "timestamp with time zone": _INSTANT,
     },
@@ -94,26 +94,26 @@ _KNOWN: Final = {
     for dialect, types in _TYPES.items()
 }
 _MOST_PLACES: Final = 6
-_UNTOLD_PLACES: Final = {"datetime2": 7, "datetimeoffset": 7}
-_UNTOLD_DIGITS: Final = {SQL_SERVER: (18, 0)}
+_DEFAULT_PLACES: Final = {"datetime2": 7, "datetimeoffset": 7}
+_DEFAULT_DIGITS: Final = {SQL_SERVER: (18, 0)}
 _FLAGS: Final = ("unsigned", "signed", "zerofill")
-# What BOOLEAN is: some writers have true and false for it.
+# BOOLEAN is this type; some writers use true and false for it.
 _TRUTH: Final = "tinyint(1)"
 
 
 def column_type(dialect: str, named: SourceType) -> ColumnType | None:
-    """The type of a column of which nothing else is told; None for a name that nobody knows."""
+    """Return a column's type from a statement only; None for an unknown type name."""
     if dialect == MYSQL:
         return _mysql(named)
     if named.array:
         return STRING
-    known = _KNOWN[dialect]
+    types = _KNOWN[dialect]
     names = (" ".join(named.words[:n]) for n in range(len(named.words), 0, -1))
-    kind = next((known[name] for name in names if name in known), None)
+    kind = next((types[name] for name in names if name in types), None)
     if kind in (_LOCAL, _INSTANT) and _is_finer(dialect, named):
         return STRING
     if kind == _DECIMAL:
-        return _decimal(named.numbers or _UNTOLD_DIGITS.get(dialect, ()))
+        return _decimal(named.numbers or _DEFAULT_DIGITS.get(dialect, ()))
     if kind == _BY_BITS:
         bits = (*named.numbers, None)[0] or _LONGEST_FLOAT + 1
         return _FLOAT if bits <= _LONGEST_FLOAT else _DOUBLE
@@ -121,14 +121,14 @@ def column_type(dialect: str, named: SourceType) -> ColumnType | None:
 
 
 def _is_finer(dialect: str, named: SourceType) -> bool:
-    """Whether a time has more places than the microseconds that a column holds."""
-    untold = _UNTOLD_PLACES.get(named.words[0], 0) if dialect == SQL_SERVER else 0
+    """Whether a time has more decimal places than microseconds."""
+    default = _DEFAULT_PLACES.get(named.words[0], 0) if dialect == SQL_SERVER else 0
     places = (*named.numbers, None)[0]
-    return (untold if places is None else places) > _MOST_PLACES
+    return (default if places is None else places) > _MOST_PLACES
 
 
 def _decimal(numbers: tuple[int | None, ...]) -> ColumnType:
-    """Text without a bound, and beyond 38 digits; Oracle's `*` is 38."""
+    """Return a decimal type; string without a bound or beyond 38 digits. Oracle's `*` is 38."""
     if not numbers:
         return STRING
     precision, scale = numbers[0] or _MOST_DIGITS, (*numbers, None)[1] or 0
