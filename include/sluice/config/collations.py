@@ -44,14 +44,14 @@ def rules(collations: Mapping[str, str], null_keys: Iterable[str]) -> dict[str, 
 
 def beside_key(key: Sequence[str] | None, named: Iterable[str]) -> str:
     """Return the columns in `named` that a configured key lacks, joined; '' if none."""
-    known = {column.lower() for column in key or ()}
-    return "" if key is None else ", ".join(n for n in named if n.lower() not in known)
+    key_columns = {column.lower() for column in key or ()}
+    return "" if key is None else ", ".join(n for n in named if n.lower() not in key_columns)
 
 
 def of_key(key: Sequence[str] | None, named: Iterable[str]) -> str:
     """Return the columns in `named` that are part of a configured key, joined; '' if none."""
-    known = {column.lower() for column in key or ()}
-    return ", ".join(n for n in named if n.lower() in known)
+    key_columns = {column.lower() for column in key or ()}
+    return ", ".join(n for n in named if n.lower() in key_columns)
 
 
 def compared_name(column: str, rule: str) -> str:
@@ -61,5 +61,5 @@ def compared_name(column: str, rule: str) -> str:
 
 def source_name(column: str) -> str:
     """Return the source's name of a key column, also for one named by `compared_name`."""
-    found = _COMPARED.fullmatch(column)
-    return found["column"] if found else column
+    match = _COMPARED.fullmatch(column)
+    return match["column"] if match else column

@@ -119,8 +119,8 @@ def _scripts(root: Path, document: Document, place: str) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise refused(document, _FILES, f"a file or folder, found no {place}")
-    found = (_inside(root, document, place, p.resolve()) for p in sorted(path.glob(_SCRIPTS)))
-    scripts = [script for script in found if script.is_file()]
+    inside = (_inside(root, document, place, p.resolve()) for p in sorted(path.glob(_SCRIPTS)))
+    scripts = [script for script in inside if script.is_file()]
     if not 0 < len(scripts) <= _MOST_FILES:
         raise refused(document, _FILES, f"files {_SCRIPTS} in {place}, {_MOST_FILES} at most")
     return scripts
@@ -137,9 +137,9 @@ def _tables(document: Document, paths: Iterable[Path], dialect: str) -> dict[str
     tables: dict[str, DdlTable] = {}
     keys: dict[str, tuple[str, ...]] = {}
     for path, text in _texts(document, paths):
-        found = _parsed(path, text, dialect)
-        keys |= {name.lower(): key for name, key in found.keys.items()}
-        for table in (_ddl_table(path, dialect, made) for made in found.tables):
+        parsed = _parsed(path, text, dialect)
+        keys |= {name.lower(): key for name, key in parsed.keys.items()}
+        for table in (_ddl_table(path, dialect, made) for made in parsed.tables):
             _refuse_another(tables.setdefault(table.name.lower(), table), table)
     return {n: replace(t, key=t.key or keys.get(n, ())) for n, t in tables.items()}
 

@@ -42,9 +42,9 @@ def _used(document: Document, key: str, other: Document) -> str:
 
 
 def _both(one: Pipeline, other: Pipeline) -> str:
-    found = (_targets(one) or set()) & (_targets(other) or set())
+    common = (_targets(one) or set()) & (_targets(other) or set())
     # A shared target implies shared history and events tables; name only the target.
-    shared = sorted(found.difference(*(beside_target(target) for target in found)))
+    shared = sorted(common.difference(*(beside_target(target) for target in common)))
     more = f" and {len(shared) - _MOST} more" if len(shared) > _MOST else ""
     return f"; both write {', '.join(shared[:_MOST])}{more}" if shared else ""
 
@@ -59,17 +59,19 @@ def _may_meet(one: Pipeline, other: Pipeline) -> bool:
 def _targets(pipeline: Pipeline) -> set[str] | None:
     """Return the names that a pipeline may write, in lower case; None if only events tell."""
     targets = [_target(pipeline.table_name, name) for name in pipeline.tables or ()]
-    known = {target.lower() for target in targets if target is not None}
+    names = {target.lower() for target in targets if target is not None}
     if pipeline.tables is None or None in targets:
         return None
-    return known.union(*(beside_target(target) for target in known))
+    return names.union(*(beside_target(target) for target in names))
 
 
 def _target(template: str, source: str) -> str | None:
     """Return a source table's target; None if its name lacks a part of the template."""
     parts = source.split(".")
-    known = TABLE_PLACEHOLDERS[-len(parts) :]
-    found = dict(zip(known, parts, strict=True)) if len(parts) <= len(TABLE_PLACEHOLDERS) else {}
-    if not set(PLACEHOLDER.findall(template)) <= set(found):
+    placeholders = TABLE_PLACEHOLDERS[-len(parts) :]
+    values = (
+        dict(zip(placeholders, parts, strict=True)) if len(parts) <= len(TABLE_PLACEHOLDERS) else {}
+    )
+    if not set(PLACEHOLDER.findall(template)) <= set(values):
         return None
-    return template.format(**found)
+    return template.format(**values)

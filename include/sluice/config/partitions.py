@@ -38,14 +38,14 @@ class Partition:
 
 def parse_partition(text: str) -> Partition:
     """Parse one partition field; raises ValueError listing what is allowed."""
-    found = _PATTERN.match(text)
-    if not found:
+    match = _PATTERN.match(text)
+    if not match:
         raise ValueError(
             f"col, {', '.join(f'{t}(col)' for t in TIME_TRANSFORMS)}, bucket(n, col) "
             f"or truncate(n, col)"
         )
-    if found["numbered"]:
-        return Partition(found["column_n"].strip("`"), found["numbered"], int(found["n"]))
-    if found["transform"]:
-        return Partition(found["column"].strip("`"), found["transform"])
-    return Partition(found["column_i"].strip("`"))
+    if match["numbered"]:
+        return Partition(match["column_n"].strip("`"), match["numbered"], int(match["n"]))
+    if match["transform"]:
+        return Partition(match["column"].strip("`"), match["transform"])
+    return Partition(match["column_i"].strip("`"))

@@ -62,8 +62,8 @@ class Project(BaseModel):
         if name in self.broken:
             raise ConfigError(self.broken[name])
         if name not in self.pipelines:
-            known = ", ".join(sorted(self.pipelines)) or "none"
-            raise ConfigError(f"no pipeline {name!r} in {self.root}; there are: {known}")
+            existing = ", ".join(sorted(self.pipelines)) or "none"
+            raise ConfigError(f"no pipeline {name!r} in {self.root}; there are: {existing}")
         return self.pipelines[name]
 
 

@@ -55,11 +55,11 @@ def is_clear(uri: str) -> bool:
 def refuse_secret_settings(conf: Any) -> Any:
     """Raise ValueError for Spark settings that would show a secret on its command line."""
     settings = conf.items() if isinstance(conf, Mapping) else ()
-    found = [str(key) for key, _ in settings if is_secret(str(key))]
-    found += [f"what {key} holds" for key, value in settings if _shows_secret(value)]
-    if found:
+    leaks = [str(key) for key, _ in settings if is_secret(str(key))]
+    leaks += [f"what {key} holds" for key, value in settings if _shows_secret(value)]
+    if leaks:
         raise ValueError(
-            f"no secret: {', '.join(sorted(found))} would be on spark-submit's command line; give "
+            f"no secret: {', '.join(sorted(leaks))} would be on spark-submit's command line; give "
             "it in the environment (AWS_…, PG…, SLUICE_CATALOG_…), or in a file that SPARK_CONF_DIR"
             " names"
         )

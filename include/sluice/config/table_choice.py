@@ -18,10 +18,10 @@ def only(pipeline: Pipeline, tables: Sequence[str]) -> Pipeline:
         return pipeline
     if pipeline.tables is None:
         return pipeline.model_copy(update={"tables": {name: TableConfig() for name in tables}})
-    return pipeline.choosing([_found(pipeline, pipeline.tables, name) for name in tables])
+    return pipeline.choosing([_listed(pipeline, pipeline.tables, name) for name in tables])
 
 
-def _found(pipeline: Pipeline, tables: Collection[str], name: str) -> str:
+def _listed(pipeline: Pipeline, tables: Collection[str], name: str) -> str:
     if name in tables:
         return name
     ends_so = [listed for listed in tables if listed.endswith(f".{name}")]
@@ -31,5 +31,5 @@ def _found(pipeline: Pipeline, tables: Collection[str], name: str) -> str:
         )
     if ends_so:
         return ends_so[0]
-    known = ", ".join(tables)
-    raise ConfigError(f"pipeline {pipeline.name} has no table {name!r}; its `tables:` are {known}")
+    listed = ", ".join(tables)
+    raise ConfigError(f"pipeline {pipeline.name} has no table {name!r}; its `tables:` are {listed}")

@@ -25,8 +25,8 @@ class Document:
 
     def line(self, path: KeyPath) -> int:
         """Return the line of a key path, or of its nearest existing parent."""
-        known = (self.lines.get(path[:length]) for length in range(len(path), -1, -1))
-        return next((line for line in known if line), 1)
+        lines = (self.lines.get(path[:length]) for length in range(len(path), -1, -1))
+        return next((line for line in lines if line), 1)
 
     def where(self, path: KeyPath) -> str:
         """Return `file:line` of a key path."""
@@ -148,12 +148,12 @@ def refused(document: Document, key: KeyPath, expected: str) -> ConfigError:
 def by_name(mistakes: Mapping[Path, str], taken: Container[str]) -> dict[str, str]:
     """Return mistakes by the pipeline's `name`; by the file's stem, else its full name, if that is
     taken or unreadable."""
-    found: dict[str, str] = {}
+    named: dict[str, str] = {}
     for path, mistake in mistakes.items():
         names = (_stated_name(path), path.stem, path.name)
-        free = (name for name in names if name not in taken and name not in found)
-        found[next(free, str(path))] = mistake
-    return found
+        free = (name for name in names if name not in taken and name not in named)
+        named[next(free, str(path))] = mistake
+    return named
 
 
 def _stated_name(path: Path) -> str:

@@ -1,1 +1,1 @@
-"""What people and programs see: tables, JSON lines, CSV, pages, answers to SQL."""
+"""Output for people and programs: tables, JSON lines, CSV, HTML pages, answers to SQL."""

@@ -1,8 +1,8 @@
 """SQL on the lake without a JVM: pyiceberg reads, DuckDB answers.
 
 DuckDB parses the statement first; only the tables and columns that it names are read. A table is
-`namespace.table`, and `namespace.table VERSION AS OF 'batch-…'` reads a tag, a branch or a
-snapshot's number.
+`namespace.table`; `namespace.table VERSION AS OF 'batch-…'` reads a tag, a branch or a snapshot by
+its number.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from sluice.names import CATALOG, NAMESPACES_OF_SQL, full_name
 from sluice.output.rows import Output, write_rows
 from sluice.output.sql_filter import BASE_TABLE, Node, nodes, row_filter
 
-# A schema of such a name is one of two meanings of it: DuckDB refuses to choose.
+# DuckDB has these schemas itself and refuses to choose between two meanings of a name.
 _DATABASES: Final = ("memory", "system", "temp", CATALOG)
 _ALL_COLUMNS: Final = ("STAR", "POSITIONAL_REFERENCE")
 _WHOLE_ROWS: Final = ("SHOW_REF", "PIVOT")
-# They look a table up by a text or a bare name, unseen here; `summary` of a name never ends.
+# These look tables up by a text or bare name that is not visible here; `summary` of a name hangs.
 _BY_NAME: Final = (
     "histogram", "histogram_values", "json_execute_serialized_sql", "query", "query_table",
     "summary",
@@ -50,20 +50,20 @@ class Used:
 
     @property
     def full_name(self) -> str:
-        """As a statement has it, whose namespace may be left out."""
+        """The name as the statement has it; its namespace may be missing."""
         return full_name(self.namespace, self.name) if self.namespace else self.name
 
     @property
     def view(self) -> str:
-        """What DuckDB knows it by, inside its schema."""
+        """The name in DuckDB, inside its schema."""
         return self.name if self.version is None else f"{self.name}@{self.version}"
 
 
 def run_sql(project: Project, statement: str) -> pa.Table:
     """Answer one query.
 
-    Raises TerminalError for SQL that does not parse or run, and for unknown tables, naming those
-    there are.
+    Raises TerminalError for SQL that does not parse or run, and for unknown tables, listing the
+    existing ones.
     """
     connection = duckdb.connect(":memory:")
     try:
@@ -95,14 +95,14 @@ def _answer(connection: duckdb.DuckDBPyConnection, catalog: Catalog, statement: 
 
 
 def _shut_in(connection: duckdb.DuckDBPyConnection) -> None:
-    """From here on nothing but the registered tables: whoever asks is not who runs this process,
-    whose files and environment `read_text` and its like would show."""
+    """Lock DuckDB down to the registered tables: `read_text` and its like would show files and
+    environment of this process to whoever sends the query."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
 
 def _parse(connection: duckdb.DuckDBPyConnection, statement: str) -> tuple[str, Node]:
-    """The statement in DuckDB's own words, and its syntax tree."""
+    """Return the statement in DuckDB's own spelling, and its syntax tree."""
     statement = _at_versions(statement)
     tree = _tree(connection, statement)
     original = json.loads(json.dumps(tree))
@@ -120,18 +120,19 @@ def _one(connection: duckdb.DuckDBPyConnection, statement: str, parameter: str) 
 
 
 def _at_versions(statement: str) -> str:
-    """With `VERSION AS OF v` spelled as DuckDB has it."""
+    """Return the statement with `VERSION AS OF v` in DuckDB's syntax."""
     parts = _tokens(statement)
     words = [part.strip().upper() for part in parts]
     for at in range(len(parts) - 3):
         if words[at : at + 3] == _VERSION_AS_OF and words[at + 3][:1] in _LITERAL:
-            # Four parts for four: the places of those that follow stay.
+            # Four parts replace four, so the places of later ones stay the same.
             parts[at : at + 4] = ["AT ", "(VERSION ", "=> ", f"{parts[at + 3].strip()}) "]
     return "".join(parts)
 
 
 def _tokens(statement: str) -> list[str]:
-    """The statement cut by DuckDB, which knows all its quotes and comments; it counts in bytes."""
+    """Return DuckDB's tokens of the statement, which respect quotes and comments; places are in
+    bytes."""
     text = statement.encode()
     ends = [start for start, _ in duckdb.tokenize(statement)] + [len(text)]
     return [text[a:b].decode() for a, b in pairwise([0, *ends])]
@@ -202,7 +203,7 @@ def _tables(catalog: Catalog, tree: Node) -> set[Used]:
 
 
 def _loaded(catalog: Catalog, tree: Node) -> list[tuple[Used, Table]]:
-    """Each table and version once, in however many spellings the statement has its name."""
+    """Load each table and version once, however often the statement names it."""
     loaded = [(used, _load(catalog, used)) for used in sorted(_tables(catalog, tree), key=str)]
     return list({(table.name(), used.version): (used, table) for used, table in loaded}.values())
 
@@ -213,7 +214,7 @@ def _ctes(node: Node) -> list[Node]:
 
 
 def _columns(tree: Node) -> set[str] | None:
-    """Every column name in the statement, in lower case; None where it may want all."""
+    """Return all column names in the statement, in lower case; None if it may need every column."""
     names: set[str] = set()
     tables: set[str] = set()
     for node in nodes(tree):
@@ -231,12 +232,13 @@ def _columns(tree: Node) -> set[str] | None:
 
 
 def _ends_with(node: Node, tables: set[str]) -> bool:
-    """Whether it is a name like `orders` or `shop.orders`, which may mean the whole row."""
+    """Whether a path is a name like `orders` or `shop.orders`, which may mean the whole row."""
     return any(last in tables for last in _path(node)[-1:])
 
 
 def _path(node: Node) -> list[str]:
-    """The parts of a name, in lower case: of a column, or of what `name.upper()` is called of."""
+    """Return the parts of a name in lower case: of a column, or what a method such as
+    `name.upper()` is called on."""
     path = node.get("column_names") or []
     if node.get("class") == "FUNCTION":
         path = node["qualified_name"]["path"][:-1]
@@ -262,7 +264,7 @@ def _register(
 
 def _selected(table: Table, columns: set[str] | None) -> tuple[str, ...]:
     names = [field.name for field in table.schema().fields]
-    # Of names that differ in case alone DuckDB numbers all but the first: K beside k is K_1.
+    # DuckDB numbers names that differ only in case, except the first: K beside k is K_1.
     if columns is None or len({name.lower() for name in names}) < len(names):
         return ("*",)
     return tuple(name for name in names if name.lower() in columns) or tuple(names[:1])
@@ -282,7 +284,8 @@ def _snapshot(table: Table, used: Used) -> int | None:
 
 
 def _load(catalog: Catalog, used: Used) -> Table:
-    """By exact name, else by the one name that differs in case alone, as SQL has it."""
+    """Load a table by its exact name, else by the only name that matches ignoring case, as in
+    SQL."""
     try:
         return catalog.load_table((used.namespace, used.name))
     except NoSuchTableError:
@@ -298,9 +301,9 @@ def _all_tables(catalog: Catalog) -> list[tuple[str, ...]]:
 
 
 def _unknown(catalog: Catalog, used: Used) -> str:
-    known = ", ".join(".".join(name) for name in _all_tables(catalog)) or "none yet"
+    existing = ", ".join(".".join(name) for name in _all_tables(catalog)) or "none yet"
     name = used.full_name
-    return f"there is no table {name}; there are: {known}"
+    return f"there is no table {name}; there are: {existing}"
 
 
 def _quoted(name: str) -> str:
@@ -308,7 +311,7 @@ def _quoted(name: str) -> str:
 
 
 def _integers(relation: duckdb.DuckDBPyRelation, answer: pa.Table) -> pa.Table:
-    """DuckDB hands a HUGEINT, the type of every sum, to Arrow as a decimal; mark it."""
+    """Mark HUGEINT columns, the type of every sum, which DuckDB exports to Arrow as decimals."""
     fields = [
         field.with_metadata({"integer": "yes"}) if str(kind) == "HUGEINT" else field
         for field, kind in zip(answer.schema, relation.types, strict=True)

@@ -1,4 +1,4 @@
-"""What people and programs see of batches: Rich tables, or JSON."""
+"""Reports on batches: Rich tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _COUNTED: Final = (details.READ, details.APPLIED, details.QUARANTINED)
 
 
 def for_terminal(text: str, keep: str = "") -> str:
-    """Text for a terminal, which says nothing to it; `keep` as for `shown`."""
+    """Return text without control characters or markup, for a terminal; `keep` as for `shown`."""
     return escape(shown(text, keep))
 
 
 def batch_json(result: BatchResult) -> dict[str, Any]:
-    """One batch for programs: counts and snapshots of every table."""
+    """Return one batch for programs: counts and snapshots of every table."""
     return {
         "pipeline": result.pipeline,
         "batch_id": result.batch_id,
@@ -62,12 +62,12 @@ def batch_json(result: BatchResult) -> dict[str, Any]:
 
 
 def _text(snapshot: int | None) -> str | None:
-    """Snapshot ids are beyond what JSON readers hold exactly."""
+    """Return a snapshot id as text: it exceeds what JSON readers hold exactly."""
     return None if snapshot is None else str(snapshot)
 
 
 def show_batch(console: Console, result: BatchResult) -> None:
-    """One batch for people: a line a table, what happened to every record, and the snapshots."""
+    """Show one batch: a line per table with the outcomes of its records, and the snapshots."""
     table = Table(title=f"{result.pipeline}: batch {result.batch_id} ({result.seconds} s)")
     table.add_column("table", overflow="fold")
     for outcome in _OUTCOMES:
@@ -84,26 +84,26 @@ def show_batch(console: Console, result: BatchResult) -> None:
         if t.nulled:
             console.print(for_terminal(misfitting(t)), highlight=False, soft_wrap=True)
     if bad := result.total.quarantined:
-        asked = f"SELECT * FROM sluice.quarantine WHERE batch_id = '{result.batch_id}'"
-        told = f'{bad:,} quarantined; look: sluice sql "{for_terminal(asked)}"'
-        console.print(told, highlight=False, soft_wrap=True)
+        query = f"SELECT * FROM sluice.quarantine WHERE batch_id = '{result.batch_id}'"
+        message = f'{bad:,} quarantined; look: sluice sql "{for_terminal(query)}"'
+        console.print(message, highlight=False, soft_wrap=True)
 
 
 def conflicting(result: TableResult) -> str:
-    """The records of a table that another content stands at the position of, and where to look."""
+    """Return the message about records that conflict at one position, and where to look."""
     namespace, _, target = result.target.rpartition(".")
     changes = f"{changelog_namespace(namespace)}.{changelog_table(target)}"
     at = (result.conflicts.at or "").replace("'", "''")
-    asked = f"SELECT * FROM {changes} WHERE _position = '{at}'"
+    query = f"SELECT * FROM {changes} WHERE _position = '{at}'"
     return (
         f"{result.target}: {result.conflicts.records:,} records say something else than another of "
         "their key at the same position, and the greater content hash decided; "
-        f'look: sluice sql "{asked}"'
+        f'look: sluice sql "{query}"'
     )
 
 
 def misfitting(result: TableResult) -> str:
-    """The values of a table that NULL stands for (`null_misfits`)."""
+    """Return the message about values that became NULL (`null_misfits`)."""
     return f"{result.target}: values that did not fit are NULL: {_listed(result.nulled)}"
 
 
@@ -123,7 +123,7 @@ def _numbers(counts: Counts) -> list[str]:
 
 
 def status_json(rows: list[BatchRow], resolved: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The ledger's batches for programs, newest first; see `quarantined.resolutions`."""
+    """Return the ledger's batches for programs, newest first; see `quarantined.resolutions`."""
     return [
         {
             "pipeline": r.pipeline,
@@ -152,9 +152,9 @@ def show_status(
     resolved: Mapping[str, str],
     held: Mapping[str, int] = NONE_HELD,
 ) -> None:
-    """The last batches for people: a line each where there is room, else two.
+    """Show the last batches: one line each if there is room, else two.
 
-    `held`: how many files of each batch that is undone wait for their release.
+    `held`: how many files of each undone batch wait for release.
     """
     table = _status_table(rows, resolved)
     anywhere = console.options.update(max_width=_ANY_WIDTH)
@@ -174,7 +174,7 @@ def show_status(
             console.print("  before that it had failed:", highlight=False)
         if error:
             style = "dim" if undone else "red"
-            # Set in, so that no line of an error can pass for one of Sluice's own.
+            # Indented, so that no line of an error looks like one of Sluice's own.
             text = f"[{style}]{for_terminal(error, LINES)}[/{style}]"
             console.print(Padding(text, (0, 0, 0, 2)))
 
@@ -221,53 +221,53 @@ def _at(row: BatchRow) -> str:
 
 
 def _newest(row: BatchRow) -> str:
-    """Without the fraction of its second, which only programs need."""
+    """Return a time without fractions of a second, which only programs need."""
     return for_terminal(str(row.details.get(details.NEWEST_SOURCE_TS) or "").partition(".")[0])
 
 
-def preview_json(found: Preview) -> dict[str, Any]:
-    """What a run would do, for programs."""
-    told = asdict(found)
-    for raw, table in zip(told["forecast"]["tables"], found.forecast.tables, strict=True):
+def preview_json(preview: Preview) -> dict[str, Any]:
+    """Return what a run would do, for programs."""
+    raw_preview = asdict(preview)
+    for raw, table in zip(raw_preview["forecast"]["tables"], preview.forecast.tables, strict=True):
         raw["nulled"] = _by_column(table.nulled)
-    return told
+    return raw_preview
 
 
 def _by_column(nulled: Iterable[Nulled]) -> dict[str, int]:
     return {n.column: n.values for n in nulled}
 
 
-def show_preview(console: Console, found: Preview) -> None:
-    """What a run would do, for people: files, then a line a table, then changes of schema."""
-    if found.unfinished:
-        listed = ", ".join(found.unfinished)
+def show_preview(console: Console, preview: Preview) -> None:
+    """Show what a run would do: files, one line per table, changes of schema."""
+    if preview.unfinished:
+        listed = ", ".join(preview.unfinished)
         console.print(f"would first load again, and is not looked into here: {listed}")
     console.print(
-        f"{found.pipeline}: {len(found.files)} files, {found.bytes:,} bytes, "
-        f"{found.batches} batches; {len(found.repeated)} files repeat others",
+        f"{preview.pipeline}: {len(preview.files)} files, {preview.bytes:,} bytes, "
+        f"{preview.batches} batches; {len(preview.repeated)} files repeat others",
         highlight=False,
     )
-    for key in found.changed:
+    for key in preview.changed:
         console.print(for_terminal(f"has changed since it was loaded, and would be too: {key}"))
-    for key, why in found.denied.items():
+    for key, why in preview.denied.items():
         console.print(for_terminal(f"cannot be read, and would be left out: {key}: {why}"))
-    if found.files:
-        console.print(_preview_table(found))
-    for table in found.forecast.tables:
+    if preview.files:
+        console.print(_preview_table(preview))
+    for table in preview.forecast.tables:
         for line in _schema_lines(table):
             console.print(for_terminal(f"{table.target}: {line}"), highlight=False)
 
 
-def _preview_table(found: Preview) -> Table:
+def _preview_table(preview: Preview) -> Table:
     table = Table(title="would become")
     table.add_column("table", overflow="fold")
     for name in (*_OUTCOMES, "files hit", "bytes hit"):
         table.add_column(name, justify="right")
-    for t in found.forecast.tables:
+    for t in preview.forecast.tables:
         hit = ["" if n is None else f"{n:,}" for n in (t.hit_files, t.hit_bytes)]
         table.add_row(for_terminal(t.target), *_numbers(t.counts), *hit)
-    if found.forecast.unassigned.read:
-        table.add_row("(no table)", *_numbers(found.forecast.unassigned))
+    if preview.forecast.unassigned.read:
+        table.add_row("(no table)", *_numbers(preview.forecast.unassigned))
     return table
 
 
@@ -285,7 +285,7 @@ def _schema_lines(table: TableForecast) -> list[str]:
 
 
 def show_maintenance(console: Console, result: MaintenanceResult) -> None:
-    """What maintenance did, a line a step, and what it left."""
+    """Show what maintenance did, one line per step, and what it left."""
     done = "would be done" if result.dry_run else f"done in {result.seconds} s"
     table = Table(title=f"{result.pipeline}: maintenance, {len(result.steps)} steps {done}")
     for name in ("table", "step", "what"):
@@ -294,5 +294,5 @@ def show_maintenance(console: Console, result: MaintenanceResult) -> None:
         table.add_row(for_terminal(step.table), step.step, for_terminal(step.detail))
     console.print(table)
     if result.left:
-        told = f"time is up; left for the next run: {', '.join(result.left)}"
-        console.print(for_terminal(told), highlight=False, soft_wrap=True)
+        message = f"time is up; left for the next run: {', '.join(result.left)}"
+        console.print(for_terminal(message), highlight=False, soft_wrap=True)

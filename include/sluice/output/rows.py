@@ -1,8 +1,8 @@
-"""Rows for people and programs: a table, JSON lines, CSV. Nothing is rounded on the way.
+"""Rows for people and programs: a table, JSON lines, CSV; nothing is rounded.
 
-In JSON: decimals, and integers beyond 2^53, as text; bytes as base64; timestamps in ISO 8601 with
-microseconds, and `Z` where they have a zone; floats that are no number by name. A table and JSON
-show no control characters, see `shown`; CSV has the bytes as they are.
+JSON has decimals, and integers beyond 2^53, as text; bytes as base64; timestamps in ISO 8601 with
+microseconds, and `Z` if they have a zone; NaN and infinities by name. Tables and JSON escape
+control characters, see `shown`; CSV has the bytes as they are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNLIMITED: Final = 100_000
 
 @contextmanager
 def until_it_closes(pipe: TextIO) -> Iterator[TextIO]:
-    """To write into; where `| head` has seen enough, that is no error of whoever wrote."""
+    """Write to a stream that may close early: a closed pipe, as with `| head`, is no error."""
     try:
         yield pipe
         pipe.flush()
@@ -49,7 +49,7 @@ def write_rows(answer: pa.Table, output: Output, to: TextIO) -> None:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """`SELECT a.id, b.id` gives id and id_1: one key a value."""
+    """Number repeated names, for one key per value: `SELECT a.id, b.id` gives id and id_1."""
     taken: list[str] = []
     for name in names:
         numbers = (f"{name}_{n}" for n in range(1, len(names) + 1))
@@ -63,7 +63,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
 
 
 def _values(column: pa.Array, field: pa.Field) -> list[Any]:
-    """A column's values as JSON holds them."""
+    """Return a column's values as JSON holds them."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         return _instants(column, "us", "Z" if kind.tz else "")
@@ -80,7 +80,7 @@ def _values(column: pa.Array, field: pa.Field) -> list[Any]:
 
 
 def _instants(column: pa.Array, unit: str, zone: str) -> list[str | None]:
-    """ISO text of any year, those that Python's datetime has not too."""
+    """Return ISO texts for any year, also outside of Python's datetime."""
     kind = pa.date32() if unit == "D" else pa.timestamp("us")
     plain_kind = column.cast(pa.timestamp(column.type.unit)) if zone else column
     numbers = plain_kind.cast(kind, safe=False).cast(pa.int32() if unit == "D" else pa.int64())
@@ -92,7 +92,7 @@ def _instants(column: pa.Array, unit: str, zone: str) -> list[str | None]:
 
 
 def as_json_value(value: Any) -> Any:
-    """One value as JSON holds it exactly."""
+    """Return one value as JSON holds it exactly."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
     if isinstance(value, int):

@@ -1,6 +1,6 @@
-"""What of a query's conditions Iceberg can look up itself, so that fewer files are read.
+"""Conditions of a query that Iceberg can apply itself, so that fewer files are read.
 
-DuckDB asks them all again: what is passed on here only has to leave out no row that it wants.
+DuckDB applies all conditions again; a filter only must not drop rows that the query wants.
 """
 
 from __future__ import annotations
@@ -23,22 +23,26 @@ _EVERY_ROW: Final[BooleanExpression] = AlwaysTrue()
 
 
 def row_filter(tree: Node, schema: Schema) -> BooleanExpression:
-    """The conditions `column = 'text'` that every row of a query's only table has to meet.
+    """Return the conditions `column = 'text'` that every row of a query's only table has to meet.
 
-    `tree`: the statement as DuckDB's `json_serialize_sql` shows it.
+    `tree`: the statement in the form of DuckDB's `json_serialize_sql`.
     """
     select = _of_one_table(tree)
     by_name = {f.name.lower(): f for f in schema.fields}
     if select is None or len(by_name) < len(schema.fields):
         return _EVERY_ROW
-    told = [(_column(path, select["from_table"], by_name), text) for path, text in _texts(select)]
-    fields = [(by_name[c], text) for c, text in told if c in by_name]
-    known = [equals(f.name, text) for f, text in fields if isinstance(f.field_type, StringType)]
-    return reduce(And, known, _EVERY_ROW)
+    equalities = [
+        (_column(path, select["from_table"], by_name), text) for path, text in _texts(select)
+    ]
+    fields = [(by_name[c], text) for c, text in equalities if c in by_name]
+    conditions = [
+        equals(f.name, text) for f, text in fields if isinstance(f.field_type, StringType)
+    ]
+    return reduce(And, conditions, _EVERY_ROW)
 
 
 def nodes(tree: Any) -> Iterator[Node]:
-    """Every node of a statement, from the outermost on."""
+    """Yield every node of a statement, the outermost first."""
     if isinstance(tree, dict):
         yield tree
         tree = list(tree.values())
@@ -48,7 +52,7 @@ def nodes(tree: Any) -> Iterator[Node]:
 
 
 def _of_one_table(tree: Node) -> Node | None:
-    """The query, if it is of one table; None where there is more to it than that."""
+    """Return the query if it reads exactly one table; else None."""
     node: Node = tree["statements"][0]["node"]
     selects = [n for n in nodes(tree) if n.get("type") == _SELECT]
     tables = [n for n in nodes(tree) if n.get("type") == BASE_TABLE]
@@ -58,12 +62,13 @@ def _of_one_table(tree: Node) -> Node | None:
 
 
 def _sampled_or_renamed(table: Node) -> bool:
-    """A sample is drawn of the rows before any condition, and `t(a, b)` gives names of its own."""
+    """Whether a table is sampled, which happens before any condition, or its columns are renamed by
+    `t(a, b)`."""
     return bool(table.get("sample") or table["column_name_alias"])
 
 
 def _column(path: list[str], table: Node, columns: Collection[str]) -> str | None:
-    """The column that a name means; None for what may be a field of a struct."""
+    """Return the column that a name means; None if it may be a field of a struct."""
     path = [part.lower() for part in path]
     known_as = (table["alias"] or table["table_name"]).lower()
     if path[:-1] == [known_as] and known_as not in columns:
@@ -72,7 +77,7 @@ def _column(path: list[str], table: Node, columns: Collection[str]) -> str | Non
 
 
 def _texts(select: Node) -> Iterator[tuple[list[str], str]]:
-    """Name and text of each equality that has to hold."""
+    """Yield name and text of each equality that has to hold."""
     for part in _all_of(select.get("where_clause")):
         if part["type"] != "COMPARE_EQUAL":
             continue

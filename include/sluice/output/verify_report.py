@@ -1,4 +1,4 @@
-"""What people see of a verification: text, and one page of HTML that needs nothing beside it."""
+"""Reports of a verification: text, and one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ mark { background: #ffe08a; }
 
 
 def for_html(text: str) -> str:
-    """Text for HTML."""
+    """Return text escaped for HTML."""
     return escape(shown(text))
 
 
-def show(console: Console, found: Verification) -> None:
-    """A line a table, then the differing keys, each with what is expected and what is found."""
-    listed = Table(title=for_terminal(f"{found.pipeline}: {_beside(found)} ({found.seconds} s)"))
+def show(console: Console, report: Verification) -> None:
+    """Show one line per table, then the differing keys with expected and found rows."""
+    listed = Table(title=for_terminal(f"{report.pipeline}: {_beside(report)} ({report.seconds} s)"))
     for heading in _HEADINGS:
         right = heading not in ("table", "result")
         listed.add_column(heading, justify="right" if right else "left", overflow="fold")
-    for comparison in _comparisons(found):
+    for comparison in _comparisons(report):
         style = "green" if comparison.agrees else "bold red"
         *cells, result = _cells(comparison)
         listed.add_row(*map(for_terminal, cells), f"[{style}]{for_terminal(result)}[/{style}]")
     console.print(listed)
-    for line in _remarks(found):
+    for line in _remarks(report):
         console.print(for_terminal(line), highlight=False, soft_wrap=True)
-    for comparison in _comparisons(found):
+    for comparison in _comparisons(report):
         _show_keys(console, comparison)
 
 
@@ -71,22 +71,22 @@ def _show_keys(console: Console, comparison: Comparison) -> None:
             console.print(f"    {side}: {text}", highlight=False, soft_wrap=True)
 
 
-def as_html(found: Verification) -> str:
-    """The same as a page; every value in it is escaped."""
-    result = _result(found.agrees, "every table agrees", "differences")
-    notes = "".join(f"<p>{for_html(line)}</p>" for line in _remarks(found))
+def as_html(report: Verification) -> str:
+    """Return the report as a page, with every value escaped."""
+    result = _result(report.agrees, "every table agrees", "differences")
+    notes = "".join(f"<p>{for_html(line)}</p>" for line in _remarks(report))
     rows = (
         [*(for_html(cell) for cell in cells), _result(comparison.agrees, result, result)]
-        for comparison in _comparisons(found)
+        for comparison in _comparisons(report)
         for *cells, result in [_cells(comparison)]
     )
-    title = for_html(f"sluice verify {found.pipeline}")
+    title = for_html(f"sluice verify {report.pipeline}")
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f"<style>{_STYLE}</style></head><body><h1>{title}: {result}</h1>"
-        f"<p>{for_html(found.at)}, {for_html(_beside(found))}, in {found.seconds} s</p>"
+        f"<p>{for_html(report.at)}, {for_html(_beside(report))}, in {report.seconds} s</p>"
         f"{notes}{_html_table(_HEADINGS, rows, kind='counts')}"
-        f"{''.join(_html_keys(c) for c in _comparisons(found) if not c.agrees)}</body></html>\n"
+        f"{''.join(_html_keys(c) for c in _comparisons(report) if not c.agrees)}</body></html>\n"
     )
 
 
@@ -110,7 +110,7 @@ def _html_row(row: Row | None, marked: Iterable[str]) -> str:
 
 
 def _html_table(headings: Iterable[str], rows: Iterable[Iterable[str]], kind: str = "rows") -> str:
-    """Cells are HTML already."""
+    """Return a table; the cells are HTML already."""
     head = "".join(f"<th>{for_html(h)}</th>" for h in headings)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f'<table class="{kind}"><tr>{head}</tr>{body}</table>'
@@ -120,14 +120,14 @@ def _result(agrees: bool, good: str, bad: str) -> str:
     return f'<span class="{"ok" if agrees else "bad"}">{for_html(good if agrees else bad)}</span>'
 
 
-def _beside(found: Verification) -> str:
-    if found.source is not None:
-        return f"{found.batches} published batches beside {found.source}"
-    return f"{found.batches} published batches refolded"
+def _beside(report: Verification) -> str:
+    if report.source is not None:
+        return f"{report.batches} published batches beside {report.source}"
+    return f"{report.batches} published batches refolded"
 
 
-def _comparisons(found: Verification) -> list[Comparison]:
-    return [comparison for table in found.tables for comparison in table.comparisons]
+def _comparisons(report: Verification) -> list[Comparison]:
+    return [comparison for table in report.tables for comparison in table.comparisons]
 
 
 def _cells(comparison: Comparison) -> tuple[str, ...]:
@@ -136,8 +136,11 @@ def _cells(comparison: Comparison) -> tuple[str, ...]:
     return (comparison.table, *(f"{n:,}" for n in numbers), result)
 
 
-def _remarks(found: Verification) -> list[str]:
-    return [*found.notes, *(line for table in found.tables for line in _of_table(table))]
+def _remarks(report: Verification) -> list[str]:
+    return [
+        *report.notes,
+        *(line for table in report.tables for line in _of_table(table)),
+    ]
 
 
 def _of_table(table: TableReport) -> list[str]:
