@@ -56,26 +56,22 @@ def compact(value: Any) -> str:
 
 EVENTS: dict[str, Any] = {
     # forms
-    "plain": event(),
-    "schema": {"schema": SCHEMA, "payload": event()},
+    "plain": event(), "schema": {"schema": SCHEMA, "payload": event()},
     "schema_null": {"schema": None, "payload": event("d")},
     "keyed": {"key": {"id": 1}, "value": event("u")},
     "keyed_schema": {
         "key": {"schema": {"type": "struct"}, "payload": {"id": 1, "name": "a"}},
         "value": {"schema": SCHEMA, "payload": event("u")},
     },
-    "key_null": {"key": None, "value": event()},
-    "key_number": {"key": 1001, "value": event("u")},
+    "key_null": {"key": None, "value": event()}, "key_number": {"key": 1001, "value": event("u")},
     "key_text": {"key": "a^b", "value": {"payload": event()}},
     "key_list": {"key": [1], "value": event("d")},
     "key_in_text": {"key": '{"id":1}', "value": event()},
     "key_number_schema": {"key": {"schema": {"type": "int32"}, "payload": 1}, "value": event()},
     "spaced": '  {"op" : "c",\t"after":{"id":1,"name":"a"}, "source":' + json.dumps(source()) + "}",
     # operations
-    "update": event("u"),
-    "update_before": event("u", before=ROW),
-    "delete": event("d"),
-    "delete_by_key": {"key": {"id": 1}, "value": event("d", before=None)},
+    "update": event("u"), "update_before": event("u", before=ROW),
+    "delete": event("d"), "delete_by_key": {"key": {"id": 1}, "value": event("d", before=None)},
     "delete_by_key_schema": {
         "key": {"schema": {"type": "struct"}, "payload": {"id": 1}},
         "value": {"schema": None, "payload": event("d", before=None)}},

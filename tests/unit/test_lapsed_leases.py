@@ -11,7 +11,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from sluice.errors import LeaseHeld
 from sluice.ledger.leases import ANYBODY, Lease
 from sluice.ledger.ledger import Ledger
-from sluice.ledger.rows import LOADED, LOADING, MAINTENANCE, PUBLISHED, PUBLISHING, BatchRow
+from sluice.ledger.rows import FAILED, LOADED, LOADING, MAINTENANCE, PUBLISHED, PUBLISHING, BatchRow
 from tests.unit.clocks import StandingClock
 
 pytestmark = pytest.mark.catalog
@@ -110,3 +110,11 @@ def test_maintenance_whose_lease_another_had_meanwhile_stops(
     load_and_publish(ledger)
     with pytest.raises(LeaseHeld):
         ledger.renew_lease("p", MAINTENANCE, "m1", A)
+
+
+def test_a_state_of_rest_ends_the_lease(ledger: Ledger) -> None:
+    ledger.acquire_lease("p", "b1", "a1", Lease("elsewhere:1:1", 600))
+    ledger.record_batch("p", "b1", FAILED)
+    ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 600))
+    with pytest.raises(LeaseHeld, match="b2"):
+        ledger.acquire_lease("p", "b3", "a1", Lease("elsewhere:3:1", 600))

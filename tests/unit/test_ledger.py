@@ -285,14 +285,6 @@ def test_batches_that_wait_are_told_of_anew_and_no_others(
     assert len(rows) == 4
 
 
-def test_a_state_of_rest_ends_the_lease(ledger: Ledger) -> None:
-    ledger.acquire_lease("p", "b1", "a1", Lease("elsewhere:1:1", 600))
-    ledger.record_batch("p", "b1", FAILED)
-    ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 600))
-    with pytest.raises(LeaseHeld, match="b2"):
-        ledger.acquire_lease("p", "b3", "a1", Lease("elsewhere:3:1", 600))
-
-
 def test_of_many_at_once_one_gets_the_lease(tmp_path: Path) -> None:
     catalog(tmp_path)
     start = threading.Barrier(5)

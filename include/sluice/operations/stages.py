@@ -68,8 +68,7 @@ from sluice.result import BatchResult
 
 __all__ = [
     "BatchResult", "Context", "current_result", "give_up", "land", "land_tables", "left_out",
-    "load", "load_and_publish", "open_context", "publish", "reconcile", "release",
-    "run",
+    "load", "load_and_publish", "open_context", "publish", "reconcile", "release", "run",
 ]  # fmt: skip
 
 MERGE_AGAIN_AT_MOST: Final = 3
