@@ -101,9 +101,9 @@ def row(fake: Stages) -> Any:
     return found
 
 
-def signed(fake: Stages, batch: str, more: dict[str, str], expected: Callable[..., bool]) -> None:
+def signed(fake: Stages, batch: str, add_details: Any, expected: Callable[..., bool]) -> None:
     if expected(row(fake)):
-        fake.note("sign", batch, more)
+        fake.note("sign", batch, add_details)
 
 
 def told(asked: Selection) -> tuple[Any, ...]:
