@@ -23,8 +23,8 @@ Collation = Literal["nocase", "rtrim", "nocase_rtrim"]
 Collations = Annotated[
     dict[str, Collation],
     Field(
-        description="key column → nocase (case counts for nothing), rtrim (nor do blanks at the "
-        "end), nocase_rtrim (neither does)",
+        description="key column → nocase (case is ignored), rtrim (trailing blanks are ignored), "
+        "nocase_rtrim (both)",
     ),
 ]
 NullKeys = Annotated[
