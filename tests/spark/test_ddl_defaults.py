@@ -166,10 +166,14 @@ def test_without_an_order_in_the_events_the_statement_is_where_it_arrived(
 
 
 def test_a_default_in_the_zone_of_its_session_is_not_told(
-    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Canal has TIMESTAMP and DATETIME alike as local times; the first is in the zone of Canal."""
     shop = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"orders": {"key": ["id"]}}})
+    monkeypatch.setattr(stages, "submit", shop.drive)
     sql = (
         f"ALTER TABLE orders ADD seen timestamp DEFAULT '{BORN}', "
         f"ADD born datetime DEFAULT '{BORN}'"
@@ -181,7 +185,7 @@ def test_a_default_in_the_zone_of_its_session_is_not_told(
     shop.run()
     held = {r["id"]: (r["seen"] and str(r["seen"]), str(r["born"])) for r in shop.rows("orders")}
     assert held == {1: (None, BORN), 2: (BORN, BORN)}
-    assert "column 'seen' cannot be read as timestamp_ntz" in capfd.readouterr().err
+    assert "column 'seen' cannot be read as timestamp_ntz" in capsys.readouterr().err
     assert shop.agrees()
 
 
