@@ -105,7 +105,8 @@ class Sandbox:
         attempt, ledger = f"d{next(self._attempts)}", context.ledger
         self.published = sorted(ledger.published_batches("p"))
         result = self.stage_manifest(manifest, attempt)
-        ledger.acquire_lease("p", manifest.batch_id, attempt, Lease(this_holder(), 60))
+        lease = Lease(this_holder(), 60)
+        ledger.acquire_lease("p", manifest.batch_id, attempt, lease, undone=manifest.undone)
         context.files.write_result(result)
         ledger.record_batch("p", manifest.batch_id, LOADED, attempt=attempt)
         return result.to_json()
