@@ -180,8 +180,10 @@ class Debezium(Format):
             absent.append(_old_absent(options))
         others = frozenset[str]() if head else misread(spark, lines)
         connector = expected.connector if expected else None
-        placed = with_position(flat, connector, shared)
-        envelope = _envelope(placed, absent, connector, others, in_schema(options.table))
+        table = in_schema(options.table)
+        judged = _judged(flat, connector, others, table)
+        placed = with_position(judged, connector, shared)
+        envelope = _envelope(placed, absent, connector, table)
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
 
     def columns(self, types: str, options: DebeziumOptions) -> list[SourceColumn]:
@@ -344,25 +346,28 @@ def _key() -> Column:
     return F.when(enveloped, inner).otherwise(key)
 
 
-def _envelope(
-    placed: DataFrame,
-    absent: Sequence[Column],
-    connector: str | None,
-    others: frozenset[str],
-    table: DefaultTable,
+def _judged(
+    flat: DataFrame, connector: str | None, others: frozenset[str], table: DefaultTable
 ) -> DataFrame:
-    """Select the envelope's columns and `absent`.
+    """Add `kind`, the operation that a record names, and `reason`, why it is no event.
 
     `connector`: reject the events of all others. `others`: kinds of records that are not what they
     seem, see `misread`. `table`: the table of changes that name none.
     """
     not_json = f"raw IS NOT NULL THEN '{_NOT_JSON}'"
-    refused = "refused IS NOT NULL THEN refused" if "refused" in placed.columns else not_json
-    named = placed.withColumn("kind", F.expr(kind_sql()))
-    why = reason(connector, refused, frozenset(placed.columns), others, table_of(connector, table))
+    refused = "refused IS NOT NULL THEN refused" if "refused" in flat.columns else not_json
+    named = flat.withColumn("kind", F.expr(kind_sql()))
+    why = reason(connector, refused, frozenset(flat.columns), others, table_of(connector, table))
+    return named.withColumn("reason", why)
+
+
+def _envelope(
+    placed: DataFrame, absent: Sequence[Column], connector: str | None, table: DefaultTable
+) -> DataFrame:
+    """Select the envelope's columns and `absent`, by the arguments of `_judged`."""
     transaction = debezium_transactions.columns() if "transaction" in placed.columns else []
     parts = names(connector, table)
-    return named.withColumn("reason", why).select(
+    return placed.select(
         outcome().alias("outcome"),
         "reason",
         *(part.alias(name) for name, part in parts.items()),
