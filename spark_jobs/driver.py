@@ -26,7 +26,7 @@ from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.details import failed
 from sluice.ledger.leases import ANYBODY, Lease, is_dead, new_attempt, this_holder
 from sluice.ledger.ledger import Ledger
-from sluice.ledger.refusals import refuse_closed
+from sluice.ledger.refusals import is_overtaken, refuse_closed
 from sluice.manifest import Manifest
 from sluice.names import branch_name
 from sluice.objects.batch_files import BatchFiles
@@ -308,13 +308,18 @@ class Driver:
     def _require_mine(self) -> None:
         """Raise LeaseHeld where a later attempt has the batch, or it is finished.
 
-        Until this attempt takes the lease, the row may still name its predecessor.
+        Until this attempt takes the lease, the row may still name its predecessor, or say that its
+        lease was overtaken.
         """
         row = self._row()
-        if row is not None and row.attempt == self.predecessor:
+        if row is not None and self._is_predecessors(row):
             row = replace(row, attempt=self.attempt)
         if not self._still_mine(row):
             raise self._taken_over()
+
+    def _is_predecessors(self, row: states.BatchRow) -> bool:
+        overtaken = is_overtaken(row) and not self._held.is_set()
+        return overtaken or row.attempt == self.predecessor
 
     def _is_mine(self, row: states.BatchRow | None) -> bool:
         return row is not None and row.attempt == self.attempt and row.state == states.LOADING

@@ -43,11 +43,11 @@ def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
     seen = own_changes.seen(job, changelog)
     mine = F.col(names.BATCH_ID) == job.manifest.batch_id
     marked = keep(_marked(job, plan, job.spark.table(changelog.sql()).where(mine), floor))
-    if job.manifest.accepts_late and not marked.where(BEYOND).isEmpty():
-        marked = keep(_without_accepted(job, envelope, plan, marked))
     if marked.where(BEYOND).isEmpty():
         return Counts()
     marked = keep(mark_halves(marked))
+    if job.manifest.accepts_late:
+        marked = keep(_without_accepted(job, envelope, plan, marked))
     counted = marked.where(F.col(BEYOND) & F.col(names.COUNTED))
     read = counted.count()
     waiting = _quarantine(job, envelope, plan, counted, floor) if read else 0

@@ -21,6 +21,7 @@ from sluice.errors import PlanError, TransientError
 from sluice.ledger.rename_log import ToldRename
 from spark_jobs.canonical import is_truncate, of_batches
 from spark_jobs.formats import FORMATS
+from spark_jobs.formats.truncates import is_stated
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, changelog_id
 from spark_jobs.planning.discover import Found
@@ -56,10 +57,12 @@ def refuse_made_since(job: Job, found: Collection[Found], plans: Iterable[TableP
 
 
 def _empties(pipeline: Pipeline, config: TableConfig | None, statement: str) -> bool:
-    """Whether a DROP TABLE, or else a TRUNCATE, empties a table's target."""
+    """Whether a statement empties a table's target: a TRUNCATE, or a DROP TABLE by its policy."""
     if config is None or truncate_policy(pipeline, config) != APPLY:
         return False
-    return pipeline.on_drop_table == EMPTY or not dropped_tables(statement)
+    if dropped_tables(statement):
+        return pipeline.on_drop_table == EMPTY
+    return is_stated(statement)
 
 
 def refuse_from_before(job: Job, plan: TablePlan, mine: DataFrame) -> None:
@@ -85,7 +88,9 @@ def refuse_from_before(job: Job, plan: TablePlan, mine: DataFrame) -> None:
         f"{newest.position}, before a row had come of it; this one has rows from before that, "
         "which are gone at the source. Load that batch once more, now that the table has rows: "
         f"sluice rollback {job.pipeline.name} --batch {newest.batch_id}, run again, then sluice "
-        f"release {job.pipeline.name} --batch {newest.batch_id}, and run once more"
+        f"release {job.pipeline.name} --batch {newest.batch_id}, and run once more. A full load "
+        f"that was read since is a new epoch instead: sluice raise-epoch {job.pipeline.name} "
+        "--full-load"
     )
 
 

@@ -1,6 +1,8 @@
 """Quarantined records among those of a reprocess, which decodes whole files.
 
-Records here have `origin`, the object's key, and `record`, their number in it.
+Records here have `origin`, the object's key, `record`, their number in it, and their bytes, `raw`.
+Where landing refused a part of a file the numbers are those of the rest: with another limit they
+are others, and the bytes tell which records were quarantined.
 """
 
 from __future__ import annotations
@@ -17,23 +19,32 @@ from spark_jobs.job import Job
 
 def quarantined(job: Job, records: DataFrame, reasons: Collection[str] = ()) -> DataFrame:
     """Return the records that the repeated batches quarantined, for some reasons or any."""
-    there = _in_quarantine(job)
-    if reasons:
-        there = there.where(F.col("reason").isin(*reasons))
-    return records.join(there, ["origin", "record"], "left_semi")
+    rows = _in_quarantine(job)
+    cut, wanted = _cut(rows), rows.where(F.col("reason").isin(*reasons)) if reasons else rows
+    numbered = records.join(cut, "origin", "left_anti")
+    by_bytes = records.join(cut, "origin", "left_semi").join(wanted, ["origin", "raw"], "left_semi")
+    return numbered.join(wanted, ["origin", "record"], "left_semi").unionByName(by_bytes)
 
 
 def unapplied(job: Job, records: DataFrame) -> DataFrame:
     """Return the records without those that the repeated batches applied.
 
-    In a file with quarantined records, all others were applied. Other files landed with this batch.
+    In a file with quarantined records, all others were applied, unless landing refused a part of
+    it. Other files landed with this batch.
     """
-    others = records.join(_in_quarantine(job), "origin", "left_anti")
-    return others.unionByName(quarantined(job, records))
+    rows = _in_quarantine(job)
+    whole = rows.join(_cut(rows), "origin", "left_anti")
+    others = records.join(whole, "origin", "left_anti")
+    return others.unionByName(records.join(whole, ["origin", "record"], "left_semi"))
+
+
+def _cut(rows: DataFrame) -> DataFrame:
+    """Return the files of which landing may have refused a part: no table is known of that."""
+    return rows.where(F.col("source_table") == "").select("origin").distinct()
 
 
 def _in_quarantine(job: Job) -> DataFrame:
     again = job.manifest.reprocess
     rows = job.spark.table(quarantine.TABLE.sql()).where(F.col("pipeline") == job.pipeline.name)
     rows = rows.where(of_batches(again.batches if again else (), "batch_id"))
-    return rows.select(F.col("file").alias("origin"), "record", "reason")
+    return rows.select(F.col("file").alias("origin"), "record", "reason", "source_table", "raw")

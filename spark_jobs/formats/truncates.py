@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from pyspark.sql import Column
@@ -29,6 +30,11 @@ _WHOLE: Final = (
     rf"{START}truncate(?:{GAP}table)?(?:{GAP}|(?=[`\"\[])){_TABLE}"
     rf"(?:{GAP}(?:{_MANNER})){{0,3}}{END}"
 )
+
+
+def is_stated(statement: str) -> bool:
+    """Whether a statement is a TRUNCATE of anything, in Python, where `U` is no flag but a rule."""
+    return re.match(STATED.replace("(?isU)", "(?is)"), statement) is not None
 
 
 def empties(statement: Column, table: Column) -> Column:

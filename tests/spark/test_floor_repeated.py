@@ -3,7 +3,9 @@ are an operator's to accept."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,13 +18,14 @@ from tests.spark.shop import Shop, event
 
 pytestmark = pytest.mark.spark
 
+TABLES = {"public.orders": {"key": ["id"], "columns": {"id": "int"}}}
+PIPELINE: dict[str, Any] = {"format": "debezium", "tables": TABLES, "max_bad_share": 1}
 UNSENT = "__debezium_unavailable_value"
 
 
 @pytest.fixture
 def shop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    tables = {"public.orders": {"key": ["id"], "columns": {"id": "int"}}}
-    shop = Shop(spark, tmp_path, {"format": "debezium", "tables": tables, "max_bad_share": 1})
+    shop = Shop(spark, tmp_path, PIPELINE)
     monkeypatch.setattr(stages, "submit", shop.drive)
     return shop
 
@@ -71,3 +74,30 @@ def test_what_was_applied_before_is_not_quarantined(shop: Shop) -> None:
     result = again(shop, accept_late=True)
     assert waiting(shop, result) == [("does_not_fit", 3)]
     assert shop.seen() == [(6, "n"), (7, "n")]
+
+
+@pytest.mark.long
+def test_a_record_that_landing_refused_is_not_taken_for_one_that_was_applied(shop: Shop) -> None:
+    """With a higher limit it gets a number of its own, as those behind it do."""
+    shop.configure(**PIPELINE, max_document_bytes=1024)
+    shop.run(order("c", 60, 6), order("c", 61, 7, "long" * 400), order("c", 62, 8))
+    shop.run(order("c", 70, 9))
+    shop.maintain()
+    shop.configure(**PIPELINE)
+    result = again(shop, accept_late=False)
+    assert ("beyond_floor", 2) in waiting(shop, result)
+    again(shop, accept_late=True)
+    assert [ident for ident, _ in shop.seen()] == [6, 7, 8, 9]
+
+
+@pytest.mark.long
+def test_a_key_change_in_one_record_is_accepted_in_both_halves(shop: Shop) -> None:
+    """The new row can be judged, the old one cannot: that half is no record of its own."""
+    shop.run(order("c", 60, 7))
+    shop.run(order("c", 70, 8))
+    shop.maintain()
+    moved = json.loads(order("u", 50, 7)) | {"before": {"id": 5, "note": "n"}}
+    late = shop.run(json.dumps(moved))
+    assert waiting(shop, late) == [("beyond_floor", 1)]
+    assert waiting(shop, again(shop, accept_late=True)) == []
+    assert [ident for ident, _ in shop.seen()] == [7, 8]

@@ -18,7 +18,16 @@ from pyiceberg.types import NestedField, StringType
 from sluice.errors import LeaseHeld, TerminalError
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.leases import Lease, this_holder
-from sluice.ledger.rows import FAILED, LANDED, LOADED, LOADING, PUBLISHED, ROLLED_BACK
+from sluice.ledger.refusals import overtaken
+from sluice.ledger.rows import (
+    FAILED,
+    LANDED,
+    LOADED,
+    LOADING,
+    PUBLISHED,
+    ROLLED_BACK,
+    BatchRow,
+)
 from sluice.manifest import Manifest
 from sluice.names import BATCH_ID, PROP_PIPELINE
 from sluice.operations.context import Context
@@ -361,6 +370,19 @@ def test_what_is_loading_is_not_lost_while_it_begins(context: Context) -> None:
     row = context.ledger.batch("shop", "b1")
     assert row is not None
     assert (row.state, row.attempt) == (LOADING, driver.attempt)
+
+
+def test_a_batch_whose_dead_attempt_was_overtaken_is_still_the_next_ones(context: Context) -> None:
+    """The next attempt decodes without the lease, so that there is nothing that it could lose."""
+    dead = BatchRow("shop", "b1", "dead", LOADING, holder="h:1:1")
+    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver.predecessor = "dead"
+    (row,) = overtaken([dead], "b2")
+    context.ledger.record_batch("shop", "b1", LOADING, attempt=row.attempt)
+    driver._require_mine()
+    driver._held.set()
+    with pytest.raises(LeaseHeld, match="taken over"):
+        driver._require_mine()
 
 
 def test_scratch_that_stays_does_not_fail_what_is_loaded(

@@ -107,16 +107,19 @@ def test_a_new_name_is_in_the_case_that_the_source_gave_the_old_one(
     stored: str, old: str, new: str, name: str
 ) -> None:
     """Oracle has names without quotes in upper case: so will the events that are to come."""
-    assert types("fail", {"id": "int", stored: "int"}, (old, new)) == {stored: "int", name: "int"}
+    found = types("fail", {"id": "int", stored: "int"}, (old, new), of="shareplex")
+    assert found == {stored: "int", name: "int"}
 
 
 def test_a_name_that_was_given_twice_is_in_the_case_of_the_first() -> None:
     columns = {"id": "int", "TITLE": "int"}
-    found = types("fail", columns, ("title", "name"), ("name", "label"))
+    found = types("fail", columns, ("title", "name"), ("name", "label"), of="shareplex")
     assert found == {"TITLE": "int", "LABEL": "int"}
 
 
-def test_mysql_keeps_the_case_that_was_typed() -> None:
+@pytest.mark.parametrize("of", ["canal", "maxwell", "debezium", "dts_avro"])
+def test_where_the_source_may_be_mysql_the_case_is_as_typed(of: str) -> None:
+    """It keeps the case, and nothing tells whether a name was quoted."""
     columns = {"id": "int", "TITLE": "int"}
-    found = types("fail", columns, ("title", "name"), of="canal")
+    found = types("fail", columns, ("title", "name"), of=of)
     assert found == {"TITLE": "int", "name": "int"}

@@ -147,6 +147,18 @@ def test_no_secret_among_a_formats_options(tmp_path: Path) -> None:
     assert "format_options.schema_registry: expected no password or token" in told
 
 
+@pytest.mark.parametrize("registry", [f"https://{PLANTED}@h", f"u:{PLANTED}@h:8081"])
+def test_a_registrys_address_is_not_shown(tmp_path: Path, registry: str) -> None:
+    """A token as the user, or a scheme that is missing: it may stand anywhere."""
+    told = refusal(tmp_path, LAKE, {**SHOP, "format_options": {"schema_registry": registry}})
+    assert "format_options.schema_registry: expected http(s)://host[:port] without user" in told
+
+
+def test_options_of_a_format_are_a_pipelines(tmp_path: Path) -> None:
+    told = refusal(tmp_path, LAKE, SHOP, format_options={"a": 1})
+    assert "format_options: unknown key" in told
+
+
 @pytest.mark.parametrize("place", ["tables", "modes", "maintenance", "format_options"])
 def test_a_value_in_the_wrong_place_is_told_by_its_keys(tmp_path: Path, place: str) -> None:
     for wrong in ({"password": PLANTED}, [{"password": PLANTED}]):

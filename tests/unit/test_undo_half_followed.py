@@ -8,7 +8,9 @@ import pytest
 
 from sluice.catalog.snapshots import publish_table, rollback_table
 from sluice.errors import Followed
+from sluice.ledger.details import HALF_PUBLISHED, UNDONE
 from sluice.ledger.rows import (
+    FAILED,
     FILE_HELD,
     LANDED,
     PUBLISHED,
@@ -104,6 +106,35 @@ def test_a_fold_that_died_before_it_was_published_is_begun_anew(
     an_hour_later(context)
     refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
+
+
+@pytest.mark.parametrize("at", ["refuse_moved", "take_out"])
+def test_a_fold_that_died_while_it_was_published_is_completed(
+    context: Context, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """Not by completing the rollback first, which waits for the fold."""
+    with monkeypatch.context() as patch:
+        patch.setattr(refolding, "_give_up", lambda *_: None)
+        patch.setattr(stages, at, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            refolding.undo_or_refold(context, "b3")
+    an_hour_later(context)
+    assert stages.reconcile(context) == []
+    assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
+
+
+def test_a_fold_that_is_half_published_and_failed_is_loaded_again(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(refolding, "_give_up", lambda *_: None)
+        patch.setattr(refolding, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            refolding.undo_or_refold(context, "b3")
+    (row,) = (row for row in context.ledger.batches("shop") if UNDONE in row.details)
+    context.ledger.record_batch("shop", row.batch_id, FAILED, add_details={HALF_PUBLISHED: True})
+    an_hour_later(context)
+    assert stages.reconcile(context) == [row.manifest]
 
 
 def test_nobody_else_loads_beside_it(context: Context) -> None:

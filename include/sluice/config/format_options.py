@@ -63,8 +63,7 @@ def _place_of_schemas(value: str) -> str:
 
 
 def _registry(value: str) -> str:
-    address = urlsplit(value)
-    if value and (address.scheme not in ("http", "https") or "@" in address.netloc):
+    if value and (urlsplit(value).scheme not in ("http", "https") or "@" in value):
         raise ValueError(
             "http(s)://host[:port] without user and password, which belong in the environment: "
             f"{ENV_REGISTRY_USER_INFO} or {ENV_REGISTRY_TOKEN}"

@@ -16,8 +16,8 @@ class WireFormat:
     """The facts of a format.
 
     `transactions`: events name their transaction, and its end is marked. `keyed`: keys of its Kafka
-    messages matter. `ddl_as_typed`: DDL events name tables as the statement does. `keeps_case`: its
-    sources are MySQL alone, where a column's name keeps the case of its statement. `table_folders`:
+    messages matter. `ddl_as_typed`: DDL events name tables as the statement does. `folds_case`: its
+    sources are Oracle, which has a column's unquoted name in upper case. `table_folders`:
     how many folders, counted from the file, name its table. `timed_files`: file names state when
     their changes were written.
     """
@@ -26,7 +26,7 @@ class WireFormat:
     transactions: bool = False
     keyed: bool = False
     ddl_as_typed: bool = False
-    keeps_case: bool = False
+    folds_case: bool = False
     table_folders: int = 0
     timed_files: bool = False
 
@@ -35,13 +35,13 @@ WIRE_FORMATS: Final[dict[str, WireFormat]] = {
     "debezium": WireFormat(options.DebeziumOptions, transactions=True, keyed=True),
     "datastream": WireFormat(options.DatastreamOptions),
     "streamx": WireFormat(),
-    "canal": WireFormat(options.CanalOptions, ddl_as_typed=True, keeps_case=True),
-    "shareplex": WireFormat(transactions=True),
+    "canal": WireFormat(options.CanalOptions, ddl_as_typed=True),
+    "shareplex": WireFormat(transactions=True, folds_case=True),
     "datahub_tuple": WireFormat(options.DatahubTupleOptions),
     "huawei_cdl": WireFormat(options.HuaweiCdlOptions),
     "dts_avro": WireFormat(options.DtsAvroOptions, transactions=True, ddl_as_typed=True),
     "aws_dms": WireFormat(options.AwsDmsOptions, table_folders=2, timed_files=True),
-    "maxwell": WireFormat(options.MaxwellOptions, transactions=True, keeps_case=True),
+    "maxwell": WireFormat(options.MaxwellOptions, transactions=True),
     "ogg": WireFormat(options.OggOptions),
     "rows": WireFormat(options.RowsOptions, table_folders=1),
 }

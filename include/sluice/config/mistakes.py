@@ -14,6 +14,7 @@ from sluice.config.secrets import is_secret, shortened
 from sluice.config.yaml_file import Document, KeyPath, dotted
 
 _OPTIONS: Final = "format_options"
+_REGISTRY: Final = "schema_registry"  # a wrong one may hold a token in any place
 """The key whose model depends on `format`."""
 
 
@@ -36,12 +37,12 @@ def _expected(
     model: type[BaseModel], path: KeyPath, error: ErrorDetails, document: Document
 ) -> str:
     if error["type"] == "extra_forbidden":
-        if path[0] == _OPTIONS:
+        if path[0] == _OPTIONS and len(path) > 1:
             model, path = options_model(document.data.get("format")), path[1:]
         return _unknown_key(model, path)
     if error["type"] == "missing":
         return "expected a value; the key is missing"
-    may_show = not any(is_secret(str(part)) for part in path)
+    may_show = not any(is_secret(str(part)) for part in path) and path[-1:] != (_REGISTRY,)
     got = f", got {shortened(error['input'])}" if may_show else ""
     if error["type"] == "value_error":
         return f"expected {error['msg'].removeprefix('Value error, ')}{got}"

@@ -77,11 +77,16 @@ def overtaken(batches: Iterable[BatchRow], batch_id: str) -> list[BatchRow]:
     return [replace(r, attempt=f"{_OVERTAKEN}{new_attempt()}").without_lease() for r in lapsed]
 
 
+def is_overtaken(row: BatchRow) -> bool:
+    """Whether a batch's last attempt lost its lease, and none has followed it."""
+    return row.attempt.startswith(_OVERTAKEN)
+
+
 def taken_over(pipeline: str, batch_id: str, attempt: str, row: BatchRow | None) -> str:
     """The message for an attempt at a batch that is no longer its own."""
     if row is None:
         now = "the ledger does not know it"
-    elif row.attempt.startswith(_OVERTAKEN):
+    elif is_overtaken(row):
         now = "its lease lapsed, and another run had the pipeline meanwhile"
     else:
         now = f"attempt {row.attempt} has taken it over"

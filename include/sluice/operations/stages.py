@@ -55,7 +55,7 @@ from sluice.operations.undo import (
     take_out,
     undo_batch,
 )
-from sluice.operations.undoable import or_undone
+from sluice.operations.undoable import or_undone, unfinished
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.operations.waiting import (
     is_held,
@@ -285,7 +285,7 @@ def _is_unchanged(row: states.BatchRow, now: states.BatchRow | None) -> bool:
 
 def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
     """Complete the rollbacks that died; return the batches that are unfinished then."""
-    rows = ctx.ledger.unfinished(ctx.pipeline.name)
+    rows = unfinished(ctx)
     begun = [row.batch_id for row in rows if row.state == states.ROLLING_BACK]
     if not begun:
         return rows
@@ -295,7 +295,7 @@ def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
     except Followed as followed:
         fold = f"sluice rollback {ctx.pipeline.name} --batch {begun[0]}"
         raise Followed(f"{followed}: fold its keys again without what goes ({fold})") from followed
-    return ctx.ledger.unfinished(ctx.pipeline.name)
+    return unfinished(ctx)
 
 
 def run(

@@ -87,6 +87,13 @@ def came_to_main(ctx: Context, p: Publication) -> bool:
     return table is not None and p.head_snapshot in ancestors(table, head(table))
 
 
+def unfinished(ctx: Context) -> list[BatchRow]:
+    """Return the unfinished batches without those that one of them takes out."""
+    rows = ctx.ledger.unfinished(ctx.pipeline.name)
+    taken = {batch for row in rows for batch in row.details.get(UNDONE, ())}
+    return [row for row in rows if row.batch_id not in taken]
+
+
 def refuse_in_use(ctx: Context, batches: list[str]) -> None:
     """Raise RollbackRefused if a batch under way, or a reprocess, depends on one of the batches."""
     _refuse_on_the_way(ctx, batches)
@@ -99,7 +106,9 @@ def refuse_in_use(ctx: Context, batches: list[str]) -> None:
 def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
     """A batch under way does not stage events that are late, or stored already: without the batch
     that it was compared with, these would be in no table."""
-    for row in ctx.ledger.unfinished(ctx.pipeline.name):
+    rows = ctx.ledger.unfinished(ctx.pipeline.name)
+    taken = {b for row in rows if row.batch_id in batches for b in row.details.get(UNDONE, ())}
+    for row in (row for row in rows if row.batch_id not in taken):
         if row.batch_id not in batches and (row.state in _ON_THE_WAY or row.halfway):
             raise RollbackRefused(
                 f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state}, compared with what "
@@ -221,8 +230,9 @@ def only_goes_on(ctx: Context, row: BatchRow) -> bool:
     undone = row.details.get(UNDONE)
     if not undone or not row.halfway:
         return False
-    gone = set(undone) - ctx.ledger.published_batches(ctx.pipeline.name)
-    return bool(gone) or TAKING_OUT in row.details
+    rows = ctx.ledger.batches(ctx.pipeline.name)
+    there = {r.batch_id for r in rows if r.state in (states.PUBLISHED, states.ROLLING_BACK)}
+    return not there.issuperset(undone) or TAKING_OUT in row.details
 
 
 def _completed_by(row: BatchRow) -> str:
