@@ -14,7 +14,7 @@ from sluice.config.secrets import is_secret, shortened
 from sluice.config.yaml_file import Document, KeyPath, dotted
 
 _OPTIONS: Final = "format_options"
-_REGISTRY: Final = "schema_registry"  # a wrong one may hold a token in any place
+_REGISTRY: Final = "schema_registry"  # a wrong address may hold a token anywhere
 """The key whose model depends on `format`."""
 
 
@@ -42,7 +42,8 @@ def _expected(
         return _unknown_key(model, path)
     if error["type"] == "missing":
         return "expected a value; the key is missing"
-    may_show = not any(is_secret(str(part)) for part in path) and path[-1:] != (_REGISTRY,)
+    address = path[-1:] == (_REGISTRY,) and isinstance(error["input"], str)
+    may_show = not address and not any(is_secret(str(part)) for part in path)
     got = f", got {shortened(error['input'])}" if may_show else ""
     if error["type"] == "value_error":
         return f"expected {error['msg'].removeprefix('Value error, ')}{got}"
