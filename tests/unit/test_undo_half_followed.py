@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
+from typing import Never
 
 import pytest
 
-from sluice.catalog.snapshots import publish_table, rollback_table
+from sluice.catalog.snapshots import rollback_table
 from sluice.errors import Followed
 from sluice.ledger.details import HALF_PUBLISHED, UNDONE
 from sluice.ledger.rows import (
     FAILED,
     FILE_HELD,
     LANDED,
-    PUBLISHED,
     ROLLED_BACK,
     ROLLING_BACK,
-    Publication,
 )
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
@@ -26,7 +26,7 @@ from tests.unit.undone import (
     changelog,
     everything,
     fold,
-    stage,
+    publish_users,
     state,
     three_batches,
 )
@@ -51,15 +51,6 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     monkeypatch.setattr(refolding, "_refuse_foreign_writes", lambda *_: None)
     monkeypatch.setattr(refolding, "load", fold(context))
     return context
-
-
-def publish_users(context: Context) -> None:
-    staged = stage(context, "b4", "users", 4)
-    publish_table(context.catalog, staged, "b4")
-    row = Publication("shop", "b4", "a1", "shop", "users", staged.base_snapshot, 0,
-                      staged.head_snapshot, staged.branch, state=PUBLISHED)  # fmt: skip
-    context.ledger.record_publications([row])
-    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
 
 
 def test_reconcile_says_by_which_command_it_is_completed(context: Context) -> None:
@@ -95,14 +86,25 @@ def test_of_several_the_first_one_to_write_a_table_tells_what_was_before_them(
     assert {name: rebuild.bases[name] for name in TABLES} == before
 
 
+def die_while_folding(
+    context: Context, monkeypatch: pytest.MonkeyPatch, module: ModuleType, at: str
+) -> None:
+    """The process that folds b3 out dies as it comes to a function."""
+
+    def die(*_: object, **__: object) -> Never:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(refolding, "_give_up", lambda *_: None)
+        patch.setattr(module, at, die)
+        with pytest.raises(KeyboardInterrupt):
+            refolding.undo_or_refold(context, "b3")
+
+
 def test_a_fold_that_died_before_it_was_published_is_begun_anew(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(refolding, "_give_up", lambda *_: None)
-        patch.setattr(refolding, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            refolding.undo_or_refold(context, "b3")
+    die_while_folding(context, monkeypatch, refolding, "publish")
     an_hour_later(context)
     refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
@@ -113,11 +115,7 @@ def test_a_fold_that_died_while_it_was_published_is_completed(
     context: Context, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     """Not by completing the rollback first, which waits for the fold."""
-    with monkeypatch.context() as patch:
-        patch.setattr(refolding, "_give_up", lambda *_: None)
-        patch.setattr(stages, at, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            refolding.undo_or_refold(context, "b3")
+    die_while_folding(context, monkeypatch, stages, at)
     an_hour_later(context)
     assert stages.reconcile(context) == []
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
@@ -126,11 +124,7 @@ def test_a_fold_that_died_while_it_was_published_is_completed(
 def test_a_fold_that_is_half_published_and_failed_is_loaded_again(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(refolding, "_give_up", lambda *_: None)
-        patch.setattr(refolding, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            refolding.undo_or_refold(context, "b3")
+    die_while_folding(context, monkeypatch, refolding, "publish")
     (row,) = (row for row in context.ledger.batches("shop") if UNDONE in row.details)
     context.ledger.record_batch("shop", row.batch_id, FAILED, add_details={HALF_PUBLISHED: True})
     an_hour_later(context)

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from sluice.catalog.snapshots import publish_table
 from sluice.errors import Followed, RollbackRefused
-from sluice.ledger.rows import LOADED, PUBLISHED, Publication
+from sluice.ledger.rows import LOADED, PUBLISHED
 from sluice.operations import undo
 from sluice.operations.context import Context
 from sluice.operations.waiting import pipeline_lease
-from tests.unit.undone import changelog, everything, publish, stage, state, three_batches
+from tests.unit.undone import (
+    changelog,
+    everything,
+    publish,
+    publish_users,
+    state,
+    three_batches,
+)
 
 pytestmark = pytest.mark.catalog
 
@@ -36,16 +42,6 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, other_run: Callable[[], None]) ->
             yield
 
     monkeypatch.setattr(undo, "pipeline_lease", late)
-
-
-def publish_users(context: Context) -> None:
-    """Batch b4, which has rows for one of the two tables."""
-    staged = stage(context, "b4", "users", 4)
-    publish_table(context.catalog, staged, "b4")
-    row = Publication("shop", "b4", "a1", "shop", "users", staged.base_snapshot, 0,
-                      staged.head_snapshot, staged.branch, state=PUBLISHED)  # fmt: skip
-    context.ledger.record_publications([row])
-    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
 
 
 @pytest.mark.parametrize("way", [undo.undo_batch, undo.undo_batches_after])

@@ -86,6 +86,16 @@ def publish(
     context.ledger.record_batch("shop", batch, state, attempt="a1")
 
 
+def publish_users(context: Context) -> None:
+    """Batch b4, which has rows for one of the two tables."""
+    staged = stage(context, "b4", "users", 4)
+    publish_table(context.catalog, staged, "b4")
+    row = Publication("shop", "b4", "a1", "shop", "users", staged.base_snapshot, 0,
+                      staged.head_snapshot, staged.branch, state=PUBLISHED)  # fmt: skip
+    context.ledger.record_publications([row])
+    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+
+
 def fold(context: Context, value: int = 99) -> Callable[[Context, str], BatchResult]:
     """What the driver does for a batch that undoes others: one row more in each table stands for
     what their keys are without these."""
