@@ -27,9 +27,8 @@ def refuse_held(
 ) -> None:
     """Raise LeaseHeld while another batch has the lease."""
     for row in batches:
-        if (
-            row.batch_id == batch_id or row.state == LANDED
-        ):  # waits, or is decoded without the lease
+        # A landed batch waits, or is decoded without the lease.
+        if row.batch_id == batch_id or row.state == LANDED:
             continue
         if not has_lapsed(row):
             raise LeaseHeld(

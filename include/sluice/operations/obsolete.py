@@ -10,7 +10,7 @@ from sluice.ledger import rows as states
 from sluice.manifest import Manifest, Reprocess
 from sluice.operations.context import Context
 from sluice.operations.quarantined import resolutions
-from sluice.operations.undoable import only_goes_on, refuse_in_use
+from sluice.operations.undoable import not_gone, only_goes_on, refuse_in_use
 
 _UNDONE: Final = frozenset({states.ROLLING_BACK, states.ROLLED_BACK})
 
@@ -43,9 +43,7 @@ def _undone_or_in_use(ctx: Context, own: str, without: tuple[str, ...]) -> Itera
     row = ctx.ledger.batch(ctx.pipeline.name, own)
     if row is not None and only_goes_on(ctx, row):
         return
-    rows = ctx.ledger.batches(ctx.pipeline.name)
-    left = {row.batch_id for row in rows if row.state in (states.PUBLISHED, states.ROLLING_BACK)}
-    if gone := set(without) - left:
+    if gone := set(without) - not_gone(ctx):
         yield f"was to undo {', '.join(sorted(gone))}, which is done"
     elif without:
         try:

@@ -230,9 +230,13 @@ def only_goes_on(ctx: Context, row: BatchRow) -> bool:
     undone = row.details.get(UNDONE)
     if not undone or not row.halfway:
         return False
+    return bool(set(undone) - not_gone(ctx)) or TAKING_OUT in row.details
+
+
+def not_gone(ctx: Context) -> set[str]:
+    """Return the batches that are published, or whose rollback is not finished."""
     rows = ctx.ledger.batches(ctx.pipeline.name)
-    there = {r.batch_id for r in rows if r.state in (states.PUBLISHED, states.ROLLING_BACK)}
-    return not there.issuperset(undone) or TAKING_OUT in row.details
+    return {r.batch_id for r in rows if r.state in (states.PUBLISHED, states.ROLLING_BACK)}
 
 
 def _completed_by(row: BatchRow) -> str:
