@@ -78,7 +78,7 @@ prove: setup ## The promise in every format: SLUICE_PROVE histories each, drawn 
 
 .PHONY: schedules
 schedules: setup ## Recordings in SLUICE_SCHEDULES random schedules, every mode (100: three hours)
-	@SLUICE_SCHEDULES=$${SLUICE_SCHEDULES:-100} .venv/bin/python -m pytest tests/spark/test_schedules.py -m long $(PYTEST_ARGS)
+	@SLUICE_SCHEDULES=$${SLUICE_SCHEDULES:-100} .venv/bin/python -m pytest tests/spark/promise/test_schedules.py -m long $(PYTEST_ARGS)
 
 .PHONY: test-unit
 test-unit: setup ## What needs neither a JVM nor Airflow, a server or a catalog (a minute)

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from sluice.config.formats import FORMAT_NAMES, options_model
 from sluice.config.schemas import json_schemas, schema_text
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize("name", sorted(json_schemas()))

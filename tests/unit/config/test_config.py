@@ -13,7 +13,7 @@ from sluice.errors import ConfigError
 from sluice.types.columns import ColumnType
 from tests.unit.configured import LAKE, SHOP, mistake, project
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
