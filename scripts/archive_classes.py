@@ -1,4 +1,4 @@
-"""Write the archive of JVM classes that a load needs: `sluice.driver.startup` says what it is for.
+"""Write the archive of JVM classes that a load needs (see `sluice.spark_submit.startup`).
 
 Two small batches are loaded into a lake of their own; the JVM of the second one, which takes the
 longest way through the driver, records what it loaded.
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from sluice.config.project import Project
-from sluice.driver import startup
-from sluice.driver.submit import JAVA_OPTIONS, LOAD_BATCH, driver_environment, submit_command
 from sluice.operations import stages
 from sluice.operations.context import open_context
+from sluice.spark_submit import startup
+from sluice.spark_submit.submit import JAVA_OPTIONS, LOAD_BATCH, driver_environment, submit_command
 
 PROJECT = """lake:
   catalog: {type: jdbc, uri: "sqlite:///data/catalog.db"}

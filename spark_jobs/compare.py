@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType
 
-from sluice.driver.verification import BUCKETS, DIFFERS, MISSING, REPEATED, UNEXPECTED
+from sluice.verification import BUCKETS, DIFFERS, MISSING, REPEATED, UNEXPECTED
 from spark_jobs.canonical import by_name, quoted
 
 BUCKET: Final = "bucket"
@@ -80,7 +80,7 @@ def differing_keys(
 ) -> DataFrame:
     """Return the keys of some buckets whose rows are not the same in both.
 
-    Columns: `kind` (sluice.driver.verification), `key` as a struct, the `columns` that differ, and
+    Columns: `kind` (sluice.verification), `key` as a struct, the `columns` that differ, and
     the rows `expected` and `found` as maps of text, NULL where there is none.
     """
     wanted, sides = F.col(_WANTED), (_side(expected, layout, True), _side(found, layout, False))

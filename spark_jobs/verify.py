@@ -14,8 +14,8 @@ from pathlib import Path
 from sluice.catalog.client import open_catalog
 from sluice.config.live_source import LiveSource
 from sluice.config.project import Pipeline, load_sound
-from sluice.driver.verification import Verification
 from sluice.ledger.ledger import Ledger
+from sluice.verification import Verification
 from spark_jobs.failures import exit_code
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.session import open_session

@@ -38,7 +38,7 @@ def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from sluice.catalog.spark import ICEBERG_EXTENSIONS
-    from sluice.driver.submit import JVM_DEFAULTS, jvm_options
+    from sluice.spark_submit.submit import JVM_DEFAULTS, jvm_options
     from spark_jobs.session import DEFAULTS
 
     conf: dict[str, bool | float | int | str | None] = {

@@ -34,7 +34,6 @@ from sluice.cli_options import (
 from sluice.config import new_epoch
 from sluice.config.live_source import LiveSource
 from sluice.config.project import PIPELINES_FOLDER, load_project, load_sound
-from sluice.driver.child_process import stop_children_when_ended
 from sluice.errors import ConfigError
 from sluice.escaping import LINES, shown
 from sluice.fast_start import without_pandas
@@ -56,6 +55,7 @@ from sluice.operations.window import Window, as_utc
 from sluice.output import query, report, verify_report
 from sluice.output.report import for_terminal
 from sluice.output.rows import Output, until_it_closes
+from sluice.spark_submit.child_process import stop_children_when_ended
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
 # Logs and pipes have no width of their own.

@@ -10,7 +10,11 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException
 
 from sluice.config.project import load_sound
-from sluice.driver.submit import (
+from sluice.environment import ENV_SPARK_MASTER
+from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError, names_of
+from sluice.objects.batch_files import BatchFiles, pipeline_of
+from sluice.operations.maintenance import MAINTAIN, arguments
+from sluice.spark_submit.submit import (
     LOAD_BATCH,
     driver_environment,
     has_died,
@@ -18,10 +22,6 @@ from sluice.driver.submit import (
     properties_file,
     spark_conf,
 )
-from sluice.environment import ENV_SPARK_MASTER
-from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError, names_of
-from sluice.objects.batch_files import BatchFiles, pipeline_of
-from sluice.operations.maintenance import MAINTAIN, arguments
 from sluice_airflow import tasks
 from sluice_airflow.connection import SPARK_CONNECTION, spark_master
 from sluice_airflow.queued import waiting

@@ -21,7 +21,7 @@ from sluice.errors import PlanError, TransientError
 from sluice.ledger.rename_log import ToldRename
 from spark_jobs.canonical import is_truncate, of_batches
 from spark_jobs.formats import FORMATS
-from spark_jobs.formats.truncates import is_stated
+from spark_jobs.formats.common.truncates import is_stated
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, changelog_id
 from spark_jobs.planning.discover import Found

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from sluice.positions import HALF_MARK
 from spark_jobs.canonical import ALL_BUT, IMAGE_TYPE, UPDATES
-from spark_jobs.formats.envelope import any_repeats_column
+from spark_jobs.formats.common.envelope import any_repeats_column
 
 _SENT: Final = "_sluice_sent"
 _OLD: Final = "_sluice_old"

@@ -6,12 +6,12 @@ from typing import Final
 
 from spark_jobs.formats.aws_dms import AwsDms
 from spark_jobs.formats.base import Format
-from spark_jobs.formats.canal import Canal
+from spark_jobs.formats.canal.decoder import Canal
 from spark_jobs.formats.datahub_tuple import DatahubTuple
 from spark_jobs.formats.datastream import Datastream
-from spark_jobs.formats.debezium import Debezium
-from spark_jobs.formats.dts_avro import DtsAvro
-from spark_jobs.formats.huawei_cdl import HuaweiCdl
+from spark_jobs.formats.debezium.decoder import Debezium
+from spark_jobs.formats.dts_avro.decoder import DtsAvro
+from spark_jobs.formats.huawei_cdl.decoder import HuaweiCdl
 from spark_jobs.formats.maxwell import Maxwell
 from spark_jobs.formats.ogg import GoldenGate
 from spark_jobs.formats.rows import Rows

@@ -29,7 +29,7 @@ from spark_jobs.canonical import (
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known, SourceColumn
-from spark_jobs.formats.envelope import (
+from spark_jobs.formats.common.envelope import (
     CORRUPT,
     DIGITS,
     any_repeats_column,
@@ -45,8 +45,8 @@ from spark_jobs.formats.envelope import (
     union,
     with_facts,
 )
-from spark_jobs.formats.row_image import left_out
-from spark_jobs.formats.tabular import (
+from spark_jobs.formats.common.row_image import left_out
+from spark_jobs.formats.common.tabular import (
     META,
     REPEATS,
     ROW,

@@ -22,7 +22,7 @@ from spark_jobs.canonical import (
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
-from spark_jobs.formats.envelope import (
+from spark_jobs.formats.common.envelope import (
     CORRUPT,
     DIGITS,
     instant_of_micros,
@@ -31,7 +31,7 @@ from spark_jobs.formats.envelope import (
     outcome,
     select_envelope,
 )
-from spark_jobs.formats.tabular import (
+from spark_jobs.formats.common.tabular import (
     META,
     REPEATS,
     ROW,

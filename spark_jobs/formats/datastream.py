@@ -29,9 +29,9 @@ from spark_jobs.canonical import (
     place,
     source_position,
 )
-from spark_jobs.formats import avro
 from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known, SourceColumn
-from spark_jobs.formats.envelope import (
+from spark_jobs.formats.common import avro
+from spark_jobs.formats.common.envelope import (
     CORRUPT,
     ZERO,
     by_schema,

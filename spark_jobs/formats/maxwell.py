@@ -27,8 +27,8 @@ from spark_jobs.canonical import (
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known
-from spark_jobs.formats.default_table import DefaultTable, in_database
-from spark_jobs.formats.envelope import (
+from spark_jobs.formats.common.default_table import DefaultTable, in_database
+from spark_jobs.formats.common.envelope import (
     ARRIVAL,
     CORRUPT,
     DIGITS,
@@ -46,7 +46,7 @@ from spark_jobs.formats.envelope import (
     with_arrival,
     with_numbers,
 )
-from spark_jobs.formats.row_image import left_out
+from spark_jobs.formats.common.row_image import left_out
 
 BOOTSTRAPPED: Final = "bootstrap-insert"
 IGNORED: Final = ("bootstrap-start", "bootstrap-complete")

@@ -25,7 +25,7 @@ from spark_jobs.canonical import (
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known
-from spark_jobs.formats.envelope import (
+from spark_jobs.formats.common.envelope import (
     CORRUPT,
     DIGITS,
     absent_but,

@@ -16,7 +16,7 @@ from sluice.landing.table_folders import folders
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, OP_INSERT, number, source_position
 from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known, SourceColumn
-from spark_jobs.formats.envelope import (
+from spark_jobs.formats.common.envelope import (
     CORRUPT,
     DIGITS,
     column_of,
@@ -25,7 +25,7 @@ from spark_jobs.formats.envelope import (
     select_envelope,
     with_facts,
 )
-from spark_jobs.formats.tabular import REPEATS, ROW, Meta, columns_of, read_rows
+from spark_jobs.formats.common.tabular import REPEATS, ROW, Meta, columns_of, read_rows
 
 
 class Rows(Format):

@@ -27,9 +27,9 @@ from spark_jobs.canonical import (
     OP_UPDATE_AFTER,
     source_position,
 )
-from spark_jobs.formats import truncates
 from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known
-from spark_jobs.formats.envelope import (
+from spark_jobs.formats.common import truncates
+from spark_jobs.formats.common.envelope import (
     CORRUPT,
     DIGITS,
     ZERO,
@@ -50,7 +50,7 @@ from spark_jobs.formats.envelope import (
     with_numbers,
     with_row,
 )
-from spark_jobs.formats.first_lines import first_lines
+from spark_jobs.formats.common.first_lines import first_lines
 
 OLD_HALVES: Final = ("upd before", "update before")
 NEW_HALVES: Final = ("upd after", "update after")

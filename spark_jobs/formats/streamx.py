@@ -26,9 +26,9 @@ from spark_jobs.canonical import (
     number,
     source_position,
 )
-from spark_jobs.formats import truncates
 from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
-from spark_jobs.formats.envelope import (
+from spark_jobs.formats.common import truncates
+from spark_jobs.formats.common.envelope import (
     CORRUPT,
     any_repeats_column,
     carried_key,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from sluice import names
-from sluice.driver.verification import TableReport, Verification
+from sluice.verification import TableReport, Verification
 from spark_jobs.compare import Layout
 from spark_jobs.folding.judged import above, judged_refold, judged_rows
 from spark_jobs.folding.refold import refold, rows_of, tombstones_of

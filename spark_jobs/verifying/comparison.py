@@ -6,7 +6,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from sluice.driver.verification import Comparison, Difference
+from sluice.verification import Comparison, Difference
 from spark_jobs import compare
 from spark_jobs.compare import Layout
 from spark_jobs.kept import keep

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.driver.verification import Comparison
+from sluice.verification import Comparison
 from spark_jobs.canonical import quoted
 from spark_jobs.compare import Layout
 from spark_jobs.folding.judged import above

@@ -19,10 +19,10 @@ from sluice import names
 from sluice.config.collations import source_name
 from sluice.config.live_source import POSTGRES, LiveSource
 from sluice.config.project import Pipeline
-from sluice.driver.verification import TableReport, Verification
 from sluice.errors import TerminalError
 from sluice.ledger.changelogs import stored_sources
 from sluice.source_names import is_reserved
+from sluice.verification import TableReport, Verification
 from spark_jobs.canonical import quoted
 from spark_jobs.compare import Layout
 from spark_jobs.folding.refold import refold, rows_of

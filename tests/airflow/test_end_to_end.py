@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sluice.driver.submit import LOAD_BATCH
+from sluice.spark_submit.submit import LOAD_BATCH
 from tests.airflow.events import event, put, put_order
 from tests.faults.lake import descendants, kill
 

@@ -18,7 +18,7 @@ from pyspark.sql import Row, SparkSession
 from sluice.config.format_options import DebeziumOptions
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import ENVELOPE
-from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.debezium.decoder import Debezium
 from tests.spark.debezium_events import DEFAULT_PLACEHOLDER
 from tests.spark.envelopes import envelope_columns
 

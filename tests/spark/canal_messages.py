@@ -10,7 +10,7 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import CanalOptions, Form
 from spark_jobs.canonical import ENVELOPE
-from spark_jobs.formats.canal import Canal
+from spark_jobs.formats.canal.decoder import Canal
 from tests.spark.envelopes import envelope_columns, jsonl
 
 ES = 1600161894000

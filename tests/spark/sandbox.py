@@ -14,7 +14,6 @@ from sluice.catalog.client import open_catalog
 from sluice.catalog.snapshots import publish_table, rollback_table
 from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import Project, load_project
-from sluice.driver.submit import LOAD_BATCH, PLAN_BATCH
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import LOADED
@@ -25,6 +24,7 @@ from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
 from sluice.positions import arrival_of
 from sluice.result import BatchResult, Counts
+from sluice.spark_submit.submit import LOAD_BATCH, PLAN_BATCH
 from spark_jobs import driver
 from spark_jobs.job import Job, pipeline_for
 from spark_jobs.lake.cut import Cutter

@@ -28,7 +28,7 @@ LAYERS = {
         "catalog",
         "ledger",
         "landing",
-        "driver",
+        "spark_submit",
         "operations",
         "output",
     ),
@@ -112,7 +112,7 @@ def test_a_package_imports_only_those_before_it(root: str) -> None:
     assert {path.parent.name for path in folder.glob("*/__init__.py")} == set(order)
     beside = {path.stem: units_imported(path, root) for path in folder.glob("*.py")}
     for number, package in enumerate(order):
-        for path in sorted((folder / package).glob("*.py")):
+        for path in sorted((folder / package).rglob("*.py")):
             later = reached(units_imported(path, root), beside) & set(order[number + 1 :])
             assert later == set(), path
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from sluice.config.project import Project
-from sluice.driver.submit import ENTRY_POINTS, submit
 from sluice.operations.context import Context
 from sluice.operations.stages import reconcile
+from sluice.spark_submit.submit import ENTRY_POINTS, submit
 from sluice.typed_json import read_json
 
 MAINTAIN: Final = ENTRY_POINTS / "maintain.py"

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from sluice.bounds import rejects_of_a_batch
-from sluice.driver.submit import PLAN_BATCH, submit
 from sluice.landing.landed import Inspection
 from sluice.landing.table_folders import content_of
 from sluice.ledger.claims import fresh_content
@@ -27,6 +26,7 @@ from sluice.operations.loaded_files import of_one_load, told_apart
 from sluice.operations.selection import EVERYTHING, Selection, open_landing
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.result import Counts, Nulled
+from sluice.spark_submit.submit import PLAN_BATCH, submit
 from sluice.typed_json import read_json
 
 

@@ -9,7 +9,6 @@ from typing import Final
 
 from sluice.catalog.patience import EXPECTED, as_sluice_error
 from sluice.catalog.snapshots import publish_table
-from sluice.driver.submit import LOAD_BATCH, is_small, submit
 from sluice.errors import (
     ConfigError,
     Followed,
@@ -65,6 +64,7 @@ from sluice.operations.waiting import (
     wait_for_turn,
 )
 from sluice.result import BatchResult
+from sluice.spark_submit.submit import LOAD_BATCH, is_small, submit
 
 __all__ = [
     "BatchResult", "Context", "current_result", "give_up", "land", "land_tables", "left_out",

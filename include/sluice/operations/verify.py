@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from sluice.config.live_source import LiveSource
-from sluice.driver.submit import ENTRY_POINTS, submit
-from sluice.driver.verification import KINDS, Comparison, Verification
 from sluice.errors import VerifyFailed
 from sluice.operations.context import Context
 from sluice.operations.refolding import named_targets
+from sluice.spark_submit.submit import ENTRY_POINTS, submit
+from sluice.verification import KINDS, Comparison, Verification
 
 _BESIDE_CHANGELOGS: Final = (
     "The changelog says otherwise: see which snapshots no batch wrote, and put main back to before "

@@ -9,7 +9,10 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from sluice.driver.verification import (
+from sluice.escaping import shown
+from sluice.operations.verify import differences_in_words
+from sluice.output.report import for_terminal
+from sluice.verification import (
     BUCKETS,
     Comparison,
     Difference,
@@ -17,9 +20,6 @@ from sluice.driver.verification import (
     TableReport,
     Verification,
 )
-from sluice.escaping import shown
-from sluice.operations.verify import differences_in_words
-from sluice.output.report import for_terminal
 
 _HEADINGS: Final = ("table", "expected", "found", "differing keys", "result")
 _STYLE: Final = """

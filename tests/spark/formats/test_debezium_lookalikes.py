@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.config.format_options import DebeziumOptions
-from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.debezium.decoder import Debezium
 from tests.spark.debezium_events import DEFAULT_PLACEHOLDER, ROW, event, source
 from tests.spark.envelopes import jsonl
 from tests.spark.sandbox import Sandbox, total

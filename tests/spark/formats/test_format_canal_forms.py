@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from sluice.config.format_options import CanalOptions
 from sluice.types.columns import ColumnType
-from spark_jobs.formats.canal import Canal
+from spark_jobs.formats.canal.decoder import Canal
 from tests.spark.canal_messages import DRS, DRS_C, SWAPPED, Rows, decode, message, row
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]

@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import DebeziumOptions
 from spark_jobs.canonical import ENVELOPE
-from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.debezium.decoder import Debezium
 from tests.spark.debezium_events import DEFAULT_PLACEHOLDER, ROW, event, source
 from tests.spark.envelopes import assert_event, at, by_name, envelope_columns, jsonl
 

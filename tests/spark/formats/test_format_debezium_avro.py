@@ -14,7 +14,7 @@ from pyspark.sql import Row, SparkSession
 from sluice.config.format_options import DebeziumOptions
 from sluice.errors import TerminalError
 from spark_jobs.formats.base import Known
-from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.debezium.decoder import Debezium
 from tests.registry import serving
 from tests.spark.avroevents import (
     DDL,

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from sluice.config.format_options import DebeziumOptions
 from sluice.positions import arrival_of
 from spark_jobs.canonical import ALL_BUT
-from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.debezium.decoder import Debezium
 from tests.spark.debezium_events import event
 from tests.spark.envelopes import at, decode_named, jsonl
 from tests.spark.sandbox import Sandbox

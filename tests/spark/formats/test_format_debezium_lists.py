@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from spark_jobs.formats.connect import DECIMAL, connect_type, row_columns
+from spark_jobs.formats.common.connect import DECIMAL, connect_type, row_columns
 from spark_jobs.values import decode
 from tests.spark import avroevents
 from tests.spark.avroevents import VARIABLE, connect_decimal, container, envelope, semantic

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from sluice.config.format_options import DebeziumOptions
 from sluice.errors import TerminalError
-from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.debezium.decoder import Debezium
 from tests.spark.debezium_events import event, source
 from tests.spark.envelopes import jsonl
 from tests.spark.sandbox import Sandbox, total

@@ -11,7 +11,7 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import DtsAvroOptions
 from spark_jobs.canonical import ENVELOPE
-from spark_jobs.formats.dts_avro import DtsAvro
+from spark_jobs.formats.dts_avro.decoder import DtsAvro
 from tests.spark.dts_records import (
     NONE,
     NULL,

@@ -14,7 +14,7 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import DtsAvroOptions
 from sluice.errors import TerminalError
-from spark_jobs.formats.dts_avro import DtsAvro
+from spark_jobs.formats.dts_avro.decoder import DtsAvro
 from tests.spark.dts_records import (
     NAMESPACE,
     NEW,

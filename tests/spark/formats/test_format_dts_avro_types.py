@@ -8,7 +8,7 @@ import pytest
 
 from sluice.config.format_options import DtsAvroOptions
 from sluice.types.columns import ColumnType
-from spark_jobs.formats.dts_avro import DtsAvro
+from spark_jobs.formats.dts_avro.decoder import DtsAvro
 
 DEFAULTS = DtsAvroOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]

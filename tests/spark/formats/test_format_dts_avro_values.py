@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import DtsAvroOptions
-from spark_jobs.formats.dts_avro import DtsAvro
+from spark_jobs.formats.dts_avro.decoder import DtsAvro
 from tests.spark.dts_records import (
     bare_file,
     characters,

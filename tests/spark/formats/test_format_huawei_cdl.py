@@ -11,7 +11,7 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import HuaweiCdlOptions
 from sluice.types.columns import STRING, ColumnType
-from spark_jobs.formats.huawei_cdl import HuaweiCdl
+from spark_jobs.formats.huawei_cdl.decoder import HuaweiCdl
 from spark_jobs.planning.descriptions import read_description
 from tests.spark.cdl_messages import BARE, LSN, pairs, v1, v2
 from tests.spark.debezium_events import DEFAULT_PLACEHOLDER

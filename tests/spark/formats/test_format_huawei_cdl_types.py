@@ -9,7 +9,7 @@ import pytest
 
 from sluice.config.format_options import HuaweiCdlOptions
 from sluice.types.columns import STRING, ColumnType, decimal
-from spark_jobs.formats.huawei_cdl import HuaweiCdl
+from spark_jobs.formats.huawei_cdl.decoder import HuaweiCdl
 from spark_jobs.planning.descriptions import read_description
 from tests.spark.cdl_messages import schema
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from sluice.types.columns import ColumnType, parse_type
-from spark_jobs.formats.connect import connect_type
+from spark_jobs.formats.common.connect import connect_type
 from spark_jobs.values import decode
 
 pytestmark = pytest.mark.spark

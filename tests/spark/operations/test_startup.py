@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.driver import startup
-from sluice.driver.submit import driver_environment
+from sluice.spark_submit import startup
+from sluice.spark_submit.submit import driver_environment
 
 pytestmark = pytest.mark.spark
 

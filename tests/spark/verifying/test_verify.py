@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.driver.verification import Comparison, Difference, TableReport, Verification
 from sluice.errors import TerminalError, TransientError
 from sluice.ledger import rows as states
 from sluice.ledger.ledger import Ledger
+from sluice.verification import Comparison, Difference, TableReport, Verification
 from spark_jobs.compare import Layout
 from spark_jobs.folding import no_key, resolve
 from spark_jobs.lake.cut import Cut, Cutter

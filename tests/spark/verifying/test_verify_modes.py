@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.driver.verification import Comparison
 from sluice.operations import stages
+from sluice.verification import Comparison
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.changelogs import verify
 from tests.spark.dialects.debezium import PLACEHOLDER

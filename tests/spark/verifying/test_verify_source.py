@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.config.live_source import LiveSource
-from sluice.driver.verification import TableReport, Verification
 from sluice.environment import ENV_SOURCE_USER
 from sluice.errors import TerminalError
+from sluice.verification import TableReport, Verification
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.source import verify_source
 from tests import postgres

@@ -10,7 +10,9 @@ from pydantic import ValidationError
 
 from sluice.config.formats import FORMAT_NAMES, options_model
 from spark_jobs.canonical import PLACE
-from spark_jobs.formats import FORMATS, canal, envelope
+from spark_jobs.formats import FORMATS
+from spark_jobs.formats.canal import decoder as canal
+from spark_jobs.formats.common import envelope
 from tests import documented
 
 

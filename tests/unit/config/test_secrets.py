@@ -13,10 +13,10 @@ import pytest
 
 from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import load_project, load_sound
-from sluice.driver.submit import LOAD_BATCH, spark_conf, submit_command
 from sluice.environment import ENV_CATALOG_URI
 from sluice.errors import ConfigError
 from sluice.operations.land import land
+from sluice.spark_submit.submit import LOAD_BATCH, spark_conf, submit_command
 from spark_jobs.session import DEFAULTS
 from tests.planted import PLANTED, SECRET_VARIABLES
 from tests.unit.projects import open_shop

@@ -10,7 +10,6 @@ from typing import Never
 
 import pytest
 
-from sluice.driver.submit import LOAD_BATCH
 from sluice.ledger.rows import FAILED, ROLLED_BACK
 from sluice.operations import stages
 from sluice.operations.context import Context
@@ -18,6 +17,7 @@ from sluice.operations.land import land
 from sluice.operations.shares import share_of
 from sluice.operations.undo import release, undo_batch
 from sluice.result import LeftOut
+from sluice.spark_submit.submit import LOAD_BATCH
 from tests.unit.played import ONE, play
 from tests.unit.projects import PIPELINE, open_shop
 

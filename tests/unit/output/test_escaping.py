@@ -14,7 +14,6 @@ import pytest
 from rich.console import Console
 
 from sluice import cli
-from sluice.driver.verification import Comparison, Difference, TableReport, Verification
 from sluice.errors import ConfigError, SluiceError, TransientError
 from sluice.escaping import LINES, shown
 from sluice.ledger.rows import FAILED, BatchRow
@@ -23,6 +22,7 @@ from sluice.operations.preview import Forecast, Preview, TableForecast
 from sluice.output import report, verify_report
 from sluice.output.rows import Output, write_rows
 from sluice.result import BatchResult, Counts, Nulled, StagedTable, TableResult
+from sluice.verification import Comparison, Difference, TableReport, Verification
 from spark_jobs.telling import tell
 from tests.unit.projects import open_shop
 

@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from sluice.driver.verification import Comparison, Difference, TableReport, Verification
 from sluice.errors import VerifyFailed
 from sluice.escaping import shown
 from sluice.operations.verify import refuse_differences
 from sluice.output.verify_report import as_html, show
+from sluice.verification import Comparison, Difference, TableReport, Verification
 
 HOSTILE = "<script>alert('[red]')</script>\u2028&"
 SAME = Comparison("shop__cdc.orders__tombstones", "12345678901234567890", 3, 3, 0, {})

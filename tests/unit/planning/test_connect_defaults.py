@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.formats.connect import row_columns
+from spark_jobs.formats.common.connect import row_columns
 
 ZONED = "io.debezium.time.ZonedTimestamp"
 UUID = "io.debezium.data.Uuid"

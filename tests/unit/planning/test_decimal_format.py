@@ -9,8 +9,8 @@ import pytest
 
 from sluice.config.format_options import DebeziumOptions
 from sluice.errors import TerminalError
-from spark_jobs.formats.connect import DECIMAL
-from spark_jobs.formats.debezium_decimals import refuse_other
+from spark_jobs.formats.common.connect import DECIMAL
+from spark_jobs.formats.debezium.decimals import refuse_other
 
 NUMERIC = DebeziumOptions(decimal_format="numeric")
 OF_TWO = {"name": DECIMAL, "type": "bytes", "parameters": {"scale": "2"}}

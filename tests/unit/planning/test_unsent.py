@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.formats.unsent import spellings
+from spark_jobs.formats.common.unsent import spellings
 
 
 def test_octets_in_hexadecimal_are_spelt_as_the_text_that_they_are() -> None:

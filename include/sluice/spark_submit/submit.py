@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from sluice.config.project import PROJECT_FILE, Project
-from sluice.driver import startup
-from sluice.driver.child_process import SIGNALS, run_child
 from sluice.environment import CHECKOUT
 from sluice.errors import SluiceError, TerminalError, TransientError, names_of
 from sluice.manifest import JSON_LINES, Manifest, SourceFile
+from sluice.spark_submit import startup
+from sluice.spark_submit.child_process import SIGNALS, run_child
 
 ENTRY_POINTS: Final = CHECKOUT / "spark_jobs"
 LOAD_BATCH: Final = ENTRY_POINTS / "load_batch.py"

@@ -13,8 +13,8 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_jobs.formats.dts_charsets import JAVA_CHARSETS
-from spark_jobs.formats.dts_schema import MYSQL, PARTS, POSTGRESQL
+from spark_jobs.formats.dts_avro.charsets import JAVA_CHARSETS
+from spark_jobs.formats.dts_avro.schema import MYSQL, PARTS, POSTGRESQL
 
 UNREADABLE: Final = "unreadable_value"
 BAD_CHARACTERS: Final = "bad_characters"

@@ -32,23 +32,9 @@ from spark_jobs.canonical import (
     place,
     source_position,
 )
-from spark_jobs.formats import truncates
 from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
-from spark_jobs.formats.dts_json import image_of, list_of, text_of
-from spark_jobs.formats.dts_names import names_of_record
-from spark_jobs.formats.dts_schema import (
-    END,
-    FULL_LOAD,
-    MYSQL,
-    OPERATIONS,
-    POSTGRESQL,
-    SOURCES,
-    UNIONS_BY_NAME,
-    ends,
-    record_schema,
-)
-from spark_jobs.formats.dts_values import ValueFacts, cell, in_nanos
-from spark_jobs.formats.envelope import (
+from spark_jobs.formats.common import truncates
+from spark_jobs.formats.common.envelope import (
     CORRUPT,
     LAST_SECOND,
     carried_key,
@@ -60,6 +46,20 @@ from spark_jobs.formats.envelope import (
     repeats,
     select_envelope,
 )
+from spark_jobs.formats.dts_avro.json_records import image_of, list_of, text_of
+from spark_jobs.formats.dts_avro.names import names_of_record
+from spark_jobs.formats.dts_avro.schema import (
+    END,
+    FULL_LOAD,
+    MYSQL,
+    OPERATIONS,
+    POSTGRESQL,
+    SOURCES,
+    UNIONS_BY_NAME,
+    ends,
+    record_schema,
+)
+from spark_jobs.formats.dts_avro.values import ValueFacts, cell, in_nanos
 
 ROWS: Final = {
     "INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "DELETE": OP_DELETE, FULL_LOAD: OP_INSERT,

@@ -7,8 +7,8 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_jobs.formats.dts_schema import MYSQL
-from spark_jobs.formats.truncates import END, GAP, START
+from spark_jobs.formats.common.truncates import END, GAP, START
+from spark_jobs.formats.dts_avro.schema import MYSQL
 
 _TABLE: Final = r"(?:(`[^`]+`|[\w$]+)\s*\.\s*)?(`[^`]+`|[\w$]+)"
 _TRUNCATE: Final = rf"{START}truncate(?:{GAP}table)?(?:{GAP}|(?=`)){_TABLE}{END}"

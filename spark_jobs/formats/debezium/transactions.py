@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_jobs.formats.debezium_order import MONGODB
+from spark_jobs.formats.debezium.order import MONGODB
 
 FIELDS: Final = ("transaction", "id")
 _POSTGRESQL: Final = r"^(\d+):\d+$"

@@ -6,8 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from spark_jobs.canonical import OP_DELETE, OP_UPDATE
-from spark_jobs.formats.envelope import spelled_as
-from spark_jobs.formats.unsent import unsent
+from spark_jobs.formats.common.envelope import spelled_as
+from spark_jobs.formats.common.unsent import unsent
 
 
 def left_out(placeholder: str) -> Column:

@@ -21,9 +21,9 @@ from pyspark.sql import functions as F
 
 from sluice.containers.avro_check import PRIMITIVES
 from sluice.errors import TerminalError
-from spark_jobs.formats import avro
-from spark_jobs.formats.avro import Node
-from spark_jobs.formats.connect import DECIMAL, VARIABLE_DECIMAL
+from spark_jobs.formats.common import avro
+from spark_jobs.formats.common.avro import Node
+from spark_jobs.formats.common.connect import DECIMAL, VARIABLE_DECIMAL
 from spark_jobs.number_text import MOST_SCALE, decimal_text
 
 NAME: Final = "connect.name"

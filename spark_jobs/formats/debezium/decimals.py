@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from sluice.config.format_options import DebeziumOptions, DecimalFormat
 from sluice.errors import TerminalError
-from spark_jobs.formats.connect import DECIMAL
-from spark_jobs.formats.connect_avro import Records
-from spark_jobs.formats.debezium_head import field_at, record_of
+from spark_jobs.formats.common.connect import DECIMAL
+from spark_jobs.formats.common.connect_avro import Records
+from spark_jobs.formats.debezium.head import field_at, record_of
 
 BASE64: Final[DecimalFormat] = "base64"
 NUMERIC: Final[DecimalFormat] = "numeric"

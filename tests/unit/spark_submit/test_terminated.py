@@ -16,7 +16,7 @@ import signal
 import subprocess
 from pathlib import Path
 from sluice import cli
-from sluice.driver.child_process import run_child
+from sluice.spark_submit.child_process import run_child
 
 class Waited(subprocess.Popen):
     def wait(self, timeout=None):

@@ -24,16 +24,16 @@ from sluice.errors import TerminalError
 from sluice.manifest import AVRO, JSON_LINES, SourceFile
 from sluice.source_names import is_column_name
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, as_landed, holds_record, place, quoted
-from spark_jobs.formats import avro
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.formats.envelope import (
+from spark_jobs.formats.common import avro
+from spark_jobs.formats.common.envelope import (
     CORRUPT,
     WHOLE_TEXTS,
     by_schema,
     repeats,
     union,
 )
-from spark_jobs.formats.first_lines import first_lines
+from spark_jobs.formats.common.first_lines import first_lines
 
 META: Final = "meta"
 ROW: Final = "row"

@@ -23,43 +23,12 @@ from spark_jobs.canonical import (
     place,
     quoted,
 )
-from spark_jobs.formats import (
-    debezium_avro,
-    debezium_decimals,
-    debezium_documents,
-    debezium_transactions,
-    tombstones,
-    truncates,
-)
 from spark_jobs.formats.base import COUNTS, NOTHING_KNOWN, Format, Known, SourceColumn
-from spark_jobs.formats.connect import row_columns
-from spark_jobs.formats.connect_avro import Records
-from spark_jobs.formats.debezium_head import (
-    FORMS,
-    HEARTBEAT,
-    TRANSACTION_MARKER,
-    Head,
-    misread,
-    read_head,
-)
-from spark_jobs.formats.debezium_names import names, table_of
-from spark_jobs.formats.debezium_ops import kind_sql, op
-from spark_jobs.formats.debezium_order import (
-    CONNECTORS,
-    MONGODB,
-    ORACLE,
-    sharing,
-    source_fields,
-    with_position,
-)
-from spark_jobs.formats.debezium_reasons import (
-    FLATTENED,
-    holds_more,
-    outcome,
-    reason,
-)
-from spark_jobs.formats.default_table import DefaultTable, in_schema
-from spark_jobs.formats.envelope import (
+from spark_jobs.formats.common import tombstones, truncates
+from spark_jobs.formats.common.connect import row_columns
+from spark_jobs.formats.common.connect_avro import Records
+from spark_jobs.formats.common.default_table import DefaultTable, in_schema
+from spark_jobs.formats.common.envelope import (
     WHOLE_TEXTS,
     instant,
     instant_of_micros,
@@ -67,9 +36,37 @@ from spark_jobs.formats.envelope import (
     union,
     with_arrival,
 )
-from spark_jobs.formats.first_lines import first_lines
-from spark_jobs.formats.tombstones import NULL
-from spark_jobs.formats.unsent import any_unsent, unsent
+from spark_jobs.formats.common.first_lines import first_lines
+from spark_jobs.formats.common.tombstones import NULL
+from spark_jobs.formats.common.unsent import any_unsent, unsent
+from spark_jobs.formats.debezium import avro as debezium_avro
+from spark_jobs.formats.debezium import decimals as debezium_decimals
+from spark_jobs.formats.debezium import documents as debezium_documents
+from spark_jobs.formats.debezium import transactions as debezium_transactions
+from spark_jobs.formats.debezium.head import (
+    FORMS,
+    HEARTBEAT,
+    TRANSACTION_MARKER,
+    Head,
+    misread,
+    read_head,
+)
+from spark_jobs.formats.debezium.names import names, table_of
+from spark_jobs.formats.debezium.ops import kind_sql, op
+from spark_jobs.formats.debezium.order import (
+    CONNECTORS,
+    MONGODB,
+    ORACLE,
+    sharing,
+    source_fields,
+    with_position,
+)
+from spark_jobs.formats.debezium.reasons import (
+    FLATTENED,
+    holds_more,
+    outcome,
+    reason,
+)
 
 _SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
 _DDL: Final = ("ddl", "databaseName", "schemaName", "tableChanges")

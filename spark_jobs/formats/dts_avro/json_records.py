@@ -12,14 +12,14 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_jobs.formats.dts_schema import (
+from spark_jobs.formats.common.envelope import WHOLE_TEXTS
+from spark_jobs.formats.dts_avro.schema import (
     BINARY_VALUES,
     JSON_CLOCK,
     JSON_VALUE,
     JSON_WRAPPED,
     PARTS,
 )
-from spark_jobs.formats.envelope import WHOLE_TEXTS
 
 _BARE: Final = (
     f"precision:int,scale:int,charset:string,type:string,value:string,{JSON_WRAPPED},"

@@ -18,10 +18,10 @@ from pyspark.sql.avro.functions import from_avro
 from sluice.containers.avro_schemas import Schemas
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import PLACE, holds_record, place
-from spark_jobs.formats import connect_avro
-from spark_jobs.formats.avro import Node
-from spark_jobs.formats.connect_avro import Datum, Records
-from spark_jobs.formats.envelope import CORRUPT, WHOLE_TEXTS
+from spark_jobs.formats.common import connect_avro
+from spark_jobs.formats.common.avro import Node
+from spark_jobs.formats.common.connect_avro import Datum, Records
+from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS
 
 NOT_WIRE: Final = "not_confluent_avro"
 NOT_AVRO: Final = "not_avro"

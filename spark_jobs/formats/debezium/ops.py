@@ -11,8 +11,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from spark_jobs.canonical import OP_DDL, OP_DELETE, OP_INSERT, OP_TRUNCATE, OP_UPDATE
-from spark_jobs.formats import truncates
-from spark_jobs.formats.debezium_reasons import STATEMENT
+from spark_jobs.formats.common import truncates
+from spark_jobs.formats.debezium.reasons import STATEMENT
 
 _OPS: Final = {
     "c": OP_INSERT, "r": OP_INSERT, "u": OP_UPDATE, "d": OP_DELETE, "t": OP_TRUNCATE,

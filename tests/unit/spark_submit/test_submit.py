@@ -10,10 +10,12 @@ import pytest
 
 from sluice.catalog.patience import CatalogAwayError
 from sluice.config.project import Project, load_sound
-from sluice.driver import child_process, startup
-from sluice.driver import submit as submit_module
-from sluice.driver.child_process import run_child
-from sluice.driver.submit import (
+from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError
+from sluice.manifest import Manifest, SourceFile
+from sluice.spark_submit import child_process, startup
+from sluice.spark_submit import submit as submit_module
+from sluice.spark_submit.child_process import run_child
+from sluice.spark_submit.submit import (
     JAVA_OPTIONS,
     LOAD_BATCH,
     driver_environment,
@@ -22,8 +24,6 @@ from sluice.driver.submit import (
     submit,
     submit_command,
 )
-from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError
-from sluice.manifest import Manifest, SourceFile
 
 
 @pytest.fixture

@@ -24,11 +24,11 @@ from sluice.containers.avro_schemas import Schemas, open_schemas
 from sluice.errors import TerminalError
 from sluice.manifest import AVRO, SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, place
-from spark_jobs.formats import avro, avro_json, confluent, connect_avro
-from spark_jobs.formats.avro import Node
-from spark_jobs.formats.connect_avro import Datum, Records
-from spark_jobs.formats.debezium_head import MARKER, Head
-from spark_jobs.formats.envelope import by_schema, computed_once
+from spark_jobs.formats.common import avro, avro_json, confluent, connect_avro
+from spark_jobs.formats.common.avro import Node
+from spark_jobs.formats.common.connect_avro import Datum, Records
+from spark_jobs.formats.common.envelope import by_schema, computed_once
+from spark_jobs.formats.debezium.head import MARKER, Head
 
 JSON_ENCODING: Final[Layout] = "avro_json"
 _ENVELOPE_FIELDS: Final = ("op", "status", "ddl", "tableChanges", "ts_ms")

@@ -19,9 +19,9 @@ from spark_jobs.canonical import (
     OUTCOME_IGNORE,
     OUTCOME_REJECT,
 )
-from spark_jobs.formats import debezium_documents
-from spark_jobs.formats.debezium_head import FORMS, MARKER, SEEMING, TIMES
-from spark_jobs.formats.debezium_order import CAPTURED, SNAPSHOT, VERSION
+from spark_jobs.formats.debezium import documents as debezium_documents
+from spark_jobs.formats.debezium.head import FORMS, MARKER, SEEMING, TIMES
+from spark_jobs.formats.debezium.order import CAPTURED, SNAPSHOT, VERSION
 
 FLATTENED: Final = ("__op", "__deleted")
 """Fields that the transform ExtractNewRecordState may add when it removes the envelope."""

@@ -6,8 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from spark_jobs.canonical import literal
-from spark_jobs.formats.debezium_order import KEYSPACE, MONGODB
-from spark_jobs.formats.default_table import DefaultTable
+from spark_jobs.formats.common.default_table import DefaultTable
+from spark_jobs.formats.debezium.order import KEYSPACE, MONGODB
 
 
 def names(connector: str | None, default: DefaultTable) -> dict[str, Column]:

@@ -35,10 +35,11 @@ from spark_jobs.canonical import (
     quoted,
     source_position,
 )
-from spark_jobs.formats import canal_values, truncates
 from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
-from spark_jobs.formats.default_table import DefaultTable, in_database
-from spark_jobs.formats.envelope import (
+from spark_jobs.formats.canal import values as canal_values
+from spark_jobs.formats.common import truncates
+from spark_jobs.formats.common.default_table import DefaultTable, in_database
+from spark_jobs.formats.common.envelope import (
     ARRIVAL,
     CORRUPT,
     LAST_MILLISECOND,
@@ -56,7 +57,7 @@ from spark_jobs.formats.envelope import (
     tells_nothing,
     with_arrival,
 )
-from spark_jobs.formats.row_image import left_out
+from spark_jobs.formats.common.row_image import left_out
 
 SWAPPED: Final[Form] = "dts_before_20220320"
 DRS: Final[Form] = "drs_json"

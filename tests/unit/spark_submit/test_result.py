@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sluice.driver.verification import Verification
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.operations.preview import Forecast
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
+from sluice.verification import Verification
 
 
 def test_reads_what_it_wrote() -> None:

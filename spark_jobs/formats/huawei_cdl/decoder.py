@@ -32,10 +32,10 @@ from spark_jobs.canonical import (
     hex_number,
     source_position,
 )
-from spark_jobs.formats import truncates
 from spark_jobs.formats.base import COUNTS, NOTHING_KNOWN, Format, Known, SourceColumn
-from spark_jobs.formats.connect import connect_type, row_fields, source_column
-from spark_jobs.formats.envelope import (
+from spark_jobs.formats.common import truncates
+from spark_jobs.formats.common.connect import connect_type, row_fields, source_column
+from spark_jobs.formats.common.envelope import (
     ARRIVAL,
     CORRUPT,
     ZERO,
@@ -53,8 +53,8 @@ from spark_jobs.formats.envelope import (
     with_arrival,
     with_numbers,
 )
-from spark_jobs.formats.huawei_lobs import left_out, lob_columns, old_left_out
-from spark_jobs.formats.tombstones import NULL
+from spark_jobs.formats.common.tombstones import NULL
+from spark_jobs.formats.huawei_cdl.lobs import left_out, lob_columns, old_left_out
 
 VERSIONS: Final = ("1.0", "2.0")
 UPSERTS: Final = {"INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "c": OP_INSERT, "r": OP_INSERT,

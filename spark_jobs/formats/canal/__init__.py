@@ -1,0 +1,1 @@
+"""Canal and its relatives: one message holds many rows."""

@@ -1,0 +1,1 @@
+"""Debezium: JSON and Avro, of every connector."""

@@ -1,0 +1,1 @@
+"""Alibaba DTS: Avro records, and the same printed as JSON."""
