@@ -34,7 +34,7 @@ FAILING: Final = "shop_postgres"
 console = Console()
 
 
-class Surprise(Exception):
+class UnexpectedError(Exception):
     """Something is not as the shop says it should be."""
 
 
@@ -56,7 +56,9 @@ class Demo:
             env=dagrun.environment(self.folder, self.folder / "airflow"),
         )  # fmt: skip
         if done.returncode != 0:
-            raise Surprise(f"sluice {arguments[0]} ended with {done.returncode}: {done.stderr}")
+            raise UnexpectedError(
+                f"sluice {arguments[0]} ended with {done.returncode}: {done.stderr}"
+            )
         return done.stdout
 
     def check_rows(self) -> None:
@@ -70,7 +72,7 @@ class Demo:
         expected, rows = self.shop.rows(table), found[name].rows if name in found else []
         if rows != expected:
             wrong = [(e, r) for e, r in zip(expected, rows, strict=False) if e != r][:3]
-            raise Surprise(
+            raise UnexpectedError(
                 f"{name} has {len(rows)} rows, the shop {len(expected)}; the first others: {wrong}"
             )
         self.checked += len(rows)
@@ -93,7 +95,7 @@ def run_pipeline(demo: Demo, pipeline: str, hour: datetime, expected: str) -> No
     with console.status(f"DAG sluice_{pipeline}: reconcile → land → load → publish"):
         outcome = demo.airflow.run(f"sluice_{pipeline}", hour + HOUR)
     if not outcome:
-        raise Surprise(f"Airflow stopped; its log is {demo.airflow.log}")
+        raise UnexpectedError(f"Airflow stopped; its log is {demo.airflow.log}")
     colour = "green" if outcome["state"] == "success" else "red"
     order = ("reconcile", "land", "batch.load", "batch.publish", "batch.rollback")
     tasks = ", ".join(
@@ -108,7 +110,7 @@ def run_pipeline(demo: Demo, pipeline: str, hour: datetime, expected: str) -> No
     )
     say(f"    [dim]{tasks}[/dim]")
     if outcome["state"] != expected:
-        raise Surprise(f"the run should have ended as {expected}; see {demo.airflow.log}")
+        raise UnexpectedError(f"the run should have ended as {expected}; see {demo.airflow.log}")
 
 
 def show_batches(demo: Demo) -> None:
@@ -253,7 +255,7 @@ def same_as(before: dict[str, lake.State], after: dict[str, lake.State]) -> None
         )
     console.print(table)
     if before != after:
-        raise Surprise("the failed run changed a table")
+        raise UnexpectedError("the failed run changed a table")
     say("  [green]✓[/green] nothing has moved: same snapshots, same schemas, same rows\n")
 
 
@@ -270,7 +272,7 @@ def main() -> int:
             moved = second_hour(demo, before)
             questions(demo, moved)
             failing_hour(demo)
-    except Surprise as surprise:
+    except UnexpectedError as surprise:
         console.print(f"[bold red]{escape(str(surprise))}[/bold red]", highlight=False)
         return 1
     say(f"{demo.checked:,} rows compared; {time.monotonic() - started:.0f} s in all. Look around:")

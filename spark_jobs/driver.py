@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from sluice.catalog.client import open_catalog
 from sluice.catalog.snapshots import drop_branches, tables_of
 from sluice.config.project import Project
-from sluice.errors import LeaseHeld, SluiceError, TerminalError, TransientError
+from sluice.errors import LeaseHeldError, SluiceError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import forget_changes
@@ -80,7 +80,7 @@ class Driver:
         self._left_out: dict[str, str] = {}
         self._held = threading.Event()
         self._stop = threading.Event()
-        self._lost: LeaseHeld | None = None
+        self._lost: LeaseHeldError | None = None
 
     def run(self) -> BatchResult:
         """Load, write the result, then record success or failure in the ledger."""
@@ -116,7 +116,7 @@ class Driver:
 
     def _begin(self, row: states.BatchRow | None) -> None:
         """Hold the batch while it is decoded, so that it does not count as abandoned; that needs no
-        lease of the pipeline. Raises LeaseHeld where the batch is closed."""
+        lease of the pipeline. Raises LeaseHeldError where the batch is closed."""
         if row is not None:
             refuse_closed(row, self.attempt)
         self._hold(lambda row: row is None or row.state in (states.LANDED, states.FAILED))
@@ -196,7 +196,7 @@ class Driver:
         )
 
     def _take_lease(self) -> tuple[str, ...]:
-        """Wait a while for the pipeline's lease; raises LeaseHeld for the task to retry later.
+        """Wait a while for the pipeline's lease; raises LeaseHeldError for the task to retry later.
 
         Returns the published batches; nobody adds to them while the lease is held.
         """
@@ -209,7 +209,7 @@ class Driver:
                 self._held.set()
                 self._refuse_obsolete()
                 return tuple(sorted(self.ledger.published_batches(self.pipeline.name)))
-            except LeaseHeld as held:
+            except LeaseHeldError as held:
                 if time.monotonic() > deadline:
                     raise
                 tell(f"waiting: {held}")
@@ -238,7 +238,7 @@ class Driver:
 
     @contextmanager
     def _renewing(self) -> Iterator[None]:
-        """Renew the lease during the work; raises LeaseHeld where it was lost."""
+        """Renew the lease during the work; raises LeaseHeldError where it was lost."""
         thread = threading.Thread(target=self._renew, daemon=True)
         thread.start()
         try:
@@ -266,7 +266,7 @@ class Driver:
     def _renew_or_tell(self) -> None:
         try:
             self._renew_once()
-        except LeaseHeld as error:
+        except LeaseHeldError as error:
             tell(f"lease lost: {error}")
             self._lost = error
             self._stop_work()
@@ -281,7 +281,7 @@ class Driver:
                 self.lake.spark.sparkContext.cancelAllJobs()
 
     def _renew_once(self) -> None:
-        """Renew once; raises LeaseHeld where another attempt has the batch."""
+        """Renew once; raises LeaseHeldError where another attempt has the batch."""
         if self._held.is_set():
             self._lease(self.ledger.renew_lease)
         elif not self._hold(self._decodes):
@@ -291,7 +291,7 @@ class Driver:
         return row is not None and (row.attempt, row.state) == (self.attempt, states.LANDED)
 
     def _record_loaded(self) -> None:
-        """Hand the batch to its publisher; raises LeaseHeld where another attempt has it."""
+        """Hand the batch to its publisher; raises LeaseHeldError where another attempt has it."""
         written = self.ledger.record_batch(
             self.pipeline.name, self.manifest.batch_id, states.LOADED, attempt=self.attempt,
             lease=Lease(self.publisher, self.pipeline.lease_seconds), expected=self._is_mine,
@@ -299,14 +299,14 @@ class Driver:
         if not written:
             raise self._taken_over()
 
-    def _taken_over(self) -> LeaseHeld:
-        return LeaseHeld(
+    def _taken_over(self) -> LeaseHeldError:
+        return LeaseHeldError(
             f"batch {self.manifest.batch_id} of {self.pipeline.name} was taken over or undone "
             f"meanwhile; attempt {self.attempt} stops here"
         )
 
     def _require_mine(self) -> None:
-        """Raise LeaseHeld where a later attempt has the batch, or it is finished.
+        """Raise LeaseHeldError where a later attempt has the batch, or it is finished.
 
         Until this attempt takes the lease, the row may still name its predecessor, or say that its
         lease was overtaken.

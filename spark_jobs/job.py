@@ -44,8 +44,8 @@ class Job:
     """The work of one driver; `scratch` is a URL for files that only it reads.
 
     `left_out`: the source tables that cannot be loaded, each with the reason; with `consistency:
-    table` the others are loaded. `require_mine` raises LeaseHeld where another attempt has taken or
-    ended the batch.
+    table` the others are loaded. `require_mine` raises LeaseHeldError where another attempt has
+    taken or ended the batch.
     """
 
     spark: SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.s3_server import S3Server, S3ServerMissing, s3_server
+from tests.s3_server import S3Server, S3ServerMissingError, s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,7 +76,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     try:
         with s3_server(tmp_path_factory.mktemp("s3")) as found:
             yield found
-    except S3ServerMissing as missing:
+    except S3ServerMissingError as missing:
         # Building it takes Go and a network, which not every machine of a developer's has.
         if os.environ.get("CI"):
             raise

@@ -26,7 +26,7 @@ REGION = "us-east-1"
 SECONDS_TO_START = 30
 
 
-class S3ServerMissing(RuntimeError):
+class S3ServerMissingError(RuntimeError):
     """The server's binary is not there; the message says how to get it."""
 
 
@@ -55,7 +55,9 @@ def find_binary() -> Path:
         return BINARY
     if found := shutil.which("versitygw"):
         return Path(found)
-    raise S3ServerMissing("no S3 server: run `make setup-tests`, which builds versitygw with Go")
+    raise S3ServerMissingError(
+        "no S3 server: run `make setup-tests`, which builds versitygw with Go"
+    )
 
 
 @contextmanager

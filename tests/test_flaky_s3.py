@@ -14,7 +14,7 @@ from pyiceberg.io import load_file_io
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig, Lake, Spark
-from sluice.errors import FileDenied, FilesUnread, TransientError
+from sluice.errors import FileDeniedError, FilesUnreadError, TransientError
 from sluice.objects.s3_store import S3Store
 from sluice.objects.store import open_store
 from sluice.operations.context import Context
@@ -128,7 +128,7 @@ def test_an_object_that_is_denied_says_nothing_of_the_others(
     between.denied = "/landing/b"
     assert {o.key for o in store.list()} == {"a", "b"}
     assert read(store, "a") == b"1"
-    with pytest.raises(FileDenied, match=r"landing/b: .*AccessDenied.*s3:GetObject"):
+    with pytest.raises(FileDeniedError, match=r"landing/b: .*AccessDenied.*s3:GetObject"):
         read(store, "b")
 
 
@@ -152,7 +152,7 @@ def test_an_object_that_fails_each_time_keeps_no_other_from_landing(
     shop: Context, between: Flaky
 ) -> None:
     between.broken = ("/landing/b.jsonl",)
-    with pytest.raises(FilesUnread, match=r"landing/b\.jsonl: .*InternalError"):
+    with pytest.raises(FilesUnreadError, match=r"landing/b\.jsonl: .*InternalError"):
         landed(shop)
     assert set(shop.ledger.known_files("shop")) == {"a.jsonl", "c.jsonl"}
     between.broken = ()

@@ -16,7 +16,7 @@ import pytest
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig, Lake, Spark
-from sluice.errors import TerminalError, TransientError, Unsettled
+from sluice.errors import TerminalError, TransientError, UnsettledFileError
 from sluice.landing.landed import inspect
 from sluice.objects.s3_store import S3Store
 from sluice.objects.store import open_store
@@ -63,7 +63,7 @@ def test_an_object_that_another_of_its_size_replaced_is_not_taken_for_the_one_li
     (found,) = store.list()
     assert inspect(store, store, found, "s/").file.sha256 == hashlib.sha256(LINES).hexdigest()
     store.put("a", LINES.replace(b"1", b"7"))
-    with pytest.raises(Unsettled, match="a was written again"):
+    with pytest.raises(UnsettledFileError, match="a was written again"):
         inspect(store, store, found, "s/")
 
 

@@ -42,15 +42,15 @@ class TransientError(SluiceError):
     exit_code = 75
 
 
-class Unsettled(TransientError):
+class UnsettledFileError(TransientError):
     """A landed file is still being written, or was removed: the next run looks again."""
 
 
-class NoRoom(TransientError):
+class NoRoomError(TransientError):
     """A disk has no room for the copy of one file; other files may be fine."""
 
 
-class LeaseHeld(TransientError):
+class LeaseHeldError(TransientError):
     """Another batch of the pipeline is between branch and publish; wait or retry later."""
 
 
@@ -69,7 +69,7 @@ class TerminalError(SluiceError):
         return self
 
 
-class LakeMoved(TerminalError):
+class LakeMovedError(TerminalError):
     """The catalog has pointed to files outside the warehouse for long; the batch that met this may
     be fine."""
 
@@ -87,15 +87,15 @@ class PlanError(TerminalError):
     layout = LINES
 
 
-class UntoldKey(PlanError):
+class UnknownKeyError(PlanError):
     """The key of a table, or the types of its columns, are not known from anywhere."""
 
 
-class AuditFailed(TerminalError):
+class AuditFailedError(TerminalError):
     """An audit of the staged batch failed; nothing was published."""
 
 
-class ResetSuspected(AuditFailed):
+class ResetSuspectedError(AuditFailedError):
     """The source's positions seem to have restarted.
 
     The epoch belongs to the whole pipeline: anything loaded before it is raised may rank below what
@@ -103,47 +103,47 @@ class ResetSuspected(AuditFailed):
     """
 
 
-class TablesLeftOut(TerminalError):
+class TablesLeftOutError(TerminalError):
     """A batch was published without some tables; the message says which, and why."""
 
     layout = LINES
 
 
-class FileDenied(TerminalError):
+class FileDeniedError(TerminalError):
     """The store lists a file but refuses its bytes: no right to it or its key, or it is archived;
     other files may be fine."""
 
 
-class FilesLeftOut(TerminalError):
+class FilesLeftOutError(TerminalError):
     """The run loaded everything except files that are denied; the message says which, and why."""
 
     layout = LINES
 
 
-class FilesUnread(TransientError):
+class FilesUnreadError(TransientError):
     """The run loaded everything except files that could not be read, or copied for lack of room;
     the message says which, and why. The next run tries them again."""
 
     layout = LINES
 
 
-class VerifyFailed(TerminalError):
+class VerifyFailedError(TerminalError):
     """A target differs from its changelog; the report shows the keys."""
 
 
-class PublishRefused(TransientError):
+class PublishRefusedError(TransientError):
     """`main` moved since the batch was staged: merge the batch again on the new head."""
 
 
-class CommitStateUnknown(SluiceError):
+class CommitStateUnknownError(SluiceError):
     """A commit was sent and its outcome is unknown: look it up before anything else."""
 
     exit_code = 75
 
 
-class RollbackRefused(TerminalError):
+class RollbackRefusedError(TerminalError):
     """Something else wrote after the batch; the message says who moved what."""
 
 
-class Followed(RollbackRefused):
+class FollowedError(RollbackRefusedError):
     """Another batch builds on this one: fold its keys again without it (`operations.refolding`)."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowSkipException
 
-from sluice.errors import FilesLeftOut, FilesUnread
+from sluice.errors import FilesLeftOutError, FilesUnreadError
 from sluice.escaping import LINES, shown
 from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING
 from sluice.names import is_changelog_namespace
@@ -34,7 +34,7 @@ from sluice_airflow.selection import RunSelection, select
 log = logging.getLogger(__name__)
 
 # What the task `denied` raises, by the name under which `land` leaves its message.
-DENIED: Final = {kind.__name__: kind for kind in (FilesLeftOut, FilesUnread)}
+DENIED: Final = {kind.__name__: kind for kind in (FilesLeftOutError, FilesUnreadError)}
 # A landed batch of another run may wait this long for its load to begin, or for the next word of
 # the load that it is behind.
 STALE: Final = timedelta(minutes=30)
@@ -91,7 +91,7 @@ def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
     """Claim the run's files; returns one manifest per batch, as many as Airflow maps over.
 
     Skips if there are none. Files that cannot be read are left to the task `denied`; if there are
-    no others, raises FilesLeftOut or FilesUnread.
+    no others, raises FilesLeftOutError or FilesUnreadError.
     """
     with advised("land", pipeline):
         chosen = selection_of(context)
@@ -111,7 +111,7 @@ def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
 
 
 def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
-    """Raise FilesLeftOut or FilesUnread if the run's `land` could not read some files."""
+    """Raise FilesLeftOutError or FilesUnreadError if the run's `land` could not read some files."""
     with advised("denied", pipeline):
         for name, kind in DENIED.items():
             if message := context["ti"].xcom_pull(task_ids="land", key=name):
@@ -199,7 +199,7 @@ def publish(project: str, pipeline: str, manifest: str, context: dict[str, Any])
 
 
 def refuse_left_out(project: str, pipeline: str, manifest: str) -> None:
-    """Raise TablesLeftOut if the batch was published without some of its tables."""
+    """Raise TablesLeftOutError if the batch was published without some of its tables."""
     ctx = open_context(project, pipeline)
     result = stages.current_result(ctx, batch_of(manifest))
     with advised("left_out", pipeline):

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pyspark.sql import DataFrame
 
 from sluice.config.project import Pipeline
-from sluice.errors import LakeMoved, ResetSuspected, TerminalError
+from sluice.errors import LakeMovedError, ResetSuspectedError, TerminalError
 from sluice.escaping import LINES, shown
 from sluice.result import LeftOut
 from spark_jobs.decoding.copies import is_of_a_file
@@ -52,7 +52,9 @@ def _reason(error: Exception) -> str:
     """Return why a table cannot be loaded; raise errors that may pass, and those that concern a
     file, the lake or the source rather than the table."""
     failure = typed(error)
-    not_the_tables = is_of_a_file(error) or isinstance(failure, LakeMoved | ResetSuspected)
+    not_the_tables = is_of_a_file(error) or isinstance(
+        failure, LakeMovedError | ResetSuspectedError
+    )
     if not_the_tables or not isinstance(failure, TerminalError):
         raise error
     return f"{type(failure).__name__}: {failure}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pyspark.sql import DataFrame, Row
 
 from sluice.ddl.comments import SPEAKS_OF_COMMENTS, Comment, comments
-from sluice.ddl.statements import Altered, UnreadableDdl
+from sluice.ddl.statements import Altered, UnreadableDdlError
 from sluice.ledger.comment_log import ToldComment
 from sluice.source_names import is_reserved
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
@@ -34,7 +34,7 @@ def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[ToldComme
     event = source_of(row)
     try:
         said = [(_table_of(one, event, tables), one) for one in comments(row["ddl"])]
-    except UnreadableDdl as problem:
+    except UnreadableDdlError as problem:
         tell(f"{event.name}: a DDL statement may tell a comment and is passed over ({problem})")
         return
     for turn, (of, one) in enumerate(said):
@@ -47,7 +47,7 @@ def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[ToldComme
 
 def _table_of(one: Comment, event: Source, tables: KnownTables) -> Source | None:
     """Return the event's table, or the statement's where the event names none; None where the two
-    differ. Raises UnreadableDdl where the table is ambiguous."""
+    differ. Raises UnreadableDdlError where the table is ambiguous."""
     if not event.table or "," in event.table:
         return named_by(Altered(one.table, (), one.schema), event, tables)
     return event if one.table.lower() == event.table.lower() else None

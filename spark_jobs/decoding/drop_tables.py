@@ -11,7 +11,12 @@ from pyspark.sql import functions as F
 from sluice.config.policies import APPLY, FAIL, KEEP
 from sluice.config.project import Pipeline
 from sluice.config.source_tables import matches, truncate_policy
-from sluice.ddl.statements import SPEAKS_OF_DROPS, UnreadableDdl, dropped_tables, replaces_table
+from sluice.ddl.statements import (
+    SPEAKS_OF_DROPS,
+    UnreadableDdlError,
+    dropped_tables,
+    replaces_table,
+)
 from sluice.errors import PlanError
 from spark_jobs.canonical import OP_TRUNCATE, PLACE
 from spark_jobs.decoding.decode import with_origin
@@ -71,10 +76,10 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
         if not tables or (source.table and table_config(job.pipeline, source) is None):
             return False
         if not any(_is_of(job.pipeline, source, table) for table in tables):
-            raise UnreadableDdl(f"it drops {', '.join(tables)}, and its event names another")
+            raise UnreadableDdlError(f"it drops {', '.join(tables)}, and its event names another")
         if job.pipeline.on_drop_table != FAIL:
             _refuse_unsafe(job.pipeline, row, ordered)
-    except UnreadableDdl as problem:
+    except UnreadableDdlError as problem:
         tell(
             f"{source.name}: a DDL statement that may drop a table could not be followed "
             f"({problem}); it changes nothing"
@@ -84,17 +89,17 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
 
 
 def _refuse_unsafe(pipeline: Pipeline, row: Row, ordered: Collection[Source]) -> None:
-    """Raise UnreadableDdl for a DROP TABLE below which rows may live on."""
+    """Raise UnreadableDdlError for a DROP TABLE below which rows may live on."""
     source = source_of(row)
     if FORMATS[pipeline.format].drops_to_load:
-        raise UnreadableDdl("a full load may begin with it, and its rows would go too")
+        raise UnreadableDdlError("a full load may begin with it, and its rows would go too")
     if _of_a_part(pipeline, source):
-        raise UnreadableDdl(
+        raise UnreadableDdlError(
             "the target has several `sources`; `on_truncate: apply` of the table lets one of them "
             "empty it"
         )
     if row["lost"] and source in ordered:
-        raise UnreadableDdl("its place in the source's order is not told")
+        raise UnreadableDdlError("its place in the source's order is not told")
 
 
 def _report_others(rows: Sequence[Row], drops: Sequence[Row]) -> None:

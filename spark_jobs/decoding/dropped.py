@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.catalog.snapshots import head
-from sluice.errors import PlanError, RollbackRefused
+from sluice.errors import PlanError, RollbackRefusedError
 from sluice.ledger.ledger import Ledger
 from spark_jobs.canonical import of_batches
 from spark_jobs.lake.tables import Lake, TableId, changelog_id, changelog_of, target_id
@@ -46,10 +46,10 @@ def _was_published(lake: Lake, target: TableId) -> bool:
 
 
 def refuse_unknown(lake: Lake, plan: TablePlan) -> None:
-    """Raise RollbackRefused where a dropped target held changes that maintenance has expired."""
+    """Raise RollbackRefusedError if a dropped target held changes that maintenance expired."""
     floor = lake.property(changelog_id(plan), names.PROP_FLOOR)
     if floor is not None and lake.load(target_id(plan)) is None:
-        raise RollbackRefused(
+        raise RollbackRefusedError(
             f"{plan.name} was dropped, and maintenance has forgotten its changes up to {floor}: "
             "they cannot make its rows again. Register its last metadata file in the catalog: "
             "CALL lake.system.register_table"

@@ -8,7 +8,7 @@ from functools import cache
 
 from sluice.config.project import Pipeline
 from sluice.ddl.stated_names import named
-from sluice.ddl.statements import UnreadableDdl
+from sluice.ddl.statements import UnreadableDdlError
 from sluice.ledger.changelogs import stored_sources
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source
@@ -34,14 +34,14 @@ class KnownTables:
     def one(self, stated: Source, also: Iterable[Source] = ()) -> Source:
         """Return the table that a stated name refers to, or the name itself where no table matches.
 
-        `also`: further candidates. Raises UnreadableDdl where several match.
+        `also`: further candidates. Raises UnreadableDdlError where several match.
         """
         if stated in self.with_rows:
             return stated
         known = {source.name: source for source in (*also, *self.all())}
         found = named(stated.name, known)
         if len(found) > 1:
-            raise UnreadableDdl(f"it names {stated.name}, which may be {' or '.join(found)}")
+            raise UnreadableDdlError(f"it names {stated.name}, which may be {' or '.join(found)}")
         return known[found[0]] if found else stated
 
 

@@ -22,7 +22,7 @@ def put(job: Job, changelog: TableId, rows: DataFrame, since: int | None) -> Non
 
     A whole Spark job runs between the check of who holds the batch and the commit. If a later
     attempt writes the partition meanwhile, the commit is refused and its rows stay. Other batches
-    write other partitions and do not conflict. Raises LeaseHeld where another attempt has it.
+    write other partitions and do not conflict. Raises LeaseHeldError where another attempt has it.
     """
     job.require_mine()
     writer = rows.writeTo(changelog.sql()).option("isolation-level", "serializable")

@@ -11,7 +11,7 @@ from typing import Final
 from sluice.column_renames import Renames
 from sluice.config.project import TableConfig
 from sluice.config.source_tables import truncate_policy
-from sluice.errors import PlanError, UntoldKey
+from sluice.errors import PlanError, UnknownKeyError
 from sluice.ledger.rename_log import ToldRename
 from spark_jobs.decoding.dropped import refuse_dropped
 from spark_jobs.decoding.known_tables import known_tables
@@ -62,7 +62,7 @@ def make_plans(
             continue
         try:
             plans.append(_plan(job, candidate))
-        except UntoldKey as error:
+        except UnknownKeyError as error:
             if not _is_gone(job, table):
                 mistakes[table.source.name] = str(error)
         except PlanError as error:

@@ -18,7 +18,7 @@ def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     """Write the batch's quarantine rows; return the outcomes of what landing rejected.
 
     The rows replace those of an earlier attempt, which may exist where the batch is `retried`.
-    Raises LeaseHeld where a later attempt has the batch.
+    Raises LeaseHeldError where a later attempt has the batch.
     """
     bad = any(table.bad for table in batch.tables) or any(f.rejected for f in batch.found)
     if not (bad or job.manifest.rejects or retried):

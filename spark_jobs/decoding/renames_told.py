@@ -13,7 +13,7 @@ from sluice import names
 from sluice.config.project import Pipeline
 from sluice.ddl.defaults import kept_columns
 from sluice.ddl.stated_names import may_name
-from sluice.ddl.statements import SPEAKS_OF_COLUMNS, Altered, UnreadableDdl, altered, in_turn
+from sluice.ddl.statements import SPEAKS_OF_COLUMNS, Altered, UnreadableDdlError, altered, in_turn
 from sluice.errors import PlanError
 from sluice.ledger.rename_log import ToldRename
 from sluice.source_names import is_column_name, is_reserved
@@ -122,7 +122,7 @@ def _of_statement(
         for one in altered(row["ddl"]):
             of = _table_of(one, source, row["lost"], ordered, tables)
             followed[of] = _in_turn(followed.get(of, Altered("", ())), one)
-    except UnreadableDdl as unreadable:
+    except UnreadableDdlError as unreadable:
         problem = str(unreadable)
         tell(
             f"{source.name}: a DDL statement that may rename or drop a column could not be "
@@ -137,17 +137,17 @@ def _of_statement(
 def _table_of(
     one: Altered, source: Source, lost: bool, ordered: Collection[Source], tables: KnownTables
 ) -> Source:
-    """Return the table of a statement; raise UnreadableDdl where it cannot be followed."""
+    """Return the table of a statement; raise UnreadableDdlError where it cannot be followed."""
     if not source.table or "," in source.table:
         of = named_by(one, source, tables)
     else:
         of = tables.one(source) if tables.as_typed else source
     if not of.table:
-        raise UnreadableDdl("neither it nor its event names a table")
+        raise UnreadableDdlError("neither it nor its event names a table")
     if lost and of in ordered and any(_names_since(one)):
-        raise UnreadableDdl("its place in the source's order is not told")
+        raise UnreadableDdlError("its place in the source's order is not told")
     if not all(map(_is_legal, _names_since(one))):
-        raise UnreadableDdl("no column may have such a name")
+        raise UnreadableDdlError("no column may have such a name")
     return of
 
 
@@ -156,7 +156,7 @@ def named_by(one: Altered, source: Source, tables: KnownTables) -> Source:
 
     It is in the event's schema unless the statement names another. In another schema, or where
     neither names one (a statement that Canal's parser cannot read), the table must have rows in the
-    batch or be stored. Raises UnreadableDdl where several tables match, or none has rows.
+    batch or be stored. Raises UnreadableDdlError where several tables match, or none has rows.
     """
     said, here = one.schema.lower(), (source.database.lower(), source.schema.lower())
     if not one.table:
@@ -174,7 +174,7 @@ def named_by(one: Altered, source: Source, tables: KnownTables) -> Source:
     if len(spelled) != 1:
         name = Source("", one.schema, one.table).name
         count = "there are several" if spelled else "there are no rows"
-        raise UnreadableDdl(f"it names {name}, of which {count}")
+        raise UnreadableDdlError(f"it names {name}, of which {count}")
     return spelled[0]
 
 

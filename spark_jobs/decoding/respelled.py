@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from sluice.config.project import Pipeline
 from sluice.config.source_tables import listed_name
 from sluice.ddl.stated_names import may_name
-from sluice.ddl.statements import UnreadableDdl
+from sluice.ddl.statements import UnreadableDdlError
 from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, SOURCE_PARTS
 from spark_jobs.decoding.decode import is_of
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
@@ -43,7 +43,7 @@ def _respelled(
     also = [_as_listed(stated, name) for name in listed if may_name(name, stated.name)]
     try:
         one = tables.one(stated, also)
-    except UnreadableDdl as problem:
+    except UnreadableDdlError as problem:
         if table.truncates:
             tell(f"{stated.name}: nobody can tell of which table a TRUNCATE is ({problem})")
         return

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row
 from sluice.config.policies import FAIL
 from sluice.config.project import Pipeline
 from sluice.config.source_tables import claimants, matches, with_sources
-from sluice.ddl.statements import UnreadableDdl
+from sluice.ddl.statements import UnreadableDdlError
 from sluice.ddl.tables import SPEAKS_OF_TABLE_RENAMES, TableName, renamed_tables
 from sluice.errors import PlanError
 from spark_jobs.decoding.statements import ddl_events, told_columns
@@ -50,7 +50,7 @@ def _messages(pipeline: Pipeline, row: Row) -> Iterator[str]:
     event = source_of(row)
     try:
         renames = renamed_tables(row["ddl"])
-    except UnreadableDdl as problem:
+    except UnreadableDdlError as problem:
         yield (
             f"{event.name}: a DDL statement that may rename a table could not be read ({problem})"
         )

@@ -203,8 +203,9 @@ class Writer:
     ) -> None:
         """MERGE the changes into the target's branch, or append them where nothing is stored.
 
-        `rows`: the number of changes that are no deletes, where it was counted; raises AuditFailed
-        where another number was written. Mode soft_delete writes its targets elsewhere.
+        `rows`: the number of changes that are no deletes, where it was counted; raises
+        AuditFailedError where another number was written. Mode soft_delete writes its targets
+        elsewhere.
         """
         if self.plan.soft_delete:
             return
@@ -245,8 +246,8 @@ class Writer:
         )
 
     def audit_written(self, table: TableId, rows: int | None) -> None:
-        """Raise AuditFailed where the first write to the branch inserted or updated another number
-        of rows; None: they were not counted."""
+        """Raise AuditFailedError where the first write to the branch inserted or updated another
+        number of rows; None: they were not counted."""
         reach(Point.LOAD_WRITTEN)
         loaded = None if rows is None else self.lake.load(table)
         if rows is not None and loaded is not None:
@@ -319,7 +320,7 @@ class Writer:
     def write_tombstones(self, applied: DataFrame, stored: Stored, deletes: int) -> None:
         """Write a tombstone for every key whose newest event is a delete; delete the others'.
 
-        `deletes`: how many there are; raises AuditFailed where another number was written.
+        `deletes`: how many there are; raises AuditFailedError where another number was written.
         """
         table, key = tombstone_id(self.plan), [quoted(k) for k in self.plan.key]
         columns = [*self.plan.key, *names.TARGET_METADATA]

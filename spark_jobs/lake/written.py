@@ -7,14 +7,15 @@ from typing import Final
 from pyiceberg.table import Table
 
 from sluice.catalog.snapshots import head
-from sluice.errors import AuditFailed
+from sluice.errors import AuditFailedError
 
 _APPENDED: Final = "added-records"
 _MERGED: Final = tuple(f"spark.merge-into.num-target-rows-{n}" for n in ("inserted", "updated"))
 
 
 def refuse_loss(table: Table, branch: str, base: int | None, rows: int) -> None:
-    """Raise AuditFailed unless the first write to the branch inserted or updated this many rows.
+    """Raise AuditFailedError unless the first write to the branch inserted or updated this many
+    rows.
 
     The rows are counted by a separate query, whose result may differ from the rows written.
     """
@@ -25,7 +26,7 @@ def refuse_loss(table: Table, branch: str, base: int | None, rows: int) -> None:
     counted = _MERGED if _MERGED[0] in metrics else (_APPENDED,)
     written = sum(int(metrics.get(name, 0)) for name in counted)
     if written != rows:
-        raise AuditFailed(
+        raise AuditFailedError(
             f"{'.'.join(table.name())}: {rows} rows were to be written to branch {branch}, but its "
             f"snapshot {newest} says {written}; nothing is published. Run the batch again"
         )

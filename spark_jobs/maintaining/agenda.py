@@ -52,7 +52,7 @@ def maintain(upkeep: Upkeep, proceed: Callable[[], bool]) -> MaintenanceResult:
     """Maintain every table of the pipeline, and the ledger.
 
     `proceed` is called before each step: False leaves the rest to the next run, and it may raise
-    LeaseHeld. Errors of tables are raised together, after all tables.
+    LeaseHeldError. Errors of tables are raised together, after all tables.
     """
     started = time.monotonic()
     turn = _Turn(upkeep, proceed)

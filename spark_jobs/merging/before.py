@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from sluice import names
-from sluice.errors import RollbackRefused
+from sluice.errors import RollbackRefusedError
 from sluice.manifest import Rebuild
 from spark_jobs.lake.tables import TableId, history_id, target_id
 from spark_jobs.lake.writer import Writer
@@ -30,7 +30,7 @@ class Before:
 def before_undone(writer: Writer, asked: Rebuild) -> Before:
     """Read the rows at the snapshots onto which the batches were merged.
 
-    Raises RollbackRefused where such a snapshot has expired.
+    Raises RollbackRefusedError where such a snapshot has expired.
     """
     plan = writer.plan
     floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
@@ -46,7 +46,7 @@ def _held_before(writer: Writer, asked: Rebuild, table: TableId) -> DataFrame | 
     """Return the table's rows before the undone batches."""
     base, loaded = asked.bases.get(table.name), writer.lake.load(table)
     if base is not None and loaded and loaded.snapshot_by_id(base) is None:
-        raise RollbackRefused(
+        raise RollbackRefusedError(
             f"{writer.plan.name}: snapshot {base}, from before batches "
             f"{', '.join(asked.without)}, has expired; they cannot be undone any more"
         )
@@ -59,14 +59,14 @@ def forget_renames(writer: Writer, floor: str | None) -> bool:
     """Forget renames that only the undone batches brought; return whether there were any.
 
     Values that a rename put into one column cannot be separated, so the whole table is made again
-    from its changes. Raises RollbackRefused where maintenance has expired some.
+    from its changes. Raises RollbackRefusedError where maintenance has expired some.
     """
     plan, counted = writer.plan, writer.attempt.published
     kept = tuple(r for r in writer.before.renames if r.below == DECLARED)
     told = told_of(writer.lake.catalog, writer.lake.pipeline, plan, counted)
     exact = known_renames(plan, of_told(told, plan.config), kept)
     if floor and writer.now.renames:
-        raise RollbackRefused(
+        raise RollbackRefusedError(
             f"{plan.name}: columns were renamed, and maintenance has forgotten changes up "
             f"to {floor}: a batch that others followed cannot be undone"
         )

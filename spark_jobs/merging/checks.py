@@ -27,7 +27,7 @@ from pyspark.sql import types as T
 from sluice.config import checks as configchecks
 from sluice.config.checks import Check
 from sluice.config.pipeline import SHARE_COUNTS_FROM
-from sluice.errors import AuditFailed
+from sluice.errors import AuditFailedError
 from sluice.result import StagedTable
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, target_id
@@ -50,7 +50,7 @@ _OWN_FAULT: Final = (
 
 
 def refuse_unsound(job: Job, plan: TablePlan, staged: tuple[StagedTable, ...]) -> None:
-    """Raise AuditFailed where a staged target fails a check, or gained or lost too many rows."""
+    """Raise AuditFailedError if a staged target fails a check, or gains or loses too many rows."""
     target = target_id(plan)
     for table in staged:
         if TableId(table.namespace, table.name) == target:
@@ -66,15 +66,15 @@ def _refuse_unsound(job: Job, staged: StagedTable, plan: TablePlan) -> None:
         _refuse_swing(job, staged, plan, living(before).count(), living(rows).count())
     for check in config.checks:
         if found := _found(job, staged, rows, check):
-            raise AuditFailed(_failure(job, staged, check, found))
+            raise AuditFailedError(_failure(job, staged, check, found))
 
 
 def _refuse_swing(job: Job, staged: StagedTable, plan: TablePlan, before: int, after: int) -> None:
-    """Raise AuditFailed where a table, unless small, changes by more than `max_row_swing`."""
+    """Raise AuditFailedError where a table, unless small, changes by more than `max_row_swing`."""
     most = plan.config.max_row_swing
     if most is None or before < SHARE_COUNTS_FROM or abs(after - before) <= most * before:
         return
-    raise AuditFailed(
+    raise AuditFailedError(
         f"{_where(job, staged)} takes it from {before:,} rows to {after:,}, more than its "
         f"max_row_swing of {most} allows; nothing is published. {_of_full_load(plan)}If that is "
         f"right, raise max_row_swing and run again. {how_to_go_on(job)}"
@@ -98,7 +98,7 @@ def _found(job: Job, staged: StagedTable, rows: DataFrame, check: Check) -> list
         found = job.spark.sql(check.sql.replace(configchecks.TABLE, view)).limit(_SHOWN + 1)
         return _collected(found)
     except _OWN_FAULT as error:
-        raise AuditFailed(
+        raise AuditFailedError(
             f"{_where(job, staged)} cannot be checked, so nothing is published: {check.name}: "
             f"{str(error).splitlines()[0]}. Mend its sql and run again. {how_to_go_on(job)}"
         ) from error

@@ -10,7 +10,7 @@ from typing import Final
 
 from pyspark.sql import functions as F
 
-from sluice.errors import AuditFailed
+from sluice.errors import AuditFailedError
 from spark_jobs.canonical import by_name
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import target_id
@@ -20,14 +20,14 @@ _SHOWN: Final = 3
 
 
 def refuse_doubled(job: Job, plan: TablePlan, error: Exception) -> None:
-    """Raise AuditFailed where `main` of the target has keys with several rows: they may have
+    """Raise AuditFailedError where `main` of the target has keys with several rows: they may have
     caused `error`."""
     try:
         shown = _doubled(job, plan)
     except Exception:  # report the first error, which may have caused this one
         return
     if shown:
-        raise AuditFailed(
+        raise AuditFailedError(
             f"{target_id(plan).full_name}: key_not_unique: it holds more than one row of a key, "
             f"which somebody else wrote: {', '.join(shown)}; nothing is published. Make it again "
             f"from its changelog: sluice rollback {job.pipeline.name} --rebuild --table {plan.name}"

@@ -14,7 +14,13 @@ from sluice.catalog.snapshots import drop_branches
 from sluice.config.policies import FAIL
 from sluice.config.project import Pipeline
 from sluice.config.source_tables import truncate_policy
-from sluice.errors import AuditFailed, PlanError, ResetSuspected, TerminalError, TransientError
+from sluice.errors import (
+    AuditFailedError,
+    PlanError,
+    ResetSuspectedError,
+    TerminalError,
+    TransientError,
+)
 from sluice.faults import Point, reach
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, Counts, TableResult
@@ -46,7 +52,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
 
     `hold_lease` returns the pipeline's published batches once the lease is held.
 
-    Raises PlanError, AuditFailed, LeaseHeld. `main` of a target never moves here.
+    Raises PlanError, AuditFailedError, LeaseHeldError. `main` of a target never moves here.
     """
     started = time.monotonic()
     if job.pipeline.holds_transactions:  # which events wait depends on what is published
@@ -133,7 +139,7 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
     counts = merged.counts + unmerged(job.pipeline, plan, table.bad) + beyond
     expected = found.records + found.ignored + found.rejected
     if counts.read != expected:
-        raise AuditFailed(
+        raise AuditFailedError(
             f"{plan.name}: {expected} records were read, "
             f"but {counts.read} are accounted for: {counts}"
         )
@@ -163,10 +169,10 @@ def unmerged(pipeline: Pipeline, plan: TablePlan, bad: int) -> Counts:
 
 
 def _refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
-    """Raise ResetSuspected where most records are late by position but newer by source time."""
+    """Raise ResetSuspectedError if most records are late by position but newer by time."""
     late, read = merged.contradicting, merged.counts.read
     if pipeline.on_position_reset == FAIL and 2 * late > read:
-        raise ResetSuspected(
+        raise ResetSuspectedError(
             f"position_reset_suspected: {late} of {read} records of {plan.name} are older by "
             "position than the stored rows of their keys, but newer by the source's time. If the "
             "source counts anew (failover, reset log, restored cluster), run: "
@@ -190,7 +196,7 @@ def without_table(found: list[Found], plans: list[TablePlan]) -> Counts:
 
 
 def refuse_too_many_bad(job: Job, found: list[Found], misfits: int, held: int = 0) -> None:
-    """Raise AuditFailed where more records are bad than the pipeline allows.
+    """Raise AuditFailedError where more records are bad than the pipeline allows.
 
     `misfits`: records that do not fit their tables; `held`: rejects of open transactions, which do
     not count.
@@ -202,7 +208,7 @@ def refuse_too_many_bad(job: Job, found: list[Found], misfits: int, held: int = 
         return  # a published batch held them already
     lost += sum(reject.records - 1 for reject in job.manifest.rejects)
     if job.pipeline.too_many_bad(lost, read):
-        raise AuditFailed(
+        raise AuditFailedError(
             f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the ceiling "
             f"of pipeline {job.pipeline.name} (on_bad_record, max_bad_records, max_bad_share); "
             'nothing is published. Look: sluice sql "SELECT * FROM sluice.quarantine '
@@ -274,9 +280,9 @@ def drop_older_branches(job: Job, plan: TablePlan) -> None:
 
 
 def audit(result: BatchResult) -> None:
-    """Raise AuditFailed naming a table whose records do not each have exactly one outcome."""
+    """Raise AuditFailedError naming a table whose records do not each have exactly one outcome."""
     for table in result.tables:
         if not table.counts.balanced:
-            raise AuditFailed(f"{table.target}: the counts do not add up: {table.counts}")
+            raise AuditFailedError(f"{table.target}: the counts do not add up: {table.counts}")
     if not result.unassigned.balanced:
-        raise AuditFailed(f"the counts without a table do not add up: {result.unassigned}")
+        raise AuditFailedError(f"the counts without a table do not add up: {result.unassigned}")

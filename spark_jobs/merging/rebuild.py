@@ -35,7 +35,7 @@ from spark_jobs.threads import side_by_side
 def rebuild(job: Job, asked: Rebuild, hold_lease: Callable[[], tuple[str, ...]]) -> BatchResult:
     """Stage the wanted content of the targets; `hold_lease` as in `load.load`.
 
-    Raises RollbackRefused where the content without the batches is no longer known.
+    Raises RollbackRefusedError where the content without the batches is no longer known.
     """
     started = time.monotonic()
     published = hold_lease()

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.errors import RollbackRefused
+from sluice.errors import RollbackRefusedError
 from sluice.manifest import Rebuild
 from spark_jobs.canonical import is_delete, is_truncate, of_batches, quoted
 from spark_jobs.folding.floor import since_floor
@@ -337,10 +337,10 @@ def _versions(
 
 
 def _refuse_undone(remains: Remains, before: DataFrame, floor: str) -> None:
-    """Raise RollbackRefused where the snapshot has rows of batches that were undone since."""
+    """Raise RollbackRefusedError where the snapshot has rows of batches that were undone since."""
     counted = of_batches(remains.writer.attempt.published)
     if not before.where((F.col(names.POSITION) <= floor) & ~counted).isEmpty():
-        raise RollbackRefused(
+        raise RollbackRefusedError(
             f"{remains.plan.name}: of the snapshot from before the batch, which stands for what "
             f"maintenance has forgotten up to {floor}, rows were undone since: without the batch "
             "nobody can tell what their keys held"
@@ -348,12 +348,12 @@ def _refuse_undone(remains: Remains, before: DataFrame, floor: str) -> None:
 
 
 def _refuse_forgotten(remains: Remains) -> None:
-    """Raise RollbackRefused where the rows from before cannot stand for expired events."""
+    """Raise RollbackRefusedError where the rows from before cannot stand for expired events."""
     floor, plan = remains.floor, remains.plan
     if remains.undone is None or floor is None:
         return
     if remains.writer.partial:
-        raise RollbackRefused(
+        raise RollbackRefusedError(
             f"{plan.name}: its rows are put together from changes of which maintenance has "
             f"forgotten those up to {floor}: a batch that others followed cannot be undone"
         )
@@ -365,7 +365,7 @@ def _refuse_forgotten(remains: Remains) -> None:
         known = known.join(before, list(plan.key), "left")
         known = known.where(F.col(_BEFORE).isNull() | (F.col(names.POSITION) > F.col(_BEFORE)))
     if not known.isEmpty():
-        raise RollbackRefused(
+        raise RollbackRefusedError(
             f"{plan.name}: some keys have late changes that came up to the floor {floor}, where "
             "deletes are forgotten: without the batch nobody can tell whether they count"
         )

@@ -10,7 +10,7 @@ from sluice.config.collations import rules
 from sluice.config.policies import FAIL, IGNORE
 from sluice.config.project import Pipeline, TableConfig
 from sluice.config.source_tables import listed_name, truncate_policy
-from sluice.errors import ELSEWHERE, PlanError, UntoldKey
+from sluice.errors import ELSEWHERE, PlanError, UnknownKeyError
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key
 from sluice.names import (
     IS_DELETED,
@@ -205,11 +205,11 @@ def _by_policy(
 def _key(pipeline: Pipeline, inputs: TableInputs, names: list[str]) -> tuple[str, ...]:
     found = inputs.found
     if inputs.key is None:
-        raise UntoldKey(_no_key(pipeline, found))
+        raise UnknownKeyError(_no_key(pipeline, found))
     missing = [c for c in inputs.key if c not in names]
     if missing:
         lacks = "are not in its events" if found.images else "have no type, and no row has come yet"
-        raise UntoldKey(
+        raise UnknownKeyError(
             f"table {found.source.name}: key columns {missing} {lacks}; name others in `key:`, or "
             "give these a type in `columns:` where the first event is a TRUNCATE; where the source "
             "renamed them, tell it in `renamed_columns:`"

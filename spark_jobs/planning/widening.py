@@ -28,7 +28,7 @@ from sluice import names
 from sluice.catalog.patience import pause
 from sluice.catalog.replaced_columns import replace_columns
 from sluice.catalog.snapshots import head
-from sluice.errors import ELSEWHERE, PlanError, PublishRefused, TransientError
+from sluice.errors import ELSEWHERE, PlanError, PublishRefusedError, TransientError
 from sluice.types.columns import parse_type
 from spark_jobs.canonical import quoted
 from spark_jobs.values import as_type
@@ -164,7 +164,7 @@ def rewrite(
             replace_columns(catalog, loaded, {c: _WIDER + c for c in after}, _BRANCH, signature)
             spark.catalog.refreshTable(table.sql())
             return
-        except PublishRefused:
+        except PublishRefusedError:
             time.sleep(pause(turn, _LONGEST_WAIT))
     raise TransientError(f"{table.full_name}: others write to it; run again")
 

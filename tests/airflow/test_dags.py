@@ -256,7 +256,8 @@ def test_a_load_takes_as_long_as_the_project_allows(
 
 
 @pytest.mark.parametrize(
-    ("error", "action"), [("ConfigError", "fail"), ("LeaseHeld", "retry"), ("AuditFailed", "fail")]
+    ("error", "action"),
+    [("ConfigError", "fail"), ("LeaseHeldError", "retry"), ("AuditFailedError", "fail")],
 )
 def test_the_kind_of_an_error_decides_on_a_retry(shop: Any, error: str, action: str) -> None:
     from sluice import errors

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
-from sluice.errors import AuditFailed, FileDenied, PublishRefused, TransientError
+from sluice.errors import AuditFailedError, FileDeniedError, PublishRefusedError, TransientError
 from sluice.manifest import Reprocess
 from sluice.operations import rollback
 from sluice.operations.selection import Selection
@@ -35,7 +35,7 @@ class Stages:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     failures: dict[str, list[Exception]] = field(default_factory=dict)
     state: str = "loading"
-    denied: dict[str, FileDenied | TransientError] = field(default_factory=dict)
+    denied: dict[str, FileDeniedError | TransientError] = field(default_factory=dict)
 
     def note(self, *call: Any) -> None:
         self.calls.append(call)
@@ -202,12 +202,12 @@ def test_a_run_skips_when_nothing_landed(stages: Stages, run: Runs) -> None:
     assert stages.of("load") == []
 
 
-@pytest.mark.parametrize("kind", [FileDenied, TransientError])
+@pytest.mark.parametrize("kind", [FileDeniedError, TransientError])
 def test_a_file_that_cannot_be_read_makes_the_run_red_and_stops_no_batch(
     stages: Stages,
     run: Runs,
     caplog: pytest.LogCaptureFixture,
-    kind: type[FileDenied | TransientError],
+    kind: type[FileDeniedError | TransientError],
 ) -> None:
     stages.denied = {"z.jsonl": kind("s3://landing/z.jsonl: told")}
     finished, states = run()
@@ -219,7 +219,7 @@ def test_a_file_that_cannot_be_read_makes_the_run_red_and_stops_no_batch(
 
 
 def test_a_run_for_files_none_of_which_can_be_read_fails_at_once(stages: Stages, run: Runs) -> None:
-    stages.batches, stages.denied = [], {"z.jsonl": FileDenied("s3://landing/z.jsonl: told")}
+    stages.batches, stages.denied = [], {"z.jsonl": FileDeniedError("s3://landing/z.jsonl: told")}
     finished, states = run()
     assert finished.state == "failed"
     assert states["land"] == "failed"
@@ -228,7 +228,7 @@ def test_a_run_for_files_none_of_which_can_be_read_fails_at_once(stages: Stages,
 
 def test_a_failed_load_is_a_failed_run_that_published_nothing(stages: Stages, run: Runs) -> None:
     stages.batches = ["b1"]
-    stages.failures["load:b1"] = [AuditFailed("count does not add up")]
+    stages.failures["load:b1"] = [AuditFailedError("count does not add up")]
     finished, states = run()
     assert finished.state == "failed"
     assert states["batch.load[0]"] == "failed"
@@ -239,7 +239,7 @@ def test_a_failed_load_is_a_failed_run_that_published_nothing(stages: Stages, ru
 
 
 def test_one_failed_batch_neither_stops_the_other_nor_hides(stages: Stages, run: Runs) -> None:
-    stages.failures["load:b1"] = [AuditFailed("count does not add up")]
+    stages.failures["load:b1"] = [AuditFailedError("count does not add up")]
     finished, states = run()
     assert finished.state == "failed"
     assert states["batch.publish[1]"] == "success"
@@ -256,7 +256,7 @@ def test_a_transient_error_is_tried_again(stages: Stages, run: Runs) -> None:
 
 def test_a_refused_publish_is_tried_again(stages: Stages, run: Runs) -> None:
     stages.batches = ["b1"]
-    stages.failures["publish:b1"] = [PublishRefused("main moved")]
+    stages.failures["publish:b1"] = [PublishRefusedError("main moved")]
     finished, _ = run()
     assert finished.state == "success"
     assert len(stages.of("publish")) == 2
@@ -264,7 +264,7 @@ def test_a_refused_publish_is_tried_again(stages: Stages, run: Runs) -> None:
 
 def test_a_failed_publish_is_a_failed_run(stages: Stages, run: Runs) -> None:
     stages.batches = ["b1"]
-    stages.failures["publish:b1"] = [AuditFailed("no")]
+    stages.failures["publish:b1"] = [AuditFailedError("no")]
     finished, states = run()
     assert finished.state == "failed"
     assert states["batch.publish[0]"] == "failed"
@@ -273,7 +273,7 @@ def test_a_failed_publish_is_a_failed_run(stages: Stages, run: Runs) -> None:
 def test_an_interrupted_publication_is_completed_not_dropped(stages: Stages, run: Runs) -> None:
     stages.batches = ["b1"]
     stages.state = "publishing"
-    stages.failures["publish:b1"] = [AuditFailed("half way")]
+    stages.failures["publish:b1"] = [AuditFailedError("half way")]
     finished, _ = run()
     assert finished.state == "failed"
     assert len(stages.of("reconcile")) == 2

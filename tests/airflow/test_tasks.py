@@ -174,12 +174,12 @@ def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
 @pytest.mark.parametrize(
     ("code", "text", "kind"),
     [
-        (1, "AuditFailed: the counts do not add up", TerminalError),
-        (1, "FileDenied: s3://landing/a.jsonl: AccessDenied", TerminalError),
-        (1, "TablesLeftOut: batch b is published without: orders", TerminalError),
+        (1, "AuditFailedError: the counts do not add up", TerminalError),
+        (1, "FileDeniedError: s3://landing/a.jsonl: AccessDenied", TerminalError),
+        (1, "TablesLeftOutError: batch b is published without: orders", TerminalError),
         (1, "py4j.protocol.Py4JNetworkError: gone", TransientError),
         (2, "usage: load_batch.py", TerminalError),
-        (75, "LeaseHeld: batch b has it", TransientError),
+        (75, "LeaseHeldError: batch b has it", TransientError),
         (75, "on without t: PlanError: no key\nTransientError: no answer", TransientError),
         (75, "CatalogAwayError: no answer in 90 s", TransientError),
         (-9, "", TransientError),
@@ -193,7 +193,7 @@ def test_the_drivers_word_decides_on_a_retry(code: int, text: str, kind: type) -
     assert isinstance(submit._typed(hook, text), kind)
 
 
-@pytest.mark.parametrize("words", ["AuditFailed: 3 of 3 are bad", "FileDenied: a.jsonl"])
+@pytest.mark.parametrize("words", ["AuditFailedError: 3 of 3 are bad", "FileDeniedError: a.jsonl"])
 def test_the_error_is_the_drivers_last_words(words: str) -> None:
     hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
     text = f"Cannot execute: spark-submit\n26/11/21 INFO Executor\n{words}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.catalog.snapshots import publish_table
-from sluice.errors import PublishRefused
+from sluice.errors import PublishRefusedError
 from sluice.operations import stages
 from sluice.operations.undo import undo_batch
 from tests.faults.conftest import Shop, event
@@ -37,7 +37,7 @@ def test_the_second_of_two_batches_from_one_main_is_merged_again(shop: Shop) -> 
 
     stages.publish(ctx, first)
     (orders,) = [s for t in staged.tables for s in t.staged if s.name == "orders"]
-    with pytest.raises(PublishRefused):
+    with pytest.raises(PublishRefusedError):
         publish_table(ctx.catalog, orders, staged.batch_id)
     stages.publish(ctx, second)
     assert shop.rows() == [(1, "paid"), (2, "new"), (3, "new")]

@@ -24,7 +24,7 @@ from pyiceberg.exceptions import (
 )
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from sluice.errors import LakeMoved, SluiceError, TerminalError, TransientError
+from sluice.errors import LakeMovedError, SluiceError, TerminalError, TransientError
 
 T = TypeVar("T")
 Errors = tuple[type[Exception], ...]
@@ -57,7 +57,7 @@ class CatalogAwayError(TransientError):
 def retry(action: Callable[[], T], also: Errors = ()) -> T:
     """Run an action again, for SECONDS, while its error is transient; `also`: more such errors.
 
-    Raises CatalogAwayError when the time is up, LakeMoved where a file stayed missing, and any
+    Raises CatalogAwayError when the time is up, LakeMovedError where a file stayed missing, and any
     other error unchanged.
     """
     give_up = time.monotonic() + SECONDS
@@ -84,7 +84,7 @@ def _given_up(problem: Exception) -> SluiceError:
     and catalog do not belong together.
     """
     if isinstance(problem, FileNotFoundError):
-        return LakeMoved(
+        return LakeMovedError(
             f"{in_words(problem)}: the catalog names a file that is not in the warehouse; the "
             "warehouse was moved or is not mounted, files of it were deleted, or one of the two is "
             "an older copy of itself. Nothing was changed: put the warehouse back where it was, or "

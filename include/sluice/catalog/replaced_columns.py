@@ -20,7 +20,7 @@ from pyiceberg.table.update import (
 
 from sluice.catalog.gaps import gap_moved
 from sluice.catalog.snapshots import MAIN, commit, head, point
-from sluice.errors import PublishRefused
+from sluice.errors import PublishRefusedError
 from sluice.names import SUMMARY_MAINTENANCE
 
 
@@ -32,8 +32,9 @@ def replace_columns(
 
     `table`: as it was when the branch was made; `columns`: the old column's name → the new one's;
     `signature`: of the snapshot that the caller wrote to the branch. A table without rows has no
-    branch. Raises PublishRefused where `main` or the schema has changed, or somebody else wrote to
-    the branch: those files may hold the values under the field id of a column that was dropped.
+    branch. Raises PublishRefusedError where `main` or the schema has changed, or somebody else
+    wrote to the branch: those files may hold the values under the field id of a column that was
+    dropped.
     """
     base = head(table)
     requirements: list[TableRequirement] = [
@@ -57,7 +58,7 @@ def _written(table: Table, branch: str, signature: str) -> int:
     found = table.snapshot_by_name(branch)
     summary = None if found is None else found.summary
     if found is None or summary is None or summary.get(SUMMARY_MAINTENANCE) != signature:
-        raise PublishRefused(f"{'.'.join(table.name())}: another run uses branch {branch}")
+        raise PublishRefusedError(f"{'.'.join(table.name())}: another run uses branch {branch}")
     return found.snapshot_id
 
 

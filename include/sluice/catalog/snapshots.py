@@ -37,10 +37,10 @@ from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of, passes_over
 from sluice.catalog.patience import Errors, in_words, transient_errors
 from sluice.errors import (
-    CommitStateUnknown,
-    Followed,
-    PublishRefused,
-    RollbackRefused,
+    CommitStateUnknownError,
+    FollowedError,
+    PublishRefusedError,
+    RollbackRefusedError,
     TransientError,
 )
 from sluice.names import (
@@ -77,8 +77,8 @@ def head(table: Table, ref: str = MAIN) -> int | None:
 def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> None:
     """Point `main` at the branch's audited head, tag it and drop the branch, in one commit.
 
-    Does nothing where `main` is at that head already, or past it. Raises PublishRefused when `main`
-    is no longer the recorded base, CommitStateUnknown when the catalog did not answer.
+    Does nothing where `main` is at that head already, or past it. Raises PublishRefusedError when
+    `main` is no longer the recorded base, CommitStateUnknownError when the catalog did not answer.
     """
     for left in reversed(range(_COMMIT_TRIES)):
         table = known_table(catalog, staged.namespace, staged.name)
@@ -88,14 +88,14 @@ def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> None:
         try:
             _publish(catalog, table, staged, tag_name(batch_id))
             return
-        except PublishRefused:  # another commit came between the check and this one
+        except PublishRefusedError:  # another commit came between the check and this one
             if not left:
                 raise
 
 
 def _refuse_moved(table: Table, staged: StagedTable, batch_id: str) -> None:
     if head(table) != staged.base_snapshot or head(table, staged.branch) != staged.head_snapshot:
-        raise PublishRefused(
+        raise PublishRefusedError(
             f"{'.'.join(table.name())}: batch {batch_id} was staged on snapshot "
             f"{staged.base_snapshot}, but main is at {head(table)} and branch {staged.branch} at "
             f"{head(table, staged.branch)}"
@@ -169,7 +169,7 @@ def rollback_table(
     """Restore `main`, the schema and the column defaults from before the batch, if only Sluice's
     maintenance wrote since.
 
-    Raises RollbackRefused, which names who wrote.
+    Raises RollbackRefusedError, which names who wrote.
     """
     table = catalog.load_table((namespace, name))
     current = head(table)
@@ -216,10 +216,10 @@ def _schema_back(table: Table, schema_id: int) -> list[TableUpdate]:
 def refuse_rollback(
     table: Table, current: int | None, head_snapshot: int, base: int | None, batch_id: str
 ) -> None:
-    """Raise RollbackRefused unless `main`, at `current`, may go back to before the batch.
+    """Raise RollbackRefusedError unless `main`, at `current`, may go back to before the batch.
 
     It may where it is there already, or where only maintenance wrote since the batch. Raises
-    Followed where another batch wrote since, or a needed snapshot has expired.
+    FollowedError where another batch wrote since, or a needed snapshot has expired.
     """
     if current == base:
         return
@@ -227,18 +227,18 @@ def refuse_rollback(
     past = ancestors(table, current)
     if current is None or head_snapshot not in past:
         if current is None or passes_over(table, past, head_snapshot) or foreign(table, past):
-            raise RollbackRefused(
+            raise RollbackRefusedError(
                 f"{name}: main is at {current}, not on what batch {batch_id} published: somebody "
                 "moved it"
             )
-        raise Followed(
+        raise FollowedError(
             f"{name}: between main and what batch {batch_id} published snapshots have expired"
             if table.snapshot_by_id(head_snapshot)  # kept by somebody else's tag or branch
             else f"{name}: what batch {batch_id} published, {head_snapshot}, has expired"
         )
     _refuse_foreign(table, current, head_snapshot, batch_id)
     if base is not None and table.snapshot_by_id(base) is None:
-        raise Followed(f"{name}: snapshot {base}, from before batch {batch_id}, has expired")
+        raise FollowedError(f"{name}: snapshot {base}, from before batch {batch_id}, has expired")
 
 
 def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> bool:
@@ -259,7 +259,7 @@ def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: st
         snapshot = snapshots[walk]
         if changes_rows(snapshot):
             writer = snapshot.summary.get(SUMMARY_BATCH) if snapshot.summary else None
-            raise (RollbackRefused if writer is None else Followed)(
+            raise (RollbackRefusedError if writer is None else FollowedError)(
                 f"{'.'.join(table.name())}: {_who(writer)} wrote "
                 f"snapshot {walk} ({operation_of(snapshot)}) after batch {batch_id}"
             )
@@ -312,14 +312,15 @@ def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:
 def drop_tag(catalog: Catalog, namespace: str, name: str, tag: str) -> None:
     """Remove a tag, wherever it points to.
 
-    Raises TransientError after several lost races, not PublishRefused: no merge is to be repeated.
+    Raises TransientError after several lost races, not PublishRefusedError: no merge is to be
+    repeated.
     """
     for _ in range(_COMMIT_TRIES):
         table = catalog.load_table((namespace, name))
         try:
             drop_tags(catalog, table, [tag] if head(table, tag) is not None else [])
             return
-        except PublishRefused as error:
+        except PublishRefusedError as error:
             problem = error
     raise TransientError(
         f"{full_name(namespace, name)}: tag {tag} could not be dropped in {_COMMIT_TRIES} tries: "
@@ -343,9 +344,9 @@ def commit(
 ) -> None:
     """Commit updates of a table under their requirements.
 
-    Raises PublishRefused where one of them does not hold, CommitStateUnknown where the catalog did
-    not answer, or the store while the catalog wrote there; TransientError where this host's clock
-    is behind.
+    Raises PublishRefusedError where one of them does not hold, CommitStateUnknownError where the
+    catalog did not answer, or the store while the catalog wrote there; TransientError where this
+    host's clock is behind.
     """
     refuse_clock_behind(table)
     name = ".".join(table.name())
@@ -353,9 +354,9 @@ def commit(
     try:
         catalog.commit_table(table, requirements, updates)
     except CommitFailedException as error:
-        raise PublishRefused(f"{name}: {error}") from error
+        raise PublishRefusedError(f"{name}: {error}") from error
     except unknown as error:
-        raise CommitStateUnknown(
+        raise CommitStateUnknownError(
             f"{name}: the catalog did not say whether it committed ({in_words(error)}); run "
             "`sluice reconcile`, which looks"
         ) from error

@@ -20,7 +20,7 @@ from sluice.config.fields import Strict, refuse_odd_path
 from sluice.config.places import resolved
 from sluice.config.source_tables import ListedTables, listed_name
 from sluice.config.yaml_file import Document, refused
-from sluice.ddl.create_table import CreatedTable, Script, UnreadableScript, script
+from sluice.ddl.create_table import CreatedTable, Script, UnreadableScriptError, script
 from sluice.errors import ConfigError
 from sluice.types.columns import STRING, ColumnType
 from sluice.types.source import column_type
@@ -164,7 +164,7 @@ def _texts(document: Document, paths: Iterable[Path]) -> Iterator[tuple[Path, st
 def _parsed(path: Path, text: str, dialect: str) -> Script:
     try:
         return script(text, dialect)
-    except UnreadableScript as error:
+    except UnreadableScriptError as error:
         raise ConfigError(f"{path}: expected a script in {dialect}: {error}") from error
 
 

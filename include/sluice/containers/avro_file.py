@@ -184,8 +184,8 @@ class _Bytes:
 def walk(chunks: Iterator[bytes], thorough: bool = False, bounds: Bounds = DEFAULT) -> AvroFile:
     """Read a container to its end; decode its blocks only if `thorough`.
 
-    A block that decompresses to more than `bounds` allow is bad. Raises Damage, not trusted, if all
-    blocks together do.
+    A block that decompresses to more than `bounds` allow is bad. Raises DamageError, not trusted,
+    if all blocks together do.
     """
     stream = _Bytes(chunks)
     try:

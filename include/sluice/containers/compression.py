@@ -36,7 +36,7 @@ _MAGIC: Final = {
 }
 
 
-class Damage(Exception):
+class DamageError(Exception):
     """Compressed bytes end early or are not what they were.
 
     `trusted`: all that came before is as it was written; else any of it may be wrong.
@@ -110,7 +110,7 @@ def detect(head: bytes) -> str:
 
 
 class Plain(Iterator[bytes]):
-    """The plain bytes of compressed ones; raises Damage at their end.
+    """The plain bytes of compressed ones; raises DamageError at their end.
 
     Also raises it, not trusted, as soon as they are more than `bounds` allow; few of them are in
     memory at a time. `padded` once zeros stood after the last member: harmless, but Java's reader
@@ -133,7 +133,7 @@ class Plain(Iterator[bytes]):
         except (zlib.error, OSError, EOFError, zstandard.ZstdError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # the disk, not the data
-            raise Damage(f"damaged_{compression}", trusted=False) from error
+            raise DamageError(f"damaged_{compression}", trusted=False) from error
 
     def _members(self, chunks: Iterator[bytes], compression: str) -> Iterator[bytes]:
         """A file may be several compressed members on end, as `cat a.gz b.gz` makes."""
@@ -148,12 +148,12 @@ class Plain(Iterator[bytes]):
                 yield from map(self._counted, filter(None, current.steps(data)))
                 data = current.unused_data if current.eof else b""
         if not current.eof:
-            raise Damage(f"truncated_{compression}", trusted=True)
+            raise DamageError(f"truncated_{compression}", trusted=True)
 
     def _counted(self, plain: bytes) -> bytes:
         self._size += len(plain)
         if self._bounds.unfolds_too_far(self._packed, self._size):
-            raise Damage(BOMB, trusted=False)
+            raise DamageError(BOMB, trusted=False)
         return plain
 
     def _is_padding(self, data: bytes) -> bool:
@@ -164,7 +164,7 @@ class Plain(Iterator[bytes]):
 
 def _next_member(data: bytes, compression: str) -> _Decompressor[Any]:
     if not _detect_member(data, compression):
-        raise Damage(f"damaged_{compression}", trusted=True)
+        raise DamageError(f"damaged_{compression}", trusted=True)
     return _new(compression)
 
 

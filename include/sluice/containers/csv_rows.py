@@ -17,7 +17,7 @@ from typing import Final
 
 from sluice.bounds import MEBIBYTE
 from sluice.config.format_options import CsvOptions
-from sluice.containers.compression import Damage
+from sluice.containers.compression import DamageError
 from sluice.containers.documents import BOM, INVALID_UTF8, TOO_LARGE, Line, Refused
 
 MALFORMED: Final = "malformed_csv"
@@ -58,7 +58,7 @@ def is_csv(key: str) -> bool:
 def documents(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[Line | Refused]:
     """Yield every row as one JSON object, and what is no row as Refused.
 
-    If the header is refused all rows are, because their columns are unknown. Raises Damage if
+    If the header is refused all rows are, because their columns are unknown. Raises DamageError if
     nothing of the file can be trusted.
     """
     csv.field_size_limit(sys.maxsize)
@@ -100,7 +100,7 @@ def _next_row(rows: Iterator[list[str]], lines: _Lines) -> list[str] | Refused |
         raw = _bytes(lines.record())
         cut = lines.pop_cut()
         return Refused(cut.reason, raw + cut.raw) if cut else Refused(MALFORMED, raw)
-    except _TooLarge:
+    except _TooLargeError:
         lines.end()
         return Refused(TOO_LARGE, _bytes(lines.record()))
 
@@ -137,7 +137,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-class _TooLarge(Exception):
+class _TooLargeError(Exception):
     """A row is larger than a document may be, most likely by an unclosed quote."""
 
 
@@ -159,7 +159,7 @@ class _Lines(Iterator[str]):
         text = line.decode("utf-8", "surrogateescape")
         self.taken.append(text)
         if self._stopped or self._size > self._limit:
-            raise _TooLarge
+            raise _TooLargeError
         return text
 
     def record(self) -> str:
@@ -181,7 +181,7 @@ class _Lines(Iterator[str]):
             for line in self._whole_lines(chunks):
                 yield line.removeprefix(start) + b"\n"
                 start = b""
-        except Damage as damage:
+        except DamageError as damage:
             if not damage.trusted:
                 raise
             self._cut = damage.reason

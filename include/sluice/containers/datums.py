@@ -14,7 +14,7 @@ from typing import IO, Final
 import fastavro
 
 from sluice.config.format_options import Framing
-from sluice.containers.compression import Damage
+from sluice.containers.compression import DamageError
 from sluice.containers.documents import JSON_BEGINS, TOO_LARGE, UTF16_MARKS, Refused
 from sluice.manifest import JSON_LINES, SourceFile
 
@@ -89,7 +89,7 @@ def _take(chunks: Iterator[bytes], waiting: bytes, size: int) -> tuple[bytes, st
         while length < size and (chunk := next(chunks, None)) is not None:
             parts.append(chunk)
             length += len(chunk)
-    except Damage as damage:
+    except DamageError as damage:
         return b"".join(parts), damage.reason
     return b"".join(parts), ""
 

@@ -56,8 +56,8 @@ class Refused:
 def split(chunks: Iterator[bytes], limit: int, keys: bool = True) -> Iterator[Line | Refused]:
     """Yield every document of a file as one line, in order; damage as Refused.
 
-    A key and its value become `{"key": …, "value": …}`, or the value alone without `keys`.
-    `limit`: bytes of the largest document with its key. Raises Damage if nothing of the file can be
+    A key and its value become `{"key": …, "value": …}`, or the value alone without `keys`. `limit`:
+    bytes of the largest document with its key. Raises DamageError if nothing of the file can be
     trusted.
     """
     return _Splitter(chunks, limit, keys).run()

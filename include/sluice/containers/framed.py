@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from sluice.config.format_options import Layout
-from sluice.containers.compression import Damage
+from sluice.containers.compression import DamageError
 from sluice.containers.documents import Line, Refused
 
 VALUES: Final[Layout] = "length_delimited"
@@ -26,7 +26,7 @@ _NULL: Final = -1
 def split(chunks: Iterator[bytes], limit: int, layout: str) -> Iterator[Line | Refused]:
     """Yield every record as a line `{"key": …, "value": …}`; refuse all from a bad length on.
 
-    Raises Damage if nothing of the file can be trusted.
+    Raises DamageError if nothing of the file can be trusted.
     """
     stream, parts = _Stream(chunks), 2 if layout == PAIRS else 1
     while stream.has(1):
@@ -66,7 +66,7 @@ class _Stream:
         while len(self._data) - self.at < size:
             try:
                 chunk = next(self._chunks, None)
-            except Damage as damage:
+            except DamageError as damage:
                 if not damage.trusted:
                     raise
                 self.damage, chunk = damage.reason, None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluice.bounds import Bounds
-from sluice.containers.compression import BOMB, TOO_MANY_ROWS, Damage
+from sluice.containers.compression import BOMB, TOO_MANY_ROWS, DamageError
 
 MAGIC: Final = b"PAR1"
 DAMAGED: Final = "damaged_parquet"
@@ -57,16 +57,16 @@ def is_codec_known(stream: BinaryIO) -> bool:
 
 
 def refuse_bomb(stream: BinaryIO, bounds: Bounds) -> None:
-    """Raise Damage, not trusted, if a sound footer states more than `bounds` allow."""
+    """Raise DamageError, not trusted, if a sound footer states more than `bounds` allow."""
     footer = pq.ParquetFile(stream).metadata
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     rows = sum(max(group.num_rows, 0) for group in groups)
     plain = sum(max(group.total_byte_size, 0) for group in groups)
     packed = stream.seek(0, os.SEEK_END)
     if bounds.has_too_many_rows(packed, rows):
-        raise Damage(TOO_MANY_ROWS, trusted=False)
+        raise DamageError(TOO_MANY_ROWS, trusted=False)
     if bounds.unfolds_too_far(packed, plain):
-        raise Damage(BOMB, trusted=False)
+        raise DamageError(BOMB, trusted=False)
 
 
 def read_through(stream: BinaryIO) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from sluice.containers.compression import Damage
+from sluice.containers.compression import DamageError
 from sluice.containers.json_text import NEAR_END, Document, read_document
 
 _LINE: Final = re.compile(r"[^\r\n]*")
@@ -64,7 +64,7 @@ class TextWindow:
             return self.decoder.decode(next(self.chunks))
         except StopIteration:
             pass
-        except Damage as damage:
+        except DamageError as damage:
             if not damage.trusted:
                 raise
             self.cut = damage.reason

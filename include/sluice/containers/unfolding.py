@@ -11,7 +11,7 @@ from typing import Any, Final
 import zstandard
 
 from sluice.bounds import RATIO, Bounds
-from sluice.containers.compression import BOMB, TOO_MANY_ROWS, Damage
+from sluice.containers.compression import BOMB, TOO_MANY_ROWS, DamageError
 
 _STEP_BYTES: Final = 1 << 20
 _WINDOW_BYTES: Final = 1 << 27
@@ -43,7 +43,7 @@ class Unfolding:
 
         Its body has `size` bytes, of which `body` are the first; it ends at `end` of the file. A
         block that is too much does not count, because a damaged byte can make it claim anything.
-        Raises Damage, not trusted, if the blocks together are too much.
+        Raises DamageError, not trusted, if the blocks together are too much.
         """
         if self._bounds.has_too_many_rows(size, records):
             return TOO_MANY_ROWS
@@ -53,9 +53,9 @@ class Unfolding:
         self._records += records
         self._plain += unfolded
         if self._bounds.has_too_many_rows(end, self._records):
-            raise Damage(TOO_MANY_ROWS, trusted=False)
+            raise DamageError(TOO_MANY_ROWS, trusted=False)
         if self._bounds.unfolds_too_far(end, self._plain):
-            raise Damage(BOMB, trusted=False)
+            raise DamageError(BOMB, trusted=False)
         return ""
 
     def _is_within(self, size: int, end: int) -> bool:

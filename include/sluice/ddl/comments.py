@@ -18,7 +18,7 @@ from sluice.ddl.spelling import (
     readable,
     words,
 )
-from sluice.ddl.statements import SLIPS, UnreadableDdl, read_by, refuse_long
+from sluice.ddl.statements import SLIPS, UnreadableDdlError, read_by, refuse_long
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -56,7 +56,7 @@ def comments(text: str) -> list[Comment]:
     column that CHANGE or MODIFY COLUMN redefines, and a CREATE TABLE or ADD with comments, has only
     the comments stated there. A bare MODIFY without a comment may be Oracle's and removes none.
 
-    Raises UnreadableDdl for a statement with a comment that no grammar reads.
+    Raises UnreadableDdlError for a statement with a comment that no grammar reads.
     """
     plain = readable(text)
     if _ON.search(plain):
@@ -68,7 +68,7 @@ def comments(text: str) -> list[Comment]:
     refuse_long(text)
     beside = _comments_beside(as_known(executed(text), MYSQL), anew=anew)
     if beside is None and _BESIDE.search(plain):
-        raise UnreadableDdl("no grammar reads it")
+        raise UnreadableDdlError("no grammar reads it")
     return beside or []
 
 
@@ -87,7 +87,7 @@ def _comments_on(text: str) -> list[Comment]:
         if read is not None:
             comments_on = [_of_comment(one) for one in read if isinstance(one, exp.Comment)]
             return [one for one in comments_on if one is not None]
-    raise UnreadableDdl("no grammar reads it")
+    raise UnreadableDdlError("no grammar reads it")
 
 
 def _of_comment(statement: exp.Comment) -> Comment | None:

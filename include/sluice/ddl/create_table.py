@@ -53,7 +53,7 @@ _BEGINNING: Final = re.compile(
 _SHOWN: Final = 80
 
 
-class UnreadableScript(ValueError):
+class UnreadableScriptError(ValueError):
     """A text or a column list in a script is not closed; the message says line and statement."""
 
 
@@ -103,7 +103,7 @@ class _Token(NamedTuple):
 
 
 def script(text: str, dialect: str) -> Script:
-    """Parse the tables of a script in one of sqlglot's dialects; raises UnreadableScript.
+    """Parse the tables of a script in one of sqlglot's dialects; raises UnreadableScriptError.
 
     Temporary tables and those without columns of their own (AS SELECT, LIKE) are left out.
     """
@@ -147,7 +147,7 @@ def _tokens(text: str, dialect: str) -> list[_Token]:
         raise _unclosed(text, tokenize) from error
 
 
-def _unclosed(text: str, tokenize: Callable[[str], object]) -> UnreadableScript:
+def _unclosed(text: str, tokenize: Callable[[str], object]) -> UnreadableScriptError:
     from sqlglot.errors import SqlglotError
 
     why = "a text, a name or a comment in it does not end"
@@ -156,7 +156,7 @@ def _unclosed(text: str, tokenize: Callable[[str], object]) -> UnreadableScript:
             tokenize(statement)
         except SqlglotError:
             return _unreadable(line, statement, why)
-    return UnreadableScript(why)
+    return UnreadableScriptError(why)
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
@@ -166,9 +166,9 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
         yield text.count("\n", 0, start) + 1, text[start:end]
 
 
-def _unreadable(line: int, statement: str, why: str) -> UnreadableScript:
+def _unreadable(line: int, statement: str, why: str) -> UnreadableScriptError:
     shown = (statement.strip().splitlines() or [""])[0][:_SHOWN]
-    return UnreadableScript(f"line {line}: {shown}: {why}")
+    return UnreadableScriptError(f"line {line}: {shown}: {why}")
 
 
 def _sign(tokens: Sequence[_Token], at: int) -> str:

@@ -62,7 +62,7 @@ _TABLE: Final = "TABLE"
 _COLUMN: Final = "COLUMN"
 
 
-class UnreadableDdl(ValueError):
+class UnreadableDdlError(ValueError):
     """No grammar reads a statement that may rename or drop a column, or drop a table."""
 
 
@@ -86,8 +86,8 @@ def altered(text: str) -> list[Altered]:
     `ALTER TABLE … RENAME [COLUMN] a TO b`, MySQL's `CHANGE a b …`, SQL Server's `sp_rename`, `DROP
     [COLUMN] a`, Oracle's `SET UNUSED (a)`, `ADD [COLUMN] a …`; for a table without a name a text
     about columns only, as StreamX writes (seed 000; docs/formats/streamx.md, "Operations"): `ADD
-    COLUMN a …`. Raises UnreadableDdl for a statement that may rename or drop a column and that no
-    grammar reads.
+    COLUMN a …`. Raises UnreadableDdlError for a statement that may rename or drop a column and that
+    no grammar reads.
     """
     alone = _COLUMNS_ALONE.search(text)
     if not (_SPEAKS.search(text) and (alone or any(has_in_order(text, one) for one in _CONCERNS))):
@@ -101,7 +101,7 @@ def altered(text: str) -> list[Altered]:
         if changes is not None:
             return [replace(a, table="") if a.table == _UNNAMED else a for a in changes]
     if _CHANGES_COLUMNS.search(of_all):
-        raise UnreadableDdl("no grammar reads it")
+        raise UnreadableDdlError("no grammar reads it")
     return []
 
 
@@ -126,8 +126,8 @@ def _changes(old: str | None, new: str | None) -> bool:
 def dropped_tables(text: str) -> list[str]:
     """Return the tables, without schemas, that statements drop, except temporary ones.
 
-    MariaDB's CREATE OR REPLACE TABLE drops the existing table. Raises UnreadableDdl for a statement
-    that begins like one of these and that no grammar reads.
+    MariaDB's CREATE OR REPLACE TABLE drops the existing table. Raises UnreadableDdlError for a
+    statement that begins like one of these and that no grammar reads.
     """
     plain = readable(text)
     if not _DROPS_TABLE.search(plain):
@@ -135,7 +135,7 @@ def dropped_tables(text: str) -> list[str]:
     refuse_long(text)
     read = statements(as_known(plain))
     if read is None:
-        raise UnreadableDdl("no grammar reads it")
+        raise UnreadableDdlError("no grammar reads it")
     return [name for statement in read for name in _of_drop(statement)]
 
 
@@ -146,9 +146,9 @@ def replaces_table(text: str) -> bool:
 
 
 def refuse_long(text: str) -> None:
-    """Raise UnreadableDdl for a text longer than LONGEST, which may be cut."""
+    """Raise UnreadableDdlError for a text longer than LONGEST, which may be cut."""
     if len(text) >= LONGEST:
-        raise UnreadableDdl(f"longer than {LONGEST} characters")
+        raise UnreadableDdlError(f"longer than {LONGEST} characters")
 
 
 def statements(text: str) -> list[exp.Expr | None] | None:

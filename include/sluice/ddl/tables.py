@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sluice.ddl.spelling import has_in_order, readable, words
-from sluice.ddl.statements import UnreadableDdl, refuse_long, statements
+from sluice.ddl.statements import UnreadableDdlError, refuse_long, statements
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -53,8 +53,8 @@ def renamed_tables(text: str) -> list[RenamedTable]:
 
     `ALTER TABLE … RENAME TO …`, MySQL's `RENAME TABLE a TO b, …`, Oracle's `RENAME a TO b`. Tables
     that swap names in one statement are left out: online schema change tools replace a table by its
-    copy this way. Raises UnreadableDdl for a statement that renames a table and that no grammar
-    reads.
+    copy this way. Raises UnreadableDdlError for a statement that renames a table and that no
+    grammar reads.
     """
     if not re.search(SPEAKS_OF_TABLE_RENAMES, text):
         return []
@@ -75,7 +75,7 @@ def _of_rename(text: str, begins: re.Match[str]) -> list[RenamedTable]:
     rest = text[begins.end() :]
     if not _PAIRS.fullmatch(rest):
         if begins[1]:
-            raise UnreadableDdl("no grammar reads it")
+            raise UnreadableDdlError("no grammar reads it")
         return []  # of a user, an index …
     pairs = re.finditer(_PAIR, rest, re.IGNORECASE)
     return [RenamedTable(_table(pair[1]), _table(pair[2])) for pair in pairs]
@@ -97,7 +97,7 @@ def _of_alters(text: str) -> list[RenamedTable]:
     if read is not None:
         return [renamed for statement in read for renamed in _of_statement(statement)]
     if has_in_order(plain, _ALTERS):
-        raise UnreadableDdl("no grammar reads it")
+        raise UnreadableDdlError("no grammar reads it")
     return []
 
 

@@ -23,15 +23,15 @@ from sluice.containers import (
     plain_text,
 )
 from sluice.containers.avro_file import AvroFile
-from sluice.containers.compression import Damage
+from sluice.containers.compression import DamageError
 from sluice.containers.csv_rows import CsvStyle
 from sluice.containers.documents import Line, Refused, split
 from sluice.containers.json_lines import LineCheck
 from sluice.containers.rejects import RAW_BYTES, Rejects
-from sluice.errors import Unsettled
+from sluice.errors import UnsettledFileError
 from sluice.landing.reading import PLAIN, Reading
 from sluice.manifest import AVRO, JSON_LINES, PARQUET, LandingReject, SourceFile
-from sluice.objects.staging import STAGED_TOO_LARGE, Copy, StagedTooLarge, room_for_a_copy
+from sluice.objects.staging import STAGED_TOO_LARGE, Copy, StagedTooLargeError, room_for_a_copy
 from sluice.objects.store import (
     ObjectStore,
     StoredObject,
@@ -98,7 +98,7 @@ def inspect(
 ) -> Inspection:
     """Read one object to its end; stage a copy under `prefix` if Spark could not read it.
 
-    Raises Unsettled if the object differs from its listing, for then it is being written.
+    Raises UnsettledFileError if the object differs from its listing, for then it is being written.
     """
     return _inspect(
         store,
@@ -113,7 +113,9 @@ def inspect(
 def refuse(
     store: ObjectStore, staging: ObjectStore, stored: StoredObject, prefix: str, reason: str
 ) -> Inspection:
-    """Reject one object as a whole: nothing of it is loaded. Raises Unsettled as `inspect` does."""
+    """Reject one object as a whole: nothing of it is loaded. Raises UnsettledFileError as `inspect`
+    does.
+    """
     return _inspect(store, staging, stored, prefix, PLAIN, lambda _: _Contents(reason=reason))
 
 
@@ -223,7 +225,7 @@ def _detect(plain: Iterator[bytes], key: str, reading: Reading) -> _Contents:
             deque(plain, maxlen=0)
             return contents
         return replace(contents, split=_misread(plain, reading.limit))
-    except Damage as damage:
+    except DamageError as damage:
         return replace(contents, split=True) if damage.trusted else _Contents(reason=damage.reason)
 
 
@@ -261,8 +263,8 @@ def _check_parquet(plain: Iterator[bytes], head: bytes, reading: Reading) -> _Co
                 return _Contents(reason=parquet_file.BAD_CODEC, head=head[:RAW_BYTES])
             if reading.thorough:
                 parquet_file.read_through(copy)  # type: ignore[arg-type]
-        except (Damage, ValueError) as error:
-            if isinstance(error, Damage) and error.reason in compression.TOO_MUCH:
+        except (DamageError, ValueError) as error:
+            if isinstance(error, DamageError) and error.reason in compression.TOO_MUCH:
                 raise
             return _Contents(reason=parquet_file.DAMAGED, head=head[:RAW_BYTES])
     return _Contents(container=PARQUET, avro=AvroFile(schema))
@@ -272,7 +274,7 @@ def _until_damage(plain: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the trusted chunks; the container itself shows that its end is missing."""
     try:
         yield from plain
-    except Damage as damage:
+    except DamageError as damage:
         if not damage.trusted:
             raise
 
@@ -317,7 +319,7 @@ def _refuse_or_copy(
         plain = compression.Plain(chunks, contents.compression, reading.bounds)
         try:
             _copy(plain, copy, contents, file, reading.limit, rejects)
-        except StagedTooLarge:
+        except StagedTooLargeError:
             rejects.refuse_whole(STAGED_TOO_LARGE)
         for _ in chunks:
             pass  # to the end, for the checksum
@@ -325,13 +327,13 @@ def _refuse_or_copy(
 
 
 def _same_bytes(chunks: Iterator[bytes], file: SourceFile) -> Iterator[bytes]:
-    """Yield the chunks; Unsettled at the end if they differ from those inspected before."""
+    """Yield the chunks; UnsettledFileError at the end if they differ from the inspected ones."""
     digest = hashlib.sha256()
     for chunk in chunks:
         digest.update(chunk)
         yield chunk
     if digest.hexdigest() != file.sha256:
-        raise Unsettled(f"{file.key} was written again while it was looked at; try again")
+        raise UnsettledFileError(f"{file.key} was written again while it was looked at; try again")
 
 
 def _staged_name(file: SourceFile, contents: _Contents, reading: Reading) -> str:
@@ -391,7 +393,7 @@ def _copy_avro(plain: Iterator[bytes], copy: Copy, avro: AvroFile, rejects: Reje
             copy.write(chunk[:left])
             rest += chunk[left:][: RAW_BYTES - len(rest)]
             left -= min(left, len(chunk))
-    except Damage as error:
+    except DamageError as error:
         damage = damage or error.reason
     for number, block in enumerate(avro.bad):
         rejects.add(number, Refused(block.reason, block.raw))

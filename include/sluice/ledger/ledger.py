@@ -16,7 +16,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.expressions import And
 from pyiceberg.table import Table
 
-from sluice.errors import LeaseHeld
+from sluice.errors import LeaseHeldError
 from sluice.ledger import rows as states
 from sluice.ledger.claims import Content, available, copies_among, file_row, fresh_content
 from sluice.ledger.details import EPOCH, HALF_PUBLISHED
@@ -289,11 +289,11 @@ class Ledger:
     ) -> None:
         """Take the pipeline's lease for a batch and make it `loading` under this attempt.
 
-        Raises LeaseHeld while another batch has the lease, where another is half published or half
-        rolled back (its changes are in no list of published batches), or where this one is closed.
-        `half`, called for a batch in `publishing`: whether any table has it; that is recorded until
-        all tables have it or none.
-        `undone`: batches that this one takes out of the tables; they may be half rolled back.
+        Raises LeaseHeldError while another batch has the lease, where another is half published or
+        half rolled back (its changes are in no list of published batches), or where this one is
+        closed. `half`, called for a batch in `publishing`: whether any table has it; that is
+        recorded until all tables have it or none. `undone`: batches that this one takes out of the
+        tables; they may be half rolled back.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
@@ -312,8 +312,8 @@ class Ledger:
     def lease_maintenance(self, pipeline: str, attempt: str, lease: Lease, *undone: str) -> None:
         """Take the pipeline's lease under the batch id MAINTENANCE, for maintenance or a rollback.
 
-        Raises LeaseHeld while a batch or another maintenance has it, or where a batch that is not
-        one of `undone` is half published or half rolled back.
+        Raises LeaseHeldError while a batch or another maintenance has it, or where a batch that is
+        not one of `undone` is half published or half rolled back.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
@@ -326,15 +326,15 @@ class Ledger:
         self._tables.append(BATCHES, decide)
 
     def renew_lease(self, pipeline: str, batch_id: str, attempt: str, lease: Lease) -> None:
-        """Extend the lease; raises LeaseHeld when another attempt or batch took it, or the batch is
-        closed."""
+        """Extend the lease; raises LeaseHeldError when another attempt or batch took it, or the
+        batch is closed."""
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches_at(table, pipeline)
             refuse_held(batches.values(), batch_id, self.has_lapsed)
             old = batches.get(batch_id)
             if old is None or old.attempt != attempt:
-                raise LeaseHeld(taken_over(pipeline, batch_id, attempt, old))
+                raise LeaseHeldError(taken_over(pipeline, batch_id, attempt, old))
             refuse_closed(old, attempt)
             return self._taken(batches, old, lease), None
 

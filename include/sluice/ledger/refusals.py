@@ -1,4 +1,4 @@
-"""When a batch may not take or keep the pipeline's lease: each refusal raises LeaseHeld."""
+"""When a batch may not take or keep the pipeline's lease: each refusal raises LeaseHeldError."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from typing import Final
 
-from sluice.errors import LeaseHeld
+from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import new_attempt
 from sluice.ledger.rows import (
     CLOSED,
@@ -25,13 +25,13 @@ _AT_WORK: Final = frozenset({LOADING, MAINTAINING})
 def refuse_held(
     batches: Iterable[BatchRow], batch_id: str, has_lapsed: Callable[[BatchRow], bool]
 ) -> None:
-    """Raise LeaseHeld while another batch has the lease."""
+    """Raise LeaseHeldError while another batch has the lease."""
     for row in batches:
         # A landed batch waits, or is decoded without the lease.
         if row.batch_id == batch_id or row.state == LANDED:
             continue
         if not has_lapsed(row):
-            raise LeaseHeld(
+            raise LeaseHeldError(
                 f"pipeline {row.pipeline}: batch {row.batch_id} is {row.state}; {row.holder}"
                 f" has the lease until {row.lease_until:%Y-%m-%d %H:%M:%SZ}."
                 " Wait for it, or retry later"
@@ -39,19 +39,19 @@ def refuse_held(
 
 
 def refuse_closed(row: BatchRow, attempt: str) -> None:
-    """Raise LeaseHeld for a batch that nobody may load or publish any more."""
+    """Raise LeaseHeldError for a batch that nobody may load or publish any more."""
     if row.state in CLOSED:
-        raise LeaseHeld(
+        raise LeaseHeldError(
             f"batch {row.batch_id} of {row.pipeline} is {row.state}; attempt {attempt} stops here"
         )
 
 
 def refuse_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None:
-    """Raise LeaseHeld where a batch not in `besides` is half published or half rolled back."""
+    """Raise LeaseHeldError where a batch not in `besides` is half published or half rolled back."""
     for row in batches:
         if row.halfway and row.batch_id not in besides:
             half = "rolled back" if row.state == ROLLING_BACK else "published"
-            raise LeaseHeld(
+            raise LeaseHeldError(
                 f"pipeline {row.pipeline}: batch {row.batch_id} is half {half}; "
                 f"{completed_by(row)} first"
             )

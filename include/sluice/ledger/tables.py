@@ -52,7 +52,7 @@ from sluice.catalog.patience import (
     pause,
     retry,
 )
-from sluice.errors import CommitStateUnknown, SluiceError, TerminalError, TransientError
+from sluice.errors import CommitStateUnknownError, SluiceError, TerminalError, TransientError
 from sluice.ledger.scans import ALL_COLUMNS, Scans, scan
 from sluice.names import LEDGER_NAMESPACE
 from sluice.objects.store import FULL
@@ -313,13 +313,13 @@ def _arrived(table: Table, sent: dict[str, T]) -> str | None:
 def _with_retries(action: Callable[[], T]) -> T:
     """Read again when the catalog is away, or a metadata file was replaced under the reader.
 
-    Raises CommitStateUnknown after the last try, since an earlier commit may have arrived;
-    LakeMoved where the file stays missing.
+    Raises CommitStateUnknownError after the last try, since an earlier commit may have arrived;
+    LakeMovedError where the file stays missing.
     """
     try:
         return retry(action, also=(FileNotFoundError,))
     except CatalogAwayError as error:
-        raise CommitStateUnknown(f"the ledger could not be read: {error}") from error
+        raise CommitStateUnknownError(f"the ledger could not be read: {error}") from error
 
 
 def _schema(name: str) -> Schema:

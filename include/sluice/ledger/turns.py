@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from sluice.catalog.patience import in_words
-from sluice.errors import LeaseHeld
+from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import Lease, new_attempt, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import MAINTENANCE
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 class Turns:
     """Holds and renews the pipeline's lease, and lets waiting loads have it between two steps.
 
-    Entering raises LeaseHeld while a load has the lease.
+    Entering raises LeaseHeldError while a load has the lease.
     """
 
     def __init__(self, ledger: Ledger, pipeline: str, lease_seconds: float, budget: float) -> None:
@@ -53,12 +53,14 @@ class Turns:
     def next(self) -> bool:
         """Whether there is time for one more step; a waiting load goes first.
 
-        Raises LeaseHeld where the lease was lost.
+        Raises LeaseHeldError where the lease was lost.
         """
         if time.monotonic() >= self._ends:
             return False
         if self._lost.is_set() or time.monotonic() >= self._until:
-            raise LeaseHeld(f"pipeline {self._pipeline}: maintenance lost its lease; run it again")
+            raise LeaseHeldError(
+                f"pipeline {self._pipeline}: maintenance lost its lease; run it again"
+            )
         if time.monotonic() - self._since > STRETCH_SECONDS:
             self._give_back()
             return self._take_again()
@@ -70,7 +72,7 @@ class Turns:
             time.sleep(PAUSE_SECONDS)
             if time.monotonic() >= self._ends:
                 return False
-            with suppress(LeaseHeld):
+            with suppress(LeaseHeldError):
                 self._take()
                 return True
 
@@ -94,7 +96,7 @@ class Turns:
             try:
                 self._ledger.renew_lease(self._pipeline, MAINTENANCE, self._attempt, self._lease)
                 self._until = begun + self._lease.seconds
-            except LeaseHeld:
+            except LeaseHeldError:
                 self._lost.set()
                 return
             except Exception as error:  # the catalog or its store may answer the next time

@@ -25,7 +25,7 @@ from botocore.exceptions import (
 )
 
 from sluice.config.places import s3_endpoint
-from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError
+from sluice.errors import FileDeniedError, SluiceError, TerminalError, TransientError
 from sluice.globs import glob_pattern, is_hidden
 from sluice.objects.store import StoredObject, written_again
 
@@ -244,10 +244,10 @@ class S3Store:
         except (ClientError, BotoCoreError) as error:
             raise self._explanation(key, error) from error
 
-    def _denial(self, key: str, error: Exception) -> FileDenied | None:
+    def _denial(self, key: str, error: Exception) -> FileDeniedError | None:
         """Return the error for an object that alone cannot be read; None for any other error."""
         advice = _OF_ONE_OBJECT.get(_code(error))
-        return FileDenied(f"{self._where(key)}: {error}; {advice}") if advice else None
+        return FileDeniedError(f"{self._where(key)}: {error}; {advice}") if advice else None
 
     def _where(self, key: str) -> str:
         return f"s3://{self.bucket}/{self.prefix}{key.removeprefix(self.prefix)}"

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sluice.errors import NoRoom
+from sluice.errors import NoRoomError
 from sluice.objects.store import FULL
 
 STAGED_TOO_LARGE: Final = "staged_copy_too_large"
 
 
-class StagedTooLarge(Exception):
+class StagedTooLargeError(Exception):
     """The copy of a file exceeds its limit."""
 
 
@@ -25,10 +25,10 @@ class Copy(tempfile.SpooledTemporaryFile[bytes]):
         self._room = room
 
     def write(self, data: Any) -> int:
-        """Append bytes; raises StagedTooLarge."""
+        """Append bytes; raises StagedTooLargeError."""
         self._room -= len(data)
         if self._room < 0:
-            raise StagedTooLarge
+            raise StagedTooLargeError
         return super().write(data)
 
     def empty(self) -> None:
@@ -39,7 +39,7 @@ class Copy(tempfile.SpooledTemporaryFile[bytes]):
 
 @contextmanager
 def room_for_a_copy(key: str, folder: str = "") -> Iterator[None]:
-    """Turn a full disk into NoRoom, an error of the one object that is copied.
+    """Turn a full disk into NoRoomError, an error of the one object that is copied.
 
     `folder`: of the warehouse; '' for the temporary folder. Put this around the copy's own `with`:
     a file that could not be written fails again when it is closed.
@@ -50,7 +50,7 @@ def room_for_a_copy(key: str, folder: str = "") -> Iterator[None]:
         if error.errno not in FULL:
             raise
         elsewhere = "" if folder else " set TMPDIR,"
-        raise NoRoom(
+        raise NoRoomError(
             f"{key}: no room in {folder or tempfile.gettempdir()} for its copy; make room there,"
             f"{elsewhere} or lower max_staged_bytes_per_file"
         ) from error

@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import IO, BinaryIO, Final, Protocol
 
 from sluice.config.places import S3_SCHEME
-from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError, Unsettled
+from sluice.errors import (
+    FileDeniedError,
+    SluiceError,
+    TerminalError,
+    TransientError,
+    UnsettledFileError,
+)
 from sluice.globs import glob_pattern, is_hidden
 
 _DAY_AND_HOUR: Final = re.compile(r"(?:^|/)dt=(\d{4})-(\d\d)-(\d\d)/(?:hr|hour)=(\d\d?)(?=/|$)")
@@ -96,8 +102,8 @@ class ObjectStore(Protocol):
     def open(self, key: str, etag: str = "") -> BinaryIO:
         """Open an object as a stream.
 
-        Raises FileNotFoundError; FileDenied where this object alone may not be read; with the
-        `etag` that was listed, Unsettled where another object is there by now.
+        Raises FileNotFoundError; FileDeniedError where this object alone may not be read; with the
+        `etag` that was listed, UnsettledFileError where another object is there by now.
         """
         ...
 
@@ -130,9 +136,9 @@ class ObjectStore(Protocol):
         ...
 
 
-def written_again(key: str) -> Unsettled:
+def written_again(key: str) -> UnsettledFileError:
     """Return the error for an object that is no longer the listed one."""
-    return Unsettled(
+    return UnsettledFileError(
         f"{key} was written again since it was listed, or it is still being written; try again "
         "when it is complete"
     )
@@ -163,13 +169,14 @@ def faults_of_the_store(key: str) -> Iterator[None]:
 def faults_of_an_object(key: str) -> Iterator[None]:
     """Turn errors of reading one object into TransientError: the other objects may be sound.
 
-    Raises Unsettled where it is gone; errors of an exhausted resource (`_OUT_OF`) pass unchanged.
+    Raises UnsettledFileError where it is gone; errors of an exhausted resource (`_OUT_OF`) pass
+    unchanged.
     """
     try:
         with faults_of_the_store(key):
             yield
     except FileNotFoundError as error:
-        raise Unsettled(f"{key} is gone since it was listed; try again") from error
+        raise UnsettledFileError(f"{key} is gone since it was listed; try again") from error
     except OSError as error:
         if error.errno in _OUT_OF:
             raise
@@ -221,7 +228,7 @@ class LocalStore:
         try:
             stream = path.open("rb")
         except PermissionError as error:
-            raise FileDenied(f"{path}: {error.strerror}; let Sluice read it") from error
+            raise FileDeniedError(f"{path}: {error.strerror}; let Sluice read it") from error
         if etag and _etag(os.fstat(stream.fileno())) != etag:
             stream.close()
             raise written_again(key)

@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
 from sluice.catalog.snapshots import tables_of
-from sluice.errors import LeaseHeld
+from sluice.errors import LeaseHeldError
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import batches_in
 from sluice.ledger.leases import this_holder
@@ -44,7 +44,7 @@ def drop_empty_tables(ctx: Context) -> list[str]:
     empty = [t for t in _targets(ctx) if _is_empty(ctx, t)] if _nobody_stages(ctx) else []
     if not empty:
         return []
-    with suppress(LeaseHeld), pipeline_lease(ctx):
+    with suppress(LeaseHeldError), pipeline_lease(ctx):
         return [ctx.pipeline.full_name(target) for target in empty if _drop(ctx, target)]
     return []
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from sluice.catalog.client import find_table
-from sluice.errors import Followed, RollbackRefused
+from sluice.errors import FollowedError, RollbackRefusedError
 from sluice.ledger import rows as states
 from sluice.ledger.rows import Publication
 from sluice.names import published_tables
@@ -22,10 +22,10 @@ def or_taken_back(ctx: Context, p: Publication) -> Iterator[None]:
     """Add to the refusal to move a table back how to go on."""
     try:
         yield
-    except Followed:  # nobody but a batch
+    except FollowedError:  # nobody but a batch
         raise
-    except RollbackRefused as refused:
-        raise RollbackRefused(f"{refused}; {way_back(ctx, p)}") from refused
+    except RollbackRefusedError as refused:
+        raise RollbackRefusedError(f"{refused}; {way_back(ctx, p)}") from refused
 
 
 def way_back(ctx: Context, p: Publication) -> str:

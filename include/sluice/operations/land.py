@@ -43,11 +43,12 @@ def land(
 
     `changed`: also load objects that replaced loaded ones, in batches of their own. `lease`: held
     by a caller that loads the batches at once, so that no other run takes them for abandoned.
-    `unreadable`: collects the files that cannot be read; without it FilesLeftOut or FilesUnread is
-    raised for them once the others are claimed. If the store fails for all of them, that raises.
+    `unreadable`: collects the files that cannot be read; without it FilesLeftOutError or
+    FilesUnreadError is raised for them once the others are claimed. If the store fails for all of
+    them, that raises.
 
     A file that is still being written, or that the store fails to hand out, is left to the next
-    run; if it was requested by name, Unsettled or TransientError is raised.
+    run; if it was requested by name, UnsettledFileError or TransientError is raised.
     """
     store = open_landing(ctx)
     refused = UnreadableFiles() if unreadable is None else unreadable

@@ -62,7 +62,7 @@ def arguments(project: Project, pipeline: str, minutes: float, dry_run: bool) ->
 def maintain(ctx: Context, minutes: float, dry_run: bool = False) -> MaintenanceResult:
     """Finish what dead attempts left, then run the driver; a dry run does neither.
 
-    Raises LeaseHeld (as TransientError of the driver) while a load has the pipeline's lease.
+    Raises LeaseHeldError (as TransientError of the driver) while a load has the pipeline's lease.
     """
     if not dry_run:
         reconcile(ctx)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from sluice.errors import RollbackRefused
+from sluice.errors import RollbackRefusedError
 from sluice.ledger import rows as states
 from sluice.manifest import Manifest, Reprocess
 from sluice.operations.context import Context
@@ -48,7 +48,7 @@ def _undone_or_in_use(ctx: Context, own: str, without: tuple[str, ...]) -> Itera
     elif without:
         try:
             refuse_in_use(ctx, [*without, own])
-        except RollbackRefused as refused:
+        except RollbackRefusedError as refused:
             yield f"was to undo {', '.join(without)}, and {refused}"
 
 

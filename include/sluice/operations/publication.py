@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.catalog.client import known_table
 from sluice.catalog.snapshots import head, is_published
-from sluice.errors import LeaseHeld, PublishRefused
+from sluice.errors import LeaseHeldError, PublishRefusedError
 from sluice.ledger import details
 from sluice.ledger import rows as states
 from sluice.ledger.rows import Publication
@@ -17,8 +17,8 @@ Bases = dict[tuple[str, str], tuple[int | None, int | None]]
 
 
 def refuse_moved(ctx: Context, result: BatchResult) -> None:
-    """Raise PublishRefused if `main` of a staged table has moved: most races end here, before the
-    first commit.
+    """Raise PublishRefusedError if `main` of a staged table has moved: most races end here, before
+    the first commit.
 
     Tables that were only compared are checked too, as long as nothing is published.
     """
@@ -27,7 +27,7 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
         now = known_table(ctx.catalog, table.namespace, table.name)
         begun = begun or is_published(now, table)
         if not is_published(now, table) and head(now) != table.base_snapshot:
-            raise PublishRefused(
+            raise PublishRefusedError(
                 f"{table.full_name}: main is at {head(now)}, "
                 f"the batch was staged on {table.base_snapshot}"
             )
@@ -35,7 +35,7 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
     for other in () if begun else compared:
         at = head(known_table(ctx.catalog, other.namespace, other.name))
         if at != other.snapshot:
-            raise PublishRefused(
+            raise PublishRefusedError(
                 f"{other.full_name}: main is at {at}, "
                 f"the batch was compared with {other.snapshot}, and had nothing for it then"
             )
@@ -98,7 +98,7 @@ def begin_to_take_out(ctx: Context, result: BatchResult) -> None:
     """Record that all tables have a batch that undoes others. From now on it can only be completed,
     for the changes that would bring these back are removed.
 
-    Raises LeaseHeld if somebody undid it meanwhile.
+    Raises LeaseHeldError if somebody undid it meanwhile.
     """
     begun = ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHING,
@@ -115,7 +115,7 @@ def is_taking_out(row: states.BatchRow | None, result: BatchResult) -> bool:
 
 
 def require_done(ctx: Context, result: BatchResult) -> None:
-    """Raise LeaseHeld unless somebody else recorded this very attempt as published."""
+    """Raise LeaseHeldError unless somebody else recorded this very attempt as published."""
     row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
     if row is None or (row.state, row.attempt) != (states.PUBLISHED, result.attempt):
         require_mine(ctx, result)
@@ -128,12 +128,12 @@ def is_mine(ctx: Context, result: BatchResult) -> bool:
 
 
 def require_mine(ctx: Context, result: BatchResult) -> None:
-    """Raise LeaseHeld if somebody else has finished or undone the publication, who took this
+    """Raise LeaseHeldError if somebody else has finished or undone the publication, who took this
     process for dead while it was suspended."""
     if not is_mine(ctx, result):
         row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
         now = "gone" if row is None else row.state
-        raise LeaseHeld(
+        raise LeaseHeldError(
             f"batch {result.batch_id} of {ctx.pipeline.name} is {now} by somebody else; "
             f"attempt {result.attempt} stops here"
         )

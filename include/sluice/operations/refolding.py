@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head, strangers_since
-from sluice.errors import Followed, RollbackRefused, SluiceError, TerminalError
+from sluice.errors import FollowedError, RollbackRefusedError, SluiceError, TerminalError
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import REBUILT, UNDONE, of_rebuild
@@ -52,13 +52,13 @@ def undo_or_refold(ctx: Context, batch_id: str, dry_run: bool = False) -> list[s
     """Undo a batch for good: move its tables back or, if later batches are built on it, fold the
     keys that it changed again without it.
 
-    Return what was done, or with `dry_run` what would be. Raises RollbackRefused naming what stands
-    in the way; then every table is as it was.
+    Return what was done, or with `dry_run` what would be. Raises RollbackRefusedError naming what
+    stands in the way; then every table is as it was.
     """
     _end_abandoned(ctx, dry_run, batch_id)
     try:
         return undo.undo_batch(ctx, batch_id, hold=True, dry_run=dry_run)
-    except Followed as followed:
+    except FollowedError as followed:
         return _fold_without(ctx, undo.begun(ctx) or [batch_id], str(followed), dry_run)
 
 
@@ -67,7 +67,7 @@ def undo_or_refold_after(ctx: Context, batch_id: str, dry_run: bool = False) -> 
     _end_abandoned(ctx, dry_run)
     try:
         return undo.undo_batches_after(ctx, batch_id, dry_run)
-    except Followed as followed:
+    except FollowedError as followed:
         newer = undo.published_after(ctx, batch_id)
         return _fold_without(ctx, newer, str(followed), dry_run)
 
@@ -100,12 +100,12 @@ def named_targets(ctx: Context, table: str = "") -> list[str]:
 def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> list[str]:
     published = _published(ctx, batches)
     if not published:
-        raise RollbackRefused(f"{why}; {_instead(ctx, batches)}")
+        raise RollbackRefusedError(f"{why}; {_instead(ctx, batches)}")
     undoable.refuse_in_use(ctx, list(published))
     logs = undoable.changelogs(ctx)
     changes = [c for b, written in published.items() for c in _changes(ctx, logs, b, written)]
     if not changes:
-        raise RollbackRefused(f"{why}, and no changelog has changes of {', '.join(published)}")
+        raise RollbackRefusedError(f"{why}, and no changelog has changes of {', '.join(published)}")
     lines = [
         f"{ctx.pipeline.full_name(c.target)}: {c.records} changes of batch {c.batch_id}"
         for c in changes
@@ -129,13 +129,13 @@ def _instead(ctx: Context, batches: list[str]) -> str:
 
 
 def _published(ctx: Context, batches: list[str]) -> Published:
-    """Return the publications of the batches that have changes of their own; raises RollbackRefused
-    unless all are published still, or all are half rolled back."""
+    """Return the publications of the batches that have changes of their own; raises
+    RollbackRefusedError unless all are published still, or all are half rolled back."""
     rows = [row for row in ctx.ledger.batches(ctx.pipeline.name) if row.batch_id in batches]
     half_back = all(row.state == states.ROLLING_BACK for row in rows)
     for row in rows:
         if row.state != states.PUBLISHED and not half_back:
-            raise RollbackRefused(
+            raise RollbackRefusedError(
                 f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state} meanwhile: complete "
                 f"that first (sluice reconcile {ctx.pipeline.name})"
             )
@@ -163,8 +163,8 @@ def _changes(
 ) -> list[Changes]:
     """Return the targets that a published batch has changes of, or renamed columns of.
 
-    Raises RollbackRefused if somebody else wrote to one since, or if a changelog, or its changes of
-    the batch, are gone: nothing tells then which keys are to be folded.
+    Raises RollbackRefusedError if somebody else wrote to one since, or if a changelog, or its
+    changes of the batch, are gone: nothing tells then which keys are to be folded.
     """
     _refuse_without_changelog(ctx, logs, published)
     found = []
@@ -178,21 +178,21 @@ def _changes(
         if records or log.properties.get(PROP_SOURCE) in renamed:
             found.append(Changes(batch_id, target, records))
         elif own:
-            raise RollbackRefused(_without_changes(ctx, target, batch_id))
+            raise RollbackRefusedError(_without_changes(ctx, target, batch_id))
     return found
 
 
 def _refuse_without_changelog(
     ctx: Context, logs: dict[str, Table], published: list[states.Publication]
 ) -> None:
-    """Raise RollbackRefused for a table without a changelog, or one in a namespace that the
+    """Raise RollbackRefusedError for a table without a changelog, or one in a namespace that the
     pipeline has left."""
     tables = frozenset[str]().union(*map(published_tables, logs))
     for p in published:
         if not undoable.is_here(ctx, p):
-            raise RollbackRefused(f"{p.full_name}: {_left(ctx, p)}")
+            raise RollbackRefusedError(f"{p.full_name}: {_left(ctx, p)}")
         if p.table_name not in tables:
-            raise RollbackRefused(
+            raise RollbackRefusedError(
                 f"{p.full_name}: nothing tells what batch {p.batch_id} changed: its changelog is "
                 "gone"
             )
@@ -225,7 +225,7 @@ def _refuse_foreign_writes(ctx: Context, p: states.Publication) -> None:
     table = find_table(ctx.catalog, p.namespace, p.table_name)
     writes = [] if table is None else strangers_since(table, _made_since(ctx, table, p))
     if writes:
-        raise RollbackRefused(
+        raise RollbackRefusedError(
             f"{p.full_name}: somebody else wrote {', '.join(writes)} after batch "
             f"{p.batch_id}; {way_back(ctx, p)}"
         )

@@ -62,7 +62,7 @@ class RollbackRequest:
 def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
     """Carry out the request, in all tables or in none; return what was done, or would be.
 
-    Raises RollbackRefused naming what stands in the way, TerminalError for an unknown batch or
+    Raises RollbackRefusedError naming what stands in the way, TerminalError for an unknown batch or
     table; then every table is as it was.
     """
     undone = _to_undo(ctx, request)

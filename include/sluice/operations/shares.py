@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sluice.config.project import Pipeline
 from sluice.config.source_tables import listed_name
-from sluice.errors import TablesLeftOut
+from sluice.errors import TablesLeftOutError
 from sluice.ledger import details
 from sluice.ledger import rows as states
 from sluice.ledger.rows import BatchRow, landed_anew
@@ -60,7 +60,7 @@ def waiting_files(ctx: Context, row: BatchRow) -> list[tuple[str, str]]:
     return [(file.key, file.hour) for file in ctx.files.read_manifest(row.manifest).files]
 
 
-def left_out(ctx: Context, manifest: Manifest, result: BatchResult) -> TablesLeftOut | None:
+def left_out(ctx: Context, manifest: Manifest, result: BatchResult) -> TablesLeftOutError | None:
     """Return the error of a published batch with unfinished shares; None if it has none."""
     wrong = []
     for left in result.left_out:
@@ -72,7 +72,7 @@ def left_out(ctx: Context, manifest: Manifest, result: BatchResult) -> TablesLef
             )
     if not wrong:
         return None
-    return TablesLeftOut(
+    return TablesLeftOutError(
         f"batch {result.batch_id} of {ctx.pipeline.name} is published without:\n"
         + "\n".join(wrong)
         + "\nThe next run loads what was left out again. To go on without it: sluice rollback "

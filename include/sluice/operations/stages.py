@@ -11,9 +11,9 @@ from sluice.catalog.patience import EXPECTED, as_sluice_error
 from sluice.catalog.snapshots import publish_table
 from sluice.errors import (
     ConfigError,
-    Followed,
-    LeaseHeld,
-    PublishRefused,
+    FollowedError,
+    LeaseHeldError,
+    PublishRefusedError,
     SluiceError,
     TerminalError,
 )
@@ -94,7 +94,7 @@ def load(ctx: Context, manifest_key: str) -> BatchResult:
 def current_result(ctx: Context, batch_id: str) -> BatchResult:
     """Return the result of the batch's current attempt.
 
-    Raises TerminalError if nothing is loaded, or the batch was rolled back, LeaseHeld while an
+    Raises TerminalError if nothing is loaded, or the batch was rolled back, LeaseHeldError while an
     attempt is loading.
     """
     row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
@@ -106,22 +106,24 @@ def current_result(ctx: Context, batch_id: str) -> BatchResult:
             f"sluice release {ctx.pipeline.name} --batch {batch_id}, then run again"
         )
     if row.state in (states.LANDED, states.LOADING) and is_held(ctx, row):
-        raise LeaseHeld(f"batch {batch_id} of {ctx.pipeline.name} is being loaded by {row.holder}")
+        raise LeaseHeldError(
+            f"batch {batch_id} of {ctx.pipeline.name} is being loaded by {row.holder}"
+        )
     return ctx.files.read_result(ctx.pipeline.name, batch_id, row.attempt)
 
 
 def publish(ctx: Context, manifest_key: str) -> BatchResult:
     """Point `main` of every table at the batch's branch; merge again if `main` has moved.
 
-    Raises PublishRefused after a bounded number of tries, LeaseHeld when a later attempt has
-    taken the batch over.
+    Raises PublishRefusedError after a bounded number of tries, LeaseHeldError when a later attempt
+    has taken the batch over.
     """
     manifest = ctx.files.read_manifest(manifest_key)
     _load_if_given_up(ctx, manifest_key, manifest.batch_id)
     for _ in range(MERGE_AGAIN_AT_MOST - 1):
         try:
             return _publish_current(ctx, manifest)
-        except PublishRefused as refused:
+        except PublishRefusedError as refused:
             ctx.say(f"publish: {refused}; merging the batch again on the new head")
             load(ctx, manifest_key)
     return _publish_current(ctx, manifest)
@@ -292,9 +294,11 @@ def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
     ctx.say(f"reconcile: completing the rollback of {', '.join(begun)}")
     try:
         complete_rollbacks(ctx)
-    except Followed as followed:
+    except FollowedError as followed:
         fold = f"sluice rollback {ctx.pipeline.name} --batch {begun[0]}"
-        raise Followed(f"{followed}: fold its keys again without what goes ({fold})") from followed
+        raise FollowedError(
+            f"{followed}: fold its keys again without what goes ({fold})"
+        ) from followed
     return unfinished(ctx)
 
 
@@ -308,8 +312,9 @@ def run(
 
     `tables`: load only these, from loaded files too (see `single_tables`); `changed`: also load
     objects that replaced loaded ones. A batch that fails does not hold up the next ones; return the
-    results and the first failure, or else FilesLeftOut or FilesUnread if files could not be read.
-    Raises LeaseHeld if the batches of other runs make no progress for as long as a lease lasts.
+    results and the first failure, or else FilesLeftOutError or FilesUnreadError if files could not
+    be read. Raises LeaseHeldError if the batches of other runs make no progress for as long as a
+    lease lasts.
     """
     if tables and changed:
         raise ConfigError(

@@ -18,7 +18,7 @@ from sluice.catalog.snapshots import (
     refuse_rollback,
     rollback_table,
 )
-from sluice.errors import LeaseHeld, TerminalError
+from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import forget_changes
@@ -55,8 +55,8 @@ def undo_batch(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = 
 
     `hold` keeps the files of an unpublished batch from being loaded again until `release` (those of
     a published one are always held); without it a half published batch is left to be completed.
-    Return what was done, or with `dry_run` what would be. Raises RollbackRefused, before anything
-    moves, if somebody wrote after the batch; Followed if that was a batch.
+    Return what was done, or with `dry_run` what would be. Raises RollbackRefusedError, before
+    anything moves, if somebody wrote after the batch; FollowedError if that was a batch.
     """
     row = known_batch(ctx, batch_id)
     if row.state == states.PUBLISHED:
@@ -86,7 +86,9 @@ def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) ->
         return [f"batch {batch_id} is half published: the next run completes it, or reconcile"]
     own = row.holder == this_holder()
     if row.state != states.LOADED and not own and not ctx.ledger.has_lapsed(row):
-        raise LeaseHeld(f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first")
+        raise LeaseHeldError(
+            f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first"
+        )
     if half and hold:
         return _undo_published(ctx, [batch_id], dry_run, half=True)
     return _undo_staged(ctx, row, hold, dry_run)
@@ -113,7 +115,7 @@ def begun(ctx: Context) -> list[str]:
 def undo_batches_after(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
     """Undo every batch that was published after this one, newest first; all or none.
 
-    Raises RollbackRefused, before anything moves, when one of them cannot be undone.
+    Raises RollbackRefusedError, before anything moves, when one of them cannot be undone.
     """
     newer = published_after(ctx, batch_id)
     if not newer:
@@ -164,7 +166,7 @@ def _undo_published(
 
 def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publication]], list[str]]:
     """Return the publications of the batches, and the moves of `main` that undo them; raises
-    RollbackRefused if the batches may not be undone."""
+    RollbackRefusedError if the batches may not be undone."""
     published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
     refuse_in_use(ctx, batches)
     refuse_refolded(ctx, batches)
@@ -179,7 +181,7 @@ def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> l
 @contextmanager
 def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
     """Hold the pipeline's lease, so that no load begins between the check and the moves, and nobody
-    else completes the same rollback. Raises LeaseHeld."""
+    else completes the same rollback. Raises LeaseHeldError."""
     if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
         # Its publisher may have the lease; no other batch is loaded beside a half published one.
         yield
@@ -190,14 +192,14 @@ def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
 
 def _begin(ctx: Context, batch_id: str) -> Unchanged:
     """Mark the batch as `rolling_back`, which closes it to publishers and to a suspended rollback;
-    raises LeaseHeld if it was rolled back, or began to take others out, since the check."""
+    raises LeaseHeldError if it was rolled back, or began to take others out, since the check."""
     given_up = _given_up()
     begun = ctx.ledger.record_batch(
         ctx.pipeline.name, batch_id, states.ROLLING_BACK, attempt=given_up,
         expected=_may_go,
     )  # fmt: skip
     if not begun:
-        raise LeaseHeld(_went_on(ctx, batch_id))
+        raise LeaseHeldError(_went_on(ctx, batch_id))
     return _is_at(given_up)
 
 
@@ -206,8 +208,8 @@ def _may_go(now: BatchRow | None) -> bool:
 
 
 def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
-    """Describe the move of `main` of every table, batch after batch; raises RollbackRefused for the
-    first table that may not go back."""
+    """Describe the move of `main` of every table, batch after batch; raises RollbackRefusedError
+    for the first table that may not go back."""
     tables: dict[tuple[str, str], Table] = {}
     heads: dict[tuple[str, str], int | None] = {}
     moves = []
@@ -298,7 +300,7 @@ def _stop(ctx: Context, row: BatchRow, state: str) -> str:
     """Take the batch from whoever would go on to publish it, by a new attempt that nobody makes;
     return that attempt. A batch that is `rolling_back` is completed after a crash.
 
-    Raises LeaseHeld if the batch has changed since `row` was read.
+    Raises LeaseHeldError if the batch has changed since `row` was read.
     """
     given_up = _given_up()
     stopped = ctx.ledger.record_batch(
@@ -306,7 +308,7 @@ def _stop(ctx: Context, row: BatchRow, state: str) -> str:
         expected=lambda now: now is None or (now.state, now.attempt) == (row.state, row.attempt),
     )  # fmt: skip
     if not stopped:
-        raise LeaseHeld(_went_on(ctx, row.batch_id))
+        raise LeaseHeldError(_went_on(ctx, row.batch_id))
     return given_up
 
 
@@ -319,9 +321,9 @@ def _is_at(given_up: str) -> Unchanged:
 
 
 def _require(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
-    """Raise LeaseHeld if somebody else finished this rollback: the batch may be loaded again."""
+    """Raise LeaseHeldError if somebody finished this rollback: the batch may be loaded again."""
     if not unchanged(known_batch(ctx, batch_id)):
-        raise LeaseHeld(_went_on(ctx, batch_id))
+        raise LeaseHeldError(_went_on(ctx, batch_id))
 
 
 def _went_on(ctx: Context, batch_id: str) -> str:
@@ -343,7 +345,7 @@ def _end(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
         ctx.pipeline.name, batch_id, states.ROLLED_BACK, expected=unchanged
     )
     if not ended:
-        raise LeaseHeld(_went_on(ctx, batch_id))
+        raise LeaseHeldError(_went_on(ctx, batch_id))
 
 
 def _hold_files(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:

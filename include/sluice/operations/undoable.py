@@ -14,7 +14,7 @@ from sluice.catalog.client import find_table
 from sluice.catalog.expressions import among, equals
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head, tables_of
-from sluice.errors import Followed, RollbackRefused, TerminalError
+from sluice.errors import FollowedError, RollbackRefusedError, TerminalError
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import batches_in, changelogs_of, files_of
 from sluice.ledger.details import SHARE_OF, TABLES, TAKING_OUT, UNDONE
@@ -95,7 +95,9 @@ def unfinished(ctx: Context) -> list[BatchRow]:
 
 
 def refuse_in_use(ctx: Context, batches: list[str]) -> None:
-    """Raise RollbackRefused if a batch under way, or a reprocess, depends on one of the batches."""
+    """Raise RollbackRefusedError if a batch under way, or a reprocess, depends on one of the
+    batches.
+    """
     _refuse_on_the_way(ctx, batches)
     _refuse_if_repeated(ctx, batches)
     _refuse_if_shared(ctx, batches)
@@ -110,7 +112,7 @@ def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
     taken = {b for row in rows if row.batch_id in batches for b in row.details.get(UNDONE, ())}
     for row in (row for row in rows if row.batch_id not in taken):
         if row.batch_id not in batches and (row.state in _ON_THE_WAY or row.halfway):
-            raise RollbackRefused(
+            raise RollbackRefusedError(
                 f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state}, compared with what "
                 f"shall be undone: {_end_of(ctx, row)}, and try again"
             )
@@ -130,7 +132,7 @@ def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
     for batch_id in batches:
         later = resolved.get(batch_id)
         if later is not None and later not in batches:
-            raise RollbackRefused(
+            raise RollbackRefusedError(
                 f"batch {later} reprocessed batch {batch_id}, and has its changes too: roll that "
                 f"back first (sluice rollback {ctx.pipeline.name} --batch {later})"
             )
@@ -141,7 +143,7 @@ def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
     for row in ctx.ledger.batches(ctx.pipeline.name):
         origin = row.details.get(SHARE_OF)
         if row.state == states.PUBLISHED and origin in batches and row.batch_id not in batches:
-            raise RollbackRefused(
+            raise RollbackRefusedError(
                 f"batch {row.batch_id} has what {origin} was published without: roll that back "
                 f"first (sluice rollback {ctx.pipeline.name} --batch {row.batch_id})"
             )
@@ -156,7 +158,7 @@ def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
     for batch_id in batches:
         for later in _followers(rows, batch_id, batches):
             if ended[batch_id] & ended[later.batch_id]:
-                raise RollbackRefused(
+                raise RollbackRefusedError(
                     f"batch {later.batch_id} has changes of transactions whose end batch "
                     f"{batch_id} brought: roll that back first (sluice rollback "
                     f"{ctx.pipeline.name} --batch {later.batch_id})"
@@ -176,7 +178,7 @@ def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
         for later in (r for r in _followers(rows, batch_id, batches) if r in again):
             read = {file.key for file in ctx.files.read_manifest(later.manifest).files}
             if files & read and _has_anything(ctx, later.batch_id):
-                raise RollbackRefused(
+                raise RollbackRefusedError(
                     f"batch {later.batch_id} read files of {batch_id} again, for "
                     f"{', '.join(later.details[TABLES])} alone: roll that back first (sluice "
                     f"rollback {ctx.pipeline.name} --batch {later.batch_id})"
@@ -210,16 +212,16 @@ def _transactions(ctx: Context) -> defaultdict[str, set[str]]:
 
 
 def refuse_refolded(ctx: Context, batches: list[str]) -> None:
-    """Raise Followed for a published batch that took others out: `main` from before it has their
-    rows. Raise RollbackRefused for one that has begun to take them out, for what would bring them
-    back is gone in part. One that is only half published may be undone."""
+    """Raise FollowedError for a published batch that took others out: `main` from before it has
+    their rows. Raise RollbackRefusedError for one that has begun to take them out, for what would
+    bring them back is gone in part. One that is only half published may be undone."""
     for batch_id in batches:
         row = known_batch(ctx, batch_id)
         undone = ", ".join(row.details.get(UNDONE, ()))
         if undone and row.state == states.PUBLISHED:
-            raise Followed(f"batch {batch_id} took out {undone}")
+            raise FollowedError(f"batch {batch_id} took out {undone}")
         if only_goes_on(ctx, row):
-            raise RollbackRefused(
+            raise RollbackRefusedError(
                 f"batch {batch_id} of {ctx.pipeline.name} is taking out {undone}: that is "
                 f"completed, and not undone ({_completed_by(row)})"
             )
@@ -244,9 +246,9 @@ def _completed_by(row: BatchRow) -> str:
 
 
 def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) -> None:
-    """Raise Followed if a batch that stays is built on, or was compared with, one of these.
+    """Raise FollowedError if a batch that stays is built on, or was compared with, one of these.
 
-    RollbackRefused if maintenance has forgotten whether one was."""
+    RollbackRefusedError if maintenance has forgotten whether one was."""
     own = {
         (p.namespace, p.table_name, p.head_snapshot): p.batch_id
         for publications in published.values()
@@ -259,7 +261,7 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
         before = own.get((p.namespace, p.table_name, p.base_snapshot or 0))
         if p.state == states.PUBLISHED and before is not None:
             did = f"wrote {p.full_name} after batch {before}"
-            raise Followed(f"batch {p.batch_id} {did}")
+            raise FollowedError(f"batch {p.batch_id} {did}")
     _refuse_if_undone_beneath(ctx, published)
     _refuse_if_compared(ctx, published)
     _refuse_if_silent(ctx, published)
@@ -284,7 +286,7 @@ def _refuse_if_undone_beneath(ctx: Context, published: dict[str, list[Publicatio
         for later in _followers(rows, batch_id, published):
             if undone := later.details.get(UNDONE):
                 did = f"took out {', '.join(undone)} after batch {batch_id}"
-                raise Followed(f"batch {later.batch_id} {did}")
+                raise FollowedError(f"batch {later.batch_id} {did}")
 
 
 def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -> None:
@@ -298,7 +300,7 @@ def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -
                 if files_of(log, other.batch_id):
                     where = ".".join(log.name()[-2:])
                     did = f"has changes in {where}, which were compared with {batch_id}"
-                    raise Followed(f"batch {other.batch_id} {did}")
+                    raise FollowedError(f"batch {other.batch_id} {did}")
 
 
 def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> None:
@@ -314,7 +316,7 @@ def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> 
         for target, log in logs.items() if others else ():
             silent = not written & published_tables(target)
             if silent and (log.properties.get(PROP_SOURCE) in renamed or files_of(log, batch_id)):
-                raise Followed(
+                raise FollowedError(
                     f"batch {others[0].batch_id} came after batch {batch_id}, which tells of "
                     f"{target} and wrote nothing of it"
                 )
@@ -331,7 +333,7 @@ def _refuse_if_forgotten(ctx: Context, published: dict[str, list[Publication]]) 
             if not has_floor(ctx, namespace, target) or files_of(log, batch_id):
                 continue
             if batches_in(log).isdisjoint(_until(rows, batch_id)):
-                raise RollbackRefused(
+                raise RollbackRefusedError(
                     f"{full_name(namespace, target)}: maintenance has forgotten the changes of "
                     f"batch {batch_id} (changelog_days), and may have those of batch "
                     f"{others[-1].batch_id}, which came after it: what of these was there already "

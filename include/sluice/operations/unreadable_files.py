@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sluice.catalog.patience import pause
-from sluice.errors import FileDenied, FilesLeftOut, FilesUnread, NoRoom, TransientError, Unsettled
+from sluice.errors import (
+    FileDeniedError,
+    FilesLeftOutError,
+    FilesUnreadError,
+    NoRoomError,
+    TransientError,
+    UnsettledFileError,
+)
 from sluice.landing.landed import Inspection
 from sluice.operations.context import Say
 
@@ -30,7 +37,7 @@ class UnreadableFiles:
     whether the store is away need not be known to the exact file.
     """
 
-    errors: dict[str, FileDenied | TransientError] = field(default_factory=dict)
+    errors: dict[str, FileDeniedError | TransientError] = field(default_factory=dict)
     _answered: bool = False
     _failed: int = 0
     _in_a_row: int = 0
@@ -49,7 +56,7 @@ class UnreadableFiles:
         when the store seems to be away."""
         self._failed += 1
         self._in_a_row += 1
-        if isinstance(error, NoRoom):
+        if isinstance(error, NoRoomError):
             self.answer()
         if self._in_a_row >= AWAY_AFTER:
             raise error
@@ -77,13 +84,13 @@ def or_left_out(
     tally = UnreadableFiles() if unreadable is None else unreadable
     try:
         inspection = _patiently(look, tally)
-    except Unsettled as error:
+    except UnsettledFileError as error:
         tally.answer()
         if named:
             raise
         say(f"land: {error}; it is left to the next run")
         return None
-    except FileDenied as error:
+    except FileDeniedError as error:
         tally.answer()
         if unreadable is None:
             raise
@@ -106,7 +113,7 @@ def _patiently(look: Callable[[], Inspection], tally: UnreadableFiles) -> Inspec
     while True:
         try:
             return look()
-        except Unsettled:
+        except UnsettledFileError:
             raise
         except TransientError:
             turn += 1
@@ -115,7 +122,9 @@ def _patiently(look: Callable[[], Inspection], tally: UnreadableFiles) -> Inspec
             time.sleep(pause(turn))
 
 
-def files_left_out(pipeline: str, unreadable: UnreadableFiles) -> FilesLeftOut | FilesUnread | None:
+def files_left_out(
+    pipeline: str, unreadable: UnreadableFiles
+) -> FilesLeftOutError | FilesUnreadError | None:
     """Return the error of a run that took only the files it could read; None if it read all."""
     if not unreadable.errors:
         return None
@@ -126,9 +135,9 @@ def files_left_out(pipeline: str, unreadable: UnreadableFiles) -> FilesLeftOut |
         "The next run that may read them loads them, each at its own place. Or take them out of "
         "the landing folder"
     )
-    if any(isinstance(error, FileDenied) for error in errors.values()):
-        return FilesLeftOut(message)
-    return FilesUnread(message)
+    if any(isinstance(error, FileDeniedError) for error in errors.values()):
+        return FilesLeftOutError(message)
+    return FilesUnreadError(message)
 
 
 def listed_errors(errors: Mapping[str, Exception]) -> str:

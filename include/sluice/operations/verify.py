@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sluice.config.live_source import LiveSource
-from sluice.errors import VerifyFailed
+from sluice.errors import VerifyFailedError
 from sluice.operations.context import Context
 from sluice.operations.refolding import named_targets
 from sluice.spark_submit.submit import ENTRY_POINTS, submit
@@ -42,13 +42,13 @@ def verify(
 
 
 def refuse_differences(found: Verification) -> None:
-    """Raise VerifyFailed if a table differs, naming all that do, and what to do."""
+    """Raise VerifyFailedError if a table differs, naming all that do, and what to do."""
     wrong = [c for table in found.tables for c in table.comparisons if not c.agrees]
     if not wrong:
         return
     listed = "; ".join(f"{c.table}: {differences_in_words(c)}" for c in wrong)
     advice = _BESIDE_CHANGELOGS if found.source is None else _BESIDE_SOURCE
-    raise VerifyFailed(f"pipeline {found.pipeline}: {listed}. {advice}")
+    raise VerifyFailedError(f"pipeline {found.pipeline}: {listed}. {advice}")
 
 
 def differences_in_words(comparison: Comparison) -> str:

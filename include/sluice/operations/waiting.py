@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Final
 
-from sluice.errors import LeaseHeld
+from sluice.errors import LeaseHeldError
 from sluice.ledger import rows as states
 from sluice.ledger.leases import new_attempt, this_holder
 from sluice.ledger.rows import BatchRow
@@ -44,7 +44,7 @@ def is_held(ctx: Context, row: BatchRow) -> bool:
 def wait_for_others(ctx: Context) -> None:
     """Block while another run holds a batch; the leases of one that died have to lapse.
 
-    Raises LeaseHeld, as does `wait_for_turn`, if nothing changes for as long as a lease lasts.
+    Raises LeaseHeldError, as does `wait_for_turn`, if nothing changes for as long as a lease lasts.
     """
     _wait(ctx, lambda held, _: held)
 
@@ -80,7 +80,9 @@ def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
         if now != last:
             last, deadline = now, time.monotonic() + ctx.pipeline.lease_seconds
         elif time.monotonic() > deadline:
-            raise LeaseHeld(f"pipeline {ctx.pipeline.name}: {message}; run again when it is done")
+            raise LeaseHeldError(
+                f"pipeline {ctx.pipeline.name}: {message}; run again when it is done"
+            )
         if message != reported:
             ctx.say(f"waiting: {message}")
         reported = message
@@ -99,7 +101,8 @@ def keeping(ctx: Context) -> AbstractContextManager[None]:
 
 @contextmanager
 def pipeline_lease(ctx: Context, *undone: str) -> Iterator[None]:
-    """Hold the pipeline's lease, as maintenance does; raises LeaseHeld while somebody else has it.
+    """Hold the pipeline's lease, as maintenance does; raises LeaseHeldError while somebody else has
+    it.
 
     `undone`: batches that may be half rolled back, because their rollback is what goes on here.
     """

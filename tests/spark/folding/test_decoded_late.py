@@ -8,7 +8,7 @@ import pytest
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from sluice.errors import LeaseHeld
+from sluice.errors import LeaseHeldError
 from sluice.faults import Point
 from sluice.ledger.changelogs import files_of
 from sluice.objects.batch_files import batch_of
@@ -53,7 +53,7 @@ class Late:
         self.left = self.changelog().metadata.current_snapshot_id
 
     def load(self) -> None:
-        with pytest.raises(LeaseHeld, match=r"taken over or undone|stops here"):
+        with pytest.raises(LeaseHeldError, match=r"taken over or undone|stops here"):
             stages.load(self.shop.context(), self.key)
         assert self._begun
 

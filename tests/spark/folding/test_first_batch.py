@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import AuditFailed, PlanError
+from sluice.errors import AuditFailedError, PlanError
 from sluice.operations import stages
 from sluice.operations.undo import release, undo_batch
 from tests.spark.sandbox import Sandbox, total
@@ -40,7 +40,7 @@ def event(lsn: int, ident: int, amount: str) -> dict[str, Any]:
 def test_a_mended_hint_and_key_are_taken_after_a_batch_that_failed(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "1.50"), event(11, 2, "2")])
     _, failure = stages.run(lake.context())
-    assert isinstance(failure, AuditFailed)
+    assert isinstance(failure, AuditFailedError)
     assert lake.types("orders") == {"id": "string", "amount": "int"}
 
     lake.configure(**project(RIGHT))

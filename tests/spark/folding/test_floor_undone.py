@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import RollbackRefused
+from sluice.errors import RollbackRefusedError
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import PUBLISHED
 from sluice.names import PROP_FLOOR
@@ -89,7 +89,7 @@ def test_no_row_stands_for_forgotten_ones_that_was_undone_since(shop: Shop) -> N
     refolding.undo_or_refold(shop.context(), first.batch_id)
     shop.maintain()
     assert shop.table("orders").properties[PROP_FLOOR]
-    with pytest.raises(RollbackRefused, match="undone since"):
+    with pytest.raises(RollbackRefusedError, match="undone since"):
         refolding.undo_or_refold(shop.context(), second.batch_id)
     assert shop.seen() == [(1, "sent")]
     assert shop.agrees()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import AuditFailed
+from sluice.errors import AuditFailedError
 from sluice.operations import refolding, stages
 from sluice.result import BatchResult, Counts
 from spark_jobs.lake.cut import Cutter
@@ -162,7 +162,7 @@ def test_a_full_load_that_drops_more_than_the_table_may_lose_is_stopped(lake: Sa
     lake.configure(format="debezium", tables=tables, full_loads=FULL_LOADS, epoch=1)
     lake.write("b.jsonl", [event("orders", one) for one in LOAD])
     _, failure = stages.run(lake.context())
-    assert isinstance(failure, AuditFailed)
+    assert isinstance(failure, AuditFailedError)
     assert "from 101 rows to 2" in str(failure)
     assert "Epoch 1 begins with a full load" in str(failure)
     assert len(rows(lake, "orders")) == 101

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import AuditFailed, ResetSuspected
+from sluice.errors import AuditFailedError, ResetSuspectedError
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -50,7 +50,9 @@ def test_a_source_that_counts_anew_stops_the_batch_until_its_epoch_is_raised(
     reset = [event(n, n, 60 + n, "new") for n in range(1, 5)]
     reset += [event(5, 5, 70, "", "d"), event(7, 7, 71, "new", "c")]
     anew = shop.write("anew.jsonl", reset)
-    with pytest.raises(AuditFailed, match=r"position_reset_suspected: 5 of 6 .* raise-epoch p"):
+    with pytest.raises(
+        AuditFailedError, match=r"position_reset_suspected: 5 of 6 .* raise-epoch p"
+    ):
         shop.stage(anew)
     assert values(shop) == dict.fromkeys(range(1, 7), "old")
     shop.configure(**KEYED, epoch=1)
@@ -67,7 +69,7 @@ def test_no_table_is_loaded_at_the_epoch_that_ended_though_it_tells_nothing_of_i
     shop.load_records([event(n, 2000 + n, n, "old", "c", "notes") for n in (1, 2)], "notes.jsonl")
     notes = [event(n, n, 60, "new", "c" if n > 2 else "u", "notes") for n in range(1, 5)]
     anew = shop.write("anew.jsonl", [*notes, *(event(n, n, 60, "new") for n in range(1, 5))])
-    with pytest.raises(ResetSuspected) as caught:
+    with pytest.raises(ResetSuspectedError) as caught:
         shop.stage(anew)
     assert caught.value.tables == {}
 
@@ -95,7 +97,7 @@ def test_late_events_are_no_reset(shop: Sandbox, records: list[dict[str, Any]]) 
 
 def test_a_deleted_row_remembers_when_it_was_deleted(shop: Sandbox) -> None:
     shop.load_records([event(n, 2000 + n, 10, "", "d") for n in range(1, 7)])
-    with pytest.raises(AuditFailed, match="position_reset_suspected: 6 of 6"):
+    with pytest.raises(AuditFailedError, match="position_reset_suspected: 6 of 6"):
         shop.stage(shop.write("anew.jsonl", [event(n, n, 60, "new", "c") for n in range(1, 7)]))
     shop.load_records([event(n, n, 9, "older", "c") for n in range(1, 7)], "late.jsonl")
     assert values(shop) == {}

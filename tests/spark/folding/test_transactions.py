@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import RollbackRefused
+from sluice.errors import RollbackRefusedError
 from sluice.manifest import Reprocess
 from sluice.operations import refolding, stages
 from sluice.operations.open_transactions import REASON, holding_back
@@ -123,7 +123,7 @@ def test_what_is_undone_waits_again(lake: Sandbox) -> None:
     lake.write("b.jsonl", [change(51, 5, 2, "five"), mark(5, 52)])
     second = run(lake)
     context = lake.context()
-    with pytest.raises(RollbackRefused, match=second.batch_id):
+    with pytest.raises(RollbackRefusedError, match=second.batch_id):
         undo_batch(context, first.batch_id)
     undo_batch(context, second.batch_id)
     assert texts(lake) == {1: "four"}
@@ -143,7 +143,9 @@ def test_an_end_stays_as_long_as_later_events_are_published_by_it(lake: Sandbox)
     event = run(lake).batch_id
     assert texts(lake) == {3: "one", 1: "five"}
     for dry_run in (True, False):
-        with pytest.raises(RollbackRefused, match=f"batch {event} has changes of transactions"):
+        with pytest.raises(
+            RollbackRefusedError, match=f"batch {event} has changes of transactions"
+        ):
             refolding.undo_or_refold(lake.context(), end, dry_run)
     refolding.undo_or_refold(lake.context(), event)
     refolding.undo_or_refold(lake.context(), end)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from sluice.errors import AuditFailed
+from sluice.errors import AuditFailedError
 from spark_jobs.kept import keep
 from spark_jobs.lake.writer import Writer
 from tests.spark.sandbox import Sandbox
@@ -72,7 +72,7 @@ def test_a_merge_that_sees_no_rows_fails_the_batch(
         merge(self, table, source.limit(0) if table.name == lost else source, statement)
 
     monkeypatch.setattr(Writer, "sql", blind)
-    with pytest.raises(AuditFailed, match=rf"{lost}: 1 rows were to be written .* says 0"):
+    with pytest.raises(AuditFailedError, match=rf"{lost}: 1 rows were to be written .* says 0"):
         sandbox.load_records([event("u", 1, 50), event("d", 3, 51), *late])
     assert sandbox.rows("t", metadata=True) == before
 

@@ -27,7 +27,7 @@ TABLES: Final = {
     "datahub_tuple": "orders",
 }  # fmt: skip
 RECORDS: Final = 300
-Damage = Callable[[str, random.Random], bytes]
+DamageError = Callable[[str, random.Random], bytes]
 
 
 def _cut(line: str, dice: random.Random) -> bytes:
@@ -67,7 +67,7 @@ def _other(line: str, dice: random.Random) -> bytes:
     return dice.choice(others)
 
 
-DAMAGES: Final[tuple[Damage, ...]] = (_cut, _flipped, _replaced, _doubled, _other)
+DAMAGES: Final[tuple[DamageError, ...]] = (_cut, _flipped, _replaced, _doubled, _other)
 
 
 def _paths(value: Any) -> Any:

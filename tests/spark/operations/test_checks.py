@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import AuditFailed
+from sluice.errors import AuditFailedError
 from sluice.operations import stages
 from sluice.operations.undo import release, undo_batch
 from tests.spark.sandbox import Sandbox
@@ -62,7 +62,7 @@ def orders(shop: Sandbox) -> dict[int, int]:
 def run(shop: Sandbox) -> str:
     """Why the run failed, or nothing."""
     _, failure = stages.run(shop.context())
-    assert failure is None or isinstance(failure, AuditFailed)
+    assert failure is None or isinstance(failure, AuditFailedError)
     return str(failure or "")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import RollbackRefused, SluiceError, TablesLeftOut
+from sluice.errors import RollbackRefusedError, SluiceError, TablesLeftOutError
 from sluice.ledger.rows import FAILED, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.operations import refolding, stages
 from sluice.result import BatchResult, Counts
@@ -61,7 +61,7 @@ def left(sandbox: Sandbox, batch: BatchResult) -> str:
 def test_one_table_waits_and_catches_up(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
     (batch,), failure = run(lake)
-    assert isinstance(failure, TablesLeftOut)
+    assert isinstance(failure, TablesLeftOutError)
     assert "d.s.notes (1 records)" in str(failure)
     assert "fails check no_bad_text" in str(failure)
     assert total(batch) == Counts(read=1, applied=1)
@@ -156,7 +156,7 @@ def test_what_was_left_out_goes_with_its_batch(lake: Sandbox) -> None:
 
     stages.release(lake.context(), batch.batch_id)
     (again,), failure = run(lake)
-    assert isinstance(failure, TablesLeftOut)
+    assert isinstance(failure, TablesLeftOutError)
     assert states_of(lake) == {again.batch_id: PUBLISHED, share: FAILED}
 
 
@@ -166,7 +166,7 @@ def test_a_batch_is_undone_after_what_was_left_out_of_it(lake: Sandbox) -> None:
     (batch,), _ = run(lake)
     lake.configure(**pipeline(SOUND))
     (caught_up,), _ = run(lake)
-    with pytest.raises(RollbackRefused, match=f"{caught_up.batch_id} has what"):
+    with pytest.raises(RollbackRefusedError, match=f"{caught_up.batch_id} has what"):
         refolding.undo_or_refold(lake.context(), batch.batch_id)
     refolding.undo_or_refold(lake.context(), caught_up.batch_id)
     refolding.undo_or_refold(lake.context(), batch.batch_id)

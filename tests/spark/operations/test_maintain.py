@@ -12,7 +12,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyspark.sql import SparkSession
 
 from sluice.config.maintenance import Maintenance
-from sluice.errors import RollbackRefused, TerminalError, TransientError
+from sluice.errors import RollbackRefusedError, TerminalError, TransientError
 from sluice.ledger import tables as ledger_tables
 from sluice.names import LEDGER_NAMESPACE, PROP_MAINTAINED
 from sluice.operations.undo import undo_batch
@@ -97,7 +97,7 @@ def test_a_batch_that_was_followed_in_one_table_is_undone_in_none(shop: Shop) ->
     shop.maintain()
     shop.run(*orders(("u", 7, 1, "sent")))
     shown = shop.seen(), shop.seen("items")
-    with pytest.raises(RollbackRefused):
+    with pytest.raises(RollbackRefusedError):
         undo_batch(shop.context(), both.batch_id)
     assert (shop.seen(), shop.seen("items")) == shown
 

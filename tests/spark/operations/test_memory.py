@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.catalog.snapshots import MAIN, drop_tags
-from sluice.errors import AuditFailed, RollbackRefused
+from sluice.errors import AuditFailedError, RollbackRefusedError
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS
 from sluice.names import LEDGER_NAMESPACE
@@ -86,7 +86,7 @@ def test_somebodys_own_rows_are_kept_and_not_rolled_back(lake: Sandbox) -> None:
 
     undo_batch(lake.context(), second.batch_id)
     assert notes(lake) == {1: "a", 7: "a"}
-    with pytest.raises(RollbackRefused, match=r"shop\.orders: somebody else wrote snapshot"):
+    with pytest.raises(RollbackRefusedError, match=r"shop\.orders: somebody else wrote snapshot"):
         undo_batch(lake.context(), first.batch_id)
 
 
@@ -99,7 +99,7 @@ def test_a_key_that_somebody_wrote_again_stops_the_batch_until_a_rebuild(
     insert(lake, 1, of=1)
     lake.write("b.jsonl", [event(position, 1, "new")])
     _, failure = stages.run(lake.context())
-    assert isinstance(failure, AuditFailed)
+    assert isinstance(failure, AuditFailedError)
     told = r'shop\.orders: key_not_unique: .*: \{"id":1\}; .* sluice rollback p --rebuild'
     assert re.search(told, str(failure))
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from sluice import names
 from sluice.catalog.snapshots import rollback_table
-from sluice.errors import Followed, RollbackRefused, TerminalError
+from sluice.errors import FollowedError, RollbackRefusedError, TerminalError
 from sluice.ledger import rows as states
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
@@ -66,7 +66,7 @@ def state(lake: Sandbox, batch_id: str) -> str:
 def test_a_batch_beneath_others_is_undone_alone(lake: Sandbox) -> None:
     _, parts = history(seed=2, parts=3)
     batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
-    with pytest.raises(Followed):
+    with pytest.raises(FollowedError):
         undo_batch(lake.context(), batches[1], hold=True)
     refolding.undo_or_refold(lake.context(), batches[1])
     refuse_difference(lake, parts[0] + parts[2])
@@ -116,7 +116,7 @@ def test_a_batch_that_was_undone_beneath_others_comes_again(lake: Sandbox) -> No
         row.batch_id for row in lake.context().ledger.batches("p")
         if row.details.get("undone") == [batches[0]]
     ]  # fmt: skip
-    with pytest.raises(RollbackRefused, match="release"):
+    with pytest.raises(RollbackRefusedError, match="release"):
         refolding.undo_or_refold(lake.context(), undoing)
 
 
@@ -158,7 +158,7 @@ def test_a_rebuild_makes_every_table_again(lake: Sandbox, damaged: list[Change])
     with pytest.raises(AssertionError):
         refuse_difference(lake, damaged)
     first = lake.context().ledger.batches("p")[0].batch_id
-    with pytest.raises(RollbackRefused, match="somebody else"):
+    with pytest.raises(RollbackRefusedError, match="somebody else"):
         refolding.undo_or_refold(lake.context(), first)
     assert refolding.rebuild(lake.context(), dry_run=True) == [
         f"would make again: {NAMESPACE}.{table}" for table in sorted(TABLES)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import RollbackRefused, TerminalError
+from sluice.errors import RollbackRefusedError, TerminalError
 from sluice.manifest import Reprocess
 from sluice.operations import stages
 from sluice.operations.quarantined import resolutions, unresolved
@@ -180,7 +180,7 @@ def test_rollback_of_a_reprocess_leaves_files_loaded_and_records_waiting(lake: S
     first = run(lake)
     widen(lake)
     second = again(lake)
-    with pytest.raises(RollbackRefused, match=second.batch_id):
+    with pytest.raises(RollbackRefusedError, match=second.batch_id):
         undo_batch(lake.context(), first.batch_id)
 
     undo_batch(lake.context(), second.batch_id)
@@ -200,7 +200,7 @@ def test_a_batch_is_not_undone_under_a_reprocess_that_changed_no_table(lake: San
     first = run(lake)
     second = again(lake)
     assert total(second) == Counts(read=2, duplicate=1, quarantined=1)
-    with pytest.raises(RollbackRefused, match=second.batch_id):
+    with pytest.raises(RollbackRefusedError, match=second.batch_id):
         undo_batch(lake.context(), first.batch_id)
     assert amounts(lake) == {1: "1.50"}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import ConfigError, RollbackRefused
+from sluice.errors import ConfigError, RollbackRefusedError
 from sluice.operations import refolding, stages
 from sluice.result import BatchResult, Counts
 from tests.spark.sandbox import Sandbox, total
@@ -82,7 +82,7 @@ def test_a_batch_is_not_undone_beneath_one_that_read_its_files_again(lake: Sandb
     lake.write("a.jsonl", [event(10, "orders", 1, "a")])
     (whole,) = run(lake)
     (again,) = run(lake, "s.orders")
-    with pytest.raises(RollbackRefused, match=f"batch {again.batch_id} read files of"):
+    with pytest.raises(RollbackRefusedError, match=f"batch {again.batch_id} read files of"):
         refolding.undo_or_refold(lake.context(), whole.batch_id)
     refolding.undo_or_refold(lake.context(), again.batch_id)
     refolding.undo_or_refold(lake.context(), whole.batch_id)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.catalog.snapshots import head
-from sluice.errors import LeaseHeld
+from sluice.errors import LeaseHeldError
 from sluice.faults import Point
 from sluice.operations import stages
 from spark_jobs.driver import Driver
@@ -59,7 +59,7 @@ def test_the_quarantine_of_the_attempt_that_was_published_stays(
             stages.publish(shop.context(), key)
 
     monkeypatch.setattr(load, "reach", reach)
-    with pytest.raises(LeaseHeld, match="was taken over or undone"):
+    with pytest.raises(LeaseHeldError, match="was taken over or undone"):
         stages.load(shop.context(), key)
     quarantine = shop.catalog.load_table(("sluice", "quarantine")).scan().to_arrow()
     assert sorted(quarantine["reason"].to_pylist()) == ["beyond_floor", "not_json"]
@@ -86,6 +86,6 @@ def test_the_changes_of_the_attempt_that_was_published_stay(
             written.append(head(shop.catalog.load_table(changes)))
 
     monkeypatch.setattr(Driver, "_require_mine", stand_still)
-    with pytest.raises(LeaseHeld, match="was taken over or undone"):
+    with pytest.raises(LeaseHeldError, match="was taken over or undone"):
         stages.load(shop.context(), key)
     assert [None, head(shop.catalog.load_table(changes))] == written

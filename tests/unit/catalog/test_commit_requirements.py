@@ -22,7 +22,7 @@ from sluice.catalog.snapshots import (
     publish_table,
     restore_schema,
 )
-from sluice.errors import CommitStateUnknown, PublishRefused
+from sluice.errors import CommitStateUnknownError, PublishRefusedError
 from sluice.names import tag_name
 from tests.unit.branches import NAME, ids, one_table, stage, table, undo, write
 
@@ -55,7 +55,7 @@ def test_a_branch_that_moved_is_not_published(catalog: Catalog, looks: Any) -> N
     staged, before = stage(catalog, "b1", 1), table(catalog)
     write(catalog, 9, staged.branch)
     looks(before)
-    with pytest.raises(PublishRefused):
+    with pytest.raises(PublishRefusedError):
         publish_table(catalog, staged, "b1")
     assert ids(catalog) == [0]
 
@@ -67,7 +67,7 @@ def test_rows_that_came_since_are_not_rolled_back(catalog: Catalog, looks: Any) 
     before = table(catalog)
     write(catalog, 2)
     looks(before)
-    with pytest.raises(PublishRefused):
+    with pytest.raises(PublishRefusedError):
         undo(catalog, staged, "b1")
     assert ids(catalog) == [0, 1, 2]
 
@@ -79,7 +79,7 @@ def test_a_column_that_came_since_is_not_rolled_back(catalog: Catalog, looks: An
     before = table(catalog)
     add_column(catalog)
     looks(before)
-    with pytest.raises(PublishRefused):
+    with pytest.raises(PublishRefusedError):
         undo(catalog, staged, "b1")
     assert table(catalog).schema().column_names == ["id", "note"]
 
@@ -91,7 +91,7 @@ def test_a_column_of_somebody_else_stays_when_a_batch_failed(catalog: Catalog, l
     with table(catalog).update_schema() as update:
         update.add_column("other", StringType())
     looks(before)
-    with pytest.raises(PublishRefused):
+    with pytest.raises(PublishRefusedError):
         restore_schema(catalog, *NAME, first)
     assert table(catalog).schema().column_names == ["id", "note", "other"]
 
@@ -101,7 +101,7 @@ def test_a_branch_that_was_written_since_is_not_dropped(catalog: Catalog, looks:
     staged, before = stage(catalog, "b1", 1), table(catalog)
     write(catalog, 9, staged.branch)
     looks(before, 2)
-    with pytest.raises(PublishRefused):
+    with pytest.raises(PublishRefusedError):
         drop_branches(catalog, *NAME, staged.branch)
     assert staged.branch in table(catalog).metadata.refs
 
@@ -112,7 +112,7 @@ def test_a_tag_that_moved_is_not_dropped(catalog: Catalog) -> None:
     table(catalog).manage_snapshots().remove_tag(tag).commit()
     newer = write(catalog, 2)
     table(catalog).manage_snapshots().create_tag(newer, tag).commit()
-    with pytest.raises(PublishRefused):
+    with pytest.raises(PublishRefusedError):
         drop_tags(catalog, before, [tag])
     assert head(table(catalog), tag) == newer
 
@@ -130,7 +130,7 @@ def test_a_publication_whose_answer_was_lost_is_found_and_not_sent_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(catalog, "commit_table", lost)
-        with pytest.raises(CommitStateUnknown):
+        with pytest.raises(CommitStateUnknownError):
             publish_table(catalog, staged, "b1")
     write(catalog, 2)
     monkeypatch.setattr(catalog, "commit_table", _never)

@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from sluice.errors import LeaseHeld
+from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.rows import FAILED, LANDED, PUBLISHED
 from sluice.names import BATCH_ID, PROP_HISTORY_OF, PROP_PIPELINE
@@ -124,7 +124,7 @@ def test_nobody_gets_the_lease_between_two_drops(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def load(_: tuple[str, str]) -> None:
-        with pytest.raises(LeaseHeld):
+        with pytest.raises(LeaseHeldError):
             context.ledger.acquire_lease("shop", "b2", "a2", Lease("other:1:1", 60))
 
     dropping(context, monkeypatch, load)

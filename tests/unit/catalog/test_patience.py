@@ -26,7 +26,7 @@ from sluice.catalog.client import open_catalog
 from sluice.catalog.patience import CatalogAwayError
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig, Lake, Spark
-from sluice.errors import CommitStateUnknown, LakeMoved, TerminalError, TransientError
+from sluice.errors import CommitStateUnknownError, LakeMovedError, TerminalError, TransientError
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import SourceFile
@@ -166,7 +166,9 @@ def test_a_ledger_that_stays_away_leaves_its_commit_unknown(
 ) -> None:
     ledger = Ledger(open_catalog(embedded(tmp_path)))
     monkeypatch.setattr(ledger_tables.LedgerTables, "_open", failing(10_000, away()))
-    with pytest.raises(CommitStateUnknown, match="the ledger could not be read: no answer in 90 s"):
+    with pytest.raises(
+        CommitStateUnknownError, match="the ledger could not be read: no answer in 90 s"
+    ):
         claim(ledger, "a")
 
 
@@ -175,7 +177,7 @@ def test_a_lake_that_was_moved_is_not_tried_again(tmp_path: Path, clock: Clock) 
     claim(Ledger(open_catalog(embedded(tmp_path))), "a")
     (tmp_path / "w").rename(tmp_path / "moved")
     moved = Ledger(open_catalog(embedded(tmp_path)))
-    with pytest.raises(LakeMoved, match=r"metadata\.json.*names a file that is not in the"):
+    with pytest.raises(LakeMovedError, match=r"metadata\.json.*names a file that is not in the"):
         moved.known_files("p")
     assert clock.now >= 90
 

@@ -23,7 +23,7 @@ from sluice.catalog.snapshots import (
     restore_schema,
     rollback_table,
 )
-from sluice.errors import CommitStateUnknown, PublishRefused, RollbackRefused
+from sluice.errors import CommitStateUnknownError, PublishRefusedError, RollbackRefusedError
 from sluice.names import PROP_HIGHEST, branch_name, tag_name
 from tests.unit.branches import NAME, ids, one_table, stage, table, undo, write
 
@@ -59,7 +59,7 @@ def test_a_refused_publish_leaves_the_highest_position(catalog: Catalog) -> None
     write(catalog, 1)
     staged = replace(stage(catalog, "b1", 2), highest="0000.2.0231.1")
     write(catalog, 3)
-    with pytest.raises(PublishRefused):
+    with pytest.raises(PublishRefusedError):
         publish_table(catalog, staged, "b1")
     assert PROP_HIGHEST not in table(catalog).properties
 
@@ -78,7 +78,7 @@ def test_of_two_batches_from_one_main_the_second_is_refused(catalog: Catalog, fi
     one, two = stage(catalog, "b1", 1), stage(catalog, "b2", 2)
     publish_table(catalog, one, "b1")
     before = table(catalog).metadata
-    with pytest.raises(PublishRefused, match=f"main is at {one.head_snapshot}"):
+    with pytest.raises(PublishRefusedError, match=f"main is at {one.head_snapshot}"):
         publish_table(catalog, two, "b2")
     assert table(catalog).metadata.refs == before.refs
     assert 2 not in ids(catalog)
@@ -93,7 +93,7 @@ def test_a_publisher_that_looked_too_early_is_refused(
     stale = table(catalog)
     publish_table(catalog, one, "b1")
     monkeypatch.setattr(catalog, "load_table", _once(stale, catalog.load_table))
-    with pytest.raises(PublishRefused, match=r"shop\.orders"):
+    with pytest.raises(PublishRefusedError, match=r"shop\.orders"):
         publish_table(catalog, two, "b2")
     monkeypatch.undo()
     assert ids(catalog) == [0, 1]
@@ -124,10 +124,10 @@ def test_a_branch_that_moved_or_went_is_refused(catalog: Catalog) -> None:
     write(catalog, 0)
     staged = stage(catalog, "b1", 1)
     write(catalog, 9, staged.branch)
-    with pytest.raises(PublishRefused):
+    with pytest.raises(PublishRefusedError):
         publish_table(catalog, staged, "b1")
     drop_branches(catalog, *NAME, staged.branch)
-    with pytest.raises(PublishRefused):
+    with pytest.raises(PublishRefusedError):
         publish_table(catalog, staged, "b1")
     assert ids(catalog) == [0]
 
@@ -167,7 +167,7 @@ def test_rollback_refuses_when_somebody_wrote_after(catalog: Catalog) -> None:
     staged = stage(catalog, "b1", 1)
     publish_table(catalog, staged, "b1")
     later = write(catalog, 2)
-    with pytest.raises(RollbackRefused, match=f"somebody else wrote snapshot {later}"):
+    with pytest.raises(RollbackRefusedError, match=f"somebody else wrote snapshot {later}"):
         undo(catalog, staged, "b1")
     assert ids(catalog) == [1, 2]
 
@@ -177,7 +177,7 @@ def test_rollback_names_the_batch_that_came_after(catalog: Catalog) -> None:
     publish_table(catalog, staged, "b1")
     rows = pa.table({"id": pa.array([2], pa.int64())})
     table(catalog).append(rows, snapshot_properties={"sluice.batch": "b2"})
-    with pytest.raises(RollbackRefused, match="batch b2 wrote"):
+    with pytest.raises(RollbackRefusedError, match="batch b2 wrote"):
         undo(catalog, staged, "b1")
 
 
@@ -185,7 +185,7 @@ def test_rollback_refuses_what_was_never_published(catalog: Catalog) -> None:
     write(catalog, 0)
     staged = stage(catalog, "b1", 1)
     write(catalog, 2)
-    with pytest.raises(RollbackRefused, match="not on what batch b1 published"):
+    with pytest.raises(RollbackRefusedError, match="not on what batch b1 published"):
         undo(catalog, staged, "b1")
 
 
@@ -244,7 +244,7 @@ def test_a_commit_without_an_answer_is_unknown(
 
     monkeypatch.setattr(catalog, "commit_table", lost)
     with pytest.raises(
-        CommitStateUnknown, match=r"shop\.orders: .* run `sluice reconcile`"
+        CommitStateUnknownError, match=r"shop\.orders: .* run `sluice reconcile`"
     ) as told:
         publish_table(catalog, staged, "b1")
     assert "UPDATE" not in str(told.value)
@@ -261,7 +261,7 @@ def test_a_commit_that_happened_all_the_same_is_found_when_it_is_tried_again(
         raise OSError("curlCode: 56, Failure when receiving data from the peer")
 
     monkeypatch.setattr(catalog, "commit_table", break_off)
-    with pytest.raises(CommitStateUnknown, match="curlCode: 56"):
+    with pytest.raises(CommitStateUnknownError, match="curlCode: 56"):
         publish_table(catalog, staged, "b1")
     at = table(catalog).metadata_location
     publish_table(catalog, staged, "b1")

@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.containers.compression import Damage, Plain, detect
+from sluice.containers.compression import DamageError, Plain, detect
 from sluice.containers.documents import (
     CUT_ARRAY,
     INVALID_UTF8,
@@ -269,7 +269,7 @@ def test_frames_of_zstd_that_hold_no_data(size: int) -> None:
 @pytest.mark.parametrize("cut", [1, 100, 1000])
 def test_cut_compressed_bytes(name: str, cut: int) -> None:
     out: list[bytes] = []
-    with pytest.raises(Damage) as caught:
+    with pytest.raises(DamageError) as caught:
         out.extend(Plain(pieces(COMPRESSIONS[name][:-cut], 999), name))
     assert caught.value.reason == f"truncated_{name}"
     assert caught.value.trusted
@@ -282,7 +282,7 @@ def test_changed_compressed_bytes(name: str) -> None:
     data[len(data) // 2] ^= 0xFF
     if name == "zstd":
         data[2000:2010] = bytes(10)
-    with pytest.raises(Damage) as caught:
+    with pytest.raises(DamageError) as caught:
         b"".join(Plain(iter([bytes(data)]), name))
     assert caught.value.reason == f"damaged_{name}" or name == "zstd"
 
@@ -290,7 +290,7 @@ def test_changed_compressed_bytes(name: str) -> None:
 def test_gzip_checksum_is_compared() -> None:
     data = bytearray(COMPRESSIONS["gzip"])
     data[-6] ^= 1
-    with pytest.raises(Damage, match="damaged_gzip") as caught:
+    with pytest.raises(DamageError, match="damaged_gzip") as caught:
         b"".join(Plain(iter([bytes(data)]), "gzip"))
     assert not caught.value.trusted
 
@@ -300,7 +300,7 @@ def test_zeros_after_gzip_are_padding_and_other_bytes_damage() -> None:
     padded = Plain(iter([good, bytes(512)]), "gzip")
     assert b"".join(padded) == PLAIN
     assert padded.padded
-    with pytest.raises(Damage) as caught:
+    with pytest.raises(DamageError) as caught:
         b"".join(Plain(iter([good, b"rest"]), "gzip"))
     assert caught.value.trusted
 

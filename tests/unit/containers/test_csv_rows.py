@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sluice.config.format_options import AwsDmsOptions, RowsOptions
-from sluice.containers.compression import Damage
+from sluice.containers.compression import DamageError
 from sluice.containers.csv_rows import CsvStyle, documents, is_csv, style_of
 from sluice.containers.documents import Line, Refused
 
@@ -143,7 +143,7 @@ def test_the_limit_behind_a_byte_order_mark() -> None:
 def test_the_row_that_a_cut_fell_into_is_refused(content: bytes, refused: str) -> None:
     def cut() -> Iterator[bytes]:
         yield content
-        raise Damage("truncated_gzip", trusted=True)
+        raise DamageError("truncated_gzip", trusted=True)
 
     assert shown(cut(), CsvStyle()) == ['{"a":"1","b":"2"}', f"truncated_gzip: {refused}"]
 
@@ -151,9 +151,9 @@ def test_the_row_that_a_cut_fell_into_is_refused(content: bytes, refused: str) -
 def test_untrusted_damage_is_raised() -> None:
     def damaged() -> Iterator[bytes]:
         yield b"a,b\n"
-        raise Damage("damaged_gzip", trusted=False)
+        raise DamageError("damaged_gzip", trusted=False)
 
-    with pytest.raises(Damage):
+    with pytest.raises(DamageError):
         shown(damaged(), CsvStyle())
 
 

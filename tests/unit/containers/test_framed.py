@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.containers.compression import Damage
+from sluice.containers.compression import DamageError
 from sluice.containers.documents import Line, Refused
 from sluice.containers.framed import BAD_LENGTH, PAIRS, TRUNCATED, VALUES, split
 from sluice.landing.landed import inspect
@@ -85,10 +85,10 @@ def test_many_megabytes_of_messages() -> None:
 def test_damage_of_the_compression(trusted: bool) -> None:
     def cut() -> Iterator[bytes]:
         yield framed(b"ok") + b"\0"
-        raise Damage("truncated_gzip", trusted)
+        raise DamageError("truncated_gzip", trusted)
 
     if not trusted:
-        with pytest.raises(Damage):
+        with pytest.raises(DamageError):
             list(split(cut(), LIMIT, VALUES))
         return
     first, last = split(cut(), LIMIT, VALUES)

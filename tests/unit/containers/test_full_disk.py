@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from sluice.containers.csv_rows import CsvStyle
-from sluice.errors import FilesUnread, NoRoom
+from sluice.errors import FilesUnreadError, NoRoomError
 from sluice.landing import landed as landed_module
 from sluice.objects.store import LocalStore
 from sluice.operations import stages, unreadable_files
@@ -68,7 +68,7 @@ def test_a_run_loads_what_there_was_room_for_and_ends_as_an_error_to_try_again(
     loaded = files_of_loads(monkeypatch)
     _, failure = stages.run(context)
     assert loaded == ["a.jsonl", "c.jsonl"]
-    assert isinstance(failure, FilesUnread)
+    assert isinstance(failure, FilesUnreadError)
     assert "b.jsonl: no room in" in str(failure)
 
 
@@ -86,13 +86,13 @@ def test_without_room_for_many_the_store_is_not_taken_for_one_that_is_away(
 
 @pytest.mark.usefixtures("full")
 def test_asked_for_by_name_it_is_an_error(context: Context) -> None:
-    with pytest.raises(NoRoom, match=r"b\.jsonl: no room"):
+    with pytest.raises(NoRoomError, match=r"b\.jsonl: no room"):
         land(context, Selection(files=("b.jsonl",)), unreadable=UnreadableFiles())
 
 
 @pytest.mark.usefixtures("full")
 def test_a_look_into_parquet_needs_room_too(tmp_path: Path) -> None:
-    with pytest.raises(NoRoom, match=r"a\.parquet: no room in"):
+    with pytest.raises(NoRoomError, match=r"a\.parquet: no room in"):
         look(tmp_path, "a.parquet", parquet_bytes(), CsvStyle())
 
 

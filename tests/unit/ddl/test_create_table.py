@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.ddl.create_table import MYSQL, POSTGRES, SQL_SERVER, UnreadableScript, script
+from sluice.ddl.create_table import MYSQL, POSTGRES, SQL_SERVER, UnreadableScriptError, script
 from sluice.types.columns import STRING, ColumnType, decimal
 from sluice.types.source import column_type
 
@@ -205,7 +205,7 @@ def test_only_tables_with_columns_of_their_own_count(
     ],
 )  # fmt: skip
 def test_what_nobody_can_read_is_named(dialect: str, text: str, said: str) -> None:
-    with pytest.raises(UnreadableScript) as caught:
+    with pytest.raises(UnreadableScriptError) as caught:
         script(text, dialect)
     assert str(caught.value).startswith(said)
 

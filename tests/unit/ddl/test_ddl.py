@@ -13,7 +13,7 @@ from sluice.ddl.comments import comments
 from sluice.ddl.statements import (
     LONGEST,
     Altered,
-    UnreadableDdl,
+    UnreadableDdlError,
     altered,
     dropped_tables,
     replaces_table,
@@ -234,7 +234,7 @@ def test_what_renames_no_column_tells_nothing(statement: str) -> None:
 
 @pytest.mark.parametrize("statement", UNREADABLE, ids=lambda text: text[:50])
 def test_what_no_grammar_reads_is_said(statement: str, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG), pytest.raises(UnreadableDdl):
+    with caplog.at_level(logging.DEBUG), pytest.raises(UnreadableDdlError):
         altered(statement)
     assert caplog.text == ""
 
@@ -280,7 +280,7 @@ def test_a_table_that_is_made_anew_is_told_from_one_that_is_dropped(
 
 
 def test_a_drop_that_no_grammar_reads_is_said() -> None:
-    with pytest.raises(UnreadableDdl):
+    with pytest.raises(UnreadableDdlError):
         dropped_tables('DROP TABLE t AS "BIN$x==$0"')
 
 
@@ -302,6 +302,6 @@ def test_a_drop_that_no_grammar_reads_is_said() -> None:
 def test_no_text_takes_long(text: str) -> None:
     started = time.process_time()
     for read in (altered, comments):
-        with suppress(UnreadableDdl):
+        with suppress(UnreadableDdlError):
             read(text[: LONGEST - 1])
     assert time.process_time() - started < 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.ddl.comments import LONGEST, Comment, comments, harmless
-from sluice.ddl.statements import UnreadableDdl
+from sluice.ddl.statements import UnreadableDdlError
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_statements_say(text: str, told: list[Comment]) -> None:
     ],
 )
 def test_what_no_grammar_reads_is_no_comment(text: str) -> None:
-    with pytest.raises(UnreadableDdl):
+    with pytest.raises(UnreadableDdlError):
         comments(text)
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from sluice.ddl.statements import LONGEST, UnreadableDdl
+from sluice.ddl.statements import LONGEST, UnreadableDdlError
 from sluice.ddl.tables import RenamedTable, TableName, renamed_tables
 
 ONE = [
@@ -77,12 +77,12 @@ def test_a_table_that_moves_to_another_schema_is_renamed() -> None:
     "text", ["RENAME TABLE a, b TO c", "ALTER TABLE a WHATEVER x, RENAME TO b", "RENAME TABLE a"]
 )
 def test_what_nobody_reads_is_told(text: str) -> None:
-    with pytest.raises(UnreadableDdl):
+    with pytest.raises(UnreadableDdlError):
         renamed_tables(text)
 
 
 def test_a_statement_too_long_is_not_read() -> None:
-    with pytest.raises(UnreadableDdl):
+    with pytest.raises(UnreadableDdlError):
         renamed_tables("RENAME TABLE a TO " + "b" * LONGEST)
 
 
@@ -102,6 +102,6 @@ def test_a_statement_too_long_is_not_read() -> None:
 )
 def test_no_text_takes_long(text: str) -> None:
     started = time.process_time()
-    with suppress(UnreadableDdl):
+    with suppress(UnreadableDdlError):
         renamed_tables(text[: LONGEST - 1])
     assert time.process_time() - started < 5

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluice.errors import TerminalError, Unsettled
+from sluice.errors import TerminalError, UnsettledFileError
 from sluice.landing.landed import Inspection, inspect
 from sluice.ledger.rows import LANDED, PUBLISHED
 from sluice.manifest import Manifest
@@ -60,7 +60,7 @@ def test_a_file_still_being_written_waits_and_holds_nobody_up(
 
 
 def test_a_file_asked_for_by_name_is_never_left_out(context: Context, growing: Path) -> None:
-    with pytest.raises(Unsettled, match="still being written"):
+    with pytest.raises(UnsettledFileError, match="still being written"):
         land(context, Selection(files=("b.jsonl",)))
     assert context.ledger.known_files("shop") == {}
 

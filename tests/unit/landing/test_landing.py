@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from sluice.containers.rejects import RAW_BYTES
-from sluice.errors import Unsettled
+from sluice.errors import UnsettledFileError
 from sluice.landing.landed import inspect
 from sluice.manifest import AVRO, JSON_LINES
 from sluice.positions import arrival_of
@@ -250,7 +250,7 @@ def test_a_file_that_grows_is_left_for_later(lake: Lake) -> None:
     lake.landing.put("a", LINES)
     (found,) = lake.landing.list()
     lake.landing.put("a", LINES + LINES)
-    with pytest.raises(Unsettled, match="still being written"):
+    with pytest.raises(UnsettledFileError, match="still being written"):
         inspect(lake.landing, lake.staging, found, "s/")
 
 
@@ -260,7 +260,7 @@ def test_a_file_that_another_of_its_size_replaced_is_not_taken_for_the_one_liste
     lake.landing.put("a", LINES)
     (found,) = lake.landing.list()
     os.utime(lake.landing.folder / "a", ns=(1, 1))
-    with pytest.raises(Unsettled, match="written again"):
+    with pytest.raises(UnsettledFileError, match="written again"):
         inspect(lake.landing, lake.staging, found, "s/")
 
 
@@ -268,5 +268,5 @@ def test_a_file_that_is_gone(lake: Lake) -> None:
     lake.landing.put("a", LINES)
     (found,) = lake.landing.list()
     lake.landing.delete_prefix("a")
-    with pytest.raises(Unsettled, match="gone"):
+    with pytest.raises(UnsettledFileError, match="gone"):
         inspect(lake.landing, lake.staging, found, "s/")

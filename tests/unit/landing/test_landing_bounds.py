@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from sluice.bounds import MEBIBYTE, Bounds, rejects_of
-from sluice.containers.compression import Damage, Plain
+from sluice.containers.compression import DamageError, Plain
 from sluice.containers.csv_rows import CsvStyle
 from sluice.containers.documents import Refused
 from sluice.containers.rejects import (
@@ -67,7 +67,7 @@ def test_a_zstd_window_beyond_the_ceiling_is_damage() -> None:
     parameters = zstandard.ZstdCompressionParameters(window_log=28)
     packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     packed = packer.compress(LINES) + packer.flush()
-    with pytest.raises(Damage, match="damaged_zstd"):
+    with pytest.raises(DamageError, match="damaged_zstd"):
         list(Plain(iter([packed]), "zstd"))
 
 

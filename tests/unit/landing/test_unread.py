@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Never
 
 import pytest
 
-from sluice.errors import FileDenied, FilesLeftOut, FilesUnread, TransientError
+from sluice.errors import FileDeniedError, FilesLeftOutError, FilesUnreadError, TransientError
 from sluice.landing.landed import inspect
 from sluice.objects.store import LocalStore
 from sluice.operations import land as land_module
@@ -42,7 +42,7 @@ class Store:
     def inspect(self, store: Any, staging: Any, found: Any, *more: Any) -> Any:
         self.asked[found.key] += 1
         if found.key in self.denied:
-            raise FileDenied(f"s3://b/{found.key}: AccessDenied; let Sluice read it")
+            raise FileDeniedError(f"s3://b/{found.key}: AccessDenied; let Sluice read it")
         if self.asked[found.key] <= self.failing.get(found.key, 0):
             raise TransientError(f"s3://b/{found.key}: InternalError; try again")
         return inspect(store, staging, found, *more)
@@ -95,7 +95,9 @@ def test_who_does_not_ask_for_them_is_told_once_the_others_are_claimed(
     context: Context, store: Store
 ) -> None:
     store.fail("b.jsonl")
-    with pytest.raises(FilesUnread, match=r"pipeline shop: 1 files .*\n.*b\.jsonl: InternalError"):
+    with pytest.raises(
+        FilesUnreadError, match=r"pipeline shop: 1 files .*\n.*b\.jsonl: InternalError"
+    ):
         land(context)
     assert set(context.ledger.known_files("shop")) == {"a.jsonl", "c.jsonl"}
 
@@ -108,7 +110,7 @@ def test_a_run_loads_the_others_and_ends_as_an_error_to_try_again(
     loaded = files_of_loads(monkeypatch)
     _, failure = stages.run(context, tables=tables)
     assert loaded == ["a.jsonl", "c.jsonl"]
-    assert isinstance(failure, FilesUnread)
+    assert isinstance(failure, FilesUnreadError)
     assert failure.exit_code == 75
     assert "s3://b/b.jsonl" in str(failure)
 
@@ -116,7 +118,7 @@ def test_a_run_loads_the_others_and_ends_as_an_error_to_try_again(
 def test_beside_a_denied_one_a_person_is_asked_for(context: Context, store: Store) -> None:
     store.fail("b.jsonl")
     store.denied.add("c.jsonl")
-    with pytest.raises(FilesLeftOut, match=r"(?s)2 files .*b\.jsonl.*c\.jsonl"):
+    with pytest.raises(FilesLeftOutError, match=r"(?s)2 files .*b\.jsonl.*c\.jsonl"):
         land(context)
     assert set(context.ledger.known_files("shop")) == {"a.jsonl"}
     assert store.asked["c.jsonl"] == 1

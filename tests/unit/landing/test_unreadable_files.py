@@ -11,7 +11,7 @@ import pytest
 from botocore.stub import Stubber
 from rich.console import Console
 
-from sluice.errors import FileDenied, FilesLeftOut, TerminalError, TransientError
+from sluice.errors import FileDeniedError, FilesLeftOutError, TerminalError, TransientError
 from sluice.objects.s3_store import S3Store
 from sluice.operations import land as land_module
 from sluice.operations import preview as preview_module
@@ -81,7 +81,7 @@ def test_the_others_land_and_nothing_is_recorded_of_it(
 def test_who_does_not_ask_for_them_is_told_once_the_others_are_claimed(
     context: Context, closed: set[str]
 ) -> None:
-    with pytest.raises(FilesLeftOut, match=r"pipeline shop: 1 files .* cannot be read"):
+    with pytest.raises(FilesLeftOutError, match=r"pipeline shop: 1 files .* cannot be read"):
         land(context)
     assert set(context.ledger.known_files("shop")) == {"a.jsonl", "c.jsonl"}
 
@@ -93,7 +93,7 @@ def test_a_run_loads_the_others_and_ends_as_an_error(
     loaded = files_of_loads(monkeypatch)
     results, failure = stages.run(context, tables=tables)
     assert (results, loaded) == ([], ["a.jsonl", "c.jsonl"])
-    assert isinstance(failure, FilesLeftOut)
+    assert isinstance(failure, FilesLeftOutError)
     assert failure.exit_code == 1
     assert "b.jsonl: Permission denied" in str(failure)
 
@@ -102,7 +102,7 @@ def test_where_none_can_be_read_there_is_no_batch(context: Context, closed: set[
     closed.update(KEYS)
     results, failure = stages.run(context)
     assert results == []
-    assert isinstance(failure, FilesLeftOut)
+    assert isinstance(failure, FilesLeftOutError)
     assert context.ledger.batches("shop") == []
 
 
@@ -143,7 +143,7 @@ def test_a_reprocess_of_it_is_refused_by_its_name(context: Context, closed: set[
 
 def test_an_error_names_some_and_counts_all() -> None:
     error = files_left_out(
-        "shop", UnreadableFiles({f"{n:03}": FileDenied("denied") for n in range(100)})
+        "shop", UnreadableFiles({f"{n:03}": FileDeniedError("denied") for n in range(100)})
     )
     assert "100 files" in str(error)
     assert str(error).count("denied") == NAMED_AT_MOST
@@ -185,7 +185,7 @@ def answering(code: str, status: int) -> S3Store:
     ],
 )
 def test_what_a_bucket_says_of_one_object(code: str, status: int, advice: str) -> None:
-    with pytest.raises(FileDenied, match=rf"s3://bucket/landing/k: .*{code}.*{advice}"):
+    with pytest.raises(FileDeniedError, match=rf"s3://bucket/landing/k: .*{code}.*{advice}"):
         answering(code, status).open("k")
 
 
@@ -209,7 +209,7 @@ def test_what_it_says_of_all(code: str, status: int, kind: type[Exception]) -> N
 def test_a_local_file_that_is_closed_to_others(context: Context, closed: set[str]) -> None:
     path(context, "b.jsonl").chmod(0)
     store = open_landing(context)
-    with pytest.raises(FileDenied):
+    with pytest.raises(FileDeniedError):
         store.open("b.jsonl")
-    with pytest.raises(FileDenied):
+    with pytest.raises(FileDeniedError):
         store.get("b.jsonl")

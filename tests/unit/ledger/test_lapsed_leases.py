@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from sluice.errors import LeaseHeld
+from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import ANYBODY, Lease
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import FAILED, LOADED, LOADING, MAINTENANCE, PUBLISHED, PUBLISHING, BatchRow
@@ -61,7 +61,7 @@ def test_a_load_whose_lease_another_had_meanwhile_stops(
     ledger.acquire_lease("p", "a", "a1", A)
     clock.forward(61)
     other(ledger)
-    with pytest.raises(LeaseHeld, match="attempt a1 stops here"):
+    with pytest.raises(LeaseHeldError, match="attempt a1 stops here"):
         ledger.renew_lease("p", "a", "a1", A)
     row = ledger.batch("p", "a")
     assert row is not None
@@ -98,7 +98,7 @@ def test_an_attempt_that_comes_again_takes_the_batch_up(
     load_and_publish(ledger)
     ledger.acquire_lease("p", "a", "a2", A)
     ledger.renew_lease("p", "a", "a2", A)
-    with pytest.raises(LeaseHeld, match="attempt a2 has taken it over; attempt a1 stops here"):
+    with pytest.raises(LeaseHeldError, match="attempt a2 has taken it over; attempt a1 stops here"):
         ledger.renew_lease("p", "a", "a1", A)
 
 
@@ -108,7 +108,7 @@ def test_maintenance_whose_lease_another_had_meanwhile_stops(
     ledger.lease_maintenance("p", "m1", A)
     clock.forward(61)
     load_and_publish(ledger)
-    with pytest.raises(LeaseHeld):
+    with pytest.raises(LeaseHeldError):
         ledger.renew_lease("p", MAINTENANCE, "m1", A)
 
 
@@ -116,5 +116,5 @@ def test_a_state_of_rest_ends_the_lease(ledger: Ledger) -> None:
     ledger.acquire_lease("p", "b1", "a1", Lease("elsewhere:1:1", 600))
     ledger.record_batch("p", "b1", FAILED)
     ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 600))
-    with pytest.raises(LeaseHeld, match="b2"):
+    with pytest.raises(LeaseHeldError, match="b2"):
         ledger.acquire_lease("p", "b3", "a1", Lease("elsewhere:3:1", 600))

@@ -15,7 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
 
-from sluice.errors import LeaseHeld
+from sluice.errors import LeaseHeldError
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.leases import ANYBODY, Lease, this_holder
 from sluice.ledger.ledger import Ledger
@@ -188,13 +188,15 @@ def test_unfinished_names_landed_and_claimed_batches(ledger: Ledger) -> None:
 
 def test_one_batch_at_a_time_has_the_lease(ledger: Ledger, clock: StandingClock) -> None:
     ledger.acquire_lease("p", "b1", "a1", Lease("elsewhere:1:1", 60))
-    with pytest.raises(LeaseHeld, match=r"b1 is loading; elsewhere:1:1 has the lease until 2026"):
+    with pytest.raises(
+        LeaseHeldError, match=r"b1 is loading; elsewhere:1:1 has the lease until 2026"
+    ):
         ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 60))
     ledger.acquire_lease("another", "b9", "a1", Lease("elsewhere:3:1", 60))
     clock.forward(50)
     ledger.renew_lease("p", "b1", "a1", Lease("elsewhere:1:1", 60))
     clock.forward(50)
-    with pytest.raises(LeaseHeld):
+    with pytest.raises(LeaseHeldError):
         ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 60))
     ledger.release_lease("p", "b1", "a1")
     ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 60))
@@ -203,14 +205,14 @@ def test_one_batch_at_a_time_has_the_lease(ledger: Ledger, clock: StandingClock)
 def test_a_zombie_can_neither_renew_nor_release(ledger: Ledger, clock: StandingClock) -> None:
     ledger.acquire_lease("p", "b1", "old", Lease("elsewhere:1:1", 60))
     ledger.acquire_lease("p", "b1", "new", Lease("elsewhere:2:1", 60))
-    with pytest.raises(LeaseHeld, match="attempt new has taken it over; attempt old stops"):
+    with pytest.raises(LeaseHeldError, match="attempt new has taken it over; attempt old stops"):
         ledger.renew_lease("p", "b1", "old", Lease("elsewhere:1:1", 60))
     ledger.release_lease("p", "b1", "old")
-    with pytest.raises(LeaseHeld):
+    with pytest.raises(LeaseHeldError):
         ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:3:1", 60))
     clock.forward(61)
     ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:3:1", 60))
-    with pytest.raises(LeaseHeld):
+    with pytest.raises(LeaseHeldError):
         ledger.renew_lease("p", "b1", "new", Lease("elsewhere:2:1", 60))
 
 
@@ -220,14 +222,14 @@ def test_a_dead_holder_has_lost_the_lease(ledger: Ledger, state: str) -> None:
     ledger.acquire_lease("p", "b1", "a1", Lease(f"{host}:{os.getpid()}:1", 600))
     ledger.record_batch("p", "b1", state, attempt="a1")
     ledger.acquire_lease("p", "b2", "a1", Lease(this_holder(), 600))
-    with pytest.raises(LeaseHeld, match="b2"):
+    with pytest.raises(LeaseHeldError, match="b2"):
         ledger.acquire_lease("p", "b3", "a1", Lease("elsewhere:1:1", 600))
 
 
 def test_nobody_loads_beside_a_half_published_batch(ledger: Ledger) -> None:
     """What its tables hold already is in no list of published batches."""
     ledger.record_batch("p", "b1", PUBLISHING)
-    with pytest.raises(LeaseHeld, match="b1 is half published; sluice reconcile p first"):
+    with pytest.raises(LeaseHeldError, match="b1 is half published; sluice reconcile p first"):
         ledger.acquire_lease("p", "b2", "a1", Lease(this_holder(), 600))
     ledger.acquire_lease("p", "b1", "a2", Lease(this_holder(), 600))
 
@@ -235,7 +237,7 @@ def test_nobody_loads_beside_a_half_published_batch(ledger: Ledger) -> None:
 @pytest.mark.parametrize("state", [PUBLISHED, ROLLED_BACK])
 def test_a_finished_batch_is_not_loaded_again(ledger: Ledger, state: str) -> None:
     ledger.record_batch("p", "b1", state, attempt="a1")
-    with pytest.raises(LeaseHeld, match=f"batch b1 of p is {state}; attempt a2 stops"):
+    with pytest.raises(LeaseHeldError, match=f"batch b1 of p is {state}; attempt a2 stops"):
         ledger.acquire_lease("p", "b1", "a2", Lease(this_holder(), 600))
     row = ledger.batch("p", "b1")
     assert row is not None
@@ -266,7 +268,7 @@ def test_a_loaded_batch_waits_for_whoever_publishes_it(ledger: Ledger) -> None:
     host = this_holder().split(":")[0]
     ledger.acquire_lease("p", "b1", "a1", Lease(f"{host}:{os.getpid()}:1", 600))
     ledger.record_batch("p", "b1", LOADED, attempt="a1", lease=Lease(ANYBODY, 600))
-    with pytest.raises(LeaseHeld):
+    with pytest.raises(LeaseHeldError):
         ledger.acquire_lease("p", "b2", "a1", Lease(this_holder(), 600))
 
 
@@ -295,7 +297,7 @@ def test_of_many_at_once_one_gets_the_lease(tmp_path: Path) -> None:
             Ledger(catalog(tmp_path)).acquire_lease(
                 "p", f"b{number}", "a", Lease(this_holder(), 60)
             )
-        except LeaseHeld:
+        except LeaseHeldError:
             return False
         return True
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sluice.errors import LeaseHeld
+from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import LANDED, LOADING, PUBLISHED
 from sluice.operations import reprocess, stages, waiting
@@ -88,7 +88,9 @@ def test_nobody_waits_for_one_that_does_not_get_on(context: Context, clock: Cloc
     for batch in ("b1", "b2"):
         context.ledger.record_batch("shop", batch, LOADING, attempt="a1", lease=forever)
     clock.meanwhile(*[lambda: None] * 9, publishes(context, "b1"))
-    with pytest.raises(LeaseHeld, match="batch b2 is loading, held by elsewhere:1:1; run again"):
+    with pytest.raises(
+        LeaseHeldError, match="batch b2 is loading, held by elsewhere:1:1; run again"
+    ):
         wait_for_others(context)
     assert sum(clock.slept[10:]) == pytest.approx(context.pipeline.lease_seconds, abs=2)
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pyiceberg.catalog.sql import SqlCatalog
 
 from sluice.config.maintenance import Maintenance
-from sluice.errors import LeaseHeld
+from sluice.errors import LeaseHeldError
 from sluice.ledger import turns as taking
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.leases import Lease, this_holder
@@ -46,14 +46,14 @@ def held(ledger: Ledger, attempt: str) -> None:
 
 def test_maintenance_and_a_load_never_hold_the_lease_together(ledger: Ledger) -> None:
     held(ledger, "a1")
-    with pytest.raises(LeaseHeld, match="batch b"):
+    with pytest.raises(LeaseHeldError, match="batch b"):
         Turns(ledger, "p", 60, 60).__enter__()
     ledger.release_lease("p", "b", "a1")
     with Turns(ledger, "p", 60, 60) as turns:
         assert turns.next()
-        with pytest.raises(LeaseHeld, match="maintenance"):
+        with pytest.raises(LeaseHeldError, match="maintenance"):
             held(ledger, "a2")
-        with pytest.raises(LeaseHeld, match="maintenance"):
+        with pytest.raises(LeaseHeldError, match="maintenance"):
             Turns(ledger, "p", 60, 60).__enter__()
     held(ledger, "a3")
 
@@ -83,7 +83,7 @@ def test_a_load_that_waits_gets_the_lease_between_two_pieces_of_work_and_is_wait
         clock.now += STRETCH_SECONDS + 1
         assert turns.next()
         assert len(clock.slept) == 3
-        with pytest.raises(LeaseHeld, match="maintenance"):
+        with pytest.raises(LeaseHeldError, match="maintenance"):
             held(ledger, "a2")
 
 
@@ -101,17 +101,17 @@ def test_a_load_that_lasts_longer_than_there_is_time_ends_the_work_and_is_no_err
 def test_a_lost_lease_stops_the_work(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     with Turns(ledger, "p", 60, 60) as turns:
         turns._lost.set()
-        with pytest.raises(LeaseHeld, match="run it again"):
+        with pytest.raises(LeaseHeldError, match="run it again"):
             turns.next()
 
 
 def test_a_lease_that_went_to_another_is_lost(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "renew_lease", fails_once(LeaseHeld("another has it"), list))
+    monkeypatch.setattr(ledger, "renew_lease", fails_once(LeaseHeldError("another has it"), list))
     with Turns(ledger, "p", 0.3, 60) as turns:
         assert turns._lost.wait(10)
-        with pytest.raises(LeaseHeld, match="run it again"):
+        with pytest.raises(LeaseHeldError, match="run it again"):
             turns.next()
 
 
@@ -129,7 +129,7 @@ def test_a_lease_that_is_renewed_at_the_second_try_is_kept(
 def test_a_lease_that_was_not_renewed_until_its_end_is_lost(ledger: Ledger, clock: Clock) -> None:
     with Turns(ledger, "p", 60, 600) as turns:
         clock.now += 60
-        with pytest.raises(LeaseHeld, match="run it again"):
+        with pytest.raises(LeaseHeldError, match="run it again"):
             turns.next()
 
 
@@ -140,7 +140,7 @@ def test_no_new_work_begins_when_time_is_up(ledger: Ledger) -> None:
 
 def test_a_half_published_batch_is_finished_first(ledger: Ledger) -> None:
     ledger.record_batch("p", "b", PUBLISHING)
-    with pytest.raises(LeaseHeld, match="sluice reconcile p"):
+    with pytest.raises(LeaseHeldError, match="sluice reconcile p"):
         Turns(ledger, "p", 60, 60).__enter__()
 
 

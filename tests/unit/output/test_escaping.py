@@ -84,7 +84,9 @@ def test_status() -> None:
 
 
 def test_a_long_error_leaves_the_table_readable() -> None:
-    error = "AuditFailed: " + "a check found rows; to go on: sluice rollback shop --batch b1; " * 5
+    error = (
+        "AuditFailedError: " + "a check found rows; to go on: sluice rollback shop --batch b1; " * 5
+    )
     row = BatchRow("shop", "b1", "a1", FAILED, detail=json.dumps({"error": error, "read": 12345}))
     text = printed(lambda console: report.show_status(console, [row], {}))
     assert "12345" in text

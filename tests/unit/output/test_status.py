@@ -15,7 +15,9 @@ from sluice.output.report import show_status
 
 BATCH: Final = "20260302T10-6fbcb278d1fa"
 AT: Final = datetime(2026, 3, 2, 10, 20, 30, 456_000, tzinfo=UTC)
-ADVICE: Final = "AuditFailed: 1 check found rows; sluice rollback shop goes on without its files"
+ADVICE: Final = (
+    "AuditFailedError: 1 check found rows; sluice rollback shop goes on without its files"
+)
 
 
 def row(state: str, **more: object) -> BatchRow:

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from sluice.errors import VerifyFailed
+from sluice.errors import VerifyFailedError
 from sluice.escaping import shown
 from sluice.operations.verify import refuse_differences
 from sluice.output.verify_report import as_html, show
@@ -95,7 +95,7 @@ def test_the_page_shows_the_same_and_runs_nothing() -> None:
 
 
 def test_a_difference_is_an_error_that_names_the_table() -> None:
-    with pytest.raises(VerifyFailed, match=r"shop\.orders: 1 missing, 1 differs\.") as raised:
+    with pytest.raises(VerifyFailedError, match=r"shop\.orders: 1 missing, 1 differs\.") as raised:
         refuse_differences(WRONG)
     assert raised.value.exit_code == 1
     refuse_differences(RIGHT)
@@ -112,5 +112,5 @@ def test_beside_a_live_source_it_says_so() -> None:
     assert Verification.from_json(BESIDE_SOURCE.to_json()) == BESIDE_SOURCE
     assert "4 published batches beside jdbc:postgresql://db/[shop]" in text_of(BESIDE_SOURCE)
     assert "beside jdbc:postgresql://db/[shop]" in Page(as_html(BESIDE_SOURCE)).text
-    with pytest.raises(VerifyFailed, match="The source holds something else"):
+    with pytest.raises(VerifyFailedError, match="The source holds something else"):
         refuse_differences(BESIDE_SOURCE)

@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import NestedField, StringType
 
-from sluice.errors import LeaseHeld, TerminalError
+from sluice.errors import LeaseHeldError, TerminalError
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.refusals import overtaken
@@ -44,7 +44,7 @@ from tests.unit.projects import open_shop
 pytestmark = pytest.mark.catalog
 
 
-class StackOfTheJvm(Py4JJavaError):  # type: ignore[misc]
+class StackOfTheJvmError(Py4JJavaError):  # type: ignore[misc]
     """What py4j makes of an exception of the JVM."""
 
     def __init__(self, message: str) -> None:
@@ -151,16 +151,16 @@ def test_the_ledger_has_an_error_as_it_is_told(
     """`sluice status` shows it: no stack of the JVM, and whether to try again."""
 
     def work(driver: Driver, _: bool) -> Never:
-        raise StackOfTheJvm("the store is away")
+        raise StackOfTheJvmError("the store is away")
 
     monkeypatch.setattr(Driver, "_work", work)
     _, manifest = landed(context)
-    with pytest.raises(StackOfTheJvm):
+    with pytest.raises(StackOfTheJvmError):
         Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
     row = context.ledger.batch("shop", manifest.batch_id)
     assert row is not None
     assert row.details["error"] == (
-        "TransientError: StackOfTheJvm: java.io.IOException: the store is away"
+        "TransientError: StackOfTheJvmError: java.io.IOException: the store is away"
     )
 
 
@@ -261,7 +261,7 @@ def test_who_takes_a_failed_batch_up_begins_without_the_table_it_made(context: C
 def test_a_driver_that_comes_too_late_stops_before_it_reads(context: Context) -> None:
     _, manifest = landed(context)
     undo_batch(context, manifest.batch_id, hold=True)
-    with pytest.raises(LeaseHeld, match=r"is rolled_back; attempt .* stops here"):
+    with pytest.raises(LeaseHeldError, match=r"is rolled_back; attempt .* stops here"):
         Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
     row = context.ledger.batch("shop", manifest.batch_id)
     assert row is not None
@@ -324,7 +324,7 @@ def test_a_driver_whose_batch_is_another_s_ends(
         raise RuntimeError("SPARK_JOB_CANCELLED")
 
     monkeypatch.setattr(Driver, "_work", work)
-    with pytest.raises(LeaseHeld, match="was taken over or undone"):
+    with pytest.raises(LeaseHeldError, match="was taken over or undone"):
         Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
     row = context.ledger.batch("shop", manifest.batch_id)
     assert row is not None
@@ -337,7 +337,7 @@ def test_a_driver_whose_batch_is_another_s_does_not_take_the_lease(
 ) -> None:
     driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
     context.ledger.record_batch("shop", "b1", state, attempt="later")
-    with pytest.raises(LeaseHeld, match="was taken over or undone"):
+    with pytest.raises(LeaseHeldError, match="was taken over or undone"):
         driver._take_lease()
     row = context.ledger.batch("shop", "b1")
     assert row is not None
@@ -357,7 +357,7 @@ def test_no_changes_of_a_batch_that_was_rolled_back_stay(
     log.append(pa.table({BATCH_ID: ["b1", "b2"]}))
     driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
     context.ledger.record_batch("shop", "b1", state, attempt="later")
-    driver._fail(LeaseHeld("taken over"))
+    driver._fail(LeaseHeldError("taken over"))
     log = context.catalog.load_table(name)
     assert [len(files_of(log, batch)) for batch in ("b1", "b2")] == [left, 1]
 
@@ -381,7 +381,7 @@ def test_a_batch_whose_dead_attempt_was_overtaken_is_still_the_next_ones(context
     context.ledger.record_batch("shop", "b1", LOADING, attempt=row.attempt)
     driver._require_mine()
     driver._held.set()
-    with pytest.raises(LeaseHeld, match="taken over"):
+    with pytest.raises(LeaseHeldError, match="taken over"):
         driver._require_mine()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.catalog.patience import CatalogAwayError
 from sluice.config.project import Project, load_sound
-from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError
+from sluice.errors import FileDeniedError, SluiceError, TerminalError, TransientError
 from sluice.manifest import Manifest, SourceFile
 from sluice.spark_submit import child_process, startup
 from sluice.spark_submit import submit as submit_module
@@ -118,7 +118,7 @@ def test_a_drivers_end_says_what_to_do(
     assert type(caught.value) is kind
 
 
-@pytest.mark.parametrize("name", [FileDenied.__name__, CatalogAwayError.__name__])
+@pytest.mark.parametrize("name", [FileDeniedError.__name__, CatalogAwayError.__name__])
 def test_of_what_a_driver_said_its_own_words_are_told(
     project: Project, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

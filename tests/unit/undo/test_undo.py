@@ -11,9 +11,9 @@ import pytest
 from pyiceberg.types import LongType
 
 from sluice.errors import (
-    Followed,
-    LeaseHeld,
-    RollbackRefused,
+    FollowedError,
+    LeaseHeldError,
+    RollbackRefusedError,
     TerminalError,
 )
 from sluice.faults import Point
@@ -85,7 +85,7 @@ def test_nothing_moves_where_one_table_cannot(context: Context) -> None:
         lambda: undo_batches_after(context, "b1"),
         lambda: undo_batch(context, "b3", hold=True),
     ):
-        with pytest.raises(RollbackRefused, match="somebody else"):
+        with pytest.raises(RollbackRefusedError, match="somebody else"):
             undone()
         assert ids(context, "orders") == [0, 1, 2, 3]
         assert state(context, "b3") == PUBLISHED
@@ -93,7 +93,7 @@ def test_nothing_moves_where_one_table_cannot(context: Context) -> None:
 
 def test_what_lies_under_another_batch_is_not_undone_alone(context: Context) -> None:
     for dry_run in (True, False):
-        with pytest.raises(RollbackRefused, match="b3"):
+        with pytest.raises(RollbackRefusedError, match="b3"):
             undo_batch(context, "b2", hold=True, dry_run=dry_run)
     assert everything(context) == [[0, 1, 2, 3]] * 2
 
@@ -119,7 +119,7 @@ def test_a_rollback_that_died_is_completed_before_anything_is_loaded(
         killed.setattr(undo, "reach", lambda here: 1 / 0 if here == point else None)
         with pytest.raises(ZeroDivisionError):
             undo_batches_after(context, "b1")
-    with pytest.raises(LeaseHeld, match=r"b\d is half rolled back; sluice reconcile shop"):
+    with pytest.raises(LeaseHeldError, match=r"b\d is half rolled back; sluice reconcile shop"):
         context.ledger.acquire_lease("shop", "b4", "a4", Lease("me", 60))
     stages.reconcile(context)
     assert everything(context) == [[0, 1]] * 2
@@ -133,7 +133,7 @@ def test_a_batch_that_is_being_rolled_back_is_neither_loaded_nor_published(
     key = context.files.write_manifest(Manifest("shop", "b3", ()))
     context.files.write_result(BatchResult("shop", "b3", "a1", ()))
     context.ledger.record_batch("shop", "b3", ROLLING_BACK)
-    with pytest.raises(LeaseHeld, match="batch b3 of shop is rolling_back"):
+    with pytest.raises(LeaseHeldError, match="batch b3 of shop is rolling_back"):
         context.ledger.acquire_lease("shop", "b3", "a2", Lease("me", 60))
     with pytest.raises(TerminalError, match="b3 was rolled back"):
         stages.publish(context, key)
@@ -173,7 +173,7 @@ def test_a_batch_that_a_later_one_only_was_compared_with_is_not_undone_alone(
     """All of b4 was late: it wrote nothing, but has changes that may count without b3."""
     changelog(context, "orders", "b3", "b4")
     context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
-    with pytest.raises(RollbackRefused, match=r"b4 has changes in shop__cdc\.orders__changes"):
+    with pytest.raises(RollbackRefusedError, match=r"b4 has changes in shop__cdc\.orders__changes"):
         undo_batch(context, "b3")
     assert everything(context) == [[0, 1, 2, 3]] * 2
     undo_batch(context, "b4")
@@ -186,7 +186,7 @@ def test_a_batch_of_repeats_alone_is_not_undone_beneath_others_alone(context: Co
     changelog(context, "orders", "b3", "b4")
     context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
     publish(context, "b5", 5, tables=("users",))
-    with pytest.raises(Followed, match="b5 came after batch b4, which tells of orders"):
+    with pytest.raises(FollowedError, match="b5 came after batch b4, which tells of orders"):
         undo_batch(context, "b4")
 
 
@@ -202,7 +202,7 @@ def test_what_was_taken_out_beneath_a_batch_does_not_come_back_with_it(context: 
         lambda: undo_batches_after(context, "b1"),
         lambda: undo_batches_after(context, "b3"),
     ):
-        with pytest.raises(Followed, match="batch r1 took out b2"):
+        with pytest.raises(FollowedError, match="batch r1 took out b2"):
             undone()
     assert everything(context) == [[0, 1, 2, 3]] * 2
     publish(context, "b4", 4)

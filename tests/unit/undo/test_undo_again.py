@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.errors import LeaseHeld
+from sluice.errors import LeaseHeldError
 from sluice.faults import Point
 from sluice.ledger.rows import INTENT, LANDED, LOADED, PUBLISHED, ROLLED_BACK, Publication
 from sluice.manifest import Manifest, SourceFile
@@ -149,7 +149,7 @@ def test_a_publisher_that_stood_still_says_nothing_of_a_batch_that_was_undone(
         really(told)
 
     monkeypatch.setattr(context.ledger, "record_publications", late)
-    with pytest.raises(LeaseHeld, match="a1 stops here"):
+    with pytest.raises(LeaseHeldError, match="a1 stops here"):
         stages.publish(context, key)
     assert {p.state for p in context.ledger.publications("shop", "b4")} == {ROLLED_BACK}
 

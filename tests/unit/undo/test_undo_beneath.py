@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sluice.catalog.snapshots import drop_tags, head, publish_table
-from sluice.errors import RollbackRefused, TerminalError
+from sluice.errors import RollbackRefusedError, TerminalError
 from sluice.ledger.details import HALF_PUBLISHED, of_rebuild
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FAILED, LOADED, PUBLISHED, ROLLED_BACK, ROLLING_BACK, Publication
@@ -77,13 +77,13 @@ def test_what_somebody_wrote_before_the_table_was_made_again_stands_in_no_way(
     changelog(context, "orders", "b4")
     come(context, "b4", signed(context, "b4", 4))
     write(context, "orders", 100)
-    with pytest.raises(RollbackRefused, match=r"--rebuild"):
+    with pytest.raises(RollbackRefusedError, match=r"--rebuild"):
         would(context, "b4")
     again = signed(context, "r1", 0, 1, 2, 3, 4, anew=True)
     come(context, "r1", again, rebuild=Rebuild(("orders",), "now"))
     assert "would fold again without: shop.orders: 1 changes of batch b4" in would(context, "b4")
     write(context, "orders", 101)
-    with pytest.raises(RollbackRefused, match="somebody else wrote"):
+    with pytest.raises(RollbackRefusedError, match="somebody else wrote"):
         would(context, "b4")
 
 
@@ -153,7 +153,7 @@ def test_of_what_was_made_again_nothing_is_undone_beneath_others(context: Contex
     publish(context, "r1", 7)
     context.ledger.record_batch("shop", "r1", PUBLISHED, replace_details={"rebuilt": list(TABLES)})
     publish(context, "b5", 5)
-    with pytest.raises(RollbackRefused, match="nothing is to be undone"):
+    with pytest.raises(RollbackRefusedError, match="nothing is to be undone"):
         refolding.undo_or_refold(context, "r1")
 
 
@@ -161,6 +161,6 @@ def test_a_rollback_that_died_is_to_be_completed_before_keys_are_folded(context:
     context.ledger.record_batch("shop", "u1", PUBLISHED, replace_details={"undone": ["b0"]})
     publish(context, "b4", 4)
     context.ledger.record_batch("shop", "b4", ROLLING_BACK, attempt="given-up-1")
-    with pytest.raises(RollbackRefused, match="sluice reconcile shop"):
+    with pytest.raises(RollbackRefusedError, match="sluice reconcile shop"):
         refolding.undo_or_refold_after(context, "b1")
     assert ids(context, "orders") == [0, 1, 2, 3, 4]

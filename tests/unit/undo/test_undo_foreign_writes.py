@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sluice.catalog.snapshots import drop_tags, head, publish_table, rollback_table
-from sluice.errors import RollbackRefused
+from sluice.errors import RollbackRefusedError
 from sluice.ledger.rows import PUBLISHED, ROLLED_BACK, ROLLING_BACK, Publication
 from sluice.names import SUMMARY_MAINTENANCE, history_table, tag_name
 from sluice.operations import refolding, stages, undo
@@ -57,7 +57,7 @@ def test_what_a_half_rolled_back_batch_says_to_do_lets_it_go_on(
     before = head(context.catalog.load_table(USERS))
     half_back(context, monkeypatch)
     write(context, "users", 100)
-    with pytest.raises(RollbackRefused, match="somebody else wrote snapshot") as refused:
+    with pytest.raises(RollbackRefusedError, match="somebody else wrote snapshot") as refused:
         stages.reconcile(context)
     told = re.search(r"set_current_snapshot\('shop\.users', (\d+)\).*\((.*)\)", str(refused.value))
     assert told is not None
@@ -72,7 +72,7 @@ def test_what_a_half_rolled_back_batch_says_to_do_lets_it_go_on(
 def test_a_published_batch_is_told_which_table_to_make_again(context: Context) -> None:
     write(context, "users", 100)
     told = r"shop\.users: somebody else wrote.*sluice rollback shop --rebuild --table users\)"
-    with pytest.raises(RollbackRefused, match=told):
+    with pytest.raises(RollbackRefusedError, match=told):
         refolding.undo_or_refold(context, "b3")
     assert state(context, "b3") == PUBLISHED
 
@@ -91,7 +91,7 @@ def test_a_history_is_made_again_with_its_target(context: Context, followed: boo
     if followed:
         context.ledger.record_batch("shop", "r", PUBLISHED, replace_details={"undone": ["b2"]})
     write(context, name, 100)
-    with pytest.raises(RollbackRefused, match=r"shop --rebuild --table users\)"):
+    with pytest.raises(RollbackRefusedError, match=r"shop --rebuild --table users\)"):
         refolding.undo_or_refold(context, "b4")
 
 
@@ -123,7 +123,7 @@ def test_an_operators_tag_does_not_make_what_expired_somebodys_move(context: Con
 
 def test_somebodys_write_behind_what_expired_is_somebodys(context: Context) -> None:
     rewritten_twice(context, "theirs")
-    with pytest.raises(RollbackRefused, match="somebody moved it"):
+    with pytest.raises(RollbackRefusedError, match="somebody moved it"):
         refolding.undo_or_refold(context, "b3", dry_run=True)
 
 
@@ -134,5 +134,5 @@ def test_main_that_somebody_set_back_is_moved(context: Context) -> None:
     assert base is not None
     users = context.catalog.load_table(USERS)
     users.manage_snapshots().set_current_snapshot(base).commit()
-    with pytest.raises(RollbackRefused, match="somebody moved it"):
+    with pytest.raises(RollbackRefusedError, match="somebody moved it"):
         refolding.undo_or_refold(context, "b3")

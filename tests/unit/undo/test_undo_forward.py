@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from sqlalchemy.exc import OperationalError
 
 from sluice.catalog.snapshots import head
-from sluice.errors import LeaseHeld, RollbackRefused, TransientError
+from sluice.errors import LeaseHeldError, RollbackRefusedError, TransientError
 from sluice.ledger import changelogs
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import HALF_PUBLISHED, of_rebuild, taking_out
@@ -137,7 +137,7 @@ def test_an_undo_that_was_killed_while_it_took_the_batch_out_is_not_rolled_back(
 ) -> None:
     mine = kill(context, monkeypatch)
     told = rf"{mine} of shop is taking out b1: that is completed.*\(sluice reconcile shop\)"
-    with pytest.raises(RollbackRefused, match=told):
+    with pytest.raises(RollbackRefusedError, match=told):
         refolding.undo_or_refold(context, mine)
     assert (state(context, mine), everything(context)) == (PUBLISHING, WITHOUT_B1)
     assert refolding.undo_or_refold(context, "b1") == ["batch b1 is rolled back already"]
@@ -162,8 +162,8 @@ def test_an_undo_that_takes_the_batch_out_is_not_loaded_again(
 @pytest.mark.parametrize(
     ("look", "error", "message"),
     [
-        (1, RollbackRefused, "u1 of shop is taking out b1"),
-        (2, LeaseHeld, "another run went on with it"),
+        (1, RollbackRefusedError, "u1 of shop is taking out b1"),
+        (2, LeaseHeldError, "another run went on with it"),
     ],
 )
 def test_an_undo_that_begins_to_take_out_since_the_look_at_it_is_not_rolled_back(
@@ -266,7 +266,7 @@ def test_what_waits_for_an_undo_that_only_goes_on_is_told_to_load_it(
 ) -> None:
     """It said to give that up, which was refused, or to reconcile, which loads nothing."""
     half_taken_out(context)
-    with pytest.raises(RollbackRefused, match=r"\(sluice run shop\)") as refused:
+    with pytest.raises(RollbackRefusedError, match=r"\(sluice run shop\)") as refused:
         refolding.undo_or_refold(context, asked)
     assert "give it up" not in str(refused.value)
 
@@ -274,6 +274,6 @@ def test_what_waits_for_an_undo_that_only_goes_on_is_told_to_load_it(
 def test_what_waits_for_a_rollback_that_died_is_told_to_complete_it(context: Context) -> None:
     publish(context, "b4", 4)
     context.ledger.record_batch("shop", "b4", ROLLING_BACK, attempt="given-up-1")
-    with pytest.raises(RollbackRefused, match=r"\(sluice reconcile shop\)") as refused:
+    with pytest.raises(RollbackRefusedError, match=r"\(sluice reconcile shop\)") as refused:
         refolding.undo_or_refold(context, "b3")
     assert "give it up" not in str(refused.value)

@@ -9,7 +9,7 @@ from typing import Never
 import pytest
 
 from sluice.catalog.snapshots import rollback_table
-from sluice.errors import Followed
+from sluice.errors import FollowedError
 from sluice.ledger.details import HALF_PUBLISHED, UNDONE
 from sluice.ledger.rows import (
     FAILED,
@@ -55,7 +55,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
 
 def test_reconcile_says_by_which_command_it_is_completed(context: Context) -> None:
     advice = r"batch b4 wrote shop\.users after .*sluice rollback shop --batch b3"
-    with pytest.raises(Followed, match=advice):
+    with pytest.raises(FollowedError, match=advice):
         stages.reconcile(context)
     assert state(context, "b3") == ROLLING_BACK
 
@@ -133,5 +133,5 @@ def test_a_fold_that_is_half_published_and_failed_is_loaded_again(
 
 def test_nobody_else_loads_beside_it(context: Context) -> None:
     context.ledger.record_batch("shop", "b5", LANDED)
-    with pytest.raises(Followed):
+    with pytest.raises(FollowedError):
         stages.run(context)

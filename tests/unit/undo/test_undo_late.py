@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sluice.errors import LeaseHeld, SluiceError
+from sluice.errors import LeaseHeldError, SluiceError
 from sluice.faults import Point
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import (
@@ -146,7 +146,7 @@ def test_a_publisher_that_stood_still_does_not_take_released_files_for_loaded(
         release(context, "b4")
 
     once_before(monkeypatch, context.ledger, "mark_files", undo_it)
-    with pytest.raises(LeaseHeld, match="b4 of shop is rolled_back by somebody else"):
+    with pytest.raises(LeaseHeldError, match="b4 of shop is rolled_back by somebody else"):
         stages.publish(context, key)
     assert (state(context, "b4"), file_state(context)) == (ROLLED_BACK, FILE_RELEASED)
 
@@ -164,7 +164,7 @@ def test_a_publisher_that_stood_still_does_not_take_files_that_landed_anew_for_l
         context.ledger.claim_files("shop", (FILE,), lambda _: "b4")
 
     once_before(monkeypatch, context.ledger, "mark_files", land_anew)
-    with pytest.raises(LeaseHeld):
+    with pytest.raises(LeaseHeldError):
         stages.publish(context, key)
     assert file_state(context) == FILE_CLAIMED
     assert everything(context) == [[0, 1, 2, 3]] * 2
@@ -176,7 +176,7 @@ def test_a_rollback_that_stood_still_does_not_hold_the_files_of_what_came_again(
     changelog(context, "orders", "b1", "b2", "b3", "b4")
     stages.publish(context, loaded(context, 4))
     once_before(monkeypatch, context.ledger, "mark_files", lambda: publish_anew(context))
-    with pytest.raises(LeaseHeld, match="went on with it meanwhile"):
+    with pytest.raises(LeaseHeldError, match="went on with it meanwhile"):
         undo_batch(context, "b4")
     assert (state(context, "b4"), file_state(context)) == (PUBLISHED, FILE_LOADED)
 
@@ -201,7 +201,7 @@ def test_the_lease_of_what_is_published_is_not_renewed(
         publish(context, "b5", 5)
 
     once_before(monkeypatch, context.ledger, "renew_lease", publish_both)
-    with pytest.raises(LeaseHeld, match="b4 of shop is published"):
+    with pytest.raises(LeaseHeldError, match="b4 of shop is published"):
         stages.publish(context, key)
     assert undo.published_after(context, "b5") == []
     assert refolding.undo_or_refold_after(context, "b5", dry_run=True) == [

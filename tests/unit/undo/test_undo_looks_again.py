@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.errors import Followed, RollbackRefused
+from sluice.errors import FollowedError, RollbackRefusedError
 from sluice.ledger.rows import LOADED, PUBLISHED
 from sluice.operations import undo
 from sluice.operations.context import Context
@@ -49,7 +49,7 @@ def test_a_batch_published_onto_one_of_the_tables_is_noticed(
     context: Context, monkeypatch: pytest.MonkeyPatch, way: Callable[..., list[str]]
 ) -> None:
     meanwhile(monkeypatch, lambda: publish_users(context))
-    with pytest.raises(Followed, match=r"batch b4 wrote shop\.users after batch b3"):
+    with pytest.raises(FollowedError, match=r"batch b4 wrote shop\.users after batch b3"):
         way(context, "b3" if way is undo.undo_batch else "b2")
     assert everything(context) == [BEFORE[0], [0, 1, 2, 3, 4]]
     assert (state(context, "b3"), state(context, "b4")) == (PUBLISHED, PUBLISHED)
@@ -63,7 +63,9 @@ def test_a_batch_that_was_compared_and_wrote_nothing_is_noticed(
         context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
 
     meanwhile(monkeypatch, late_events)
-    with pytest.raises(Followed, match=r"batch b4 has changes in .*, which were compared with b3"):
+    with pytest.raises(
+        FollowedError, match=r"batch b4 has changes in .*, which were compared with b3"
+    ):
         undo.undo_batch(context, "b3")
     assert (everything(context), state(context, "b3")) == (BEFORE, PUBLISHED)
 
@@ -74,6 +76,6 @@ def test_a_batch_that_was_loaded_is_noticed(
     meanwhile(
         monkeypatch, lambda: publish(context, "b4", 4, tables=(), state=LOADED)
     )  # its publisher has not begun
-    with pytest.raises(RollbackRefused, match="batch b4 of shop is loaded"):
+    with pytest.raises(RollbackRefusedError, match="batch b4 of shop is loaded"):
         undo.undo_batch(context, "b3")
     assert (everything(context), state(context, "b3")) == (BEFORE, PUBLISHED)

@@ -10,9 +10,9 @@ import pytest
 
 from sluice.catalog.snapshots import branches, publish_table
 from sluice.errors import (
-    CommitStateUnknown,
-    LeaseHeld,
-    RollbackRefused,
+    CommitStateUnknownError,
+    LeaseHeldError,
+    RollbackRefusedError,
     TerminalError,
     TransientError,
 )
@@ -90,12 +90,12 @@ def test_a_publication_whose_commit_is_not_known_is_left_to_go_on(
     key = context.files.write_manifest(Manifest("shop", "b4", ()))
 
     def no_answer(*_: object) -> None:
-        raise CommitStateUnknown("no answer")
+        raise CommitStateUnknownError("no answer")
 
     monkeypatch.setattr(stages, "load", lambda *_: None)
     monkeypatch.setattr(stages, "publish", no_answer)
     results, failure = stages.load_and_publish(context, [key])
-    assert (results, type(failure)) == ([], CommitStateUnknown)
+    assert (results, type(failure)) == ([], CommitStateUnknownError)
     assert state(context, "b4") == PUBLISHING
     assert everything(context) == [[0, 1, 2, 3, 4], [0, 1, 2, 3]]
     users = context.catalog.load_table(("shop", "users"))
@@ -171,7 +171,9 @@ def test_nothing_is_undone_under_a_batch_that_is_compared_with_it(
     context: Context, on_the_way: str
 ) -> None:
     context.ledger.record_batch("shop", "b4", on_the_way, attempt="a1")
-    with pytest.raises(RollbackRefused, match=rf"batch b4 of shop is {on_the_way}, compared with"):
+    with pytest.raises(
+        RollbackRefusedError, match=rf"batch b4 of shop is {on_the_way}, compared with"
+    ):
         undo_batch(context, "b3")
     assert everything(context) == [[0, 1, 2, 3]] * 2
     context.ledger.record_batch("shop", "b4", FAILED)
@@ -201,7 +203,7 @@ def test_what_is_rolled_back_while_its_publisher_is_suspended_stays_so(
             undo_batch(context, "b4", hold=True)
 
     monkeypatch.setattr(stages, "reach", undo_meanwhile)
-    with pytest.raises(LeaseHeld, match="b4 of shop is rolled_back by somebody else"):
+    with pytest.raises(LeaseHeldError, match="b4 of shop is rolled_back by somebody else"):
         stages.publish(context, key)
     assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)
 
@@ -227,7 +229,7 @@ def test_what_somebody_went_on_with_since_the_look_stays_theirs(
         return told
 
     monkeypatch.setattr(undo, "publications", published_meanwhile)
-    with pytest.raises(LeaseHeld, match="another run went on with it"):
+    with pytest.raises(LeaseHeldError, match="another run went on with it"):
         undo.undo_batch(context, "b4", hold=hold)
     assert state(context, "b4") == PUBLISHING
     assert any(branches(context.catalog, "shop", "orders", branch_name("b4", "")))
@@ -237,7 +239,7 @@ def test_nobody_publishes_an_attempt_that_is_given_up(context: Context) -> None:
     publish(context, "b4", 4, tables=(), state=LOADED)
     undo_batch(context, "b4", hold=False)
     assert state(context, "b4") == FAILED
-    with pytest.raises(LeaseHeld, match="has taken it over"):
+    with pytest.raises(LeaseHeldError, match="has taken it over"):
         context.ledger.renew_lease("shop", "b4", "a1", Lease("me", 60))
     with pytest.raises(TerminalError, match="left no result"):
         stages.current_result(context, "b4")
@@ -269,7 +271,7 @@ def test_a_rollback_that_takes_longer_than_a_lease_is_nobody_elses(
         if point == Point.ROLLBACK_TABLE and not waited:
             waited.append(point)
             time.sleep(seconds + 1)
-            with pytest.raises(LeaseHeld):
+            with pytest.raises(LeaseHeldError):
                 undo.complete_rollbacks(context)
 
     monkeypatch.setattr(undo, "reach", dawdle)

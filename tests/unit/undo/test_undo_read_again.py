@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.errors import RollbackRefused
+from sluice.errors import RollbackRefusedError
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.details import of_tables
 from sluice.ledger.rows import FILE_LOADED, PUBLISHED, ROLLED_BACK
@@ -40,7 +40,7 @@ def read_again(context: Context) -> None:
 
 def refuse_b3(context: Context) -> None:
     told = r"b4 read files of b3 again, for notes alone: .*sluice rollback shop --batch b4"
-    with pytest.raises(RollbackRefused, match=told):
+    with pytest.raises(RollbackRefusedError, match=told):
         refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)[0]) == (PUBLISHED, [0, 1, 2, 3])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.errors import RollbackRefused
+from sluice.errors import RollbackRefusedError
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.rows import PUBLISHED, ROLLED_BACK
 from sluice.names import PROP_FLOOR, changelog_table
@@ -40,7 +40,7 @@ def test_a_batch_in_a_namespace_that_the_pipeline_left_is_not_said_to_be_undone(
         r"shop\.orders: .* namespace shop, which pipeline shop left for another: with "
         r"`namespace: shop` again .* or drop the table"
     )
-    with pytest.raises(RollbackRefused, match=told):
+    with pytest.raises(RollbackRefusedError, match=told):
         refolding.undo_or_refold(moved(context, "another"), "b1")
     assert (state(context, "b1"), everything(context)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
     assert context.ledger.known_files("shop")["b1.jsonl"].state == "claimed"
@@ -57,7 +57,7 @@ def test_tables_of_one_name_in_two_namespaces_are_two(context: Context) -> None:
             ident, log.schema(), partition_spec=log.spec(), properties=log.properties
         )
         made.append(log.scan().to_arrow())
-    with pytest.raises(RollbackRefused, match="which pipeline shop left for another"):
+    with pytest.raises(RollbackRefusedError, match="which pipeline shop left for another"):
         refolding.undo_or_refold(moved(context, "another"), "b1")
 
 
@@ -76,7 +76,7 @@ def test_a_batch_that_wrote_a_table_without_a_changelog_is_not_undone_beneath_ot
 ) -> None:
     changelog(context, "users", "b1", "b2", "b3")
     with pytest.raises(
-        RollbackRefused, match=r"shop\.orders: nothing tells .*: its changelog is gone"
+        RollbackRefusedError, match=r"shop\.orders: nothing tells .*: its changelog is gone"
     ):
         refolding.undo_or_refold(context, "b1")
     assert state(context, "b1") == PUBLISHED
@@ -88,7 +88,7 @@ def test_a_batch_whose_changes_are_gone_is_not_said_to_be_undone(context: Contex
         changelog(context, name, "b1", "b2", "b3")
     forget_changes(context.catalog, "shop", "b1", besides=[("shop__cdc", "users__changes")])
     told = r"shop\.orders: .* has no changes of batch b1.*sluice rollback shop --rebuild"
-    with pytest.raises(RollbackRefused, match=told):
+    with pytest.raises(RollbackRefusedError, match=told):
         refolding.undo_or_refold(context, "b1")
     assert state(context, "b1") == PUBLISHED
 
@@ -127,7 +127,7 @@ def test_a_batch_whose_repeats_may_be_forgotten_is_not_undone_alone(context: Con
     forget(context, "b1", "b2", "b3", "c")
     told = r"shop\.orders: maintenance has forgotten the changes of batch b3 .* of batch c"
     for dry_run in (True, False):
-        with pytest.raises(RollbackRefused, match=told):
+        with pytest.raises(RollbackRefusedError, match=told):
             refolding.undo_or_refold(context, "b3", dry_run)
     assert (state(context, "b3"), everything(context)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
     refolding.undo_or_refold(context, "c")
@@ -149,6 +149,6 @@ def test_what_came_after_a_batch_in_a_namespace_that_the_pipeline_left_counts(
     context: Context,
 ) -> None:
     repeated(context)
-    with pytest.raises(RollbackRefused, match="which pipeline shop left for another"):
+    with pytest.raises(RollbackRefusedError, match="which pipeline shop left for another"):
         refolding.undo_or_refold(moved(context, "another"), "b3")
     assert everything(context) == [[0, 1, 2, 3]] * 2

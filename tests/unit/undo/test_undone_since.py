@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluice.errors import LeaseHeld, RollbackRefused, TerminalError, TransientError
+from sluice.errors import LeaseHeldError, RollbackRefusedError, TerminalError, TransientError
 from sluice.faults import Point
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
@@ -118,9 +118,9 @@ def test_nobody_loads_beside_a_batch_that_is_half_published_until_it_is_whole_or
     told = (
         r"batch b4 is half published; sluice run shop \(or sluice rollback shop --batch b4\) first"
     )
-    with pytest.raises(LeaseHeld, match=told):
+    with pytest.raises(LeaseHeldError, match=told):
         ctx.ledger.acquire_lease("shop", "b5", "a1", Lease("elsewhere:1", 60))
-    with pytest.raises(RollbackRefused, match="batch b4 of shop is failed"):
+    with pytest.raises(RollbackRefusedError, match="batch b4 of shop is failed"):
         undo.undo_batch(ctx, "b3")
     undo.undo_batch(ctx, "b4", hold=True)
     assert everything(ctx) == [[0, 1, 2, 3]] * 2
@@ -150,7 +150,7 @@ def test_a_rollback_that_stood_still_takes_nothing_from_a_batch_that_came_again(
         publish(ctx, "b3", 3)
 
     monkeypatch.setattr(undo, "reach", at(Point.ROLLBACK_TABLE, meanwhile))
-    with pytest.raises((LeaseHeld, RollbackRefused)):
+    with pytest.raises((LeaseHeldError, RollbackRefusedError)):
         undo.undo_batch(ctx, "b3")
     assert (state(ctx, "b3"), everything(ctx)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
     assert ctx.ledger.known_files("shop")["b3.jsonl"].state == "claimed"
@@ -178,7 +178,7 @@ def test_a_publication_that_stood_still_takes_out_no_batch_that_came_again(
         publish(ctx, "b1", 1)
 
     monkeypatch.setattr(stages, "reach", at(Point.PUBLISH_RECORDED, meanwhile))
-    with pytest.raises(LeaseHeld, match="attempt a1 stops here"):
+    with pytest.raises(LeaseHeldError, match="attempt a1 stops here"):
         stages.publish(ctx, key)
     assert state(ctx, "b1") == PUBLISHED
 
@@ -223,7 +223,7 @@ def test_a_rollback_that_died_while_keys_were_folded_again_stands_in_nobodys_way
         Manifest("shop", "u1", (), rebuild=Rebuild(("orders",), "now", ("b1",)))
     )
     ctx.ledger.record_batch("shop", "u1", LOADING, attempt="a1", manifest=key)
-    with pytest.raises(RollbackRefused, match="batch u1 of shop is loading"):
+    with pytest.raises(RollbackRefusedError, match="batch u1 of shop is loading"):
         undo.undo_batch(ctx, "b3", hold=True, dry_run=True)
     refolding.undo_or_refold(ctx, "b3")
     assert (state(ctx, "u1"), state(ctx, "b3")) == (ROLLED_BACK, ROLLED_BACK)
