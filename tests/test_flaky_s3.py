@@ -13,7 +13,7 @@ from pyiceberg.io import load_file_io
 
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
-from sluice.config.project_file import CatalogConfig, Lake, Spark
+from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
 from sluice.errors import FileDeniedError, FilesUnreadError, TransientError
 from sluice.objects.s3_store import S3Store
 from sluice.objects.store import open_store
@@ -111,8 +111,8 @@ def test_what_the_catalog_names_is_read_from_a_busy_store(
     """pyarrow by itself gives up after three requests."""
     store.put("metadata.json", b"{}")
     catalog = CatalogConfig(type="jdbc", uri=f"sqlite:///{tmp_path}/catalog.db")
-    lake = Lake(catalog=catalog, warehouse=f"s3://{store.bucket}/landing")
-    opened = open_catalog(Project(root=tmp_path, lake=lake, spark=Spark(), pipelines={}))
+    lake = LakeConfig(catalog=catalog, warehouse=f"s3://{store.bucket}/landing")
+    opened = open_catalog(Project(root=tmp_path, lake=lake, spark=SparkConfig(), pipelines={}))
     location = f"s3://{store.bucket}/landing/metadata.json"
     between.throttled = 4
     files = load_file_io(opened.properties, location)

@@ -15,7 +15,7 @@ import pytest
 
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
-from sluice.config.project_file import CatalogConfig, Lake, Spark
+from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
 from sluice.errors import TerminalError, TransientError, UnsettledFileError
 from sluice.landing.landed import inspect
 from sluice.objects.s3_store import S3Store
@@ -161,11 +161,11 @@ def test_inspect_takes_and_stages(store: S3Store, bucket: str) -> None:
 
 def test_tables_in_a_bucket(bucket: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.mktemp("catalog")
-    lake = Lake(
+    lake = LakeConfig(
         catalog=CatalogConfig(type="jdbc", uri=f"sqlite:///{root}/catalog.db"),
         warehouse=f"s3://{bucket}/warehouse",
     )
-    project = Project(root=root, lake=lake, spark=Spark(), pipelines={})
+    project = Project(root=root, lake=lake, spark=SparkConfig(), pipelines={})
     catalog = open_catalog(project)
     catalog.create_namespace("shop")
     rows = pa.table({"id": [1, 2]})

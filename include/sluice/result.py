@@ -38,7 +38,7 @@ class StagedTable:
     """An Iceberg table that the batch wrote on a branch, with what `publish` requires of it.
 
     `highest`: a position that no row of the head is above. `defaults`: what is known of columns,
-    renames and additions included (see `spark_jobs.planning.told`). None where unknown.
+    renames and additions included (see `spark_jobs.planning.column_history`). None where unknown.
     """
 
     namespace: str

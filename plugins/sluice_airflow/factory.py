@@ -311,7 +311,7 @@ def reprocess_dag(project: Project) -> DAG:
 
         @task(task_id="land", execution_timeout=_longest_stage(project))
         def land() -> list[str]:
-            return tasks.land_again(str(project.root), dict(get_current_context()))
+            return tasks.land_quarantined(str(project.root), dict(get_current_context()))
 
         pipelines = [pipeline for _, pipeline in sorted(project.pipelines.items())]
         _batches(project, pipelines, land())

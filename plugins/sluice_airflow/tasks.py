@@ -272,7 +272,7 @@ def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
         return list(stages.give_up(ctx, batch_id))
 
 
-def land_again(project: str, context: dict[str, Any]) -> list[str]:
+def land_quarantined(project: str, context: dict[str, Any]) -> list[str]:
     """Make batches of the files with quarantined records; skips if there are none.
 
     The ledger keeps the reason and the user who asked.
@@ -284,7 +284,7 @@ def land_again(project: str, context: dict[str, Any]) -> list[str]:
         use_connections_master()
         signature = f"(asked for by {request.user})" if request.user else ""
         ctx = open_context(project, pipeline)
-        manifests = reprocess.land_again(ctx, request.batch, request.how, signature=signature)
+        manifests = reprocess.land_quarantined(ctx, request.batch, request.how, signature=signature)
         if not manifests:
             raise AirflowSkipException(f"{pipeline}: nothing in quarantine is unresolved")
         return mappable(ctx, manifests)

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Row
 
 from sluice.ddl.comments import SPEAKS_OF_COMMENTS, Comment, comments
 from sluice.ddl.statements import Altered, UnreadableDdlError
-from sluice.ledger.comment_log import ToldComment
+from sluice.ledger.comment_log import CommentStatement
 from sluice.source_names import is_reserved
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
 from spark_jobs.decoding.renames_told import named_by, placed_statements
@@ -18,7 +18,7 @@ from spark_jobs.planning.plan import table_config, target_name
 from spark_jobs.telling import tell
 
 
-def comments_by(job: Job, envelope: DataFrame, found: list[Found]) -> list[ToldComment]:
+def comments_by(job: Job, envelope: DataFrame, found: list[Found]) -> list[CommentStatement]:
     """Return the comments on targets in the batch's DDL.
 
     A target with `sources` gets none, since each source table has its own. Raises PlanError for
@@ -30,7 +30,7 @@ def comments_by(job: Job, envelope: DataFrame, found: list[Found]) -> list[ToldC
     return list(dict.fromkeys(one for row in rows for one in _of_statement(job, row, tables)))
 
 
-def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[ToldComment]:
+def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[CommentStatement]:
     event = source_of(row)
     try:
         said = [(_table_of(one, event, tables), one) for one in comments(row["ddl"])]
@@ -42,7 +42,7 @@ def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[ToldComme
         own = one.column is not None and is_reserved(one.column)
         if of is not None and config is not None and not (config.sources or own):
             target = (job.pipeline.namespace, target_name(job.pipeline, of))
-            yield ToldComment(*target, row["at"], turn, one.column, one.text)
+            yield CommentStatement(*target, row["at"], turn, one.column, one.text)
 
 
 def _table_of(one: Comment, event: Source, tables: KnownTables) -> Source | None:

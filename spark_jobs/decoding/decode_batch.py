@@ -18,7 +18,7 @@ from sluice.errors import PlanError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger import comment_log
 from sluice.ledger.changelogs import forget_changes
-from sluice.ledger.rename_log import ToldRename, record
+from sluice.ledger.rename_log import ColumnStatement, record
 from sluice.manifest import SourceFile
 from sluice.result import LeftOut, Nulled
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, SOURCE_PARTS, quoted
@@ -38,8 +38,8 @@ from spark_jobs.decoding.comments_told import comments_by
 from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.plans import make_plans
 from spark_jobs.decoding.recall import Seen, Watch, recall, recall_all, remember
-from spark_jobs.decoding.renames_told import told_by
-from spark_jobs.decoding.respelled import as_rows_spell
+from spark_jobs.decoding.renames_told import statements_of_batch
+from spark_jobs.decoding.respelled import with_spelling_of_rows
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import NOTHING_KNOWN, Known
 from spark_jobs.job import Job
@@ -143,7 +143,11 @@ def _allowed(job: Job, table: Decoded) -> bool:
 def _covers_defaults(job: Job, table: Decoded) -> bool:
     """Whether the target's property covers the batch's column defaults. The shapes may come from
     a failed attempt or a rolled-back batch, so they do not prove it."""
-    known, plan, span = job.lake.told(target_id(table.plan)).defaults, table.plan, table.span
+    known, plan, span = (
+        job.lake.column_history(target_id(table.plan)).defaults,
+        table.plan,
+        table.span,
+    )
     return defaults.covers(known, plan.defaults, span.lowest, span.highest, plan.described)
 
 
@@ -163,7 +167,7 @@ def _decode_as_found(job: Job) -> DecodedBatch:
     _require_all(job, written, found)
     envelope, found, left_out = apart.without(job, envelope, found)
     transactions.remember(job, envelope)
-    told = told_by(job, envelope, found)
+    told = statements_of_batch(job, envelope, found)
     said = comments_by(job, envelope, found)
     comment_log.record(job.lake.catalog, job.pipeline.name, job.manifest.batch_id, said)
     # An earlier attempt may have recorded DDL of tables that are left out or without a target.
@@ -190,7 +194,7 @@ def _decode_as_found(job: Job) -> DecodedBatch:
 
 
 def _record(
-    job: Job, told: Mapping[Source, list[ToldRename]], dropped: Sequence[ToldRename] = ()
+    job: Job, told: Mapping[Source, list[ColumnStatement]], dropped: Sequence[ColumnStatement] = ()
 ) -> None:
     batch = (job.pipeline.name, job.manifest.batch_id)
     record(job.lake.catalog, *batch, [*chain.from_iterable(told.values()), *dropped])
@@ -215,9 +219,9 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
         envelope = held_back
         found = discover(envelope)
     refuse_too_many(job.pipeline, found)
-    truncates.tell_of_untold(job.pipeline, envelope, found)
+    truncates.report_unclear(job.pipeline, envelope, found)
     table_renames.by_policy(job, envelope, found)
-    respelled = as_rows_spell(job, envelope, found)
+    respelled = with_spelling_of_rows(job, envelope, found)
     if respelled is not None:
         envelope = _in_parts(respelled) if _PART in envelope.columns else respelled
         found = discover(envelope)
@@ -288,7 +292,7 @@ def _still_known(job: Job, table: Decoded, known: Found | None) -> Found | None:
     No batch could use the shapes of a column that nothing published has.
     """
     mine = table.plan.defaults
-    told = defaults.lowest(job.lake.told(target_id(table.plan)).defaults, mine)
+    told = defaults.lowest(job.lake.column_history(target_id(table.plan)).defaults, mine)
     kinds = {kind for default in mine.values() for kind in default.firsts}
     firsts = {name.lower(): default.firsts.keys() for name, default in told.items()}
     named = {name.lower() for name in known.columns} if known and kinds else ()

@@ -18,7 +18,7 @@ from sluice.config.project import Pipeline, TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.ddl.statements import dropped_tables
 from sluice.errors import PlanError, TransientError
-from sluice.ledger.rename_log import ToldRename
+from sluice.ledger.rename_log import ColumnStatement
 from spark_jobs.canonical import is_truncate, of_batches
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.common.truncates import is_stated
@@ -26,16 +26,16 @@ from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, changelog_id
 from spark_jobs.planning.discover import Found
 from spark_jobs.planning.plan import TablePlan, table_config, target_name
-from spark_jobs.planning.renames_known import told_of
+from spark_jobs.planning.renames_known import statements_on
 
 
 def waiting(
     pipeline: Pipeline, found: Iterable[Found], plans: Iterable[TablePlan]
-) -> list[ToldRename]:
+) -> list[ColumnStatement]:
     """Return the batch's statements that drop or empty tables without a plan."""
     planned = {plan.source for plan in plans}
     return [
-        ToldRename(table.source.name, at, (), statement)
+        ColumnStatement(table.source.name, at, (), statement)
         for table in found
         if table.source not in planned
         for at, statement in sorted(set(table.drops))
@@ -71,7 +71,7 @@ def refuse_from_before(job: Job, plan: TablePlan, mine: DataFrame) -> None:
     states_others = FORMATS[job.pipeline.format].states_other_tables
     if job.pipeline.on_drop_table != EMPTY and not states_others:
         return
-    statements = told_of(job.lake.catalog, job.pipeline.name, plan, job.attempt.published)
+    statements = statements_on(job.lake.catalog, job.pipeline.name, plan, job.attempt.published)
     drops = [
         one
         for one in statements
@@ -94,7 +94,7 @@ def refuse_from_before(job: Job, plan: TablePlan, mine: DataFrame) -> None:
     )
 
 
-def _did(told: ToldRename) -> str:
+def _did(told: ColumnStatement) -> str:
     dropped = dropped_tables(told.statement)
     return "dropped it, or made it anew," if dropped else "truncated it"
 

@@ -12,7 +12,7 @@ from sluice.column_renames import Renames
 from sluice.config.project import TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError, UnknownKeyError
-from sluice.ledger.rename_log import ToldRename
+from sluice.ledger.rename_log import ColumnStatement
 from spark_jobs.decoding.dropped import refuse_dropped
 from spark_jobs.decoding.known_tables import known_tables
 from spark_jobs.decoding.other_source import refuse_other_source
@@ -29,19 +29,19 @@ from spark_jobs.planning.renames_known import (
     following,
     heeds,
     of_table,
-    of_told,
     published,
     refuse_renames,
+    renames_from,
     renames_of,
 )
 from spark_jobs.planning.shared_targets import refuse_shared_targets
 from spark_jobs.planning.table_columns import target_columns
 
-NO_STATEMENTS: Final[Mapping[Source, list[ToldRename]]] = {}
+NO_STATEMENTS: Final[Mapping[Source, list[ColumnStatement]]] = {}
 
 
 def make_plans(
-    job: Job, found: list[Found], told: Mapping[Source, list[ToldRename]] = NO_STATEMENTS
+    job: Job, found: list[Found], told: Mapping[Source, list[ColumnStatement]] = NO_STATEMENTS
 ) -> list[TablePlan]:
     """Plan every table with row events, or with columns that the batch's DDL (`told`) changes.
 
@@ -80,8 +80,8 @@ class _Candidate:
 
     table: Found
     config: TableConfig
-    news: Sequence[ToldRename]
-    statements: Sequence[ToldRename]
+    news: Sequence[ColumnStatement]
+    statements: Sequence[ColumnStatement]
 
 
 def _is_planned(job: Job, candidate: _Candidate) -> bool:
@@ -107,7 +107,7 @@ def _changes_columns(job: Job, candidate: _Candidate) -> bool:
     stored = job.lake.columns(_target(job, candidate.table))
     if stored is None:
         return False
-    renamed = heeds(job.pipeline) and of_told(candidate.statements, candidate.config)
+    renamed = heeds(job.pipeline) and renames_from(candidate.statements, candidate.config)
     renames = renames_of(job.pipeline, candidate.config, candidate.statements) or ()
     return bool(renamed or additions_of(candidate.news, candidate.config, stored, renames))
 

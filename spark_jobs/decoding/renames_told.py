@@ -15,11 +15,11 @@ from sluice.ddl.defaults import kept_columns
 from sluice.ddl.stated_names import may_name
 from sluice.ddl.statements import SPEAKS_OF_COLUMNS, Altered, UnreadableDdlError, altered, in_turn
 from sluice.errors import PlanError
-from sluice.ledger.rename_log import ToldRename
+from sluice.ledger.rename_log import ColumnStatement
 from sluice.source_names import is_column_name, is_reserved
 from spark_jobs.decoding.decode import by_place, with_origin
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
-from spark_jobs.decoding.statements import ddl_events, told_at, told_columns
+from spark_jobs.decoding.statements import ddl_events, statement_columns, statement_position
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, source_of
@@ -27,10 +27,12 @@ from spark_jobs.planning.plan import table_config
 from spark_jobs.telling import tell
 
 _MOST: Final = 10_000
-_Told = TypeVar("_Told", Altered, ToldRename)
+_Told = TypeVar("_Told", Altered, ColumnStatement)
 
 
-def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, list[ToldRename]]:
+def statements_of_batch(
+    job: Job, envelope: DataFrame, found: list[Found]
+) -> dict[Source, list[ColumnStatement]]:
     """Return the column changes in the batch's DDL, by table.
 
     Raises PlanError for more statements than a driver can read.
@@ -38,7 +40,7 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
     if not any(table.ddl for table in found):
         return {}
     rows = placed_statements(job, envelope, SPEAKS_OF_COLUMNS)
-    told: dict[Source, list[ToldRename]] = {}
+    told: dict[Source, list[ColumnStatement]] = {}
     tables = known_tables(job, found)
     ordered = {f.source for f in found if f.records > f.ddl and not f.unordered}
     labels = FORMATS[job.pipeline.format].labels
@@ -50,7 +52,7 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
     return {of: _by_place(renames) for of, renames in told.items()}
 
 
-def _concerns(pipeline: Pipeline, event: Source, of: Source, told: ToldRename) -> bool:
+def _concerns(pipeline: Pipeline, event: Source, of: Source, told: ColumnStatement) -> bool:
     """Whether a statement concerns, or may concern, a table that the pipeline loads.
 
     A statement whose table is unknown may concern any table. A name as typed may also be that of a
@@ -63,24 +65,24 @@ def _concerns(pipeline: Pipeline, event: Source, of: Source, told: ToldRename) -
     return any(may_name(name, of.name) or may_name(stated, name) for name in listed)
 
 
-def _as_written(rename: ToldRename, labels: Collection[str]) -> ToldRename:
+def _as_written(rename: ColumnStatement, labels: Collection[str]) -> ColumnStatement:
     added = tuple(column.as_written(labels) for column in rename.added)
     return replace(rename, added=added)
 
 
-def _by_place(told: Iterable[ToldRename]) -> list[ToldRename]:
+def _by_place(told: Iterable[ColumnStatement]) -> list[ColumnStatement]:
     """Combine statements at the same position, in order, since all apply to rows below it.
 
     A repeated statement counts once.
     """
-    places: dict[tuple[str, str | None], list[ToldRename]] = {}
+    places: dict[tuple[str, str | None], list[ColumnStatement]] = {}
     for one in dict.fromkeys(told):
         unread = one.statement if one.problem is not None else None
         places.setdefault((one.position, unread), []).append(one)
     return list(map(_as_one, places.values()))
 
 
-def _as_one(told: Sequence[ToldRename]) -> ToldRename:
+def _as_one(told: Sequence[ColumnStatement]) -> ColumnStatement:
     all_of = reduce(_in_turn, told)
     return replace(all_of, statement=";\n".join(one.statement for one in told))
 
@@ -98,7 +100,9 @@ def placed_statements(job: Job, envelope: DataFrame, pattern: str) -> list[Row]:
     """
     mine = ddl_events(envelope, pattern)
     located = with_origin(mine, job.spark, job.manifest.files)
-    asked = located.orderBy(by_place()).select(*told_columns(), told_at(job).alias("at"))
+    asked = located.orderBy(by_place()).select(
+        *statement_columns(), statement_position(job).alias("at")
+    )
     rows = asked.limit(_MOST + 1).collect()
     if len(rows) > _MOST:
         raise PlanError(
@@ -110,7 +114,7 @@ def placed_statements(job: Job, envelope: DataFrame, pattern: str) -> list[Row]:
 
 def _of_statement(
     source: Source, row: Row, ordered: Collection[Source], tables: KnownTables
-) -> Iterator[tuple[Source, ToldRename]]:
+) -> Iterator[tuple[Source, ColumnStatement]]:
     """Yield the column changes of a statement, by the event's table or, in a topic of schema
     changes, by the statement's.
 
@@ -129,9 +133,9 @@ def _of_statement(
             f"followed ({problem}); it is in sluice.renames, and changes nothing"
         )
     for of, one in followed.items():
-        yield of, ToldRename(of.name, row["at"], one.columns, row["ddl"], added=one.added)
+        yield of, ColumnStatement(of.name, row["at"], one.columns, row["ddl"], added=one.added)
     if problem is not None:
-        yield source, ToldRename(source.name, row["at"], (), row["ddl"], problem)
+        yield source, ColumnStatement(source.name, row["at"], (), row["ddl"], problem)
 
 
 def _table_of(

@@ -23,7 +23,7 @@ from spark_jobs.planning.discover import Found, Source
 from spark_jobs.telling import tell
 
 
-def as_rows_spell(job: Job, envelope: DataFrame, found: list[Found]) -> DataFrame | None:
+def with_spelling_of_rows(job: Job, envelope: DataFrame, found: list[Found]) -> DataFrame | None:
     """Return the envelope with tables spelled as in row events; None where nothing changes."""
     tables = known_tables(job, found)
     if not tables.as_typed:

@@ -18,13 +18,13 @@ def ddl_events(envelope: DataFrame, pattern: str) -> DataFrame:
     return envelope.where(ddl & F.col("ddl").rlike(pattern))
 
 
-def told_at(job: Job) -> Column:
+def statement_position(job: Job) -> Column:
     """Return the position, with epoch, of an event that has its origin."""
     position = F.coalesce("position", by_place())
     return F.concat_ws(".", F.lit(epoch_prefix(job.pipeline.epoch)), position)
 
 
-def told_columns() -> list[Column]:
+def statement_columns() -> list[Column]:
     """Return the columns of a statement: the parts of its event's table ('' where absent), `lost`
     (the source gives no position) and `ddl` (the text)."""
     parts = (F.coalesce(n, F.lit("")).alias(n) for n in SOURCE_PARTS)

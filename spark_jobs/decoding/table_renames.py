@@ -17,7 +17,7 @@ from sluice.config.source_tables import claimants, matches, with_sources
 from sluice.ddl.statements import UnreadableDdlError
 from sluice.ddl.tables import SPEAKS_OF_TABLE_RENAMES, TableName, renamed_tables
 from sluice.errors import PlanError
-from spark_jobs.decoding.statements import ddl_events, told_columns
+from spark_jobs.decoding.statements import ddl_events, statement_columns
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, source_of
 from spark_jobs.telling import tell
@@ -32,7 +32,9 @@ def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> None:
     """
     if not any(table.ddl for table in found):
         return
-    asked = ddl_events(envelope, SPEAKS_OF_TABLE_RENAMES).select(*told_columns()).limit(_MOST + 1)
+    asked = (
+        ddl_events(envelope, SPEAKS_OF_TABLE_RENAMES).select(*statement_columns()).limit(_MOST + 1)
+    )
     rows = asked.collect()
     messages = sorted({line for row in rows[:_MOST] for line in _messages(job.pipeline, row)})
     if len(rows) > _MOST:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from sluice.config.project import Pipeline
 from spark_jobs.canonical import OP_TRUNCATE, OUTCOME_EVENT
 from spark_jobs.decoding.decode import with_origin
-from spark_jobs.decoding.statements import ddl_events, told_at, told_columns
+from spark_jobs.decoding.statements import ddl_events, statement_columns, statement_position
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, source_of
@@ -22,12 +22,12 @@ from spark_jobs.telling import tell
 _MOST: Final = 100
 
 
-def tell_of_untold(pipeline: Pipeline, envelope: DataFrame, found: list[Found]) -> None:
+def report_unclear(pipeline: Pipeline, envelope: DataFrame, found: list[Found]) -> None:
     """Report such TRUNCATEs by database or table, in formats that send them."""
-    pattern = FORMATS[pipeline.format].untold_truncates
+    pattern = FORMATS[pipeline.format].unclear_truncates
     if not (pattern and any(table.ddl for table in found)):
         return
-    rows = ddl_events(envelope, pattern).select(*told_columns()).limit(_MOST).collect()
+    rows = ddl_events(envelope, pattern).select(*statement_columns()).limit(_MOST).collect()
     sources = {source_of(row) for row in rows}
     listed = (s for s in sources if not s.table or table_config(pipeline, s) is not None)
     for name in sorted(source.name for source in listed):
@@ -47,7 +47,7 @@ def set_aside(job: Job, envelope: DataFrame, found: list[Found]) -> None:
     stated = envelope.where(is_event & F.col("ddl").isNotNull())
     located = with_origin(stated, job.spark, job.manifest.files)
     drops = defaultdict(list)
-    for row in located.select(*told_columns(), told_at(job).alias("at")).collect():
+    for row in located.select(*statement_columns(), statement_position(job).alias("at")).collect():
         drops[source_of(row)].append((row["at"], row["ddl"]))
     for table in found:
         table.drops = tuple(drops[table.source]) if table.source in alone else table.drops

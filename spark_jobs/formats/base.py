@@ -64,7 +64,7 @@ class Format(ABC):
     tells_defaults: ClassVar[bool] = False
     """Whether descriptions of columns include their defaults."""
 
-    untold_truncates: ClassVar[str] = ""
+    unclear_truncates: ClassVar[str] = ""
     """Pattern of DDL statements that are a TRUNCATE of an unknown table or of a part of a table; ''
     where there are none."""
 

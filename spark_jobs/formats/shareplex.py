@@ -83,7 +83,7 @@ class SharePlex(Format):
 
     name: ClassVar[str] = "shareplex"
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
-    untold_truncates: ClassVar[str] = truncates.UNTOLD
+    unclear_truncates: ClassVar[str] = truncates.UNTOLD
 
     def read(
         self,

@@ -82,7 +82,7 @@ class StreamX(Format):
     """The decoder of `format: streamx`."""
 
     name: ClassVar[str] = "streamx"
-    untold_truncates: ClassVar[str] = truncates.UNTOLD
+    unclear_truncates: ClassVar[str] = truncates.UNTOLD
 
     def read(
         self,

@@ -21,8 +21,8 @@ from sluice.ledger.ledger import Ledger
 from sluice.ledger.refusals import completed_by
 from sluice.ledger.rows import BatchRow
 from spark_jobs.lake.tables import TableId
-from spark_jobs.planning import told
-from spark_jobs.planning.told import Told
+from spark_jobs.planning import column_history
+from spark_jobs.planning.column_history import ColumnHistory
 
 _TRIES: Final = 5
 _PAUSE_SECONDS: Final = 2.0
@@ -64,9 +64,9 @@ class Cut:
         """The position up to which maintenance may have deleted changes; None: it deleted none."""
         return self._property(target, names.PROP_FLOOR)
 
-    def told(self, target: TableId) -> Told:
+    def column_history(self, target: TableId) -> ColumnHistory:
         """The defaults and renames that a target's rows were written by."""
-        return told.read(self._property(target, names.PROP_DEFAULTS))
+        return column_history.read(self._property(target, names.PROP_DEFAULTS))
 
     def is_whole(self, table: TableId | None) -> bool:
         """Whether a table that a mode made exists and lacks no published change."""

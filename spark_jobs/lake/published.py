@@ -32,7 +32,7 @@ def changes_at(spark: SparkSession, cut: Cut, tables: TargetTables) -> DataFrame
     changes = rows_at(spark, cut, tables.changelog).where(published)
     target = rows_at(spark, cut, tables.target, changes)
     types = {field.name: field.dataType.simpleString() for field in target.schema}
-    return cut.told(tables.target).changes(changes_as(changes, types))
+    return cut.column_history(tables.target).changes(changes_as(changes, types))
 
 
 def living_at(spark: SparkSession, cut: Cut, tables: TargetTables, like: DataFrame) -> DataFrame:

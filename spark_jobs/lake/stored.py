@@ -11,15 +11,15 @@ from sluice import names
 from spark_jobs.canonical import quoted
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.lake.tables import Base, Lake, TableId, target_id, tombstone_id
+from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.told import Told
 
 
 def stored_at(
     lake: Lake,
     plan: TablePlan,
     bases: Mapping[TableId, Base],
-    now: Told | None = None,
+    now: ColumnHistory | None = None,
 ) -> Stored:
     """Return target and tombstones at their bases, read by the defaults and renames `now` in force;
     None: as they were written."""
@@ -33,7 +33,7 @@ def stored_at(
         tombstones = tombstones.where(~_whole_table(plan)) if plan.keyed else None
     if rows is not None and now is not None:
         types = plan.types
-        rows = now.rows(rows, lake.told(target), types)
+        rows = now.rows(rows, lake.column_history(target), types)
     if mark is None:
         return Stored(rows, tombstones, None)
     at, by = mark[names.POSITION], mark[names.BATCH_ID]

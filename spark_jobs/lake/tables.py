@@ -27,7 +27,8 @@ from spark_jobs.lake.table_options import (
     target_options,
     tombstone_options,
 )
-from spark_jobs.planning import overtaken, told
+from spark_jobs.planning import column_history, overtaken
+from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.table_columns import (
     NewColumn,
@@ -37,7 +38,6 @@ from spark_jobs.planning.table_columns import (
     target_columns,
     tombstone_columns,
 )
-from spark_jobs.planning.told import Told
 from spark_jobs.planning.widening import (
     fixed_columns,
     in_current_columns,
@@ -177,9 +177,9 @@ class Lake:
         loaded = self.load(table)
         return None if loaded is None else loaded.properties.get(name)
 
-    def told(self, target: TableId) -> Told:
+    def column_history(self, target: TableId) -> ColumnHistory:
         """Return the defaults and renames that a target's published rows were written by."""
-        return told.read(self.property(target, names.PROP_DEFAULTS))
+        return column_history.read(self.property(target, names.PROP_DEFAULTS))
 
     def set_property(self, table: TableId, name: str, value: str) -> None:
         """Set a property of a table unless it has the value already."""

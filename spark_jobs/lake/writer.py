@@ -31,12 +31,12 @@ from spark_jobs.lake.tables import (
 from spark_jobs.lake.written import refuse_loss
 from spark_jobs.planning import defaults, overtaken
 from spark_jobs.planning.additions import additions_of
+from spark_jobs.planning.column_history import NO_HISTORY, ColumnHistory
 from spark_jobs.planning.defaults import NO_DEFAULTS, Defaults
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames import DECLARED
-from spark_jobs.planning.renames_known import known_renames, of_told, told_of
+from spark_jobs.planning.renames_known import known_renames, renames_from, statements_on
 from spark_jobs.planning.span import Span
-from spark_jobs.planning.told import NOTHING_TOLD, Told
 from spark_jobs.planning.widening import changes_as
 
 _SOURCE_VIEW: Final = "sluice_source"
@@ -72,7 +72,7 @@ class Writer:
         self.begun: dict[TableId, int] = {}
         self.partial = plan.keyed and self._has_partials()
         self.types = plan.types
-        self.before = lake.told(target_id(plan))
+        self.before = lake.column_history(target_id(plan))
         overtaken.refuse_forgotten(plan, attempt.batch_id, span, self.before)
         there = [lake.columns(table) or {} for table in (self.compared[0], *beside)]
         for columns in there:
@@ -90,13 +90,15 @@ class Writer:
             lake.set_property(target_id(plan), names.PROP_PARTIALS, "true")
         return writer
 
-    def _known(self, of_events: Defaults) -> Told:
+    def _known(self, of_events: Defaults) -> ColumnHistory:
         counted = {*self.attempt.published, self.attempt.batch_id}
-        statements = told_of(self.lake.catalog, self.lake.pipeline, self.plan, counted)
-        before, renames = self.before.renames, of_told(statements, self.plan.config)
+        statements = statements_on(self.lake.catalog, self.lake.pipeline, self.plan, counted)
+        before, renames = self.before.renames, renames_from(statements, self.plan.config)
         known = known_renames(self.plan, renames, before)
         overtaken.refuse_other_names(self.plan, self.attempt.batch_id, before, known, renames)
-        return Told(of_events, known, additions_of(statements, self.plan.config, self.types, known))
+        return ColumnHistory(
+            of_events, known, additions_of(statements, self.plan.config, self.types, known)
+        )
 
     def all_newer(self) -> bool:
         """Whether every change of the batch is known to be above everything stored."""
@@ -177,7 +179,7 @@ class Writer:
         """Return this batch's changes."""
         lowest = self.span.lowest or ""
         below = {n: d for n, d in self.now.held().items() if d.reaches(lowest)}
-        in_force = self.now if self.now.renames else Told(below)
+        in_force = self.now if self.now.renames else ColumnHistory(below)
         return in_force.changes(self.changes_of(self.attempt.batch_id))
 
     def changes_of(self, *batches: str) -> DataFrame:
@@ -397,4 +399,4 @@ class Writer:
     def _defaults(self) -> str | None:
         """Return the value of `sluice.defaults` that publish sets; None leaves it as it is."""
         text = self.now.text()
-        return NOTHING_TOLD if text is None and self.before != self.now else text
+        return NO_HISTORY if text is None and self.before != self.now else text

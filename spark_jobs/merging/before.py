@@ -12,9 +12,9 @@ from sluice.manifest import Rebuild
 from spark_jobs.lake.tables import TableId, history_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.planning.additions import additions_of
+from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.renames import DECLARED
-from spark_jobs.planning.renames_known import known_renames, of_told, told_of
-from spark_jobs.planning.told import Told
+from spark_jobs.planning.renames_known import known_renames, renames_from, statements_on
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def _held_before(writer: Writer, asked: Rebuild, table: TableId) -> DataFrame | 
         )
     rows = writer.lake.rows(table, base)
     # The defaults of that time are not kept; current ones fill missing columns.
-    return None if rows is None else writer.now.rows(rows, Told(), writer.types)
+    return None if rows is None else writer.now.rows(rows, ColumnHistory(), writer.types)
 
 
 def forget_renames(writer: Writer, floor: str | None) -> bool:
@@ -63,8 +63,8 @@ def forget_renames(writer: Writer, floor: str | None) -> bool:
     """
     plan, counted = writer.plan, writer.attempt.published
     kept = tuple(r for r in writer.before.renames if r.below == DECLARED)
-    told = told_of(writer.lake.catalog, writer.lake.pipeline, plan, counted)
-    exact = known_renames(plan, of_told(told, plan.config), kept)
+    told = statements_on(writer.lake.catalog, writer.lake.pipeline, plan, counted)
+    exact = known_renames(plan, renames_from(told, plan.config), kept)
     if floor and writer.now.renames:
         raise RollbackRefusedError(
             f"{plan.name}: columns were renamed, and maintenance has forgotten changes up "
@@ -73,5 +73,5 @@ def forget_renames(writer: Writer, floor: str | None) -> bool:
     forgets = plan.follows and set(writer.now.renames) != set(exact)
     if forgets:
         additions = additions_of(told, plan.config, writer.types, exact)
-        writer.now = Told(writer.now.defaults, exact, additions)
+        writer.now = ColumnHistory(writer.now.defaults, exact, additions)
     return forgets

@@ -17,7 +17,7 @@ from spark_jobs.decoding.decode import BAD
 from spark_jobs.decoding.decode_batch import look_through, typed_changes, whole_envelope
 from spark_jobs.decoding.drops_before import refuse_from_before
 from spark_jobs.decoding.plans import make_plans
-from spark_jobs.decoding.renames_told import told_by
+from spark_jobs.decoding.renames_told import statements_of_batch
 from spark_jobs.folding.fold import fold_counting
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
 from spark_jobs.folding.resolve import APPLY, STATUS, Stored, resolve, tally
@@ -33,9 +33,9 @@ from spark_jobs.lake.tables import (
 from spark_jobs.merging.load import refuse_by_place, unmerged, without_table
 from spark_jobs.merging.notes import notes
 from spark_jobs.planning import defaults
+from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.table_columns import target_columns
-from spark_jobs.planning.told import Told
 from spark_jobs.planning.widening import changes_as, fixed_columns, refuse_widening
 
 
@@ -45,7 +45,7 @@ def forecast(job: Job) -> Forecast:
     `job.attempt.published`: the batches that count as published.
     """
     envelope, found = look_through(job, whole_envelope(job))
-    plans = make_plans(job, found, told_by(job, envelope, found))
+    plans = make_plans(job, found, statements_of_batch(job, envelope, found))
     tables = tuple(_table(job, envelope, plan) for plan in plans)
     lost = len(job.manifest.rejects)
     unassigned = without_table(found, plans) + Counts(read=lost, quarantined=lost)
@@ -89,7 +89,7 @@ def _misfits(plan: TablePlan, typed: DataFrame) -> tuple[int, tuple[Nulled, ...]
 
 def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
     """Return the column renames that the target's rows do not have yet."""
-    told = set(plan.renames).difference(job.lake.told(target_id(plan)).renames)
+    told = set(plan.renames).difference(job.lake.column_history(target_id(plan)).renames)
     pairs = (pair for rename in sorted(told) for pair in rename.columns)
     return tuple(f"{former} → {now}" for former, now in pairs)
 
@@ -137,20 +137,22 @@ def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
     return _Outcome(tally(resolved).counts + more, *_hit(job, plan, applied, stored))
 
 
-def _told(job: Job, plan: TablePlan) -> Told:
-    before = job.lake.told(target_id(plan))
+def _told(job: Job, plan: TablePlan) -> ColumnHistory:
+    before = job.lake.column_history(target_id(plan))
     known = defaults.lowest(before.defaults, plan.defaults)
-    return Told(known, in_order(before.renames, plan.renames), plan.additions)
+    return ColumnHistory(known, in_order(before.renames, plan.renames), plan.additions)
 
 
-def _stored(job: Job, plan: TablePlan, told: Told) -> Stored:
+def _stored(job: Job, plan: TablePlan, told: ColumnHistory) -> Stored:
     tables = (target_id(plan), tombstone_id(plan))
     if any(job.lake.load(table) is None for table in tables):
         return Stored(None, None, None)
     return stored_at(job.lake, plan, {t: job.lake.base(t) for t in tables}, told)
 
 
-def _count_rows(job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, told: Told) -> Counts:
+def _count_rows(
+    job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, told: ColumnHistory
+) -> Counts:
     changelog = changelog_id(plan)
     others = rows.where(F.lit(False))
     if job.lake.load(changelog) is not None:

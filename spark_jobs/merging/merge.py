@@ -40,7 +40,7 @@ from spark_jobs.lake.writer import Attempt, Writer
 from spark_jobs.merging import retell
 from spark_jobs.merging.remains import remake
 from spark_jobs.modes import events, history, soft_delete
-from spark_jobs.modes.gap import leave_behind
+from spark_jobs.modes.gap import mark_gap
 from spark_jobs.planning import overtaken
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
@@ -74,7 +74,7 @@ def merge_table(
     overtaken.refuse_other_columns(plan, attempt.batch_id, writer.stored_columns)
     mine = writer.mine()
     rows = mine.where(~is_truncate())
-    leave_behind(writer)
+    mark_gap(writer)
     if misnamed := retell.clash(writer):
         return _merge_anew(writer, rows, misnamed)
     before = writer.stored()

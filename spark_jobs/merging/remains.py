@@ -32,8 +32,8 @@ from spark_jobs.modes import events, history, soft_delete
 from spark_jobs.modes.forgotten import remembered
 from spark_jobs.modes.gap import behind, written_by
 from spark_jobs.modes.replay import Kept, with_stored
+from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.defaults import as_standing
-from spark_jobs.planning.told import Told
 
 _BEFORE: Final = "_sluice_before"
 _ENDED: Final = "_sluice_ended"
@@ -102,7 +102,7 @@ class Remains:
         return cls(writer, asked, before, misnamed)
 
     @property
-    def now(self) -> Told | None:
+    def now(self) -> ColumnHistory | None:
         """Return the names and defaults for stored rows; None where their names differ."""
         return None if self.misnamed else self.writer.now
 

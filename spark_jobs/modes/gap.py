@@ -12,12 +12,12 @@ from sluice.catalog.snapshots import head
 from spark_jobs.lake.gaps import remember
 from spark_jobs.lake.tables import TableId, events_id, history_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.planning import told
+from spark_jobs.planning import column_history
+from spark_jobs.planning.column_history import NO_HISTORY, ColumnHistory
 from spark_jobs.planning.renames import clash
-from spark_jobs.planning.told import NOTHING_TOLD, Told
 
 
-def leave_behind(writer: Writer) -> None:
+def mark_gap(writer: Writer) -> None:
     """Note in the tables of switched-off modes the last snapshot before this batch, whose changes
     they do not get."""
     plan = writer.plan
@@ -33,12 +33,12 @@ def _mark(writer: Writer, table: TableId, whose: str) -> None:
     if found is None or found.properties.get(whose) != writer.plan.name:
         return
     if not is_behind(found, head(found)):
-        text = writer.before.text() or NOTHING_TOLD
+        text = writer.before.text() or NO_HISTORY
         writer.lake.set_property(table, names.PROP_GAP_TOLD, text)
     remember(writer.lake, table)
 
 
-def written_by(writer: Writer, table: TableId) -> Told:
+def written_by(writer: Writer, table: TableId) -> ColumnHistory:
     """Return the renames and defaults with which the table's rows were written.
 
     For a table with a gap these are the ones noted when it began (`PROP_GAP_TOLD`), if its rows can
@@ -47,7 +47,7 @@ def written_by(writer: Writer, table: TableId) -> Told:
     text = writer.lake.property(table, names.PROP_GAP_TOLD)
     if text is None or not behind(writer, table):
         return writer.before
-    found = told.read(text)
+    found = column_history.read(text)
     misnamed = clash(found.renames, writer.now.renames, writer.types)
     return found if misnamed is None else writer.before
 

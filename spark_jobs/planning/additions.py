@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from sluice.column_renames import Renames, name_at
 from sluice.config.project import TableConfig
-from sluice.ledger.rename_log import ToldRename
+from sluice.ledger.rename_log import ColumnStatement
 from spark_jobs.planning.defaults import NOTHING, Default, Defaults, StatedDefault
 from spark_jobs.telling import tell
 
@@ -36,7 +36,7 @@ Additions = tuple[Addition, ...]
 
 
 def additions_of(
-    statements: Iterable[ToldRename],
+    statements: Iterable[ColumnStatement],
     config: TableConfig,
     types: Mapping[str, str],
     renames: Renames,

@@ -15,7 +15,7 @@ from sluice.column_renames import Renames, name_at
 from sluice.config.collations import source_name
 from sluice.config.project import TableConfig
 from sluice.errors import ELSEWHERE, PlanError
-from sluice.ledger.rename_log import ToldRename
+from sluice.ledger.rename_log import ColumnStatement
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import Found
 
@@ -37,7 +37,7 @@ class _Group:
 
 
 def key_names(
-    found: Found, key: Iterable[str], renames: Renames, statements: Collection[ToldRename]
+    found: Found, key: Iterable[str], renames: Renames, statements: Collection[ColumnStatement]
 ) -> KeyNames:
     """Return the other names of the columns of a `key`, by the table's renames.
 
@@ -85,7 +85,7 @@ def _joined(name: str, pairs: Collection[tuple[str, str]]) -> frozenset[str]:
 
 
 def _refuse_two(
-    found: Found, group: _Group, groups: Collection[_Group], statements: Collection[ToldRename]
+    found: Found, group: _Group, groups: Collection[_Group], statements: Collection[ColumnStatement]
 ) -> None:
     shared = any(group.names & other.names for other in groups if other is not group)
     both = any(_carries_two(image, group) for image in found.images.values())
@@ -101,7 +101,9 @@ def _carries_two(image: Iterable[str], group: _Group) -> bool:
     return len({name.lower() for name in image} & group.names) > 1
 
 
-def _comes_or_goes(one: ToldRename, group: _Group, statements: Collection[ToldRename]) -> bool:
+def _comes_or_goes(
+    one: ColumnStatement, group: _Group, statements: Collection[ColumnStatement]
+) -> bool:
     """Whether a column of the group was dropped, or added after another was renamed."""
     dropped = {old.lower() for old, new in one.columns if old is not None and new is None}
     added = {new.lower() for old, new in one.columns if old is None and new is not None}

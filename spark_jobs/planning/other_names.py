@@ -11,7 +11,7 @@ from typing import Final
 
 from sluice.column_renames import Rename, Renames
 from sluice.config.project import TableConfig
-from sluice.ledger.rename_log import ToldRename
+from sluice.ledger.rename_log import ColumnStatement
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import Found
 from spark_jobs.planning.key_names import NO_NAMES, KeyNames, key_names, without_key
@@ -56,7 +56,7 @@ def known_names(
     config: TableConfig,
     key: Iterable[str],
     renames: Renames,
-    told: Iterable[ToldRename],
+    told: Iterable[ColumnStatement],
 ) -> KnownNames:
     """Return the columns' names by a table's renames; raises PlanError where a column of the key
     shared a name with another column."""
@@ -68,7 +68,7 @@ def known_names(
     return KnownNames(used_again(renames), of_key, others)
 
 
-def _added(statements: Iterable[ToldRename]) -> list[tuple[str, str]]:
+def _added(statements: Iterable[ColumnStatement]) -> list[tuple[str, str]]:
     """Return columns in lower case, with the positions at which they were added."""
     return [
         (new.lower(), one.position)

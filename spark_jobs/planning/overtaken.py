@@ -12,12 +12,12 @@ from sluice.errors import TransientError
 from sluice.source_names import is_reserved
 from sluice.types.columns import parse_type, widest, widest_or_text
 from spark_jobs.planning import defaults
+from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
-from spark_jobs.planning.told import Told
 
 
-def refuse_forgotten(plan: TablePlan, batch_id: str, span: Span, before: Told) -> None:
+def refuse_forgotten(plan: TablePlan, batch_id: str, span: Span, before: ColumnHistory) -> None:
     """Raise TransientError where the batch was decoded by defaults that a rollback took back."""
     recalled = not any(default.firsts for default in plan.defaults.values())
     if recalled and not defaults.covers(

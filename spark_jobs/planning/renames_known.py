@@ -16,7 +16,7 @@ from sluice.ddl.stated_names import in_case_of, is_of
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.changelogs import stored_sources
 from sluice.ledger.ledger import Ledger
-from sluice.ledger.rename_log import ToldRename, recorded
+from sluice.ledger.rename_log import ColumnStatement, recorded
 from sluice.names import dropped_column
 from sluice.types.columns import ColumnType, widest, widest_or_text
 from spark_jobs.planning.discover import Found, Source
@@ -27,7 +27,7 @@ from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import declared, used_again, wanted
 
 
-def of_told(told: Iterable[ToldRename], config: TableConfig) -> Renames:
+def renames_from(told: Iterable[ColumnStatement], config: TableConfig) -> Renames:
     """Return the renames of one table's statements, in the source's order.
 
     A dropped column whose name another one gets later counts as renamed, for an event below the
@@ -45,7 +45,7 @@ def of_told(told: Iterable[ToldRename], config: TableConfig) -> Renames:
     return in_order(Rename(below, columns) for below, columns in pairs if columns)
 
 
-def _pairs(one: ToldRename, added: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _pairs(one: ColumnStatement, added: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     for old, new in one.columns:
         if old is not None and new is not None:
             yield old, new
@@ -53,7 +53,7 @@ def _pairs(one: ToldRename, added: Iterable[tuple[str, str]]) -> Iterator[tuple[
             yield old, dropped_column(old)
 
 
-def published(catalog: Catalog, pipeline: str) -> list[ToldRename]:
+def published(catalog: Catalog, pipeline: str) -> list[ColumnStatement]:
     """Return the statements in the published batches of a pipeline."""
     statements = recorded(catalog, pipeline)
     counted = Ledger(catalog).published_batches(pipeline) if statements else ()
@@ -70,7 +70,9 @@ def heeds(pipeline: Pipeline) -> bool:
     return follows(pipeline) or pipeline.on_schema_change == FAIL
 
 
-def refuse_renames(pipeline: Pipeline, source: Source, statements: Iterable[ToldRename]) -> None:
+def refuse_renames(
+    pipeline: Pipeline, source: Source, statements: Iterable[ColumnStatement]
+) -> None:
     """Raise PlanError where a batch renames columns and on_schema_change is fail."""
     pairs = (pair for one in statements for pair in one.columns if None not in pair)
     renames = [f"{old} to {new}" for old, new in pairs]
@@ -82,17 +84,17 @@ def refuse_renames(pipeline: Pipeline, source: Source, statements: Iterable[Told
 
 
 def renames_of(
-    pipeline: Pipeline, config: TableConfig, statements: Iterable[ToldRename]
+    pipeline: Pipeline, config: TableConfig, statements: Iterable[ColumnStatement]
 ) -> Renames | None:
     """Return a table's renames by statements and configuration; None: they are not followed."""
     if not follows(pipeline):
         return None
-    return in_order(of_told(statements, config), declared(config.renamed_columns))
+    return in_order(renames_from(statements, config), declared(config.renamed_columns))
 
 
 def names_at_source(
     pipeline: Pipeline,
-    statements: Iterable[ToldRename],
+    statements: Iterable[ColumnStatement],
     others: Callable[[], Collection[str]],
     source: str,
     key: Collection[str],
@@ -218,9 +220,9 @@ def _holding(
     return replace(there, stored=result)
 
 
-def told_of(
+def statements_on(
     catalog: Catalog, pipeline: str, plan: TablePlan, batches: Collection[str]
-) -> list[ToldRename]:
+) -> list[ColumnStatement]:
     """Return the statements of some batches on a plan's table."""
     statements = (one for one in recorded(catalog, pipeline) if one.batch_id in batches)
     stored = cache(lambda: stored_sources(catalog, pipeline, plan.namespace).values())
@@ -228,11 +230,11 @@ def told_of(
 
 
 def of_table(
-    statements: Iterable[ToldRename],
+    statements: Iterable[ColumnStatement],
     source: str,
     as_typed: bool,
     others: Callable[[], Collection[str]],
-) -> list[ToldRename]:
+) -> list[ColumnStatement]:
     """Return the statements on a source table.
 
     One that came before the table was known has its name as typed: it counts where it can mean no

@@ -63,7 +63,7 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.published_after = lambda ctx, batch: ["b8", "b7"]
     module.release = lambda ctx, batch: fake.note("release", batch) or 3
     again: Any = ModuleType("reprocess")
-    again.land_again = lambda ctx, *given, signature: landed_again(
+    again.land_quarantined = lambda ctx, *given, signature: landed_again(
         fake, ctx.pipeline.name, *given, signature
     )
     refolding: Any = ModuleType("refolding")

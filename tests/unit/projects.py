@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluice.config.project import Project
-from sluice.config.project_file import CatalogConfig, Lake, Spark
+from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
 from sluice.operations import stages
 from sluice.operations.context import Context, Say, open_context
 from sluice.result import BatchResult
@@ -45,5 +45,5 @@ def files_of_loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def empty_lake(root: Path) -> Project:
     """A project without pipelines, whose tables are the test's own."""
     catalog = CatalogConfig(type="jdbc", uri=f"sqlite:///{root}/catalog.db")
-    lake = Lake(catalog=catalog, warehouse=str(root / "w"))
-    return Project(root=root, lake=lake, spark=Spark(), pipelines={})
+    lake = LakeConfig(catalog=catalog, warehouse=str(root / "w"))
+    return Project(root=root, lake=lake, spark=SparkConfig(), pipelines={})

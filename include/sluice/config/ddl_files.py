@@ -66,7 +66,7 @@ class DdlTable:
     unknown: Mapping[str, str] = field(default_factory=dict)
 
 
-class ToldTables(ListedTables):
+class PipelineDdl(ListedTables):
     """A pipeline's tables, with the types and keys that its scripts give."""
 
     ddl: DdlFiles | None = Field(
@@ -98,7 +98,7 @@ class ToldTables(ListedTables):
         ]
 
 
-_T = TypeVar("_T", bound=ToldTables)
+_T = TypeVar("_T", bound=PipelineDdl)
 
 
 def with_ddl(root: Path, document: Document, pipeline: _T) -> _T:

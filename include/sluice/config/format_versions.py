@@ -8,13 +8,13 @@ from sluice.config.yaml_file import refused
 
 if TYPE_CHECKING:
     from sluice.config.project import Pipeline
-    from sluice.config.project_file import Lake
+    from sluice.config.project_file import LakeConfig
     from sluice.config.yaml_file import Document
 
 _WRITTEN: Final = 2
 
 
-def refuse_unwritable(document: Document, pipeline: Pipeline, lake: Lake) -> None:
+def refuse_unwritable(document: Document, pipeline: Pipeline, lake: LakeConfig) -> None:
     """Raise ConfigError for a table that could be staged but never published: for `jdbc` catalogs
     pyiceberg writes the metadata itself, and does not support version 3."""
     for name, table in (pipeline.tables or {}).items():

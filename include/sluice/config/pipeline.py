@@ -10,7 +10,7 @@ from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator
 from sluice.bounds import FILE_BYTES, MEBIBYTE, RATIO
 from sluice.config.checks import Check
 from sluice.config.collations import Collations, NullKeys, beside_key, of_key
-from sluice.config.ddl_files import ToldTables
+from sluice.config.ddl_files import PipelineDdl
 from sluice.config.epochs import MAX_EPOCH, FullLoads
 from sluice.config.fields import (
     Hints,
@@ -110,7 +110,7 @@ class TableConfig(SourceTables):
         return tuple(parse_partition(text) for text in self.partition_by)
 
 
-class Pipeline(ToldTables):
+class Pipeline(PipelineDdl):
     """The content of one `pipelines/*.yaml`: which files go into which tables, and how."""
 
     name: PipelineName = Field(

@@ -17,7 +17,7 @@ from sluice.names import BATCH_FILES, LEDGER_NAMESPACE, changelog_namespace
 
 if TYPE_CHECKING:
     from sluice.config.project import Pipeline
-    from sluice.config.project_file import Lake
+    from sluice.config.project_file import LakeConfig
     from sluice.config.yaml_file import Document, KeyPath
 
 LANDING: Final = ("landing", "url")
@@ -65,7 +65,9 @@ def refuse_globs(document: Document, key: KeyPath, location: str) -> None:
         )
 
 
-def refuse_landing(document: Document, pipeline: Pipeline, lake: Lake, project_file: Path) -> None:
+def refuse_landing(
+    document: Document, pipeline: Pipeline, lake: LakeConfig, project_file: Path
+) -> None:
     """Raise ConfigError if the landing pattern matches files of the tables, catalog or project.
 
     `pipeline.landing.url` and the places in `lake` must be resolved.

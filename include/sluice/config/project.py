@@ -19,9 +19,9 @@ from sluice.config.project_file import (
     CATALOG_SCHEMES,
     SQLITE,
     CatalogConfig,
-    Lake,
+    LakeConfig,
     ProjectFile,
-    Spark,
+    SparkConfig,
 )
 from sluice.config.secrets import holds_secret, is_clear, shortened
 from sluice.config.yaml_file import Document, by_name, read_yaml
@@ -51,8 +51,8 @@ class Project(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     root: Path
-    lake: Lake
-    spark: Spark
+    lake: LakeConfig
+    spark: SparkConfig
     pipelines: dict[str, Pipeline]
     files: dict[str, Path] = Field(default_factory=dict)
     broken: dict[str, str] = Field(default_factory=dict)
@@ -112,7 +112,7 @@ def _checked(model: type[_M], document: Document) -> _M:
         raise ConfigError(explain(model, error, document)) from None
 
 
-def _load_pipelines(root: Path, lake: Lake) -> tuple[list[Written], dict[str, str]]:
+def _load_pipelines(root: Path, lake: LakeConfig) -> tuple[list[Written], dict[str, str]]:
     folder = root / PIPELINES_FOLDER
     files = sorted(p for p in folder.glob("[!.]*.y*ml") if p.suffix in (".yaml", ".yml"))
     pipelines: list[Written] = []
@@ -133,7 +133,7 @@ def _load_pipelines(root: Path, lake: Lake) -> tuple[list[Written], dict[str, st
     return pipelines, by_name(mistakes, {pipeline.name for _, pipeline in pipelines})
 
 
-def _resolve_lake(root: Path, lake: Lake) -> Lake:
+def _resolve_lake(root: Path, lake: LakeConfig) -> LakeConfig:
     catalog = _resolve_catalog(root, lake.catalog)
     return lake.model_copy(update={"catalog": catalog, "warehouse": resolved(root, lake.warehouse)})
 
@@ -177,6 +177,6 @@ def _resolve_landing(root: Path, pipeline: Pipeline) -> Pipeline:
     return pipeline.model_copy(update={"landing": landing.model_copy(update={"url": url})})
 
 
-def _spark(top: ProjectFile) -> Spark:
+def _spark(top: ProjectFile) -> SparkConfig:
     master = os.environ.get(ENV_SPARK_MASTER) or top.spark.master
     return top.spark.model_copy(update={"master": master})

@@ -42,7 +42,7 @@ class CatalogConfig(Strict):
         return Path(self.uri.removeprefix(SQLITE))
 
 
-class Lake(Strict):
+class LakeConfig(Strict):
     """Where the tables are."""
 
     catalog: CatalogConfig = Field(description="the Iceberg catalog, without its password")
@@ -54,7 +54,7 @@ class Lake(Strict):
         return self.warehouse.startswith(S3_SCHEME)
 
 
-class Spark(Strict):
+class SparkConfig(Strict):
     """Where Spark runs; `SLUICE_SPARK_MASTER` wins over `master`."""
 
     master: str = Field("local[*]", description="Spark's master; in Airflow spark_default wins")
@@ -69,5 +69,5 @@ class Spark(Strict):
 class ProjectFile(Strict):
     """The content of `sluice.yaml`."""
 
-    lake: Lake = Field(description="where the tables are")
-    spark: Spark = Field(Spark(), description="where Spark runs")
+    lake: LakeConfig = Field(description="where the tables are")
+    spark: SparkConfig = Field(SparkConfig(), description="where Spark runs")

@@ -20,7 +20,7 @@ _NOWHERE: Final = ""
 
 
 @dataclass(frozen=True)
-class ToldComment:
+class CommentStatement:
     """The comment that a statement gives a target's column, or the target (`column_name` None).
 
     `comment` None: the comment is removed. `turn`: the order among comments of one position.
@@ -40,16 +40,18 @@ class ToldComment:
         return self.position, self.turn, self.comment or ""
 
 
-def record(catalog: Catalog, pipeline: str, batch_id: str, stated: Collection[ToldComment]) -> None:
+def record(
+    catalog: Catalog, pipeline: str, batch_id: str, stated: Collection[CommentStatement]
+) -> None:
     """Write a batch's comments, also when it has none, in place of an earlier attempt's."""
     if stated or find_table(catalog, LEDGER_NAMESPACE, COMMENTS) is not None:
-        nothing = asdict(ToldComment(_NOWHERE, _NOWHERE, _NOWHERE, 0, None, None))
+        nothing = asdict(CommentStatement(_NOWHERE, _NOWHERE, _NOWHERE, 0, None, None))
         ddl_log.record(catalog, COMMENTS, (pipeline, batch_id), list(map(asdict, stated)), nothing)
 
 
-def recorded(catalog: Catalog, pipeline: str) -> list[ToldComment]:
+def recorded(catalog: Catalog, pipeline: str) -> list[CommentStatement]:
     """Return the comments of a pipeline's batches, published or not."""
     rows = ddl_log.recorded(catalog, COMMENTS, pipeline)
-    fields = ToldComment.__dataclass_fields__
-    stored = (ToldComment(**{name: row[name] for name in fields}) for row in rows)
+    fields = CommentStatement.__dataclass_fields__
+    stored = (CommentStatement(**{name: row[name] for name in fields}) for row in rows)
     return [one for one in stored if one.table_name != _NOWHERE]

@@ -114,7 +114,7 @@ def publications_of(rows: Any) -> list[Publication]:
     return sorted(rows_of(Publication, last), key=_published_in)
 
 
-def told_since_undone(rows: Any) -> list[list[Publication]]:
+def publications_since_undo(rows: Any) -> list[list[Publication]]:
     """Return, for each table of a batch, its rows since the batch was last taken out of it, newest
     first."""
     tables: dict[tuple[str, str, str], list[Publication]] = {}

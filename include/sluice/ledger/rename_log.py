@@ -22,7 +22,7 @@ from sluice.ledger.tables import RENAMES, Row
 
 
 @dataclass(frozen=True)
-class ToldRename:
+class ColumnStatement:
     """One statement, and the position below which events have the former names.
 
     `added`: the added columns for which the statement says what earlier rows hold.
@@ -37,14 +37,16 @@ class ToldRename:
     added: tuple[AddedColumn, ...] = ()
 
 
-def record(catalog: Catalog, pipeline: str, batch_id: str, stated: Collection[ToldRename]) -> None:
+def record(
+    catalog: Catalog, pipeline: str, batch_id: str, stated: Collection[ColumnStatement]
+) -> None:
     """Write a batch's statements, also when it has none, in place of an earlier attempt's."""
-    nothing = ToldRename("", "", (), "", "nothing is left of what the batch told before")
+    nothing = ColumnStatement("", "", (), "", "nothing is left of what the batch told before")
     batch = (pipeline, batch_id)
     ddl_log.record(catalog, RENAMES, batch, list(map(_row, stated)), _row(nothing))
 
 
-def _row(rename: ToldRename) -> Row:
+def _row(rename: ColumnStatement) -> Row:
     defaults = {name.lower(): rest for name, *rest in rename.added}
     listed = [(*pair, *_default(defaults, *pair)) for pair in rename.columns]
     columns = json.dumps(listed, ensure_ascii=False)
@@ -60,14 +62,14 @@ def _default(
     return defaults.get(new.lower(), ()) if old is None and new is not None else ()
 
 
-def recorded(catalog: Catalog, pipeline: str) -> list[ToldRename]:
+def recorded(catalog: Catalog, pipeline: str) -> list[ColumnStatement]:
     """Return the parsed statements of a pipeline's batches, published or not."""
     rows = ddl_log.recorded(catalog, RENAMES, pipeline)
     return [_rename(row) for row in rows if row["problem"] is None]
 
 
-def tables_told(
-    stated: Iterable[ToldRename], sources: Collection[str], format_name: str
+def tables_named_in(
+    stated: Iterable[ColumnStatement], sources: Collection[str], format_name: str
 ) -> frozenset[str]:
     """Return the source tables that statements are about.
 
@@ -80,9 +82,9 @@ def tables_told(
     return frozenset(s for s in sources if any(is_of(name, s, lambda: sources) for name in names))
 
 
-def _rename(row: dict[str, Any]) -> ToldRename:
+def _rename(row: dict[str, Any]) -> ColumnStatement:
     listed = json.loads(row["columns"])
     columns = tuple((old, new) for old, new, *_ in listed)
     added = tuple(AddedColumn(new, *default) for _, new, *default in listed if default)
     statement = (row["source_table"], row["position"], columns, row["statement"])
-    return ToldRename(*statement, batch_id=row["batch_id"], added=added)
+    return ColumnStatement(*statement, batch_id=row["batch_id"], added=added)

@@ -23,7 +23,7 @@ from sluice.catalog.patience import in_words, retry
 from sluice.column_renames import Rename, Renames, name_at
 from sluice.config.policies import EVOLVE
 from sluice.errors import TransientError
-from sluice.ledger.comment_log import ToldComment, recorded
+from sluice.ledger.comment_log import CommentStatement, recorded
 from sluice.names import PROP_DEFAULTS, RENAMES_IN_DEFAULTS, full_name
 from sluice.operations.context import Context
 
@@ -52,12 +52,12 @@ def settle(ctx: Context, publishing: str = "") -> None:
         retry(partial(_settle_one, ctx, namespace, name, list(own), counted))
 
 
-def _target(one: ToldComment) -> tuple[str, str]:
+def _target(one: CommentStatement) -> tuple[str, str]:
     return one.namespace, one.table_name
 
 
 def _settle_one(
-    ctx: Context, namespace: str, name: str, statements: list[ToldComment], counted: set[str]
+    ctx: Context, namespace: str, name: str, statements: list[CommentStatement], counted: set[str]
 ) -> None:
     """Set the comments of one target; raises TransientError if others write in each of _TRIES."""
     for _ in range(_TRIES):
@@ -81,7 +81,9 @@ def _renames(table: Table) -> Renames:
     return tuple(Rename(below, tuple((old, new) for old, new in pairs)) for below, pairs in raw)
 
 
-def _comments(statements: Iterable[ToldComment], counted: set[str], renames: Renames) -> _Comments:
+def _comments(
+    statements: Iterable[CommentStatement], counted: set[str], renames: Renames
+) -> _Comments:
     """Return the comments that the batches in `counted` set, and None for everything that only
     other batches mention."""
     comments = _Comments()

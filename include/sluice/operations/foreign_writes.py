@@ -18,7 +18,7 @@ _WHERE: Final = "docs/operations.md, Verifying"
 
 
 @contextmanager
-def or_taken_back(ctx: Context, p: Publication) -> Iterator[None]:
+def advise_way_back(ctx: Context, p: Publication) -> Iterator[None]:
     """Add to the refusal to move a table back how to go on."""
     try:
         yield

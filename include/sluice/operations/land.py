@@ -26,7 +26,7 @@ from sluice.operations.changed import Group, grouped
 from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
 from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing, selected
-from sluice.operations.unreadable_files import UnreadableFiles, files_left_out, or_left_out
+from sluice.operations.unreadable_files import UnreadableFiles, files_left_out, inspect_or_skip
 
 INSPECTED_AT_ONCE: Final = 4
 UNREADABLE: Final = "unreadable_file"
@@ -179,7 +179,7 @@ def inspect_all(
     reading: Reading | None = None,
     unreadable: UnreadableFiles | None = None,
 ) -> list[Inspected]:
-    """Inspect the objects, without those that are left out (see `or_left_out`).
+    """Inspect the objects, without those that are left out (see `inspect_or_skip`).
 
     Copies are written below `prefix`, by default where those of batches are; `reading` defaults to
     the pipeline's.
@@ -203,7 +203,7 @@ def _inspect_in_turn(
 
     def look(found: StoredObject) -> Inspection | None:
         whole = partial(_inspected, ctx, store, found, prefix, read_as)
-        return or_left_out(ctx.say, found.key, whole, named, unreadable)
+        return inspect_or_skip(ctx.say, found.key, whole, named, unreadable)
 
     for found, inspection in zip(objects, _in_turn(look, objects), strict=True):
         if inspection is not None:

@@ -70,10 +70,10 @@ def reprocess(
     failure; ([], None) if nothing is in quarantine.
     """
     with keeping(ctx):
-        return load_and_publish(ctx, land_again(ctx, batch_id, asked, ctx.lease))
+        return load_and_publish(ctx, land_quarantined(ctx, batch_id, asked, ctx.lease))
 
 
-def land_again(
+def land_quarantined(
     ctx: Context,
     batch_id: str = "",
     asked: Reprocess = NO_OPTIONS,

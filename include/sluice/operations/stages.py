@@ -54,7 +54,7 @@ from sluice.operations.undo import (
     take_out,
     undo_batch,
 )
-from sluice.operations.undoable import or_undone, unfinished
+from sluice.operations.undoable import advise_rollback, unfinished
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.operations.waiting import (
     is_held,
@@ -245,7 +245,7 @@ def _reconcile_batch(
         ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
         return None
     key = row.manifest or ctx.files.manifest_key(ctx.pipeline.name, row.batch_id)
-    with or_undone(ctx, row.batch_id):
+    with advise_rollback(ctx, row.batch_id):
         if row.state == states.PUBLISHING:
             ctx.say(f"reconcile: completing the publication of batch {row.batch_id}")
             publish(ctx, key)

@@ -32,7 +32,7 @@ from sluice.names import (
 )
 from sluice.operations import comments
 from sluice.operations.context import Context
-from sluice.operations.foreign_writes import or_taken_back
+from sluice.operations.foreign_writes import advise_way_back
 from sluice.operations.sweep import left_to_maintenance
 from sluice.operations.undoable import (
     known_batch,
@@ -218,7 +218,7 @@ def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
             name = (p.namespace, p.table_name)
             table = tables.setdefault(name, ctx.catalog.load_table(name))
             current = heads[name] if name in heads else head(table)
-            with or_taken_back(ctx, p):
+            with advise_way_back(ctx, p):
                 refuse_rollback(table, current, p.head_snapshot, p.base_snapshot, batch_id)
             heads[name] = p.base_snapshot
             moves.append(f"batch {batch_id}: {p.full_name}: main {current} → {p.base_snapshot}")
@@ -230,7 +230,7 @@ def _undo_one(
 ) -> list[str]:
     done = []
     for p in published:
-        with or_taken_back(ctx, p):
+        with advise_way_back(ctx, p):
             moved = rollback_table(
                 ctx.catalog, p.namespace, p.table_name, p.head_snapshot, p.base_snapshot,
                 p.base_schema, batch_id,

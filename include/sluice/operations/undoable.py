@@ -18,8 +18,8 @@ from sluice.errors import FollowedError, RollbackRefusedError, TerminalError
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import batches_in, changelogs_of, files_of
 from sluice.ledger.details import SHARE_OF, TABLES, TAKING_OUT, UNDONE
-from sluice.ledger.newest import told_since_undone
-from sluice.ledger.rename_log import ToldRename, recorded, tables_told
+from sluice.ledger.newest import publications_since_undo
+from sluice.ledger.rename_log import ColumnStatement, recorded, tables_named_in
 from sluice.ledger.rows import BatchRow, Publication
 from sluice.ledger.tables import PUBLICATIONS, TRANSACTIONS, LedgerTables
 from sluice.names import (
@@ -47,7 +47,7 @@ def known_batch(ctx: Context, batch_id: str) -> BatchRow:
 
 
 @contextmanager
-def or_undone(ctx: Context, batch_id: str) -> Iterator[None]:
+def advise_rollback(ctx: Context, batch_id: str) -> Iterator[None]:
     """Add to an error that another try would not mend how to go on without the batch."""
     try:
         yield
@@ -78,7 +78,7 @@ def recorded_by_table(ctx: Context, batch_id: str) -> list[list[Publication]]:
     """Return the batch's publications and intents of each table since it was last undone there,
     newest first."""
     own = And(equals("pipeline", ctx.pipeline.name), equals("batch_id", batch_id))
-    return told_since_undone(LedgerTables(ctx.catalog).read(PUBLICATIONS, own))
+    return publications_since_undo(LedgerTables(ctx.catalog).read(PUBLICATIONS, own))
 
 
 def came_to_main(ctx: Context, p: Publication) -> bool:
@@ -360,11 +360,11 @@ def target_of(changelog: Table) -> tuple[str, str]:
 
 
 def tables_renamed(
-    ctx: Context, statements: list[ToldRename], logs: dict[str, Table]
+    ctx: Context, statements: list[ColumnStatement], logs: dict[str, Table]
 ) -> frozenset[str]:
     """Return the source tables of these changelogs that the statements rename columns of."""
     sources = [log.properties.get(PROP_SOURCE, target) for target, log in logs.items()]
-    return tables_told(statements, sources, ctx.pipeline.format)
+    return tables_named_in(statements, sources, ctx.pipeline.format)
 
 
 def changelogs(ctx: Context) -> dict[str, Table]:

@@ -68,7 +68,7 @@ class UnreadableFiles:
             raise next(iter(self.errors.values()))
 
 
-def or_left_out(
+def inspect_or_skip(
     say: Say,
     key: str,
     look: Callable[[], Inspection],

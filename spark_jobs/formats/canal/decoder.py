@@ -104,7 +104,7 @@ class Canal(Format):
     name: ClassVar[str] = "canal"
     # Canal writes an ENUM's index and a SET's bits, other senders of this form their labels.
     labels: ClassVar[frozenset[str]] = OF_MYSQL
-    untold_truncates: ClassVar[str] = truncates.UNTOLD
+    unclear_truncates: ClassVar[str] = truncates.UNTOLD
 
     def read(
         self,

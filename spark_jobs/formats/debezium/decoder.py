@@ -133,7 +133,7 @@ class Debezium(Format):
     )
 
     seeming: ClassVar[frozenset[str]] = frozenset({TRANSACTION_MARKER, HEARTBEAT})
-    untold_truncates: ClassVar[str] = truncates.UNTOLD
+    unclear_truncates: ClassVar[str] = truncates.UNTOLD
     states_other_tables: ClassVar[bool] = True
 
     def read(

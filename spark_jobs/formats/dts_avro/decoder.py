@@ -100,7 +100,7 @@ class DtsAvro(Format):
     """The decoder of `format: dts_avro`."""
 
     name: ClassVar[str] = "dts_avro"
-    untold_truncates: ClassVar[str] = truncates.UNTOLD
+    unclear_truncates: ClassVar[str] = truncates.UNTOLD
 
     def read(
         self,

@@ -108,7 +108,7 @@ class HuaweiCdl(Format):
     name: ClassVar[str] = "huawei_cdl"
     plain: ClassVar[frozenset[str]] = COUNTS
     tells_defaults: ClassVar[bool] = True
-    untold_truncates: ClassVar[str] = truncates.UNTOLD
+    unclear_truncates: ClassVar[str] = truncates.UNTOLD
     ignorable: ClassVar[str] = rf"^\s*{NULL}\s*$"
 
     def read(

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError, TransientError
 from sluice.operations import stages
-from sluice.operations.reprocess import land_again
+from sluice.operations.reprocess import land_quarantined
 from tests.spark.described import BEFORE, NEW, PLAIN, event
 from tests.spark.sandbox import Sandbox
 
@@ -93,7 +93,7 @@ def test_rows_of_one_place_that_arrive_again_are_refused(
     lake.write("a.jsonl", records)
     assert stages.run(lake.context())[1] is None
     before = lake.rows("orders")
-    (key,) = land_again(lake.context())
+    (key,) = land_quarantined(lake.context())
     with pytest.raises(PlanError, match="rows read again cannot be told from those"):
         lake.stage_manifest(lake.context().files.read_manifest(key))
     assert lake.rows("orders") == before

@@ -13,7 +13,7 @@ from sluice.errors import RollbackRefusedError, TerminalError
 from sluice.manifest import Reprocess
 from sluice.operations import stages
 from sluice.operations.quarantined import resolutions, unresolved
-from sluice.operations.reprocess import land_again, reprocess
+from sluice.operations.reprocess import land_quarantined, reprocess
 from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult, Counts
 from tests.spark.sandbox import Sandbox, total
@@ -138,7 +138,7 @@ def test_a_crash_before_the_end_of_publish_is_completed_once(
     first = run(lake)
     widen(lake)
     context = lake.context()
-    (key,) = land_again(context)
+    (key,) = land_quarantined(context)
     stages.load(context, key)
     with monkeypatch.context() as crash:
         crash.setattr(type(context.ledger), "mark_files", _crash)
@@ -165,7 +165,7 @@ def _crash(*_: object) -> None:
 def test_an_unfinished_reprocess_gives_way_to_one_of_the_mended_files(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "100.25")])
     first = run(lake)
-    (left,) = land_again(lake.context())
+    (left,) = land_quarantined(lake.context())
     widen(lake)
     second = again(lake)
     assert amounts(lake) == {1: "100.25"}

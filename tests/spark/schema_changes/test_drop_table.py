@@ -132,8 +132,8 @@ def test_one_of_several_sources_takes_its_target_along_only_where_told(
     target, sources, database, table = names
     orders = {"key": ["id"], "columns": {"id": "int"}, "sources": [sources]}
     tables = {target: orders | ({"on_truncate": told} if told else {})}
-    told_of = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
-    shop = Sandbox(spark, tmp_path, told_of)
+    statements_on = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
+    shop = Sandbox(spark, tmp_path, statements_on)
     monkeypatch.setattr(stages, "submit", shop.drive)
 
     def of_source(at: int, what: str, pos: int, data: Row | None = None) -> Row:

@@ -17,7 +17,7 @@ from sluice.catalog import client as catalog_module
 from sluice.catalog.client import open_catalog
 from sluice.catalog.spark import spark_catalog_conf, uses_s3
 from sluice.config.project import Project
-from sluice.config.project_file import CatalogConfig, Lake, Spark
+from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
 
 pytestmark = pytest.mark.catalog
 
@@ -34,7 +34,7 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def project(uri: str, warehouse: str, kind: str = "jdbc") -> Project:
     catalog = CatalogConfig.model_validate({"type": kind, "uri": uri})
     return Project(
-        root=Path("/p"), lake=Lake(catalog=catalog, warehouse=warehouse), spark=Spark(),
+        root=Path("/p"), lake=LakeConfig(catalog=catalog, warehouse=warehouse), spark=SparkConfig(),
         pipelines={},
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ from sluice.catalog import rest as restcatalog
 from sluice.catalog.client import open_catalog
 from sluice.catalog.patience import CatalogAwayError
 from sluice.config.project import Project
-from sluice.config.project_file import CatalogConfig, Lake, Spark
+from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
 from sluice.errors import CommitStateUnknownError, LakeMovedError, TerminalError, TransientError
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.ledger import Ledger
@@ -62,8 +62,8 @@ def failing(times: int, error: Exception, answer: Any = "answer") -> Callable[..
 def project(uri: str, warehouse: Path) -> Project:
     kind = "rest" if uri.startswith("http") else "jdbc"
     catalog = CatalogConfig.model_validate({"type": kind, "uri": uri})
-    lake = Lake(catalog=catalog, warehouse=str(warehouse))
-    return Project(root=warehouse, lake=lake, spark=Spark(), pipelines={})
+    lake = LakeConfig(catalog=catalog, warehouse=str(warehouse))
+    return Project(root=warehouse, lake=lake, spark=SparkConfig(), pipelines={})
 
 
 def embedded(folder: Path) -> Project:

@@ -101,7 +101,7 @@ def test_a_default_is_a_text_as_the_format_writes_labels_and_short_ones(
     monkeypatch.setattr(renames_told, "placed_statements", lambda *_: [row])
     monkeypatch.setattr(known_tables, "_stored", lambda _: [])
     of = Source("db", "", "t")
-    told = renames_told.told_by(
+    told = renames_told.statements_of_batch(
         job_of(format_, None), cast(Any, None), [Found(of, records=1, ddl=1)]
     )
     added = told[of][0].added
@@ -117,11 +117,13 @@ def test_what_is_of_no_known_table_is_told_where_tables_are_listed(
     monkeypatch.setattr(renames_told, "placed_statements", lambda *_: [row])
     monkeypatch.setattr(known_tables, "_stored", lambda _: [])
     job = job_of("canal", {"db.t": None})
-    told = renames_told.told_by(job, cast(Any, None), [Found(NOWHERE, records=1, ddl=1)])
+    told = renames_told.statements_of_batch(
+        job, cast(Any, None), [Found(NOWHERE, records=1, ddl=1)]
+    )
     assert [one.problem is not None for one in told[NOWHERE]] == [True]
 
 
-def told_of(*statements: str) -> list[tuple[str, Any]]:
+def statements_on(*statements: str) -> list[tuple[str, Any]]:
     """What rows of one table, in their order, tell at one place: statement and columns."""
     rows = (Row(at="1", lost=False, ddl=told) for told in statements)
     of_rows = (one for row in rows for _, one in _of_statement(MYSQL, row, frozenset(), KNOWN))
@@ -150,15 +152,15 @@ def test_what_is_told_at_one_place_is_followed_in_its_order(
 ) -> None:
     """Be it one text, or a record for each statement."""
     texts = [ALTER + told for told in statements]
-    ((_, of_text),) = told_of("; ".join(texts))
-    ((statement, of_records),) = told_of(*texts)
+    ((_, of_text),) = statements_on("; ".join(texts))
+    ((statement, of_records),) = statements_on(*texts)
     assert statement == ";\n".join(texts)
     assert set(of_text) == set(of_records) == columns
 
 
 def test_what_is_told_again_at_one_place_is_followed_once() -> None:
     swap = f"{ALTER}RENAME COLUMN a TO b, RENAME COLUMN b TO a"
-    assert told_of(swap, swap) == told_of(swap) == [(swap, (("a", "b"), ("b", "a")))]
+    assert statements_on(swap, swap) == statements_on(swap) == [(swap, (("a", "b"), ("b", "a")))]
 
 
 def test_what_is_not_followed_is_told_beside_what_is() -> None:
@@ -237,5 +239,7 @@ def test_what_may_be_of_a_listed_table_without_rows_is_told(
     monkeypatch.setattr(renames_told, "placed_statements", lambda *_: [row])
     monkeypatch.setattr(known_tables, "_stored", lambda _: [])
     found = [Found(POSTGRESQL, records=1, ddl=1)]
-    all_told = renames_told.told_by(job_of(format_, {listed: None}), cast(Any, None), found)
+    all_told = renames_told.statements_of_batch(
+        job_of(format_, {listed: None}), cast(Any, None), found
+    )
     assert [source.name for source in all_told] == (["pg.Emp"] if told else [])

@@ -9,7 +9,7 @@ import pytest
 
 from sluice.config.project import TableConfig
 from sluice.ddl.stated_names import is_of, named
-from sluice.ledger.rename_log import ToldRename, tables_told
+from sluice.ledger.rename_log import ColumnStatement, tables_named_in
 from spark_jobs.decoding import respelled
 from spark_jobs.decoding.known_tables import KnownTables, _sources
 from spark_jobs.planning.discover import Found, Source
@@ -45,8 +45,8 @@ def test_a_name_is_of_a_table_that_no_other_has(others: list[str], mine: bool) -
     ("format_", "found"), [("dts_avro", {"db.public.emp"}), ("maxwell", {"db.emp"})]
 )
 def test_what_came_before_its_table_is_undone_with_it(format_: str, found: set[str]) -> None:
-    told = [ToldRename("db.emp", "1", (("v", "w"),), "")]
-    assert tables_told(told, ["db.public.emp", "db.public.dept"], format_) == found
+    told = [ColumnStatement("db.emp", "1", (("v", "w"),), "")]
+    assert tables_named_in(told, ["db.public.emp", "db.public.dept"], format_) == found
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
 from sluice.operations.quarantined import Unresolved
-from sluice.operations.reprocess import land_again
+from sluice.operations.reprocess import land_quarantined
 from tests.unit.projects import PIPELINE, keys, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -83,7 +83,7 @@ def test_batches_that_are_decoded_again_together_count_them_so(
         waiting.append(Unresolved(batch, Counter(keys(context, [key]))))
     context.files.forget_copies(context.files.copies_there("shop"))
     monkeypatch.setattr(reprocess_module, "unresolved", lambda *_: waiting)
-    again = land_again(context)
+    again = land_quarantined(context)
     assert [keys(context, [key]) for key in again] == [list(NAMES[:2]), list(NAMES[2:])]
     told = [context.files.read_manifest(key).reprocess for key in again]
     assert [one and one.batches for one in told] == [(one.batch_id,) for one in waiting]

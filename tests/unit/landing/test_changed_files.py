@@ -14,7 +14,7 @@ from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import candidates, land, why_nothing
-from sluice.operations.reprocess import land_again
+from sluice.operations.reprocess import land_quarantined
 from sluice.operations.selection import Selection
 from sluice.operations.single_tables import land_tables
 from sluice.operations.stages import reconcile
@@ -269,7 +269,7 @@ def test_records_of_the_file_before_it_are_not_taken_for_read_again(context: Con
         context.ledger.record_batch("shop", batch, PUBLISHED, replace_details=bad)
         quarantine(context, batch, "a.jsonl")
     with pytest.raises(TerminalError, match=r"a\.jsonl.*their bytes changed"):
-        land_again(context)
+        land_quarantined(context)
 
 
 def test_of_other_files_a_manifest_says_what_it_always_said(context: Context) -> None:

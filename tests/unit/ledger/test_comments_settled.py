@@ -10,7 +10,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField, StringType
 
 from sluice.ledger import rows as states
-from sluice.ledger.comment_log import ToldComment, record, recorded
+from sluice.ledger.comment_log import CommentStatement, record, recorded
 from sluice.names import PROP_DEFAULTS
 from sluice.operations import comments
 from sluice.operations.context import Context
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.catalog
 TARGET = ("shop", "orders")
 
 
-def said(position: int, column: str | None, comment: str | None, turn: int = 0) -> ToldComment:
-    return ToldComment(*TARGET, f"0000.2.{position}", turn, column, comment)
+def said(position: int, column: str | None, comment: str | None, turn: int = 0) -> CommentStatement:
+    return CommentStatement(*TARGET, f"0000.2.{position}", turn, column, comment)
 
 
 BATCHES = {

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from sluice.ddl.defaults import AddedColumn
-from sluice.ledger.rename_log import ToldRename, record, recorded
+from sluice.ledger.rename_log import ColumnStatement, record, recorded
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
 
-TOLD = ToldRename("s.notes", "0000.2.1", (("a", "b"),), "ALTER TABLE notes RENAME COLUMN a TO b")
+TOLD = ColumnStatement(
+    "s.notes", "0000.2.1", (("a", "b"),), "ALTER TABLE notes RENAME COLUMN a TO b"
+)
 
 
 def test_an_attempt_that_tells_nothing_takes_back_what_the_one_before_told(tmp_path: Path) -> None:
@@ -28,7 +30,7 @@ def test_what_is_told_of_an_added_column_is_recorded_as_it_is(tmp_path: Path) ->
     born = "2020-01-01 00:00:00"
     added = (AddedColumn("A", born, verbatim=False, of_session=True), AddedColumn("b"))
     columns = ((None, "A"), ("x", "y"), (None, "b"))
-    told = ToldRename("s.notes", "0000.2.1", columns, "ALTER TABLE notes …", added=added)
+    told = ColumnStatement("s.notes", "0000.2.1", columns, "ALTER TABLE notes …", added=added)
     record(catalog, "shop", "b1", [told])
     (one,) = recorded(catalog, "shop")
     assert one.added == added

@@ -125,7 +125,7 @@ def test_one_error_of_the_store_does_not_end_the_keeping(
     [
         (stages, "land", stages.run),
         (stages, "land_tables", partial(stages.run, tables=("s.orders",))),
-        (reprocess, "land_again", reprocess.reprocess),
+        (reprocess, "land_quarantined", reprocess.reprocess),
     ],
 )
 def test_what_a_run_took_up_is_kept_while_it_lands_the_rest(

@@ -8,7 +8,7 @@ import pytest
 
 from sluice.manifest import Reprocess
 from sluice.operations.context import Context
-from sluice.operations.reprocess import land_again
+from sluice.operations.reprocess import land_quarantined
 from tests.unit.played import quarantined
 from tests.unit.projects import open_shop
 
@@ -38,7 +38,9 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     ],
 )
 def test_which_files_are_taken(context: Context, reason: str, files: list[str]) -> None:
-    (key,) = land_again(context, asked=Reprocess(reason=reason), signature="(asked for by ann)")
+    (key,) = land_quarantined(
+        context, asked=Reprocess(reason=reason), signature="(asked for by ann)"
+    )
     manifest = context.files.read_manifest(key)
     assert sorted(file.key for file in manifest.files) == files
     assert manifest.reprocess is not None

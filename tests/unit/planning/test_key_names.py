@@ -7,7 +7,7 @@ import pytest
 from sluice.column_renames import Rename
 from sluice.config.project import TableConfig
 from sluice.errors import PlanError
-from sluice.ledger.rename_log import ToldRename
+from sluice.ledger.rename_log import ColumnStatement
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.key_names import key_names, key_told, without_key
@@ -21,8 +21,8 @@ def rename(at: str, *pairs: tuple[str, str]) -> Rename:
     return Rename(at, pairs)
 
 
-def told(at: str, *pairs: tuple[str | None, str | None]) -> ToldRename:
-    return ToldRename("shop.orders", at, pairs, "")
+def told(at: str, *pairs: tuple[str | None, str | None]) -> ColumnStatement:
+    return ColumnStatement("shop.orders", at, pairs, "")
 
 
 def test_all_names_of_a_chain_are_the_key_s_column() -> None:
@@ -52,7 +52,7 @@ def test_a_dropped_column_whose_name_came_again_is_none_of_the_key_s() -> None:
         [told("0", ("num", None)), told("1", ("id", "num"))],
     ],
 )
-def test_a_name_that_two_columns_had_is_refused(statements: list[ToldRename]) -> None:
+def test_a_name_that_two_columns_had_is_refused(statements: list[ColumnStatement]) -> None:
     with pytest.raises(PlanError, match="'id' of the key, and id and num are also names of"):
         key_names(FOUND, ["id"], (rename("1", ("id", "num")),), statements)
 

@@ -11,29 +11,29 @@ from sluice.column_renames import Rename
 from sluice.config.ddl_files import DdlTable
 from sluice.config.project import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
-from sluice.ledger.rename_log import ToldRename
+from sluice.ledger.rename_log import ColumnStatement
 from sluice.types.columns import ColumnType, parse_type
 from spark_jobs.formats import FORMATS
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.renames import declared
-from spark_jobs.planning.renames_known import following, of_told
+from spark_jobs.planning.renames_known import following, renames_from
 
 ORDERS = Source("shop", "", "orders")
 RENAMED = Rename("0000.2.0010", (("size", "girth"),))
 
 
-def others(told: list[ToldRename], **columns: str) -> dict[str, tuple[tuple[str, ...], bool]]:
+def others(told: list[ColumnStatement], **columns: str) -> dict[str, tuple[tuple[str, ...], bool]]:
     """Of each name what else its column was called, and whether these are that column's alone."""
     config = TableConfig(renamed_columns=columns)
-    renames = (*of_told(told, config), *declared(columns))
+    renames = (*renames_from(told, config), *declared(columns))
     found = known_names(Found(ORDERS), config, ["id"], renames, told).others
     return {name: (of.names, of.alone) for name, of in found.items()}
 
 
-def told(at: int, *columns: tuple[str | None, str | None]) -> ToldRename:
-    return ToldRename("shop.orders", f"0000.2.{at:04}", columns, "")
+def told(at: int, *columns: tuple[str | None, str | None]) -> ColumnStatement:
+    return ColumnStatement("shop.orders", f"0000.2.{at:04}", columns, "")
 
 
 def test_all_names_of_a_column_are_told_by_any_of_them() -> None:

@@ -22,13 +22,13 @@ from spark_jobs.planning.additions import Addition, Additions, overlaid
 from spark_jobs.planning.defaults import NO_DEFAULTS, Default, Defaults
 from spark_jobs.planning.renames import renamed, rows_renamed
 
-NOTHING_TOLD: Final = "{}"
+NO_HISTORY: Final = "{}"
 # No column of a source has such a name.
 _ADDITIONS: Final = "\n"
 
 
 @dataclass(frozen=True)
-class Told:
+class ColumnHistory:
     """Defaults, by the columns' names in the events that describe them, renames and additions."""
 
     defaults: Defaults = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Told:
             entries[_ADDITIONS] = [astuple(one) for one in self.additions]
         return json.dumps(entries, ensure_ascii=False) if entries else None
 
-    def rows(self, stored: DataFrame, before: Told, types: Mapping[str, str]) -> DataFrame:
+    def rows(self, stored: DataFrame, before: ColumnHistory, types: Mapping[str, str]) -> DataFrame:
         """Return stored rows, written by `before`, as these defaults and renames have them.
 
         `types`: the table's columns, some of which the rows may lack.
@@ -81,12 +81,12 @@ class Told:
         )
 
 
-def read(text: str | None) -> Told:
-    """Parse the result of `Told.text`."""
-    raw = json.loads(text or NOTHING_TOLD)
+def read(text: str | None) -> ColumnHistory:
+    """Parse the result of `ColumnHistory.text`."""
+    raw = json.loads(text or NO_HISTORY)
     renames = tuple(
         Rename(below, tuple((old, new) for old, new in columns))
         for below, columns in raw.pop(RENAMES_IN_DEFAULTS, [])
     )
     additions = tuple(Addition(*one) for one in raw.pop(_ADDITIONS, []))
-    return Told(defaults.of_entries(raw), renames, additions)
+    return ColumnHistory(defaults.of_entries(raw), renames, additions)
