@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
@@ -38,13 +37,11 @@ from sluice.errors import ConfigError
 from sluice.escaping import LINES, shown
 from sluice.fast_start import without_pandas
 from sluice.ledger.ledger import Ledger
-from sluice.ledger.rows import ROLLED_BACK
 from sluice.manifest import Reprocess, as_batch_id
 from sluice.operations import maintenance, stages
 from sluice.operations.context import Context
 from sluice.operations.land import why_nothing
 from sluice.operations.preview import preview
-from sluice.operations.quarantined import resolutions
 from sluice.operations.reprocess import reprocess as reprocess_batches
 from sluice.operations.rollback import RollbackRequest, roll_back
 from sluice.operations.selection import Selection
@@ -55,6 +52,7 @@ from sluice.operations.window import Window, as_utc
 from sluice.output import query, report, verify_report
 from sluice.output.report import for_terminal
 from sluice.output.rows import Output, until_it_closes
+from sluice.output.status import batch_statuses, last_and_waiting, show_status, status_json
 from sluice.spark_submit.child_process import stop_children_when_ended
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
@@ -234,21 +232,19 @@ def status(
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
-    """Each pipeline's last batches, and how many of their quarantined records are unresolved."""
+    """Each pipeline's last batches, and older ones that wait for an operator."""
     loaded = load_sound(project)
     names = [loaded.pipeline(pipeline).name] if pipeline else sorted(loaded.pipelines)
     for mistake in () if pipeline else loaded.broken.values():
         _say(f"not shown, its file is wrong: {mistake}")
     ledger = Ledger(open_catalog(loaded))
-    batches = {name: ledger.batches(name) for name in names}
-    rows = [row for name in names for row in batches[name][:limit]]
-    resolved = {old: new for own in batches.values() for old, new in resolutions(own).items()}
+    listed = [
+        one for name in names for one in last_and_waiting(batch_statuses(ledger, name), limit)
+    ]
     if as_json:
-        _print_json(report.status_json(rows, resolved))
+        _print_json(status_json(listed))
         return
-    undone = {row.pipeline for row in rows if row.state == ROLLED_BACK}
-    held = Counter(file.batch_id for name in undone for file in ledger.held_files(name))
-    report.show_status(out, rows, resolved, held)
+    show_status(out, listed)
 
 
 @app.command()
@@ -281,14 +277,18 @@ def verify(
 ) -> None:
     """Refold the changelogs and compare with the targets; exit code 1 where one differs."""
     live = _live_source(source, watermark)
+    if html is not None:
+        verify_report.refuse_unwritable(html)
     verification = verify_stage(open_context(project, pipeline, _say), table, live)
     if as_json:
         _print_json(verification.as_dict())
     else:
         verify_report.show(out, verification)
-    if html is not None:
-        html.write_text(verify_report.as_html(verification), encoding="utf-8")
-    refuse_differences(verification)
+    try:
+        if html is not None:
+            html.write_text(verify_report.as_html(verification), encoding="utf-8")
+    finally:
+        refuse_differences(verification)
 
 
 def _live_source(address: str | None, watermark: datetime | None) -> LiveSource | None:
@@ -388,7 +388,7 @@ def _done(lines: list[str], as_json: bool) -> None:
         _print_json({"done": lines})
         return
     for line in lines:
-        out.print(for_terminal(line), highlight=False)
+        out.print(for_terminal(line), highlight=False, soft_wrap=True)
 
 
 def main() -> None:

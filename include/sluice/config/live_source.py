@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -15,6 +16,11 @@ POSTGRES: Final = "jdbc:postgresql:"
 MARIADB: Final = "jdbc:mariadb:"
 MYSQL: Final = "jdbc:mysql:"
 _KNOWN: Final = (POSTGRES, MARIADB, MYSQL)
+_HOST: Final = r"(?:[\w.-]+|\[[\da-fA-F:.]+\])?(?::\d+)?"
+# Hosts, a database and settings: drivers read more forms, some with a password among the hosts.
+_ADDRESS: Final = re.compile(
+    rf"jdbc:(?:postgresql|mariadb|mysql):(?:[a-z-]+:)?//{_HOST}(?:,{_HOST})*(?:/[^?;=,()@]*)?(?:\?.*)?"
+)
 
 
 @dataclass(frozen=True)
@@ -34,10 +40,10 @@ class LiveSource:
                 f"--source: expected no password in the address; set {ENV_SOURCE_USER} and "
                 f"{ENV_SOURCE_PASSWORD} in the environment"
             )
-        if not self.address.startswith(_KNOWN):
-            raise ConfigError(
+        if not _ADDRESS.fullmatch(self.address):
+            raise ConfigError(  # without the address: whatever it is, it may hold a password
                 f"--source: expected {', '.join(_KNOWN[:-1])} or {_KNOWN[-1]} and "
-                f"//host:port/database, got {self.address!r}; no other database can be read"
+                "//host:port/database?settings; no other database, and no other form, can be read"
             )
 
     @property

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, fields
 from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 
-from sluice.escaping import LINES, shown
-from sluice.ledger import details
-from sluice.ledger.rows import ROLLED_BACK, BatchRow
+from sluice.escaping import shown
 from sluice.names import changelog_namespace, changelog_table
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.operations.preview import Preview, TableForecast
-from sluice.operations.quarantined import unresolved_records
 from sluice.result import BatchResult, Counts, Nulled, TableResult
 
 _OUTCOMES: Final = [f.name for f in fields(Counts)]
-_ANY_WIDTH: Final = 10_000
-_NEWEST: Final = "newest source time"
-NONE_HELD: Final[Mapping[str, int]] = {}
-_COUNTED: Final = (details.READ, details.APPLIED, details.QUARANTINED)
 
 
 def for_terminal(text: str, keep: str = "") -> str:
@@ -120,109 +112,6 @@ def _moved(result: TableResult) -> str:
 
 def _numbers(counts: Counts) -> list[str]:
     return [f"{getattr(counts, name):,}" for name in _OUTCOMES]
-
-
-def status_json(rows: list[BatchRow], resolved: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the ledger's batches for programs, newest first; see `quarantined.resolutions`."""
-    return [
-        {
-            "pipeline": r.pipeline,
-            "batch_id": r.batch_id,
-            "state": r.state,
-            "attempt": r.attempt,
-            "at": r.at.isoformat() if r.at else None,
-            **{
-                key: r.details.get(key)
-                for key in (*_COUNTED, details.NEWEST_SOURCE_TS, details.ERROR)
-            },
-            "unresolved": unresolved_records(r, resolved),
-            "resolved_by": resolved.get(r.batch_id),
-            details.REPROCESSED: r.details.get(details.REPROCESSED, []),
-            details.REASON: r.details.get(details.REASON),
-            details.UNDONE: r.details.get(details.UNDONE, []),
-            details.REBUILT: r.details.get(details.REBUILT, []),
-        }
-        for r in rows
-    ]
-
-
-def show_status(
-    console: Console,
-    rows: list[BatchRow],
-    resolved: Mapping[str, str],
-    held: Mapping[str, int] = NONE_HELD,
-) -> None:
-    """Show the last batches: one line each if there is room, else two.
-
-    `held`: how many files of each undone batch wait for release.
-    """
-    table = _status_table(rows, resolved)
-    anywhere = console.options.update(max_width=_ANY_WIDTH)
-    if console.measure(table, options=anywhere).maximum <= console.width:
-        console.print(table)
-    else:
-        _show_in_blocks(console, rows, resolved)
-    for r in rows:
-        error = r.details.get(details.ERROR)
-        undone = r.state == ROLLED_BACK
-        if undone:
-            told = _undone(r, held.get(r.batch_id, 0))
-            console.print(for_terminal(told), highlight=False, soft_wrap=True)
-        elif error:
-            console.print(f"{for_terminal(r.batch_id)} is {r.state}:", highlight=False)
-        if error and undone:
-            console.print("  before that it had failed:", highlight=False)
-        if error:
-            style = "dim" if undone else "red"
-            # Indented, so that no line of an error looks like one of Sluice's own.
-            text = f"[{style}]{for_terminal(error, LINES)}[/{style}]"
-            console.print(Padding(text, (0, 0, 0, 2)))
-
-
-def _undone(row: BatchRow, held: int) -> str:
-    command = f"sluice release {row.pipeline} --batch {row.batch_id}"
-    return f"{row.batch_id} is undone{f'; {held} files held: {command}' if held else ''}"
-
-
-def _status_table(rows: list[BatchRow], resolved: Mapping[str, str]) -> Table:
-    table = Table(title="last batches")
-    for name in (
-        "pipeline",
-        "batch",
-        "state",
-        "at",
-        *_COUNTED,
-        "unresolved",
-        _NEWEST,
-    ):
-        table.add_column(name, no_wrap=True)
-    for r in rows:
-        counts = (str(n) for n in _counts(r, resolved).values())
-        table.add_row(r.pipeline, r.batch_id, r.state, _at(r), *counts, _newest(r))
-    return table
-
-
-def _show_in_blocks(console: Console, rows: list[BatchRow], resolved: Mapping[str, str]) -> None:
-    for r in rows:
-        line = " ".join((r.pipeline, r.batch_id, r.state, _at(r)))
-        console.print(for_terminal(line), highlight=False, soft_wrap=True)
-        told = [f"{name} {n}" for name, n in _counts(r, resolved).items() if n != ""]
-        told += [f"{_NEWEST} {newest}"] if (newest := _newest(r)) else []
-        console.print(f"  {', '.join(told)}", highlight=False, soft_wrap=True)
-
-
-def _counts(row: BatchRow, resolved: Mapping[str, str]) -> dict[str, Any]:
-    counts = {key: row.details.get(key, "") for key in _COUNTED}
-    return {**counts, "unresolved": unresolved_records(row, resolved)}
-
-
-def _at(row: BatchRow) -> str:
-    return f"{row.at:%Y-%m-%d %H:%M:%S}" if row.at else ""
-
-
-def _newest(row: BatchRow) -> str:
-    """Return a time without fractions of a second, which only programs need."""
-    return for_terminal(str(row.details.get(details.NEWEST_SOURCE_TS) or "").partition(".")[0])
 
 
 def preview_json(preview: Preview) -> dict[str, Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from html import escape
+from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
+from sluice.errors import ConfigError
 from sluice.escaping import shown
 from sluice.operations.verify import differences_in_words
 from sluice.output.report import for_terminal
@@ -31,6 +34,13 @@ th, td { border: 1px solid #ccc; padding: .3rem .6rem; text-align: left; vertica
 .ok { color: #17692c; } .bad { color: #b01818; font-weight: 600; }
 mark { background: #ffe08a; }
 """
+
+
+def refuse_unwritable(page: Path) -> None:
+    """Raise ConfigError if no page can be written there, before a verification takes its time."""
+    there = page if page.exists() else page.parent
+    if page.is_dir() or not os.access(there, os.W_OK):
+        raise ConfigError(f"--html: {page} cannot be written; name a file in a folder that exists")
 
 
 def for_html(text: str) -> str:

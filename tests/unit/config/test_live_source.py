@@ -18,7 +18,10 @@ ADDRESS = "jdbc:postgresql://db:5432/shop"
 @pytest.mark.parametrize(
     "address",
     [f"{ADDRESS}?user=a&password=hush", "jdbc:postgresql://a:hush@db/shop", "postgresql://db/shop",
-     "jdbc:oracle:thin:@db/shop"],
+     "jdbc:oracle:thin:@db/shop", "jdbc:oracle:thin:u/hush@db", "jdbc:postgresql://u:hush/shop",
+     "jdbc:mysql://address=(host=db)(user=u)(password=hush)/shop",
+     "jdbc:mysql://(host=db,user=u,password=hush)/shop", "jdbc:mariadb://db/shop;password=hush",
+     "jdbc:mariadb:address=(host=db)(password=hush)", "jdbc:mysql://u@(db:1,key=hush)/shop"],
 )  # fmt: skip
 def test_an_address_that_cannot_be_read_or_shown(address: str) -> None:
     with pytest.raises(ConfigError, match="--source: expected") as raised:
@@ -33,6 +36,16 @@ def test_what_the_driver_gets_and_a_report_shows() -> None:
     )  # fmt: skip
     assert live.shown == ADDRESS
     assert LiveSource(ADDRESS).arguments == ("--source", ADDRESS)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["jdbc:postgresql://db", "jdbc:postgresql://a:5432,b-2:5432/shop?targetServerType=primary",
+     "jdbc:postgresql://[::1]:5432/shop", "jdbc:mysql:loadbalance://a,b:3307/my_shop%201",
+     "jdbc:postgresql:///shop"],
+)  # fmt: skip
+def test_every_form_without_room_for_a_secret_is_read(address: str) -> None:
+    assert LiveSource(address).arguments == ("--source", address)
 
 
 @pytest.mark.parametrize("scheme", ["mariadb", "mysql"])

@@ -11,13 +11,16 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from typer.testing import CliRunner, Result
 
-from sluice import __version__
+from sluice import __version__, cli
 from sluice.catalog import patience
 from sluice.cli import app
+from sluice.errors import ConfigError, VerifyFailedError
 from sluice.ledger.rows import FAILED
 from sluice.manifest import SourceFile, as_batch_id, name_batch
 from sluice.operations import stages
 from sluice.operations.context import open_context
+from sluice.output import verify_report
+from sluice.verification import MISSING, Comparison, TableReport, Verification
 from tests.unit.clocks import Clock
 
 PROJECT = "lake: {catalog: {type: jdbc, uri: '%s'}, warehouse: warehouse}\n"
@@ -118,6 +121,24 @@ def test_verify_knows_the_tables_without_a_driver(tmp_path: Path) -> None:
     done = sluice(project(tmp_path), "verify", "shop", "--table", "nosuch")
     assert done.exit_code == 1
     assert "pipeline shop has no table nosuch; it has: none" in done.stderr
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_the_driver_starts(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    for page in (tmp_path / "none" / "report.html", tmp_path):
+        told = sluice(folder, "verify", "shop", "--html", str(page))
+        assert (told.exit_code, "--html" in told.output) == (ConfigError.exit_code, True)
+
+
+def test_a_lake_that_differs_is_said_so_where_the_page_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = Comparison("shop.orders", None, 2, 1, 1, {MISSING: 1})
+    differing = Verification("shop", "", 1, (TableReport("shop.orders", ("id",), rows, None),))
+    monkeypatch.setattr(cli, "verify_stage", lambda *_: differing)
+    monkeypatch.setattr(verify_report, "as_html", lambda _: 1 / 0)
+    told = sluice(project(tmp_path), "verify", "shop", "--html", str(tmp_path / "a.html"))
+    assert (told.exit_code, "shop.orders" in told.output) == (VerifyFailedError.exit_code, True)
 
 
 def test_a_format_of_rows_that_there_is_not_is_a_mistake_of_who_asks(tmp_path: Path) -> None:

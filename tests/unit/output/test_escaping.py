@@ -21,6 +21,7 @@ from sluice.operations.maintenance import MaintenanceResult, Step
 from sluice.operations.preview import Forecast, Preview, TableForecast
 from sluice.output import report, verify_report
 from sluice.output.rows import Output, write_rows
+from sluice.output.status import BatchStatus, show_status
 from sluice.result import BatchResult, Counts, Nulled, StagedTable, TableResult
 from sluice.verification import Comparison, Difference, TableReport, Verification
 from spark_jobs.telling import tell
@@ -79,7 +80,7 @@ def test_status() -> None:
         seq=1, at=datetime.now(UTC), manifest="",
         detail=json.dumps({"error": HOSTILE, "newest_source_ts": HOSTILE}),
     )  # fmt: skip
-    text = printed(lambda console: report.show_status(console, [row], {}))
+    text = printed(lambda console: show_status(console, [BatchStatus(row)]))
     assert HARMLESS in text
 
 
@@ -88,7 +89,7 @@ def test_a_long_error_leaves_the_table_readable() -> None:
         "AuditFailedError: " + "a check found rows; to go on: sluice rollback shop --batch b1; " * 5
     )
     row = BatchRow("shop", "b1", "a1", FAILED, detail=json.dumps({"error": error, "read": 12345}))
-    text = printed(lambda console: report.show_status(console, [row], {}))
+    text = printed(lambda console: show_status(console, [BatchStatus(row)]))
     assert "12345" in text
     assert " ".join(text.split()).endswith(error.strip())
 

@@ -5,13 +5,22 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import pytest
 from rich.console import Console
 
-from sluice.ledger.rows import FAILED, PUBLISHED, ROLLED_BACK, BatchRow
-from sluice.output.report import show_status
+from sluice.ledger.rows import FAILED, FILE_HELD, LANDED, PUBLISHED, ROLLED_BACK, BatchRow
+from sluice.manifest import SourceFile
+from sluice.output.status import (
+    BatchStatus,
+    batch_statuses,
+    last_and_waiting,
+    show_status,
+    status_json,
+)
+from tests.unit.projects import open_shop
 
 BATCH: Final = "20260302T10-6fbcb278d1fa"
 AT: Final = datetime(2026, 3, 2, 10, 20, 30, 456_000, tzinfo=UTC)
@@ -20,13 +29,19 @@ ADVICE: Final = (
 )
 
 
+HELD: Final = SourceFile("held.jsonl", "file:///held.jsonl", 1)
+
+
 def row(state: str, **more: object) -> BatchRow:
     return BatchRow("shop_postgres", BATCH, "a1", state, at=AT, detail=json.dumps(more))
 
 
-def printed(rows: list[BatchRow], width: int, held: dict[str, int] | None = None) -> list[str]:
+def printed(rows: list[BatchRow], width: int, held: int = 0) -> list[str]:
     to = io.StringIO()
-    show_status(Console(file=to, width=width), rows, {}, held or {})
+    statuses = [
+        BatchStatus(row, unresolved=row.details.get("quarantined", 0), held=held) for row in rows
+    ]
+    show_status(Console(file=to, width=width), statuses)
     return [line.rstrip() for line in to.getvalue().splitlines()]
 
 
@@ -62,7 +77,7 @@ def test_where_there_is_room_all_is_one_line() -> None:
 
 
 def test_what_is_undone_says_how_its_files_come_back_and_its_error_is_of_the_past() -> None:
-    told = printed([row(ROLLED_BACK, error=ADVICE)], 200, {BATCH: 3})
+    told = printed([row(ROLLED_BACK, error=ADVICE)], 200, held=3)
     assert told[-3:] == [
         f"{BATCH} is undone; 3 files held: sluice release shop_postgres --batch {BATCH}",
         "  before that it had failed:",
@@ -70,3 +85,22 @@ def test_what_is_undone_says_how_its_files_come_back_and_its_error_is_of_the_pas
     ]
     assert printed([row(ROLLED_BACK)], 200)[-1] == f"{BATCH} is undone"
     assert printed([row(FAILED, error=ADVICE)], 200)[-2:] == [f"{BATCH} is failed:", f"  {ADVICE}"]
+
+
+@pytest.mark.catalog
+def test_older_batches_that_wait_for_somebody_are_shown_whatever_the_limit(tmp_path: Path) -> None:
+    ledger = open_shop(tmp_path).ledger
+    ledger.record_batch("shop", "quarantined", PUBLISHED, add_details={"quarantined": 2})
+    ledger.record_batch("shop", "resolved", PUBLISHED, add_details={"quarantined": 5})
+    ledger.claim_files("shop", (HELD,), lambda _: "undone")
+    ledger.mark_files("shop", "undone", FILE_HELD)
+    for batch, state in (("undone", ROLLED_BACK), ("free", ROLLED_BACK), ("landed", LANDED)):
+        ledger.record_batch("shop", batch, state)
+    again = {"reprocessed": ["resolved"]}
+    ledger.record_batch("shop", "again", PUBLISHED, add_details=again)
+    statuses = batch_statuses(ledger, "shop")
+    shown = last_and_waiting(statuses, limit=1)
+    assert [one.row.batch_id for one in shown] == ["again", "landed", "undone", "quarantined"]
+    told = {one["batch_id"]: one for one in status_json(statuses)}
+    assert (told["undone"]["held_files"], told["free"]["held_files"]) == (1, 0)
+    assert (told["resolved"]["unresolved"], told["resolved"]["resolved_by"]) == (0, "again")

@@ -1,0 +1,154 @@
+"""`sluice status`: what became of a pipeline's batches, for people and for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from sluice.escaping import LINES
+from sluice.ledger import details
+from sluice.ledger.ledger import Ledger
+from sluice.ledger.rows import FINISHED, ROLLED_BACK, BatchRow
+from sluice.operations.quarantined import resolutions, unresolved_records
+from sluice.output.report import for_terminal
+
+_ANY_WIDTH: Final = 10_000
+_NEWEST: Final = "newest source time"
+_COUNTED: Final = (details.READ, details.APPLIED, details.QUARANTINED)
+_OF_DETAILS: Final = (*_COUNTED, details.NEWEST_SOURCE_TS, details.ERROR, details.REASON)
+_LISTED: Final = (details.REPROCESSED, details.UNDONE, details.REBUILT)
+
+
+@dataclass(frozen=True)
+class BatchStatus:
+    """A batch, and what of it waits for an operator.
+
+    `unresolved`: its records in quarantine that no reprocess resolved. `resolved_by`: the batch
+    that did. `held`: how many of its files wait for release.
+    """
+
+    row: BatchRow
+    unresolved: int = 0
+    resolved_by: str | None = None
+    held: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether the batch is unfinished, or has unresolved records or held files."""
+        return self.row.state not in FINISHED or self.unresolved > 0 or self.held > 0
+
+
+def batch_statuses(ledger: Ledger, pipeline: str) -> list[BatchStatus]:
+    """Return the status of each of a pipeline's batches, the one that changed last first."""
+    rows = ledger.batches(pipeline)
+    undone = any(row.state == ROLLED_BACK for row in rows)
+    held = Counter(file.batch_id for file in ledger.held_files(pipeline)) if undone else Counter()
+    resolved = resolutions(rows)
+    return [
+        BatchStatus(
+            row, unresolved_records(row, resolved), resolved.get(row.batch_id), held[row.batch_id]
+        )
+        for row in rows
+    ]
+
+
+def last_and_waiting(statuses: Sequence[BatchStatus], limit: int) -> list[BatchStatus]:
+    """Return the first `limit` batches, and the others that wait for an operator."""
+    return [*statuses[:limit], *(status for status in statuses[limit:] if status.waits)]
+
+
+def status_json(statuses: Iterable[BatchStatus]) -> list[dict[str, Any]]:
+    """Return batches for programs, in the given order."""
+    return [
+        {
+            "pipeline": status.row.pipeline,
+            "batch_id": status.row.batch_id,
+            "state": status.row.state,
+            "attempt": status.row.attempt,
+            "holder": status.row.holder or None,
+            "at": status.row.at.isoformat() if status.row.at else None,
+            **{key: status.row.details.get(key) for key in _OF_DETAILS},
+            details.HALF_PUBLISHED: status.row.details.get(details.HALF_PUBLISHED, False),
+            "unresolved": status.unresolved,
+            "resolved_by": status.resolved_by,
+            "held_files": status.held,
+            **{key: status.row.details.get(key, []) for key in _LISTED},
+        }
+        for status in statuses
+    ]
+
+
+def show_status(console: Console, statuses: Sequence[BatchStatus]) -> None:
+    """Show batches: one line each if there is room, else two; then errors and ways back."""
+    table = _table(statuses)
+    anywhere = console.options.update(max_width=_ANY_WIDTH)
+    if console.measure(table, options=anywhere).maximum <= console.width:
+        console.print(table)
+    else:
+        _show_in_blocks(console, statuses)
+    for status in statuses:
+        _show_remarks(console, status)
+
+
+def _show_remarks(console: Console, status: BatchStatus) -> None:
+    row = status.row
+    error = row.details.get(details.ERROR)
+    undone = row.state == ROLLED_BACK
+    if undone:
+        console.print(for_terminal(_undone(status)), highlight=False, soft_wrap=True)
+    elif error:
+        console.print(f"{for_terminal(row.batch_id)} is {row.state}:", highlight=False)
+    if error and undone:
+        console.print("  before that it had failed:", highlight=False)
+    if error:
+        style = "dim" if undone else "red"
+        # Indented, so that no line of an error looks like one of Sluice's own.
+        text = f"[{style}]{for_terminal(error, LINES)}[/{style}]"
+        console.print(Padding(text, (0, 0, 0, 2)))
+
+
+def _undone(status: BatchStatus) -> str:
+    row, held = status.row, status.held
+    command = f"sluice release {row.pipeline} --batch {row.batch_id}"
+    return f"{row.batch_id} is undone{f'; {held} files held: {command}' if held else ''}"
+
+
+def _table(statuses: Iterable[BatchStatus]) -> Table:
+    table = Table(title="batches")
+    for name in ("pipeline", "batch", "state", "at", *_COUNTED, "unresolved", _NEWEST):
+        table.add_column(name, no_wrap=True)
+    for status in statuses:
+        row = status.row
+        counts = (str(n) for n in _counts(status).values())
+        table.add_row(row.pipeline, row.batch_id, row.state, _at(row), *counts, _newest(row))
+    return table
+
+
+def _show_in_blocks(console: Console, statuses: Iterable[BatchStatus]) -> None:
+    for status in statuses:
+        row = status.row
+        line = " ".join((row.pipeline, row.batch_id, row.state, _at(row)))
+        console.print(for_terminal(line), highlight=False, soft_wrap=True)
+        facts = [f"{name} {n}" for name, n in _counts(status).items() if n != ""]
+        facts += [f"{_NEWEST} {newest}"] if (newest := _newest(row)) else []
+        console.print(f"  {', '.join(facts)}", highlight=False, soft_wrap=True)
+
+
+def _counts(status: BatchStatus) -> dict[str, Any]:
+    counts = {key: status.row.details.get(key, "") for key in _COUNTED}
+    return {**counts, "unresolved": status.unresolved}
+
+
+def _at(row: BatchRow) -> str:
+    return f"{row.at:%Y-%m-%d %H:%M:%S}" if row.at else ""
+
+
+def _newest(row: BatchRow) -> str:
+    """Return a time without fractions of a second, which only programs need."""
+    return for_terminal(str(row.details.get(details.NEWEST_SOURCE_TS) or "").partition(".")[0])
