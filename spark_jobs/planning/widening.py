@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
 import uuid
 from collections.abc import Container, Mapping, Sequence
 from typing import Final, Protocol
@@ -25,7 +24,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.catalog.patience import pause
+from sluice.catalog.patience import tries
 from sluice.catalog.replaced_columns import replace_columns
 from sluice.catalog.snapshots import head
 from sluice.errors import ELSEWHERE, PlanError, PublishRefusedError, TransientError
@@ -42,7 +41,7 @@ _SET_ASIDE_NAME: Final = re.compile(
 )
 _PROMOTED: Final = {("int", "bigint"), ("float", "double")}
 _TRIES: Final = 5
-_LONGEST_WAIT: Final = 2.0
+_LONGEST_PAUSE: Final = 2.0
 
 
 class Place(Protocol):
@@ -153,20 +152,21 @@ def rewrite(
 
     Raises TransientError where their types changed meanwhile, or other writers win every try.
     """
-    for turn in range(_TRIES):
+
+    def once() -> None:
         signature = f"wider {uuid.uuid4().hex}"
         _add_wider(spark, table, after)
         loaded = catalog.load_table((table.namespace, table.name))
         _refuse_changed(loaded, {column: before[column] for column in after})
         if (base := head(loaded)) is not None:
             _write_again(spark, table, base, after, signature)
-        try:
-            replace_columns(catalog, loaded, {c: _WIDER + c for c in after}, _BRANCH, signature)
-            spark.catalog.refreshTable(table.sql())
-            return
-        except PublishRefusedError:
-            time.sleep(pause(turn, _LONGEST_WAIT))
-    raise TransientError(f"{table.full_name}: others write to it; run again")
+        replace_columns(catalog, loaded, {c: _WIDER + c for c in after}, _BRANCH, signature)
+
+    try:
+        tries(_TRIES, (PublishRefusedError,), _LONGEST_PAUSE)(once)
+    except PublishRefusedError as error:
+        raise TransientError(f"{table.full_name}: others write to it; run again") from error
+    spark.catalog.refreshTable(table.sql())
 
 
 def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:

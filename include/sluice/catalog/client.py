@@ -7,7 +7,6 @@ absolute path, or s3://), so that each sees the other's tables.
 from __future__ import annotations
 
 import os
-import time
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -19,7 +18,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
-from sluice.catalog.patience import retry
+from sluice.catalog.patience import Errors, retry, tries
 from sluice.catalog.spark import (
     POSTGRES_ANSWER_SECONDS,
     POSTGRES_CONNECT_SECONDS,
@@ -33,8 +32,8 @@ from sluice.config.project_file import CatalogConfig
 from sluice.errors import TerminalError
 from sluice.names import CATALOG, full_name
 
-_OPEN_AGAIN: Final = 3
-_OPEN_AGAIN_SECONDS: Final = 0.3
+_OPEN_TRIES: Final = 9
+_LONGEST_PAUSE: Final = 0.5
 _REST: Final = "sluice.catalog.rest.PatientRestCatalog"
 _S3_RETRIES: Final = "sluice.catalog.s3_retries.PatientS3Retries"
 _LIBPQ: Final = {
@@ -85,13 +84,10 @@ def known_table(catalog: Catalog, namespace: str, name: str) -> Table:
 
 
 def _load(properties: dict[str, str]) -> Catalog:
-    for _ in range(_OPEN_AGAIN):
-        try:
-            return load_catalog(CATALOG, **properties)
-        except (IntegrityError, ProgrammingError):
-            # Another process that opens the new lake may just have created the catalog's tables.
-            time.sleep(_OPEN_AGAIN_SECONDS)
-    return load_catalog(CATALOG, **properties)
+    # Another process that opens the new lake may just have created the catalog's tables.
+    created_meanwhile: Errors = (IntegrityError, ProgrammingError)
+    again = tries(_OPEN_TRIES, created_meanwhile, _LONGEST_PAUSE)
+    return again(load_catalog, CATALOG, **properties)
 
 
 def _pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Retries while a catalog or a store is away: a restart, a failover, a broken network.
 
-Only actions that may run twice are retried here: reads, and creating what may exist already. A
-commit whose answer was lost is looked up by its sender.
+Only actions that may run twice are retried for that long (`retry`): reads, and creating what may
+exist already. A commit whose answer was lost is looked up by its sender. Actions that lose to
+others are tried a few times (`tries`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
 )
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
 
 from sluice.errors import LakeMovedError, SluiceError, TerminalError, TransientError
 
@@ -75,6 +77,24 @@ def retry(action: Callable[[], T], also: Errors = ()) -> T:
                 log.warning("waiting up to %.0f s: %s", SECONDS, in_words(problem))
             time.sleep(pause(turn))
             turn += 1
+
+
+def tries(most: int, on: Errors, longest_pause: float = 0.0) -> Retrying:
+    """Return a caller of an action that runs it up to `most` times while it raises one of `on`.
+
+    The last of these errors is raised unchanged. `longest_pause`: seconds, see `pause`; 0: none.
+    """
+
+    def wait(state: RetryCallState) -> float:
+        return pause(state.attempt_number - 1, longest_pause) if longest_pause else 0.0
+
+    return Retrying(
+        stop=stop_after_attempt(most),
+        retry=retry_if_exception_type(on),
+        wait=wait,
+        sleep=lambda seconds: time.sleep(seconds),  # the clock of `time` at the call, as in `retry`
+        reraise=True,
+    )
 
 
 def _given_up(problem: Exception) -> SluiceError:

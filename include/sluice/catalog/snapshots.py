@@ -35,7 +35,7 @@ from sqlalchemy.exc import DBAPIError
 from sluice.catalog.client import find_table, known_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of, passes_over
-from sluice.catalog.patience import Errors, in_words, transient_errors
+from sluice.catalog.patience import Errors, in_words, transient_errors, tries
 from sluice.errors import (
     CommitStateUnknownError,
     FollowedError,
@@ -80,17 +80,17 @@ def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> None:
     Does nothing where `main` is at that head already, or past it. Raises PublishRefusedError when
     `main` is no longer the recorded base, CommitStateUnknownError when the catalog did not answer.
     """
-    for left in reversed(range(_COMMIT_TRIES)):
-        table = known_table(catalog, staged.namespace, staged.name)
-        if is_published(table, staged):
-            return
-        _refuse_moved(table, staged, batch_id)
-        try:
-            _publish(catalog, table, staged, tag_name(batch_id))
-            return
-        except PublishRefusedError:  # another commit came between the check and this one
-            if not left:
-                raise
+    # Another commit may come between the check and this one.
+    again = tries(_COMMIT_TRIES, on=(PublishRefusedError,))
+    again(_publish_unless_moved, catalog, staged, batch_id)
+
+
+def _publish_unless_moved(catalog: Catalog, staged: StagedTable, batch_id: str) -> None:
+    table = known_table(catalog, staged.namespace, staged.name)
+    if is_published(table, staged):
+        return
+    _refuse_moved(table, staged, batch_id)
+    _publish(catalog, table, staged, tag_name(batch_id))
 
 
 def _refuse_moved(table: Table, staged: StagedTable, batch_id: str) -> None:
@@ -315,17 +315,18 @@ def drop_tag(catalog: Catalog, namespace: str, name: str, tag: str) -> None:
     Raises TransientError after several lost races, not PublishRefusedError: no merge is to be
     repeated.
     """
-    for _ in range(_COMMIT_TRIES):
+
+    def drop() -> None:
         table = catalog.load_table((namespace, name))
-        try:
-            drop_tags(catalog, table, [tag] if head(table, tag) is not None else [])
-            return
-        except PublishRefusedError as error:
-            problem = error
-    raise TransientError(
-        f"{full_name(namespace, name)}: tag {tag} could not be dropped in {_COMMIT_TRIES} tries: "
-        f"{problem}; run again"
-    )
+        drop_tags(catalog, table, [tag] if head(table, tag) is not None else [])
+
+    try:
+        tries(_COMMIT_TRIES, on=(PublishRefusedError,))(drop)
+    except PublishRefusedError as error:
+        raise TransientError(
+            f"{full_name(namespace, name)}: tag {tag} could not be dropped in {_COMMIT_TRIES} "
+            f"tries: {error}; run again"
+        ) from error
 
 
 def point(ref: str, kind: SnapshotRefType, snapshot: int) -> SetSnapshotRefUpdate:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from contextlib import suppress
 from typing import Final
 
 from pyiceberg.catalog import Catalog
@@ -14,6 +13,7 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.expressions import equals
+from sluice.catalog.patience import tries
 from sluice.catalog.snapshots import tables_of
 from sluice.names import (
     BATCH_ID,
@@ -23,7 +23,7 @@ from sluice.names import (
     target_of_changelog,
 )
 
-_TRIES: Final = 9
+_TRIES: Final = 10
 
 
 def _go_on() -> None:
@@ -72,10 +72,8 @@ def _forget_with_retries(
 ) -> bool:
     """Retry where pyiceberg misses a file to delete and commits nothing: its threads share the
     bounds of the manifest in hand (pyiceberg 0.12, `_OverwriteFiles._deleted_entries`)."""
-    for _ in range(_TRIES):
-        with suppress(ValidationException):
-            return _forget(catalog, name, batch_id, confirm)
-    return _forget(catalog, name, batch_id, confirm)
+    again = tries(_TRIES, on=(ValidationException,))
+    return again(_forget, catalog, name, batch_id, confirm)
 
 
 def _forget(

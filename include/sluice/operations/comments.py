@@ -19,7 +19,7 @@ from pyiceberg.table import Table, Transaction
 
 from sluice.catalog.client import find_table
 from sluice.catalog.clocks import refuse_clock_behind
-from sluice.catalog.patience import in_words, retry
+from sluice.catalog.patience import Errors, in_words, retry, tries
 from sluice.column_renames import Rename, Renames, name_at
 from sluice.config.policies import EVOLVE
 from sluice.errors import TransientError
@@ -60,19 +60,19 @@ def _settle_one(
     ctx: Context, namespace: str, name: str, statements: list[CommentStatement], counted: set[str]
 ) -> None:
     """Set the comments of one target; raises TransientError if others write in each of _TRIES."""
-    for _ in range(_TRIES):
-        table = find_table(ctx.catalog, namespace, name)
-        if table is None:
-            return
-        try:
+
+    def settle() -> None:
+        if (table := find_table(ctx.catalog, namespace, name)) is not None:
             _write(table, _comments(statements, counted, _renames(table)))
-            return
-        except (CommitFailedException, CommitStateUnknownException) as error:
-            problem = error  # somebody else's commit, or a lost answer: try again
-    raise TransientError(
-        f"{full_name(namespace, name)}: its comments could not be written in {_TRIES} tries: "
-        f"{in_words(problem)}; run again"
-    )
+
+    others: Errors = (CommitFailedException, CommitStateUnknownException)  # or a lost answer
+    try:
+        tries(_TRIES, on=others)(settle)
+    except others as error:
+        raise TransientError(
+            f"{full_name(namespace, name)}: its comments could not be written in {_TRIES} tries: "
+            f"{in_words(error)}; run again"
+        ) from error
 
 
 def _renames(table: Table) -> Renames:

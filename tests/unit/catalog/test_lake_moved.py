@@ -7,7 +7,6 @@ from typing import Never
 
 import pytest
 
-from sluice.catalog import client as catalog_module
 from sluice.catalog import patience
 from sluice.errors import TerminalError, names_of
 from sluice.ledger import tables as ledger_tables
@@ -27,7 +26,7 @@ MOVED = "names a file that is not in the warehouse"
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     clock = Clock()
-    for module in (patience, catalog_module, ledger_tables):
+    for module in (patience, ledger_tables):
         monkeypatch.setattr(module, "time", clock)
     shop = open_shop(tmp_path)
     record(shop.catalog, "shop", "b0", [])

@@ -23,10 +23,16 @@ from sluice.catalog import client as catalog_module
 from sluice.catalog import patience
 from sluice.catalog import rest as restcatalog
 from sluice.catalog.client import open_catalog
-from sluice.catalog.patience import CatalogAwayError
+from sluice.catalog.patience import CatalogAwayError, tries
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
-from sluice.errors import CommitStateUnknownError, LakeMovedError, TerminalError, TransientError
+from sluice.errors import (
+    CommitStateUnknownError,
+    LakeMovedError,
+    PublishRefusedError,
+    TerminalError,
+    TransientError,
+)
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import SourceFile
@@ -39,7 +45,7 @@ pytestmark = pytest.mark.catalog
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (patience, catalog_module, ledger_tables):
+    for module in (patience, ledger_tables):
         monkeypatch.setattr(module, "time", made)
     return made
 
@@ -319,3 +325,20 @@ def test_a_ledger_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
         opened.engine.dispose()  # type: ignore[attr-defined]
     assert won == [[key] for key in keys]
     assert known == keys
+
+
+def test_what_loses_to_others_is_tried_a_few_times(clock: Clock) -> None:
+    lost = PublishRefusedError("main has moved")
+    again = tries(3, (PublishRefusedError,), longest_pause=1.0)
+    assert again(failing(2, lost)) == "answer"
+    assert len(clock.slept) == 2
+    with pytest.raises(PublishRefusedError) as raised:
+        again(failing(3, lost))
+    assert raised.value is lost
+    assert all(0 < seconds <= 1.0 for seconds in clock.slept)
+
+
+def test_any_other_error_is_not_tried_again(clock: Clock) -> None:
+    with pytest.raises(TransientError, match="away"):
+        tries(3, (PublishRefusedError,))(failing(1, TransientError("away")))
+    assert clock.slept == []
