@@ -121,9 +121,9 @@ def following(
         return plan
     texts, before = pipeline.on_type_change == STRING, None
     columns = {column.name: column for column in plan.columns}
-    names = wanted(without_key(renames, plan.key), columns)
-    spelled = _spelled(names, columns, renames if pipeline.wire.folds_case else ())
-    while columns != before:  # a widened column may be a former name of another
+    while columns != before:  # an added or widened column may be a former name of another
+        names = wanted(without_key(renames, plan.key), columns)
+        spelled = _spelled(names, columns, renames if pipeline.wire.folds_case else ())
         now = _with_names_of_now(plan, renames, names, spelled, columns, stored, texts)
         before, columns = columns, now
     stated = declared(plan.config.renamed_columns)
