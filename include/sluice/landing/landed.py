@@ -369,7 +369,7 @@ def _copy(
 
 def _whole(parts: Iterator[_T | Refused], rejects: Rejects) -> Iterator[_T]:
     """Yield the parts that are not refused, as long as the file is not refused as a whole."""
-    for record, part in enumerate(parts):
+    for record, part in enumerate(parts, 1):
         if isinstance(part, Refused):
             rejects.add(record, part)
         elif not rejects.whole:
@@ -395,7 +395,7 @@ def _copy_avro(plain: Iterator[bytes], copy: Copy, avro: AvroFile, rejects: Reje
             left -= min(left, len(chunk))
     except DamageError as error:
         damage = damage or error.reason
-    for number, block in enumerate(avro.bad):
+    for number, block in enumerate(avro.bad, 1):
         rejects.add(number, Refused(block.reason, block.raw))
     if damage:
-        rejects.add(len(avro.bad), Refused(damage, rest))
+        rejects.add(len(avro.bad) + 1, Refused(damage, rest))
