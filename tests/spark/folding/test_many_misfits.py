@@ -19,8 +19,19 @@ HINTS = {
 
 
 def line(pos: int, qty: str) -> dict[str, Any]:
-    row = {"id": pos, "no": "5", "qty": qty, "price": "ZA==", "added": 1772442000000}
-    source = {"connector": "mysql", "db": "erp", "table": "lines", "file": "bin.000003"}
+    row: dict[str, Any] = {
+        "id": pos,
+        "no": "5",
+        "qty": qty,
+        "price": "ZA==",
+        "added": 1772442000000,
+    }
+    source: dict[str, Any] = {
+        "connector": "mysql",
+        "db": "erp",
+        "table": "lines",
+        "file": "bin.000003",
+    }
     source |= {"pos": pos, "row": 0, "ts_ms": 1772442000000}
     return {"op": "c", "before": None, "after": row, "source": source}
 
