@@ -73,7 +73,7 @@ class Driver:
         self.publisher = publisher or ANYBODY
         self.pipeline = pipeline_for(project, manifest)
         self.catalog = open_catalog(project)
-        self.ledger = Ledger(self.catalog)
+        self.ledger = Ledger(self.catalog).of(self.pipeline.name)
         self.files = BatchFiles(project)
         self.attempt, self.predecessor = new_attempt(), ""
         self.lake: Lake | None = None
@@ -84,7 +84,7 @@ class Driver:
 
     def run(self) -> BatchResult:
         """Load, write the result, then record success or failure in the ledger."""
-        self.ledger.ensure()
+        Ledger(self.catalog).ensure()
         row = self._row()
         self.predecessor = "" if row is None else row.attempt
         try:
@@ -205,7 +205,7 @@ class Driver:
             self._require_mine()  # taking the lease would make the batch this attempt's again
             try:
                 half, undone = self._is_half_published, self.manifest.undone
-                self._lease(partial(self.ledger.acquire_lease, half=half, undone=undone))
+                self._lease(partial(self.ledger.lease.acquire, half=half, undone=undone))
                 self._held.set()
                 self._refuse_obsolete()
                 return tuple(sorted(self.ledger.published_batches(self.pipeline.name)))
@@ -228,13 +228,9 @@ class Driver:
     def _context(self) -> Context:
         return Context(self.project, self.pipeline, self.catalog, self.ledger, self.files)
 
-    def _lease(self, action: Callable[[str, str, str, Lease], None]) -> None:
-        action(
-            self.pipeline.name,
-            self.manifest.batch_id,
-            self.attempt,
-            Lease(this_holder(), self.pipeline.lease_seconds),
-        )
+    def _lease(self, action: Callable[[str, str, Lease], None]) -> None:
+        lease = Lease(this_holder(), self.pipeline.lease_seconds)
+        action(self.manifest.batch_id, self.attempt, lease)
 
     @contextmanager
     def _renewing(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ from sluice.catalog.gaps import is_behind
 from sluice.catalog.lineage import ancestors, foreign
 from sluice.catalog.snapshots import head
 from sluice.errors import TerminalError, TransientError
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.refusals import completed_by
 from sluice.ledger.rows import BatchRow
 from spark_jobs.lake.tables import TableId
@@ -91,8 +91,7 @@ class Cutter:
     """Reads one pipeline's tables and its batches in the ledger."""
 
     catalog: Catalog
-    ledger: Ledger
-    pipeline: str
+    ledger: PipelineLedger
     namespace: str
 
     def tables(self, only: str | None = None) -> list[TargetTables]:
@@ -104,7 +103,9 @@ class Cutter:
         chosen = [t for t in listed if only in (None, t.target.name, t.target.full_name)]
         if only is not None and not chosen:
             others = ", ".join(t.target.full_name for t in listed) or "none"
-            raise TerminalError(f"pipeline {self.pipeline} has no table {only}; it has: {others}")
+            raise TerminalError(
+                f"pipeline {self.ledger.pipeline} has no table {only}; it has: {others}"
+            )
         return chosen
 
     def _changelogs(self) -> list[str]:
@@ -118,7 +119,7 @@ class Cutter:
     def _of(self, changelog: str) -> TargetTables | None:
         table = TableId(names.changelog_namespace(self.namespace), changelog)
         loaded = self._load(table)
-        if loaded is None or loaded.properties.get(names.PROP_PIPELINE) != self.pipeline:
+        if loaded is None or loaded.properties.get(names.PROP_PIPELINE) != self.ledger.pipeline:
             return None
         target = names.target_of_changelog(changelog)
         return TargetTables(
@@ -148,17 +149,17 @@ class Cutter:
                 return before
             time.sleep(_PAUSE_SECONDS)
         raise TransientError(
-            f"pipeline {self.pipeline}: batches are being published "
+            f"pipeline {self.ledger.pipeline}: batches are being published "
             f"({', '.join(r.batch_id for r in publishing) or 'one after the other'}); verify again "
             f"afterwards{_if_nothing_runs(publishing)}"
         )
 
     def _halfway(self) -> list[BatchRow]:
-        return [row for row in self.ledger.batches(self.pipeline) if row.halfway]
+        return [row for row in self.ledger.batches.all() if row.halfway]
 
     def _now(self, targets: list[TargetTables]) -> Cut:
         # Batches before tables: the changelogs then hold the changes of every batch listed.
-        published = tuple(sorted(self.ledger.published_batches(self.pipeline)))
+        published = tuple(sorted(self.ledger.batches.published()))
         tables = {t: loaded for t in _all(targets) if (loaded := self._load(t)) is not None}
         heads = {table: head(loaded) for table, loaded in tables.items()}
         changelogs = {one.changelog for one in targets}

@@ -129,8 +129,7 @@ def remove_orphans(upkeep: Upkeep, table: TableId) -> str:
 def remove_leftovers(upkeep: Upkeep, table: TableId) -> str:
     """Remove files that dead attempts left beside the tables, as far as the ledger knows them."""
     before = upkeep.days_ago(upkeep.pipeline.maintenance.orphan_days)
-    name = upkeep.pipeline.name
-    removed = sweep(upkeep.files, upkeep.ledger, name, before, upkeep.dry_run)
+    removed = sweep(upkeep.files, upkeep.ledger, before, upkeep.dry_run)
     return f"{removed} files" if removed else ""
 
 

@@ -51,8 +51,8 @@ class Shop(Sandbox):
         published = sorted(ctx.ledger.published_batches("p"))
         self.published[:] = published
         result = self.stage_manifest(manifest)
-        lease = ("p", manifest.batch_id, result.attempt, Lease(this_holder(), 60))
-        ctx.ledger.acquire_lease(*lease)
+        lease = Lease(this_holder(), 60)
+        ctx.ledger.lease.acquire(manifest.batch_id, result.attempt, lease)
         ctx.files.write_result(result)
         ctx.ledger.record_batch("p", manifest.batch_id, states.LOADED, attempt=result.attempt)
         return stages.publish(ctx, ctx.files.manifest_key("p", manifest.batch_id))

@@ -9,6 +9,7 @@ from sluice.faults import Point, reach
 from sluice.landing.landed import Inspection
 from sluice.landing.table_folders import content_of
 from sluice.ledger import rows as states
+from sluice.ledger.claims import Claim
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FileRow, landed_anew, seq_of
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
@@ -54,11 +55,11 @@ def claim(
         reach(Point.LAND_MANIFEST)
         return manifest.batch_id
 
-    batch_id, won = ctx.ledger.claim_files(
-        ctx.pipeline.name, files, fix,
-        once_by=content_of(ctx.pipeline), epochs=of_one_load(ctx, epoch),
+    asked = Claim(
+        files, fix, once_by=content_of(ctx.pipeline), epochs=of_one_load(ctx, epoch),
         modified={one.object.key: one.object.modified for one in inspected}, replaced=replaced,
     )  # fmt: skip
+    batch_id, won = ctx.ledger.files.claim(asked)
     reach(Point.LAND_CLAIMED)
     _leave(ctx, set(files) - set(won))
     return _record(ctx, batch_id, won, recorded[batch_id], lease) if batch_id else ""

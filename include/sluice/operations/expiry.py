@@ -16,7 +16,7 @@ from pyiceberg.table.refs import SnapshotRefType
 
 from sluice.catalog.snapshots import head
 from sluice.config.project import Pipeline
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import FINISHED, PUBLISHED
 from sluice.names import tag_name
 
@@ -29,7 +29,7 @@ class Promise:
     stale_tags: frozenset[str]
 
 
-def promise(ledger: Ledger, pipeline: Pipeline) -> Promise:
+def promise(ledger: PipelineLedger, pipeline: Pipeline) -> Promise:
     """Read from the ledger which snapshots a rollback of the pipeline's last batches needs."""
     batches = ledger.batches(pipeline.name)
     published = [row for row in batches if row.state == PUBLISHED]
@@ -41,11 +41,11 @@ def promise(ledger: Ledger, pipeline: Pipeline) -> Promise:
     return Promise(frozenset(s for s in snapshots if s is not None), frozenset(stale))
 
 
-def published_before(ledger: Ledger, pipeline: str, moment: datetime) -> frozenset[str]:
+def published_before(ledger: PipelineLedger, moment: datetime) -> frozenset[str]:
     """Return the batches that were published before a moment."""
     return frozenset(
         row.batch_id
-        for row in ledger.batches(pipeline)
+        for row in ledger.batches.all()
         if row.state == PUBLISHED and row.at is not None and row.at < moment
     )
 

@@ -9,7 +9,7 @@ from sluice.ledger import details
 from sluice.ledger import rows as states
 from sluice.ledger.rows import Publication
 from sluice.operations.context import Context
-from sluice.operations.undoable import came_to_main, recorded_by_table
+from sluice.operations.undoable import came_to_main
 from sluice.result import BatchResult, StagedTable
 
 # Snapshot and schema of tables, by namespace and name.
@@ -75,7 +75,7 @@ def _first_bases(ctx: Context, result: BatchResult) -> Bases:
     published: a rollback goes back to these."""
     counted = (
         next((p for p in rows if p.attempt == result.attempt or came_to_main(ctx, p)), None)
-        for rows in recorded_by_table(ctx, result.batch_id)
+        for rows in ctx.ledger.publications.since_undo(result.batch_id)
     )
     return {(p.namespace, p.table_name): (p.base_snapshot, p.base_schema) for p in counted if p}
 

@@ -282,10 +282,10 @@ def _as_before(old: SourceFile, new: SourceFile, generation: int) -> SourceFile:
 
 
 def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
-    name, batch_id = manifest.pipeline, manifest.batch_id
+    batch_id = manifest.batch_id
     key = ctx.files.write_manifest(manifest)
-    ctx.ledger.record_batch(
-        name, batch_id, states.LANDED, manifest=key, lease=lease, expected=landed_anew,
+    ctx.ledger.batches.record(
+        batch_id, states.LANDED, manifest=key, lease=lease, expected=landed_anew,
         replace_details=of_reprocess(manifest.reprocess),
     )  # fmt: skip
     again = manifest.reprocess

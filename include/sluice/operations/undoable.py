@@ -7,21 +7,18 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from pyiceberg.expressions import And
 from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
-from sluice.catalog.expressions import among, equals
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head, tables_of
 from sluice.errors import FollowedError, RollbackRefusedError, TerminalError
 from sluice.ledger import rows as states
+from sluice.ledger import transactions
 from sluice.ledger.changelogs import batches_in, changelogs_of, files_of
 from sluice.ledger.details import SHARE_OF, TABLES, TAKING_OUT, UNDONE
-from sluice.ledger.newest import publications_since_undo
 from sluice.ledger.rename_log import ColumnStatement, recorded, tables_named_in
 from sluice.ledger.rows import BatchRow, Publication
-from sluice.ledger.tables import PUBLICATIONS, TRANSACTIONS, LedgerTables
 from sluice.names import (
     PROP_FLOOR,
     PROP_SOURCE,
@@ -63,7 +60,7 @@ def publications(ctx: Context, batch_id: str) -> list[Publication]:
     recorded as published or, if only its intent is recorded, that `main` is built on."""
     counted = (
         next((p for p in rows if p.state == states.PUBLISHED or came_to_main(ctx, p)), None)
-        for rows in recorded_by_table(ctx, batch_id)
+        for rows in ctx.ledger.publications.since_undo(batch_id)
         if find_table(ctx.catalog, rows[0].namespace, rows[0].table_name) is not None
     )
     return [publication for publication in counted if publication is not None]
@@ -72,13 +69,6 @@ def publications(ctx: Context, batch_id: str) -> list[Publication]:
 def is_here(ctx: Context, p: Publication) -> bool:
     """Whether the table is in the pipeline's present namespace, and not in one that it left."""
     return target_namespace(p.namespace) == ctx.pipeline.namespace
-
-
-def recorded_by_table(ctx: Context, batch_id: str) -> list[list[Publication]]:
-    """Return the batch's publications and intents of each table since it was last undone there,
-    newest first."""
-    own = And(equals("pipeline", ctx.pipeline.name), equals("batch_id", batch_id))
-    return publications_since_undo(LedgerTables(ctx.catalog).read(PUBLICATIONS, own))
 
 
 def came_to_main(ctx: Context, p: Publication) -> bool:
@@ -154,7 +144,7 @@ def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
     only because an earlier batch brought the end of their transaction."""
     if not ctx.pipeline.holds_transactions or not batches:
         return
-    ended, rows = _transactions(ctx), _published(ctx)
+    ended, rows = transactions.by_batch(ctx.catalog, ctx.pipeline.name), _published(ctx)
     for batch_id in batches:
         for later in _followers(rows, batch_id, batches):
             if ended[batch_id] & ended[later.batch_id]:
@@ -201,16 +191,6 @@ def _followers(rows: list[BatchRow], batch_id: str, undone: Container[str]) -> l
     return [r for r in rows if since is not None and r.seq > since and r.batch_id not in undone]
 
 
-def _transactions(ctx: Context) -> defaultdict[str, set[str]]:
-    """Return the transactions that each batch of the pipeline ended, or has changes of."""
-    own = equals("pipeline", ctx.pipeline.name)
-    rows = LedgerTables(ctx.catalog).read(TRANSACTIONS, own, ("batch_id", "transaction"))
-    transactions: defaultdict[str, set[str]] = defaultdict(set)
-    for row in rows.to_pylist():
-        transactions[row["batch_id"]].add(row["transaction"])
-    return transactions
-
-
 def refuse_refolded(ctx: Context, batches: list[str]) -> None:
     """Raise FollowedError for a published batch that took others out: `main` from before it has
     their rows. Raise RollbackRefusedError for one that has begun to take them out, for what would
@@ -255,7 +235,7 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
         for p in publications
     }
     others = {row.batch_id for row in _published(ctx)} - published.keys()
-    built = _built_on(ctx, {snapshot for _, _, snapshot in own})
+    built = ctx.ledger.publications.built_on({snapshot for _, _, snapshot in own})
     later = ctx.ledger.publications(ctx.pipeline.name, *(others & built))
     for p in sorted(later, key=lambda p: p.seq, reverse=True):
         before = own.get((p.namespace, p.table_name, p.base_snapshot or 0))
@@ -266,15 +246,6 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
     _refuse_if_compared(ctx, published)
     _refuse_if_silent(ctx, published)
     _refuse_if_forgotten(ctx, published)
-
-
-def _built_on(ctx: Context, snapshots: set[int]) -> set[str]:
-    """Return the batches with a recorded publication onto one of the snapshots, whatever became of
-    it: few of all that a pipeline ever published."""
-    onto = among("base_snapshot", snapshots)
-    where = And(equals("pipeline", ctx.pipeline.name), onto)
-    rows = LedgerTables(ctx.catalog).read(PUBLICATIONS, where, ("batch_id",))
-    return set(rows["batch_id"].to_pylist())
 
 
 def _refuse_if_undone_beneath(ctx: Context, published: dict[str, list[Publication]]) -> None:

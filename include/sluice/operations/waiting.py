@@ -106,14 +106,14 @@ def pipeline_lease(ctx: Context, *undone: str) -> Iterator[None]:
 
     `undone`: batches that may be half rolled back, because their rollback is what goes on here.
     """
-    name, attempt = ctx.pipeline.name, new_attempt()
-    ctx.ledger.lease_maintenance(name, attempt, ctx.lease, *undone)
-    renew = partial(ctx.ledger.renew_lease, name, states.MAINTENANCE, attempt, ctx.lease)
+    attempt, lease = new_attempt(), ctx.ledger.lease
+    lease.acquire_for_maintenance(attempt, ctx.lease, *undone)
+    renew = partial(lease.renew, states.MAINTENANCE, attempt, ctx.lease)
     try:
         with renewing(ctx, renew):
             yield
     finally:
-        ctx.ledger.release_lease(name, states.MAINTENANCE, attempt)
+        lease.release(states.MAINTENANCE, attempt)
 
 
 def renewing(ctx: Context, renew: Callable[[], object]) -> AbstractContextManager[None]:

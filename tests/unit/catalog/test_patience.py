@@ -76,6 +76,12 @@ def embedded(folder: Path) -> Project:
     return project(f"sqlite:///{folder}/c.db", folder / "w")
 
 
+def with_tables(catalog: Catalog) -> PipelineLedger:
+    """The ledger of a pipeline, whose tables are there."""
+    Ledger(catalog).ensure()
+    return Ledger(catalog).of("p")
+
+
 def claim(ledger: Ledger, key: str) -> list[str]:
     file = SourceFile(key=key, url=f"file:///{key}", size=1, etag="e", hour="h")
     _, won = ledger.claim_files("p", (file,), lambda files: f"batch-{files[0].key}")
@@ -144,8 +150,7 @@ def test_a_ledger_outlives_a_minute_without_its_catalog(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer of a commit is lost just before: what was sent arrived, and counts once."""
-    ledger = Ledger(open_catalog(embedded(tmp_path)))
-    ledger.ensure()
+    ledger = with_tables(open_catalog(embedded(tmp_path)))
     commit, load = Table._do_commit, ledger_tables.LedgerTables._open
     lost: list[float] = []
 
@@ -205,8 +210,7 @@ def test_a_ledger_that_cannot_be_written_says_so_at_once(
     kind: type[Exception],
     told: str,
 ) -> None:
-    ledger = Ledger(open_catalog(embedded(tmp_path)))
-    ledger.ensure()
+    ledger = with_tables(open_catalog(embedded(tmp_path)))
     monkeypatch.setattr(Table, "_do_commit", failing(10_000, error))
     with pytest.raises(kind, match=rf"^sluice\.files cannot be written: \w+: .*{told}"):
         claim(ledger, "a")
@@ -216,8 +220,7 @@ def test_a_ledger_that_cannot_be_written_says_so_at_once(
 def test_a_ledger_that_fails_in_each_try_tells_the_last_failure(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = Ledger(open_catalog(embedded(tmp_path)))
-    ledger.ensure()
+    ledger = with_tables(open_catalog(embedded(tmp_path)))
     monkeypatch.setattr(Table, "_do_commit", failing(10_000, OSError("broken pipe")))
     with pytest.raises(TransientError, match="in each of 60 tries: OSError: broken pipe; try"):
         claim(ledger, "a")
@@ -312,8 +315,7 @@ def test_a_ledger_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
     keys = [f"f{n:02}" for n in range(12)]
     with postgres.server() as address:
         opened = open_catalog(project(address, tmp_path / "w"))
-        ledger, won = Ledger(opened), []
-        ledger.ensure()
+        ledger, won = with_tables(opened), []
         writer = threading.Thread(target=lambda: won.extend(claim(ledger, key) for key in keys))
         writer.start()
         while len(won) < 2:

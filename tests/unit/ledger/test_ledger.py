@@ -70,7 +70,7 @@ def claim(ledger: Ledger, *keys: str, **options: object) -> tuple[str, list[str]
     return batch, [file.key for file in won]
 
 
-def test_claimed_files_are_known_and_not_claimed_again(ledger: Ledger) -> None:
+def test_claimed_files_are_known_and_not_claimed_again(tmp_path: Path, ledger: Ledger) -> None:
     batch, won = claim(ledger, "a", "b")
     assert won == ["a", "b"]
     assert claim(ledger, "b", "c")[1] == ["c"]
@@ -78,7 +78,7 @@ def test_claimed_files_are_known_and_not_claimed_again(ledger: Ledger) -> None:
     known = ledger.known_files("p")
     assert sorted(known) == ["a", "b", "c"]
     assert known["a"].batch_id == batch
-    assert ledger.known_files("another") == {}
+    assert Ledger(catalog(tmp_path)).of("another").files.known() == {}
 
 
 def test_held_files_stay_held_until_they_are_released(ledger: Ledger) -> None:
@@ -186,13 +186,15 @@ def test_unfinished_names_landed_and_claimed_batches(ledger: Ledger) -> None:
     assert [row.batch_id for row in ledger.batches("p", limit=2)] == ["b3", "b2"]
 
 
-def test_one_batch_at_a_time_has_the_lease(ledger: Ledger, clock: StandingClock) -> None:
+def test_one_batch_at_a_time_has_the_lease(
+    tmp_path: Path, ledger: Ledger, clock: StandingClock
+) -> None:
     ledger.acquire_lease("p", "b1", "a1", Lease("elsewhere:1:1", 60))
     with pytest.raises(
         LeaseHeldError, match=r"b1 is loading; elsewhere:1:1 has the lease until 2026"
     ):
         ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 60))
-    ledger.acquire_lease("another", "b9", "a1", Lease("elsewhere:3:1", 60))
+    Ledger(catalog(tmp_path)).of("another").lease.acquire("b9", "a1", Lease("elsewhere:3:1", 60))
     clock.forward(50)
     ledger.renew_lease("p", "b1", "a1", Lease("elsewhere:1:1", 60))
     clock.forward(50)
@@ -325,7 +327,7 @@ def test_publications_tell_the_newest_state_of_each_table(ledger: Ledger) -> Non
 
 
 def test_a_commit_whose_answer_is_lost_is_looked_up(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = Table._do_commit
     lost = iter([True])
@@ -335,7 +337,7 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(
         if next(lost, False):
             raise CommitStateUnknownException("the answer never came")
 
-    ledger.ensure()
+    Ledger(catalog(tmp_path)).ensure()
     monkeypatch.setattr(Table, "_do_commit", answer_lost)
     assert claim(ledger, "a")[1] == ["a"]
     assert len(ledger.known_files("p")) == 1

@@ -158,8 +158,8 @@ def test_the_ledger_keeps_one_row_a_state_in_one_file(catalog: SqlCatalog, ledge
     assert ledger.batch("p", "b") == before
 
 
-def test_an_empty_ledger_needs_no_compaction(catalog: SqlCatalog, ledger: Ledger) -> None:
-    ledger.ensure()
+def test_an_empty_ledger_needs_no_compaction(catalog: SqlCatalog) -> None:
+    Ledger(catalog).ensure()
     assert compact_ledger(catalog, PUBLICATIONS).before == 0
 
 
