@@ -51,7 +51,7 @@ def drop_dead_branches(upkeep: Upkeep, table: TableId) -> str:
     refs = (
         [] if loaded is None else [r for r in loaded.metadata.refs if r.startswith(names.BRANCHES)]
     )
-    batches = upkeep.ledger.batches(upkeep.pipeline.name) if refs else []
+    batches = upkeep.ledger.batches.all() if refs else []
     ended = tuple(names.branch_name(b.batch_id, "") for b in batches if b.state in FINISHED)
     dead = [ref for ref in refs if ref.startswith(ended)]
     for ref in () if upkeep.dry_run else dead:

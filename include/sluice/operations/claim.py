@@ -50,7 +50,7 @@ def claim(
     def fix(won: tuple[SourceFile, ...]) -> str:
         rejected = tuple(r for f in won for r in rejects[f.key])
         manifest = _write_manifest(ctx, won, rejected, epoch)
-        row = ctx.ledger.batch(ctx.pipeline.name, manifest.batch_id)
+        row = ctx.ledger.batches.get(manifest.batch_id)
         recorded[manifest.batch_id] = seq_of(row)
         reach(Point.LAND_MANIFEST)
         return manifest.batch_id
@@ -70,7 +70,7 @@ def _leave(ctx: Context, files: Collection[SourceFile]) -> None:
     for file in files:
         ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
     with left_to_maintenance("land", ctx.say):
-        forget_copies(ctx.files, ctx.ledger, ctx.pipeline.name, files)
+        forget_copies(ctx.files, ctx.ledger, files)
 
 
 def _write_manifest(
@@ -94,8 +94,8 @@ def _record(
     """Record that the batch is landed, unless its row changed since it had this `seq`: another run
     takes up a batch that looks dead because this took long after its claim."""
     key = ctx.files.manifest_key(ctx.pipeline.name, batch_id)
-    landed = ctx.ledger.record_batch(
-        ctx.pipeline.name, batch_id, states.LANDED, manifest=key, lease=lease,
+    landed = ctx.ledger.batches.record(
+        batch_id, states.LANDED, manifest=key, lease=lease,
         expected=lambda now: landed_anew(now) and seq_of(now) == seq,
     )  # fmt: skip
     reach(Point.LAND_RECORDED)

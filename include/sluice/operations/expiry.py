@@ -31,11 +31,11 @@ class Promise:
 
 def promise(ledger: PipelineLedger, pipeline: Pipeline) -> Promise:
     """Read from the ledger which snapshots a rollback of the pipeline's last batches needs."""
-    batches = ledger.batches(pipeline.name)
+    batches = ledger.batches.all()
     published = [row for row in batches if row.state == PUBLISHED]
     unfinished = [row for row in batches if row.state not in FINISHED]
     needed = [row.batch_id for row in (*published[: pipeline.keep_tags], *unfinished)]
-    named = ledger.publications(pipeline.name, *needed)
+    named = ledger.publications.of_batches(*needed)
     snapshots = {p.head_snapshot for p in named} | {p.base_snapshot for p in named}
     stale = (tag_name(row.batch_id) for row in published[pipeline.keep_tags :])
     return Promise(frozenset(s for s in snapshots if s is not None), frozenset(stale))

@@ -154,7 +154,7 @@ def _levels(ctx: Context, manifest: Manifest) -> Iterator[list[Manifest]]:
 
 def _completed_by(ctx: Context, manifests: list[Manifest]) -> list[Manifest]:
     """Return the manifests of the batches whose transactions these ones completed."""
-    completed = repeated(ctx.ledger.batches(ctx.pipeline.name))
+    completed = repeated(ctx.ledger.batches.all())
     others = sorted({b for m in manifests for b in completed.get(m.batch_id, ())})
     keys = (ctx.files.manifest_key(ctx.pipeline.name, other) for other in others)
     return [ctx.files.read_manifest(key) for key in keys]

@@ -71,7 +71,7 @@ def forget_copies(
     # By the batch's name: one that is claimed and not recorded yet has a manifest already.
     names = [
         row.batch_id
-        for row in ledger.unfinished(pipeline)
+        for row in ledger.unfinished()
         if row.batch_id != but and row.state != PUBLISHING
     ]
     needed = {key for name in names for key in _copies(files, pipeline, name)}
@@ -80,8 +80,8 @@ def forget_copies(
 
 def _needs(files: BatchFiles, ledger: PipelineLedger) -> _Needs:
     # A claim that was never recorded as a batch is among the unfinished.
-    unfinished = frozenset(row.batch_id for row in ledger.unfinished(pipeline))
-    recorded = unfinished | {row.batch_id for row in ledger.batches(pipeline)}
+    unfinished = frozenset(row.batch_id for row in ledger.unfinished())
+    recorded = unfinished | {row.batch_id for row in ledger.batches.all()}
     copies = (key for batch_id in unfinished for key in _copies(files, ledger.pipeline, batch_id))
     return _Needs(recorded, unfinished, frozenset(copies))
 

@@ -46,9 +46,9 @@ class BatchStatus:
 
 def batch_statuses(ledger: PipelineLedger) -> list[BatchStatus]:
     """Return the status of each of a pipeline's batches, the one that changed last first."""
-    rows = ledger.batches(pipeline)
+    rows = ledger.batches.all()
     undone = any(row.state == ROLLED_BACK for row in rows)
-    held = Counter(file.batch_id for file in ledger.held_files(pipeline)) if undone else Counter()
+    held = Counter(file.batch_id for file in ledger.files.held()) if undone else Counter()
     resolved = resolutions(rows)
     return [
         BatchStatus(

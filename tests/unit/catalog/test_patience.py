@@ -34,7 +34,8 @@ from sluice.errors import (
     TransientError,
 )
 from sluice.ledger import tables as ledger_tables
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.claims import Claim
+from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.manifest import SourceFile
 from tests import postgres
 from tests.unit.clocks import Clock
@@ -82,9 +83,9 @@ def with_tables(catalog: Catalog) -> PipelineLedger:
     return Ledger(catalog).of("p")
 
 
-def claim(ledger: Ledger, key: str) -> list[str]:
+def claim(ledger: PipelineLedger, key: str) -> list[str]:
     file = SourceFile(key=key, url=f"file:///{key}", size=1, etag="e", hour="h")
-    _, won = ledger.claim_files("p", (file,), lambda files: f"batch-{files[0].key}")
+    _, won = ledger.files.claim(Claim((file,), lambda files: f"batch-{files[0].key}"))
     return [one.key for one in won]
 
 
@@ -168,14 +169,14 @@ def test_a_ledger_outlives_a_minute_without_its_catalog(
     monkeypatch.setattr(Table, "_do_commit", answer_lost)
     monkeypatch.setattr(ledger_tables.LedgerTables, "_open", away_then)
     assert claim(ledger, "a") == ["a"]
-    assert [row.object_key for row in ledger.known_files("p").values()] == ["a"]
+    assert [row.object_key for row in ledger.files.known().values()] == ["a"]
     assert clock.now >= 60
 
 
 def test_a_ledger_that_stays_away_leaves_its_commit_unknown(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = Ledger(open_catalog(embedded(tmp_path)))
+    ledger = Ledger(open_catalog(embedded(tmp_path))).of("p")
     monkeypatch.setattr(ledger_tables.LedgerTables, "_open", failing(10_000, away()))
     with pytest.raises(
         CommitStateUnknownError, match="the ledger could not be read: no answer in 90 s"
@@ -185,11 +186,11 @@ def test_a_ledger_that_stays_away_leaves_its_commit_unknown(
 
 def test_a_lake_that_was_moved_is_not_tried_again(tmp_path: Path, clock: Clock) -> None:
     """Its catalog names files by their whole paths; so does one from an older backup."""
-    claim(Ledger(open_catalog(embedded(tmp_path))), "a")
+    claim(Ledger(open_catalog(embedded(tmp_path))).of("p"), "a")
     (tmp_path / "w").rename(tmp_path / "moved")
-    moved = Ledger(open_catalog(embedded(tmp_path)))
+    moved = Ledger(open_catalog(embedded(tmp_path))).of("p")
     with pytest.raises(LakeMovedError, match=r"metadata\.json.*names a file that is not in the"):
-        moved.known_files("p")
+        moved.files.known()
     assert clock.now >= 90
 
 
@@ -323,7 +324,7 @@ def test_a_ledger_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
         postgres.restart(address, down=3)
         assert len(won) < len(keys)
         writer.join()
-        known = sorted(row.object_key for row in ledger.known_files("p").values())
+        known = sorted(row.object_key for row in ledger.files.known().values())
         opened.engine.dispose()  # type: ignore[attr-defined]
     assert won == [[key] for key in keys]
     assert known == keys
