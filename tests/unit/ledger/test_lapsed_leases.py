@@ -1,7 +1,9 @@
-"""A process that stood still until its lease lapsed: it goes on only where nobody else took it."""
+"""A process that stood still until its lease lapsed goes on only where nobody else took it, and one
+that died has lost it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from sluice.errors import LeaseHeldError
-from sluice.ledger.leases import ANYBODY, Lease
+from sluice.ledger.leases import ANYBODY, Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.rows import FAILED, LOADED, LOADING, MAINTENANCE, PUBLISHED, PUBLISHING, BatchRow
 from tests.unit.clocks import StandingClock
@@ -120,3 +122,29 @@ def test_a_state_of_rest_ends_the_lease(ledger: PipelineLedger) -> None:
     ledger.lease.acquire("b2", "a1", Lease("elsewhere:2:1", 600))
     with pytest.raises(LeaseHeldError, match="b2"):
         ledger.lease.acquire("b3", "a1", Lease("elsewhere:3:1", 600))
+
+
+def test_a_zombie_can_neither_renew_nor_release(
+    ledger: PipelineLedger, clock: StandingClock
+) -> None:
+    ledger.lease.acquire("b1", "old", Lease("elsewhere:1:1", 60))
+    ledger.lease.acquire("b1", "new", Lease("elsewhere:2:1", 60))
+    with pytest.raises(LeaseHeldError, match="attempt new has taken it over; attempt old stops"):
+        ledger.lease.renew("b1", "old", Lease("elsewhere:1:1", 60))
+    ledger.lease.release("b1", "old")
+    with pytest.raises(LeaseHeldError):
+        ledger.lease.acquire("b2", "a1", Lease("elsewhere:3:1", 60))
+    clock.forward(61)
+    ledger.lease.acquire("b2", "a1", Lease("elsewhere:3:1", 60))
+    with pytest.raises(LeaseHeldError):
+        ledger.lease.renew("b1", "new", Lease("elsewhere:2:1", 60))
+
+
+@pytest.mark.parametrize("state", [LOADING, LOADED])
+def test_a_dead_holder_has_lost_the_lease(ledger: PipelineLedger, state: str) -> None:
+    host = this_holder().split(":")[0]
+    ledger.lease.acquire("b1", "a1", Lease(f"{host}:{os.getpid()}:1", 600))
+    ledger.batches.record("b1", state, attempt="a1")
+    ledger.lease.acquire("b2", "a1", Lease(this_holder(), 600))
+    with pytest.raises(LeaseHeldError, match="b2"):
+        ledger.lease.acquire("b3", "a1", Lease("elsewhere:1:1", 600))

@@ -27,7 +27,6 @@ from sluice.ledger.rows import (
     FILE_RELEASED,
     LANDED,
     LOADED,
-    LOADING,
     PUBLISHED,
     PUBLISHING,
     ROLLED_BACK,
@@ -207,32 +206,6 @@ def test_one_batch_at_a_time_has_the_lease(
         ledger.lease.acquire("b2", "a1", Lease("elsewhere:2:1", 60))
     ledger.lease.release("b1", "a1")
     ledger.lease.acquire("b2", "a1", Lease("elsewhere:2:1", 60))
-
-
-def test_a_zombie_can_neither_renew_nor_release(
-    ledger: PipelineLedger, clock: StandingClock
-) -> None:
-    ledger.lease.acquire("b1", "old", Lease("elsewhere:1:1", 60))
-    ledger.lease.acquire("b1", "new", Lease("elsewhere:2:1", 60))
-    with pytest.raises(LeaseHeldError, match="attempt new has taken it over; attempt old stops"):
-        ledger.lease.renew("b1", "old", Lease("elsewhere:1:1", 60))
-    ledger.lease.release("b1", "old")
-    with pytest.raises(LeaseHeldError):
-        ledger.lease.acquire("b2", "a1", Lease("elsewhere:3:1", 60))
-    clock.forward(61)
-    ledger.lease.acquire("b2", "a1", Lease("elsewhere:3:1", 60))
-    with pytest.raises(LeaseHeldError):
-        ledger.lease.renew("b1", "new", Lease("elsewhere:2:1", 60))
-
-
-@pytest.mark.parametrize("state", [LOADING, LOADED])
-def test_a_dead_holder_has_lost_the_lease(ledger: PipelineLedger, state: str) -> None:
-    host = this_holder().split(":")[0]
-    ledger.lease.acquire("b1", "a1", Lease(f"{host}:{os.getpid()}:1", 600))
-    ledger.batches.record("b1", state, attempt="a1")
-    ledger.lease.acquire("b2", "a1", Lease(this_holder(), 600))
-    with pytest.raises(LeaseHeldError, match="b2"):
-        ledger.lease.acquire("b3", "a1", Lease("elsewhere:1:1", 600))
 
 
 def test_nobody_loads_beside_a_half_published_batch(ledger: PipelineLedger) -> None:
