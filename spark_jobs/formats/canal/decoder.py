@@ -64,9 +64,8 @@ DRS: Final[Form] = "drs_json"
 DRS_C: Final[Form] = "drs_json_c"
 FULL_LOAD: Final = "INIT"
 INSERTS: Final = ("INSERT", FULL_LOAD)
-DTS_DDL: Final = "DDL"
 DDL: Final = (
-    "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", DTS_DDL, "INIT_DDL",
+    "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", "DDL", "INIT_DDL",
 )  # fmt: skip
 IGNORED: Final = ("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "TIDB_WATERMARK")
 OPS: Final = {
@@ -223,8 +222,7 @@ def _op(table: Column) -> Column:
     """The operation by `type`; another type with `isDdl` is a statement, as DTS's `DDL` is."""
     op = looked_up(F.col("type"), OPS)
     op = F.coalesce(op, F.when(F.lower("isDdl") == _TRUE, F.lit(OP_DDL)))
-    of_dts = (F.col("type") == DTS_DDL) & F.col("sql").rlike(truncates.STATED)
-    stated = (op == OP_DDL) & (of_dts | truncates.empties(F.col("sql"), table))
+    stated = (op == OP_DDL) & truncates.empties(F.col("sql"), table)
     return F.when(stated, F.lit(OP_TRUNCATE)).otherwise(op)
 
 
@@ -239,15 +237,15 @@ def _reason(options: _Options) -> Column:
     """Why a message is rejected; one invalid row rejects it whole: `data` and `old` are paired."""
     op, tidb = F.col("_op"), F.col("_tidb")
     of_rows = op.isin(*ROW_OPS)
-    elsewhere = (F.lower(tidb["onlyHandleKey"]) == _TRUE) & (op != OP_DELETE)
-    elsewhere |= F.length(tidb["claimCheckLocation"]) > 0
+    keys_alone = (F.lower(tidb["onlyHandleKey"]) == _TRUE) & (op != OP_DELETE)
     return (
         F.when(_marker().isNotNull(), F.lit(None))
         .when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
+        .when(F.length(tidb["claimCheckLocation"]) > 0, F.lit("row_not_sent"))
         .when(F.col("type").isNull(), F.lit("not_an_envelope"))
         .when(op.isNull(), F.concat(F.lit("unknown_op:"), "type"))
         .when(op.isin(*ROW_OPS, OP_TRUNCATE) & F.col("_table").isNull(), F.lit("table_missing"))
-        .when(of_rows & elsewhere, F.lit("row_not_sent"))
+        .when(of_rows & keys_alone, F.lit("row_not_sent"))
         .when(F.col("_strays").isNotNull(), F.lit("other_form"))
         .when(of_rows & _lacks_image(options), F.lit("image_missing"))
         .when(F.size("_olds") != F.size("_rows"), F.lit("old_misaligned"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.canal_messages import message
+from tests.spark.canal_messages import decode, message, statement
 from tests.spark.sandbox import Sandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -49,3 +49,32 @@ def test_bytes_that_no_column_of_the_source_holds(spark: SparkSession, tmp_path:
         ("does_not_fit", "fixed: 'a0a1a2a3' does not fit binary(4)[latin1]"),
         ("does_not_fit", "vary: '616263' does not fit binary(3)[latin1]"),
     ]
+
+
+def test_statements_of_dts_that_empty_the_table_of_the_message(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    records = {
+        "other": statement("DDL", "TRUNCATE TABLE u"),
+        "two": statement("DDL", "TRUNCATE TABLE t, u"),
+        "commented": statement("DDL", "/* c */ TRUNCATE TABLE db.`t` -- all\n;"),
+        "unnamed": {**statement("DDL", "TRUNCATE TABLE t"), "table": ""},
+    }
+    found = {name: many[0] for name, many in decode(spark, tmp_path, records).items()}
+    assert {name: (r["op"], r["reason"]) for name, r in found.items()} == {
+        "other": ("ddl", None), "two": ("ddl", None), "commented": ("truncate", None),
+        "unnamed": ("ddl", None),
+    }  # fmt: skip
+
+
+def test_a_message_that_ticdc_stored_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
+    elsewhere = {"commitTs": 5, "claimCheckLocation": "s3://b/o"}
+    records = {
+        "stored": {"_tidb": {"claimCheckLocation": "s3://b/o"}},
+        "named": message("INSERT", _tidb=elsewhere),
+        "nowhere": {"_tidb": {"claimCheckLocation": ""}},
+    }
+    found = decode(spark, tmp_path, records)
+    assert {name: many[0]["reason"] for name, many in found.items()} == {
+        "stored": "row_not_sent", "named": "row_not_sent", "nowhere": "not_an_envelope",
+    }  # fmt: skip
