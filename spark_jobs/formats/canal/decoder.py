@@ -3,8 +3,9 @@
 The rules are in docs/formats/canal.md; they come from seed 001 ("Canal Json") and the
 specification's 6.2. Order: messages have no place in the source's log, so they go by arrival
 (object, record, row in the record), unless `order` names a field that orders or TiCDC sends the
-transaction's `_tidb.commitTs`. Rows of a full load (INIT) rank below every change, among themselves
-by the time when the job wrote them (`ts`, `id`).
+transaction's `_tidb.commitTs`; the statements of its storage sink are in schema files. Rows of a
+full load (INIT) rank below every change, among themselves by the time when the job wrote them
+(`ts`, `id`).
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ INSERTS: Final = ("INSERT", FULL_LOAD)
 DDL: Final = (
     "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", "DDL", "INIT_DDL",
 )  # fmt: skip
-IGNORED: Final = ("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "TIDB_WATERMARK")
+SCHEMA_FILE: Final = "SCHEMA_FILE"
+IGNORED: Final = ("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "TIDB_WATERMARK", SCHEMA_FILE)
 OPS: Final = {
     **dict.fromkeys(INSERTS, OP_INSERT),
     "UPDATE": OP_UPDATE,
@@ -95,6 +97,9 @@ _FIELDS: Final = {
     "updateBefore": f"array<{IMAGE_TYPE}>",
     "_tidb": "struct<commitTs:string, onlyHandleKey:string, claimCheckLocation:string>",
 }
+_OF_SCHEMA_FILES: Final = dict.fromkeys(("Schema", "Table", "TableVersion", "Query"), "string")
+# Below a timestamp of TiDB: a counter.
+_BITS_BELOW_MILLISECONDS: Final = 18
 
 
 class Canal(Format):
@@ -173,11 +178,30 @@ def _parse(options: CanalOptions) -> _Options:
 
 def _read(spark: SparkSession, files: tuple[SourceFile, ...], options: _Options) -> DataFrame:
     """Read the messages, with their order in `_order` and `_arrival`."""
-    fields = _FIELDS if options.order in ("", *_FIELDS) else {**_FIELDS, options.order: "string"}
+    added = {} if options.order in ("", *_FIELDS) else {options.order: "string"}
+    fields = {**_FIELDS, **_OF_SCHEMA_FILES, **added}
     schema = ", ".join(f"{quoted(name)} {kind}" for name, kind in fields.items())
     lines = with_arrival(spark, read_lines(spark, files, schema), files)
-    order = F.col(quoted(options.order)) if options.order else F.col("_tidb.commitTs")
-    return lines.select(*_FIELDS, CORRUPT, *PLACE, ARRIVAL, order.alias("_order"))
+    committed = F.coalesce(F.col("_tidb.commitTs"), F.col("TableVersion"))
+    order = F.col(quoted(options.order)) if options.order else committed
+    messages = lines.withColumns(_of_schema_file())
+    return messages.select(*_FIELDS, CORRUPT, *PLACE, ARRIVAL, order.alias("_order"))
+
+
+def _of_schema_file() -> dict[str, Column]:
+    """The fields of a message, and those of a schema file of TiCDC's storage sink as such: it has a
+    statement and the time of its commit, or only describes a table. Source: TiCDC's
+    `cloudstorage.TableDefinition`."""
+    is_one = F.col("type").isNull() & F.col("TableVersion").isNotNull()
+    stated, version = F.nullif("Query", F.lit("")), F.col("TableVersion").try_cast("bigint")
+    told = {
+        "type": F.when(stated.isNull(), F.lit(SCHEMA_FILE)).otherwise(F.lit("QUERY")),
+        "database": F.col("Schema"),
+        "table": F.col("Table"),
+        "sql": stated,
+        "es": F.shiftright(version, _BITS_BELOW_MILLISECONDS).cast("string"),
+    }
+    return {name: F.when(is_one, value).otherwise(F.col(name)) for name, value in told.items()}
 
 
 def _parts(options: _Options) -> dict[str, Column]:

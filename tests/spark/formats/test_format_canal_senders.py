@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.canal_messages import decode, message, statement
-from tests.spark.sandbox import Sandbox
+from tests.spark.canal_messages import decode, message, row, statement
+from tests.spark.envelopes import at
+from tests.spark.sandbox import Sandbox, total
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 BYTES = {"id": "bigint(20)", "fixed": "binary(4)", "vary": "varbinary(3)", "at": "timestamp"}
@@ -78,3 +80,62 @@ def test_a_message_that_ticdc_stored_elsewhere(spark: SparkSession, tmp_path: Pa
     assert {name: many[0]["reason"] for name, many in found.items()} == {
         "stored": "row_not_sent", "named": "row_not_sent", "nowhere": "not_an_envelope",
     }  # fmt: skip
+
+
+def schema_file(version: int, query: str, **parts: Any) -> dict[str, Any]:
+    """As TiCDC's storage sink writes a table's schema: after a statement with it, else without."""
+    return {
+        "Table": "t", "Schema": "db", "Version": 1, "TableVersion": version, "Query": query,
+        "Type": 11 if query else 0, "TableColumnsTotal": 1,
+        "TableColumns": [{"ColumnName": "id", "ColumnType": "BIGINT", "ColumnIsPk": "true"}],
+        **parts,
+    }  # fmt: skip
+
+
+def test_schema_files_of_ticdc(spark: SparkSession, tmp_path: Path) -> None:
+    version = 434919270523076621
+    records = {
+        "truncate": schema_file(version, "TRUNCATE TABLE `db`.`t`"),
+        "rename": schema_file(version + 1, "ALTER TABLE t RENAME COLUMN v TO w"),
+        "database": schema_file(version + 2, "CREATE DATABASE db", Table="", TableColumns=None),
+        "definition": schema_file(version + 3, ""),
+    }
+    found = {name: many[0] for name, many in decode(spark, tmp_path, records).items()}
+    assert {name: (r["outcome"], r["op"], r["reason"]) for name, r in found.items()} == {
+        "truncate": ("event", "truncate", None), "rename": ("event", "ddl", None),
+        "database": ("event", "ddl", None), "definition": ("ignore", None, "SCHEMA_FILE"),
+    }  # fmt: skip
+    truncate = found["truncate"]
+    assert (truncate["database"], truncate["table"]) == ("db", "t")
+    assert (truncate["position"], truncate["raw"]) == (at(version, 0), None)
+    assert found["rename"]["ddl"] == "ALTER TABLE t RENAME COLUMN v TO w"
+    # A timestamp of TiDB has milliseconds above 18 bits of a counter.
+    assert truncate["source_ts"].timestamp() == (version // 2**18) / 1000
+    (ordered,) = decode(spark, tmp_path, {"one": records["truncate"]}, order="offset")["one"]
+    assert ordered["reason"] == "bad_order"
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_rows_of_ticdcs_storage_sink(spark: SparkSession, tmp_path: Path, split: bool) -> None:
+    """A TRUNCATE makes a version of the table: rows are in the folders of both versions."""
+    landing = {"url": "landing", "pattern": "**/*.json"}
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal", "landing": landing})
+    folder = sandbox.landing / "db" / "t"
+
+    def write(name: str, *records: dict[str, Any], indent: int | None = None) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        texts = [json.dumps(record, indent=indent) for record in records]
+        (folder / name).write_bytes("\r\n".join(texts).encode())
+
+    def inserted(commit: int, ident: str) -> dict[str, Any]:
+        return message("INSERT", row(ident, "a"), _tidb={"commitTs": commit})
+
+    write("meta/schema_100_0000000001.json", schema_file(100, ""), indent=4)
+    write("meta/schema_200_0000000001.json", schema_file(200, "TRUNCATE TABLE t"), indent=4)
+    write("200/CDC000001.json", inserted(201, "3"), inserted(300, "4"))
+    if split:
+        sandbox.load_landed()
+    write("100/CDC000001.json", inserted(101, "1"), inserted(199, "2"))
+    result = sandbox.load_landed()
+    assert sorted(r["id"] for r in sandbox.rows("t")) == [3, 4]
+    assert (sandbox.quarantined(), total(result).quarantined) == ([], 0)
