@@ -14,9 +14,12 @@ import fastavro
 import pytest
 import zstandard
 
+from sluice.config.formats import WIRE_FORMATS
+from sluice.config.project import Pipeline
 from sluice.containers.rejects import RAW_BYTES
 from sluice.errors import UnsettledFileError
 from sluice.landing.landed import inspect
+from sluice.landing.reading import reading_of
 from sluice.manifest import AVRO, JSON_LINES
 from sluice.positions import arrival_of
 from tests.unit.folders import AVRO_SCHEMA, LINES, ROWS, Lake, avro_bytes, raw, reasons
@@ -120,6 +123,20 @@ def test_what_is_neither(lake: Lake, content: bytes, reason: str) -> None:
     assert lake.staged(look) == b""
     assert reasons(look) == [(0, reason)]
     assert raw(look) == content
+
+
+@pytest.mark.parametrize("content", [avro_bytes(), gzip.compress(avro_bytes(), mtime=0)])
+def test_avro_is_one_reject_where_the_format_has_none(lake: Lake, content: bytes) -> None:
+    look = lake.look(content, avro=False)
+    assert (look.file.container, lake.staged(look)) == (JSON_LINES, b"")
+    assert reasons(look) == [(0, "avro_of_another_format")]
+
+
+def test_the_formats_that_read_avro_files() -> None:
+    reading = {"debezium", "datastream", "datahub_tuple", "dts_avro", "aws_dms", "rows"}
+    for name in WIRE_FORMATS:
+        raw = {"name": "p", "format": name, "landing": {"url": "/l"}, "namespace": "n"}
+        assert reading_of(Pipeline.model_validate(raw)).avro == (name in reading), name
 
 
 RANDOM = random.Random(7).randbytes(1 << 16)
