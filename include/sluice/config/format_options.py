@@ -22,6 +22,8 @@ _UNORDERED: Final = frozenset({
     "pknames", "mysqltype", "data", "old", "updatebefore", "_tidb", "_corrupt_record", "file",
     "block", "ordinal", "_arrival", "_object", "_landed",
 })  # fmt: skip
+COMMIT_TS: Final = "_tidb.commitTs"
+"""The commit of a row's transaction, as TiCDC writes it with `enable-tidb-extension`."""
 _TIDB: Final = "_tidb."
 _ORDERED: Final = frozenset({
     "database", "schema", "table", "type", "isDdl", "isHeartbeat", "sql", "id", "es", "ts", "gtid",
@@ -73,8 +75,8 @@ def _registry(value: str) -> str:
 
 
 def _ordering_field(value: str) -> str:
-    if value.startswith(_TIDB):
-        raise ValueError(f"no such line: {_TIDB}commitTs needs no option")
+    if value.startswith(_TIDB) and value != COMMIT_TS:
+        raise ValueError(f"{COMMIT_TS}, which alone orders")
     known = {name.lower() for name in _ORDERED}
     unordered = value.lower() in _UNORDERED | known and value not in _ORDERED
     if unordered or value != value.strip():
