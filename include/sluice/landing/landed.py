@@ -30,6 +30,7 @@ from sluice.containers.json_lines import LineCheck
 from sluice.containers.rejects import RAW_BYTES, Rejects
 from sluice.errors import UnsettledFileError
 from sluice.landing.reading import PLAIN, Reading
+from sluice.landing.table_folders import TRANSACTIONS, holds_transactions, name_in_order
 from sluice.manifest import AVRO, JSON_LINES, PARQUET, LandingReject, SourceFile
 from sluice.objects.staging import STAGED_TOO_LARGE, Copy, StagedTooLargeError, room_for_a_copy
 from sluice.objects.store import (
@@ -111,12 +112,13 @@ def inspect(
 
 
 def refuse(
-    store: ObjectStore, staging: ObjectStore, stored: StoredObject, prefix: str, reason: str
-) -> Inspection:
+    store: ObjectStore, staging: ObjectStore, stored: StoredObject, prefix: str, reason: str,
+    reading: Reading = PLAIN,
+) -> Inspection:  # fmt: skip
     """Reject one object as a whole: nothing of it is loaded. Raises UnsettledFileError as `inspect`
     does.
     """
-    return _inspect(store, staging, stored, prefix, PLAIN, lambda _: _Contents(reason=reason))
+    return _inspect(store, staging, stored, prefix, reading, lambda _: _Contents(reason=reason))
 
 
 def _inspect(
@@ -133,7 +135,7 @@ def _inspect(
         sha256=contents.sha256,
         hour=stored.hour,
         container=contents.container,
-        arrival=arrival_of(stored.key),
+        arrival=arrival_of(name_in_order(stored.key) if reading.timed else stored.key),
         avro_schema=datums.SCHEMA if contents.framing else contents.avro.schema,
     )
     if _spark_reads(stored.key, contents):
@@ -204,6 +206,8 @@ def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 def _detect(plain: Iterator[bytes], key: str, reading: Reading) -> _Contents:
     """Tell what a file is by its first bytes, then by its name; read to the end to find damage."""
+    if reading.timed and holds_transactions(key):
+        return _Contents(reason=TRANSACTIONS)
     contents = _Contents(
         split=bool(reading.layout),
         csv=reading.tables if csv_rows.is_csv(key) else None,
