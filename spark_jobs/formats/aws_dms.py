@@ -70,7 +70,7 @@ _SCHEMA: Final = f"""
         `commit-timestamp`:string>
 """
 _PARTS: Final = ("data", "before-image", "metadata")
-_FULL_LOAD_FILE: Final = re.compile(r"LOAD[0-9A-F]+\.", re.IGNORECASE)
+_FULL_LOAD_FILE: Final = re.compile(r"(SEGMENT[0-9A-Z]+_)?LOAD[0-9A-F]+\.", re.IGNORECASE)
 
 
 class AwsDms(Format):

@@ -162,6 +162,8 @@ def test_positions_and_times(rows: dict[str, Row]) -> None:
     [
         ("LOAD0000000A", {}, True),
         ("LOAD0000000A", {"Op": "I"}, True),
+        ("SEGMENT1_LOAD00000001", {"Op": "I"}, True),
+        ("segmentZ_load0000000a", {"Op": "I"}, True),
         ("20241027-123904210", {"Op": "I"}, False),
         ("20241027-123904210", {}, False),
         ("renamed", {}, True),
