@@ -212,8 +212,15 @@ class AwsDmsOptions(CsvOptions, RowImageOptions):
     DEFAULT_NULLS: ClassVar[tuple[str, ...]] = ("", "NULL")
 
     before_prefix: str = Field("BI_", description="how columns with old values begin; '': none do")
+    csv_not_logged: str = Field("", description="the endpoint's CsvNoSupValue; absent: not used")
     order_column: str = Field("", description="column filled from AR_H_CHANGE_SEQ")
     timestamp_column: str = Field("", description="the endpoint's TimestampColumnName")
+
+    @model_validator(mode="after")
+    def _null_is_logged(self) -> Self:
+        if self.csv_not_logged and self.csv_not_logged in self.nulls:
+            raise ValueError("csv_not_logged: another text than that of NULL (csv_null)")
+        return self
 
 
 class MaxwellOptions(RowImageOptions):

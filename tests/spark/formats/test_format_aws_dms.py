@@ -325,3 +325,22 @@ def test_a_column_that_was_not_logged_keeps_its_value(spark: SparkSession, tmp_p
         message("update", {"id": 1, "a": None, "b": "new", "seq": 2}),
     ])  # fmt: skip
     assert sandbox.rows("t") == [{"id": "1", "a": None, "b": "new", "c": "z"}]
+
+
+@pytest.mark.parametrize(("row_image", "b"), [("full", None), ("partial", "new")])
+def test_a_column_that_the_file_marks_as_not_logged_keeps_its_value(
+    spark: SparkSession, tmp_path: Path, row_image: str, b: str | None
+) -> None:
+    """`CsvNoSupValue` is a file's alone: messages are read as `row_image` says."""
+    options = {"csv_not_logged": "-", "order_column": "seq", "row_image": row_image}
+    tables = {"s.t": {"key": ["id"]}}
+    sandbox = Sandbox(
+        spark, tmp_path, {"format": "aws_dms", "format_options": options, "tables": tables}
+    )
+    load(sandbox, "s/t/LOAD00000001.csv", "id,a,b\n1,x,y\n2,x,-y\n")
+    load(sandbox, "s/t/20241027-1.csv", "Op,seq,id,a,b\nU,1,1,-,new\nU,2,2,NULL,-\n")
+    assert sorted((r["id"], r["a"], r["b"]) for r in sandbox.rows("t")) == [
+        ("1", "x", "new"), ("2", None, "-y"),
+    ]  # fmt: skip
+    sandbox.load_records([message("update", {"id": 1, "a": "-", "seq": 3})])
+    assert {r["id"]: (r["a"], r["b"]) for r in sandbox.rows("t")}["1"] == ("-", b)
