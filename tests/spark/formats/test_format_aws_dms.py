@@ -344,3 +344,35 @@ def test_a_column_that_the_file_marks_as_not_logged_keeps_its_value(
     ]  # fmt: skip
     sandbox.load_records([message("update", {"id": 1, "a": "-", "seq": 3})])
     assert {r["id"]: (r["a"], r["b"]) for r in sandbox.rows("t")}["1"] == ("-", b)
+
+
+def test_a_deleted_row_that_was_logged_in_part_identifies_none_without_a_key(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    options = {"row_image": "partial", "order_column": "seq"}
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "aws_dms", "format_options": options, "tables": {"s.t": {"key": []}},
+    })  # fmt: skip
+    sandbox.load_records([
+        message("insert", {"id": 1, "a": "x", "seq": 1}), message("delete", {"id": 1, "seq": 2}),
+    ])  # fmt: skip
+    assert sandbox.rows("t") == [{"id": "1", "a": "x"}]
+    assert [(q["reason"], q["detail"]) for q in sandbox.quarantined()] == [
+        ("does_not_fit", "not_sent:a")
+    ]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_parallel_full_load_has_folders_of_partitions(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], named: bool
+) -> None:
+    """They are sources of the table, or tables that are not listed, which is said."""
+    table = {"key": ["id"], **({"sources": ["emp.*"]} if named else {})}
+    sandbox = Sandbox(spark, tmp_path / "p", {"format": "aws_dms", "tables": {"hr.emp": table}})
+    for number, partition in enumerate(("north", "p2024"), 1):
+        load(sandbox, f"dms/hr/emp/{partition}/LOAD00000001.csv", f"id,note\n{number},a\n")
+    load(sandbox, "dms/hr/emp/20241027-1.csv", "Op,id,note\nU,2,b\nI,3,c\n")
+    loaded = ["1", "2", "3"] if named else ["2", "3"]
+    assert sorted(row["id"] for row in sandbox.rows("emp")) == loaded
+    told = "1 records are of emp.north, which `tables:` does not list"
+    assert (told in capsys.readouterr().err) != named
