@@ -6,7 +6,14 @@ import re
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from sluice.config.fields import Strict
 from sluice.config.places import S3_SCHEME
@@ -71,6 +78,26 @@ def _registry(value: str) -> str:
     return value
 
 
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+_Texts = Annotated[
+    list[str],
+    BeforeValidator(_listed),
+    Field(min_length=1),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            ]
+        }
+    ),
+]
+"""A text, or a list of them."""
+
+
 def _ordering_field(value: str) -> str:
     known = {name.lower() for name in _ORDERED}
     if value.lower() in _UNORDERED | known and value not in _ORDERED:
@@ -126,8 +153,9 @@ class RowImageOptions(FormatOptions):
 class PlaceholderOptions(FormatOptions):
     """Options of formats that write a placeholder for values that were not sent."""
 
-    unavailable_value: str = Field(
-        "__debezium_unavailable_value", description="placeholder of a value that was not sent"
+    unavailable_value: _Texts = Field(
+        ["__debezium_unavailable_value"],
+        description="placeholder, or placeholders, of a value that was not sent",
     )
 
 
