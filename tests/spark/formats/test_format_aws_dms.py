@@ -313,6 +313,17 @@ def test_inserts_alone_come_in_order_of_arrival(spark: SparkSession, tmp_path: P
     assert [row["note"] for row in sandbox.rows("emp")] == ["second"]
 
 
+def test_the_time_in_the_name_orders_whatever_the_folders_of_dates_begin_with(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sandbox = Sandbox(spark, tmp_path / "p", {**PIPELINE, "format_options": {}})
+    for name, note in (
+        ("01/11/2024/20241101-090000000.csv", "new"), ("27/10/2024/20241027-120000000.csv", "old"),
+    ):  # fmt: skip
+        load(sandbox, f"hr/emp/{name}", f"Op,id,note\nU,1,{note}\n")
+    assert [row["note"] for row in sandbox.rows("emp")] == ["new"]
+
+
 def test_a_column_that_was_not_logged_keeps_its_value(spark: SparkSession, tmp_path: Path) -> None:
     """Only where the option says that rows are logged in part; a NULL that is sent counts."""
     options = {"row_image": "partial", "order_column": "seq"}
