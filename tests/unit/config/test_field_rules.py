@@ -41,6 +41,20 @@ def test_a_namespace_that_engines_keep_for_themselves(tmp_path: Path, name: str)
     assert shop(tmp_path, namespace="memory").namespace == "memory"
 
 
+@pytest.mark.parametrize(("options", "fits"), [
+    ({"csv_not_logged": "NULL"}, False), ({"csv_not_logged": "NULL", "csv_null": ""}, True),
+    ({"csv_not_logged": "-", "csv_null": "-"}, False), ({"csv_not_logged": "-"}, True),
+])  # fmt: skip
+def test_a_value_that_was_not_logged_is_not_spelled_like_null(
+    tmp_path: Path, options: dict[str, str], fits: bool
+) -> None:
+    if fits:
+        shop(tmp_path, format="aws_dms", format_options=options)
+    else:
+        told = refusal(tmp_path, format="aws_dms", format_options=options)
+        assert "csv_not_logged: another text than that of NULL (csv_null)" in told
+
+
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [

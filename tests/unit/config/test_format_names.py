@@ -64,6 +64,7 @@ def test_an_option_without_a_value_is_no_default(name: str) -> None:
         ("debezium", "schema_registry", "ftp://r"),
         ("debezium", "schema_registry", "http://user@r"),
         ("debezium", "unavailable_value", 5),
+        ("debezium", "unavailable_value", []),
         ("datastream", "records", "text"),
         ("canal", "form", "DRS"),
         ("canal", "order", 5),
