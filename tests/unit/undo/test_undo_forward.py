@@ -54,7 +54,6 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     context = three_batches(tmp_path)
     for name in TABLES:
         changelog(context, name, "b1", "b2", "b3")
-    monkeypatch.setattr(refolding, "_refuse_foreign_writes", lambda *_: None)
     monkeypatch.setattr(refolding, "load", fold(context))
     return context
 

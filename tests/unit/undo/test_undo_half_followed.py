@@ -48,7 +48,6 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     rollback_table(
         context.catalog, "shop", "orders", orders.head_snapshot, orders.base_snapshot, 0, "b3"
     )
-    monkeypatch.setattr(refolding, "_refuse_foreign_writes", lambda *_: None)
     monkeypatch.setattr(refolding, "load", fold(context))
     return context
 

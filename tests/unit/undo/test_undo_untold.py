@@ -20,7 +20,6 @@ pytestmark = pytest.mark.catalog
 
 @pytest.fixture
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
-    monkeypatch.setattr(refolding, "_refuse_foreign_writes", lambda *_: None)
     monkeypatch.setattr(refolding, "load", lambda *_: 1 / 0)
     return three_batches(tmp_path)
 
