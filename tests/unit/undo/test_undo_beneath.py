@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -28,18 +27,12 @@ from tests.unit.undone import (
     publish,
     stage,
     state,
-    three_batches,
     write,
 )
 
 pytestmark = pytest.mark.catalog
 
 ORDERS = ("shop", "orders")
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return three_batches(tmp_path)
 
 
 def made_again(context: Context, batch: str, *values: int) -> StagedTable:
