@@ -17,7 +17,7 @@ from sluice.operations.selection import Selection
 from sluice.result import BatchResult, TableResult
 from spark_jobs.job import pipeline_for
 from tests.unit.played import ONE, play
-from tests.unit.projects import PIPELINE, open_shop
+from tests.unit.projects import SHOP, open_shop
 from tests.unit.undone import stage, state
 
 pytestmark = pytest.mark.catalog
@@ -69,7 +69,7 @@ def test_a_manifest_that_somebody_deleted(tmp_path: Path) -> None:
 
 
 def test_a_batch_for_a_table_that_is_listed_no_more(tmp_path: Path) -> None:
-    ctx = open_shop(tmp_path, PIPELINE + "tables: {public.orders: {key: [id]}}\n")
+    ctx = open_shop(tmp_path, SHOP + "tables: {public.orders: {key: [id]}}\n")
     share = Manifest("shop", "b1", (), tables=("public.notes",))
     with pytest.raises(ConfigError, match=r"has no table 'public\.notes'") as caught:
         pipeline_for(ctx.project, share)

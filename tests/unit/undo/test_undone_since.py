@@ -19,7 +19,7 @@ from sluice.operations.reprocess import reprocess
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.driver import Driver
 from tests.unit.played import ONE, play, quarantined
-from tests.unit.projects import PIPELINE, open_shop
+from tests.unit.projects import SHOP, open_shop
 from tests.unit.undone import (
     Killed,
     an_hour_later,
@@ -80,7 +80,7 @@ def test_what_reads_a_batch_again_is_undone_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str
 ) -> None:
     """A run would bring back what an operator took out, and whose files are held."""
-    ctx = open_shop(tmp_path, PIPELINE + "tables: {d.s.notes: {key: [id]}}\n")
+    ctx = open_shop(tmp_path, SHOP + "tables: {d.s.notes: {key: [id]}}\n")
     first = quarantined(ctx, monkeypatch)
     monkeypatch.setattr(stages, "submit", fails)
     if again == "reprocess":
