@@ -18,7 +18,7 @@ from sluice.operations.context import Context
 from sluice.operations.reprocess import reprocess
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.driver import Driver
-from tests.unit.played import ONE, play, quarantined
+from tests.unit.played import ONE, driver_of, play, quarantined
 from tests.unit.projects import SHOP, open_shop
 from tests.unit.undone import (
     Killed,
@@ -68,7 +68,7 @@ def has_changes(context: Context, batch: str) -> bool:
 
 def second(context: Context, manifest: Manifest) -> Driver:
     """A driver that begins after another one at the same batch."""
-    driver = Driver(context.project, manifest, lambda: None)  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, manifest)
     row = context.ledger.batch("shop", manifest.batch_id)
     assert row is not None
     driver.predecessor = row.attempt
