@@ -31,11 +31,6 @@ KEYS = ("a.jsonl", "b.jsonl", "c.jsonl")
 
 
 @pytest.fixture
-def said() -> list[str]:
-    return []
-
-
-@pytest.fixture
 def context(tmp_path: Path, said: list[str]) -> Context:
     tables = "tables: {s.orders: {key: [id]}}\n"
     context = open_shop(tmp_path, SHOP + tables, said.append)
