@@ -82,7 +82,7 @@ def test_what_fails_for_good_is_an_error_to_try_again(
     monkeypatch.setattr("sluice.objects.s3_store.ATTEMPTS", 2)
     between.share, between.fates = 1.0, ("reset",)
     for action in (lambda: list(store.list()), lambda: store.put("b", b"2")):
-        with pytest.raises(TransientError):
+        with pytest.raises(TransientError, match=rf"s3://{store.bucket}/.*Connection was closed"):
             action()
 
 

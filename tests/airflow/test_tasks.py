@@ -190,7 +190,10 @@ def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
 )
 def test_the_drivers_word_decides_on_a_retry(code: int, text: str, kind: type) -> None:
     hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=code))
-    assert isinstance(submit._typed(hook, text), kind)
+    error = submit._typed(hook, text)
+    assert isinstance(error, kind)
+    assert f"ended with code {code}" in str(error)
+    assert text.rpartition("\n")[2] in str(error)
 
 
 @pytest.mark.parametrize("words", ["AuditFailedError: 3 of 3 are bad", "FileDeniedError: a.jsonl"])

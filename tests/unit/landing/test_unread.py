@@ -185,7 +185,7 @@ def test_a_plan_tells_them(context: Context, store: Store, monkeypatch: pytest.M
     assert found.files == ("a.jsonl", "c.jsonl")
     assert "InternalError" in found.denied["b.jsonl"]
     store.fail("a.jsonl", "c.jsonl")
-    with pytest.raises(TransientError):
+    with pytest.raises(TransientError, match=r"a\.jsonl: InternalError"):
         preview(context)
 
 

@@ -88,6 +88,9 @@ def test_a_batch_that_is_loaded_stays_its_attempts_own(
     clock.forward(61)
     load_and_publish(ledger)
     ledger.renew_lease("p", "a", "a1", A)
+    row = ledger.batch("p", "a")
+    assert row is not None
+    assert (row.state, row.attempt, ledger.has_lapsed(row)) == (LOADED, "a1", False)
 
 
 def test_an_attempt_that_comes_again_takes_the_batch_up(
