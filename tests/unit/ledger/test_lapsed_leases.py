@@ -93,6 +93,18 @@ def test_a_batch_that_is_loaded_stays_its_attempts_own(
     assert (row.state, row.attempt, ledger.has_lapsed(row)) == (LOADED, "a1", False)
 
 
+def test_a_batch_that_is_loaded_waits_while_another_is(
+    ledger: Ledger, clock: StandingClock
+) -> None:
+    """Published meanwhile, it would move the tables that the other one is merged into."""
+    ledger.acquire_lease("p", "a", "a1", A)
+    ledger.record_batch("p", "a", LOADED, attempt="a1", lease=Lease(ANYBODY, 60))
+    clock.forward(61)
+    ledger.acquire_lease("p", "b", "b1", B)
+    with pytest.raises(LeaseHeldError, match="batch b is loading"):
+        ledger.renew_lease("p", "a", "a1", A)
+
+
 def test_an_attempt_that_comes_again_takes_the_batch_up(
     ledger: Ledger, clock: StandingClock
 ) -> None:
