@@ -10,12 +10,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sluice.ledger.batches import Batches
 
 from sluice.environment import ENV_SPARK_MASTER
 from sluice.errors import TerminalError, TransientError
+from sluice.ledger.claims import Claim
 from sluice.ledger.details import HALF_PUBLISHED, SHARE_OF
 from sluice.ledger.leases import Lease
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.rows import (
     FAILED,
     LANDED,
@@ -45,13 +47,13 @@ MANIFEST = "shop/b/manifest.json"
 FILE = SourceFile("a", "file:///a", 1, hour="20260101T05")
 
 
-def ledger_at(ctx: Context, at: datetime) -> Ledger:
+def ledger_at(ctx: Context, at: datetime) -> PipelineLedger:
     """The pipeline's ledger, for what happened at a time."""
-    return Ledger(ctx.catalog, clock=lambda: at)
+    return Ledger(ctx.catalog, clock=lambda: at).of("shop")
 
 
-def claim(ledger: Ledger, batch: str, file: SourceFile) -> None:
-    ledger.claim_files("shop", (file,), lambda _: batch)
+def claim(ledger: PipelineLedger, batch: str, file: SourceFile) -> None:
+    ledger.files.claim(Claim((file,), lambda _: batch))
 
 
 def one_batch(root: Path, state: str, at: datetime = NOW, lapsed: bool = True) -> Context:
@@ -60,7 +62,7 @@ def one_batch(root: Path, state: str, at: datetime = NOW, lapsed: bool = True) -
     ledger = ledger_at(ctx, at)
     claim(ledger, "b", FILE)
     lease = None if lapsed else Lease("elsewhere:1:1", 9 * STALE.total_seconds())
-    ledger.record_batch("shop", "b", state, attempt="a1", manifest=MANIFEST, lease=lease)
+    ledger.batches.record("b", state, attempt="a1", manifest=MANIFEST, lease=lease)
     return ctx
 
 
@@ -165,7 +167,7 @@ def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
         earlier.record_batch("shop", batch, LANDED, manifest=key)
     assert sorted(taken_over(ctx, EVERYTHING, False)) == keys
 
-    def keep_waiting(ledger: Ledger, pipeline: str, batches: list[str]) -> None:
+    def keep_waiting(ledger: PipelineLedger, pipeline: str, batches: list[str]) -> None:
         told.append(batches)
         if len(told) == 2:
             raise TransientError("the catalog is away")
@@ -176,7 +178,7 @@ def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
         while len(told) < 4 and time.monotonic() < until:
             time.sleep(0.01)
 
-    monkeypatch.setattr(Ledger, "keep_waiting", keep_waiting)
+    monkeypatch.setattr(Batches, "keep_waiting", keep_waiting)
     monkeypatch.setattr(queued, "EVERY_SECONDS", 0.01)
     monkeypatch.setattr(submit, "_run", loads)
     run = SimpleNamespace(xcom_pull=lambda task_ids: keys)

@@ -71,7 +71,7 @@ def unresolved(ctx: Context, batch_id: str = "") -> list[Unresolved]:
 
     Raises TerminalError if the named batch is not published.
     """
-    rows = ctx.ledger.batches(ctx.pipeline.name)
+    rows = ctx.ledger.batches.all()
     if batch_id:
         _require_published(ctx, batch_id)
     resolved = resolutions(rows)
@@ -84,7 +84,7 @@ def unresolved(ctx: Context, batch_id: str = "") -> list[Unresolved]:
 
 
 def _require_published(ctx: Context, batch_id: str) -> None:
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    row = ctx.ledger.batches.get(batch_id)
     if row is None:
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
     if row.state != PUBLISHED:

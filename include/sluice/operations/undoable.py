@@ -40,7 +40,7 @@ _ON_THE_WAY: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
 def known_batch(ctx: Context, batch_id: str) -> BatchRow:
     """Return the ledger's row of a batch; raises TerminalError for an unknown one, and for the row
     under which maintenance holds the lease."""
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    row = ctx.ledger.batches.get(batch_id)
     if row is None or batch_id == states.MAINTENANCE:
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
     return row
@@ -89,7 +89,7 @@ def came_to_main(ctx: Context, p: Publication) -> bool:
 
 def unfinished(ctx: Context) -> list[BatchRow]:
     """Return the unfinished batches without those that one of them takes out."""
-    rows = ctx.ledger.unfinished(ctx.pipeline.name)
+    rows = ctx.ledger.unfinished()
     taken = {batch for row in rows for batch in row.details.get(UNDONE, ())}
     return [row for row in rows if row.batch_id not in taken]
 
@@ -108,7 +108,7 @@ def refuse_in_use(ctx: Context, batches: list[str]) -> None:
 def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
     """A batch under way does not stage events that are late, or stored already: without the batch
     that it was compared with, these would be in no table."""
-    rows = ctx.ledger.unfinished(ctx.pipeline.name)
+    rows = ctx.ledger.unfinished()
     taken = {b for row in rows if row.batch_id in batches for b in row.details.get(UNDONE, ())}
     for row in (row for row in rows if row.batch_id not in taken):
         if row.batch_id not in batches and (row.state in _ON_THE_WAY or row.halfway):
@@ -128,7 +128,7 @@ def _end_of(ctx: Context, row: BatchRow) -> str:
 
 def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
     """A reprocess counts what its batch changed as duplicate: that would be in no table."""
-    resolved = resolutions(ctx.ledger.batches(ctx.pipeline.name))
+    resolved = resolutions(ctx.ledger.batches.all())
     for batch_id in batches:
         later = resolved.get(batch_id)
         if later is not None and later not in batches:
@@ -140,7 +140,7 @@ def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
 
 def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
     """Undoing a batch holds its files, also for the table that it was published without."""
-    for row in ctx.ledger.batches(ctx.pipeline.name):
+    for row in ctx.ledger.batches.all():
         origin = row.details.get(SHARE_OF)
         if row.state == states.PUBLISHED and origin in batches and row.batch_id not in batches:
             raise RollbackRefusedError(
@@ -170,9 +170,9 @@ def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
     events would still be in these tables."""
     rows = _published(ctx)
     again = [r for r in rows if r.details.get(TABLES) and SHARE_OF not in r.details]
-    replaced = ctx.ledger.replaced_files(ctx.pipeline.name) if again else []
+    replaced = ctx.ledger.files.replaced() if again else []
     for batch_id in batches if again else ():
-        own = ctx.ledger.batch_files(ctx.pipeline.name, batch_id)
+        own = ctx.ledger.files.of_batch(batch_id)
         own += [row for row in replaced if row.batch_id == batch_id]
         files = {row.object_key for row in own}
         for later in (r for r in _followers(rows, batch_id, batches) if r in again):
@@ -192,7 +192,7 @@ def _has_anything(ctx: Context, batch_id: str) -> bool:
 
 
 def _published(ctx: Context) -> list[BatchRow]:
-    return [r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED]
+    return [r for r in ctx.ledger.batches.all() if r.state == states.PUBLISHED]
 
 
 def _followers(rows: list[BatchRow], batch_id: str, undone: Container[str]) -> list[BatchRow]:
@@ -237,7 +237,7 @@ def only_goes_on(ctx: Context, row: BatchRow) -> bool:
 
 def not_gone(ctx: Context) -> set[str]:
     """Return the batches that are published, or whose rollback is not finished."""
-    rows = ctx.ledger.batches(ctx.pipeline.name)
+    rows = ctx.ledger.batches.all()
     return {r.batch_id for r in rows if r.state in (states.PUBLISHED, states.ROLLING_BACK)}
 
 
@@ -256,7 +256,7 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
     }
     others = {row.batch_id for row in _published(ctx)} - published.keys()
     built = _built_on(ctx, {snapshot for _, _, snapshot in own})
-    later = ctx.ledger.publications(ctx.pipeline.name, *(others & built))
+    later = ctx.ledger.publications.of_batches(*(others & built))
     for p in sorted(later, key=lambda p: p.seq, reverse=True):
         before = own.get((p.namespace, p.table_name, p.base_snapshot or 0))
         if p.state == states.PUBLISHED and before is not None:

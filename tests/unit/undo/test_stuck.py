@@ -42,7 +42,7 @@ def test_a_table_that_is_dropped_before_its_batch_is_published(context: Context)
     staged = (stage(context, batch, "orders", 4),)
     table = TableResult("d.s.orders", "orders", ONE, staged)
     context.files.write_result(BatchResult("shop", batch, "a1", (table,)))
-    context.ledger.record_batch("shop", batch, PUBLISHING, attempt="a1", manifest=key)
+    context.ledger.batches.record(batch, PUBLISHING, attempt="a1", manifest=key)
     context.catalog.drop_table(("shop", "orders"))
     with pytest.raises(TerminalError, match=r"shop\.orders is gone") as caught:
         stages.reconcile(context)

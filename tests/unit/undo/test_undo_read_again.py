@@ -18,7 +18,7 @@ pytestmark = pytest.mark.catalog
 
 @pytest.fixture(autouse=True)
 def _loaded(context: Context, with_changelogs: None) -> None:
-    context.ledger.mark_files("shop", "b3", FILE_LOADED)
+    context.ledger.files.mark("b3", FILE_LOADED)
 
 
 def read_again(context: Context) -> None:
@@ -27,9 +27,7 @@ def read_again(context: Context) -> None:
         "shop", "b4", (SourceFile("b3.jsonl", "file:///b3.jsonl", 1),), tables=("notes",)
     )
     key, told = context.files.write_manifest(again), of_tables(again)
-    context.ledger.record_batch(
-        "shop", "b4", PUBLISHED, attempt="a1", manifest=key, replace_details=told
-    )
+    context.ledger.batches.record("b4", PUBLISHED, attempt="a1", manifest=key, replace_details=told)
 
 
 def refuse_b3(context: Context) -> None:
