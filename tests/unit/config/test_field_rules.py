@@ -9,10 +9,9 @@ import pytest
 import yaml
 from pyiceberg.table.metadata import TableMetadataV3
 
-from sluice.config.project import Pipeline, load_project
+from sluice.config.project import Pipeline
 from sluice.environment import ENV_CATALOG_URI
-from sluice.errors import ConfigError
-from tests.unit.projects import PIPELINE, PROJECT
+from tests.unit.projects import SHOP, load, mistake
 
 
 @pytest.fixture(autouse=True)
@@ -20,18 +19,16 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENV_CATALOG_URI, raising=False)
 
 
+def with_fields(fields: dict[str, Any]) -> str:
+    return yaml.safe_dump(yaml.safe_load(SHOP) | fields)
+
+
 def shop(root: Path, **changed: Any) -> Pipeline:
-    (root / "pipelines").mkdir(exist_ok=True)
-    (root / "sluice.yaml").write_text(PROJECT)
-    text = yaml.safe_dump(yaml.safe_load(PIPELINE) | changed)
-    (root / "pipelines" / "shop.yaml").write_text(text)
-    return load_project(root).pipeline("shop")
+    return load(root, shop=with_fields(changed)).pipeline("shop")
 
 
 def refusal(root: Path, **changed: Any) -> str:
-    with pytest.raises(ConfigError) as caught:
-        shop(root, **changed)
-    return str(caught.value)
+    return mistake(root, shop=with_fields(changed))
 
 
 @pytest.mark.parametrize("name", ["information_schema", "Information_Schema", "pg_catalog"])
