@@ -6,6 +6,7 @@ Exit code 0 is success only; 2 is a mistake in the configuration, 75 try again, 
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -53,7 +54,7 @@ from sluice.output import query, report, verify_report
 from sluice.output.report import for_terminal
 from sluice.output.rows import Output, until_it_closes
 from sluice.output.status import batch_statuses, last_and_waiting, show_status, status_json
-from sluice.spark_submit.child_process import stop_children_when_ended
+from sluice.spark_submit.child_process import SIGNALS, stop_children_when_ended
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
 # Logs and pipes have no width of their own.
@@ -76,6 +77,9 @@ def _reporting(command: F) -> F:
             text = f"[bold red]{type(error).__name__}[/bold red]: {for_terminal(str(error), LINES)}"
             err.print(text, highlight=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from raw
+        except KeyboardInterrupt as stopped:
+            _say("stopped; no table is half published, and the next run goes on from here")
+            raise typer.Exit(SIGNALS + signal.SIGINT) from stopped
 
     return wrapped  # type: ignore[return-value]
 
@@ -277,8 +281,7 @@ def verify(
 ) -> None:
     """Refold the changelogs and compare with the targets; exit code 1 where one differs."""
     live = _live_source(source, watermark)
-    if html is not None:
-        verify_report.refuse_unwritable(html)
+    verify_report.refuse_unwritable(html)
     verification = verify_stage(open_context(project, pipeline, _say), table, live)
     if as_json:
         _print_json(verification.as_dict())
@@ -292,11 +295,10 @@ def verify(
 
 
 def _live_source(address: str | None, watermark: datetime | None) -> LiveSource | None:
-    if address is not None:
-        return LiveSource(address, None if watermark is None else as_utc(watermark))
-    if watermark is not None:
+    if address is None and watermark is not None:
         raise ConfigError("sluice verify: --watermark needs --source, whose state it dates")
-    return None
+    at = None if watermark is None else as_utc(watermark)
+    return None if address is None else LiveSource(address, at)
 
 
 @app.command()

@@ -22,6 +22,7 @@ from sluice.errors import (
     TransientError,
 )
 from sluice.faults import Point, reach
+from sluice.ledger.quarantine import query_of
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.canonical import by_arrival
@@ -211,9 +212,8 @@ def refuse_too_many_bad(job: Job, found: list[Found], misfits: int, held: int = 
         raise AuditFailedError(
             f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the ceiling "
             f"of pipeline {job.pipeline.name} (on_bad_record, max_bad_records, max_bad_share); "
-            'nothing is published. Look: sluice sql "SELECT * FROM sluice.quarantine '
-            f"WHERE batch_id = '{job.manifest.batch_id}'\". If they may be left out, raise the "
-            f"ceiling and run again. {how_to_go_on(job)}"
+            f'nothing is published. Look: sluice sql "{query_of(job.manifest.batch_id)}". If they '
+            f"may be left out, raise the ceiling and run again. {how_to_go_on(job)}"
         )
 
 

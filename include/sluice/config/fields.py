@@ -27,6 +27,8 @@ _SOME_DAY: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _BRACES: Final = re.compile(r"\{[^{}]*,[^{}]*\}")
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _ADDRESS: Final = re.compile(r"^(s3a?://[A-Za-z0-9._-]+(/|$)|file:///)")
+# With one slash too: `s3:/bucket` is no folder that anybody means.
+_SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/|://")
 _S3: Final = re.compile(r"^s3a?://")
 TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
 
@@ -121,7 +123,7 @@ def refuse_odd_path(value: str) -> None:
 
 
 def _location(value: str) -> str:
-    if not value or ("://" in value and not _ADDRESS.match(value)):
+    if not value or (_SCHEME.search(value) and not _ADDRESS.match(value)):
         raise ValueError("a folder or s3://bucket/prefix, without keys")
     refuse_odd_path(value)
     if _S3.match(value) and {"", ".", ".."}.intersection(value.rstrip("/").split("/")[3:]):

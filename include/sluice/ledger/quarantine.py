@@ -23,6 +23,14 @@ class Quarantined:
     records: int
 
 
+def query_of(batch_id: str) -> str:
+    """Return SQL for a batch's quarantined records, as text where their bytes are text."""
+    return (
+        "SELECT file, record, reason, detail, coalesce(try(decode(raw)), raw::VARCHAR) AS raw "
+        f"FROM sluice.quarantine WHERE batch_id = '{batch_id}'"
+    )
+
+
 def counted(catalog: Catalog, pipeline: str, batch_ids: Iterable[str]) -> list[Quarantined]:
     """Return the quarantined records of some batches, counted by file and reason."""
     by = ["batch_id", "file", "reason"]

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sluice.escaping import shown
+from sluice.ledger.quarantine import query_of
 from sluice.names import changelog_namespace, changelog_table
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.operations.preview import Preview, TableForecast
@@ -76,8 +77,8 @@ def show_batch(console: Console, result: BatchResult) -> None:
         if t.nulled:
             console.print(for_terminal(misfitting(t)), highlight=False, soft_wrap=True)
     if bad := result.total.quarantined:
-        query = f"SELECT * FROM sluice.quarantine WHERE batch_id = '{result.batch_id}'"
-        message = f'{bad:,} quarantined; look: sluice sql "{for_terminal(query)}"'
+        query = for_terminal(query_of(result.batch_id))
+        message = f'{bad:,} quarantined; look: sluice sql "{query}"'
         console.print(message, highlight=False, soft_wrap=True)
 
 

@@ -36,8 +36,10 @@ mark { background: #ffe08a; }
 """
 
 
-def refuse_unwritable(page: Path) -> None:
+def refuse_unwritable(page: Path | None) -> None:
     """Raise ConfigError if no page can be written there, before a verification takes its time."""
+    if page is None:
+        return
     there = page if page.exists() else page.parent
     if page.is_dir() or not os.access(there, os.W_OK):
         raise ConfigError(f"--html: {page} cannot be written; name a file in a folder that exists")

@@ -266,6 +266,7 @@ def test_mistakes_are_named(tmp_path: Path, more: str, expected: str) -> None:
         ("namespace: shop", "namespace: a__cdc", "that does not end with __cdc"),
         ("namespace: shop", "namespace: a.b", "namespace: expected letters, digits"),
         ("url: landing", "url: gs://bucket", "landing.url: expected a folder or s3://"),
+        ("url: landing", "url: s3:/bucket/x", "landing.url: expected a folder or s3://"),
         ("{url: ", "{pattern: ../*, url: ", "landing.pattern: expected a glob below landing.url"),
     ],
 )

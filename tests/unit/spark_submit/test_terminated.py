@@ -31,8 +31,12 @@ def driver():
 
 # Tests may run below `nohup`, which has it ignored.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-cli.app = driver
-cli.main()
+signal.signal(signal.SIGINT, signal.default_int_handler)
+cli.app = cli._reporting(driver)
+try:
+    cli.main()
+except cli.typer.Exit as ended:
+    sys.exit(ended.exit_code)
 """
 SOON = 30.0
 
@@ -46,10 +50,15 @@ def begun(folder: Path) -> int:
     return int((folder / "pid").read_text())
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_it_takes_its_driver_along(tmp_path: Path, number: signal.Signals) -> None:
-    command = subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=tmp_path, env=os.environ.copy())
+    command = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        cwd=tmp_path, env=os.environ.copy(), stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     driver = begun(tmp_path)
     command.send_signal(number)
-    assert command.wait(SOON) == 128 + number
+    _, told = command.communicate(timeout=SOON)
+    assert command.returncode == 128 + number
+    assert (number == signal.SIGINT) == ("the next run goes on" in told)
     assert not Path(f"/proc/{driver}").exists()
