@@ -24,6 +24,7 @@ from sluice.ledger import rows as states
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.details import TAKING_OUT
 from sluice.ledger.leases import new_attempt, this_holder
+from sluice.ledger.rollbacks import mark_rolling_back
 from sluice.ledger.rows import FOLLOWS, BatchRow, Publication, seq_of
 from sluice.names import (
     branch_name,
@@ -107,9 +108,9 @@ def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
 
 
 def begun(ctx: Context) -> list[str]:
-    """The batches whose rollback has begun and not ended, newest first, as they were marked."""
+    """The batches whose rollback has begun and not ended."""
     rows = ctx.ledger.batches(ctx.pipeline.name)
-    return [row.batch_id for row in reversed(rows) if row.state == states.ROLLING_BACK]
+    return [row.batch_id for row in rows if row.state == states.ROLLING_BACK]
 
 
 def undo_batches_after(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
@@ -124,8 +125,8 @@ def undo_batches_after(ctx: Context, batch_id: str, dry_run: bool = False) -> li
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
-    """Return the batches whose rollback has begun, then those published after this one, newest
-    first; raises TerminalError unless this one is published itself."""
+    """Return the batches whose rollback has begun, then those published after this one; raises
+    TerminalError unless this one is published itself."""
     row = known_batch(ctx, batch_id)
     if row.state != states.PUBLISHED:
         raise TerminalError(
@@ -154,24 +155,32 @@ def _undo_published(
         return would + [f"would undo: {line}" for line in dropped]
     with _lease(ctx, batches):
         published, _ = _checked(ctx, batches)
-        # Before anything moves, for whoever comes after a crash.
-        unchanged = {batch_id: _begin(ctx, batch_id) for batch_id in batches}
-        reach(Point.ROLLBACK_MARKED)
+        unchanged = _begin(ctx, batches)
         dropped = _drop_branches(ctx, batches) if half else []
         if half:
-            published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
-        done = [_undo_one(ctx, b, published[b], unchanged[b]) for b in batches]
+            published = _newest_first(ctx, batches)
+        done = [_undo_one(ctx, b, own, unchanged) for b, own in published.items()]
     return [line for lines in done for line in lines] + dropped
 
 
 def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publication]], list[str]]:
     """Return the publications of the batches, and the moves of `main` that undo them; raises
     RollbackRefusedError if the batches may not be undone."""
-    published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
+    published = _newest_first(ctx, batches)
     refuse_in_use(ctx, batches)
     refuse_refolded(ctx, batches)
     refuse_if_followed(ctx, published)
     return published, _moves(ctx, published)
+
+
+def _newest_first(ctx: Context, batches: list[str]) -> dict[str, list[Publication]]:
+    """Return the publications of the batches, in the order in which the batches are undone.
+
+    The rows of the batches tell no order: the mark that their rollback has begun is a new one.
+    """
+    published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
+    last = {b: max((p.seq for p in own), default=0) for b, own in published.items()}
+    return {b: published[b] for b in sorted(published, key=last.__getitem__, reverse=True)}
 
 
 def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> list[str]:
@@ -190,21 +199,20 @@ def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
         yield
 
 
-def _begin(ctx: Context, batch_id: str) -> Unchanged:
-    """Mark the batch as `rolling_back`, which closes it to publishers and to a suspended rollback;
-    raises LeaseHeldError if it was rolled back, or began to take others out, since the check."""
+def _begin(ctx: Context, batches: list[str]) -> Unchanged:
+    """Mark the batches as `rolling_back`, for whoever comes after a crash: that closes them to
+    publishers and to a suspended rollback. Raises LeaseHeldError if one was rolled back, or began
+    to take others out, since the check."""
     given_up = _given_up()
-    begun = ctx.ledger.record_batch(
-        ctx.pipeline.name, batch_id, states.ROLLING_BACK, attempt=given_up,
-        expected=_may_go,
-    )  # fmt: skip
-    if not begun:
-        raise LeaseHeldError(_went_on(ctx, batch_id))
+    gone_on = mark_rolling_back(ctx.catalog, ctx.pipeline.name, batches, given_up, _may_go)
+    if gone_on:
+        raise LeaseHeldError(_went_on(ctx, gone_on))
+    reach(Point.ROLLBACK_MARKED)
     return _is_at(given_up)
 
 
-def _may_go(now: BatchRow | None) -> bool:
-    return now is not None and now.state != states.ROLLED_BACK and TAKING_OUT not in now.details
+def _may_go(now: BatchRow) -> bool:
+    return now.state != states.ROLLED_BACK and TAKING_OUT not in now.details
 
 
 def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:

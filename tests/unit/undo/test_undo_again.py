@@ -16,6 +16,7 @@ from sluice.result import BatchResult, Counts, TableResult
 from tests.unit import branches
 from tests.unit.undone import (
     TABLES,
+    Killed,
     an_hour_later,
     everything,
     ids,
@@ -27,10 +28,6 @@ from tests.unit.undone import (
 )
 
 pytestmark = pytest.mark.catalog
-
-
-class Killed(BaseException):
-    """What ends a process where it stands."""
 
 
 @pytest.fixture

@@ -8,22 +8,29 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sluice.catalog.snapshots import drop_tags, head, publish_table, rollback_table
+from sluice.catalog.snapshots import drop_tags, head, publish_table
 from sluice.errors import RollbackRefusedError
+from sluice.faults import Point
 from sluice.ledger.rows import PUBLISHED, ROLLED_BACK, ROLLING_BACK, Publication
 from sluice.names import SUMMARY_MAINTENANCE, history_table, tag_name
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
 from tests.unit import branches
-from tests.unit.undone import TABLES, changelog, everything, stage, state, three_batches, write
+from tests.unit.undone import (
+    TABLES,
+    Killed,
+    changelog,
+    everything,
+    killed_at,
+    stage,
+    state,
+    three_batches,
+    write,
+)
 
 pytestmark = pytest.mark.catalog
 
 USERS = ("shop", "users")
-
-
-class Killed(BaseException):
-    """What ends a process where it stands."""
 
 
 @pytest.fixture
@@ -36,15 +43,8 @@ def context(tmp_path: Path) -> Context:
 
 def half_back(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rollback of b3 that died once `orders` was back."""
-    real = rollback_table
-
-    def once(*asked: object) -> object:
-        if asked[2] == "users":
-            raise Killed
-        return real(*asked)  # type: ignore[arg-type]
-
     with monkeypatch.context() as patch:
-        patch.setattr(undo, "rollback_table", once)
+        patch.setattr(undo, "reach", killed_at(Point.ROLLBACK_TABLE))
         with pytest.raises(Killed):
             refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)[0]) == (ROLLING_BACK, [0, 1, 2])

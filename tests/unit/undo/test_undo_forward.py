@@ -30,6 +30,7 @@ from sluice.operations.context import Context
 from sluice.operations.obsolete import why_obsolete
 from tests.unit.undone import (
     TABLES,
+    Killed,
     an_hour_later,
     changelog,
     everything,
@@ -42,10 +43,6 @@ from tests.unit.undone import (
 pytestmark = pytest.mark.catalog
 
 WITHOUT_B1 = [[0, 1, 2, 3, 99]] * 2
-
-
-class Killed(BaseException):
-    """What ends a process where it stands."""
 
 
 @pytest.fixture

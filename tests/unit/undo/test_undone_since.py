@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,12 @@ from spark_jobs.driver import Driver
 from tests.unit.played import ONE, play, quarantined
 from tests.unit.projects import PIPELINE, open_shop
 from tests.unit.undone import (
+    Killed,
     an_hour_later,
+    at,
     changelog,
     everything,
+    killed_at,
     publish,
     stage,
     state,
@@ -33,34 +35,15 @@ from tests.unit.undone import (
 pytestmark = pytest.mark.catalog
 
 
-class Killed(BaseException):
-    """What ends a process where it stands."""
-
-
 def fails(*_: Any, small: bool = False) -> str:
     raise TransientError("the driver was killed")
-
-
-def at(point: Point, action: Callable[[], None]) -> Callable[[Point], None]:
-    """What `reach` does: once it comes to the point, the action."""
-    told: list[Point] = []
-
-    def reach(here: Point) -> None:
-        if here == point and not told:
-            told.append(here)
-            action()
-
-    return reach
 
 
 def kill_rollback(context: Context, monkeypatch: pytest.MonkeyPatch, point: Point) -> None:
     """A rollback of batch b4 whose process ends at the point."""
 
-    def die() -> None:
-        raise Killed
-
     with monkeypatch.context() as patched:
-        patched.setattr(undo, "reach", at(point, die))
+        patched.setattr(undo, "reach", killed_at(point))
         with pytest.raises(Killed):
             undo.undo_batch(context, "b4", hold=True)
 
