@@ -149,10 +149,8 @@ def _undo_published(
     """
     published, moves = _checked(ctx, batches)
     if dry_run:
-        files = sum(len(ctx.ledger.batch_files(ctx.pipeline.name, b)) for b in batches)
-        would = [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
         dropped = _drop_branches(ctx, batches, dry_run) if half else []
-        return would + [f"would undo: {line}" for line in dropped]
+        return _would(ctx, batches, moves + dropped)
     with _lease(ctx, batches):
         published, _ = _checked(ctx, batches)
         unchanged = _begin(ctx, batches)
@@ -171,6 +169,11 @@ def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publicati
     refuse_refolded(ctx, batches)
     refuse_if_followed(ctx, published)
     return published, _moves(ctx, published)
+
+
+def _would(ctx: Context, batches: list[str], undone: list[str]) -> list[str]:
+    files = sum(len(_to_hold(ctx, batch_id)) for batch_id in batches)
+    return [*(f"would undo: {line}" for line in undone), f"would hold: {files} files"]
 
 
 def _newest_first(ctx: Context, batches: list[str]) -> dict[str, list[Publication]]:
@@ -290,8 +293,8 @@ def take_out(ctx: Context, batch_id: str) -> None:
 
 def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
     if dry_run:
-        done = drop_all_branches(ctx, row.batch_id, dry_run)
-        return [f"would undo: {line}" for line in done] or [_nothing_staged(row)]
+        state = f"batch {row.batch_id}, which is {row.state}"
+        return _would(ctx, [row.batch_id], [state, *drop_all_branches(ctx, row.batch_id, dry_run)])
     given_up = _stop(ctx, row, states.ROLLING_BACK if hold else states.FAILED)
     if hold:
         reach(Point.ROLLBACK_MARKED)
@@ -301,7 +304,7 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
         done += _forget(ctx, row.batch_id, unchanged)
         _record_undone(ctx, row.batch_id, unchanged)
         _end(ctx, row.batch_id, unchanged)
-    return done or [_nothing_staged(row)]
+    return done or [f"batch {row.batch_id} had nothing staged; every table is as it was"]
 
 
 def _stop(ctx: Context, row: BatchRow, state: str) -> str:
@@ -340,10 +343,6 @@ def _went_on(ctx: Context, batch_id: str) -> str:
         f"batch {batch_id} of {ctx.pipeline.name} is {now}: another run went on with it meanwhile; "
         "wait for it, and try again"
     )
-
-
-def _nothing_staged(row: BatchRow) -> str:
-    return f"batch {row.batch_id} had nothing staged; every table is as it was"
 
 
 def _end(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
