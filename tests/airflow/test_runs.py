@@ -12,6 +12,7 @@ import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
 from sluice.errors import AuditFailedError, FileDeniedError, PublishRefusedError, TransientError
+from sluice.ledger.rows import BatchRow
 from sluice.manifest import Reprocess
 from sluice.operations import rollback
 from sluice.operations.selection import Selection
@@ -95,10 +96,8 @@ def fake_context(fake: Stages, pipeline: str) -> Any:
     return context
 
 
-def row(fake: Stages) -> Any:
-    found: Any = ModuleType("row")
-    found.state = fake.state
-    return found
+def row(fake: Stages) -> BatchRow:
+    return BatchRow("shop", "b7", "a1", fake.state)
 
 
 def signed(fake: Stages, batch: str, add_details: Any, expected: Callable[..., bool]) -> None:

@@ -213,3 +213,46 @@ def test_what_a_teardown_completes_goes_to_the_connections_master(
     monkeypatch.setattr(tasks, "open_context", opened)
     monkeypatch.setattr(stages, "reconcile", lambda ctx: [ctx.master])
     assert clean_up("/project", "shop", "shop/b/manifest.json") == ["local[2]"]
+
+
+def advice_of(caplog: pytest.LogCaptureFixture) -> str:
+    (told,) = (line for line in caplog.messages if line.startswith("What to do"))
+    return told
+
+
+HALF = '{"half_published": true}'
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (BatchRow("shop", "b", "a1", PUBLISHING), "some tables may have the batch"),
+        (BatchRow("shop", "b", "a1", FAILED, detail=HALF), "some tables may have the batch"),
+        (BatchRow("shop", "b", "a1", FAILED), "{}"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("task", "of_others"),
+    [("load", "nothing was published"), ("batch.rollback", "main was not moved")],
+)
+def test_of_a_batch_that_some_tables_may_have_nobody_is_told_that_none_has_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    task: str, of_others: str, row: BatchRow, words: str,
+) -> None:  # fmt: skip
+    def fails(*_: Any, **__: Any) -> Any:
+        raise TransientError("the store is away")
+
+    ledger = SimpleNamespace(batch=lambda pipeline, batch: row, has_lapsed=lambda row: True)
+    monkeypatch.setattr(tasks, "open_context", lambda *_: SimpleNamespace(ledger=ledger))
+    monkeypatch.setattr(stages, "reconcile", fails)
+    monkeypatch.setattr(stages, "give_up", fails)
+    monkeypatch.setattr(submit, "_is_small", fails)
+    key, run = "shop/b/manifest.json", SimpleNamespace(xcom_pull=lambda task_ids: [])
+    load = submit.LoadOperator(task_id="load", project="/p", manifest=key)
+    does = {
+        "load": lambda: load.execute({"ti": run}),
+        "batch.rollback": lambda: clean_up("/p", "shop", key),
+    }
+    with pytest.raises(TransientError):
+        does[task]()
+    assert words.format(of_others) in advice_of(caplog)
