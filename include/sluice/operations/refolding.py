@@ -72,7 +72,7 @@ def undo_or_refold_after(ctx: Context, batch_id: str, dry_run: bool = False) -> 
         return _fold_without(ctx, newer, str(followed), dry_run)
 
 
-def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
+def rebuild(ctx: Context, table: str = "", dry_run: bool = False, user: str = "") -> list[str]:
     """Make all targets of the pipeline, or one, again from their changelogs; see `Rebuild`.
 
     Raises TerminalError for an unknown table.
@@ -82,7 +82,7 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
     undoable.refuse_in_use(ctx, [])
     if dry_run:
         return [f"would make again: {ctx.pipeline.full_name(t)}" for t in chosen]
-    return _carry_out(ctx, Rebuild(tuple(chosen), _now()))
+    return _carry_out(ctx, Rebuild(tuple(chosen), _now(), user=user))
 
 
 def named_targets(ctx: Context, table: str = "") -> list[str]:

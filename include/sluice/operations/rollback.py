@@ -120,7 +120,7 @@ def _undo(ctx: Context, request: RollbackRequest) -> list[str]:
 
 def _rebuild(ctx: Context, request: RollbackRequest) -> list[str]:
     targets = refolding.named_targets(ctx, request.table)
-    lines = refolding.rebuild(ctx, request.table, request.dry_run)
+    lines = refolding.rebuild(ctx, request.table, request.dry_run, request.user)
     if request.dry_run:
         return lines
     moved = {line.partition(": ")[0] for line in lines}

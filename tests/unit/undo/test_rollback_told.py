@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from sluice.errors import TerminalError
-from sluice.ledger.rows import FAILED, FILE_HELD, FILE_RELEASED
+from sluice.ledger.rows import FAILED, FILE_HELD, FILE_RELEASED, PUBLISHED
 from sluice.operations import refolding
 from sluice.operations.context import Context
 from sluice.operations.rollback import RollbackRequest, roll_back
 from tests.unit.projects import open_shop
-from tests.unit.undone import changelog, publish, state, three_batches
+from tests.unit.undone import changelog, fold, publish, state, three_batches
 
 pytestmark = pytest.mark.catalog
 
@@ -86,6 +86,21 @@ def test_a_rebuild_says_which_targets_are_right(
     right = "shop.orders: nothing differs from its changelog"
     assert told(context, rebuild=True) == [*moved, right]
     assert told(context, rebuild=True, dry_run=True) == moved
+
+
+def test_who_asked_for_a_rebuild_is_kept_with_its_batch(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where another process completes it, which nobody asked."""
+    changelog(context, "orders", "b1")
+    monkeypatch.setattr(refolding, "load", fold(context))
+    told(context, rebuild=True, user="ann")
+    newest, *_ = context.ledger.batches("shop")
+    assert newest.state == PUBLISHED
+    assert newest.details["rebuilt"] == ["orders"]
+    assert newest.details["rebuilt_by"] == "ann"
+    told(context, rebuild=True)
+    assert "rebuilt_by" not in context.ledger.batches("shop")[0].details
 
 
 def test_a_rebuild_of_nothing_says_that_no_table_is_there_yet(tmp_path: Path) -> None:
