@@ -34,7 +34,7 @@ from sluice.objects.originals import refuse_replaced
 from sluice.operations.context import Context
 from sluice.operations.obsolete import why_obsolete
 from sluice.operations.open_transactions import completed, holding_back
-from sluice.operations.undoable import publications
+from sluice.operations.published import publications
 from sluice.result import BatchResult
 from spark_jobs.decoding import transactions
 from spark_jobs.decoding.apart import may_go_without, say_left_out

@@ -42,6 +42,7 @@ from sluice.operations.publication import (
     require_done,
     require_mine,
 )
+from sluice.operations.published import advise_rollback, unfinished_without_taken
 from sluice.operations.selection import EVERYTHING, Selection, covers
 from sluice.operations.shares import left_out, split_off
 from sluice.operations.single_tables import land_tables
@@ -54,7 +55,6 @@ from sluice.operations.undo import (
     take_out,
     undo_batch,
 )
-from sluice.operations.undoable import advise_rollback, unfinished
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.operations.waiting import (
     is_held,
@@ -287,7 +287,7 @@ def _is_unchanged(row: states.BatchRow, now: states.BatchRow | None) -> bool:
 
 def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
     """Complete the rollbacks that died; return the batches that are unfinished then."""
-    rows = unfinished(ctx)
+    rows = unfinished_without_taken(ctx)
     begun = [row.batch_id for row in rows if row.state == states.ROLLING_BACK]
     if not begun:
         return rows
@@ -299,7 +299,7 @@ def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
         raise FollowedError(
             f"{followed}: fold its keys again without what goes ({fold})"
         ) from followed
-    return unfinished(ctx)
+    return unfinished_without_taken(ctx)
 
 
 def run(

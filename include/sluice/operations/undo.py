@@ -32,17 +32,12 @@ from sluice.names import (
     tag_name,
 )
 from sluice.operations import comments
-from sluice.operations.context import Context
+from sluice.operations.context import Context, known_batch
+from sluice.operations.followed import refuse_if_followed
 from sluice.operations.foreign_writes import advise_way_back
+from sluice.operations.in_use import refuse_in_use, refuse_refolded
+from sluice.operations.published import newest_first, publications, tables
 from sluice.operations.sweep import left_to_maintenance
-from sluice.operations.undoable import (
-    known_batch,
-    publications,
-    refuse_if_followed,
-    refuse_in_use,
-    refuse_refolded,
-    tables,
-)
 from sluice.operations.waiting import pipeline_lease
 
 _GIVEN_UP: Final = "given-up-"
@@ -156,7 +151,7 @@ def _undo_published(
         unchanged = _begin(ctx, batches)
         dropped = _drop_branches(ctx, batches) if half else []
         if half:
-            published = _newest_first(ctx, batches)
+            published = newest_first(ctx, batches)
         done = [_undo_one(ctx, b, own, unchanged) for b, own in published.items()]
     return [line for lines in done for line in lines] + dropped
 
@@ -164,7 +159,7 @@ def _undo_published(
 def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publication]], list[str]]:
     """Return the publications of the batches, and the moves of `main` that undo them; raises
     RollbackRefusedError if the batches may not be undone."""
-    published = _newest_first(ctx, batches)
+    published = newest_first(ctx, batches)
     refuse_in_use(ctx, batches)
     refuse_refolded(ctx, batches)
     refuse_if_followed(ctx, published)
@@ -174,16 +169,6 @@ def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publicati
 def _would(ctx: Context, batches: list[str], undone: list[str]) -> list[str]:
     files = sum(len(_to_hold(ctx, batch_id)) for batch_id in batches)
     return [*(f"would undo: {line}" for line in undone), f"would hold: {files} files"]
-
-
-def _newest_first(ctx: Context, batches: list[str]) -> dict[str, list[Publication]]:
-    """Return the publications of the batches, in the order in which the batches are undone.
-
-    The rows of the batches tell no order: the mark that their rollback has begun is a new one.
-    """
-    published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
-    last = {b: max((p.seq for p in own), default=0) for b, own in published.items()}
-    return {b: published[b] for b in sorted(published, key=last.__getitem__, reverse=True)}
 
 
 def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> list[str]:
@@ -230,7 +215,7 @@ def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
             table = tables.setdefault(name, ctx.catalog.load_table(name))
             current = heads[name] if name in heads else head(table)
             with advise_way_back(ctx, p):
-                refuse_rollback(table, current, p.head_snapshot, p.base_snapshot, batch_id)
+                refuse_rollback(table, current, p.staged, batch_id)
             heads[name] = p.base_snapshot
             moves.append(f"batch {batch_id}: {p.full_name}: main {current} → {p.base_snapshot}")
     return moves
@@ -242,10 +227,7 @@ def _undo_one(
     done = []
     for p in published:
         with advise_way_back(ctx, p):
-            moved = rollback_table(
-                ctx.catalog, p.namespace, p.table_name, p.head_snapshot, p.base_snapshot,
-                p.base_schema, batch_id,
-            )  # fmt: skip
+            moved = rollback_table(ctx.catalog, p.staged, batch_id)
         reach(Point.ROLLBACK_TABLE)
         done.append(f"{moved.table}: main {moved.before} → {moved.after}")
     return done + _close(ctx, batch_id, unchanged)

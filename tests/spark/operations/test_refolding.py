@@ -15,8 +15,8 @@ from sluice.errors import FollowedError, RollbackRefusedError, TerminalError
 from sluice.ledger import rows as states
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
+from sluice.operations.published import publications
 from sluice.operations.undo import release, take_out, undo_batch
-from sluice.operations.undoable import publications
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.changelogs import verify
 from tests import reference
@@ -86,10 +86,7 @@ def test_a_batch_that_is_half_back_beneath_others_is_undone(lake: Sandbox) -> No
     ctx.ledger.record_batch("p", batches[1], states.ROLLING_BACK, attempt="given-up-1")
     for p in publications(ctx, batches[1]):
         if p.table_name in names.published_tables("keyed"):
-            rollback_table(
-                ctx.catalog, p.namespace, p.table_name, p.head_snapshot, p.base_snapshot,
-                p.base_schema, batches[1],
-            )  # fmt: skip
+            rollback_table(ctx.catalog, p.staged, batches[1])
     refolding.undo_or_refold(ctx, batches[1])
     assert state(lake, batches[1]) == states.ROLLED_BACK
     refuse_difference(lake, parts[0] + parts[2])

@@ -45,9 +45,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     publish_users(context)
     context.ledger.record_batch("shop", "b3", ROLLING_BACK, attempt="given-up-1")
     (orders,) = (p for p in context.ledger.publications("shop", "b3") if p.table_name == "orders")
-    rollback_table(
-        context.catalog, "shop", "orders", orders.head_snapshot, orders.base_snapshot, 0, "b3"
-    )
+    rollback_table(context.catalog, orders.staged, "b3")
     monkeypatch.setattr(refolding, "_refuse_foreign_writes", lambda *_: None)
     monkeypatch.setattr(refolding, "load", fold(context))
     return context
@@ -75,9 +73,7 @@ def test_of_several_the_first_one_to_write_a_table_tells_what_was_before_them(
     context.ledger.record_batch("shop", "b2", ROLLING_BACK, attempt="given-up-2")
     before = {p.table_name: p.base_snapshot for p in context.ledger.publications("shop", "b2")}
     back = {p.table_name: p for p in context.ledger.publications("shop", "b2")}["orders"]
-    rollback_table(
-        context.catalog, "shop", "orders", back.head_snapshot, back.base_snapshot, 0, "b2"
-    )
+    rollback_table(context.catalog, back.staged, "b2")
     refolding.undo_or_refold(context, "b3")
     assert (state(context, "b2"), state(context, "b3")) == (ROLLED_BACK, ROLLED_BACK)
     (fold,) = (row for row in context.ledger.batches("shop") if "undone" in row.details)

@@ -32,8 +32,9 @@ from sluice.manifest import Manifest
 from sluice.names import branch_name
 from sluice.operations import stages, undo, waiting
 from sluice.operations.context import Context
+from sluice.operations.followed import refuse_if_followed
+from sluice.operations.published import publications
 from sluice.operations.undo import undo_batch
-from sluice.operations.undoable import publications, refuse_if_followed
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from tests.unit.clocks import Clock
 from tests.unit.undone import (
