@@ -33,8 +33,9 @@ from sluice.operations import undo
 from sluice.operations.context import Context, known_batch
 from sluice.operations.foreign_writes import way_back
 from sluice.operations.in_use import refuse_in_use
+from sluice.operations.load import load
+from sluice.operations.publish import publish
 from sluice.operations.published import changelogs, has_floor, is_here, publications, tables_renamed
-from sluice.operations.stages import load, publish
 
 
 @dataclass(frozen=True)

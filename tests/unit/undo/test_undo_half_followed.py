@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 from typing import Never
 
 import pytest
@@ -82,17 +81,15 @@ def test_of_several_the_first_one_to_write_a_table_tells_what_was_before_them(
     assert {name: rebuild.bases[name] for name in TABLES} == before
 
 
-def die_while_folding(
-    context: Context, monkeypatch: pytest.MonkeyPatch, module: ModuleType, at: str
-) -> None:
-    """The process that folds b3 out dies as it comes to a function."""
+def die_while_folding(context: Context, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    """The process that folds b3 out dies as it comes to a function, as it is called there."""
 
     def die(*_: object, **__: object) -> Never:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(refolding, "_give_up", lambda *_: None)
-        patch.setattr(module, at, die)
+        patch.setattr(f"sluice.operations.{at}", die)
         with pytest.raises(KeyboardInterrupt):
             refolding.undo_or_refold(context, "b3")
 
@@ -100,18 +97,18 @@ def die_while_folding(
 def test_a_fold_that_died_before_it_was_published_is_begun_anew(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    die_while_folding(context, monkeypatch, refolding, "publish")
+    die_while_folding(context, monkeypatch, "refolding.publish")
     an_hour_later(context)
     refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
 
 
-@pytest.mark.parametrize("at", ["refuse_moved", "take_out"])
+@pytest.mark.parametrize("at", ["publish.refuse_moved", "publish.take_out"])
 def test_a_fold_that_died_while_it_was_published_is_completed(
     context: Context, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     """Not by completing the rollback first, which waits for the fold."""
-    die_while_folding(context, monkeypatch, stages, at)
+    die_while_folding(context, monkeypatch, at)
     an_hour_later(context)
     assert stages.reconcile(context) == []
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
@@ -120,7 +117,7 @@ def test_a_fold_that_died_while_it_was_published_is_completed(
 def test_a_fold_that_is_half_published_and_failed_is_loaded_again(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    die_while_folding(context, monkeypatch, refolding, "publish")
+    die_while_folding(context, monkeypatch, "refolding.publish")
     (row,) = (row for row in context.ledger.batches("shop") if UNDONE in row.details)
     context.ledger.record_batch("shop", row.batch_id, FAILED, add_details={HALF_PUBLISHED: True})
     an_hour_later(context)

@@ -203,7 +203,7 @@ def test_what_is_rolled_back_while_its_publisher_is_suspended_stays_so(
         if point == Point.PUBLISH_HELD:
             undo_batch(context, "b4", hold=True)
 
-    monkeypatch.setattr(stages, "reach", undo_meanwhile)
+    monkeypatch.setattr("sluice.operations.publish.reach", undo_meanwhile)
     with pytest.raises(LeaseHeldError, match="b4 of shop is rolled_back by somebody else"):
         stages.publish(context, key)
     assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)

@@ -69,7 +69,7 @@ def test_what_reads_a_batch_again_is_undone_with_it(
     """A run would bring back what an operator took out, and whose files are held."""
     ctx = open_shop(tmp_path, PIPELINE + "tables: {d.s.notes: {key: [id]}}\n")
     first = quarantined(ctx, monkeypatch)
-    monkeypatch.setattr(stages, "submit", fails)
+    monkeypatch.setattr("sluice.operations.load.submit", fails)
     if again == "reprocess":
         assert reprocess(ctx)[1] is not None
     else:
@@ -82,7 +82,9 @@ def test_what_reads_a_batch_again_is_undone_with_it(
         driver._take_lease()
     ctx.ledger.record_batch("shop", left.batch_id, FAILED)
     loaded: list[Manifest] = []
-    monkeypatch.setattr(stages, "submit", play(ctx, lambda m: (loaded.append(m), (ONE, ()))[1]))
+    monkeypatch.setattr(
+        "sluice.operations.load.submit", play(ctx, lambda m: (loaded.append(m), (ONE, ()))[1])
+    )
     stages.run(ctx)
     assert loaded == []
     assert {row.state for row in ctx.ledger.batches("shop")} == {ROLLED_BACK}
@@ -160,7 +162,7 @@ def test_a_publication_that_stood_still_takes_out_no_batch_that_came_again(
         undo.release(ctx, "b1")
         publish(ctx, "b1", 1)
 
-    monkeypatch.setattr(stages, "reach", at(Point.PUBLISH_RECORDED, meanwhile))
+    monkeypatch.setattr("sluice.operations.publish.reach", at(Point.PUBLISH_RECORDED, meanwhile))
     with pytest.raises(LeaseHeldError, match="attempt a1 stops here"):
         stages.publish(ctx, key)
     assert state(ctx, "b1") == PUBLISHED
