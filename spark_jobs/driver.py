@@ -122,8 +122,8 @@ class Driver:
         self._hold(lambda row: row is None or row.state in (states.LANDED, states.FAILED))
 
     def _hold(self, expected: Callable[[states.BatchRow | None], bool]) -> bool:
-        return self.ledger.record_batch(
-            self.pipeline.name, self.manifest.batch_id, states.LANDED, attempt=self.attempt,
+        return self.ledger.batches.record(
+            self.manifest.batch_id, states.LANDED, attempt=self.attempt,
             lease=Lease(this_holder(), self.pipeline.lease_seconds), expected=expected,
         )  # fmt: skip
 
@@ -174,7 +174,7 @@ class Driver:
         return f"{scratch}-copies/"
 
     def _row(self) -> states.BatchRow | None:
-        return self.ledger.batch(self.manifest.pipeline, self.manifest.batch_id)
+        return self.ledger.batches.get(self.manifest.batch_id)
 
     def _job(self) -> Job:
         spark = self.session()
@@ -205,11 +205,11 @@ class Driver:
             self._require_mine()  # else it would wait for what it is refused
             try:
                 half, undone, free = self._is_half_published, self.manifest.undone, self._may_take
-                take = partial(self.ledger.acquire_lease, half=half, undone=undone, expected=free)
+                take = partial(self.ledger.lease.acquire, half=half, undone=undone, expected=free)
                 self._lease(take)
                 self._held.set()
                 self._refuse_obsolete()
-                return tuple(sorted(self.ledger.published_batches(self.pipeline.name)))
+                return tuple(sorted(self.ledger.batches.published()))
             except LeaseHeldError as held:
                 if time.monotonic() > deadline:
                     raise
@@ -284,7 +284,7 @@ class Driver:
     def _renew_once(self) -> None:
         """Renew once; raises LeaseHeldError where another attempt has the batch."""
         if self._held.is_set():
-            self._lease(self.ledger.renew_lease)
+            self._lease(self.ledger.lease.renew)
         elif not self._hold(self._decodes):
             self._require_mine()
 
@@ -293,8 +293,8 @@ class Driver:
 
     def _record_loaded(self) -> None:
         """Hand the batch to its publisher; raises LeaseHeldError where another attempt has it."""
-        written = self.ledger.record_batch(
-            self.pipeline.name, self.manifest.batch_id, states.LOADED, attempt=self.attempt,
+        written = self.ledger.batches.record(
+            self.manifest.batch_id, states.LOADED, attempt=self.attempt,
             lease=Lease(self.publisher, self.pipeline.lease_seconds), expected=self._is_mine,
         )  # fmt: skip
         if not written:
@@ -336,8 +336,8 @@ class Driver:
             self._drop_branches()
             self._forget_undone()
         reason = typed(error) if isinstance(error, Exception) else error
-        self.ledger.record_batch(
-            self.pipeline.name, self.manifest.batch_id, states.FAILED, attempt=self.attempt,
+        self.ledger.batches.record(
+            self.manifest.batch_id, states.FAILED, attempt=self.attempt,
             add_details=failed(f"{type(reason).__name__}: {reason}"), expected=self._still_mine,
         )  # fmt: skip
 
@@ -362,7 +362,7 @@ class Driver:
 
     def _restore_schemas(self) -> list[str]:
         """Remove new columns, unless another batch is being loaded: it may have rows for them."""
-        rows = self.ledger.unfinished(self.pipeline.name)
+        rows = self.ledger.unfinished()
         if self.lake is None or any(map(self._is_anothers, rows)):
             return []
         return self.lake.restore_schemas()
@@ -370,7 +370,7 @@ class Driver:
     def _is_anothers(self, row: states.BatchRow) -> bool:
         """Whether another batch, or a later attempt at this one, is under way."""
         own = row.batch_id == self.manifest.batch_id and not self._is_taken_over(row)
-        return not own and not self.ledger.has_lapsed(row)
+        return not own and not self.ledger.lease.has_lapsed(row)
 
     def _still_mine(self, row: states.BatchRow | None) -> bool:
         """Whether no later attempt has the batch and nobody has finished it."""

@@ -239,14 +239,14 @@ def status(
     for mistake in () if pipeline else loaded.broken.values():
         _say(f"not shown, its file is wrong: {mistake}")
     ledger = Ledger(open_catalog(loaded))
-    batches = {name: ledger.batches(name) for name in names}
+    batches = {name: ledger.batches.all() for name in names}
     rows = [row for name in names for row in batches[name][:limit]]
     resolved = {old: new for own in batches.values() for old, new in resolutions(own).items()}
     if as_json:
         _print_json(report.status_json(rows, resolved))
         return
     undone = {row.pipeline for row in rows if row.state == ROLLED_BACK}
-    held = Counter(file.batch_id for name in undone for file in ledger.held_files(name))
+    held = Counter(file.batch_id for name in undone for file in ledger.files.held())
     report.show_status(out, rows, resolved, held)
 
 

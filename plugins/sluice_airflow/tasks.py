@@ -166,8 +166,8 @@ def taken_over(ctx: Context, chosen: RunSelection, again: bool) -> list[str]:
     itself ran before, or a person names the files of a failed batch.
     """
     abandoned = []
-    for row in ctx.ledger.unfinished(ctx.pipeline.name):
-        if row.state in HALFWAY or not ctx.ledger.has_lapsed(row):
+    for row in ctx.ledger.unfinished():
+        if row.state in HALFWAY or not ctx.ledger.lease.has_lapsed(row):
             continue
         certain = again or (chosen.explicit and row.state == FAILED)
         old = row.at is not None and datetime.now(UTC) - row.at >= STALE
@@ -265,12 +265,12 @@ def loaded_as(project: str, pipeline: str, manifest: str, advice: Advice | None 
     """Return the batch's state if there is nothing to load: it is finished, or another run loaded
     it and is about to publish it; else ''. `advice` heeds that state."""
     ledger = open_context(project, pipeline).ledger
-    row = ledger.batch(pipeline, batch_of(manifest))
+    row = ledger.batches.get(batch_of(manifest))
     if advice is not None:
         advice.heed(row)
     if row is None:
         return ""
-    handed_on = row.state in (LOADED, PUBLISHING) and not ledger.has_lapsed(row)
+    handed_on = row.state in (LOADED, PUBLISHING) and not ledger.lease.has_lapsed(row)
     return row.state if handed_on or row.state in FINISHED else ""
 
 
@@ -281,7 +281,7 @@ def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
         # Where publishing was cut short, what completes it may merge again.
         use_connections_master()
         ctx = open_context(project, pipeline)
-        row = ctx.ledger.batch(pipeline, batch_id)
+        row = ctx.ledger.batches.get(batch_id)
         advice.heed(row)
         if row is None or row.state in CLOSED:
             return []

@@ -154,11 +154,11 @@ class Cutter:
         )
 
     def _halfway(self) -> list[BatchRow]:
-        return [row for row in self.ledger.batches(self.pipeline) if row.halfway]
+        return [row for row in self.ledger.batches.all() if row.halfway]
 
     def _now(self, targets: list[TargetTables]) -> Cut:
         # Batches before tables: the changelogs then hold the changes of every batch listed.
-        published = tuple(sorted(self.ledger.published_batches(self.pipeline)))
+        published = tuple(sorted(self.ledger.batches.published()))
         tables = {t: loaded for t in _all(targets) if (loaded := self._load(t)) is not None}
         heads = {table: head(loaded) for table, loaded in tables.items()}
         changelogs = {one.changelog for one in targets}

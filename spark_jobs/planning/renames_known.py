@@ -56,7 +56,7 @@ def _pairs(one: ColumnStatement, added: Iterable[tuple[str, str]]) -> Iterator[t
 def published(catalog: Catalog, pipeline: str) -> list[ColumnStatement]:
     """Return the statements in the published batches of a pipeline."""
     statements = recorded(catalog, pipeline)
-    counted = Ledger(catalog).published_batches(pipeline) if statements else ()
+    counted = Ledger(catalog).of(pipeline).batches.published() if statements else ()
     return [one for one in statements if one.batch_id in counted]
 
 

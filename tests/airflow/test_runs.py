@@ -90,9 +90,9 @@ def fake_context(fake: Stages, pipeline: str) -> Any:
     context.pipeline = ModuleType("pipeline")
     context.pipeline.name = pipeline
     context.ledger = ModuleType("ledger")
-    context.ledger.batch = lambda p, b: row(fake)
+    context.ledger.batches.get = lambda p, b: row(fake)
     context.ledger.unfinished = context.ledger.batches = lambda p: []
-    context.ledger.record_batch = lambda p, b, state, **asked: signed(fake, b, **asked)
+    context.ledger.batches.record = lambda p, b, state, **asked: signed(fake, b, **asked)
     return context
 
 

@@ -81,7 +81,7 @@ def test_what_a_run_takes_over(
 def test_a_run_takes_over_what_another_batch_left_out(chosen: RunSelection, taken: bool) -> None:
     """It claims no file: its manifest tells the hour."""
     shared: Any = context(FAILED, OLD)
-    row = replace(shared.ledger.unfinished("shop")[0], detail='{"share_of": "a"}')
+    row = replace(shared.ledger.unfinished()[0], detail='{"share_of": "a"}')
     manifest = Manifest("shop", "b", (SourceFile("a", "file:///a", 1, hour="20260101T05"),))
     shared.ledger.unfinished = lambda pipeline: [row]
     shared.files = SimpleNamespace(read_manifest=lambda key: manifest)
@@ -97,9 +97,9 @@ def test_any_run_completes_what_is_half_published(
 ) -> None:
     """A rebuild, say, which has no files: beside it nobody loads anything."""
     half: Any = context(FAILED, at)
-    row = replace(half.ledger.unfinished("shop")[0], detail='{"half_published": true}')
+    row = replace(half.ledger.unfinished()[0], detail='{"half_published": true}')
     half.ledger.unfinished = lambda pipeline: [row]
-    half.ledger.batch_files = lambda pipeline, batch: []
+    half.ledger.files.of_batch = lambda pipeline, batch: []
     assert taken_over(half, chosen, False) == (["shop/b/manifest.json"] if taken else [])
 
 

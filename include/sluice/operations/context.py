@@ -60,7 +60,7 @@ def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context
 def known_batch(ctx: Context, batch_id: str) -> BatchRow:
     """Return the ledger's row of a batch; raises TerminalError for an unknown one, and for the row
     under which maintenance holds the lease."""
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    row = ctx.ledger.batches.get(batch_id)
     if row is None or batch_id == states.MAINTENANCE:
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
     return row

@@ -31,11 +31,11 @@ class Promise:
 
 def promise(ledger: Ledger, pipeline: Pipeline) -> Promise:
     """Read from the ledger which snapshots a rollback of the pipeline's last batches needs."""
-    batches = ledger.batches(pipeline.name)
+    batches = ledger.batches.all()
     published = [row for row in batches if row.state == PUBLISHED]
     unfinished = [row for row in batches if row.state not in FINISHED]
     needed = [row.batch_id for row in (*published[: pipeline.keep_tags], *unfinished)]
-    named = ledger.publications(pipeline.name, *needed)
+    named = ledger.publications.of_batches(*needed)
     snapshots = {p.head_snapshot for p in named} | {p.base_snapshot for p in named}
     stale = (tag_name(row.batch_id) for row in published[pipeline.keep_tags :])
     return Promise(frozenset(s for s in snapshots if s is not None), frozenset(stale))
@@ -45,7 +45,7 @@ def published_before(ledger: Ledger, pipeline: str, moment: datetime) -> frozens
     """Return the batches that were published before a moment."""
     return frozenset(
         row.batch_id
-        for row in ledger.batches(pipeline)
+        for row in ledger.batches.all()
         if row.state == PUBLISHED and row.at is not None and row.at < moment
     )
 

@@ -47,7 +47,7 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
     }
     others = {row.batch_id for row in published_rows(ctx)} - published.keys()
     built = _built_on(ctx, {snapshot for _, _, snapshot in own})
-    later = ctx.ledger.publications(ctx.pipeline.name, *(others & built))
+    later = ctx.ledger.publications.of_batches(*(others & built))
     for p in sorted(later, key=lambda p: p.seq, reverse=True):
         before = own.get((p.namespace, p.table_name, p.base_snapshot or 0))
         if p.state == states.PUBLISHED and before is not None:

@@ -39,7 +39,7 @@ def refuse_in_use(ctx: Context, batches: list[str]) -> None:
 def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
     """A batch under way does not stage events that are late, or stored already: without the batch
     that it was compared with, these would be in no table."""
-    rows = ctx.ledger.unfinished(ctx.pipeline.name)
+    rows = ctx.ledger.unfinished()
     taken = {b for row in rows if row.batch_id in batches for b in row.details.get(UNDONE, ())}
     for row in (row for row in rows if row.batch_id not in taken):
         if row.batch_id not in batches and (row.state in _ON_THE_WAY or row.halfway):
@@ -59,7 +59,7 @@ def _end_of(ctx: Context, row: BatchRow) -> str:
 
 def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
     """A reprocess counts what its batch changed as duplicate: that would be in no table."""
-    resolved = resolutions(ctx.ledger.batches(ctx.pipeline.name))
+    resolved = resolutions(ctx.ledger.batches.all())
     for batch_id in batches:
         later = resolved.get(batch_id)
         if later is not None and later not in batches:
@@ -71,7 +71,7 @@ def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
 
 def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
     """Undoing a batch holds its files, also for the table that it was published without."""
-    for row in ctx.ledger.batches(ctx.pipeline.name):
+    for row in ctx.ledger.batches.all():
         origin = row.details.get(SHARE_OF)
         if row.state == states.PUBLISHED and origin in batches and row.batch_id not in batches:
             raise RollbackRefusedError(
@@ -101,9 +101,9 @@ def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
     events would still be in these tables."""
     rows = published_rows(ctx)
     again = [r for r in rows if r.details.get(TABLES) and SHARE_OF not in r.details]
-    replaced = ctx.ledger.replaced_files(ctx.pipeline.name) if again else []
+    replaced = ctx.ledger.files.replaced() if again else []
     for batch_id in batches if again else ():
-        own = ctx.ledger.batch_files(ctx.pipeline.name, batch_id)
+        own = ctx.ledger.files.of_batch(batch_id)
         own += [row for row in replaced if row.batch_id == batch_id]
         files = {row.object_key for row in own}
         for later in (r for r in followers(rows, batch_id, batches) if r in again):

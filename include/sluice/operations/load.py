@@ -34,7 +34,7 @@ def current_result(ctx: Context, batch_id: str) -> BatchResult:
     Raises TerminalError if nothing is loaded, or the batch was rolled back, LeaseHeldError while an
     attempt is loading.
     """
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    row = ctx.ledger.batches.get(batch_id)
     if row is None or not row.attempt:
         raise TerminalError(f"batch {batch_id} of {ctx.pipeline.name} is not loaded yet")
     if row.state in (states.ROLLING_BACK, states.ROLLED_BACK):

@@ -55,7 +55,7 @@ def publish(ctx: Context, manifest_key: str) -> BatchResult:
 def _load_if_given_up(ctx: Context, manifest_key: str, batch_id: str) -> None:
     """Load a failed batch again: in Airflow a publish that fails gives its batch up, and its task
     may be cleared alone."""
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    row = ctx.ledger.batches.get(batch_id)
     if row is not None and row.state == states.FAILED:
         ctx.say(f"publish: batch {batch_id} was given up; loading it again")
         load(ctx, manifest_key)
@@ -68,11 +68,11 @@ def _publish_current(ctx: Context, manifest: Manifest) -> BatchResult:
 
 
 def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
-    row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
+    row = ctx.ledger.batches.get(result.batch_id)
     if row is not None and row.state == states.PUBLISHED:
         ctx.say(f"publish: batch {result.batch_id} is published; nothing to do")
         return
-    ctx.ledger.renew_lease(ctx.pipeline.name, result.batch_id, result.attempt, ctx.lease)
+    ctx.ledger.lease.renew(result.batch_id, result.attempt, ctx.lease)
     reach(Point.PUBLISH_HELD)
     if not is_taking_out(row, result):  # else whoever moved a table since did so after it
         _begin(ctx, result)
@@ -83,15 +83,15 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
 def _begin(ctx: Context, result: BatchResult) -> None:
     """Record the publication that is about to happen, for whoever may have to complete it."""
     # A process that was suspended here is refused; reconcile completes for one that dies.
-    begun = ctx.ledger.record_batch(
-        ctx.pipeline.name, result.batch_id, states.PUBLISHING,
+    begun = ctx.ledger.batches.record(
+        result.batch_id, states.PUBLISHING,
         expected=lambda row: row is not None and may_begin(row, result),
     )  # fmt: skip
     if not begun:
         require_mine(ctx, result)
     reach(Point.PUBLISH_MARKED)
     require_mine(ctx, result)
-    ctx.ledger.record_publications(intents(ctx, result))
+    ctx.ledger.publications.record(intents(ctx, result))
     reach(Point.PUBLISH_INTENT)
 
 
@@ -104,7 +104,7 @@ def _move(ctx: Context, result: BatchResult) -> None:
         ctx.say(f"publish: {table.full_name} is at snapshot {table.head_snapshot}")
     own = recorded_by(ctx, result)  # read before the check: what is undone after it stays so
     require_mine(ctx, result)
-    ctx.ledger.record_publications(replace(p, state=states.PUBLISHED) for p in own)
+    ctx.ledger.publications.record(replace(p, state=states.PUBLISHED) for p in own)
     reach(Point.PUBLISH_RECORDED)
 
 
@@ -118,16 +118,16 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     require_mine(ctx, result)
     comments.settle(ctx, result.batch_id)
     # Read before the check: if the batch is undone and released, another landing may take them.
-    files = frozenset(ctx.ledger.batch_files(ctx.pipeline.name, result.batch_id))
+    files = frozenset(ctx.ledger.files.of_batch(result.batch_id))
     require_mine(ctx, result)
-    ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED, files)
+    ctx.ledger.files.mark(result.batch_id, states.FILE_LOADED, files)
     reach(Point.PUBLISH_FILES)
     if is_mine(ctx, result):  # else the batch may be undone, landed anew, and need its copies
         # Before the batch is recorded as published, for nobody looks at it after that.
         split_off(ctx, manifest, result)
         clean_up(ctx.files, ctx.ledger, manifest, ctx.say)
-    done = ctx.ledger.record_batch(
-        ctx.pipeline.name, result.batch_id, states.PUBLISHED,
+    done = ctx.ledger.batches.record(
+        result.batch_id, states.PUBLISHED,
         replace_details=detail(result)
         | details.of_completed(result.completed) | details.of_reprocess(manifest.reprocess)
         | details.of_tables(manifest) | details.of_rebuild(manifest) | details.of_share(manifest),

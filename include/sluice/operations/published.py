@@ -82,14 +82,14 @@ def came_to_main(ctx: Context, p: Publication) -> bool:
 
 def unfinished_without_taken(ctx: Context) -> list[BatchRow]:
     """Return the unfinished batches without those that one of them takes out."""
-    rows = ctx.ledger.unfinished(ctx.pipeline.name)
+    rows = ctx.ledger.unfinished()
     taken = {batch for row in rows for batch in row.details.get(UNDONE, ())}
     return [row for row in rows if row.batch_id not in taken]
 
 
 def not_gone(ctx: Context) -> set[str]:
     """Return the batches that are published, or whose rollback is not finished."""
-    rows = ctx.ledger.batches(ctx.pipeline.name)
+    rows = ctx.ledger.batches.all()
     return {r.batch_id for r in rows if r.state in (states.PUBLISHED, states.ROLLING_BACK)}
 
 
@@ -103,7 +103,7 @@ def only_goes_on(ctx: Context, row: BatchRow) -> bool:
 
 def published_rows(ctx: Context) -> list[BatchRow]:
     """Return the rows of the published batches, the one that was published last first."""
-    return [r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED]
+    return [r for r in ctx.ledger.batches.all() if r.state == states.PUBLISHED]
 
 
 def followers(rows: list[BatchRow], batch_id: str, undone: Container[str]) -> list[BatchRow]:

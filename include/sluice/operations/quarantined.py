@@ -71,7 +71,7 @@ def unresolved(ctx: Context, batch_id: str = "") -> list[Unresolved]:
 
     Raises TerminalError if the named batch is not published.
     """
-    rows = ctx.ledger.batches(ctx.pipeline.name)
+    rows = ctx.ledger.batches.all()
     if batch_id:
         _require_published(ctx, batch_id)
     resolved = resolutions(rows)

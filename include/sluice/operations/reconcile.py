@@ -32,7 +32,7 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
     """
     keys = [_reconcile_batch(ctx, row, loads) for row in _without_rollbacks(ctx)]
     again = [key for key in keys if key is not None]
-    newest = ctx.ledger.batches(ctx.pipeline.name, limit=1)
+    newest = ctx.ledger.batches.all(limit=1)
     if again or any(row.state == states.ROLLED_BACK for row in newest):
         for table in drop_empty_tables(ctx):
             ctx.say(f"reconcile: {table} was made by a batch that never was published: dropped")
@@ -44,7 +44,7 @@ def _reconcile_batch(
 ) -> str | None:
     """Finish or undo one batch; return its manifest if it is to be loaded again, None if another
     process has it, or it is finished or undone now."""
-    if not ctx.ledger.has_lapsed(row):
+    if not ctx.ledger.lease.has_lapsed(row):
         ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
         return None
     key = row.manifest or ctx.files.manifest_key(ctx.pipeline.name, row.batch_id)
@@ -68,8 +68,8 @@ def _reconcile_batch(
 
 def _take_up(ctx: Context, row: states.BatchRow, key: str) -> bool:
     """Take the batch with this process's lease; return False if its row has changed since."""
-    return ctx.ledger.record_batch(
-        ctx.pipeline.name, row.batch_id, states.LANDED, attempt=taken_up(), manifest=key,
+    return ctx.ledger.batches.record(
+        row.batch_id, states.LANDED, attempt=taken_up(), manifest=key,
         lease=ctx.lease, expected=partial(_is_unchanged, row),
     )  # fmt: skip
 
@@ -77,11 +77,11 @@ def _take_up(ctx: Context, row: states.BatchRow, key: str) -> bool:
 def _record_landed(ctx: Context, row: states.BatchRow, key: str) -> bool:
     """Record a batch that was never recorded, or not since its files were released; one that failed
     or died keeps its row, which says since when. Return False if the row has changed since."""
-    recorded = ctx.ledger.record_batch(
-        ctx.pipeline.name, row.batch_id, states.LANDED, manifest=key,
+    recorded = ctx.ledger.batches.record(
+        row.batch_id, states.LANDED, manifest=key,
         expected=lambda now: landed_anew(now) and _is_unchanged(row, now),
     )  # fmt: skip
-    return recorded or _is_unchanged(row, ctx.ledger.batch(ctx.pipeline.name, row.batch_id))
+    return recorded or _is_unchanged(row, ctx.ledger.batches.get(row.batch_id))
 
 
 def _is_unchanged(row: states.BatchRow, now: states.BatchRow | None) -> bool:

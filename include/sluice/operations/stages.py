@@ -88,7 +88,7 @@ def load_and_publish(
         except EXPECTED as raised:
             error = as_sluice_error(raised)
             # Another run may have finished the batch: then it stays in the tables.
-            if not _is_finished(ctx, ctx.ledger.batch(ctx.pipeline.name, batch_of(key))):
+            if not _is_finished(ctx, ctx.ledger.batches.get(batch_of(key))):
                 # The caller prints the first failure.
                 why = f": {error}" if failure is not None else ""
                 ctx.say(f"batch {batch_of(key)} is not published, {type(error).__name__}{why}")
@@ -104,7 +104,7 @@ def load_and_publish(
 def _load_in_turn(ctx: Context, key: str) -> BatchResult | None:
     """Load and publish one batch in its turn; return None if another run has it, or finished it."""
     wait_for_turn(ctx, batch_of(key))
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_of(key))
+    row = ctx.ledger.batches.get(batch_of(key))
     if _is_finished(ctx, row):
         return None
     if row is not None and is_held(ctx, row):

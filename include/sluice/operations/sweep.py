@@ -44,7 +44,7 @@ def clean_up(files: BatchFiles, ledger: Ledger, manifest: Manifest, say: Say) ->
     """Remove a finished batch's copies and scratch."""
     pipeline, batch_id = manifest.pipeline, manifest.batch_id
     with left_to_maintenance(f"batch {batch_id}", say):
-        forget_copies(files, ledger, pipeline, manifest.files, but=batch_id)
+        forget_copies(files, ledger, manifest.files, but=batch_id)
         files.forget_scratch(pipeline, batch_id)
 
 
@@ -69,7 +69,7 @@ def forget_copies(
     # By the batch's name: one that is claimed and not recorded yet has a manifest already.
     names = [
         row.batch_id
-        for row in ledger.unfinished(pipeline)
+        for row in ledger.unfinished()
         if row.batch_id != but and row.state != PUBLISHING
     ]
     needed = {key for name in names for key in _copies(files, pipeline, name)}
@@ -78,8 +78,8 @@ def forget_copies(
 
 def _needs(files: BatchFiles, ledger: Ledger, pipeline: str) -> _Needs:
     # A claim that was never recorded as a batch is among the unfinished.
-    unfinished = frozenset(row.batch_id for row in ledger.unfinished(pipeline))
-    recorded = unfinished | {row.batch_id for row in ledger.batches(pipeline)}
+    unfinished = frozenset(row.batch_id for row in ledger.unfinished())
+    recorded = unfinished | {row.batch_id for row in ledger.batches.all()}
     copies = (copy for batch_id in unfinished for copy in _copies(files, pipeline, batch_id))
     return _Needs(recorded, unfinished, frozenset(copies))
 

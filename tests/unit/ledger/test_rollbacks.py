@@ -8,7 +8,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from sluice.ledger.leases import Lease
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.rollbacks import mark_rolling_back
 from sluice.ledger.rows import PUBLISHED, PUBLISHING, ROLLED_BACK, ROLLING_BACK, BatchRow
 
@@ -22,11 +22,11 @@ def catalog(tmp_path: Path) -> SqlCatalog:
 
 
 @pytest.fixture
-def ledger(catalog: SqlCatalog) -> Ledger:
-    ledger = Ledger(catalog)
-    ledger.record_batch("p", "b1", PUBLISHED, attempt="a1", add_details={"read": 3})
-    ledger.record_batch("p", "b2", PUBLISHING, attempt="a1", lease=Lease("elsewhere:1:1", 60))
-    ledger.record_batch("p", "b3", ROLLED_BACK, attempt="a1")
+def ledger(catalog: SqlCatalog) -> PipelineLedger:
+    ledger = Ledger(catalog).of("p")
+    ledger.batches.record("b1", PUBLISHED, attempt="a1", add_details={"read": 3})
+    ledger.batches.record("b2", PUBLISHING, attempt="a1", lease=Lease("elsewhere:1:1", 60))
+    ledger.batches.record("b3", ROLLED_BACK, attempt="a1")
     return ledger
 
 
@@ -34,14 +34,14 @@ def is_there(row: BatchRow) -> bool:
     return row.state != ROLLED_BACK
 
 
-def states(ledger: Ledger) -> dict[str, str]:
-    return {row.batch_id: row.state for row in ledger.batches("p")}
+def states(ledger: PipelineLedger) -> dict[str, str]:
+    return {row.batch_id: row.state for row in ledger.batches.all()}
 
 
-def test_all_batches_are_marked_in_one_commit(catalog: SqlCatalog, ledger: Ledger) -> None:
+def test_all_batches_are_marked_in_one_commit(catalog: SqlCatalog, ledger: PipelineLedger) -> None:
     assert mark_rolling_back(catalog, "p", ["b1", "b2"], "mine", is_there) == ""
     assert states(ledger) == {"b1": ROLLING_BACK, "b2": ROLLING_BACK, "b3": ROLLED_BACK}
-    first, second = (ledger.batch("p", batch) for batch in ("b1", "b2"))
+    first, second = (ledger.batches.get(batch) for batch in ("b1", "b2"))
     assert first is not None
     assert second is not None
     assert (first.seq, first.attempt, first.details) == (second.seq, "mine", {"read": 3})
@@ -50,7 +50,7 @@ def test_all_batches_are_marked_in_one_commit(catalog: SqlCatalog, ledger: Ledge
 
 @pytest.mark.parametrize("other", ["b3", "unknown"])
 def test_where_one_may_not_be_undone_none_is_marked(
-    catalog: SqlCatalog, ledger: Ledger, other: str
+    catalog: SqlCatalog, ledger: PipelineLedger, other: str
 ) -> None:
     before = states(ledger)
     assert mark_rolling_back(catalog, "p", ["b1", other, "b2"], "mine", is_there) == other

@@ -26,10 +26,10 @@ def test_a_driver_whose_batch_is_another_s_does_not_take_the_lease(
     context: Context, state: str
 ) -> None:
     driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
-    context.ledger.record_batch("shop", "b1", state, attempt="later")
+    context.ledger.batches.record("b1", state, attempt="later")
     with pytest.raises(LeaseHeldError, match="was taken over or undone"):
         driver._take_lease()
-    row = context.ledger.batch("shop", "b1")
+    row = context.ledger.batches.get("b1")
     assert row is not None
     assert (row.attempt, row.state) == ("later", state)
 
@@ -38,17 +38,17 @@ def test_a_driver_that_stood_still_as_it_took_the_lease_leaves_the_batch_to_its_
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
-    context.ledger.record_batch("shop", "b1", LANDED, attempt=driver.attempt)
+    context.ledger.batches.record("b1", LANDED, attempt=driver.attempt)
     looked = driver._require_mine
 
     def look_and_stand_still() -> None:
         looked()
-        context.ledger.record_batch("shop", "b1", LANDED, attempt="later")
+        context.ledger.batches.record("b1", LANDED, attempt="later")
 
     monkeypatch.setattr(driver, "_require_mine", look_and_stand_still)
     monkeypatch.setattr("spark_jobs.driver._LEASE_WAIT_SECONDS", 0.0)
     with pytest.raises(LeaseHeldError, match="attempt later has taken it over"):
         driver._take_lease()
-    row = context.ledger.batch("shop", "b1")
+    row = context.ledger.batches.get("b1")
     assert row is not None
     assert (row.attempt, row.state) == ("later", LANDED)

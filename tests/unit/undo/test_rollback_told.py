@@ -36,19 +36,19 @@ def test_each_batch_that_was_undone_is_named_with_its_release(context: Context) 
 
 def test_of_batches_without_held_files_nothing_is_to_be_released(context: Context) -> None:
     told(context, batch="b3")
-    context.ledger.mark_files("shop", "b3", FILE_RELEASED)
+    context.ledger.files.mark("b3", FILE_RELEASED)
     assert [line for line in told(context, batch="b3") if "release" in line] == []
     assert [line for line in told(context, batch="b2", release=True) if "--batch" in line] == []
 
 
 def test_a_dry_run_names_every_batch_that_goes(context: Context) -> None:
-    context.ledger.record_batch("shop", "b4", "published", attempt="a1")  # wrote nothing
+    context.ledger.batches.record("b4", "published", attempt="a1")  # wrote nothing
     assert told(context, to="b1", dry_run=True)[0] == "would undo: batch b4, b3, b2"
     assert told(context, to="b4", dry_run=True) == ["nothing was published after batch b4"]
 
 
 def test_a_dry_run_names_the_changes_of_a_batch_that_failed(context: Context) -> None:
-    context.ledger.record_batch("shop", "b5", FAILED, attempt="a1")
+    context.ledger.batches.record("b5", FAILED, attempt="a1")
     changelog(context, "users", "b5")
     assert told(context, batch="b5", dry_run=True) == [
         "would undo: batch b5, which is failed",
@@ -72,7 +72,7 @@ def test_a_dry_run_tells_what_a_batch_that_is_not_published_loses(context: Conte
 
 def test_files_that_are_held_already_are_not_counted_in_a_dry_run(context: Context) -> None:
     """As a rollback leaves them that died before it recorded its end."""
-    context.ledger.mark_files("shop", "b3", FILE_HELD)
+    context.ledger.files.mark("b3", FILE_HELD)
     assert told(context, batch="b3", dry_run=True)[-1] == "would hold: 0 files"
 
 
@@ -95,12 +95,12 @@ def test_who_asked_for_a_rebuild_is_kept_with_its_batch(
     changelog(context, "orders", "b1")
     monkeypatch.setattr(refolding, "load", fold(context))
     told(context, rebuild=True, user="ann")
-    newest, *_ = context.ledger.batches("shop")
+    newest, *_ = context.ledger.batches.all()
     assert newest.state == PUBLISHED
     assert newest.details["rebuilt"] == ["orders"]
     assert newest.details["rebuilt_by"] == "ann"
     told(context, rebuild=True)
-    assert "rebuilt_by" not in context.ledger.batches("shop")[0].details
+    assert "rebuilt_by" not in context.ledger.batches.all()[0].details
 
 
 def test_a_rebuild_of_nothing_says_that_no_table_is_there_yet(tmp_path: Path) -> None:

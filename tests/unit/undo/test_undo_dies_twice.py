@@ -48,7 +48,7 @@ def test_one_whose_completion_dies_too_is_completed(
     killed(monkeypatch, first, lambda: undo.undo_batches_after(context, "b1"))
     an_hour_later(context)
     killed(monkeypatch, Point.ROLLBACK_MARKED, lambda: stages.reconcile(context))
-    context.ledger.record_batch("shop", marked_last, ROLLING_BACK)
+    context.ledger.batches.record(marked_last, ROLLING_BACK)
     stages.reconcile(context)
     assert everything(context) == [[0, 1]] * 2
     assert (state(context, "b2"), state(context, "b3")) == (ROLLED_BACK, ROLLED_BACK)
