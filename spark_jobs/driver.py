@@ -34,7 +34,7 @@ from sluice.objects.originals import refuse_replaced
 from sluice.operations.context import Context
 from sluice.operations.obsolete import why_obsolete
 from sluice.operations.open_transactions import completed, holding_back
-from sluice.operations.undoable import publications
+from sluice.operations.published import publications
 from sluice.result import BatchResult
 from spark_jobs.decoding import transactions
 from spark_jobs.decoding.apart import may_go_without, say_left_out
@@ -202,10 +202,11 @@ class Driver:
         """
         deadline = time.monotonic() + _LEASE_WAIT_SECONDS
         while True:
-            self._require_mine()  # taking the lease would make the batch this attempt's again
+            self._require_mine()  # else it would wait for what it is refused
             try:
-                half, undone = self._is_half_published, self.manifest.undone
-                self._lease(partial(self.ledger.lease.acquire, half=half, undone=undone))
+                half, undone, free = self._is_half_published, self.manifest.undone, self._may_take
+                take = partial(self.ledger.lease.acquire, half=half, undone=undone, expected=free)
+                self._lease(take)
                 self._held.set()
                 self._refuse_obsolete()
                 return tuple(sorted(self.ledger.batches.published()))
@@ -302,16 +303,19 @@ class Driver:
         )
 
     def _require_mine(self) -> None:
-        """Raise LeaseHeldError where a later attempt has the batch, or it is finished.
+        """Raise LeaseHeldError where a later attempt has the batch, or it is finished."""
+        if not self._may_take(self._row()):
+            raise self._taken_over()
+
+    def _may_take(self, row: states.BatchRow | None) -> bool:
+        """Whether no later attempt has the batch and nobody has finished it.
 
         Until this attempt takes the lease, the row may still name its predecessor, or say that its
         lease was overtaken.
         """
-        row = self._row()
         if row is not None and self._is_predecessors(row):
             row = replace(row, attempt=self.attempt)
-        if not self._still_mine(row):
-            raise self._taken_over()
+        return self._still_mine(row)
 
     def _is_predecessors(self, row: states.BatchRow) -> bool:
         overtaken = is_overtaken(row) and not self._held.is_set()

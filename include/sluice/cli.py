@@ -40,13 +40,12 @@ from sluice.fast_start import without_pandas
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import Reprocess, as_batch_id
 from sluice.operations import maintenance, stages
-from sluice.operations.context import Context
+from sluice.operations.context import Context, open_context
 from sluice.operations.land import why_nothing
 from sluice.operations.preview import preview
 from sluice.operations.reprocess import reprocess as reprocess_batches
 from sluice.operations.rollback import RollbackRequest, roll_back
 from sluice.operations.selection import Selection
-from sluice.operations.stages import open_context
 from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
 from sluice.operations.window import Window, as_utc

@@ -93,13 +93,15 @@ class Rebuild:
 
     Those batches are being undone: only keys that they changed are rebuilt; without any, all keys
     are. `bases`: `main` of each target and its history before the first of them was published.
-    `at`: the time of the request, which sets equal requests apart.
+    `at`: the time of the request, which sets equal requests apart. `user`: whose it is, where that
+    is known.
     """
 
     targets: tuple[str, ...]
     at: str
     without: tuple[str, ...] = ()
     bases: Mapping[str, int | None] = field(default_factory=dict)
+    user: str = ""
 
 
 @dataclass(frozen=True)

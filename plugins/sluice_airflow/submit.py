@@ -52,8 +52,8 @@ class LoadOperator(SparkSubmitOperator):
         manifest = str(self.manifest)
         pipeline = pipeline_of(manifest)
         self.application_args = ["--project", self.project, "--manifest", manifest]
-        with tasks.advised("load", pipeline):
-            if state := tasks.loaded_as(self.project, pipeline, manifest):
+        with tasks.advised("load", pipeline) as advice:
+            if state := tasks.loaded_as(self.project, pipeline, manifest, advice):
                 self.log.info("the batch is %s: nothing to load", state)
                 return
             behind = context["ti"].xcom_pull(task_ids="land") or []

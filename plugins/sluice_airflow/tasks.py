@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from sluice.errors import FilesLeftOutError, FilesUnreadError
 from sluice.escaping import LINES, shown
-from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING
+from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING, BatchRow
 from sluice.names import is_changelog_namespace
 from sluice.objects.batch_files import batch_of
 from sluice.operations import reprocess, rollback, stages
@@ -49,25 +50,40 @@ ADVICE: Final = {
     "left_out": "the other tables are published. The next run loads what was left out again",
     "maintain": "no row was changed. Clear this task: it goes on where it stopped",
     "batch.rollback": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
+    "halfway": "some tables may have the batch. The DAG sluice_reconcile, or the pipeline's next"
+    " run, completes it; the DAG sluice_rollback undoes it",
     "rollback": "where it was refused nothing moved, and the message says why; else run it again,"
     " or the DAG sluice_reconcile, which completes it",
 }
 
 
-def _log_advice(stage: str, pipeline: str, error: BaseException) -> None:
+@dataclass
+class Advice:
+    """Which advice goes with an error of a task: the name in ADVICE."""
+
+    about: str
+
+    def heed(self, row: BatchRow | None) -> None:
+        """Advise about a batch of which some tables may be published, if this is one."""
+        if row is not None and row.halfway:
+            self.about = "halfway"
+
+
+def _log_advice(stage: str, pipeline: str, error: BaseException, advice: Advice) -> None:
     log.error("%s of pipeline %s failed: %s", stage, pipeline, shown(str(error), LINES))
-    log.error("What to do: %s. To look: sluice status %s", ADVICE[stage], pipeline)
+    log.error("What to do: %s. To look: sluice status %s", ADVICE[advice.about], pipeline)
 
 
 @contextmanager
-def advised(stage: str, pipeline: str) -> Iterator[None]:
+def advised(stage: str, pipeline: str) -> Iterator[Advice]:
     """Log advice beside an error."""
+    advice = Advice(stage)
     try:
-        yield
+        yield advice
     except AirflowSkipException:
         raise
     except Exception as error:
-        _log_advice(stage, pipeline, error)
+        _log_advice(stage, pipeline, error, advice)
         raise
 
 
@@ -245,11 +261,13 @@ def summary(result: BatchResult) -> dict[str, Any]:
     return {"batch_id": result.batch_id, "attempt": result.attempt, "tables": tables}
 
 
-def loaded_as(project: str, pipeline: str, manifest: str) -> str:
+def loaded_as(project: str, pipeline: str, manifest: str, advice: Advice | None = None) -> str:
     """Return the batch's state if there is nothing to load: it is finished, or another run loaded
-    it and is about to publish it; else ''."""
+    it and is about to publish it; else ''. `advice` heeds that state."""
     ledger = open_context(project, pipeline).ledger
     row = ledger.batches.get(batch_of(manifest))
+    if advice is not None:
+        advice.heed(row)
     if row is None:
         return ""
     handed_on = row.state in (LOADED, PUBLISHING) and not ledger.lease.has_lapsed(row)
@@ -259,11 +277,12 @@ def loaded_as(project: str, pipeline: str, manifest: str) -> str:
 def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
     """Drop what a failed batch staged; a published one is left alone."""
     batch_id = batch_of(manifest)
-    with advised("batch.rollback", pipeline):
+    with advised("batch.rollback", pipeline) as advice:
         # Where publishing was cut short, what completes it may merge again.
         use_connections_master()
         ctx = open_context(project, pipeline)
         row = ctx.ledger.batches.get(batch_id)
+        advice.heed(row)
         if row is None or row.state in CLOSED:
             return []
         if row.state == PUBLISHING:

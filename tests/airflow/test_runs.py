@@ -12,6 +12,7 @@ import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
 from sluice.errors import AuditFailedError, FileDeniedError, PublishRefusedError, TransientError
+from sluice.ledger.rows import BatchRow
 from sluice.manifest import Reprocess
 from sluice.operations import rollback
 from sluice.operations.selection import Selection
@@ -71,7 +72,7 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     refolding.undo_or_refold_after = lambda ctx, batch, dry_run: for_good(
         fake, "after", batch, dry_run
     )
-    refolding.rebuild = lambda ctx, table, dry_run: for_good(fake, "rebuild", table, dry_run)
+    refolding.rebuild = lambda ctx, *asked: for_good(fake, "rebuild", *asked)
     refolding.named_targets = lambda ctx, table: []
     for name, stand_in in (("stages", module), ("reprocess", again)):
         monkeypatch.setattr(tasks, name, stand_in)
@@ -97,10 +98,8 @@ def fake_context(fake: Stages, pipeline: str) -> Any:
     return context
 
 
-def row(fake: Stages) -> Any:
-    found: Any = ModuleType("row")
-    found.state = fake.state
-    return found
+def row(fake: Stages) -> BatchRow:
+    return BatchRow("shop", "b7", "a1", fake.state)
 
 
 def signed(fake: Stages, batch: str, add_details: Any, expected: Callable[..., bool]) -> None:
@@ -347,7 +346,7 @@ def test_the_rollback_form_undoes_a_batch(stages: Stages, run: Runs) -> None:
 
 def test_the_rollback_form_makes_a_target_again(stages: Stages, run: Runs) -> None:
     run("sluice_rollback", run_conf={"pipeline": "shop", "rebuild": True, "table": "orders"})
-    assert stages.of("rollback") == [("rebuild", "orders", False)]
+    assert stages.of("rollback") == [("rebuild", "orders", False, USER)]
     assert stages.of("release") == []
 
 

@@ -225,3 +225,44 @@ def test_what_a_teardown_completes_goes_to_the_connections_master(
     one_batch(tmp_path, PUBLISHING)
     monkeypatch.setattr(stages, "reconcile", lambda ctx: [ctx.project.spark.master])
     assert clean_up(str(tmp_path), "shop", MANIFEST) == ["local[2]"]
+
+
+def advice_of(caplog: pytest.LogCaptureFixture) -> str:
+    (told,) = (line for line in caplog.messages if line.startswith("What to do"))
+    return told
+
+
+@pytest.mark.parametrize(
+    ("state", "half", "words"),
+    [
+        (PUBLISHING, False, "some tables may have the batch"),
+        (FAILED, True, "some tables may have the batch"),
+        (FAILED, False, "{}"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("task", "of_others"),
+    [("load", "nothing was published"), ("batch.rollback", "main was not moved")],
+)
+def test_of_a_batch_that_some_tables_may_have_nobody_is_told_that_none_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    task: str, of_others: str, state: str, half: bool, words: str,
+) -> None:  # fmt: skip
+    def fails(*_: Any, **__: Any) -> Any:
+        raise TransientError("the store is away")
+
+    ctx = one_batch(tmp_path, state)
+    if half:
+        ctx.ledger.batches.record("b", state, replace_details={HALF_PUBLISHED: True})
+    monkeypatch.setattr(stages, "reconcile", fails)
+    monkeypatch.setattr(stages, "give_up", fails)
+    monkeypatch.setattr(submit, "_is_small", fails)
+    run = SimpleNamespace(xcom_pull=lambda task_ids: [])
+    load = submit.LoadOperator(task_id="load", project=str(tmp_path), manifest=MANIFEST)
+    does = {
+        "load": lambda: load.execute({"ti": run}),
+        "batch.rollback": lambda: clean_up(str(tmp_path), "shop", MANIFEST),
+    }
+    with pytest.raises(TransientError):
+        does[task]()
+    assert words.format(of_others) in advice_of(caplog)

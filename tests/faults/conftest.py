@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from sluice.operations.stages import Context, open_context
+from sluice.operations.context import Context, open_context
 from sluice.output.query import run_sql
 from tests.faults.lake import Lake, finish
 

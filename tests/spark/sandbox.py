@@ -178,10 +178,7 @@ class Sandbox:
     def rollback(self, result: BatchResult) -> None:
         """Put every table that the batch published back."""
         for staged in (s for table in result.tables for s in table.staged):
-            rollback_table(
-                self.catalog, staged.namespace, staged.name, staged.head_snapshot,
-                staged.base_snapshot, staged.base_schema, result.batch_id,
-            )  # fmt: skip
+            rollback_table(self.catalog, staged, result.batch_id)
         self.published.remove(result.batch_id)
 
     def load(self, *files: SourceFile) -> BatchResult:

@@ -78,7 +78,4 @@ def _write_first(catalog: Catalog, value: int, branch: str, name: Name, batch: s
 
 def undo(catalog: Catalog, staged: StagedTable, batch: str) -> None:
     """Roll back what the batch staged of its table, and published."""
-    rollback_table(
-        catalog, staged.namespace, staged.name, staged.head_snapshot, staged.base_snapshot,
-        staged.base_schema, batch,
-    )  # fmt: skip
+    rollback_table(catalog, staged, batch)

@@ -67,7 +67,7 @@ def quarantined(
     """Publish a batch of one file whose only record is in quarantine; returns its id."""
     (ctx.project.root / "landing" / file).write_text(f'{{"x":"{file}"}}\n')
     bad = Counts(read=1, quarantined=1)
-    monkeypatch.setattr(stages, "submit", play(ctx, lambda _: (bad, ())))
+    monkeypatch.setattr("sluice.operations.load.submit", play(ctx, lambda _: (bad, ())))
     (first,), _ = stages.run(ctx)
     quarantine(ctx, first.batch_id, file, reason)
     return first.batch_id

@@ -15,6 +15,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import NestedField, StringType
 
 from sluice.catalog.snapshots import publish_table
+from sluice.faults import Point
 from sluice.ledger.claims import Claim
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.rows import INTENT, LOADED, PUBLISHED, Publication
@@ -30,6 +31,27 @@ TABLES = ("orders", "users")
 
 class Killed(BaseException):
     """What ends a process where it stands."""
+
+
+def at(point: Point, action: Callable[[], None], time: int = 1) -> Callable[[Point], None]:
+    """What `reach` does: the action, when it comes to the point for that time."""
+    passed: list[Point] = []
+
+    def reach(here: Point) -> None:
+        passed.append(here)
+        if here == point and passed.count(point) == time:
+            action()
+
+    return reach
+
+
+def killed_at(point: Point, time: int = 1) -> Callable[[Point], None]:
+    """What `reach` does in a process that ends when it comes to the point for that time."""
+
+    def die() -> None:
+        raise Killed
+
+    return at(point, die, time)
 
 
 def three_batches(tmp_path: Path) -> Context:

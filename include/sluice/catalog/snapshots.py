@@ -157,49 +157,38 @@ def is_published(table: Table, staged: StagedTable) -> bool:
     return staged.head_snapshot in ancestors(table, head(table))
 
 
-def rollback_table(
-    catalog: Catalog,
-    namespace: str,
-    name: str,
-    head_snapshot: int,
-    base: int | None,
-    base_schema: int | None,
-    batch_id: str,
-) -> Moved:
-    """Restore `main`, the schema and the column defaults from before the batch, if only Sluice's
-    maintenance wrote since.
+def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Moved:
+    """Restore `main`, the schema and the column defaults from before the batch published the table,
+    if only Sluice's maintenance wrote since.
 
     Raises RollbackRefusedError, which names who wrote.
     """
-    table = catalog.load_table((namespace, name))
-    current = head(table)
-    full = full_name(namespace, name)
+    table = catalog.load_table((staged.namespace, staged.name))
+    current, base = head(table), staged.base_snapshot
     if current == base:
-        return Moved(full, current, base)
-    refuse_rollback(table, current, head_snapshot, base, batch_id)
-    updates = _steps_back(table, base, base_schema, batch_id)
+        return Moved(staged.full_name, current, base)
+    refuse_rollback(table, current, staged, batch_id)
+    updates = _steps_back(table, staged, batch_id)
     requirements: tuple[TableRequirement, ...] = (
         AssertRefSnapshotId(ref=MAIN, snapshot_id=current),
         AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
     )
     commit(catalog, table, requirements, (*updates, *_defaults_back(table, base)))
-    return Moved(full, current, base)
+    return Moved(staged.full_name, current, base)
 
 
-def _steps_back(
-    table: Table, base: int | None, base_schema: int | None, batch_id: str
-) -> list[TableUpdate]:
+def _steps_back(table: Table, staged: StagedTable, batch_id: str) -> list[TableUpdate]:
     """Return the updates that restore `main` and the schema and remove the batch's tag."""
     updates: list[TableUpdate] = (
         [RemoveSnapshotRefUpdate(ref_name=MAIN)]
-        if base is None
-        else [point(MAIN, SnapshotRefType.BRANCH, base)]
+        if staged.base_snapshot is None
+        else [point(MAIN, SnapshotRefType.BRANCH, staged.base_snapshot)]
     )
     tag = tag_name(batch_id)
     if head(table, tag) is not None:
         updates.append(RemoveSnapshotRefUpdate(ref_name=tag))
-    if base_schema is not None and base_schema != table.metadata.current_schema_id:
-        updates += _schema_back(table, base_schema)
+    if staged.base_schema != table.metadata.current_schema_id:
+        updates += _schema_back(table, staged.base_schema)
     return updates
 
 
@@ -213,30 +202,29 @@ def _schema_back(table: Table, schema_id: int) -> list[TableUpdate]:
     return [SetCurrentSchemaUpdate(schema_id=schema_id), *forgotten]
 
 
-def refuse_rollback(
-    table: Table, current: int | None, head_snapshot: int, base: int | None, batch_id: str
-) -> None:
+def refuse_rollback(table: Table, current: int | None, staged: StagedTable, batch_id: str) -> None:
     """Raise RollbackRefusedError unless `main`, at `current`, may go back to before the batch.
 
     It may where it is there already, or where only maintenance wrote since the batch. Raises
     FollowedError where another batch wrote since, or a needed snapshot has expired.
     """
+    base, published = staged.base_snapshot, staged.head_snapshot
     if current == base:
         return
     name = ".".join(table.name())
     past = ancestors(table, current)
-    if current is None or head_snapshot not in past:
-        if current is None or passes_over(table, past, head_snapshot) or foreign(table, past):
+    if current is None or published not in past:
+        if current is None or passes_over(table, past, published) or foreign(table, past):
             raise RollbackRefusedError(
                 f"{name}: main is at {current}, not on what batch {batch_id} published: somebody "
                 "moved it"
             )
         raise FollowedError(
             f"{name}: between main and what batch {batch_id} published snapshots have expired"
-            if table.snapshot_by_id(head_snapshot)  # kept by somebody else's tag or branch
-            else f"{name}: what batch {batch_id} published, {head_snapshot}, has expired"
+            if table.snapshot_by_id(published)  # kept by somebody else's tag or branch
+            else f"{name}: what batch {batch_id} published, {published}, has expired"
         )
-    _refuse_foreign(table, current, head_snapshot, batch_id)
+    _refuse_foreign(table, current, published, batch_id)
     if base is not None and table.snapshot_by_id(base) is None:
         raise FollowedError(f"{name}: snapshot {base}, from before batch {batch_id}, has expired")
 

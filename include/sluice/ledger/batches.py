@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -58,6 +58,27 @@ class Batches:
             if lease is not None:
                 return [asdict(leased(row, lease, now))], True
             return [asdict(row.without_lease() if state in states.AT_REST else row)], True
+
+        return self._tables.append(BATCHES, decide)
+
+    def mark_rolling_back(
+        self, batch_ids: Collection[str], attempt: str, expected: Callable[[BatchRow], bool]
+    ) -> str:
+        """Make the batches `rolling_back` under this attempt, all in one commit: a process that
+        dies leaves all of them marked or none.
+
+        Where one is unknown, or `expected` rejects its current row, nothing is written and its id
+        is returned.
+        """
+
+        def decide(table: Table) -> tuple[list[Row], str]:
+            known = self.at(table)
+            rejected = next((b for b in batch_ids if b not in known or not expected(known[b])), "")
+            if rejected:
+                return [], rejected
+            rows = (known[batch_id].without_lease() for batch_id in batch_ids)
+            mark = {"state": states.ROLLING_BACK, "attempt": attempt, "at": self._clock()}
+            return [asdict(row) | mark for row in rows], ""
 
         return self._tables.append(BATCHES, decide)
 

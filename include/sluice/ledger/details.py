@@ -35,6 +35,7 @@ REBUILT: Final = "rebuilt"
 TAKING_OUT: Final = "taking_out"
 ROLLED_BACK_BY: Final = "rolled_back_by"
 RELEASED_BY: Final = "released_by"
+REBUILT_BY: Final = "rebuilt_by"
 
 _LONGEST_ERROR: Final = 2000
 
@@ -71,13 +72,14 @@ def left_out_by(attempt: str) -> dict[str, str]:
     return {LEFT_OUT_BY: attempt}
 
 
-def of_rebuild(manifest: Manifest) -> dict[str, list[str]]:
-    """Details of a rebuild: the targets, or the batches that it leaves out."""
+def of_rebuild(manifest: Manifest) -> dict[str, Any]:
+    """Details of a rebuild: the targets and who asked for it, or the batches that it leaves out."""
     if manifest.rebuild is None:
         return {}
     if manifest.rebuild.without:
         return {UNDONE: list(manifest.rebuild.without)}
-    return {REBUILT: list(manifest.rebuild.targets)}
+    user = manifest.rebuild.user
+    return {REBUILT: list(manifest.rebuild.targets)} | ({REBUILT_BY: user} if user else {})
 
 
 def taking_out(attempt: str) -> dict[str, str]:

@@ -47,14 +47,15 @@ class PipelineLease:
         lease: Lease,
         half: Callable[[], bool] = lambda: False,
         undone: Collection[str] = (),
+        expected: Callable[[BatchRow | None], bool] = lambda _: True,
     ) -> None:
         """Take the lease for a batch and make it `loading` under this attempt.
 
         Raises LeaseHeldError while another batch has the lease, where another is half published or
         half rolled back (its changes are in no list of published batches), or where this one is
-        closed. `half`, called for a batch in `publishing`: whether any table has it; that is
-        recorded until all tables have it or none. `undone`: batches that this one takes out of the
-        tables; they may be half rolled back.
+        closed, or `expected` rejects its row: a later attempt has it. `half`, called for a batch in
+        `publishing`: whether any table has it; that is recorded until all tables have it or none.
+        `undone`: batches that this one takes out of the tables; they may be half rolled back.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
@@ -64,6 +65,8 @@ class PipelineLease:
             new = BatchRow(self._pipeline, batch_id, attempt, states.LOADING)
             old = batches.get(batch_id) or new
             refuse_closed(old, attempt)
+            if not expected(batches.get(batch_id)):
+                raise LeaseHeldError(taken_over(self._pipeline, batch_id, attempt, old))
             row = replace(old, state=states.LOADING, attempt=attempt)
             if old.state == states.PUBLISHING and half():
                 row = row.with_details(row.details | {HALF_PUBLISHED: True})

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from sluice.ledger.details import HALF_PUBLISHED
 from sluice.names import full_name
+from sluice.result import StagedTable
 
 FILE_CLAIMED: Final = "claimed"
 FILE_LOADED: Final = "loaded"
@@ -123,7 +124,7 @@ class Publication:
     namespace: str
     table_name: str
     base_snapshot: int | None
-    base_schema: int | None
+    base_schema: int
     head_snapshot: int
     branch: str
     created: bool = False
@@ -135,3 +136,12 @@ class Publication:
     def full_name(self) -> str:
         """Namespace and name, as people write it."""
         return full_name(self.namespace, self.table_name)
+
+    @property
+    def staged(self) -> StagedTable:
+        """The table as `publish_table` and `rollback_table` take it. Its base is from before the
+        batch, also where an earlier attempt at the batch had published it."""
+        return StagedTable(
+            self.namespace, self.table_name, self.branch, self.base_snapshot, self.head_snapshot,
+            self.base_schema, self.created,
+        )  # fmt: skip

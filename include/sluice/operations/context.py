@@ -10,9 +10,12 @@ from pyiceberg.catalog import Catalog
 
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Pipeline, Project, load_sound
+from sluice.errors import TerminalError
 from sluice.escaping import shown
+from sluice.ledger import rows as states
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
+from sluice.ledger.rows import BatchRow
 from sluice.objects.batch_files import BatchFiles
 
 Say = Callable[[str], None]
@@ -57,3 +60,12 @@ def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context
         BatchFiles(project),
         lambda text: say(shown(text)),
     )
+
+
+def known_batch(ctx: Context, batch_id: str) -> BatchRow:
+    """Return the ledger's row of a batch; raises TerminalError for an unknown one, and for the row
+    under which maintenance holds the lease."""
+    row = ctx.ledger.batches.get(batch_id)
+    if row is None or batch_id == states.MAINTENANCE:
+        raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
+    return row

@@ -11,8 +11,8 @@ from sluice.errors import FollowedError, RollbackRefusedError
 from sluice.ledger import rows as states
 from sluice.ledger.rows import Publication
 from sluice.names import published_tables
-from sluice.operations.context import Context
-from sluice.operations.undoable import changelogs, known_batch
+from sluice.operations.context import Context, known_batch
+from sluice.operations.published import changelogs
 
 _WHERE: Final = "docs/operations.md, Verifying"
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from sluice.config.project import Project
 from sluice.operations.context import Context
-from sluice.operations.stages import reconcile
+from sluice.operations.reconcile import reconcile
 from sluice.spark_submit.submit import ENTRY_POINTS, submit
 from sluice.typed_json import read_json
 

@@ -9,8 +9,9 @@ from sluice.errors import RollbackRefusedError
 from sluice.ledger import rows as states
 from sluice.manifest import Manifest, Reprocess
 from sluice.operations.context import Context
+from sluice.operations.in_use import refuse_in_use
+from sluice.operations.published import not_gone, only_goes_on
 from sluice.operations.quarantined import resolutions
-from sluice.operations.undoable import not_gone, only_goes_on, refuse_in_use
 
 _UNDONE: Final = frozenset({states.ROLLING_BACK, states.ROLLED_BACK})
 

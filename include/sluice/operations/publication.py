@@ -9,11 +9,11 @@ from sluice.ledger import details
 from sluice.ledger import rows as states
 from sluice.ledger.rows import Publication
 from sluice.operations.context import Context
-from sluice.operations.undoable import came_to_main
+from sluice.operations.published import came_to_main
 from sluice.result import BatchResult, StagedTable
 
 # Snapshot and schema of tables, by namespace and name.
-Bases = dict[tuple[str, str], tuple[int | None, int | None]]
+Bases = dict[tuple[str, str], tuple[int | None, int]]
 
 
 def refuse_moved(ctx: Context, result: BatchResult) -> None:

@@ -15,7 +15,7 @@ from sluice.errors import TerminalError
 from sluice.ledger import quarantine
 from sluice.ledger.details import EPOCH, QUARANTINED, REPROCESSED
 from sluice.ledger.rows import PUBLISHED, BatchRow
-from sluice.operations.context import Context
+from sluice.operations.context import Context, known_batch
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,7 @@ def unresolved(ctx: Context, batch_id: str = "") -> list[Unresolved]:
 
 
 def _require_published(ctx: Context, batch_id: str) -> None:
-    row = ctx.ledger.batches.get(batch_id)
-    if row is None:
-        raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
+    row = known_batch(ctx, batch_id)
     if row.state != PUBLISHED:
         raise TerminalError(
             f"pipeline {ctx.pipeline.name}: batch {batch_id} is {row.state}, and only what is "

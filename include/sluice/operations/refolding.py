@@ -29,10 +29,13 @@ from sluice.names import (
     published_tables,
     target_namespace,
 )
-from sluice.operations import undo, undoable
-from sluice.operations.context import Context
+from sluice.operations import undo
+from sluice.operations.context import Context, known_batch
 from sluice.operations.foreign_writes import way_back
-from sluice.operations.stages import load, publish
+from sluice.operations.in_use import refuse_in_use
+from sluice.operations.load import load
+from sluice.operations.publish import publish
+from sluice.operations.published import changelogs, has_floor, is_here, publications, tables_renamed
 
 
 @dataclass(frozen=True)
@@ -72,22 +75,22 @@ def undo_or_refold_after(ctx: Context, batch_id: str, dry_run: bool = False) -> 
         return _fold_without(ctx, newer, str(followed), dry_run)
 
 
-def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
+def rebuild(ctx: Context, table: str = "", dry_run: bool = False, user: str = "") -> list[str]:
     """Make all targets of the pipeline, or one, again from their changelogs; see `Rebuild`.
 
     Raises TerminalError for an unknown table.
     """
     chosen = named_targets(ctx, table)
     _end_abandoned(ctx, dry_run)
-    undoable.refuse_in_use(ctx, [])
+    refuse_in_use(ctx, [])
     if dry_run:
         return [f"would make again: {ctx.pipeline.full_name(t)}" for t in chosen]
-    return _carry_out(ctx, Rebuild(tuple(chosen), _now()))
+    return _carry_out(ctx, Rebuild(tuple(chosen), _now(), user=user))
 
 
 def named_targets(ctx: Context, table: str = "") -> list[str]:
     """Return the pipeline's targets, or the named one; raises TerminalError if there is none."""
-    targets = list(undoable.changelogs(ctx))
+    targets = list(changelogs(ctx))
     chosen = [t for t in targets if table in ("", t, ctx.pipeline.full_name(t))]
     if not targets and not table:
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no table yet")
@@ -101,8 +104,8 @@ def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> 
     published = _published(ctx, batches)
     if not published:
         raise RollbackRefusedError(f"{why}; {_instead(ctx, batches)}")
-    undoable.refuse_in_use(ctx, list(published))
-    logs = undoable.changelogs(ctx)
+    refuse_in_use(ctx, list(published))
+    logs = changelogs(ctx)
     changes = [c for b, written in published.items() for c in _changes(ctx, logs, b, written)]
     if not changes:
         raise RollbackRefusedError(f"{why}, and no changelog has changes of {', '.join(published)}")
@@ -121,7 +124,7 @@ def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> 
 
 def _instead(ctx: Context, batches: list[str]) -> str:
     """Say what to do instead of undoing batches that have no changes of their own."""
-    rows = (undoable.known_batch(ctx, batch_id) for batch_id in batches)
+    rows = (known_batch(ctx, batch_id) for batch_id in batches)
     if undone := [batch for row in rows for batch in row.details.get(UNDONE, ())]:
         releases = ", ".join(f"sluice release {ctx.pipeline.name} --batch {one}" for one in undone)
         return f"to have that back, release its files and run: {releases}"
@@ -140,7 +143,7 @@ def _published(ctx: Context, batches: list[str]) -> Published:
                 f"that first (sluice reconcile {ctx.pipeline.name})"
             )
     own = [r.batch_id for r in rows if not r.details.keys() & {UNDONE, REBUILT}]
-    return {batch_id: undoable.publications(ctx, batch_id) for batch_id in reversed(own)}
+    return {batch_id: publications(ctx, batch_id) for batch_id in reversed(own)}
 
 
 def _base(ctx: Context, target: str, published: Published) -> int | None:
@@ -169,7 +172,7 @@ def _changes(
     _refuse_without_changelog(ctx, logs, published)
     found = []
     statements = [r for r in recorded(ctx.catalog, ctx.pipeline.name) if r.batch_id == batch_id]
-    renamed = undoable.tables_renamed(ctx, statements, logs)
+    renamed = tables_renamed(ctx, statements, logs)
     for target, log in logs.items():
         records = sum(file.record_count for file in files_of(log, batch_id))
         own = [p for p in published if p.table_name in published_tables(target)]
@@ -189,7 +192,7 @@ def _refuse_without_changelog(
     pipeline has left."""
     tables = frozenset[str]().union(*map(published_tables, logs))
     for p in published:
-        if not undoable.is_here(ctx, p):
+        if not is_here(ctx, p):
             raise RollbackRefusedError(f"{p.full_name}: {_left(ctx, p)}")
         if p.table_name not in tables:
             raise RollbackRefusedError(
@@ -209,7 +212,7 @@ def _left(ctx: Context, p: states.Publication) -> str:
 
 def _without_changes(ctx: Context, target: str, batch_id: str) -> str:
     name = ctx.pipeline.full_name(target)
-    if undoable.has_floor(ctx, ctx.pipeline.namespace, target):
+    if has_floor(ctx, ctx.pipeline.namespace, target):
         return (
             f"{name}: maintenance has forgotten the changes of batch {batch_id} (changelog_days); "
             "it cannot be undone any more"
@@ -239,7 +242,7 @@ def _made_since(ctx: Context, table: Table, p: states.Publication) -> int:
     made = [
         again.head_snapshot
         for row in rows if REBUILT in row.details
-        for again in undoable.publications(ctx, row.batch_id)
+        for again in publications(ctx, row.batch_id)
         if again.full_name == p.full_name and again.head_snapshot not in before
     ]  # fmt: skip
     return made[-1] if made else p.head_snapshot

@@ -23,8 +23,9 @@ from sluice.objects.store import is_same_object
 from sluice.operations.context import Context
 from sluice.operations.land import inspect_all
 from sluice.operations.quarantined import Unresolved, repeated, unresolved
+from sluice.operations.reconcile import reconcile
 from sluice.operations.selection import open_landing
-from sluice.operations.stages import load_and_publish, reconcile
+from sluice.operations.stages import load_and_publish
 from sluice.operations.undo import undo_batch
 from sluice.operations.unreadable_files import UnreadableFiles, listed_errors
 from sluice.operations.waiting import keeping

@@ -13,8 +13,9 @@ from sluice.ledger.details import undone_by
 from sluice.ledger.rows import ROLLED_BACK
 from sluice.manifest import as_batch_id
 from sluice.names import changelog_namespace, full_name, published_tables
-from sluice.operations import refolding, undo, undoable
+from sluice.operations import refolding, undo
 from sluice.operations.context import Context
+from sluice.operations.published import changelogs
 
 _FOLDS: Final = "would fold again"
 
@@ -88,7 +89,7 @@ def _would(ctx: Context, request: RollbackRequest, undone: Sequence[str]) -> lis
 
 def _changes(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
     """Name the changelogs that have changes of the batches, as a failed batch may leave them."""
-    logs = undoable.changelogs(ctx) if batches else {}
+    logs = changelogs(ctx) if batches else {}
     for batch in batches:
         for log in logs.values():
             if files_of(log, batch):
@@ -120,7 +121,7 @@ def _undo(ctx: Context, request: RollbackRequest) -> list[str]:
 
 def _rebuild(ctx: Context, request: RollbackRequest) -> list[str]:
     targets = refolding.named_targets(ctx, request.table)
-    lines = refolding.rebuild(ctx, request.table, request.dry_run)
+    lines = refolding.rebuild(ctx, request.table, request.dry_run, request.user)
     if request.dry_run:
         return lines
     moved = {line.partition(": ")[0] for line in lines}

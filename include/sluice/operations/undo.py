@@ -31,17 +31,12 @@ from sluice.names import (
     tag_name,
 )
 from sluice.operations import comments
-from sluice.operations.context import Context
+from sluice.operations.context import Context, known_batch
+from sluice.operations.followed import refuse_if_followed
 from sluice.operations.foreign_writes import advise_way_back
+from sluice.operations.in_use import refuse_in_use, refuse_refolded
+from sluice.operations.published import newest_first, publications, tables
 from sluice.operations.sweep import left_to_maintenance
-from sluice.operations.undoable import (
-    known_batch,
-    publications,
-    refuse_if_followed,
-    refuse_in_use,
-    refuse_refolded,
-    tables,
-)
 from sluice.operations.waiting import pipeline_lease
 
 _GIVEN_UP: Final = "given-up-"
@@ -107,9 +102,9 @@ def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
 
 
 def begun(ctx: Context) -> list[str]:
-    """The batches whose rollback has begun and not ended, newest first, as they were marked."""
+    """The batches whose rollback has begun and not ended."""
     rows = ctx.ledger.batches.all()
-    return [row.batch_id for row in reversed(rows) if row.state == states.ROLLING_BACK]
+    return [row.batch_id for row in rows if row.state == states.ROLLING_BACK]
 
 
 def undo_batches_after(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
@@ -124,8 +119,8 @@ def undo_batches_after(ctx: Context, batch_id: str, dry_run: bool = False) -> li
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
-    """Return the batches whose rollback has begun, then those published after this one, newest
-    first; raises TerminalError unless this one is published itself."""
+    """Return the batches whose rollback has begun, then those published after this one; raises
+    TerminalError unless this one is published itself."""
     row = known_batch(ctx, batch_id)
     if row.state != states.PUBLISHED:
         raise TerminalError(
@@ -148,30 +143,31 @@ def _undo_published(
     """
     published, moves = _checked(ctx, batches)
     if dry_run:
-        files = sum(len(ctx.ledger.files.of_batch(b)) for b in batches)
-        would = [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
         dropped = _drop_branches(ctx, batches, dry_run) if half else []
-        return would + [f"would undo: {line}" for line in dropped]
+        return _would(ctx, batches, moves + dropped)
     with _lease(ctx, batches):
         published, _ = _checked(ctx, batches)
-        # Before anything moves, for whoever comes after a crash.
-        unchanged = {batch_id: _begin(ctx, batch_id) for batch_id in batches}
-        reach(Point.ROLLBACK_MARKED)
+        unchanged = _begin(ctx, batches)
         dropped = _drop_branches(ctx, batches) if half else []
         if half:
-            published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
-        done = [_undo_one(ctx, b, published[b], unchanged[b]) for b in batches]
+            published = newest_first(ctx, batches)
+        done = [_undo_one(ctx, b, own, unchanged) for b, own in published.items()]
     return [line for lines in done for line in lines] + dropped
 
 
 def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publication]], list[str]]:
     """Return the publications of the batches, and the moves of `main` that undo them; raises
     RollbackRefusedError if the batches may not be undone."""
-    published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
+    published = newest_first(ctx, batches)
     refuse_in_use(ctx, batches)
     refuse_refolded(ctx, batches)
     refuse_if_followed(ctx, published)
     return published, _moves(ctx, published)
+
+
+def _would(ctx: Context, batches: list[str], undone: list[str]) -> list[str]:
+    files = sum(len(_to_hold(ctx, batch_id)) for batch_id in batches)
+    return [*(f"would undo: {line}" for line in undone), f"would hold: {files} files"]
 
 
 def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> list[str]:
@@ -190,21 +186,20 @@ def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
         yield
 
 
-def _begin(ctx: Context, batch_id: str) -> Unchanged:
-    """Mark the batch as `rolling_back`, which closes it to publishers and to a suspended rollback;
-    raises LeaseHeldError if it was rolled back, or began to take others out, since the check."""
+def _begin(ctx: Context, batches: list[str]) -> Unchanged:
+    """Mark the batches as `rolling_back`, for whoever comes after a crash: that closes them to
+    publishers and to a suspended rollback. Raises LeaseHeldError if one was rolled back, or began
+    to take others out, since the check."""
     given_up = _given_up()
-    begun = ctx.ledger.batches.record(
-        batch_id, states.ROLLING_BACK, attempt=given_up,
-        expected=_may_go,
-    )  # fmt: skip
-    if not begun:
-        raise LeaseHeldError(_went_on(ctx, batch_id))
+    gone_on = ctx.ledger.batches.mark_rolling_back(batches, given_up, _may_go)
+    if gone_on:
+        raise LeaseHeldError(_went_on(ctx, gone_on))
+    reach(Point.ROLLBACK_MARKED)
     return _is_at(given_up)
 
 
-def _may_go(now: BatchRow | None) -> bool:
-    return now is not None and now.state != states.ROLLED_BACK and TAKING_OUT not in now.details
+def _may_go(now: BatchRow) -> bool:
+    return now.state != states.ROLLED_BACK and TAKING_OUT not in now.details
 
 
 def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
@@ -219,7 +214,7 @@ def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
             table = tables.setdefault(name, ctx.catalog.load_table(name))
             current = heads[name] if name in heads else head(table)
             with advise_way_back(ctx, p):
-                refuse_rollback(table, current, p.head_snapshot, p.base_snapshot, batch_id)
+                refuse_rollback(table, current, p.staged, batch_id)
             heads[name] = p.base_snapshot
             moves.append(f"batch {batch_id}: {p.full_name}: main {current} → {p.base_snapshot}")
     return moves
@@ -231,10 +226,7 @@ def _undo_one(
     done = []
     for p in published:
         with advise_way_back(ctx, p):
-            moved = rollback_table(
-                ctx.catalog, p.namespace, p.table_name, p.head_snapshot, p.base_snapshot,
-                p.base_schema, batch_id,
-            )  # fmt: skip
+            moved = rollback_table(ctx.catalog, p.staged, batch_id)
         reach(Point.ROLLBACK_TABLE)
         done.append(f"{moved.table}: main {moved.before} → {moved.after}")
     return done + _close(ctx, batch_id, unchanged)
@@ -282,8 +274,8 @@ def take_out(ctx: Context, batch_id: str) -> None:
 
 def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
     if dry_run:
-        done = drop_all_branches(ctx, row.batch_id, dry_run)
-        return [f"would undo: {line}" for line in done] or [_nothing_staged(row)]
+        state = f"batch {row.batch_id}, which is {row.state}"
+        return _would(ctx, [row.batch_id], [state, *drop_all_branches(ctx, row.batch_id, dry_run)])
     given_up = _stop(ctx, row, states.ROLLING_BACK if hold else states.FAILED)
     if hold:
         reach(Point.ROLLBACK_MARKED)
@@ -293,7 +285,7 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
         done += _forget(ctx, row.batch_id, unchanged)
         _record_undone(ctx, row.batch_id, unchanged)
         _end(ctx, row.batch_id, unchanged)
-    return done or [_nothing_staged(row)]
+    return done or [f"batch {row.batch_id} had nothing staged; every table is as it was"]
 
 
 def _stop(ctx: Context, row: BatchRow, state: str) -> str:
@@ -332,10 +324,6 @@ def _went_on(ctx: Context, batch_id: str) -> str:
         f"batch {batch_id} of {ctx.pipeline.name} is {now}: another run went on with it meanwhile; "
         "wait for it, and try again"
     )
-
-
-def _nothing_staged(row: BatchRow) -> str:
-    return f"batch {row.batch_id} had nothing staged; every table is as it was"
 
 
 def _end(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:

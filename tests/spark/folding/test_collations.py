@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
-from sluice.operations import stages
 from sluice.source_names import is_reserved
 from tests.spark.sandbox import Sandbox
 
@@ -47,7 +46,7 @@ COLLATED = {"key": ["code"], "columns": {"visits": "int"}, "collations": {"code"
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     tables = {"customers": {**COLLATED, "modes": ["current", "history"]}}
     shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     return shop
 
 

@@ -21,7 +21,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """One table; drivers run in here."""
     orders = {"key": ["id"], "columns": {"id": "int"}}
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"s.orders": orders}})
-    monkeypatch.setattr(stages, "submit", sandbox.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
     return sandbox
 
 

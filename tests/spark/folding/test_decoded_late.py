@@ -70,7 +70,7 @@ def late(
     request: pytest.FixtureRequest,
 ) -> Late:
     shop = Shop(spark, tmp_path, PIPELINE)
-    monkeypatch.setattr(stages, "submit", shop.submit)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.submit)
     return Late(shop, request.param)
 
 

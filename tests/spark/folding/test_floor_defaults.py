@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
-from sluice.operations import refolding, stages
+from sluice.operations import refolding
 from tests.spark.retention import forget
 from tests.spark.sandbox import Sandbox
 from tests.spark.shareplex_records import change
@@ -53,7 +53,7 @@ def shop(
 ) -> Sandbox:
     """Of the table `ITEM` the first changes are forgotten."""
     made = Sandbox(spark, tmp_path, item(mode))
-    monkeypatch.setattr(stages, "submit", made.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", made.drive)
     (first,) = made.run_each(FORGOTTEN)
     forget(made, first, "ITEM")
     return made
@@ -105,7 +105,7 @@ def test_the_nulls_of_a_full_load_are_nobody_elses(
     table = {"key": ["id"], "columns": {"id": "int", "c": "int"}}
     config = {"format": "maxwell", "format_options": {"row_image": "partial"}}
     made = Sandbox(spark, tmp_path, config | {"tables": {"orders": table}})
-    monkeypatch.setattr(stages, "submit", made.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", made.drive)
     loaded = row(BOOTSTRAPPED, 1, id=1, v="a", c=None)
     (first,) = made.run_each([loaded, row("insert", 5, id=2, v="a")])
     forget(made, first)

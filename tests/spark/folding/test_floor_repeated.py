@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.manifest import Reprocess
-from sluice.operations import stages
 from sluice.operations.reprocess import reprocess
 from sluice.result import BatchResult, Counts
 from tests.spark.shop import Shop, event
@@ -26,7 +25,7 @@ UNSENT = "__debezium_unavailable_value"
 @pytest.fixture
 def shop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     shop = Shop(spark, tmp_path, PIPELINE)
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     return shop
 
 

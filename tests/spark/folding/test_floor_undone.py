@@ -16,7 +16,7 @@ from sluice.errors import RollbackRefusedError
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import PUBLISHED
 from sluice.names import PROP_FLOOR
-from sluice.operations import refolding, stages
+from sluice.operations import refolding
 from tests.spark import described
 from tests.spark.shop import LONG_AFTER, Shop, event, truncate
 
@@ -50,7 +50,7 @@ def shop(
         "maintenance": {"tombstone_days": 30, "changelog_days": changelog_days},
     }
     made = Shop(spark, tmp_path, pipeline)
-    monkeypatch.setattr(stages, "submit", made.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", made.drive)
     return made
 
 

@@ -51,7 +51,7 @@ ROWS = [(1, "new"), (2, "changed"), (3, "new"), (5, "new")]
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """Tables with a history, with soft deletes, without a key; drivers run in this process."""
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium"})
-    monkeypatch.setattr(stages, "submit", sandbox.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
     return sandbox
 
 

@@ -88,7 +88,7 @@ def test_rows_of_one_place_that_arrive_again_are_refused(
     """They would be other rows, or other versions: nothing but their place tells them apart."""
     hinted = {"s.orders": {**table, "columns": {"id": "bigint"}}}
     lake = Sandbox(spark, tmp_path, {"format": "maxwell", "tables": hinted})
-    monkeypatch.setattr(stages, "submit", lake.submit)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.submit)
     records = [_maxwell(1, 10, False), _maxwell(1, "bad", False), _maxwell(1, 11, True)]
     lake.write("a.jsonl", records)
     assert stages.run(lake.context())[1] is None

@@ -95,7 +95,7 @@ def loaded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """Drivers run in here; of the renamed table a TRUNCATE under its old name is the first."""
     sandbox = Sandbox(spark, tmp_path_factory.mktemp("sources"), PROJECT)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "submit", sandbox.drive)
+        patch.setattr("sluice.operations.load.submit", sandbox.drive)
         gone = event(1, "items_old", row(9, "before the truncate"))
         sandbox.write("a.jsonl", [*PARTITION_EVENTS, truncate(2, "items_old"), gone])
         _, failure = stages.run(sandbox.context())
@@ -255,7 +255,7 @@ def test_sources_that_are_added_later_are_filled_from_loaded_files(
     own = {"key": ["id"], "columns": {"id": "bigint"}}
     apart = {"public.orders": own, "public.orders_p2024": own}
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": apart})
-    monkeypatch.setattr(stages, "submit", sandbox.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
     sandbox.write("a.jsonl", PARTITION_EVENTS)
     run(sandbox)
     assert notes(sandbox, "orders") == {3: "before there were partitions"}

@@ -38,7 +38,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Two tables; loads are driven as `spark-submit` would."""
     sandbox = Sandbox(spark, tmp_path, HOLD)
 
-    monkeypatch.setattr(stages, "submit", sandbox.submit)
+    monkeypatch.setattr("sluice.operations.load.submit", sandbox.submit)
     return sandbox
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.operations import stages
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
@@ -50,7 +49,7 @@ def test_what_was_not_sent_is_the_old_rows(
     batches: Sequence[Sequence[Row]],
 ) -> None:  # fmt: skip
     lake = Sandbox(spark, tmp_path, NOTES)
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     for number, events in enumerate(batches):
         lake.write(f"{number}.jsonl", events)
         lake.run()
@@ -62,7 +61,7 @@ def test_what_nobody_tells_is_quarantined(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Sandbox(spark, tmp_path, NOTES)
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     for number, old in enumerate((None, {"id": 5})):
         lake.write(f"{number}.jsonl", [event(100 + number, None, note(1, "a"))])
         lake.write(f"{number}u.jsonl", [event(200 + number, old, note(2, UNSENT)) | {"op": "u"}])
@@ -101,7 +100,7 @@ def test_an_old_row_whose_large_value_was_not_sent_is_quarantined(
     columns = {"columns": {"id": "int"}}
     tables = {"S.BARE": {"key": [], **columns}, "S.KEYED": {"key": ["id"], **columns}}
     lake = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     for number, part in enumerate((slice(cut), slice(cut, None))):
         events = [change for table in ("BARE", "KEYED") for change in history_of(table)[part]]
         lake.write(f"{number}.jsonl", events)

@@ -17,7 +17,6 @@ import pytest
 import zstandard
 from pyspark.sql import SparkSession
 
-from sluice.operations import stages
 from tests.spark.datastream_events import avro_file
 from tests.spark.sandbox import Sandbox
 
@@ -39,7 +38,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         spark, tmp_path, {"format": "rows", "format_options": options, "tables": TABLES}
     )
 
-    monkeypatch.setattr(stages, "submit", sandbox.submit)
+    monkeypatch.setattr("sluice.operations.load.submit", sandbox.submit)
     return sandbox
 
 

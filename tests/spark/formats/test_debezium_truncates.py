@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
-from sluice.operations import stages
 from tests.spark.debezium_events import event, source
 from tests.spark.sandbox import Sandbox, total
 
@@ -51,7 +50,7 @@ def test_it_empties_the_table_at_its_place(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: list[Any]
 ) -> None:
     shop = Sandbox(spark, tmp_path, {"format": "debezium"})
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     shop.run_each(*batches)
     assert ids(shop) == ["2", "3"]
     assert shop.agrees()
@@ -82,7 +81,7 @@ def test_rows_from_before_one_that_came_first_stop_the_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = Sandbox(spark, tmp_path, {"format": "debezium"})
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     (first,) = shop.run_each([TRUNCATE])
     shop.write("old.jsonl", OLD)
     with pytest.raises(PlanError, match=rf"shop\.t: batch {first} .* before a row had come of it"):

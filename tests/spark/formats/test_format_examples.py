@@ -17,7 +17,6 @@ from sluice.cli import app
 from sluice.config.project import load_project
 from sluice.ledger.leases import this_holder
 from sluice.names import TARGET_METADATA
-from sluice.operations import stages
 from spark_jobs import driver
 from tests.documented import PAGES, README, Rows, drawn_tables, example_of, files_written
 from tests.spark.dts_records import NEW, container, value
@@ -48,7 +47,7 @@ def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Run:
             key = arguments[arguments.index("--manifest") + 1]
             return driver.drive(project, key, lambda: session, this_holder()).to_json()
 
-        monkeypatch.setattr(stages, "submit", submit)
+        monkeypatch.setattr("sluice.operations.load.submit", submit)
         return json.loads(sluice(folder, "run", "shop", "--json"))["batches"]
 
     return of

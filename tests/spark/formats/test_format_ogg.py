@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.operations import stages
 from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.ogg import GoldenGate
 from tests.spark.envelopes import assert_rejected, at, decode_named
@@ -193,7 +192,7 @@ def test_places_that_trails_share_move_no_values(
     """At a place of two trails one's delete is no half of the other's update."""
     table = {"modes": ["current", "history"]}
     lake = Sandbox(spark, tmp_path, {"format": "ogg", "tables": {"S.T": table}})
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     told = [
         *(record("I", None, {"ID": n, "A": f"{n}", "B": "b"}, pos=f"{n}") for n in range(1, 4)),
         record("D", {"ID": 1}, pos="50"),

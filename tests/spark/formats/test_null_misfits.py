@@ -11,7 +11,6 @@ from rich.console import Console
 
 from sluice.errors import PlanError
 from sluice.operations import preview as preview_module
-from sluice.operations import stages
 from sluice.operations.preview import preview
 from sluice.operations.reprocess import reprocess
 from sluice.output.report import batch_json, show_batch
@@ -82,7 +81,7 @@ def test_a_look_counts_what_would_be_null(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = lake_with(spark, tmp_path, **BOTH, **ASKED)
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     monkeypatch.setattr(preview_module, "submit", lake.look)
     lake.write("a.jsonl", EVENTS)
     (table,) = preview(lake.context()).forecast.tables
@@ -96,7 +95,7 @@ def test_null_stands_there_whatever_the_order(
 ) -> None:
     whole, apart = (lake_with(spark, tmp_path / name, **BOTH, **ASKED) for name in ("a", "b"))
     whole.load_records(EVENTS)
-    monkeypatch.setattr(stages, "submit", apart.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", apart.drive)
     results = []
     for number, part in enumerate((EVENTS[4:], EVENTS[2:5], EVENTS[:2])):
         apart.write(f"{number}.jsonl", part)
@@ -121,7 +120,7 @@ def test_what_is_in_quarantine_is_loaded_once_it_is_asked_for(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = lake_with(spark, tmp_path, key=["id"], columns=HINTS)
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     lake.write("a.jsonl", EVENTS[:2])
     lake.run()
     assert days(lake) == {1: "2024-02-29 1"}

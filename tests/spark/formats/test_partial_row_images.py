@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.operations import stages
 from tests.spark.sandbox import Sandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -97,7 +96,7 @@ def test_columns_that_an_update_does_not_name_stay(
     tell, options = FORMATS[name]
     tables = {"d.keyed": {"key": ["id"], "columns": COLUMNS}}
     lake = Sandbox(spark, tmp_path, {"format": name, "format_options": options, "tables": tables})
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     lake.run_each(*order(history(tell)))
     rows = sorted(lake.rows("keyed"), key=lambda row: row["id"])
     assert rows == [note(2, None, None), note(4, None, None), note(7, "c", "big")]

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from sluice import names
 from sluice.errors import PlanError
-from sluice.operations import refolding, stages
+from sluice.operations import refolding
 from tests import reference
 from tests.reference import Change, Event, row
 from tests.spark import renamed
@@ -33,7 +33,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """The tables of the property tests with all of their events; drivers run in here."""
     tables = {n: t | {"modes": [MODES[n], "append"]} for n, t in TABLES.items()}
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr(stages, "submit", sandbox.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
     return sandbox
 
 
@@ -122,7 +122,7 @@ def test_events_of_a_batch_are_undone_beneath_a_rename(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = renamed.shop_of(spark, tmp_path, modes=["current", "append"])
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     stays = renamed.event("c", 1, id=1, title="one")
     undone = renamed.event("c", 2, id=2, title="undone")
     batches = []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.operations import refolding, stages
+from sluice.operations import refolding
 from tests.spark.shop import Shop, event
 
 pytestmark = pytest.mark.spark
@@ -25,7 +25,7 @@ def pipeline(modes: Sequence[str]) -> dict[str, Any]:
 @pytest.fixture
 def shop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     shop = Shop(spark, tmp_path, pipeline(["current", "history"]))
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     return shop
 
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.names import PROP_FLOOR
-from sluice.operations import refolding, stages
+from sluice.operations import refolding
 from tests.spark import renamed, typed
 from tests.spark.connect import TEXT
 from tests.spark.described import BATCHES as DEFAULTED
@@ -41,7 +41,7 @@ def pipeline(modes: Sequence[str]) -> dict[str, Any]:
 def drive(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drive:
     """Runs batches of events of one table, each with its modes, on one lake."""
     shop = Sandbox(spark, tmp_path, pipeline(ON))
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
 
     def run(*batches: tuple[Sequence[str], list[Any]]) -> Sandbox:
         for number, (modes, events) in enumerate(batches):
@@ -167,7 +167,7 @@ def test_a_batch_undone_between_does_not_close_the_gap(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = Sandbox(spark, tmp_path, pipeline(ON))
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
 
     def run(name: str, *changes: Any) -> str:
         shop.write(name, orders(*changes))
@@ -203,7 +203,7 @@ def test_a_table_that_is_made_anew_leaves_them_behind(
         return renamed.ddl(position, f"ALTER TABLE orders RENAME COLUMN {old} TO {new}")
 
     shop = Sandbox(spark, tmp_path, modes(ON))
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     first = [
         row("c", 1, 1, size="girth", weight="size"),
         row("u", 15, 3, girth="girth", weight="size"),

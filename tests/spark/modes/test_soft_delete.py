@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
-from sluice.operations import refolding, stages
+from sluice.operations import refolding
 from tests.spark import renamed
 from tests.spark.connect import ID
 from tests.spark.described import event as typed
@@ -90,7 +90,7 @@ def test_a_late_event_leaves_what_only_forgotten_events_brought(lake: Sandbox) -
 def test_a_rebuild_leaves_what_only_forgotten_events_brought(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     placeholder = "__debezium_unavailable_value"
     lake.write("0.jsonl", [event(10, 1, "a", doc="old"), event(11, 2, "x", doc="two")])
     forgotten = lake.run().batch_id
@@ -189,7 +189,7 @@ def test_a_batch_of_ddl_alone_switches_the_mode_on(
 ) -> None:
     """Even where no row lives that says whether it is marked."""
     shop = Sandbox(spark, tmp_path, modes("current", "orders"))
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     gone: dict[str, Any] = {"id": 2, "title": "two"}
     for number, events in enumerate(
         ([renamed.event("c", 2, **gone)], [renamed.event("d", 3, gone)], [renamed.ddl(10)])

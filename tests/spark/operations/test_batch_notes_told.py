@@ -24,7 +24,7 @@ def event(lsn: int, table: str, **after: Any) -> dict[str, Any]:
 
 def told(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
     """What a look says and what the run says, of what has landed."""
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     monkeypatch.setattr(preview_module, "submit", lake.look)
     said: list[str] = []
     ctx = lake.context()

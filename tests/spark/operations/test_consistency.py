@@ -27,7 +27,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Two tables, each for itself; loads are driven as `spark-submit` would."""
     sandbox = Sandbox(spark, tmp_path, pipeline())
 
-    monkeypatch.setattr(stages, "submit", sandbox.submit)
+    monkeypatch.setattr("sluice.operations.load.submit", sandbox.submit)
     return sandbox
 
 
@@ -130,7 +130,7 @@ def test_a_publisher_that_dies_leaves_out_the_same(
 
     lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
     with monkeypatch.context() as patched:
-        patched.setattr(stages, "clean_up", die)
+        patched.setattr("sluice.operations.publish.clean_up", die)
         with pytest.raises(KeyboardInterrupt):
             run(lake)
     assert sorted(states_of(lake).values()) == [FAILED, PUBLISHING]

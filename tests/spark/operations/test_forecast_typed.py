@@ -40,7 +40,7 @@ def test_a_plan_of_many_types_is_made_in_time(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"orders": {"key": ["id"]}}})
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     monkeypatch.setattr(preview_module, "submit", shop.look)
     shop.write("old.jsonl", [event("c", n, BEFORE, **row(n)) for n in range(1, 5)])
     stages.run(shop.context())

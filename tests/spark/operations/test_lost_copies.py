@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import TerminalError, TransientError
 from sluice.manifest import Manifest
-from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from spark_jobs import driver
@@ -33,7 +32,7 @@ PIPELINE = {
 def landed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """A batch whose staged copy has gone since it landed."""
     lake = Sandbox(spark, tmp_path, PIPELINE)
-    monkeypatch.setattr(stages, "submit", lake.submit)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.submit)
     (lake.landing / "t.csv").write_text(LINES)
     context = lake.context()
     land(context)

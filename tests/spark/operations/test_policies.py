@@ -30,7 +30,7 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """Two tables with a row each; drivers run in here."""
     sandbox = Sandbox(spark, tmp_path_factory.mktemp("policies"), project())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "submit", sandbox.drive)
+        patch.setattr("sluice.operations.load.submit", sandbox.drive)
         sandbox.write("a.jsonl", [event(1, name, {"id": 1, "note": "a"}) for name in TABLES])
         assert stages.run(sandbox.context())[1] is None
         yield sandbox

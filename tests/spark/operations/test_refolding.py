@@ -15,8 +15,8 @@ from sluice.errors import FollowedError, RollbackRefusedError, TerminalError
 from sluice.ledger import rows as states
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
+from sluice.operations.published import publications
 from sluice.operations.undo import release, take_out, undo_batch
-from sluice.operations.undoable import publications
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.changelogs import verify
 from tests import reference
@@ -37,7 +37,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """The tables of the property tests, two of them with histories; drivers run in here."""
     tables = TABLES | {name: KEYED | {"modes": modes} for name, modes in MODES.items()}
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr(stages, "submit", sandbox.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
     return sandbox
 
 
@@ -86,10 +86,7 @@ def test_a_batch_that_is_half_back_beneath_others_is_undone(lake: Sandbox) -> No
     ctx.ledger.batches.record(batches[1], states.ROLLING_BACK, attempt="given-up-1")
     for p in publications(ctx, batches[1]):
         if p.table_name in names.published_tables("keyed"):
-            rollback_table(
-                ctx.catalog, p.namespace, p.table_name, p.head_snapshot, p.base_snapshot,
-                p.base_schema, batches[1],
-            )  # fmt: skip
+            rollback_table(ctx.catalog, p.staged, batches[1])
     refolding.undo_or_refold(ctx, batches[1])
     assert state(lake, batches[1]) == states.ROLLED_BACK
     refuse_difference(lake, parts[0] + parts[2])
@@ -177,7 +174,7 @@ def test_a_crash_in_the_publication_is_completed(
     _, parts = history(seed=4, parts=2)
     batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
     with monkeypatch.context() as crash:
-        crash.setattr(stages, "take_out", lambda ctx, batch: died())
+        crash.setattr("sluice.operations.publish.take_out", lambda ctx, batch: died())
         with pytest.raises(ZeroDivisionError):
             refolding.undo_or_refold(lake.context(), batches[0])
     assert state(lake, batches[0]) == states.PUBLISHED
@@ -198,7 +195,10 @@ def test_an_undo_of_two_of_which_one_is_undone_is_loaded_again(
     batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
     context, first = lake.context(), min(batches[:2])
     with monkeypatch.context() as crash:
-        crash.setattr(stages, "take_out", lambda c, b: take_out(c, b) if b == first else died())
+        crash.setattr(
+            "sluice.operations.publish.take_out",
+            lambda c, b: take_out(c, b) if b == first else died(),
+        )
         with pytest.raises(ZeroDivisionError):
             refolding._fold_without(context, batches[:2], "as asked", dry_run=False)
     assert sorted(state(lake, b) for b in batches[:2]) == [states.PUBLISHED, states.ROLLED_BACK]
@@ -221,7 +221,7 @@ def test_a_row_goes_with_the_last_batch_that_tells_of_it(
     """The batch that repeats it wrote nothing, and nothing needed to be folded for it then."""
     tables = {"orders": {"key": ["id"], "columns": {"id": "int"}}}
     shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
 
     def told(name: str, record: str) -> str:
         shop.write(name, [record])
@@ -247,7 +247,7 @@ def test_a_row_that_was_taken_out_beneath_its_delete_does_not_come_back(
     """When it was taken out nothing was to be written, for the key was gone already."""
     tables = {"orders": {"key": ["id"], "columns": {"id": "int"}}}
     shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     first, second, third = shop.run_each(
         [paper("c", "orders", 5, id=9, status="base")],
         [paper("c", "orders", 20, id=1, status="paid")],

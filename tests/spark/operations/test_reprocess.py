@@ -29,7 +29,7 @@ Row = dict[str, Any]
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """A pipeline whose hint is too narrow for some amounts; drivers run in this process."""
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": NARROW})
-    monkeypatch.setattr(stages, "submit", sandbox.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
     return sandbox
 
 

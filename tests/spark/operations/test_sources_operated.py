@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.operations import preview, refolding, reprocess, stages
+from sluice.operations import preview, refolding, reprocess
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
@@ -32,7 +32,7 @@ def configured(amount: str) -> Row:
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """Drivers run in here."""
     sandbox = Sandbox(spark, tmp_path, configured("decimal(4,2)"))
-    monkeypatch.setattr(stages, "submit", sandbox.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
     monkeypatch.setattr(preview, "submit", sandbox.look)
     return sandbox
 

@@ -23,7 +23,7 @@ BOTH = {**ORDERS, "s.notes": {"key": ["id"], "columns": {"id": "bigint"}}}
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """A pipeline for one of two tables that the files tell of; drivers run in this process."""
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": ORDERS})
-    monkeypatch.setattr(stages, "submit", sandbox.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
     return sandbox
 
 

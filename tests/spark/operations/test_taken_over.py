@@ -28,7 +28,7 @@ def test_a_batch_that_is_loaded_may_be_loaded_again(
 ) -> None:
     """As where its publish finds `main` moved, or somebody clears the task of its load."""
     shop = Shop(spark, tmp_path, PIPELINE)
-    monkeypatch.setattr(stages, "submit", shop.submit)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.submit)
     shop.write("new.jsonl", [event("c", "orders", 10, id=1, status="new"), "{no event"])
     (key,) = stages.land(shop.context())
     attempts = [stages.load(shop.context(), key).attempt for _ in range(2)]
@@ -47,7 +47,7 @@ def test_the_quarantine_of_the_attempt_that_was_published_stays(
     shop.run(*(event("c", "orders", 10 + key, id=key, status="new") for key in (1, 2)))
     shop.run(event("d", "orders", 40, id=2, status="new"))
     shop.maintain()
-    monkeypatch.setattr(stages, "submit", shop.submit)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.submit)
     shop.write("late.jsonl", [event("u", "orders", 12, id=2, status="late"), "{no event"])
     (key,) = stages.land(shop.context())
     stood_still: list[Point] = []
@@ -71,7 +71,7 @@ def test_the_changes_of_the_attempt_that_was_published_stay(
     """One that stands still after its last look writes nothing in their place."""
     shop = Shop(spark, tmp_path, PIPELINE)
     shop.run(event("c", "orders", 1, id=1, status="old"))
-    monkeypatch.setattr(stages, "submit", shop.submit)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.submit)
     shop.write("new.jsonl", [event("c", "orders", 10, id=2, status="new")])
     (key,) = stages.land(shop.context())
     look, changes = Driver._require_mine, ("shop__cdc", "orders__changes")

@@ -16,7 +16,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from sluice.operations import stages
 from tests.spark.columns import Step, Table, batches, pipeline, seen
 from tests.spark.proving import proved
 from tests.spark.sandbox import Sandbox
@@ -32,7 +31,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """One lake for all examples, each with a database of its own; drivers run in here."""
     sandbox = Sandbox(spark, tmp_path_factory.mktemp("columns"), pipeline("current"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "submit", sandbox.drive)
+        patch.setattr("sluice.operations.load.submit", sandbox.drive)
         yield sandbox
 
 

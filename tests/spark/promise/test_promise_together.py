@@ -148,7 +148,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """One lake for all examples, each with a database of its own; drivers run in here."""
     sandbox = Sandbox(spark, tmp_path_factory.mktemp("together"), pipeline("current"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "submit", sandbox.drive)
+        patch.setattr("sluice.operations.load.submit", sandbox.drive)
         yield sandbox
 
 

@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE
 from sluice.names import BATCH_ID, IS_DELETED, changelog_namespace, published_tables
-from sluice.operations import stages
 from tests.spark import pg_types, pgbench
 from tests.spark.recordings import Recording
 from tests.spark.sandbox import NAMESPACE, Sandbox
@@ -137,7 +136,7 @@ def test_tables_are_the_sources_own(
     print(f"{source.recording.name} {source.variant} {names} {modes} {schedule}")
 
     lake = Sandbox(spark, tmp_path, source.pipeline(names, modes))
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     deliver(lake, topics_of(source.recording, source.variant, names), schedule)
 
     assert lake.quarantined() == []

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.operations import stages
 from spark_jobs.planning.besides import Besides
 from tests.spark.connect import BIGINT, INT, TEXT
 from tests.spark.sandbox import Sandbox
@@ -46,7 +45,7 @@ def test_what_a_column_cannot_hold_is_in_one_beside_it(
 ) -> None:
     """A row has one of the two; what an update does not send stays in whichever it is."""
     lake = lake_of(spark, tmp_path, modes=["current", "history", "append"])
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     for number, batch in enumerate([FIRST, *map(LATER.__getitem__, order)]):
         lake.write(f"{number}.jsonl", batch)
         lake.run()

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.operations import stages
 from tests.spark import described
 from tests.spark.connect import TEXT
 from tests.spark.described import BEFORE
@@ -60,7 +59,7 @@ def test_rows_hold_what_the_column_has_now_whatever_it_was_before(
     table = {"key": ["id"], "modes": ["current", "history"]}
     pipeline = {"format": "debezium", "on_type_change": "string", "tables": {"orders": table}}
     shop = Sandbox(spark, tmp_path, pipeline)
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     batches = BATCHES | {"since": [*(AGAIN if again else ()), *BATCHES["since"]]}
     shop.run_each(*(batches[name] for name in order.split()))
     (row,) = (r for r in shop.rows("orders") if r["id"] == 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.operations import refolding, stages
+from sluice.operations import refolding
 from tests.spark.renamed import PLACEHOLDER, ddl, event, shop_of
 from tests.spark.sandbox import Sandbox
 
@@ -20,7 +20,7 @@ ADD = ddl(10, "ALTER TABLE orders ADD c text DEFAULT '5'")
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """With all modes; drivers run in here."""
     shop = shop_of(spark, tmp_path, modes=["current", "history", "append"])
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     return shop
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.operations import stages
 from tests.spark.sandbox import Sandbox
 from tests.spark.shareplex_records import change
 
@@ -40,7 +39,7 @@ def test_rows_hold_the_default_and_events_what_they_say(
     table = ITEM | {"modes": ["current", "history", "append"]}
     pipeline = {"format": "shareplex", "tables": {"O.ITEM": table}}
     shop = Sandbox(spark, tmp_path, pipeline)
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     shop.run_each(*batches)
     assert {r["ID"]: r["C"] for r in shop.rows("ITEM")} == {1: 5, 2: 7, 8: None, 9: 5}
     places = sorted(shop.rows("ITEM__events", metadata=True), key=lambda r: r["_position"])

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
-from sluice.operations import refolding, stages
+from sluice.operations import refolding
 from sluice.operations.undo import release
 from tests.spark.sandbox import Sandbox, total
 
@@ -41,7 +41,7 @@ def shop_of(spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch) ->
     tables = {"orders": {"key": ["id"]}}
     told = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
     shop = Sandbox(spark, root, told)
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     return shop
 
 

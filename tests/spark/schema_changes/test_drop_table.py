@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
-from sluice.operations import stages
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -61,7 +60,7 @@ def test_rows_below_it_are_gone_whenever_it_comes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
 ) -> None:
     shop = shop_of(spark, tmp_path, "empty")
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     for name in order:
         write(shop, name)
         shop.run()
@@ -75,7 +74,7 @@ def test_it_changes_nothing_unasked_and_fails_where_told(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = shop_of(spark, tmp_path, "keep")
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     for name in BATCHES:
         write(shop, name)
     assert total(shop.run()).ignored == 1
@@ -134,7 +133,7 @@ def test_one_of_several_sources_takes_its_target_along_only_where_told(
     tables = {target: orders | ({"on_truncate": told} if told else {})}
     statements_on = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
     shop = Sandbox(spark, tmp_path, statements_on)
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
 
     def of_source(at: int, what: str, pos: int, data: Row | None = None) -> Row:
         place = {"database": database.format(at)}

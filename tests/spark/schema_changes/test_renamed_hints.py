@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
-from sluice.operations import stages
 from tests.spark.connect import BIGINT
 from tests.spark.renamed import ddl, event, shop_of
 from tests.spark.sandbox import Sandbox
@@ -50,7 +49,7 @@ def test_a_hint_of_one_name_tells_how_both_are_read(
     orders = {"key": ["id"], "columns": {"id": "int", hinted: PRICE}, **RENAMED}
     told = {"format": "debezium", "tables": {"orders": orders}, "on_type_change": policy}
     shop = Sandbox(spark, tmp_path, told)
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     shop.run_each(*ORDERS[order])
     assert shop.types("orders")["girth"] == "decimal(10, 2)"
     assert girths(shop) == {1: Decimal("19.90"), 2: Decimal("8.50"), 3: Decimal("9.10")}
@@ -73,7 +72,7 @@ def test_a_script_that_has_the_name_of_now_tells_how_both_are_read(
     script = {"dialect": "mysql", "files": ["schema"]}
     told = {"format": "debezium", "ddl": script, "tables": {"orders": {"key": ["id"], **RENAMED}}}
     shop = Sandbox(spark, tmp_path, told)
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     counted = {"19.90": "19", "8.50": "8", "9.10": "9"}
 
     def whole(records: list[Any]) -> list[Any]:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
 from sluice.names import RESERVED_COLUMNS
-from sluice.operations import refolding, stages
+from sluice.operations import refolding
 from sluice.operations.reprocess import reprocess
 from tests.spark.renamed import ddl, event
 from tests.spark.sandbox import Sandbox
@@ -47,7 +47,7 @@ def shop_of(
     spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch, **table: Any
 ) -> Sandbox:
     shop = Sandbox(spark, root, {"format": "debezium", "tables": {"orders": TABLE | table}})
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     return shop
 
 

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from sluice import names
 from sluice.column_renames import Rename
 from sluice.errors import PlanError
-from sluice.operations import stages
 from spark_jobs.planning.renames import renamed
 from tests.spark.renamed import (
     BATCHES,
@@ -40,7 +39,7 @@ def test_rows_keep_their_values_under_the_name_of_now(
 ) -> None:
     """With the ledger, which tells a batch what those before it were told."""
     shop = shop_of(spark, tmp_path, modes=["current", "history"])
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     for name in order:
         shop.write(f"{name}.jsonl", BATCHES[name])
         shop.run()

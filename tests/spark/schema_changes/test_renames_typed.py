@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.operations import stages
 from tests.spark.connect import INT, TEXT, money
 from tests.spark.renamed import ddl, shop_of
 from tests.spark.renamed import event as bare
@@ -80,7 +79,7 @@ def test_a_dropped_name_that_a_column_of_another_type_gets(
 ) -> None:
     """Its statements come alone at first, where nothing says yet that the name is text too."""
     shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": ORDERS})
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     shop.run_each(*batches)
     both = ("size", "size__dropped")
     assert rows_of(shop, "orders", *both) == {(1, "light", "1"), (2, "heavy", None)}
@@ -96,7 +95,7 @@ def test_a_hint_of_the_former_name_tells_how_every_batch_reads(
     """The second one with the name of now too, which finds it stored as a date."""
     shop = shop_of(spark, tmp_path, columns={"id": "int", "size": "date[days]"})
     statement = ddl(10, "ALTER TABLE orders RENAME COLUMN size TO girth")
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     renamed = [statement, bare("c", 11, id=2, girth=19724)]
     shop.run_each([bare("c", 1, id=1, size=19723)], renamed, [bare("c", 12, id=3, girth=19725)])
     days = {(1, date(2024, 1, 1)), (2, date(2024, 1, 2)), (3, date(2024, 1, 3))}

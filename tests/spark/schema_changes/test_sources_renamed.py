@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.operations import stages
 from tests.spark.renamed import place
 from tests.spark.sandbox import Sandbox
 
@@ -58,7 +57,7 @@ def test_no_source_loses_what_it_said_before_the_others_rename(
 ) -> None:
     pipeline = {"format": "debezium", "tables": {"shop.orders": TABLE}}
     lake = Sandbox(spark, tmp_path, pipeline)
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     for number, batch in enumerate(batches):
         lake.write(f"{number}.jsonl", batch)
         lake.run()

@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.ledger.rename_log import recorded
-from sluice.operations import stages
 from tests.spark.canal_messages import TYPES, message, row, statement
 from tests.spark.sandbox import Sandbox
 
@@ -57,7 +56,7 @@ def test_dts_tells_the_database_of_a_statement_alone(
     batches: list[list[dict[str, Any]]],
 ) -> None:
     lake = Sandbox(spark, tmp_path, {"format": "dts_avro", "tables": {"public.emp": {}}})
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     lake.run_each(*batches)
     assert {r["id"]: (r["w"], r.get("v")) for r in lake.rows("emp")} == {
         1: (10, None),
@@ -76,7 +75,7 @@ def test_canal_spells_a_table_as_its_statement_does(
         message("INSERT", {"id": "2", "w": "b"}, mysqlType=renamed),
     ]
     lake = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"db.t": {}}})
-    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
     lake.run_each([message("INSERT", row("1", "a"))], told)
     assert lake.rows("t") == [{"id": 2, "v": None, "w": "b"}]
     assert [one.source_table for one in recorded(lake.catalog, "p")] == ["db.t"]

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
-from sluice.operations import refolding, stages
+from sluice.operations import refolding
 from sluice.result import Counts
 from tests.spark.connect import BIGINT, INT, TEXT
 from tests.spark.renamed import Row, ddl
@@ -38,7 +38,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """With a ledger; drivers run in here."""
     orders = {"key": ["id"], "modes": ["current", "history"]}
     shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"orders": orders}})
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     return shop
 
 

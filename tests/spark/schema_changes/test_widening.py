@@ -33,7 +33,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """With a ledger; drivers run in here."""
     tables = {"orders": {"key": ["id"], "modes": ["current", "history"]}}
     shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     return shop
 
 

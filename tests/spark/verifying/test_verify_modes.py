@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.operations import stages
 from sluice.verification import Comparison
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.changelogs import verify
@@ -34,7 +33,7 @@ EVENTS: list[Any] = [
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """One table in three modes, its events in two batches, the newer ones first."""
     shop = Sandbox(spark, tmp_path, pipeline(MODES))
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     for number, batch in enumerate((EVENTS[3:], EVENTS[:4])):
         shop.write(f"{number}.jsonl", batch)
         shop.run()
@@ -74,7 +73,7 @@ def test_a_column_that_no_event_carried_is_known_to_be_null(
 ) -> None:
     """Of a row all of whose events are partial; maintenance has forgotten nothing."""
     shop = Sandbox(spark, tmp_path, pipeline(MODES))
-    monkeypatch.setattr(stages, "submit", shop.drive)
+    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     told = [event(1, 1, "a", body=PLACEHOLDER), event(2, 1, "b", body=PLACEHOLDER), event(3, 1)]
     shop.run_each([*told, event(4, 2, "c", body="long")])
     assert differing(shop) == {}

@@ -62,7 +62,7 @@ def test_it_is_no_reason_to_get_on_without_the_batch(
         shop.ledger.batches.get("b1")
         raise AssertionError("the ledger was read")
 
-    monkeypatch.setattr(stages, "publish", away)
+    monkeypatch.setattr("sluice.operations.reconcile.publish", away)
     with pytest.raises(TerminalError, match=MOVED) as caught:
         stages.reconcile(shop)
     assert "to get on without it" not in str(caught.value)

@@ -216,7 +216,7 @@ def test_rollback_restores_the_schema(catalog: Catalog) -> None:
         update.add_column("note", StringType())
     staged = stage(catalog, "b1", 1)
     publish_table(catalog, staged, "b1")
-    rollback_table(catalog, *NAME, staged.head_snapshot, staged.base_snapshot, before, "b1")
+    rollback_table(catalog, replace(staged, base_schema=before), "b1")
     assert table(catalog).schema().column_names == ["id"]
     assert ids(catalog) == [0]
 

@@ -17,8 +17,8 @@ from sluice.objects.store import ObjectStore, StoredObject
 from sluice.operations import land as land_module
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
+from sluice.operations.reconcile import reconcile
 from sluice.operations.selection import Selection, covers, hour_start, open_landing, selected
-from sluice.operations.stages import reconcile
 from sluice.operations.sweep import clean_up
 from sluice.operations.undo import release, undo_batch
 from sluice.operations.window import Window

@@ -13,7 +13,16 @@ from pyiceberg.catalog.sql import SqlCatalog
 from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import ANYBODY, Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
-from sluice.ledger.rows import FAILED, LOADED, LOADING, MAINTENANCE, PUBLISHED, PUBLISHING, BatchRow
+from sluice.ledger.rows import (
+    FAILED,
+    LANDED,
+    LOADED,
+    LOADING,
+    MAINTENANCE,
+    PUBLISHED,
+    PUBLISHING,
+    BatchRow,
+)
 from tests.unit.clocks import StandingClock
 
 pytestmark = pytest.mark.catalog
@@ -119,6 +128,17 @@ def test_an_attempt_that_comes_again_takes_the_batch_up(
     ledger.lease.renew("a", "a2", A)
     with pytest.raises(LeaseHeldError, match="attempt a2 has taken it over; attempt a1 stops here"):
         ledger.lease.renew("a", "a1", A)
+
+
+def test_an_attempt_that_is_late_takes_no_batch_from_its_successor(ledger: PipelineLedger) -> None:
+    """As a process that stood still between its look at the batch and this call."""
+    ledger.batches.record("a", LANDED, attempt="a1", lease=A)
+    ledger.batches.record("a", LANDED, attempt="a2", lease=A)
+    with pytest.raises(LeaseHeldError, match="attempt a2 has taken it over; attempt a1 stops here"):
+        ledger.lease.acquire("a", "a1", A, expected=is_first)
+    row = ledger.batches.get("a")
+    assert row is not None
+    assert (row.state, row.attempt) == (LANDED, "a2")
 
 
 def test_maintenance_whose_lease_another_had_meanwhile_stops(

@@ -29,13 +29,13 @@ def test_the_share_of_a_reprocess_is_not_given_up(
     ctx = open_shop(tmp_path, SHOP + "consistency: table\n")
     quarantined(ctx, monkeypatch)
     left_out = play(ctx, lambda m: (ONE, () if m.share_of else (LEFT,)))
-    monkeypatch.setattr(stages, "submit", left_out)
+    monkeypatch.setattr("sluice.operations.load.submit", left_out)
     _, failure = reprocess(ctx)
     assert "d.s.notes (1 records) is left to batch" in str(failure)
 
     loaded: list[Manifest] = []
     mended = play(ctx, lambda m: (loaded.append(m), (ONE, ()))[1])
-    monkeypatch.setattr(stages, "submit", mended)
+    monkeypatch.setattr("sluice.operations.load.submit", mended)
     reprocess(ctx)
     stages.run(ctx)
     assert [m.tables for m in loaded if m.share_of] == [("d.s.notes",)]

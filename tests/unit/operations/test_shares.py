@@ -55,7 +55,7 @@ def test_a_share_that_was_given_up_stays_so(ctx: Context, monkeypatch: pytest.Mo
     manifest = ctx.files.read_manifest(key)
     share = share_of(ctx.pipeline, manifest, LEFT.source, epoch=0).batch_id
     with monkeypatch.context() as cut_short:
-        cut_short.setattr(stages, "clean_up", killed)
+        cut_short.setattr("sluice.operations.publish.clean_up", killed)
         with pytest.raises(KeyboardInterrupt):
             stages.publish(ctx, key)
     assert state_of(ctx, share) == FAILED

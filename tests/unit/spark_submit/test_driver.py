@@ -32,7 +32,7 @@ from sluice.manifest import Manifest
 from sluice.names import BATCH_ID, PROP_PIPELINE
 from sluice.operations.context import Context
 from sluice.operations.land import land
-from sluice.operations.stages import reconcile
+from sluice.operations.reconcile import reconcile
 from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult
 from spark_jobs import driver as driver_module

@@ -14,6 +14,7 @@ import pytest
 PROGRAM = """
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from sluice import cli
 from sluice.spark_submit.child_process import run_child
@@ -59,6 +60,6 @@ def test_it_takes_its_driver_along(tmp_path: Path, number: signal.Signals) -> No
     driver = begun(tmp_path)
     command.send_signal(number)
     _, told = command.communicate(timeout=SOON)
-    assert command.returncode == 128 + number
+    assert command.returncode == 128 + number, told
     assert (number == signal.SIGINT) == ("the next run goes on" in told)
     assert not Path(f"/proc/{driver}").exists()

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from sluice.errors import TerminalError
-from sluice.ledger.rows import FAILED, FILE_RELEASED
+from sluice.ledger.rows import FAILED, FILE_HELD, FILE_RELEASED, PUBLISHED
 from sluice.operations import refolding
 from sluice.operations.context import Context
 from sluice.operations.rollback import RollbackRequest, roll_back
 from tests.unit.projects import open_shop
-from tests.unit.undone import changelog
+from tests.unit.undone import changelog, fold, publish, state
 
 pytestmark = pytest.mark.catalog
 
@@ -46,10 +46,29 @@ def test_a_dry_run_names_the_changes_of_a_batch_that_failed(context: Context) ->
     context.ledger.batches.record("b5", FAILED, attempt="a1")
     changelog(context, "users", "b5")
     assert told(context, batch="b5", dry_run=True) == [
-        "batch b5 had nothing staged; every table is as it was",
+        "would undo: batch b5, which is failed",
+        "would hold: 0 files",
         "would undo: shop__cdc.users__changes: changes of batch b5",
     ]
     assert "shop__cdc.users__changes: changes of the batch removed" in told(context, batch="b5")
+
+
+def test_a_dry_run_tells_what_a_batch_that_is_not_published_loses(context: Context) -> None:
+    publish(context, "b4", 4, tables=(), state=FAILED)
+    assert told(context, batch="b4", dry_run=True) == [
+        "would undo: batch b4, which is failed",
+        "would undo: shop.orders: branch batch_b4_a1 dropped",
+        "would undo: shop.users: branch batch_b4_a1 dropped",
+        "would hold: 1 files",
+    ]
+    assert state(context, "b4") == FAILED
+    assert told(context, batch="b4")[-1] == RELEASE.format("b4")
+
+
+def test_files_that_are_held_already_are_not_counted_in_a_dry_run(context: Context) -> None:
+    """As a rollback leaves them that died before it recorded its end."""
+    context.ledger.files.mark("b3", FILE_HELD)
+    assert told(context, batch="b3", dry_run=True)[-1] == "would hold: 0 files"
 
 
 def test_a_rebuild_says_which_targets_are_right(
@@ -62,6 +81,21 @@ def test_a_rebuild_says_which_targets_are_right(
     right = "shop.orders: nothing differs from its changelog"
     assert told(context, rebuild=True) == [*moved, right]
     assert told(context, rebuild=True, dry_run=True) == moved
+
+
+def test_who_asked_for_a_rebuild_is_kept_with_its_batch(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where another process completes it, which nobody asked."""
+    changelog(context, "orders", "b1")
+    monkeypatch.setattr(refolding, "load", fold(context))
+    told(context, rebuild=True, user="ann")
+    newest, *_ = context.ledger.batches.all()
+    assert newest.state == PUBLISHED
+    assert newest.details["rebuilt"] == ["orders"]
+    assert newest.details["rebuilt_by"] == "ann"
+    told(context, rebuild=True)
+    assert "rebuilt_by" not in context.ledger.batches.all()[0].details
 
 
 def test_a_rebuild_of_nothing_says_that_no_table_is_there_yet(tmp_path: Path) -> None:

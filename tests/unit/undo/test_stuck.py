@@ -81,7 +81,7 @@ def test_a_publish_that_is_asked_for_again_loads_what_was_given_up(
 ) -> None:
     """In Airflow the tear-down of a batch whose publish failed gives it up."""
     ctx = open_shop(tmp_path)
-    monkeypatch.setattr(stages, "submit", play(ctx, lambda _: (ONE, ())))
+    monkeypatch.setattr("sluice.operations.load.submit", play(ctx, lambda _: (ONE, ())))
     key = landed(ctx)
     batch = stages.load(ctx, key).batch_id
     stages.give_up(ctx, batch)
@@ -93,7 +93,7 @@ def test_files_that_are_held_are_told_to_whoever_names_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = open_shop(tmp_path)
-    monkeypatch.setattr(stages, "submit", play(ctx, lambda _: (ONE, ())))
+    monkeypatch.setattr("sluice.operations.load.submit", play(ctx, lambda _: (ONE, ())))
     landed(ctx)
     (result,), _ = stages.run(ctx)
     asked = Selection(files=("a.jsonl",))

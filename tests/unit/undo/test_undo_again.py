@@ -72,8 +72,8 @@ def test_one_that_was_merged_three_times_goes_from_where_it_came_first(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meddling = Meddling(context, dies=False)
-    monkeypatch.setattr(stages, "reach", meddling.reach)
-    monkeypatch.setattr(stages, "load", meddling.load)
+    monkeypatch.setattr("sluice.operations.publish.reach", meddling.reach)
+    monkeypatch.setattr("sluice.operations.publish.load", meddling.load)
     key = claim(context)
     load(context, "a1")
     stages.publish(context, key)
@@ -89,8 +89,8 @@ def test_one_that_died_before_it_moved_a_table_again_goes_from_where_it_came_fir
     key = claim(context)
     load(context, "a1")
     with monkeypatch.context() as patched:
-        patched.setattr(stages, "reach", meddling.reach)
-        patched.setattr(stages, "load", meddling.load)
+        patched.setattr("sluice.operations.publish.reach", meddling.reach)
+        patched.setattr("sluice.operations.publish.load", meddling.load)
         with pytest.raises(Killed):
             stages.publish(context, key)
     an_hour_later(context)

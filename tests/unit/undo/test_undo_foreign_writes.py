@@ -7,14 +7,22 @@ import re
 import pyarrow as pa
 import pytest
 
-from sluice.catalog.snapshots import drop_tags, head, publish_table, rollback_table
+from sluice.catalog.snapshots import drop_tags, head, publish_table
 from sluice.errors import RollbackRefusedError
+from sluice.faults import Point
 from sluice.ledger.rows import PUBLISHED, ROLLED_BACK, ROLLING_BACK, Publication
 from sluice.names import SUMMARY_MAINTENANCE, history_table, tag_name
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
 from tests.unit import branches
-from tests.unit.undone import Killed, everything, stage, state, write
+from tests.unit.undone import (
+    Killed,
+    everything,
+    killed_at,
+    stage,
+    state,
+    write,
+)
 
 pytestmark = [pytest.mark.catalog, pytest.mark.usefixtures("with_changelogs")]
 
@@ -23,15 +31,8 @@ USERS = ("shop", "users")
 
 def half_back(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rollback of b3 that died once `orders` was back."""
-    real = rollback_table
-
-    def once(*asked: object) -> object:
-        if asked[2] == "users":
-            raise Killed
-        return real(*asked)  # type: ignore[arg-type]
-
     with monkeypatch.context() as patch:
-        patch.setattr(undo, "rollback_table", once)
+        patch.setattr(undo, "reach", killed_at(Point.ROLLBACK_TABLE))
         with pytest.raises(Killed):
             refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)[0]) == (ROLLING_BACK, [0, 1, 2])

@@ -139,7 +139,7 @@ def test_an_undo_that_takes_the_batch_out_is_not_loaded_again(
     )
     assert before.base_snapshot is not None
     table.manage_snapshots().rollback_to_snapshot(before.base_snapshot).commit()
-    monkeypatch.setattr(stages, "load", lambda *_: 1 / 0)
+    monkeypatch.setattr("sluice.operations.publish.load", lambda *_: 1 / 0)
     stages.reconcile(context)
     assert (state(context, mine), state(context, "b1")) == (PUBLISHED, ROLLED_BACK)
     assert head(context.catalog.load_table(("shop", "users"))) == before.base_snapshot
@@ -199,7 +199,7 @@ def test_somebodys_commit_while_tags_are_dropped_holds_no_undo_up(
 ) -> None:
     """It was loaded again, for an undo of batches that partly were undone, and refused so."""
     refuses_tags(context, monkeypatch, 2)
-    monkeypatch.setattr(stages, "load", lambda *_: 1 / 0)
+    monkeypatch.setattr("sluice.operations.publish.load", lambda *_: 1 / 0)
     refolding._fold_without(context, ["b1", "b2"], "as asked", dry_run=False)
     assert [state(context, b) for b in (undoing(context), "b1", "b2")] == [
         PUBLISHED, *[ROLLED_BACK] * 2,
@@ -212,7 +212,7 @@ def test_somebodys_commit_while_tags_are_dropped_holds_no_undo_up(
 def test_a_tag_that_cannot_be_dropped_is_left_to_reconcile(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stages, "load", lambda *_: 1 / 0)
+    monkeypatch.setattr("sluice.operations.publish.load", lambda *_: 1 / 0)
     with monkeypatch.context() as patch:
         refuses_tags(context, patch, 99)
         with pytest.raises(TransientError, match="tag batch-b1 could not be dropped"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Never
 
 import pytest
@@ -40,9 +39,7 @@ def _half_followed(context: Context, folded: None) -> None:
     (orders,) = (
         p for p in context.ledger.publications.of_batches("b3") if p.table_name == "orders"
     )
-    rollback_table(
-        context.catalog, "shop", "orders", orders.head_snapshot, orders.base_snapshot, 0, "b3"
-    )
+    rollback_table(context.catalog, orders.staged, "b3")
 
 
 def test_reconcile_says_by_which_command_it_is_completed(context: Context) -> None:
@@ -67,9 +64,7 @@ def test_of_several_the_first_one_to_write_a_table_tells_what_was_before_them(
     context.ledger.batches.record("b2", ROLLING_BACK, attempt="given-up-2")
     before = {p.table_name: p.base_snapshot for p in context.ledger.publications.of_batches("b2")}
     back = {p.table_name: p for p in context.ledger.publications.of_batches("b2")}["orders"]
-    rollback_table(
-        context.catalog, "shop", "orders", back.head_snapshot, back.base_snapshot, 0, "b2"
-    )
+    rollback_table(context.catalog, back.staged, "b2")
     refolding.undo_or_refold(context, "b3")
     assert (state(context, "b2"), state(context, "b3")) == (ROLLED_BACK, ROLLED_BACK)
     (fold,) = (row for row in context.ledger.batches.all() if "undone" in row.details)
@@ -78,17 +73,15 @@ def test_of_several_the_first_one_to_write_a_table_tells_what_was_before_them(
     assert {name: rebuild.bases[name] for name in TABLES} == before
 
 
-def die_while_folding(
-    context: Context, monkeypatch: pytest.MonkeyPatch, module: ModuleType, at: str
-) -> None:
-    """The process that folds b3 out dies as it comes to a function."""
+def die_while_folding(context: Context, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    """The process that folds b3 out dies as it comes to a function, as it is called there."""
 
     def die(*_: object, **__: object) -> Never:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(refolding, "_give_up", lambda *_: None)
-        patch.setattr(module, at, die)
+        patch.setattr(f"sluice.operations.{at}", die)
         with pytest.raises(KeyboardInterrupt):
             refolding.undo_or_refold(context, "b3")
 
@@ -96,18 +89,18 @@ def die_while_folding(
 def test_a_fold_that_died_before_it_was_published_is_begun_anew(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    die_while_folding(context, monkeypatch, refolding, "publish")
+    die_while_folding(context, monkeypatch, "refolding.publish")
     an_hour_later(context)
     refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
 
 
-@pytest.mark.parametrize("at", ["refuse_moved", "take_out"])
+@pytest.mark.parametrize("at", ["publish.refuse_moved", "publish.take_out"])
 def test_a_fold_that_died_while_it_was_published_is_completed(
     context: Context, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     """Not by completing the rollback first, which waits for the fold."""
-    die_while_folding(context, monkeypatch, stages, at)
+    die_while_folding(context, monkeypatch, at)
     an_hour_later(context)
     assert stages.reconcile(context) == []
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
@@ -116,7 +109,7 @@ def test_a_fold_that_died_while_it_was_published_is_completed(
 def test_a_fold_that_is_half_published_and_failed_is_loaded_again(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    die_while_folding(context, monkeypatch, refolding, "publish")
+    die_while_folding(context, monkeypatch, "refolding.publish")
     (row,) = (row for row in context.ledger.batches.all() if UNDONE in row.details)
     context.ledger.batches.record(row.batch_id, FAILED, add_details={HALF_PUBLISHED: True})
     an_hour_later(context)

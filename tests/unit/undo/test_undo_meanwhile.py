@@ -31,8 +31,9 @@ from sluice.manifest import Manifest
 from sluice.names import branch_name
 from sluice.operations import stages, undo, waiting
 from sluice.operations.context import Context
+from sluice.operations.followed import refuse_if_followed
+from sluice.operations.published import publications
 from sluice.operations.undo import undo_batch
-from sluice.operations.undoable import publications, refuse_if_followed
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from tests.unit.clocks import Clock
 from tests.unit.undone import (
@@ -195,7 +196,7 @@ def test_what_is_rolled_back_while_its_publisher_is_suspended_stays_so(
         if point == Point.PUBLISH_HELD:
             undo_batch(context, "b4", hold=True)
 
-    monkeypatch.setattr(stages, "reach", undo_meanwhile)
+    monkeypatch.setattr("sluice.operations.publish.reach", undo_meanwhile)
     with pytest.raises(LeaseHeldError, match="b4 of shop is rolled_back by somebody else"):
         stages.publish(context, key)
     assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)

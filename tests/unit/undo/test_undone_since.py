@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,10 @@ from tests.unit.projects import SHOP, open_shop
 from tests.unit.undone import (
     Killed,
     an_hour_later,
+    at,
     changelog,
     everything,
+    killed_at,
     publish,
     stage,
     state,
@@ -38,26 +39,11 @@ def fails(*_: Any, small: bool = False) -> str:
     raise TransientError("the driver was killed")
 
 
-def at(point: Point, action: Callable[[], None]) -> Callable[[Point], None]:
-    """What `reach` does: once it comes to the point, the action."""
-    told: list[Point] = []
-
-    def reach(here: Point) -> None:
-        if here == point and not told:
-            told.append(here)
-            action()
-
-    return reach
-
-
 def kill_rollback(context: Context, monkeypatch: pytest.MonkeyPatch, point: Point) -> None:
     """A rollback of batch b4 whose process ends at the point."""
 
-    def die() -> None:
-        raise Killed
-
     with monkeypatch.context() as patched:
-        patched.setattr(undo, "reach", at(point, die))
+        patched.setattr(undo, "reach", killed_at(point))
         with pytest.raises(Killed):
             undo.undo_batch(context, "b4", hold=True)
 
@@ -83,7 +69,7 @@ def test_what_reads_a_batch_again_is_undone_with_it(
     """A run would bring back what an operator took out, and whose files are held."""
     ctx = open_shop(tmp_path, SHOP + "tables: {d.s.notes: {key: [id]}}\n")
     first = quarantined(ctx, monkeypatch)
-    monkeypatch.setattr(stages, "submit", fails)
+    monkeypatch.setattr("sluice.operations.load.submit", fails)
     if again == "reprocess":
         assert reprocess(ctx)[1] is not None
     else:
@@ -96,7 +82,9 @@ def test_what_reads_a_batch_again_is_undone_with_it(
         driver._take_lease()
     ctx.ledger.batches.record(left.batch_id, FAILED)
     loaded: list[Manifest] = []
-    monkeypatch.setattr(stages, "submit", play(ctx, lambda m: (loaded.append(m), (ONE, ()))[1]))
+    monkeypatch.setattr(
+        "sluice.operations.load.submit", play(ctx, lambda m: (loaded.append(m), (ONE, ()))[1])
+    )
     stages.run(ctx)
     assert loaded == []
     assert {row.state for row in ctx.ledger.batches.all()} == {ROLLED_BACK}
@@ -170,7 +158,7 @@ def test_a_publication_that_stood_still_takes_out_no_batch_that_came_again(
         undo.release(context, "b1")
         publish(context, "b1", 1)
 
-    monkeypatch.setattr(stages, "reach", at(Point.PUBLISH_RECORDED, meanwhile))
+    monkeypatch.setattr("sluice.operations.publish.reach", at(Point.PUBLISH_RECORDED, meanwhile))
     with pytest.raises(LeaseHeldError, match="attempt a1 stops here"):
         stages.publish(context, key)
     assert state(context, "b1") == PUBLISHED

@@ -1,0 +1,140 @@
+"""Whether a batch under way, or a published one, depends on a batch that shall be undone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sluice.errors import FollowedError, RollbackRefusedError
+from sluice.ledger import rows as states
+from sluice.ledger import transactions
+from sluice.ledger.changelogs import files_of
+from sluice.ledger.details import SHARE_OF, TABLES, UNDONE
+from sluice.ledger.rows import BatchRow
+from sluice.operations.context import Context, known_batch
+from sluice.operations.published import (
+    changelogs,
+    followers,
+    only_goes_on,
+    publications,
+    published_rows,
+)
+from sluice.operations.quarantined import resolutions
+
+_ON_THE_WAY: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
+
+
+def refuse_in_use(ctx: Context, batches: list[str]) -> None:
+    """Raise RollbackRefusedError if a batch under way, or a reprocess, depends on one of the
+    batches.
+    """
+    _refuse_on_the_way(ctx, batches)
+    _refuse_if_repeated(ctx, batches)
+    _refuse_if_shared(ctx, batches)
+    _refuse_if_leant_on(ctx, batches)
+    _refuse_if_read_again(ctx, batches)
+
+
+def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
+    """A batch under way does not stage events that are late, or stored already: without the batch
+    that it was compared with, these would be in no table."""
+    rows = ctx.ledger.unfinished()
+    taken = {b for row in rows if row.batch_id in batches for b in row.details.get(UNDONE, ())}
+    for row in (row for row in rows if row.batch_id not in taken):
+        if row.batch_id not in batches and (row.state in _ON_THE_WAY or row.halfway):
+            raise RollbackRefusedError(
+                f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state}, compared with what "
+                f"shall be undone: {_end_of(ctx, row)}, and try again"
+            )
+
+
+def _end_of(ctx: Context, row: BatchRow) -> str:
+    """Say how a batch under way can be ended."""
+    if row.state == states.ROLLING_BACK or only_goes_on(ctx, row):
+        return f"let it be completed ({_completed_by(row)})"
+    undo = f"sluice rollback {ctx.pipeline.name} --batch {row.batch_id}"
+    return f"let it end (sluice run, or its DAG run), or give it up ({undo})"
+
+
+def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
+    """A reprocess counts what its batch changed as duplicate: that would be in no table."""
+    resolved = resolutions(ctx.ledger.batches.all())
+    for batch_id in batches:
+        later = resolved.get(batch_id)
+        if later is not None and later not in batches:
+            raise RollbackRefusedError(
+                f"batch {later} reprocessed batch {batch_id}, and has its changes too: roll that "
+                f"back first (sluice rollback {ctx.pipeline.name} --batch {later})"
+            )
+
+
+def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
+    """Undoing a batch holds its files, also for the table that it was published without."""
+    for row in ctx.ledger.batches.all():
+        origin = row.details.get(SHARE_OF)
+        if row.state == states.PUBLISHED and origin in batches and row.batch_id not in batches:
+            raise RollbackRefusedError(
+                f"batch {row.batch_id} has what {origin} was published without: roll that back "
+                f"first (sluice rollback {ctx.pipeline.name} --batch {row.batch_id})"
+            )
+
+
+def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
+    """If events of open transactions are held back, a later batch's events may be in the tables
+    only because an earlier batch brought the end of their transaction."""
+    if not ctx.pipeline.holds_transactions or not batches:
+        return
+    ended, rows = transactions.by_batch(ctx.catalog, ctx.pipeline.name), published_rows(ctx)
+    for batch_id in batches:
+        for later in followers(rows, batch_id, batches):
+            if ended[batch_id] & ended[later.batch_id]:
+                raise RollbackRefusedError(
+                    f"batch {later.batch_id} has changes of transactions whose end batch "
+                    f"{batch_id} brought: roll that back first (sluice rollback "
+                    f"{ctx.pipeline.name} --batch {later.batch_id})"
+                )
+
+
+def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
+    """A run for single tables reads loaded files a second time: with the first batch undone, their
+    events would still be in these tables."""
+    rows = published_rows(ctx)
+    again = [r for r in rows if r.details.get(TABLES) and SHARE_OF not in r.details]
+    replaced = ctx.ledger.files.replaced() if again else []
+    for batch_id in batches if again else ():
+        own = ctx.ledger.files.of_batch(batch_id)
+        own += [row for row in replaced if row.batch_id == batch_id]
+        files = {row.object_key for row in own}
+        for later in (r for r in followers(rows, batch_id, batches) if r in again):
+            read = {file.key for file in ctx.files.read_manifest(later.manifest).files}
+            if files & read and _has_anything(ctx, later.batch_id):
+                raise RollbackRefusedError(
+                    f"batch {later.batch_id} read files of {batch_id} again, for "
+                    f"{', '.join(later.details[TABLES])} alone: roll that back first (sluice "
+                    f"rollback {ctx.pipeline.name} --batch {later.batch_id})"
+                )
+
+
+def _has_anything(ctx: Context, batch_id: str) -> bool:
+    """Whether a batch brought changes or rows to any table, forgotten changes included."""
+    logs = changelogs(ctx).values()
+    return any(files_of(log, batch_id) for log in logs) or bool(publications(ctx, batch_id))
+
+
+def refuse_refolded(ctx: Context, batches: list[str]) -> None:
+    """Raise FollowedError for a published batch that took others out: `main` from before it has
+    their rows. Raise RollbackRefusedError for one that has begun to take them out, for what would
+    bring them back is gone in part. One that is only half published may be undone."""
+    for batch_id in batches:
+        row = known_batch(ctx, batch_id)
+        undone = ", ".join(row.details.get(UNDONE, ()))
+        if undone and row.state == states.PUBLISHED:
+            raise FollowedError(f"batch {batch_id} took out {undone}")
+        if only_goes_on(ctx, row):
+            raise RollbackRefusedError(
+                f"batch {batch_id} of {ctx.pipeline.name} is taking out {undone}: that is "
+                f"completed, and not undone ({_completed_by(row)})"
+            )
+
+
+def _completed_by(row: BatchRow) -> str:
+    return f"sluice {'reconcile' if row.state in states.HALFWAY else 'run'} {row.pipeline}"

@@ -1,0 +1,49 @@
+"""Load a batch: run its driver, and read what it staged."""
+
+from __future__ import annotations
+
+from sluice.errors import LeaseHeldError, TerminalError
+from sluice.ledger import rows as states
+from sluice.ledger.leases import this_holder
+from sluice.operations.context import Context
+from sluice.operations.waiting import is_held
+from sluice.result import BatchResult
+from sluice.spark_submit.submit import LOAD_BATCH, is_small, submit
+
+
+def load(ctx: Context, manifest_key: str) -> BatchResult:
+    """Run the Spark driver for a landed batch and wait for it.
+
+    Raises TransientError or TerminalError with the driver's own message.
+    """
+    manifest = ctx.files.read_manifest(manifest_key)
+    ctx.say(f"load: batch {manifest.batch_id}, {len(manifest.files)} files")
+    submit(
+        ctx.project, LOAD_BATCH, "--manifest", manifest_key, "--publisher", this_holder(),
+        small=is_small(manifest),
+    )  # fmt: skip
+    result = current_result(ctx, manifest.batch_id)
+    for note in result.notes:
+        ctx.say(f"load: {note}")
+    return result
+
+
+def current_result(ctx: Context, batch_id: str) -> BatchResult:
+    """Return the result of the batch's current attempt.
+
+    Raises TerminalError if nothing is loaded, or the batch was rolled back, LeaseHeldError while an
+    attempt is loading.
+    """
+    row = ctx.ledger.batches.get(batch_id)
+    if row is None or not row.attempt:
+        raise TerminalError(f"batch {batch_id} of {ctx.pipeline.name} is not loaded yet")
+    if row.state in (states.ROLLING_BACK, states.ROLLED_BACK):
+        raise TerminalError(
+            f"batch {batch_id} was rolled back, so it is not published; its files are held: "
+            f"sluice release {ctx.pipeline.name} --batch {batch_id}, then run again"
+        )
+    if row.state in (states.LANDED, states.LOADING) and is_held(ctx, row):
+        raise LeaseHeldError(
+            f"batch {batch_id} of {ctx.pipeline.name} is being loaded by {row.holder}"
+        )
+    return ctx.files.read_result(ctx.pipeline.name, batch_id, row.attempt)

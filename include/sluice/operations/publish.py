@@ -1,0 +1,138 @@
+"""Publish a batch: point `main` of all its tables at what its driver staged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from sluice.catalog.snapshots import publish_table
+from sluice.errors import PublishRefusedError
+from sluice.faults import Point, reach
+from sluice.ledger import details
+from sluice.ledger import rows as states
+from sluice.manifest import Manifest
+from sluice.operations import comments
+from sluice.operations.context import Context
+from sluice.operations.load import current_result, load
+from sluice.operations.publication import (
+    begin_to_take_out,
+    detail,
+    intents,
+    is_mine,
+    is_taking_out,
+    is_under_way,
+    may_begin,
+    recorded_by,
+    refuse_moved,
+    require_done,
+    require_mine,
+)
+from sluice.operations.shares import split_off
+from sluice.operations.sweep import clean_up
+from sluice.operations.undo import take_out
+from sluice.result import BatchResult
+
+MERGE_AGAIN_AT_MOST: Final = 3
+
+
+def publish(ctx: Context, manifest_key: str) -> BatchResult:
+    """Point `main` of every table at the batch's branch; merge again if `main` has moved.
+
+    Raises PublishRefusedError after a bounded number of tries, LeaseHeldError when a later attempt
+    has taken the batch over.
+    """
+    manifest = ctx.files.read_manifest(manifest_key)
+    _load_if_given_up(ctx, manifest_key, manifest.batch_id)
+    for _ in range(MERGE_AGAIN_AT_MOST - 1):
+        try:
+            return _publish_current(ctx, manifest)
+        except PublishRefusedError as refused:
+            ctx.say(f"publish: {refused}; merging the batch again on the new head")
+            load(ctx, manifest_key)
+    return _publish_current(ctx, manifest)
+
+
+def _load_if_given_up(ctx: Context, manifest_key: str, batch_id: str) -> None:
+    """Load a failed batch again: in Airflow a publish that fails gives its batch up, and its task
+    may be cleared alone."""
+    row = ctx.ledger.batches.get(batch_id)
+    if row is not None and row.state == states.FAILED:
+        ctx.say(f"publish: batch {batch_id} was given up; loading it again")
+        load(ctx, manifest_key)
+
+
+def _publish_current(ctx: Context, manifest: Manifest) -> BatchResult:
+    result = current_result(ctx, manifest.batch_id)
+    _publish(ctx, manifest, result)
+    return result
+
+
+def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
+    row = ctx.ledger.batches.get(result.batch_id)
+    if row is not None and row.state == states.PUBLISHED:
+        ctx.say(f"publish: batch {result.batch_id} is published; nothing to do")
+        return
+    ctx.ledger.lease.renew(result.batch_id, result.attempt, ctx.lease)
+    reach(Point.PUBLISH_HELD)
+    if not is_taking_out(row, result):  # else whoever moved a table since did so after it
+        _begin(ctx, result)
+        _move(ctx, result)
+    _finish(ctx, manifest, result)
+
+
+def _begin(ctx: Context, result: BatchResult) -> None:
+    """Record the publication that is about to happen, for whoever may have to complete it."""
+    # A process that was suspended here is refused; reconcile completes for one that dies.
+    begun = ctx.ledger.batches.record(
+        result.batch_id, states.PUBLISHING,
+        expected=lambda row: row is not None and may_begin(row, result),
+    )  # fmt: skip
+    if not begun:
+        require_mine(ctx, result)
+    reach(Point.PUBLISH_MARKED)
+    require_mine(ctx, result)
+    ctx.ledger.publications.record(intents(ctx, result))
+    reach(Point.PUBLISH_INTENT)
+
+
+def _move(ctx: Context, result: BatchResult) -> None:
+    """Move `main` of every table, and record it."""
+    refuse_moved(ctx, result)
+    for table in result.staged:
+        publish_table(ctx.catalog, table, result.batch_id)
+        reach(Point.PUBLISH_TABLE)
+        ctx.say(f"publish: {table.full_name} is at snapshot {table.head_snapshot}")
+    own = recorded_by(ctx, result)  # read before the check: what is undone after it stays so
+    require_mine(ctx, result)
+    ctx.ledger.publications.record(replace(p, state=states.PUBLISHED) for p in own)
+    reach(Point.PUBLISH_RECORDED)
+
+
+def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
+    """Finish a batch that all tables have: end the batches it undoes, mark its files as loaded."""
+    if manifest.undone:
+        begin_to_take_out(ctx, result)
+    for undone in manifest.undone:
+        require_mine(ctx, result)  # the undone batch may have been published anew
+        take_out(ctx, undone)
+    require_mine(ctx, result)
+    comments.settle(ctx, result.batch_id)
+    # Read before the check: if the batch is undone and released, another landing may take them.
+    files = frozenset(ctx.ledger.files.of_batch(result.batch_id))
+    require_mine(ctx, result)
+    ctx.ledger.files.mark(result.batch_id, states.FILE_LOADED, files)
+    reach(Point.PUBLISH_FILES)
+    if is_mine(ctx, result):  # else the batch may be undone, landed anew, and need its copies
+        # Before the batch is recorded as published, for nobody looks at it after that.
+        split_off(ctx, manifest, result)
+        clean_up(ctx.files, ctx.ledger, manifest, ctx.say)
+    done = ctx.ledger.batches.record(
+        result.batch_id, states.PUBLISHED,
+        replace_details=detail(result)
+        | details.of_completed(result.completed) | details.of_reprocess(manifest.reprocess)
+        | details.of_tables(manifest) | details.of_rebuild(manifest) | details.of_share(manifest),
+        expected=lambda row: row is not None and is_under_way(row, result),
+    )  # fmt: skip
+    if not done:
+        require_done(ctx, result)
+    reach(Point.PUBLISH_DONE)

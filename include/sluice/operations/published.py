@@ -1,0 +1,137 @@
+"""Which batches are published, which tables have their rows, and what they stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+
+from pyiceberg.table import Table
+
+from sluice.catalog.client import find_table
+from sluice.catalog.lineage import ancestors
+from sluice.catalog.snapshots import head, tables_of
+from sluice.errors import TerminalError
+from sluice.ledger import rows as states
+from sluice.ledger.changelogs import changelogs_of
+from sluice.ledger.details import TAKING_OUT, UNDONE
+from sluice.ledger.rename_log import ColumnStatement, tables_named_in
+from sluice.ledger.rows import BatchRow, Publication
+from sluice.names import (
+    PROP_FLOOR,
+    PROP_SOURCE,
+    target_namespace,
+    target_of_changelog,
+)
+from sluice.operations.context import Context
+
+
+@contextmanager
+def advise_rollback(ctx: Context, batch_id: str) -> Iterator[None]:
+    """Add to an error that another try would not mend how to go on without the batch."""
+    try:
+        yield
+    except TerminalError as error:
+        if type(error) is not TerminalError:  # its subclasses have advice of their own
+            raise
+        way = f"to get on without it: sluice rollback {ctx.pipeline.name} --batch {batch_id}"
+        raise TerminalError(f"batch {batch_id} is not published: {error}; {way}") from error
+
+
+def publications(ctx: Context, batch_id: str) -> list[Publication]:
+    """Return the batch's publication of each table that still exists: the newest one that is
+    recorded as published or, if only its intent is recorded, that `main` is built on."""
+    counted = (
+        next((p for p in rows if p.state == states.PUBLISHED or came_to_main(ctx, p)), None)
+        for rows in ctx.ledger.publications.since_undo(batch_id)
+        if find_table(ctx.catalog, rows[0].namespace, rows[0].table_name) is not None
+    )
+    return [publication for publication in counted if publication is not None]
+
+
+def newest_first(ctx: Context, batches: list[str]) -> dict[str, list[Publication]]:
+    """Return the publications of the batches, in the order in which the batches are undone.
+
+    The rows of the batches tell no order: the mark that their rollback has begun is a new one.
+    """
+    published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
+    last = {b: max((p.seq for p in own), default=0) for b, own in published.items()}
+    return {b: published[b] for b in sorted(published, key=last.__getitem__, reverse=True)}
+
+
+def is_here(ctx: Context, p: Publication) -> bool:
+    """Whether the table is in the pipeline's present namespace, and not in one that it left."""
+    return target_namespace(p.namespace) == ctx.pipeline.namespace
+
+
+def came_to_main(ctx: Context, p: Publication) -> bool:
+    """Whether `main` of the table is, or is built on, the snapshot that the attempt staged."""
+    table = find_table(ctx.catalog, p.namespace, p.table_name)
+    return table is not None and p.head_snapshot in ancestors(table, head(table))
+
+
+def unfinished_without_taken(ctx: Context) -> list[BatchRow]:
+    """Return the unfinished batches without those that one of them takes out."""
+    rows = ctx.ledger.unfinished()
+    taken = {batch for row in rows for batch in row.details.get(UNDONE, ())}
+    return [row for row in rows if row.batch_id not in taken]
+
+
+def not_gone(ctx: Context) -> set[str]:
+    """Return the batches that are published, or whose rollback is not finished."""
+    rows = ctx.ledger.batches.all()
+    return {r.batch_id for r in rows if r.state in (states.PUBLISHED, states.ROLLING_BACK)}
+
+
+def only_goes_on(ctx: Context, row: BatchRow) -> bool:
+    """Whether a batch that undoes others has begun to take them out and is not finished."""
+    undone = row.details.get(UNDONE)
+    if not undone or not row.halfway:
+        return False
+    return bool(set(undone) - not_gone(ctx)) or TAKING_OUT in row.details
+
+
+def published_rows(ctx: Context) -> list[BatchRow]:
+    """Return the rows of the published batches, the one that was published last first."""
+    return [r for r in ctx.ledger.batches.all() if r.state == states.PUBLISHED]
+
+
+def followers(rows: list[BatchRow], batch_id: str, undone: Container[str]) -> list[BatchRow]:
+    """Return the published batches after one that are not undone; none if it is not published."""
+    since = next((r.seq for r in rows if r.batch_id == batch_id), None)
+    return [r for r in rows if since is not None and r.seq > since and r.batch_id not in undone]
+
+
+def published_until(rows: list[BatchRow], batch_id: str) -> list[str]:
+    """Return the published batches up to this one."""
+    last = next((r.seq for r in rows if r.batch_id == batch_id), 0)
+    return [r.batch_id for r in rows if r.seq <= last]
+
+
+def tables(ctx: Context) -> list[tuple[str, str]]:
+    """Return all tables of the pipeline's two namespaces."""
+    return tables_of(ctx.catalog, ctx.pipeline.namespace)
+
+
+def changelogs(ctx: Context) -> dict[str, Table]:
+    """Return the changelogs of the pipeline by their targets' names."""
+    return changelogs_of(ctx.catalog, ctx.pipeline.name, ctx.pipeline.namespace)
+
+
+def target_of(changelog: Table) -> tuple[str, str]:
+    """Return namespace and name of a changelog's target."""
+    namespace, name = changelog.name()[-2:]
+    return target_namespace(namespace), target_of_changelog(name)
+
+
+def has_floor(ctx: Context, namespace: str, target: str) -> bool:
+    """Whether maintenance has ever forgotten changes of a target."""
+    table = find_table(ctx.catalog, namespace, target)
+    return table is not None and PROP_FLOOR in table.properties
+
+
+def tables_renamed(
+    ctx: Context, statements: list[ColumnStatement], logs: dict[str, Table]
+) -> frozenset[str]:
+    """Return the source tables of these changelogs that the statements rename columns of."""
+    sources = [log.properties.get(PROP_SOURCE, target) for target, log in logs.items()]
+    return tables_named_in(statements, sources, ctx.pipeline.format)

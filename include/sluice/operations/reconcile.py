@@ -1,0 +1,105 @@
+"""Finish or undo what dead attempts left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from sluice.errors import FollowedError
+from sluice.ledger import rows as states
+from sluice.ledger.rows import landed_anew, seq_of
+from sluice.manifest import Manifest
+from sluice.operations.context import Context
+from sluice.operations.empty_tables import drop_empty_tables
+from sluice.operations.obsolete import why_obsolete
+from sluice.operations.publish import publish
+from sluice.operations.published import advise_rollback, unfinished_without_taken
+from sluice.operations.undo import complete_rollbacks, drop_all_branches, undo_batch
+from sluice.operations.waiting import taken_up
+
+
+def _none(_: Manifest) -> bool:
+    return False
+
+
+def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[str]:
+    """Finish or undo what dead attempts left; return the manifests of batches to load again.
+
+    Publications and rollbacks that were under way are completed; branches of failed attempts and
+    tables that were never published are dropped; a batch whose lease somebody holds is left alone.
+    `loads`: whether the caller loads a batch at once. It gets the lease of these, so that of
+    concurrent runs only one returns a batch.
+    """
+    keys = [_reconcile_batch(ctx, row, loads) for row in _without_rollbacks(ctx)]
+    again = [key for key in keys if key is not None]
+    newest = ctx.ledger.batches.all(limit=1)
+    if again or any(row.state == states.ROLLED_BACK for row in newest):
+        for table in drop_empty_tables(ctx):
+            ctx.say(f"reconcile: {table} was made by a batch that never was published: dropped")
+    return again
+
+
+def _reconcile_batch(
+    ctx: Context, row: states.BatchRow, loads: Callable[[Manifest], bool]
+) -> str | None:
+    """Finish or undo one batch; return its manifest if it is to be loaded again, None if another
+    process has it, or it is finished or undone now."""
+    if not ctx.ledger.lease.has_lapsed(row):
+        ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
+        return None
+    key = row.manifest or ctx.files.manifest_key(ctx.pipeline.name, row.batch_id)
+    with advise_rollback(ctx, row.batch_id):
+        if row.state == states.PUBLISHING:
+            ctx.say(f"reconcile: completing the publication of batch {row.batch_id}")
+            publish(ctx, key)
+            return None
+        manifest = ctx.files.read_manifest(key)
+    if why := why_obsolete(ctx, manifest):
+        ctx.say(f"reconcile: batch {row.batch_id} {why}")
+        undo_batch(ctx, row.batch_id, hold=True)
+        return None
+    free = _take_up if loads(manifest) else _record_landed
+    if not free(ctx, row, key):
+        ctx.say(f"reconcile: batch {row.batch_id} was taken up by another run")
+        return None
+    drop_all_branches(ctx, row.batch_id)
+    return key
+
+
+def _take_up(ctx: Context, row: states.BatchRow, key: str) -> bool:
+    """Take the batch with this process's lease; return False if its row has changed since."""
+    return ctx.ledger.batches.record(
+        row.batch_id, states.LANDED, attempt=taken_up(), manifest=key,
+        lease=ctx.lease, expected=partial(_is_unchanged, row),
+    )  # fmt: skip
+
+
+def _record_landed(ctx: Context, row: states.BatchRow, key: str) -> bool:
+    """Record a batch that was never recorded, or not since its files were released; one that failed
+    or died keeps its row, which says since when. Return False if the row has changed since."""
+    recorded = ctx.ledger.batches.record(
+        row.batch_id, states.LANDED, manifest=key,
+        expected=lambda now: landed_anew(now) and _is_unchanged(row, now),
+    )  # fmt: skip
+    return recorded or _is_unchanged(row, ctx.ledger.batches.get(row.batch_id))
+
+
+def _is_unchanged(row: states.BatchRow, now: states.BatchRow | None) -> bool:
+    return seq_of(now) == row.seq
+
+
+def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
+    """Complete the rollbacks that died; return the batches that are unfinished then."""
+    rows = unfinished_without_taken(ctx)
+    begun = [row.batch_id for row in rows if row.state == states.ROLLING_BACK]
+    if not begun:
+        return rows
+    ctx.say(f"reconcile: completing the rollback of {', '.join(begun)}")
+    try:
+        complete_rollbacks(ctx)
+    except FollowedError as followed:
+        fold = f"sluice rollback {ctx.pipeline.name} --batch {begun[0]}"
+        raise FollowedError(
+            f"{followed}: fold its keys again without what goes ({fold})"
+        ) from followed
+    return unfinished_without_taken(ctx)

@@ -1,0 +1,54 @@
+"""The mark of a rollback: on all of its batches, or on none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from sluice.ledger.leases import Lease
+from sluice.ledger.ledger import Ledger, PipelineLedger
+from sluice.ledger.rows import PUBLISHED, PUBLISHING, ROLLED_BACK, ROLLING_BACK, BatchRow
+
+pytestmark = pytest.mark.catalog
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    return SqlCatalog("lake", uri=uri, warehouse=f"file://{tmp_path}/w")
+
+
+@pytest.fixture
+def ledger(catalog: SqlCatalog) -> PipelineLedger:
+    ledger = Ledger(catalog).of("p")
+    ledger.batches.record("b1", PUBLISHED, attempt="a1", add_details={"read": 3})
+    ledger.batches.record("b2", PUBLISHING, attempt="a1", lease=Lease("elsewhere:1:1", 60))
+    ledger.batches.record("b3", ROLLED_BACK, attempt="a1")
+    return ledger
+
+
+def is_there(row: BatchRow) -> bool:
+    return row.state != ROLLED_BACK
+
+
+def states(ledger: PipelineLedger) -> dict[str, str]:
+    return {row.batch_id: row.state for row in ledger.batches.all()}
+
+
+def test_all_batches_are_marked_in_one_commit(ledger: PipelineLedger) -> None:
+    assert ledger.batches.mark_rolling_back(["b1", "b2"], "mine", is_there) == ""
+    assert states(ledger) == {"b1": ROLLING_BACK, "b2": ROLLING_BACK, "b3": ROLLED_BACK}
+    first, second = (ledger.batches.get(batch) for batch in ("b1", "b2"))
+    assert first is not None
+    assert second is not None
+    assert (first.seq, first.attempt, first.details) == (second.seq, "mine", {"read": 3})
+    assert (second.attempt, second.holder) == ("mine", "")
+
+
+@pytest.mark.parametrize("other", ["b3", "unknown"])
+def test_where_one_may_not_be_undone_none_is_marked(ledger: PipelineLedger, other: str) -> None:
+    before = states(ledger)
+    assert ledger.batches.mark_rolling_back(["b1", other, "b2"], "mine", is_there) == other
+    assert states(ledger) == before

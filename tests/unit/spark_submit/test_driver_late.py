@@ -1,0 +1,54 @@
+"""A driver that comes to the pipeline's lease when another attempt has its batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.errors import LeaseHeldError
+from sluice.ledger.rows import LANDED, PUBLISHED
+from sluice.manifest import Manifest
+from sluice.operations.context import Context
+from spark_jobs.driver import Driver
+from tests.unit.projects import open_shop
+
+pytestmark = pytest.mark.catalog
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return open_shop(tmp_path)
+
+
+@pytest.mark.parametrize("state", [LANDED, PUBLISHED])
+def test_a_driver_whose_batch_is_another_s_does_not_take_the_lease(
+    context: Context, state: str
+) -> None:
+    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    context.ledger.batches.record("b1", state, attempt="later")
+    with pytest.raises(LeaseHeldError, match="was taken over or undone"):
+        driver._take_lease()
+    row = context.ledger.batches.get("b1")
+    assert row is not None
+    assert (row.attempt, row.state) == ("later", state)
+
+
+def test_a_driver_that_stood_still_as_it_took_the_lease_leaves_the_batch_to_its_successor(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    context.ledger.batches.record("b1", LANDED, attempt=driver.attempt)
+    looked = driver._require_mine
+
+    def look_and_stand_still() -> None:
+        looked()
+        context.ledger.batches.record("b1", LANDED, attempt="later")
+
+    monkeypatch.setattr(driver, "_require_mine", look_and_stand_still)
+    monkeypatch.setattr("spark_jobs.driver._LEASE_WAIT_SECONDS", 0.0)
+    with pytest.raises(LeaseHeldError, match="attempt later has taken it over"):
+        driver._take_lease()
+    row = context.ledger.batches.get("b1")
+    assert row is not None
+    assert (row.attempt, row.state) == ("later", LANDED)
