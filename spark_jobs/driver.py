@@ -36,6 +36,7 @@ from sluice.operations.obsolete import why_obsolete
 from sluice.operations.open_transactions import completed, holding_back
 from sluice.operations.undoable import publications
 from sluice.result import BatchResult
+from spark_jobs.attempt import Attempt
 from spark_jobs.decoding import transactions
 from spark_jobs.decoding.apart import may_go_without, say_left_out
 from spark_jobs.decoding.copies import is_of_a_file, with_copies, without_damage
@@ -43,7 +44,6 @@ from spark_jobs.decoding.decode_batch import whole_envelope
 from spark_jobs.failures import typed
 from spark_jobs.job import Job, pipeline_for
 from spark_jobs.lake.tables import Lake
-from spark_jobs.lake.writer import Attempt
 from spark_jobs.merging.load import load
 from spark_jobs.merging.rebuild import rebuild
 from spark_jobs.session import sign_snapshots

@@ -11,6 +11,7 @@ from pyspark.storagelevel import StorageLevel
 from sluice import names
 from sluice.errors import PlanError
 from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
+from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import is_truncate, quoted
 from spark_jobs.folding import conflicts
 from spark_jobs.folding.floor import remembering, since_floor
@@ -36,7 +37,7 @@ from spark_jobs.folding.resolve import (
 from spark_jobs.folding.truncations import Truncation, truncation
 from spark_jobs.kept import keep
 from spark_jobs.lake.tables import Lake, history_id, target_id
-from spark_jobs.lake.writer import Attempt, Writer
+from spark_jobs.lake.writer import Writer
 from spark_jobs.merging import retell
 from spark_jobs.merging.remains import remake
 from spark_jobs.modes import events, history, soft_delete
