@@ -75,7 +75,7 @@ def second(context: Context, manifest: Manifest) -> Driver:
     driver = Driver(context.project, manifest, lambda: None)  # type: ignore[arg-type, return-value]
     row = context.ledger.batch("shop", manifest.batch_id)
     assert row is not None
-    driver.predecessor = row.attempt
+    driver.hold.predecessor = row.attempt
     return driver
 
 
