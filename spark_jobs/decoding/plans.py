@@ -36,6 +36,7 @@ from spark_jobs.planning.renames_known import (
 )
 from spark_jobs.planning.shared_targets import refuse_shared_targets
 from spark_jobs.planning.table_columns import target_columns
+from spark_jobs.planning.table_inputs import Stored
 
 NO_STATEMENTS: Final[Mapping[Source, list[ColumnStatement]]] = {}
 
@@ -139,7 +140,7 @@ def _by_events(
     told = key_told(found, config, key, script.key if script else (), renames)
     names = known_names(found, config, told, renames, candidate.statements)
     fmt = FORMATS[job.pipeline.format]
-    return plan_table(job.pipeline, fmt, found, config, stored or None, key, names)
+    return plan_table(job.pipeline, fmt, found, config, Stored(stored, key, names))
 
 
 def _refuse_partitions(job: Job, plan: TablePlan, stored: Mapping[str, str]) -> None:
