@@ -14,7 +14,7 @@ from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
 from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import is_truncate, quoted
 from spark_jobs.folding import conflicts
-from spark_jobs.folding.floor import remembering, since_floor
+from spark_jobs.folding.floor import Floor, remembering, since_floor
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
 from spark_jobs.folding.moves import beside, completed, moves, tied
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
@@ -236,9 +236,9 @@ def _with_refolded(
     known = rows.join(again, list(plan.key), "left_semi")
     floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
     if floor and (stored.truncated_at or "") <= floor:
-        accepted, dead = writer.attempt.batch_id, stored.tombstones
+        at = Floor(floor, plan.key, writer.attempt.batch_id)
         standing = None if stored.rows is None else writer.standing(stored.rows, floor)
-        known = since_floor(known, standing, again, floor, plan.key, accepted, dead)
+        known = since_floor(known, standing, again, at, stored.tombstones)
     refolded = fold_columns(completed(known, moved, None, plan.key, data), plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")

@@ -16,7 +16,7 @@ from sluice import names
 from sluice.errors import RollbackRefusedError
 from sluice.manifest import Rebuild
 from spark_jobs.canonical import is_delete, is_truncate, of_batches, quoted
-from spark_jobs.folding.floor import since_floor
+from spark_jobs.folding.floor import Floor, since_floor
 from spark_jobs.folding.fold import fold_columns
 from spark_jobs.folding.moves import beside, completed, moves, tied
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
@@ -187,7 +187,7 @@ class Remains:
             rows = rows.where(F.col(names.POSITION) <= self.floor)
         if rows is not None and self.cut_at is not None:
             rows = rows.where(F.col(names.POSITION) > self.cut_at)
-        return since_floor(known, rows, self.keys, self.floor, self.plan.key)
+        return since_floor(known, rows, self.keys, Floor(self.floor, self.plan.key))
 
     def standing(self) -> DataFrame | None:
         """Return the rows that stand for expired changes: those from before the undone batches."""
@@ -329,7 +329,7 @@ def _versions(
     key, truncates, floor = remains.plan.key, remains.truncates, remains.floor
     if states is not None and floor is not None and remains.writer.partial:
         states = remains.of_keys(states)
-        changes = remembered(changes, truncates, states, floor, key, data)
+        changes = remembered(changes, truncates, states, Floor(floor, key), data)
     if kept.rows is not None:
         changes = with_stored(key, changes, kept.rows, kept)
     changes = completed(changes, remains.moved, truncates, key, data)

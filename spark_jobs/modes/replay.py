@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import is_delete, is_truncate, quoted
-from spark_jobs.folding.floor import STOOD_AT
+from spark_jobs.folding.floor import STOOD_AT, Floor
 from spark_jobs.folding.moves import beside, completed, moves, tied
 from spark_jobs.folding.places import old_halves
 from spark_jobs.folding.resolve import Stored
@@ -101,8 +101,8 @@ def _remembered(
     late = None
     if moved is not None and lowest is not None:
         late = moved_late(moved, _mine(reader, log), lowest, key)
-    truncates, batch_id = log.where(is_truncate()), reader.attempt.batch_id
-    return remembered(changes, truncates, states, floor, key, data, batch_id, late)
+    at, truncates = Floor(floor, key, reader.attempt.batch_id), log.where(is_truncate())
+    return remembered(changes, truncates, states, at, data, late)
 
 
 def _of_open_versions(reader: Reader, mine: DataFrame, kept: Kept, rows: DataFrame) -> DataFrame:
