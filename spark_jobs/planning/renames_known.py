@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 from pyiceberg.catalog import Catalog
@@ -123,38 +123,42 @@ def following(
     columns = {column.name: column for column in plan.columns}
     names = wanted(without_key(renames, plan.key), columns)
     spelled = _spelled(names, columns, renames if pipeline.wire.folds_case else ())
+    renaming = _Renaming(plan, renames, names, spelled, stored, texts)
     while columns != before:  # a widened column may be a former name of another
-        now = _with_names_of_now(plan, renames, names, spelled, columns, stored, texts)
-        before, columns = columns, now
+        before, columns = columns, renaming.step(columns)
     stated = declared(plan.config.renamed_columns)
     return replace(plan, columns=tuple(columns.values()), declared=stated, renames=renames)
 
 
-def _with_names_of_now(
-    plan: TablePlan,
-    renames: Renames,
-    names: Mapping[str, Sequence[str]],
-    spelled: Mapping[str, str],
-    columns: Mapping[str, PlannedColumn],
-    stored: Collection[str],
-    texts: bool,
-) -> dict[str, PlannedColumn]:
-    """Return the columns with those of current names; `texts`: text holds types that do not fit."""
-    again, result = used_again(renames), dict(columns)
-    for name, former in names.items():
-        kept = spelled[name.lower()]
-        _refuse_key(plan, (kept, *former))
-        if kept in plan.found.columns and any(kept == dropped_column(n) for n in former):
-            raise PlanError(_taken(plan, kept))
-        there, were = result.get(kept), [result[n] for n in former]
-        stated = there if there and (kept in stored or there.has_type) else None
-        if stated is not None:
-            refuse_half_hinted(plan, stated, were)
-        two = again.intersection(n.lower() for n in (kept, *former))
-        join = widest_or_text if texts or two else widest
-        column = _holding(plan, kept, were, stated, join)
-        result[kept] = replace(column, others=there.others if there else ())
-    return result
+@dataclass(frozen=True)
+class _Renaming:
+    """The renames of a plan's columns; `names`: the former ones of each current name, `spelled`:
+    how those are spelled; `texts`: text holds types that do not fit."""
+
+    plan: TablePlan
+    renames: Renames
+    names: Mapping[str, Sequence[str]]
+    spelled: Mapping[str, str]
+    stored: Collection[str]
+    texts: bool
+
+    def step(self, columns: Mapping[str, PlannedColumn]) -> dict[str, PlannedColumn]:
+        """Return the columns with those of current names."""
+        again, result = used_again(self.renames), dict(columns)
+        for name, former in self.names.items():
+            kept = self.spelled[name.lower()]
+            _refuse_key(self.plan, (kept, *former))
+            if kept in self.plan.found.columns and any(kept == dropped_column(n) for n in former):
+                raise PlanError(_taken(self.plan, kept))
+            there, were = result.get(kept), [result[n] for n in former]
+            stated = there if there and (kept in self.stored or there.has_type) else None
+            if stated is not None:
+                refuse_half_hinted(self.plan, stated, were)
+            two = again.intersection(n.lower() for n in (kept, *former))
+            join = widest_or_text if self.texts or two else widest
+            column = _holding(self.plan, kept, were, stated, join)
+            result[kept] = replace(column, others=there.others if there else ())
+        return result
 
 
 def _spelled(
