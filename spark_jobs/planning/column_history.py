@@ -14,7 +14,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.column_renames import Rename, Renames, name_at
+from sluice.column_renames import Renames, from_pairs, name_at
 from sluice.names import RENAMES_IN_DEFAULTS
 from sluice.positions import KIND_SOURCE
 from spark_jobs.planning import defaults
@@ -84,9 +84,6 @@ class ColumnHistory:
 def read(text: str | None) -> ColumnHistory:
     """Parse the result of `ColumnHistory.text`."""
     raw = json.loads(text or NO_HISTORY)
-    renames = tuple(
-        Rename(below, tuple((old, new) for old, new in columns))
-        for below, columns in raw.pop(RENAMES_IN_DEFAULTS, [])
-    )
+    renames = from_pairs(raw.pop(RENAMES_IN_DEFAULTS, []))
     additions = tuple(Addition(*one) for one in raw.pop(_ADDITIONS, []))
     return ColumnHistory(defaults.of_entries(raw), renames, additions)
