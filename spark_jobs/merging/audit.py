@@ -69,7 +69,7 @@ def refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
         )
 
 
-def refuse_too_many_bad(job: Job, found: list[Found], misfits: int, held: int = 0) -> None:
+def refuse_too_many_bad(job: Job, found: list[Found], misfits: int, held: int) -> None:
     """Raise AuditFailedError where more records are bad than the pipeline allows.
 
     `misfits`: records that do not fit their tables; `held`: rejects of open transactions, which do

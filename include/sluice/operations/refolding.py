@@ -85,7 +85,7 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
     return _carry_out(ctx, Rebuild(tuple(chosen), _now()))
 
 
-def named_targets(ctx: Context, table: str = "") -> list[str]:
+def named_targets(ctx: Context, table: str) -> list[str]:
     """Return the pipeline's targets, or the named one; raises TerminalError if there is none."""
     targets = list(undoable.changelogs(ctx))
     chosen = [t for t in targets if table in ("", t, ctx.pipeline.full_name(t))]

@@ -199,12 +199,12 @@ def _read_apart(ctx: Context, chunk: list[Taken], asked: Reprocess) -> Iterator[
     yield _manifest(ctx, part, looks, asked)
 
 
-def read_again(ctx: Context, chunk: list[Taken], asked: Reprocess = NO_OPTIONS) -> Manifest:
+def read_again(ctx: Context, chunk: list[Taken]) -> Manifest:
     """Return the manifest that decodes these files again, each at its former place in the order.
 
     Raises TerminalError naming a file that is gone, changed or denied.
     """
-    return _manifest(ctx, chunk, _looks_of(ctx, chunk), asked)
+    return _manifest(ctx, chunk, _looks_of(ctx, chunk), NO_OPTIONS)
 
 
 def _looks_of(ctx: Context, chunk: list[Taken]) -> dict[str, Inspection]:
