@@ -28,7 +28,7 @@ from sluice.objects.batch_files import BatchFiles
 from sluice.objects.originals import refuse_replaced
 from sluice.operations.context import Context
 from sluice.operations.obsolete import why_obsolete
-from sluice.operations.open_transactions import completed, holding_back
+from sluice.operations.open_transactions import holding_back, with_completed
 from sluice.operations.undoable import publications
 from sluice.result import BatchResult
 from spark_jobs.attempt import Attempt
@@ -145,7 +145,7 @@ class Driver:
         job = replace(job, attempt=replace(job.attempt, published=self._take_lease()))
         ctx = self._context()
         ended = transactions.ended_among(job, lambda: whole_envelope(job), holding_back(ctx))
-        return replace(job, manifest=completed(ctx, self.manifest, ended))
+        return replace(job, manifest=with_completed(ctx, self.manifest, ended))
 
     def _own_copies(self) -> str:
         """Return the prefix of this attempt's copies of landed files."""

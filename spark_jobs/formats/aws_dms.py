@@ -45,7 +45,7 @@ from spark_jobs.formats.common.envelope import (
     union,
     with_facts,
 )
-from spark_jobs.formats.common.row_image import left_out
+from spark_jobs.formats.common.row_image import absent_columns
 from spark_jobs.formats.common.tabular import (
     META,
     REPEATS,
@@ -250,7 +250,7 @@ def _envelope(partial: bool) -> dict[str, Column]:
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), new),
         "source_ts": instant_of_text(F.when(~F.col("_full_load"), F.col("_time"))),
         "ddl": F.when(control, F.col("_statement")),
-        **(left_out(op, before, new) if partial else {}),
+        **(absent_columns(op, before, new) if partial else {}),
     }
 
 

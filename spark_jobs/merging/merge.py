@@ -16,7 +16,7 @@ from spark_jobs.canonical import is_truncate, quoted
 from spark_jobs.folding import conflicts
 from spark_jobs.folding.floor import Floor, remembering, since_floor
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
-from spark_jobs.folding.moves import beside, completed, moves, tied
+from spark_jobs.folding.moves import beside, moves, tied, with_moved_values
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
 from spark_jobs.folding.resolve import (
     APPLY,
@@ -239,7 +239,7 @@ def _with_refolded(
         at = Floor(floor, plan.key, writer.attempt.batch_id)
         standing = None if stored.rows is None else writer.standing(stored.rows, floor)
         known = since_floor(known, standing, again, at, stored.tombstones)
-    refolded = fold_columns(completed(known, moved, None, plan.key, data), plan.key, data)
+    refolded = fold_columns(with_moved_values(known, moved, None, plan.key, data), plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")
     return kept.select(*columns).unionByName(refolded.select(*columns))

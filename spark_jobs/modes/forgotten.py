@@ -38,7 +38,7 @@ def remembered(
     A column takes its value from the newest state up to which no published change above the floor
     carried it. At or below the floor, a state replaces the change at its position, since earlier
     changes may have expired. `late`: changes (see `moved_late`) that are left to
-    `moves.completed`.
+    `moves.with_moved_values`.
     """
     key, position = floor.key, F.col(names.POSITION)
     at = [*key, names.POSITION]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sluice import names
 from sluice.catalog.gaps import is_behind
 from sluice.catalog.snapshots import head
-from spark_jobs.lake.gaps import remember
+from spark_jobs.lake.gaps import start_gap
 from spark_jobs.lake.reader import Reader
 from spark_jobs.lake.tables import TableId, events_id, history_id
 from spark_jobs.planning import column_history
@@ -35,7 +35,7 @@ def _mark(reader: Reader, table: TableId, whose: str) -> None:
     if not is_behind(found, head(found)):
         text = reader.before.text() or NO_HISTORY
         reader.lake.set_property(table, names.PROP_GAP_TOLD, text)
-    remember(reader.lake, table)
+    start_gap(reader.lake, table)
 
 
 def written_by(reader: Reader, table: TableId) -> ColumnHistory:

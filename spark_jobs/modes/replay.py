@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import is_delete, is_truncate, quoted
 from spark_jobs.folding.floor import STOOD_AT, Floor
-from spark_jobs.folding.moves import beside, completed, moves, tied
+from spark_jobs.folding.moves import beside, moves, tied, with_moved_values
 from spark_jobs.folding.places import old_halves
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import begun, ended, versions
@@ -70,7 +70,7 @@ def replay(reader: Reader, kept: Kept, newer: bool, stored: Stored) -> DataFrame
     else:
         changes = _of_concerned_keys(reader, log, kept, kept.rows, moved, stored.cut)
     truncates = log.where(is_truncate())
-    return versions(completed(changes, moved, truncates, key, data), truncates, key, data)
+    return versions(with_moved_values(changes, moved, truncates, key, data), truncates, key, data)
 
 
 def _of_all_keys(reader: Reader, log: DataFrame, kept: Kept, moved: DataFrame | None) -> DataFrame:
@@ -83,7 +83,7 @@ def _of_all_keys(reader: Reader, log: DataFrame, kept: Kept, moved: DataFrame | 
             states = states.unionByName(others, allowMissingColumns=True)
         changes = _remembered(reader, log, changes, states, kept.forgotten.floor, moved)
         changes = _with_living(key, changes, kept, kept.forgotten)
-    return changes if kept.rows is None else with_stored(key, changes, kept.rows, kept)
+    return changes if kept.rows is None else with_kept(key, changes, kept.rows, kept)
 
 
 def _remembered(
@@ -110,7 +110,7 @@ def _of_open_versions(reader: Reader, mine: DataFrame, kept: Kept, rows: DataFra
     changes = _changes(reader, mine)
     open_ones = _of(reader, rows.where(F.col(kept.ended_at).isNull()), changes)
     # Above the floor, only the batch's own events are read.
-    return with_stored(reader.plan.key, changes, open_ones, replace(kept, floor=None))
+    return with_kept(reader.plan.key, changes, open_ones, replace(kept, floor=None))
 
 
 def _of_concerned_keys(
@@ -130,7 +130,7 @@ def _of_concerned_keys(
     changes, rows = (_of(reader, each, keys) for each in (_changes(reader, log), rows))
     if kept.forgotten is not None:
         changes = _remembered(reader, log, changes, rows, kept.forgotten.floor, moved)
-    return with_stored(key, changes, rows, kept)
+    return with_kept(key, changes, rows, kept)
 
 
 def _halved(reader: Reader, log: DataFrame) -> bool:
@@ -206,7 +206,7 @@ def _with_living(
     return changes
 
 
-def with_stored(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
+def with_kept(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
     """Return the changes, with stored versions in place of expired changes."""
     known = changes.select(*(quoted(k) for k in key), names.POSITION)
     begins = begun(rows, kept.source_ts)

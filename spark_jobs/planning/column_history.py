@@ -18,7 +18,7 @@ from sluice.column_renames import Renames, from_pairs, name_at
 from sluice.names import RENAMES_IN_DEFAULTS
 from sluice.positions import KIND_SOURCE
 from spark_jobs.planning import defaults
-from spark_jobs.planning.additions import Addition, Additions, overlaid
+from spark_jobs.planning.additions import Addition, Additions, with_stated_defaults
 from spark_jobs.planning.defaults import NO_DEFAULTS, Default, Defaults
 from spark_jobs.planning.renames import renamed, rows_renamed
 
@@ -37,7 +37,7 @@ class ColumnHistory:
 
     def held(self) -> Defaults:
         """Return the defaults by current names, those of DDL included."""
-        return overlaid(self._of_events(), self.additions)
+        return with_stated_defaults(self._of_events(), self.additions)
 
     def _of_events(self) -> Defaults:
         if not self.renames:

@@ -12,7 +12,7 @@ from sluice.column_renames import Rename, Renames, in_order, name_at
 from sluice.config.collations import source_name
 from sluice.config.policies import EVOLVE, FAIL, STRING
 from sluice.config.project import Pipeline, TableConfig
-from sluice.ddl.stated_names import in_case_of, is_of
+from sluice.ddl.stated_names import in_case_of, may_be
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.changelogs import stored_sources
 from sluice.ledger.ledger import Ledger
@@ -60,14 +60,14 @@ def published(catalog: Catalog, pipeline: str) -> list[ColumnStatement]:
     return [one for one in statements if one.batch_id in counted]
 
 
-def follows(pipeline: Pipeline) -> bool:
+def follows_renames(pipeline: Pipeline) -> bool:
     """Whether columns that the source renames get their new names here."""
     return pipeline.on_schema_change == EVOLVE
 
 
-def heeds(pipeline: Pipeline) -> bool:
+def renames_matter(pipeline: Pipeline) -> bool:
     """Whether renames matter to the pipeline: it follows them, or fails."""
-    return follows(pipeline) or pipeline.on_schema_change == FAIL
+    return follows_renames(pipeline) or pipeline.on_schema_change == FAIL
 
 
 def refuse_renames(
@@ -87,7 +87,7 @@ def renames_of(
     pipeline: Pipeline, config: TableConfig, statements: Iterable[ColumnStatement]
 ) -> Renames | None:
     """Return a table's renames by statements and configuration; None: they are not followed."""
-    if not follows(pipeline):
+    if not follows_renames(pipeline):
         return None
     return in_order(renames_from(statements, config), declared(config.renamed_columns))
 
@@ -247,7 +247,7 @@ def of_table(
     return [
         one
         for one in statements
-        if one.source_table == source or (as_typed and is_of(one.source_table, source, others))
+        if one.source_table == source or (as_typed and may_be(one.source_table, source, others))
     ]
 
 

@@ -22,14 +22,14 @@ from sluice.names import tag_name
 
 
 @dataclass(frozen=True)
-class Promise:
+class Retention:
     """The snapshots that must stay, and the tags of batches beyond `keep_tags`."""
 
     snapshots: frozenset[int]
     stale_tags: frozenset[str]
 
 
-def promise(ledger: Ledger, pipeline: Pipeline) -> Promise:
+def retention(ledger: Ledger, pipeline: Pipeline) -> Retention:
     """Read from the ledger which snapshots a rollback of the pipeline's last batches needs."""
     batches = ledger.batches(pipeline.name)
     published = [row for row in batches if row.state == PUBLISHED]
@@ -38,7 +38,7 @@ def promise(ledger: Ledger, pipeline: Pipeline) -> Promise:
     named = ledger.publications(pipeline.name, *needed)
     snapshots = {p.head_snapshot for p in named} | {p.base_snapshot for p in named}
     stale = (tag_name(row.batch_id) for row in published[pipeline.keep_tags :])
-    return Promise(frozenset(s for s in snapshots if s is not None), frozenset(stale))
+    return Retention(frozenset(s for s in snapshots if s is not None), frozenset(stale))
 
 
 def published_before(ledger: Ledger, pipeline: str, moment: datetime) -> frozenset[str]:
@@ -50,7 +50,7 @@ def published_before(ledger: Ledger, pipeline: str, moment: datetime) -> frozens
     )
 
 
-def stale_tags(table: Table, promised: Promise) -> list[str]:
+def stale_tags(table: Table, promised: Retention) -> list[str]:
     """Return the table's tags of batches beyond `keep_tags`, never other people's tags."""
     return sorted(promised.stale_tags.intersection(table.metadata.refs))
 

@@ -27,7 +27,7 @@ from sluice.operations.selection import open_landing
 from sluice.operations.stages import load_and_publish, reconcile
 from sluice.operations.undo import undo_batch
 from sluice.operations.unreadable_files import UnreadableFiles, listed_errors
-from sluice.operations.waiting import keeping
+from sluice.operations.waiting import renewing_landed
 from sluice.positions import arrival_again
 from sluice.result import BatchResult
 
@@ -69,7 +69,7 @@ def reprocess(
     batches with such records, any other text is only recorded. Return the results and the first
     failure; ([], None) if nothing is in quarantine.
     """
-    with keeping(ctx):
+    with renewing_landed(ctx):
         return load_and_publish(ctx, land_quarantined(ctx, batch_id, asked, ctx.lease))
 
 

@@ -43,7 +43,7 @@ from sluice.operations.publication import (
     require_mine,
 )
 from sluice.operations.selection import EVERYTHING, Selection, covers
-from sluice.operations.shares import left_out, split_off
+from sluice.operations.shares import error_for_left_out, split_off
 from sluice.operations.single_tables import land_tables
 from sluice.operations.sweep import clean_up
 from sluice.operations.undo import (
@@ -58,7 +58,7 @@ from sluice.operations.undoable import advise_rollback, unfinished
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.operations.waiting import (
     is_held,
-    keeping,
+    renewing_landed,
     taken_up,
     wait_for_others,
     wait_for_turn,
@@ -67,8 +67,9 @@ from sluice.result import BatchResult
 from sluice.spark_submit.submit import LOAD_BATCH, is_small, submit
 
 __all__ = [
-    "BatchResult", "Context", "current_result", "give_up", "land", "land_tables", "left_out",
-    "load", "load_and_publish", "open_context", "publish", "reconcile", "release", "run",
+    "BatchResult", "Context", "current_result", "error_for_left_out", "give_up", "land",
+    "land_tables", "load", "load_and_publish", "open_context", "publish", "reconcile", "release",
+    "run",
 ]  # fmt: skip
 
 MERGE_AGAIN_AT_MOST: Final = 3
@@ -323,7 +324,7 @@ def run(
         )
     wait_for_others(ctx)
     unreadable = UnreadableFiles()
-    with keeping(ctx):
+    with renewing_landed(ctx):
         if tables:
             reconcile(ctx)
             manifests = land_tables(ctx, tables, selection, ctx.lease, unreadable)
@@ -353,7 +354,7 @@ def load_and_publish(
     ctx: Context, manifests: list[str]
 ) -> tuple[list[BatchResult], SluiceError | None]:
     """Load and publish landed batches one after the other; see `run`. The caller renews their
-    leases (`keeping`)."""
+    leases (`renewing_landed`)."""
     results: list[BatchResult] = []
     failure: SluiceError | None = None
     for key in manifests:
@@ -371,7 +372,7 @@ def load_and_publish(
         else:
             if result is not None:
                 results.append(result)
-                failure = failure or left_out(ctx, ctx.files.read_manifest(key), result)
+                failure = failure or error_for_left_out(ctx, ctx.files.read_manifest(key), result)
     return results, failure
 
 
