@@ -64,18 +64,16 @@ class Driver:
         self.session = session
         self.pipeline = pipeline_for(project, manifest)
         self.catalog = open_catalog(project)
-        self.ledger = Ledger(self.catalog)
+        self.ledger = Ledger(self.catalog).of(self.pipeline.name)
         self.files = BatchFiles(project)
-        self.hold = Hold(
-            self.ledger, self.pipeline.name, manifest.batch_id, publisher or ANYBODY,
-            self.pipeline.lease_seconds,
-        )  # fmt: skip
+        seconds = self.pipeline.lease_seconds
+        self.hold = Hold(self.ledger, manifest.batch_id, publisher or ANYBODY, seconds)
         self.lake: Lake | None = None
         self._left_out: dict[str, str] = {}
 
     def run(self) -> BatchResult:
         """Load, write the result, then record success or failure in the ledger."""
-        self.ledger.ensure()
+        Ledger(self.catalog).ensure()
         row = self.hold.row()
         try:
             self.hold.begin(row)
@@ -206,8 +204,8 @@ class Driver:
             self._drop_branches()
             self._forget_undone()
         reason = typed(error) if isinstance(error, Exception) else error
-        self.ledger.record_batch(
-            self.pipeline.name, self.manifest.batch_id, states.FAILED, attempt=self.hold.attempt,
+        self.ledger.batches.record(
+            self.manifest.batch_id, states.FAILED, attempt=self.hold.attempt,
             add_details=failed(f"{type(reason).__name__}: {reason}"), expected=self.hold.still_mine,
         )  # fmt: skip
 
@@ -232,7 +230,7 @@ class Driver:
 
     def _restore_schemas(self) -> list[str]:
         """Remove new columns, unless another batch is being loaded: it may have rows for them."""
-        rows = self.ledger.unfinished(self.pipeline.name)
+        rows = self.ledger.unfinished()
         if self.lake is None or any(map(self.hold.is_anothers, rows)):
             return []
         return self.lake.restore_schemas()

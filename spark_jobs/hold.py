@@ -14,7 +14,7 @@ from typing import Final
 from sluice.errors import LeaseHeldError, TransientError
 from sluice.ledger import rows as states
 from sluice.ledger.leases import Lease, is_dead, new_attempt, this_holder
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.refusals import is_overtaken, refuse_closed
 from spark_jobs.telling import tell
 
@@ -31,9 +31,9 @@ class Hold:
     """
 
     def __init__(
-        self, ledger: Ledger, pipeline: str, batch_id: str, publisher: str, lease_seconds: float
+        self, ledger: PipelineLedger, batch_id: str, publisher: str, lease_seconds: float
     ) -> None:
-        self.ledger, self.pipeline, self.batch_id = ledger, pipeline, batch_id
+        self.ledger, self.batch_id = ledger, batch_id
         self.publisher, self.lease_seconds = publisher, lease_seconds
         self.attempt, self.predecessor = new_attempt(), ""
         self._held = threading.Event()
@@ -42,7 +42,7 @@ class Hold:
 
     def row(self) -> states.BatchRow | None:
         """Return the batch's row in the ledger, None before it has one."""
-        return self.ledger.batch(self.pipeline, self.batch_id)
+        return self.ledger.batches.get(self.batch_id)
 
     def begin(self, row: states.BatchRow | None) -> None:
         """Hold the batch while it is decoded, so that it does not count as abandoned; that needs no
@@ -53,8 +53,8 @@ class Hold:
         self._hold(lambda row: row is None or row.state in (states.LANDED, states.FAILED))
 
     def _hold(self, expected: Callable[[states.BatchRow | None], bool]) -> bool:
-        return self.ledger.record_batch(
-            self.pipeline, self.batch_id, states.LANDED, attempt=self.attempt,
+        return self.ledger.batches.record(
+            self.batch_id, states.LANDED, attempt=self.attempt,
             lease=Lease(this_holder(), self.lease_seconds), expected=expected,
         )  # fmt: skip
 
@@ -64,24 +64,24 @@ class Hold:
         """Wait a while for the pipeline's lease; raises LeaseHeldError for the task to retry later.
 
         Returns the published batches; nobody adds to them while the lease is held. `half` and
-        `undone` are for `Ledger.acquire_lease`; `refuse` is called under the lease.
+        `undone` are for `PipelineLease.acquire`; `refuse` is called under the lease.
         """
         deadline = time.monotonic() + _LEASE_WAIT_SECONDS
         while True:
             self.require_mine()  # taking the lease would make the batch this attempt's again
             try:
-                self._lease(partial(self.ledger.acquire_lease, half=half, undone=undone))
+                self._lease(partial(self.ledger.lease.acquire, half=half, undone=undone))
                 self._held.set()
                 refuse()
-                return tuple(sorted(self.ledger.published_batches(self.pipeline)))
+                return tuple(sorted(self.ledger.batches.published()))
             except LeaseHeldError as held:
                 if time.monotonic() > deadline:
                     raise
                 tell(f"waiting: {held}")
                 time.sleep(_POLL_SECONDS)
 
-    def _lease(self, action: Callable[[str, str, str, Lease], None]) -> None:
-        action(self.pipeline, self.batch_id, self.attempt, Lease(this_holder(), self.lease_seconds))
+    def _lease(self, action: Callable[[str, str, Lease], None]) -> None:
+        action(self.batch_id, self.attempt, Lease(this_holder(), self.lease_seconds))
 
     @contextmanager
     def renewing(self, cancel: Callable[[], None]) -> Iterator[None]:
@@ -124,7 +124,7 @@ class Hold:
     def _renew_once(self) -> None:
         """Renew once; raises LeaseHeldError where another attempt has the batch."""
         if self._held.is_set():
-            self._lease(self.ledger.renew_lease)
+            self._lease(self.ledger.lease.renew)
         elif not self._hold(self._decodes):
             self.require_mine()
 
@@ -133,8 +133,8 @@ class Hold:
 
     def record_loaded(self) -> None:
         """Hand the batch to its publisher; raises LeaseHeldError where another attempt has it."""
-        written = self.ledger.record_batch(
-            self.pipeline, self.batch_id, states.LOADED, attempt=self.attempt,
+        written = self.ledger.batches.record(
+            self.batch_id, states.LOADED, attempt=self.attempt,
             lease=Lease(self.publisher, self.lease_seconds), expected=self._is_mine,
         )  # fmt: skip
         if not written:
@@ -143,7 +143,7 @@ class Hold:
     def taken_over(self) -> LeaseHeldError:
         """Return the error of an attempt that has lost its batch."""
         return LeaseHeldError(
-            f"batch {self.batch_id} of {self.pipeline} was taken over or undone "
+            f"batch {self.batch_id} of {self.ledger.pipeline} was taken over or undone "
             f"meanwhile; attempt {self.attempt} stops here"
         )
 
@@ -169,7 +169,7 @@ class Hold:
     def is_anothers(self, row: states.BatchRow) -> bool:
         """Whether another batch, or a later attempt at this one, is under way."""
         own = row.batch_id == self.batch_id and not self._is_taken_over(row)
-        return not own and not self.ledger.has_lapsed(row)
+        return not own and not self.ledger.lease.has_lapsed(row)
 
     def still_mine(self, row: states.BatchRow | None) -> bool:
         """Whether no later attempt has the batch and nobody has finished it."""

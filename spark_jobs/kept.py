@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 
@@ -15,3 +16,13 @@ def keep(rows: DataFrame) -> DataFrame:
     executor is lost with its rows, the job fails and is retried.
     """
     return rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+
+
+def computed_once(rows: DataFrame) -> DataFrame:
+    """Return the rows unchanged, so that conditions on them refer to their columns.
+
+    Spark moves a condition below the steps that compute its columns, and repeats the expression of
+    a column at each reference: a decimal in base64 is then computed hundreds of times for a row,
+    and planning takes minutes. It moves none below an observation.
+    """
+    return rows.observe(Observation(), F.count(F.lit(1)).alias("rows"))

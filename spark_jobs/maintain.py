@@ -33,7 +33,7 @@ def _turns(upkeep: Upkeep, minutes: float) -> Iterator[Callable[[], bool]]:
         yield lambda: True
         return
     seconds = upkeep.pipeline.lease_seconds
-    with Turns(upkeep.ledger, upkeep.pipeline.name, seconds, minutes * 60) as turns:
+    with Turns(upkeep.ledger, seconds, minutes * 60) as turns:
         yield turns.next
 
 
@@ -45,7 +45,8 @@ def run(folder: Path, pipeline: str, minutes: float, dry_run: bool) -> Maintenan
     ledger.ensure()
     spark = open_session(project, f"sluice maintain {pipeline}")
     lake = Lake(spark, catalog, pipeline)
-    upkeep = Upkeep(spark, lake, ledger, BatchFiles(project), chosen, datetime.now(UTC), dry_run)
+    own, now = ledger.of(pipeline), datetime.now(UTC)
+    upkeep = Upkeep(spark, lake, own, BatchFiles(project), chosen, now, dry_run)
     with _turns(upkeep, minutes) as proceed:
         return maintain(upkeep, proceed)
 

@@ -37,7 +37,7 @@ def _run(folder: Path, manifest: str) -> Forecast:
 def _job(project: Project, manifest: Manifest) -> Job:
     pipeline, catalog = pipeline_for(project, manifest), open_catalog(project)
     spark = open_session(project, f"sluice plan {pipeline.name}")
-    published = tuple(sorted(Ledger(catalog).published_batches(pipeline.name)))
+    published = tuple(sorted(Ledger(catalog).of(pipeline.name).batches.published()))
     attempt = Attempt(manifest.batch_id, "", published)
     lake = Lake(spark, catalog, pipeline.name)
     return Job(

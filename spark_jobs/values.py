@@ -339,11 +339,11 @@ def _clock(time: Column, digits: int) -> Column:
 
 
 def _binary(text: Column, kind: ColumnType) -> Column:
-    value = _bytes(text, kind)
-    if not kind.width:
+    value, most = _bytes(text, kind), kind.width or kind.most
+    if not most:
         return value
     filled = F.call_function("rpad", value, F.lit(kind.width), F.lit(b"\x00"))
-    return F.when(F.octet_length(value) < kind.width, filled).otherwise(value)
+    return F.when(F.octet_length(value) <= most, filled if kind.width else value)
 
 
 def _bytes(text: Column, kind: ColumnType) -> Column:

@@ -29,7 +29,7 @@ def _run(
     project = load_sound(project_folder)
     chosen: Pipeline = project.pipeline(pipeline)
     catalog = open_catalog(project)
-    cutter = Cutter(catalog, Ledger(catalog), chosen.name, chosen.namespace)
+    cutter = Cutter(catalog, Ledger(catalog).of(chosen.name), chosen.namespace)
     cutter.tables(table)  # refuses an unknown name before Spark starts
     spark = open_session(project, f"sluice verify {pipeline}")
     if source is not None:

@@ -154,7 +154,7 @@ def test_an_object_that_fails_each_time_keeps_no_other_from_landing(
     between.broken = ("/landing/b.jsonl",)
     with pytest.raises(FilesUnreadError, match=r"landing/b\.jsonl: .*InternalError"):
         landed(shop)
-    assert set(shop.ledger.known_files("shop")) == {"a.jsonl", "c.jsonl"}
+    assert set(shop.ledger.files.known()) == {"a.jsonl", "c.jsonl"}
     between.broken = ()
     assert landed(shop) == ["b.jsonl"]
 
@@ -164,7 +164,7 @@ def test_where_all_objects_fail_nothing_is_claimed(shop: Context, between: Flaky
     with pytest.raises(TransientError) as caught:
         landed(shop, UnreadableFiles())
     assert type(caught.value) is TransientError
-    assert shop.ledger.known_files("shop") == {}
+    assert shop.ledger.files.known() == {}
 
 
 def test_an_object_that_was_cut_is_read_in_the_second_try(shop: Context, between: Flaky) -> None:

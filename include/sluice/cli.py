@@ -239,7 +239,7 @@ def status(
         _say(f"not shown, its file is wrong: {mistake}")
     ledger = Ledger(open_catalog(loaded))
     listed = [
-        one for name in names for one in last_and_waiting(batch_statuses(ledger, name), limit)
+        one for name in names for one in last_and_waiting(batch_statuses(ledger.of(name)), limit)
     ]
     if as_json:
         _print_json(status_json(listed))

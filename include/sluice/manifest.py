@@ -48,10 +48,16 @@ class SourceFile:
     replaces: tuple[str, ...] = ()
 
 
+WHOLE: Final = 0
+"""In the place of a record's number: the file as a whole."""
+
+
 @dataclass(frozen=True)
 class LandingReject:
     """A record that landing refused: the cut end of a damaged file, or a whole file.
 
+    `record`: its number among the file's records, from 1 (of a damaged Avro file: its number among
+    the bad blocks), or WHOLE.
     `records`: the number of bad records of a file that is refused for having too many, else 1. The
     reject still counts as one record read; only the ceilings of bad records use the number.
     """

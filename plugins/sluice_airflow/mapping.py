@@ -28,7 +28,7 @@ def mappable(ctx: Context, manifests: list[str]) -> list[str]:
         " or of a run with Tables. To load them now: sluice run %s",
         len(manifests), most, ctx.pipeline.name,
     )  # fmt: skip
-    rows = ctx.ledger.batches(ctx.pipeline.name)
+    rows = ctx.ledger.batches.all()
     halfway = {row.batch_id for row in rows if row.halfway}
     tried = {row.batch_id for row in rows if row.attempt}
 

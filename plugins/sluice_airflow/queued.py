@@ -25,6 +25,6 @@ def waiting(project: str, pipeline: str, manifests: Sequence[str]) -> AbstractCo
     batches = [batch_of(manifest) for manifest in manifests]
 
     def keep_waiting() -> None:
-        open_context(project, pipeline).ledger.keep_waiting(pipeline, batches)
+        open_context(project, pipeline).ledger.batches.keep_waiting(batches)
 
     return repeating(keep_waiting, EVERY_SECONDS, first=0)

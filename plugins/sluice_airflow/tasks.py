@@ -150,8 +150,8 @@ def taken_over(ctx: Context, chosen: RunSelection, again: bool) -> list[str]:
     itself ran before, or a person names the files of a failed batch.
     """
     abandoned = []
-    for row in ctx.ledger.unfinished(ctx.pipeline.name):
-        if row.state in HALFWAY or not ctx.ledger.has_lapsed(row):
+    for row in ctx.ledger.unfinished():
+        if row.state in HALFWAY or not ctx.ledger.lease.has_lapsed(row):
             continue
         certain = again or (chosen.explicit and row.state == FAILED)
         old = row.at is not None and datetime.now(UTC) - row.at >= STALE
@@ -249,10 +249,10 @@ def loaded_as(project: str, pipeline: str, manifest: str) -> str:
     """Return the batch's state if there is nothing to load: it is finished, or another run loaded
     it and is about to publish it; else ''."""
     ledger = open_context(project, pipeline).ledger
-    row = ledger.batch(pipeline, batch_of(manifest))
+    row = ledger.batches.get(batch_of(manifest))
     if row is None:
         return ""
-    handed_on = row.state in (LOADED, PUBLISHING) and not ledger.has_lapsed(row)
+    handed_on = row.state in (LOADED, PUBLISHING) and not ledger.lease.has_lapsed(row)
     return row.state if handed_on or row.state in FINISHED else ""
 
 
@@ -263,7 +263,7 @@ def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
         # Where publishing was cut short, what completes it may merge again.
         use_connections_master()
         ctx = open_context(project, pipeline)
-        row = ctx.ledger.batch(pipeline, batch_id)
+        row = ctx.ledger.batches.get(batch_id)
         if row is None or row.state in CLOSED:
             return []
         if row.state == PUBLISHING:

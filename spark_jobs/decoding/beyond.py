@@ -14,11 +14,12 @@ from spark_jobs.canonical import as_place, quoted
 from spark_jobs.decoding import own_changes, quarantine, repeated
 from spark_jobs.decoding.decode import BAD, RECORD, with_origin
 from spark_jobs.decoding.decode_batch import Decoded, typed_changes
+from spark_jobs.decoding.record_numbers import in_landed_file
 from spark_jobs.folding.floor import BEYOND, mark, mark_all, mark_between, mark_halves
 from spark_jobs.folding.places import position_place
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.job import Job
-from spark_jobs.kept import keep
+from spark_jobs.kept import computed_once, keep
 from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.tables import changelog_id, history_id, target_id, tombstone_id
 from spark_jobs.planning.plan import TablePlan
@@ -114,11 +115,13 @@ def _without_accepted(
 def _located(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame) -> DataFrame:
     """Return the events' bytes and places, found again by file, position and key."""
     by = [names.ORIGIN_FILE, names.POSITION, *(() if _put_together(job, plan) else plan.key)]
-    events = typed_changes(job, envelope, plan).where(names.COUNTED).where(F.col(BAD) == "")
+    typed = computed_once(typed_changes(job, envelope, plan))
+    events = typed.where(names.COUNTED).where(F.col(BAD) == "")
     found = events.join(beyond.select(*map(quoted, by)).distinct(), by, "left_semi")
     rejects = found.select(names.POSITION, F.col(RECORD).alias("raw"), *as_place())
     texts = quarantine.texts(job.spark, job.manifest.files, envelope)
-    return with_origin(quarantine.with_text(rejects, texts), job.spark, job.manifest.files)
+    located = with_origin(quarantine.with_text(rejects, texts), job.spark, job.manifest.files)
+    return in_landed_file(located, job.spark, job.manifest)
 
 
 def _quarantine(

@@ -40,8 +40,8 @@ def refuse_dropped(lake: Lake, target: TableId) -> None:
 
 def _was_published(lake: Lake, target: TableId) -> bool:
     """Whether a published batch wrote the target; a batch with only deletes may not have."""
-    ledger = Ledger(lake.catalog)
-    written = ledger.publications(lake.pipeline, *ledger.published_batches(lake.pipeline))
+    ledger = Ledger(lake.catalog).of(lake.pipeline)
+    written = ledger.publications.of_batches(*ledger.batches.published())
     return any((p.namespace, p.table_name) == (target.namespace, target.name) for p in written)
 
 

@@ -26,9 +26,12 @@ def misfit(column: PlannedColumn, texts: Iterable[Column], unfit: Iterable[Colum
 
 
 def _wanted(column: PlannedColumn) -> str:
-    """Return the column's type as a hint spells it, with the encoding if all records share one."""
+    """Return the column's type as a hint spells it, with length and encoding if all records share
+    them."""
     stored, kinds = column.stored, set(column.readings.values())
     name = stored.spark if stored.name == "decimal" else stored.name
+    lengths = {kind.width or kind.most for kind in kinds} - {0}
+    name = f"{name}({lengths.pop()})" if len(lengths) == len(kinds) == 1 else name
     encodings = {kind.encoding for kind in kinds if kind.name == stored.name}
     known = encodings & {*ENCODINGS.get(stored.name, ())} - {""}
     return f"{name}[{known.pop()}]" if known and len(kinds) == 1 else name

@@ -11,7 +11,9 @@ from spark_jobs.canonical import OUTCOME_REJECT, PLACE, SOURCE_PARTS, as_place
 from spark_jobs.decoding import quarantine
 from spark_jobs.decoding.decode import BAD, RECORD, with_origin
 from spark_jobs.decoding.decode_batch import DecodedBatch, typed_changes
+from spark_jobs.decoding.record_numbers import in_landed_file
 from spark_jobs.job import Job
+from spark_jobs.kept import computed_once
 
 
 def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
@@ -27,6 +29,7 @@ def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     rows = quarantine.landing_rows(job.spark, job.manifest.rejects, pipeline, batch_id)
     if bad:
         rejects = with_origin(_rejects(job, batch), job.spark, job.manifest.files)
+        rejects = in_landed_file(rejects, job.spark, job.manifest)
         rows = rows.unionByName(quarantine.rows(rejects, pipeline, batch_id))
     job.require_mine()  # replacing could delete the rows of a later attempt
     quarantine.replace(job.spark, rows, batch_id)
@@ -47,7 +50,7 @@ def _rejects(job: Job, batch: DecodedBatch) -> DataFrame:
     rejects = envelope.where(F.col("outcome") == OUTCOME_REJECT).select(*kept)
     for plan in (table.plan for table in batch.tables if table.bad):
         typed = typed_changes(job, envelope, plan, with_values=True)
-        misfits = typed.where(names.COUNTED).where(F.col(BAD) != "")
+        misfits = computed_once(typed).where(names.COUNTED).where(F.col(BAD) != "")
         rejects = rejects.unionByName(
             misfits.select(
                 F.lit(plan.source.name).alias("source_table"),

@@ -17,7 +17,7 @@ from sluice.catalog.lineage import ancestors, foreign
 from sluice.catalog.snapshots import head
 from sluice.errors import TransientError, no_table
 from sluice.ledger.changelogs import changelogs_of
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.refusals import completed_by
 from sluice.ledger.rows import BatchRow
 from spark_jobs.lake.tables import TableId
@@ -91,8 +91,7 @@ class Cutter:
     """Reads one pipeline's tables and its batches in the ledger."""
 
     catalog: Catalog
-    ledger: Ledger
-    pipeline: str
+    ledger: PipelineLedger
     namespace: str
 
     def tables(self, only: str | None = None) -> list[TargetTables]:
@@ -100,11 +99,11 @@ class Cutter:
 
         They are listed by their changelogs, so that a dropped target is noticed.
         """
-        logs = changelogs_of(self.catalog, self.pipeline, self.namespace)
+        logs = changelogs_of(self.catalog, self.ledger.pipeline, self.namespace)
         listed = [self._of(target, logs[target]) for target in sorted(logs)]
         chosen = [t for t in listed if only in (None, t.target.name, t.target.full_name)]
         if only is not None and not chosen:
-            raise no_table(self.pipeline, only, (t.target.full_name for t in listed))
+            raise no_table(self.ledger.pipeline, only, (t.target.full_name for t in listed))
         return chosen
 
     def _of(self, target: str, changelog: Table) -> TargetTables:
@@ -136,17 +135,17 @@ class Cutter:
                 return before
             time.sleep(_PAUSE_SECONDS)
         raise TransientError(
-            f"pipeline {self.pipeline}: batches are being published "
+            f"pipeline {self.ledger.pipeline}: batches are being published "
             f"({', '.join(r.batch_id for r in publishing) or 'one after the other'}); verify again "
             f"afterwards{_if_nothing_runs(publishing)}"
         )
 
     def _halfway(self) -> list[BatchRow]:
-        return [row for row in self.ledger.batches(self.pipeline) if row.halfway]
+        return [row for row in self.ledger.batches.all() if row.halfway]
 
     def _now(self, targets: list[TargetTables]) -> Cut:
         # Batches before tables: the changelogs then hold the changes of every batch listed.
-        published = tuple(sorted(self.ledger.published_batches(self.pipeline)))
+        published = tuple(sorted(self.ledger.batches.published()))
         tables = {t: loaded for t in _all(targets) if (loaded := self._load(t)) is not None}
         heads = {table: head(loaded) for table, loaded in tables.items()}
         changelogs = {one.changelog for one in targets}

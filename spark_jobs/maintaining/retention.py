@@ -64,7 +64,7 @@ def forget_ends(upkeep: Upkeep, ends: TableId) -> str:
     if upkeep.lake.load(ends) is None:
         return ""
     rules, pipeline = upkeep.pipeline.maintenance, upkeep.pipeline.name
-    old = published_before(upkeep.ledger, pipeline, upkeep.days_ago(rules.changelog_days))
+    old = published_before(upkeep.ledger, upkeep.days_ago(rules.changelog_days))
     rows = upkeep.spark.table(ends.sql()).where(F.col("pipeline") == pipeline)
     own = rows.select("batch_id").distinct().collect()
     expired = sorted(row["batch_id"] for row in own if row["batch_id"] in old)
@@ -87,7 +87,7 @@ def _expired(upkeep: Upkeep, table: TableId, days: int) -> Expired | None:
     loaded = upkeep.lake.load(table)
     if loaded is None or loaded.current_snapshot() is None:
         return None
-    old = published_before(upkeep.ledger, upkeep.pipeline.name, upkeep.days_ago(days))
+    old = published_before(upkeep.ledger, upkeep.days_ago(days))
     rows = upkeep.spark.table(table.sql())
     arrival = F.max(by_arrival(F.col(names.POSITION)))
     expired = (

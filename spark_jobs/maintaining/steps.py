@@ -51,7 +51,7 @@ def drop_dead_branches(upkeep: Upkeep, table: TableId) -> str:
     refs = (
         [] if loaded is None else [r for r in loaded.metadata.refs if r.startswith(names.BRANCHES)]
     )
-    batches = upkeep.ledger.batches(upkeep.pipeline.name) if refs else []
+    batches = upkeep.ledger.batches.all() if refs else []
     ended = tuple(names.branch_name(b.batch_id, "") for b in batches if b.state in FINISHED)
     dead = [ref for ref in refs if ref.startswith(ended)]
     for ref in () if upkeep.dry_run else dead:
@@ -129,8 +129,7 @@ def remove_orphans(upkeep: Upkeep, table: TableId) -> str:
 def remove_leftovers(upkeep: Upkeep, table: TableId) -> str:
     """Remove files that dead attempts left beside the tables, as far as the ledger knows them."""
     before = upkeep.days_ago(upkeep.pipeline.maintenance.orphan_days)
-    name = upkeep.pipeline.name
-    removed = sweep(upkeep.files, upkeep.ledger, name, before, upkeep.dry_run)
+    removed = sweep(upkeep.files, upkeep.ledger, before, upkeep.dry_run)
     return f"{removed} files" if removed else ""
 
 

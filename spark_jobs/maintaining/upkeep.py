@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pyspark.sql import SparkSession
 
 from sluice.config.project import Pipeline
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import PipelineLedger
 from sluice.objects.batch_files import BatchFiles
 from spark_jobs.lake.tables import Lake
 
@@ -19,7 +19,7 @@ class Upkeep:
 
     spark: SparkSession
     lake: Lake
-    ledger: Ledger
+    ledger: PipelineLedger
     files: BatchFiles
     pipeline: Pipeline
     now: datetime

@@ -58,6 +58,10 @@ class _Stretch:
         possible = [name for name, now in self.now.items() if now == column]
         return _Origins(possible, [name for name in possible if name not in self.gone])
 
+    def leaves_out(self, name: str) -> bool:
+        """Whether the events' column is `gone`, and its current name is another column's."""
+        return name in self.gone and bool(self.of(self.now[name]).sure)
+
 
 @dataclass(frozen=True)
 class _Origins:
@@ -111,11 +115,16 @@ def _is_taken(later: Iterable[Rename], name: str, done: Collection[tuple[str, st
     """Whether a later rename gives another column the name that this one has by then.
 
     Renames of the configuration do not count, for they have no position. Nor do repeated renames,
-    `done` before: several sources of one table make them one after the other.
+    `done` before: several sources of one table make them one after the other; nor the names of
+    dropped columns, which several share.
     """
     for rename in sorted(later):
         since = rename.of(name)
-        given = (pair[1].lower() for pair in rename.columns if _folded(pair) not in done)
+        given = (
+            new.lower()
+            for old, new in rename.columns
+            if _folded((old, new)) not in done and new != names.dropped_column(old)
+        )
         if since == name and name.lower() in given and rename.below != DECLARED:
             return True
         name = since
@@ -229,8 +238,8 @@ def clash(before: Renames, now: Renames, columns: Collection[str]) -> tuple[str,
         goes: dict[str, str] = {}
         for name, since in new.now.items():
             stored = old.now[name]
-            left_out = name in old.gone and name not in new.gone and old.of(stored).sure
-            if goes.setdefault(stored, since) != since or left_out:
+            lacks = old.leaves_out(name) and not new.leaves_out(name)
+            if goes.setdefault(stored, since) != since or lacks:
                 return goes[stored], since, stored
     return None
 
@@ -245,8 +254,7 @@ def _steps(before: _Stretch, now: _Stretch) -> dict[str, _Origins]:
     by_name: dict[str, _Origins] = {}
     for name, since in now.now.items():
         stored, origins = before.now[name], by_name.setdefault(since, _Origins([], []))
-        sure = name not in now.gone and name not in before.gone
-        for listed in (origins.possible, *([origins.sure] if sure else [])):
+        for listed in (origins.possible, *([] if name in now.gone else [origins.sure])):
             if stored not in listed:
                 listed.append(stored)
     return by_name

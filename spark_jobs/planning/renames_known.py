@@ -56,7 +56,7 @@ def _pairs(one: ColumnStatement, added: Iterable[tuple[str, str]]) -> Iterator[t
 def published(catalog: Catalog, pipeline: str) -> list[ColumnStatement]:
     """Return the statements in the published batches of a pipeline."""
     statements = recorded(catalog, pipeline)
-    counted = Ledger(catalog).published_batches(pipeline) if statements else ()
+    counted = Ledger(catalog).of(pipeline).batches.published() if statements else ()
     return [one for one in statements if one.batch_id in counted]
 
 
@@ -121,10 +121,8 @@ def following(
         return plan
     texts, before = pipeline.on_type_change == STRING, None
     columns = {column.name: column for column in plan.columns}
-    names = wanted(without_key(renames, plan.key), columns)
-    spelled = _spelled(names, columns, renames if pipeline.wire.folds_case else ())
-    renaming = _Renaming(plan, renames, names, spelled, stored, texts)
-    while columns != before:  # a widened column may be a former name of another
+    renaming = _Renaming(plan, renames, pipeline.wire.folds_case, stored, texts)
+    while columns != before:  # an added or widened column may be a former name of another
         before, columns = columns, renaming.step(columns)
     stated = declared(plan.config.renamed_columns)
     return replace(plan, columns=tuple(columns.values()), declared=stated, renames=renames)
@@ -132,21 +130,22 @@ def following(
 
 @dataclass(frozen=True)
 class _Renaming:
-    """The renames of a plan's columns; `names`: the former ones of each current name, `spelled`:
-    how those are spelled; `texts`: text holds types that do not fit."""
+    """The renames of a plan's columns; `folds_case`: statements may spell names otherwise than
+    events; `texts`: text holds types that do not fit."""
 
     plan: TablePlan
     renames: Renames
-    names: Mapping[str, Sequence[str]]
-    spelled: Mapping[str, str]
+    folds_case: bool
     stored: Collection[str]
     texts: bool
 
     def step(self, columns: Mapping[str, PlannedColumn]) -> dict[str, PlannedColumn]:
         """Return the columns with those of current names."""
+        names = wanted(without_key(self.renames, self.plan.key), columns)
+        spelled = _spelled(names, columns, self.renames if self.folds_case else ())
         again, result = used_again(self.renames), dict(columns)
-        for name, former in self.names.items():
-            kept = self.spelled[name.lower()]
+        for name, former in names.items():
+            kept = spelled[name.lower()]
             _refuse_key(self.plan, (kept, *former))
             if kept in self.plan.found.columns and any(kept == dropped_column(n) for n in former):
                 raise PlanError(_taken(self.plan, kept))

@@ -40,7 +40,7 @@ def verify(spark: SparkSession, cutter: Cutter, only: str | None) -> Verificatio
             notes.append("it moved again; verify when nothing is being published or rolled back")
     seconds = round(time.monotonic() - started, 2)
     return Verification(
-        pipeline=cutter.pipeline,
+        pipeline=cutter.ledger.pipeline,
         at=f"{at:%Y-%m-%dT%H:%M:%SZ}",
         batches=len(cut.published),
         tables=tuple(reports),

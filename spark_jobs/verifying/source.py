@@ -56,12 +56,14 @@ def verify_source(
     compared_sides = [side for side in sides if side.table is not None]
     if not compared_sides:
         listed = ", ".join(side.source for side in sides) or "no table is loaded yet"
-        raise TerminalError(f"{source.shown} has none of the tables of {cutter.pipeline}: {listed}")
+        raise TerminalError(
+            f"{source.shown} has none of the tables of {cutter.ledger.pipeline}: {listed}"
+        )
     reports = tuple(side.report() for side in compared_sides)
     notes = tuple(note for side in sides for note in side.notes)
     seconds = round(time.monotonic() - started, 2)
     return Verification(
-        pipeline=cutter.pipeline,
+        pipeline=cutter.ledger.pipeline,
         at=f"{at:%Y-%m-%dT%H:%M:%SZ}",
         batches=len(cut.published),
         tables=reports,

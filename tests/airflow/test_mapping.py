@@ -39,10 +39,10 @@ def test_batches_that_fail_every_time_keep_no_others_from_their_turn(
     """A run finds them landed again, and an attempt told of each."""
     monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "3")
     for batch in BATCHES:
-        context.ledger.record_batch("shop", batch, LANDED)
+        context.ledger.batches.record(batch, LANDED)
     for batch in BATCHES[:3]:
-        context.ledger.record_batch("shop", batch, FAILED, attempt="a1")
-        context.ledger.record_batch("shop", batch, LANDED)
+        context.ledger.batches.record(batch, FAILED, attempt="a1")
+        context.ledger.batches.record(batch, LANDED)
     assert taken(context) == [*BATCHES[3:], BATCHES[0]]
 
 
@@ -51,8 +51,8 @@ def test_what_is_half_published_comes_before_all_that_wait_for_it(
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "3")
     for batch in BATCHES:
-        context.ledger.record_batch("shop", batch, LANDED)
+        context.ledger.batches.record(batch, LANDED)
     half = {"half_published": True}
-    context.ledger.record_batch("shop", BATCHES[4], FAILED, attempt="a1", replace_details=half)
+    context.ledger.batches.record(BATCHES[4], FAILED, attempt="a1", replace_details=half)
     assert taken(context) == [BATCHES[4], *BATCHES[:2]]
-    assert next(row.batch_id for row in context.ledger.unfinished("shop")) == BATCHES[4]
+    assert next(row.batch_id for row in context.ledger.unfinished()) == BATCHES[4]

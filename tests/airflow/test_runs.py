@@ -89,9 +89,11 @@ def fake_context(fake: Stages, pipeline: str) -> Any:
     context.pipeline = ModuleType("pipeline")
     context.pipeline.name = pipeline
     context.ledger = ModuleType("ledger")
-    context.ledger.batch = lambda p, b: row(fake)
-    context.ledger.unfinished = context.ledger.batches = lambda p: []
-    context.ledger.record_batch = lambda p, b, state, **asked: signed(fake, b, **asked)
+    context.ledger.unfinished = list
+    context.ledger.batches = ModuleType("batches")
+    context.ledger.batches.get = lambda b: row(fake)
+    context.ledger.batches.all = list
+    context.ledger.batches.record = lambda b, state, **asked: signed(fake, b, **asked)
     return context
 
 

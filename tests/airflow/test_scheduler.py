@@ -150,7 +150,7 @@ def ledger(project: Path) -> Any:
     from sluice.config.project import load_project
     from sluice.ledger.ledger import Ledger
 
-    return Ledger(open_catalog(load_project(project)))
+    return Ledger(open_catalog(load_project(project))).of("shop")
 
 
 def rows(project: Path) -> list[int]:
@@ -192,7 +192,7 @@ def inside(start: datetime) -> datetime:
 
 
 def known(project: Path) -> dict[str, Any]:
-    found: dict[str, Any] = ledger(project).known_files("shop")
+    found: dict[str, Any] = ledger(project).files.known()
     return found
 
 

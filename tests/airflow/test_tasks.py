@@ -44,9 +44,9 @@ def context(state: str, at: datetime, lapsed: bool = True) -> Any:
     row = BatchRow("shop", "b", "", state, at=at, manifest="shop/b/manifest.json")
     file = FileRow("shop", "a", 1, "", "", "", None, "20260101T05", "b", "claimed")
     ledger = SimpleNamespace(
-        unfinished=lambda pipeline: [row],
-        has_lapsed=lambda row: lapsed,
-        batch_files=lambda pipeline, batch: [file],
+        unfinished=lambda: [row],
+        lease=SimpleNamespace(has_lapsed=lambda row: lapsed),
+        files=SimpleNamespace(of_batch=lambda batch: [file]),
     )
     landing = SimpleNamespace(url="/landing", on_s3=False)
     return SimpleNamespace(ledger=ledger, pipeline=SimpleNamespace(name="shop", landing=landing))
@@ -81,9 +81,9 @@ def test_what_a_run_takes_over(
 def test_a_run_takes_over_what_another_batch_left_out(chosen: RunSelection, taken: bool) -> None:
     """It claims no file: its manifest tells the hour."""
     shared: Any = context(FAILED, OLD)
-    row = replace(shared.ledger.unfinished("shop")[0], detail='{"share_of": "a"}')
+    row = replace(shared.ledger.unfinished()[0], detail='{"share_of": "a"}')
     manifest = Manifest("shop", "b", (SourceFile("a", "file:///a", 1, hour="20260101T05"),))
-    shared.ledger.unfinished = lambda pipeline: [row]
+    shared.ledger.unfinished = lambda: [row]
     shared.files = SimpleNamespace(read_manifest=lambda key: manifest)
     assert taken_over(shared, chosen, False) == (["shop/b/manifest.json"] if taken else [])
 
@@ -97,9 +97,9 @@ def test_any_run_completes_what_is_half_published(
 ) -> None:
     """A rebuild, say, which has no files: beside it nobody loads anything."""
     half: Any = context(FAILED, at)
-    row = replace(half.ledger.unfinished("shop")[0], detail='{"half_published": true}')
-    half.ledger.unfinished = lambda pipeline: [row]
-    half.ledger.batch_files = lambda pipeline, batch: []
+    row = replace(half.ledger.unfinished()[0], detail='{"half_published": true}')
+    half.ledger.unfinished = lambda: [row]
+    half.ledger.files.of_batch = lambda batch: []
     assert taken_over(half, chosen, False) == (["shop/b/manifest.json"] if taken else [])
 
 
@@ -137,7 +137,10 @@ def test_a_batch_that_another_run_is_about_to_publish_is_not_loaded_again(
     monkeypatch: pytest.MonkeyPatch, state: str, lapsed: bool, told: str
 ) -> None:
     row = BatchRow("shop", "b", "a1", state)
-    ledger = SimpleNamespace(batch=lambda pipeline, batch: row, has_lapsed=lambda row: lapsed)
+    ledger = SimpleNamespace(
+        batches=SimpleNamespace(get=lambda batch: row),
+        lease=SimpleNamespace(has_lapsed=lambda row: lapsed),
+    )
     monkeypatch.setattr(tasks, "open_context", lambda *_: SimpleNamespace(ledger=ledger))
     assert tasks.loaded_as("/project", "shop", "shop/b/manifest.json") == told
 
@@ -147,12 +150,12 @@ def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
 ) -> None:
     told: list[list[str]] = []
 
-    def keep_waiting(pipeline: str, batches: list[str]) -> None:
+    def keep_waiting(batches: list[str]) -> None:
         told.append(batches)
         if len(told) == 2:
             raise TransientError("the catalog is away")
 
-    ledger = SimpleNamespace(keep_waiting=keep_waiting)
+    ledger = SimpleNamespace(batches=SimpleNamespace(keep_waiting=keep_waiting))
     monkeypatch.setattr(queued, "open_context", lambda *_: SimpleNamespace(ledger=ledger))
     monkeypatch.setattr(queued, "EVERY_SECONDS", 0.01)
     monkeypatch.setattr(tasks, "loaded_as", lambda *_: "")
@@ -207,7 +210,7 @@ def test_what_a_teardown_completes_goes_to_the_connections_master(
     row = BatchRow("shop", "b", "a1", PUBLISHING)
 
     def opened(*_: str) -> Any:
-        ledger = SimpleNamespace(batch=lambda pipeline, batch: row)
+        ledger = SimpleNamespace(batches=SimpleNamespace(get=lambda batch: row))
         return SimpleNamespace(ledger=ledger, master=os.environ["SLUICE_SPARK_MASTER"])
 
     monkeypatch.setattr(tasks, "open_context", opened)

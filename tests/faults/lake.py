@@ -157,7 +157,7 @@ class Lake:
             ".".join(name): catalog.load_table(name).schema().identifier_field_names()
             for name in named
         }
-        return Contents(rows, {b.batch_id: b.state for b in ledger.batches("shop")}, keys)
+        return Contents(rows, {b.batch_id: b.state for b in ledger.batches.all()}, keys)
 
     def leftovers(self) -> list[str]:
         """Branches, scratch, staged copies, manifests that no batch of the ledger has."""
@@ -169,7 +169,7 @@ class Lake:
             for ref in catalog.load_table(name).metadata.refs
             if ref.startswith("batch_")
         ]
-        batches = {b.batch_id for b in self.context().ledger.batches("shop")}
+        batches = {b.batch_id for b in self.context().ledger.batches.all()}
         files = self.root / "data" / "warehouse" / "_sluice" / "shop"
         for path in sorted(p for p in files.rglob("*") if p.is_file()):
             owner = path.relative_to(files).parts[0]

@@ -47,4 +47,4 @@ def test_a_run_goes_on_or_is_tried_again(shop: Shop) -> None:
         assert code == 0, told
     assert shop.rows() == [(k, "paid" if k == 1 else "new") for k in range(9) if k != 2]
     assert not any(ref.startswith("batch_") for ref in shop.refs())
-    assert shop.context().ledger.unfinished("shop") == []
+    assert shop.context().ledger.unfinished() == []

@@ -31,4 +31,4 @@ def test_a_driver_killed_in_its_merge_leaves_nothing_behind(shop: Shop) -> None:
     assert code == 0, told
     assert shop.rows() == [(k, "paid" if k < 100 else "new") for k in range(200) if k != 150]
     assert not any(ref.startswith("batch_") for ref in shop.refs())
-    assert shop.context().ledger.unfinished("shop") == []
+    assert shop.context().ledger.unfinished() == []

@@ -140,7 +140,7 @@ def wanted(lake: Lake) -> Callable[[str], Contents]:
 def _prepared(lake: Lake, operation: Operation) -> tuple[str, ...]:
     lake.restore("loaded")
     operation.before(lake)
-    first = min(lake.context().ledger.batches("shop"), key=lambda batch: batch.seq).batch_id
+    first = min(lake.context().ledger.batches.all(), key=lambda batch: batch.seq).batch_id
     return tuple(first if word == BATCH else word for word in operation.command)
 
 

@@ -18,7 +18,7 @@ def stage(shop: Shop) -> tuple[str, stages.BatchResult]:
     ctx = shop.context()
     (key,) = stages.land(ctx)
     result = stages.load(ctx, key)
-    ctx.ledger.release_lease("shop", result.batch_id, result.attempt)
+    ctx.ledger.lease.release(result.batch_id, result.attempt)
     return key, result
 
 

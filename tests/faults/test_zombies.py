@@ -108,8 +108,8 @@ def test_what_was_rolled_back_meanwhile_stays_so(
     finish(run)
     assert lake.contents() == undone
     assert undone.states[batch] == "rolled_back"
-    assert lake.context().ledger.known_files("shop").keys() >= {"dt=2026-03-01/hr=01/b.jsonl"}
-    held = {f.state for f in lake.context().ledger.batch_files("shop", batch)}
+    assert lake.context().ledger.files.known().keys() >= {"dt=2026-03-01/hr=01/b.jsonl"}
+    held = {f.state for f in lake.context().ledger.files.of_batch(batch)}
     assert held == {"held"}
 
 

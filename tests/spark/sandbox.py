@@ -103,12 +103,12 @@ class Sandbox:
         context = self.context()
         manifest = context.files.read_manifest(arguments[arguments.index("--manifest") + 1])
         attempt, ledger = f"d{next(self._attempts)}", context.ledger
-        self.published = sorted(ledger.published_batches("p"))
+        self.published = sorted(ledger.batches.published())
         result = self.stage_manifest(manifest, attempt)
         lease = Lease(this_holder(), 60)
-        ledger.acquire_lease("p", manifest.batch_id, attempt, lease, undone=manifest.undone)
+        ledger.lease.acquire(manifest.batch_id, attempt, lease, undone=manifest.undone)
         context.files.write_result(result)
-        ledger.record_batch("p", manifest.batch_id, LOADED, attempt=attempt)
+        ledger.batches.record(manifest.batch_id, LOADED, attempt=attempt)
         return result.to_json()
 
     def submit(self, project: Project, entry: Path, *arguments: str, small: bool = False) -> str:
@@ -122,7 +122,7 @@ class Sandbox:
         assert entry == PLAN_BATCH
         context = self.context()
         manifest = context.files.read_manifest(arguments[arguments.index("--manifest") + 1])
-        published = tuple(context.ledger.published_batches("p"))
+        published = tuple(context.ledger.batches.published())
         job = Job(
             self.spark, Lake(self.spark, self.catalog, "p"),
             pipeline_for(self.project, manifest), manifest,
@@ -159,7 +159,7 @@ class Sandbox:
 
     def agrees(self) -> bool:
         """Whether `sluice verify` finds every table as its changelog says."""
-        cutter = Cutter(self.catalog, self.context().ledger, "p", NAMESPACE)
+        cutter = Cutter(self.catalog, self.context().ledger, NAMESPACE)
         return all(table.agrees for table in verify(self.spark, cutter, None).tables)
 
     def load_halves(self, history: Sequence[Any], cut: int, again: int) -> None:

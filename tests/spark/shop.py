@@ -48,13 +48,13 @@ class Shop(Sandbox):
         number = f"{next(self._attempts):04d}"
         self.write(f"{number}.jsonl", events)
         ctx, manifest = self.context(), self.land()
-        published = sorted(ctx.ledger.published_batches("p"))
+        published = sorted(ctx.ledger.batches.published())
         self.published[:] = published
         result = self.stage_manifest(manifest)
-        lease = ("p", manifest.batch_id, result.attempt, Lease(this_holder(), 60))
-        ctx.ledger.acquire_lease(*lease)
+        lease = Lease(this_holder(), 60)
+        ctx.ledger.lease.acquire(manifest.batch_id, result.attempt, lease)
         ctx.files.write_result(result)
-        ctx.ledger.record_batch("p", manifest.batch_id, states.LOADED, attempt=result.attempt)
+        ctx.ledger.batches.record(manifest.batch_id, states.LOADED, attempt=result.attempt)
         return stages.publish(ctx, ctx.files.manifest_key("p", manifest.batch_id))
 
     def maintain(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import FILE_HELD, FILE_LOADED, PUBLISHED, ROLLED_BACK
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
@@ -30,15 +30,15 @@ def load(context: Context, changed: bool = False) -> str:
     return manifest.batch_id
 
 
-def publish(ledger: Ledger, batch: str, epoch: int) -> None:
-    ledger.mark_files("shop", batch, FILE_LOADED)
-    ledger.record_batch("shop", batch, PUBLISHED, replace_details={"epoch": epoch})
+def publish(ledger: PipelineLedger, batch: str, epoch: int) -> None:
+    ledger.files.mark(batch, FILE_LOADED)
+    ledger.batches.record(batch, PUBLISHED, replace_details={"epoch": epoch})
 
 
-def undo(ledger: Ledger, batch: str) -> None:
+def undo(ledger: PipelineLedger, batch: str) -> None:
     """What a rollback of a published batch leaves in the ledger."""
-    ledger.mark_files("shop", batch, FILE_HELD)
-    ledger.record_batch("shop", batch, ROLLED_BACK)
+    ledger.files.mark(batch, FILE_HELD)
+    ledger.batches.record(batch, ROLLED_BACK)
 
 
 def raised(context: Context, epoch: int = 1, full_load: bool = True) -> Context:

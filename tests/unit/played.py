@@ -30,9 +30,9 @@ def play(ctx: Context, answer: Callable[[Manifest], tuple[Counts, tuple[LeftOut,
         counts, left = answer(manifest)
         attempt = f"a{datetime.now(UTC).timestamp()}"
         result = BatchResult("shop", manifest.batch_id, attempt, (), counts, left_out=left)
-        ctx.ledger.acquire_lease("shop", manifest.batch_id, attempt, Lease(this_holder(), 60))
+        ctx.ledger.lease.acquire(manifest.batch_id, attempt, Lease(this_holder(), 60))
         ctx.files.write_result(result)
-        ctx.ledger.record_batch("shop", manifest.batch_id, LOADED, attempt=attempt)
+        ctx.ledger.batches.record(manifest.batch_id, LOADED, attempt=attempt)
         return result.to_json()
 
     return submit

@@ -15,6 +15,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import NestedField, StringType
 
 from sluice.catalog.snapshots import publish_table
+from sluice.ledger.claims import Claim
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.rows import INTENT, LOADED, PUBLISHED, Publication
 from sluice.manifest import SourceFile
@@ -70,7 +71,7 @@ def publish(
 ) -> None:
     """A batch of one file that is published in `tables`, as the ledger has it; staged in all."""
     file = SourceFile(f"{batch}.jsonl", f"file:///{batch}.jsonl", 1)
-    context.ledger.claim_files("shop", (file,), lambda _: batch)
+    context.ledger.files.claim(Claim((file,), lambda _: batch))
     rows = []
     for name in TABLES:
         s = stage(context, batch, name, value)
@@ -82,8 +83,8 @@ def publish(
         )  # fmt: skip
     # Of a publication under way the ledger has the intent alone.
     told = PUBLISHED if state == PUBLISHED else INTENT
-    context.ledger.record_publications(replace(row, state=told) for row in rows)
-    context.ledger.record_batch("shop", batch, state, attempt="a1")
+    context.ledger.publications.record(replace(row, state=told) for row in rows)
+    context.ledger.batches.record(batch, state, attempt="a1")
 
 
 def publish_users(context: Context) -> None:
@@ -92,8 +93,8 @@ def publish_users(context: Context) -> None:
     publish_table(context.catalog, staged, "b4")
     row = Publication("shop", "b4", "a1", "shop", "users", staged.base_snapshot, 0,
                       staged.head_snapshot, staged.branch, state=PUBLISHED)  # fmt: skip
-    context.ledger.record_publications([row])
-    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+    context.ledger.publications.record([row])
+    context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
 
 
 def fold(context: Context, value: int = 99) -> Callable[[Context, str], BatchResult]:
@@ -106,9 +107,9 @@ def fold(context: Context, value: int = 99) -> Callable[[Context, str], BatchRes
         told = (TableResult(n, n, Counts(), (stage(context, batch, n, value),)) for n in TABLES)
         result = BatchResult("shop", batch, "a1", tuple(told))
         lease = Lease(this_holder(), 60)
-        context.ledger.acquire_lease("shop", batch, result.attempt, lease, undone=manifest.undone)
+        context.ledger.lease.acquire(batch, result.attempt, lease, undone=manifest.undone)
         context.files.write_result(result)
-        context.ledger.record_batch("shop", batch, LOADED, attempt=result.attempt)
+        context.ledger.batches.record(batch, LOADED, attempt=result.attempt)
         return result
 
     return load
@@ -128,7 +129,7 @@ def everything(context: Context) -> list[list[int]]:
 
 
 def state(context: Context, batch: str) -> str:
-    row = context.ledger.batch("shop", batch)
+    row = context.ledger.batches.get(batch)
     assert row is not None
     return row.state
 

@@ -22,6 +22,7 @@ _UNORDERED: Final = frozenset({
     "pknames", "mysqltype", "data", "old", "updatebefore", "_tidb", "_corrupt_record", "file",
     "block", "ordinal", "_arrival", "_object", "_landed",
 })  # fmt: skip
+_TIDB: Final = "_tidb."
 _ORDERED: Final = frozenset({
     "database", "schema", "table", "type", "isDdl", "isHeartbeat", "sql", "id", "es", "ts", "gtid",
     "sqlType",
@@ -72,8 +73,11 @@ def _registry(value: str) -> str:
 
 
 def _ordering_field(value: str) -> str:
+    if value.startswith(_TIDB):
+        raise ValueError(f"no such line: {_TIDB}commitTs needs no option")
     known = {name.lower() for name in _ORDERED}
-    if value.lower() in _UNORDERED | known and value not in _ORDERED:
+    unordered = value.lower() in _UNORDERED | known and value not in _ORDERED
+    if unordered or value != value.strip():
         raise ValueError("a field of the message that orders")
     return value
 

@@ -19,7 +19,7 @@ class WireFormat:
     messages matter. `ddl_as_typed`: DDL events name tables as the statement does. `folds_case`: its
     sources are Oracle, which has a column's unquoted name in upper case. `table_folders`:
     how many folders, counted from the file, name its table. `timed_files`: file names state when
-    their changes were written.
+    their changes were written. `avro`: files may be Avro containers.
     """
 
     options: type[FormatOptions] = FormatOptions
@@ -29,21 +29,22 @@ class WireFormat:
     folds_case: bool = False
     table_folders: int = 0
     timed_files: bool = False
+    avro: bool = False
 
 
 WIRE_FORMATS: Final[dict[str, WireFormat]] = {
-    "debezium": WireFormat(options.DebeziumOptions, transactions=True, keyed=True),
-    "datastream": WireFormat(options.DatastreamOptions),
+    "debezium": WireFormat(options.DebeziumOptions, transactions=True, keyed=True, avro=True),
+    "datastream": WireFormat(options.DatastreamOptions, avro=True),
     "streamx": WireFormat(),
     "canal": WireFormat(options.CanalOptions, ddl_as_typed=True),
     "shareplex": WireFormat(transactions=True, folds_case=True),
-    "datahub_tuple": WireFormat(options.DatahubTupleOptions),
+    "datahub_tuple": WireFormat(options.DatahubTupleOptions, avro=True),
     "huawei_cdl": WireFormat(options.HuaweiCdlOptions),
-    "dts_avro": WireFormat(options.DtsAvroOptions, transactions=True, ddl_as_typed=True),
-    "aws_dms": WireFormat(options.AwsDmsOptions, table_folders=2, timed_files=True),
+    "dts_avro": WireFormat(options.DtsAvroOptions, transactions=True, ddl_as_typed=True, avro=True),
+    "aws_dms": WireFormat(options.AwsDmsOptions, table_folders=2, timed_files=True, avro=True),
     "maxwell": WireFormat(options.MaxwellOptions, transactions=True),
     "ogg": WireFormat(options.OggOptions),
-    "rows": WireFormat(options.RowsOptions, table_folders=1),
+    "rows": WireFormat(options.RowsOptions, table_folders=1, avro=True),
 }
 FORMAT_NAMES: Final = tuple(WIRE_FORMATS)
 

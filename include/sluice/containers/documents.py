@@ -35,6 +35,9 @@ _ARRAY: Final = re.compile(r"\[(?=[ \t\r\n]*([{\]]|null[ \t\r\n]*[,\]]))")
 _OTHER_KEY: Final = re.compile(rf"[^\r\n^{{}}\[\]]*\^|[^\t\r\n^{{}}\[\]]*{TAB}")
 _KEY_END: Final = re.compile(rf"\^|{TAB}")
 _OTHER_SEPARATOR: Final = re.compile(rf"[ \t]{{0,8}}[;|][ \t]{{0,8}}(?=\{{)|{TAB}")
+# In keys of Maxwell, beside `database` and `table`, which its records have too.
+_UUID: Final = "_uuid"
+_OF_A_KEY: Final = "pk."
 _BETWEEN_TOKENS: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]++')
 
 
@@ -168,16 +171,23 @@ class _Splitter(TextWindow):
         """Whether `key` is the key of the record at `offset`, and not a record itself.
 
         A record taken for a key would be lost. So a key shares no field's name with its record,
-        one before a null nests no fields, and if keys are dropped an object is never a key.
+        one before a null nests no fields, and if keys are dropped an object is a key only by the
+        fields that Maxwell's keys have.
         """
         if not isinstance(key, (dict, list)):
             return True
         if isinstance(key, dict) and not self.keys:
-            return False
+            return self._is_of_maxwell(key, offset)
         parsed = self.document(offset)
         if parsed.found and parsed.value is None:
             return not any(isinstance(part, (dict, list)) for part in _inner(key).values())
         return parsed.found and set(_inner(key)).isdisjoint(_inner(parsed.value))
+
+    def _is_of_maxwell(self, key: dict[str, Any], offset: int) -> bool:
+        own = {name for name in key if name == _UUID or name.startswith(_OF_A_KEY)}
+        parsed = self.document(offset) if own else None
+        record = parsed.value if parsed and parsed.found else None
+        return isinstance(record, dict) and own.isdisjoint(record)
 
     def _key_and_value(self, key: str, offset: int) -> Line | Refused:
         self.read_line(offset)

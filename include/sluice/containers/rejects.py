@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from sluice.containers.documents import Refused
-from sluice.manifest import LandingReject
+from sluice.manifest import WHOLE, LandingReject
 
 TOO_MANY: Final = "too_many_rejects"
 RAW_BYTES: Final = 64 << 10
@@ -34,7 +34,7 @@ class Rejects:
         self._refused = ""
 
     def add(self, record: int, part: Refused) -> None:
-        """Add the refused part with this number in the file, from 0."""
+        """Add the refused part with this number in the file, from 1."""
         self._reasons[part.reason] += 1
         if self._too_many:
             self._kept.clear()
@@ -59,9 +59,9 @@ class Rejects:
         if not self.whole:
             return tuple(self._kept)
         if self._refused:
-            return (_reject(self._key, 0, self._refused, self._head),)
+            return (_reject(self._key, WHOLE, self._refused, self._head),)
         records = self._reasons.total()
-        return (_reject(self._key, 0, _too_many(self._reasons), self._head, records),)
+        return (_reject(self._key, WHOLE, _too_many(self._reasons), self._head, records),)
 
     @property
     def _too_many(self) -> bool:
@@ -96,7 +96,8 @@ def _as_one(rejects: tuple[LandingReject, ...]) -> LandingReject:
     reasons: Counter[str] = Counter()
     for reject in rejects:
         reasons[reject.reason] += reject.records
-    return replace(rejects[0], reason=_too_many(reasons), records=reasons.total())
+    total = reasons.total()
+    return replace(rejects[0], record=WHOLE, reason=_too_many(reasons), records=total)
 
 
 def _short(reject: LandingReject) -> LandingReject:

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, islice
 from typing import BinaryIO, Final, TypeVar
 
 from sluice.bounds import MEBIBYTE
 from sluice.containers import (
-    avro_check,
     avro_file,
     compression,
     csv_rows,
     datums,
     framed,
-    parquet_file,
-    plain_text,
 )
 from sluice.containers.avro_file import AvroFile
 from sluice.containers.compression import DamageError
-from sluice.containers.csv_rows import CsvStyle
 from sluice.containers.documents import Line, Refused, split
-from sluice.containers.json_lines import LineCheck
 from sluice.containers.rejects import RAW_BYTES, Rejects
 from sluice.errors import UnsettledFileError
+from sluice.landing.contents import IN_MEMORY, Contents, detect, peek
 from sluice.landing.reading import PLAIN, Reading
 from sluice.manifest import AVRO, JSON_LINES, PARQUET, LandingReject, SourceFile
 from sluice.objects.staging import STAGED_TOO_LARGE, Copy, StagedTooLargeError, room_for_a_copy
@@ -42,7 +35,6 @@ from sluice.objects.store import (
 from sluice.positions import arrival_of
 
 CHUNK_BYTES: Final = MEBIBYTE
-IN_MEMORY: Final = 16 * MEBIBYTE
 
 # Spark chooses the decompression by the name's ending alone.
 _SPARK_READS: Final = {".gz": compression.GZIP, ".bz2": compression.BZIP2}
@@ -51,9 +43,6 @@ _CODEC_ENDINGS: Final = frozenset(
 )
 # Spark takes these for globs, or Hadoop's paths cannot have them.
 _ODD_IN_PATHS: Final = frozenset("*?[]{}\\:")
-_NOT_TEXT: Final = "not_json_nor_avro"
-_UTF16: Final = "utf16"
-_NO_AVRO: Final = AvroFile()
 
 _T = TypeVar("_T", Line, bytes)
 
@@ -70,23 +59,6 @@ class Inspection:
     def bytes_to_read(self) -> int:
         """The size of the file, or of its copy if that is larger."""
         return max(self.file.size, self.copied)
-
-
-@dataclass(frozen=True)
-class _Contents:
-    """The result of one pass over an object's bytes."""
-
-    sha256: str = ""
-    compression: str = ""
-    container: str = JSON_LINES
-    avro: AvroFile = _NO_AVRO
-    split: bool = False
-    csv: CsvStyle | None = None
-    reason: str = ""
-    head: bytes = b""
-    framed_as: str = ""
-    framing: str = ""
-    keys: bool = True
 
 
 def inspect(
@@ -106,7 +78,7 @@ def inspect(
         stored,
         prefix,
         reading,
-        lambda plain: _detect(plain, stored.key, reading),
+        lambda plain: detect(plain, stored.key, reading),
     )
 
 
@@ -116,14 +88,14 @@ def refuse(
     """Reject one object as a whole: nothing of it is loaded. Raises UnsettledFileError as `inspect`
     does.
     """
-    return _inspect(store, staging, stored, prefix, PLAIN, lambda _: _Contents(reason=reason))
+    return _inspect(store, staging, stored, prefix, PLAIN, lambda _: Contents(reason=reason))
 
 
 def _inspect(
     store: ObjectStore, staging: ObjectStore, stored: StoredObject, prefix: str, reading: Reading,
-    detect: Callable[[Iterator[bytes]], _Contents],
+    tell: Callable[[Iterator[bytes]], Contents],
 ) -> Inspection:  # fmt: skip
-    contents = _read_through(store, stored, reading, detect)
+    contents = _read_through(store, stored, reading, tell)
     file = SourceFile(
         key=stored.key,
         url=store.url(stored.key),
@@ -141,7 +113,7 @@ def _inspect(
     return _stage(store, staging, prefix, contents, file, reading)
 
 
-def _spark_reads(key: str, contents: _Contents) -> bool:
+def _spark_reads(key: str, contents: Contents) -> bool:
     avro = contents.avro
     rewritten = contents.reason or contents.split or contents.csv or contents.framing
     if rewritten or avro.damage or avro.bad or _ODD_IN_PATHS & set(key) or "" in key.split("/"):
@@ -155,8 +127,8 @@ def _spark_reads(key: str, contents: _Contents) -> bool:
 
 def _read_through(
     store: ObjectStore, stored: StoredObject, reading: Reading,
-    detect: Callable[[Iterator[bytes]], _Contents],
-) -> _Contents:  # fmt: skip
+    tell: Callable[[Iterator[bytes]], Contents],
+) -> Contents:  # fmt: skip
     digest = hashlib.sha256()
     size = 0
 
@@ -169,10 +141,10 @@ def _read_through(
 
     with _opened(store, stored.key, stored.etag) as stream:
         raw = counted(_chunks(stream, stored.key))
-        head, raw = _peek(raw)
+        head, raw = peek(raw)
         kind = compression.detect(head)
         plain = compression.Plain(raw, kind, reading.bounds)
-        contents = detect(plain)
+        contents = tell(plain)
         for _ in raw:
             pass  # to the end, for the checksum
     if size != stored.size:
@@ -195,101 +167,8 @@ def _chunks(stream: BinaryIO, key: str) -> Iterator[bytes]:
             yield chunk
 
 
-def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """Return the first chunk that is not empty, and an iterator over all of them."""
-    filled = (chunk for chunk in chunks if chunk)
-    first = list(islice(filled, 1))
-    return b"".join(first), chain(first, filled)
-
-
-def _detect(plain: Iterator[bytes], key: str, reading: Reading) -> _Contents:
-    """Tell what a file is by its first bytes, then by its name; read to the end to find damage."""
-    contents = _Contents(
-        split=bool(reading.layout),
-        csv=reading.tables if csv_rows.is_csv(key) else None,
-        framed_as=reading.layout,
-        keys=reading.keys,
-    )
-    try:
-        head, plain = _peek(plain)
-        if head.startswith(avro_file.MAGIC):
-            return _check_avro(_until_damage(plain), head, reading)
-        if reading.tables and head.startswith(parquet_file.MAGIC):
-            with room_for_a_copy(key):
-                return _check_parquet(plain, head, reading)
-        if reading.framing and datums.are_in(head):
-            contents = _Contents(container=AVRO, framing=reading.framing)
-        elif not contents.framed_as and (reason := _unreadable(head, contents.csv is not None)):
-            return _Contents(reason=reason, head=head[:RAW_BYTES])
-        if contents.csv or contents.framing or contents.framed_as:
-            deque(plain, maxlen=0)
-            return contents
-        return replace(contents, split=_misread(plain, reading.limit))
-    except DamageError as damage:
-        return replace(contents, split=True) if damage.trusted else _Contents(reason=damage.reason)
-
-
-def _misread(lines: Iterator[bytes], limit: int) -> bool:
-    """Whether Spark could misread JSON lines if they are not split."""
-    check = LineCheck(limit)
-    for piece in lines:
-        check.add(piece)
-    check.finish()
-    return check.split_needed
-
-
-def _check_avro(plain: Iterator[bytes], head: bytes, reading: Reading) -> _Contents:
-    """Check a container; without the header, which has the schema, nothing of it can be read."""
-    avro = avro_file.walk(plain, reading.thorough, reading.bounds)
-    deque(plain, maxlen=0)  # to the end: what follows a damaged place counts for the bounds too
-    if not avro.whole:
-        return _Contents(reason=avro.damage, head=head[:RAW_BYTES])
-    if not avro_check.is_sound(avro.schema):
-        return _Contents(reason=avro_file.BAD_SCHEMA)
-    if not avro.supported:
-        return _Contents(reason=avro_file.BAD_CODEC)
-    return _Contents(container=AVRO, avro=avro)
-
-
-def _check_parquet(plain: Iterator[bytes], head: bytes, reading: Reading) -> _Contents:
-    """Check a Parquet file; without the footer, which has the columns, nothing can be read."""
-    with tempfile.SpooledTemporaryFile(IN_MEMORY) as copy:
-        try:
-            copy.writelines(plain)
-            copy.seek(0)
-            schema = parquet_file.avro_schema(copy)  # type: ignore[arg-type]
-            parquet_file.refuse_bomb(copy, reading.bounds)  # type: ignore[arg-type]
-            if not parquet_file.is_codec_known(copy):  # type: ignore[arg-type]
-                return _Contents(reason=parquet_file.BAD_CODEC, head=head[:RAW_BYTES])
-            if reading.thorough:
-                parquet_file.read_through(copy)  # type: ignore[arg-type]
-        except (DamageError, ValueError) as error:
-            if isinstance(error, DamageError) and error.reason in compression.TOO_MUCH:
-                raise
-            return _Contents(reason=parquet_file.DAMAGED, head=head[:RAW_BYTES])
-    return _Contents(container=PARQUET, avro=AvroFile(schema))
-
-
-def _until_damage(plain: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the trusted chunks; the container itself shows that its end is missing."""
-    try:
-        yield from plain
-    except DamageError as damage:
-        if not damage.trusted:
-            raise
-
-
-def _unreadable(head: bytes, csv: bool) -> str:
-    if plain_text.is_utf16(head):
-        return _UTF16
-    # Text with damaged places is still worth reading.
-    named = csv and b"\0" not in head.partition(b"\n")[0]
-    is_text = named or b"\0" not in head[: plain_text.HEAD_BYTES] or plain_text.is_text(head)
-    return "" if is_text else _NOT_TEXT
-
-
 def _stage(
-    store: ObjectStore, staging: ObjectStore, prefix: str, contents: _Contents, file: SourceFile,
+    store: ObjectStore, staging: ObjectStore, prefix: str, contents: Contents, file: SourceFile,
     reading: Reading,
 ) -> Inspection:  # fmt: skip
     room = reading.bounds.staged_room(file.size)
@@ -307,11 +186,11 @@ def _stage(
 
 
 def _refuse_or_copy(
-    store: ObjectStore, copy: Copy, contents: _Contents, file: SourceFile, reading: Reading
+    store: ObjectStore, copy: Copy, contents: Contents, file: SourceFile, reading: Reading
 ) -> Rejects:
     with _opened(store, file.key) as stream:
         chunks = _same_bytes(_chunks(stream, file.key), file)
-        head, chunks = _peek(chunks)
+        head, chunks = peek(chunks)
         rejects = Rejects(file.key, reading.bounds.rejects, head)
         if contents.reason:
             rejects.refuse_whole(contents.reason, contents.head)
@@ -336,7 +215,7 @@ def _same_bytes(chunks: Iterator[bytes], file: SourceFile) -> Iterator[bytes]:
         raise UnsettledFileError(f"{file.key} was written again while it was looked at; try again")
 
 
-def _staged_name(file: SourceFile, contents: _Contents, reading: Reading) -> str:
+def _staged_name(file: SourceFile, contents: Contents, reading: Reading) -> str:
     """Return the copy's name: the same for the same key, content and way of reading.
 
     Read in another way, a file gets another copy, and a waiting batch keeps its own.
@@ -348,7 +227,7 @@ def _staged_name(file: SourceFile, contents: _Contents, reading: Reading) -> str
 def _copy(
     plain: Iterator[bytes],
     copy: Copy,
-    contents: _Contents,
+    contents: Contents,
     file: SourceFile,
     limit: int,
     rejects: Rejects,
@@ -369,14 +248,14 @@ def _copy(
 
 def _whole(parts: Iterator[_T | Refused], rejects: Rejects) -> Iterator[_T]:
     """Yield the parts that are not refused, as long as the file is not refused as a whole."""
-    for record, part in enumerate(parts):
+    for record, part in enumerate(parts, 1):
         if isinstance(part, Refused):
             rejects.add(record, part)
         elif not rejects.whole:
             yield part
 
 
-def _parts(plain: Iterator[bytes], contents: _Contents, limit: int) -> Iterator[Line | Refused]:
+def _parts(plain: Iterator[bytes], contents: Contents, limit: int) -> Iterator[Line | Refused]:
     if contents.framed_as:
         return framed.split(plain, limit, contents.framed_as)
     if contents.csv:
@@ -395,7 +274,7 @@ def _copy_avro(plain: Iterator[bytes], copy: Copy, avro: AvroFile, rejects: Reje
             left -= min(left, len(chunk))
     except DamageError as error:
         damage = damage or error.reason
-    for number, block in enumerate(avro.bad):
+    for number, block in enumerate(avro.bad, 1):
         rejects.add(number, Refused(block.reason, block.raw))
     if damage:
-        rejects.add(len(avro.bad), Refused(damage, rest))
+        rejects.add(len(avro.bad) + 1, Refused(damage, rest))

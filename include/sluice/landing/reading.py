@@ -22,7 +22,8 @@ class Reading:
     may be Parquet, or CSV in this style. `layout`: one of `framed.LAYOUTS` if files other than Avro
     containers hold binary messages. `framing`: how files hold bare Avro datums if they may, see
     `sluice.containers.datums`. `bounds`: what a file may not exceed. `thorough`: decode containers
-    to find the one that cannot be. `keys`: keep a key that precedes its record on a line.
+    to find the one that cannot be. `keys`: keep a key that precedes its record on a line. `avro`:
+    whether the format has Avro containers.
     """
 
     limit: int = DOCUMENT_LIMIT
@@ -32,6 +33,7 @@ class Reading:
     bounds: Bounds = DEFAULT
     thorough: bool = False
     keys: bool = True
+    avro: bool = True
 
 
 PLAIN: Final = Reading()
@@ -48,6 +50,7 @@ def reading_of(pipeline: Pipeline) -> Reading:
         framing=options.framing if isinstance(options, DtsAvroOptions) else "",
         bounds=_bounds_of(pipeline),
         keys=pipeline.wire.keyed,
+        avro=pipeline.wire.avro,
     )
 
 

@@ -1,8 +1,9 @@
-"""Which listed files a run may claim, by their rows in the ledger."""
+"""What a run asks of the ledger, and which of the files it may claim by their rows there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluice.ledger.rows import FILE_CLAIMED, FILE_LOADED, FILE_RELEASED, FileRow
@@ -11,6 +12,25 @@ from sluice.objects.store import StoredObject, is_same_object
 
 Content = Callable[[str, str], str]
 """Returns one value, from key and checksum, for all objects that hold the same records."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Files to be claimed where no batch has them, under the batch id that `name` returns for those
+    that are won.
+
+    `name` is called before each try to commit; it may write the manifest, so that no claim is
+    without one. A changed object (other ETag, version or size) under a known key is claimed only
+    where the key's row is still one of `replaced`. With `once_by`, an object whose content another
+    one had (at one of `epochs`, if given) is recorded as a copy instead. `modified`: by key.
+    """
+
+    files: tuple[SourceFile, ...]
+    name: Callable[[tuple[SourceFile, ...]], str]
+    once_by: Content | None = None
+    epochs: Container[int] | None = None
+    modified: Mapping[str, datetime] = field(default_factory=dict)
+    replaced: Container[FileRow] = ()
 
 
 def is_free(row: FileRow | None) -> bool:
@@ -70,10 +90,10 @@ def copies_among(
 
 def file_row(
     pipeline: str,
-    batch_id: str,
-    file: SourceFile,
-    modified: datetime | None,
+    modified: Mapping[str, datetime],
     at: datetime,
+    file: SourceFile,
+    batch_id: str,
     state: str = FILE_CLAIMED,
 ) -> FileRow:
     """Return the ledger's row of a landed file."""
@@ -84,7 +104,7 @@ def file_row(
         etag=file.etag,
         version_id=file.version_id,
         sha256=file.sha256,
-        modified=modified,
+        modified=modified.get(file.key),
         hour=file.hour,
         batch_id=batch_id,
         state=state,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
+
+from sluice.ledger.rows import BatchRow
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,12 @@ def this_holder() -> str:
 def new_attempt() -> str:
     """Return a name that no other attempt has."""
     return uuid.uuid4().hex[:10]
+
+
+def leased(row: BatchRow, lease: Lease, now: datetime) -> BatchRow:
+    """Return the row with the lease, which runs from `now`."""
+    until = now + timedelta(seconds=lease.seconds)
+    return replace(row, holder=lease.holder, lease_until=until, at=now)
 
 
 def is_dead(holder: str) -> bool:

@@ -15,7 +15,7 @@ FILE_CLAIMED: Final = "claimed"
 FILE_LOADED: Final = "loaded"
 FILE_HELD: Final = "held"
 FILE_RELEASED: Final = "released"
-# An object with the bytes of another one; it belongs to no batch. Read only by `Ledger.copies`.
+# An object with the bytes of another one; it belongs to no batch. Read only by `Files.copies`.
 FILE_COPY: Final = "copy"
 # For each state the states that a file may have before it.
 FOLLOWS: Final = {

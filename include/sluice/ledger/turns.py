@@ -12,7 +12,7 @@ from typing import Final, Self
 from sluice.catalog.patience import in_words
 from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import Lease, new_attempt, this_holder
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import MAINTENANCE
 
 # A waiting load asks for the lease every two seconds, for a minute.
@@ -28,9 +28,8 @@ class Turns:
     Entering raises LeaseHeldError while a load has the lease.
     """
 
-    def __init__(self, ledger: Ledger, pipeline: str, lease_seconds: float, budget: float) -> None:
+    def __init__(self, ledger: PipelineLedger, lease_seconds: float, budget: float) -> None:
         self._ledger = ledger
-        self._pipeline = pipeline
         self._lease = Lease(this_holder(), lease_seconds)
         self._ends = time.monotonic() + budget
         self._attempt = new_attempt()
@@ -59,7 +58,7 @@ class Turns:
             return False
         if self._lost.is_set() or time.monotonic() >= self._until:
             raise LeaseHeldError(
-                f"pipeline {self._pipeline}: maintenance lost its lease; run it again"
+                f"pipeline {self._ledger.pipeline}: maintenance lost its lease; run it again"
             )
         if time.monotonic() - self._since > STRETCH_SECONDS:
             self._give_back()
@@ -78,7 +77,7 @@ class Turns:
 
     def _take(self) -> None:
         begun = time.monotonic()
-        self._ledger.lease_maintenance(self._pipeline, self._attempt, self._lease)
+        self._ledger.lease.acquire_for_maintenance(self._attempt, self._lease)
         self._since, self._until = time.monotonic(), begun + self._lease.seconds
         self._stop.clear()
         self._renewer = threading.Thread(target=self._renew, daemon=True)
@@ -88,13 +87,13 @@ class Turns:
         self._stop.set()
         if self._renewer is not None:
             self._renewer.join()
-        self._ledger.release_lease(self._pipeline, MAINTENANCE, self._attempt)
+        self._ledger.lease.release(MAINTENANCE, self._attempt)
 
     def _renew(self) -> None:
         while not self._stop.wait(self._lease.seconds / 3):
             begun = time.monotonic()
             try:
-                self._ledger.renew_lease(self._pipeline, MAINTENANCE, self._attempt, self._lease)
+                self._ledger.lease.renew(MAINTENANCE, self._attempt, self._lease)
                 self._until = begun + self._lease.seconds
             except LeaseHeldError:
                 self._lost.set()

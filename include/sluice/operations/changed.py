@@ -68,7 +68,7 @@ def _by_epoch(
     if not loaded:
         return [Group(objects)]
     places = arrivals(ctx, (row for rows in loaded.values() for row in rows))
-    at = ctx.ledger.epochs(ctx.pipeline.name)
+    at = ctx.ledger.batches.epochs()
     before = {key: _before(rows, places) for key, rows in loaded.items()}
     replaced = frozenset(row for row in known.values() if row in loaded.get(row.object_key, ()))
     groups: defaultdict[int | None, list[StoredObject]] = defaultdict(list)
@@ -87,7 +87,7 @@ def _loaded(
         return {}
     found = {o.key: o for o in objects}
     rows: defaultdict[str, list[FileRow]] = defaultdict(list)
-    for row in ctx.ledger.replaced_files(ctx.pipeline.name, found.keys()):
+    for row in ctx.ledger.files.replaced(found.keys()):
         rows[row.object_key].append(row)
     for key, one in found.items():
         if key in known and may_be_replaced(one, known[key]):

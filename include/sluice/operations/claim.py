@@ -9,6 +9,7 @@ from sluice.faults import Point, reach
 from sluice.landing.landed import Inspection
 from sluice.landing.table_folders import content_of
 from sluice.ledger import rows as states
+from sluice.ledger.claims import Claim
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FileRow, landed_anew, seq_of
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
@@ -49,16 +50,16 @@ def claim(
     def fix(won: tuple[SourceFile, ...]) -> str:
         rejected = tuple(r for f in won for r in rejects[f.key])
         manifest = _write_manifest(ctx, won, rejected, epoch)
-        row = ctx.ledger.batch(ctx.pipeline.name, manifest.batch_id)
+        row = ctx.ledger.batches.get(manifest.batch_id)
         recorded[manifest.batch_id] = seq_of(row)
         reach(Point.LAND_MANIFEST)
         return manifest.batch_id
 
-    batch_id, won = ctx.ledger.claim_files(
-        ctx.pipeline.name, files, fix,
-        once_by=content_of(ctx.pipeline), epochs=of_one_load(ctx, epoch),
+    asked = Claim(
+        files, fix, once_by=content_of(ctx.pipeline), epochs=of_one_load(ctx, epoch),
         modified={one.object.key: one.object.modified for one in inspected}, replaced=replaced,
     )  # fmt: skip
+    batch_id, won = ctx.ledger.files.claim(asked)
     reach(Point.LAND_CLAIMED)
     _leave(ctx, set(files) - set(won))
     return _record(ctx, batch_id, won, recorded[batch_id], lease) if batch_id else ""
@@ -69,7 +70,7 @@ def _leave(ctx: Context, files: Collection[SourceFile]) -> None:
     for file in files:
         ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
     with left_to_maintenance("land", ctx.say):
-        forget_copies(ctx.files, ctx.ledger, ctx.pipeline.name, files)
+        forget_copies(ctx.files, ctx.ledger, files)
 
 
 def _write_manifest(
@@ -93,8 +94,8 @@ def _record(
     """Record that the batch is landed, unless its row changed since it had this `seq`: another run
     takes up a batch that looks dead because this took long after its claim."""
     key = ctx.files.manifest_key(ctx.pipeline.name, batch_id)
-    landed = ctx.ledger.record_batch(
-        ctx.pipeline.name, batch_id, states.LANDED, manifest=key, lease=lease,
+    landed = ctx.ledger.batches.record(
+        batch_id, states.LANDED, manifest=key, lease=lease,
         expected=lambda now: landed_anew(now) and seq_of(now) == seq,
     )  # fmt: skip
     reach(Point.LAND_RECORDED)

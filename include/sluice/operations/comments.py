@@ -47,7 +47,7 @@ def settle(ctx: Context, publishing: str = "") -> None:
     statements = recorded(ctx.catalog, ctx.pipeline.name)
     if not statements:
         return
-    counted = ctx.ledger.published_batches(ctx.pipeline.name) | {publishing}
+    counted = ctx.ledger.batches.published() | {publishing}
     for (namespace, name), own in groupby(sorted(statements, key=_target), _target):
         retry(partial(_settle_one, ctx, namespace, name, list(own), counted))
 

@@ -12,7 +12,7 @@ from sluice.catalog.client import open_catalog
 from sluice.config.project import Pipeline, Project, load_sound
 from sluice.escaping import shown
 from sluice.ledger.leases import Lease, this_holder
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.objects.batch_files import BatchFiles
 
 Say = Callable[[str], None]
@@ -24,7 +24,7 @@ def _quiet(_: str) -> None:
 
 @dataclass(frozen=True)
 class Context:
-    """One pipeline of one project, with the open catalog, the ledger and the batch files.
+    """One pipeline of one project, with the open catalog, its ledger and the batch files.
 
     `say`: prints a line for the operator.
     """
@@ -32,7 +32,7 @@ class Context:
     project: Project
     pipeline: Pipeline
     catalog: Catalog
-    ledger: Ledger
+    ledger: PipelineLedger
     files: BatchFiles
     say: Say = _quiet
 
@@ -50,5 +50,10 @@ def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context
     ledger = Ledger(catalog)
     ledger.ensure()
     return Context(
-        project, chosen, catalog, ledger, BatchFiles(project), lambda text: say(shown(text))
+        project,
+        chosen,
+        catalog,
+        ledger.of(chosen.name),
+        BatchFiles(project),
+        lambda text: say(shown(text)),
     )

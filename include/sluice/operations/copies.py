@@ -18,13 +18,13 @@ def without_copies(
 ) -> list[StoredObject]:
     """Return the objects that a claim at the epoch may win: known copies only if no other file has
     their bytes any more."""
-    copies = ctx.ledger.copies(ctx.pipeline.name) if objects else {}
+    copies = ctx.ledger.files.copies() if objects else {}
     same = [o for o in objects if o.key in copies and not is_replaced(o, copies[o.key])]
     if not same:
         return objects
     content, of_load = content_of(ctx.pipeline), of_one_load(ctx, epoch)
     checksums = {copies[o.key].sha256 for o in same}
-    loaded = ctx.ledger.known_contents(ctx.pipeline.name, content, of_load, checksums)
+    loaded = ctx.ledger.files.contents(content, of_load, checksums)
     left_out = {o.key for o in same if content(o.key, copies[o.key].sha256) in loaded}
     if left_out:
         ctx.say(f"land: {len(left_out)} files bring the bytes of others, and are left out unread")

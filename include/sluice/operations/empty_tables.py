@@ -50,7 +50,7 @@ def drop_empty_tables(ctx: Context) -> list[str]:
 
 
 def _nobody_stages(ctx: Context) -> bool:
-    return all(map(_is_dead, ctx.ledger.unfinished(ctx.pipeline.name)))
+    return all(map(_is_dead, ctx.ledger.unfinished()))
 
 
 def _is_dead(row: states.BatchRow) -> bool:
@@ -81,7 +81,7 @@ def _is_empty(ctx: Context, target: str) -> bool:
     *published, changelog = _tables(ctx, target)
     if any(table.metadata.refs for table in _existing(ctx, published)):
         return False
-    dead = {row.batch_id for row in ctx.ledger.batches(ctx.pipeline.name) if _is_dead(row)}
+    dead = {row.batch_id for row in ctx.ledger.batches.all() if _is_dead(row)}
     return all(batches_in(log) <= dead for log in _existing(ctx, [changelog]))
 
 

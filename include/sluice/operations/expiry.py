@@ -16,7 +16,7 @@ from pyiceberg.table.refs import SnapshotRefType
 
 from sluice.catalog.snapshots import head
 from sluice.config.project import Pipeline
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import FINISHED, PUBLISHED
 from sluice.names import tag_name
 
@@ -29,23 +29,23 @@ class Retention:
     stale_tags: frozenset[str]
 
 
-def retention(ledger: Ledger, pipeline: Pipeline) -> Retention:
+def retention(ledger: PipelineLedger, pipeline: Pipeline) -> Retention:
     """Read from the ledger which snapshots a rollback of the pipeline's last batches needs."""
-    batches = ledger.batches(pipeline.name)
+    batches = ledger.batches.all()
     published = [row for row in batches if row.state == PUBLISHED]
     unfinished = [row for row in batches if row.state not in FINISHED]
     needed = [row.batch_id for row in (*published[: pipeline.keep_tags], *unfinished)]
-    named = ledger.publications(pipeline.name, *needed)
+    named = ledger.publications.of_batches(*needed)
     snapshots = {p.head_snapshot for p in named} | {p.base_snapshot for p in named}
     stale = (tag_name(row.batch_id) for row in published[pipeline.keep_tags :])
     return Retention(frozenset(s for s in snapshots if s is not None), frozenset(stale))
 
 
-def published_before(ledger: Ledger, pipeline: str, moment: datetime) -> frozenset[str]:
+def published_before(ledger: PipelineLedger, moment: datetime) -> frozenset[str]:
     """Return the batches that were published before a moment."""
     return frozenset(
         row.batch_id
-        for row in ledger.batches(pipeline)
+        for row in ledger.batches.all()
         if row.state == PUBLISHED and row.at is not None and row.at < moment
     )
 

@@ -94,7 +94,7 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
 def _held(ctx: Context, requested: list[StoredObject] | None) -> Iterator[str]:
     """Describe the files whose batch was rolled back, among the requested ones or all."""
     keys = None if requested is None else {one.key for one in requested}
-    rows = ctx.ledger.held_files(ctx.pipeline.name)
+    rows = ctx.ledger.files.held()
     if held := sorted({row.batch_id for row in rows if keys is None or row.object_key in keys}):
         command = (
             f"sluice release {ctx.pipeline.name} --batch {held[0] if len(held) == 1 else 'ID'}"
@@ -104,7 +104,7 @@ def _held(ctx: Context, requested: list[StoredObject] | None) -> Iterator[str]:
 
 def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
     """Describe the objects that replaced loaded ones."""
-    found, known = ctx.ledger.unsettled(ctx.pipeline.name, found)
+    found, known = ctx.ledger.files.unsettled(found)
     keys = [o.key for o in found if o.key in known and may_be_replaced(o, known[o.key])]
     if keys:
         yield (
@@ -117,8 +117,8 @@ def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
 def _to_take(ctx: Context, objects: list[StoredObject], changed: bool) -> list[Group]:
     """Group the objects that no batch has and, with `changed`, those that replaced loaded ones."""
     taken = []
-    published = ctx.ledger.published_batches(ctx.pipeline.name) if changed else set()
-    left, known = ctx.ledger.unsettled(ctx.pipeline.name, objects)
+    published = ctx.ledger.batches.published() if changed else set()
+    left, known = ctx.ledger.files.unsettled(objects)
     for found in left:
         row = known.get(found.key)
         if row is None or is_free(row):

@@ -28,7 +28,7 @@ def _reasons(ctx: Context, manifest: Manifest) -> Iterator[str]:
     if manifest.rebuild is not None:
         yield from _undone_or_in_use(ctx, manifest.batch_id, manifest.undone)
     elif manifest.share_of:
-        row = ctx.ledger.batch(ctx.pipeline.name, manifest.share_of)
+        row = ctx.ledger.batches.get(manifest.share_of)
         if row is not None and row.state in _UNDONE:
             yield f"is a share of {manifest.share_of}, which is rolled back"
     elif manifest.reprocess is not None:
@@ -40,7 +40,7 @@ def _reasons(ctx: Context, manifest: Manifest) -> Iterator[str]:
 def _undone_or_in_use(ctx: Context, own: str, without: tuple[str, ...]) -> Iterator[str]:
     """A batch that undoes others may be loaded long after it was requested, when others depend on
     these. One that has begun to take them out only goes on: it undid those that are gone."""
-    row = ctx.ledger.batch(ctx.pipeline.name, own)
+    row = ctx.ledger.batches.get(own)
     if row is not None and only_goes_on(ctx, row):
         return
     if gone := set(without) - not_gone(ctx):
@@ -54,7 +54,7 @@ def _undone_or_in_use(ctx: Context, own: str, without: tuple[str, ...]) -> Itera
 
 def _repeated(ctx: Context, own: str, again: Reprocess) -> Iterator[str]:
     """Two batches that read the same records again would count them twice in a keyless table."""
-    rows = ctx.ledger.batches(ctx.pipeline.name)
+    rows = ctx.ledger.batches.all()
     undone = {row.batch_id for row in rows if row.state in _UNDONE}
     resolved = resolutions(rows)
     for batch_id in again.batches:
@@ -65,7 +65,7 @@ def _repeated(ctx: Context, own: str, again: Reprocess) -> Iterator[str]:
 
 
 def _held(ctx: Context, manifest: Manifest) -> Iterator[str]:
-    held = {row.object_key: row.batch_id for row in ctx.ledger.held_files(ctx.pipeline.name)}
+    held = {row.object_key: row.batch_id for row in ctx.ledger.files.held()}
     for file in manifest.files:
         if file.key in held:
             yield f"reads files of {held[file.key]}, which is rolled back"

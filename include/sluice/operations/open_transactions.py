@@ -12,10 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pyiceberg.expressions import And
-
-from sluice.catalog.expressions import among, equals
-from sluice.ledger.tables import QUARANTINE, LedgerTables
+from sluice.ledger import quarantine
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
 from sluice.operations.loaded_files import epoch_of
@@ -42,12 +39,9 @@ def holding_back(ctx: Context) -> list[HoldingBack]:
     if not published:
         return []
     batches = [one.batch_id for one in published]
-    held_back = And(equals("pipeline", ctx.pipeline.name), equals("reason", REASON))
-    where = And(held_back, among("batch_id", batches))
-    rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "detail"))
     ids: defaultdict[str, list[str]] = defaultdict(list)
-    for row in rows.to_pylist():
-        ids[row["batch_id"]].append(row["detail"])
+    for batch, detail in quarantine.details(ctx.catalog, ctx.pipeline.name, batches, REASON):
+        ids[batch].append(detail)
     return [HoldingBack(one, tuple(ids[one.batch_id])) for one in published if one.batch_id in ids]
 
 

@@ -99,7 +99,7 @@ def preview(ctx: Context, selection: Selection = EVERYTHING, changed: bool = Fal
     folder = f"planned-{new_attempt()}"
     prefix = f"{ctx.pipeline.name}/{folder}/"
     objects = candidates(ctx, selection, changed)
-    groups = grouped(ctx, *ctx.ledger.unsettled(ctx.pipeline.name, objects))
+    groups = grouped(ctx, *ctx.ledger.files.unsettled(objects))
     unreadable = UnreadableFiles()
 
     try:
@@ -150,7 +150,7 @@ def _count_batches(ctx: Context, groups: Sequence[Group], fresh: list[Inspection
 
 
 def _unfinished(ctx: Context) -> tuple[str, ...]:
-    left = ctx.ledger.unfinished(ctx.pipeline.name)
+    left = ctx.ledger.unfinished()
     return tuple(row.batch_id for row in left if row.state != ROLLING_BACK)
 
 
@@ -163,7 +163,7 @@ def _by_content(
     checksums = {look.file.sha256 for look, _ in looks}
     for epoch in dict.fromkeys(at for _, at in looks):
         of_load = of_one_load(ctx, epoch)
-        loaded = ctx.ledger.known_contents(ctx.pipeline.name, content, of_load, checksums)
+        loaded = ctx.ledger.files.contents(content, of_load, checksums)
         loaded |= {content(file.key, file.sha256) for file in taken}
         files = tuple(one.file for one, at in looks if at == epoch)
         taken |= set(fresh_content(files, loaded, content))

@@ -9,7 +9,7 @@ from sluice.ledger import details
 from sluice.ledger import rows as states
 from sluice.ledger.rows import Publication
 from sluice.operations.context import Context
-from sluice.operations.undoable import came_to_main, recorded_by_table
+from sluice.operations.undoable import came_to_main
 from sluice.result import BatchResult, StagedTable
 
 # Snapshot and schema of tables, by namespace and name.
@@ -49,7 +49,7 @@ def intents(ctx: Context, result: BatchResult) -> list[Publication]:
 
 def recorded_by(ctx: Context, result: BatchResult) -> list[Publication]:
     """Return this attempt's publications, of tables about which nothing was recorded since."""
-    newest = ctx.ledger.publications(ctx.pipeline.name, result.batch_id)
+    newest = ctx.ledger.publications.of_batches(result.batch_id)
     return [p for p in newest if p.attempt == result.attempt]
 
 
@@ -75,7 +75,7 @@ def _first_bases(ctx: Context, result: BatchResult) -> Bases:
     published: a rollback goes back to these."""
     counted = (
         next((p for p in rows if p.attempt == result.attempt or came_to_main(ctx, p)), None)
-        for rows in recorded_by_table(ctx, result.batch_id)
+        for rows in ctx.ledger.publications.since_undo(result.batch_id)
     )
     return {(p.namespace, p.table_name): (p.base_snapshot, p.base_schema) for p in counted if p}
 
@@ -100,8 +100,8 @@ def begin_to_take_out(ctx: Context, result: BatchResult) -> None:
 
     Raises LeaseHeldError if somebody undid it meanwhile.
     """
-    begun = ctx.ledger.record_batch(
-        ctx.pipeline.name, result.batch_id, states.PUBLISHING,
+    begun = ctx.ledger.batches.record(
+        result.batch_id, states.PUBLISHING,
         add_details=details.taking_out(result.attempt),
         expected=lambda row: row is not None and is_under_way(row, result),
     )  # fmt: skip
@@ -116,14 +116,14 @@ def is_taking_out(row: states.BatchRow | None, result: BatchResult) -> bool:
 
 def require_done(ctx: Context, result: BatchResult) -> None:
     """Raise LeaseHeldError unless somebody else recorded this very attempt as published."""
-    row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
+    row = ctx.ledger.batches.get(result.batch_id)
     if row is None or (row.state, row.attempt) != (states.PUBLISHED, result.attempt):
         require_mine(ctx, result)
 
 
 def is_mine(ctx: Context, result: BatchResult) -> bool:
     """Whether the publication of this attempt is still under way."""
-    row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
+    row = ctx.ledger.batches.get(result.batch_id)
     return row is not None and is_under_way(row, result)
 
 
@@ -131,7 +131,7 @@ def require_mine(ctx: Context, result: BatchResult) -> None:
     """Raise LeaseHeldError if somebody else has finished or undone the publication, who took this
     process for dead while it was suspended."""
     if not is_mine(ctx, result):
-        row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
+        row = ctx.ledger.batches.get(result.batch_id)
         now = "gone" if row is None else row.state
         raise LeaseHeldError(
             f"batch {result.batch_id} of {ctx.pipeline.name} is {now} by somebody else; "

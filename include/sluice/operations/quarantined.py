@@ -11,13 +11,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pyiceberg.expressions import And
-
-from sluice.catalog.expressions import among, equals
 from sluice.errors import TerminalError
+from sluice.ledger import quarantine
 from sluice.ledger.details import EPOCH, QUARANTINED, REPROCESSED
 from sluice.ledger.rows import PUBLISHED, BatchRow
-from sluice.ledger.tables import QUARANTINE, LedgerTables
 from sluice.operations.context import Context
 
 
@@ -71,7 +68,7 @@ def unresolved(ctx: Context, batch_id: str = "") -> list[Unresolved]:
 
     Raises TerminalError if the named batch is not published.
     """
-    rows = ctx.ledger.batches(ctx.pipeline.name)
+    rows = ctx.ledger.batches.all()
     if batch_id:
         _require_published(ctx, batch_id)
     resolved = resolutions(rows)
@@ -84,7 +81,7 @@ def unresolved(ctx: Context, batch_id: str = "") -> list[Unresolved]:
 
 
 def _require_published(ctx: Context, batch_id: str) -> None:
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    row = ctx.ledger.batches.get(batch_id)
     if row is None:
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
     if row.state != PUBLISHED:
@@ -99,14 +96,11 @@ def _counted(ctx: Context, epochs: dict[str, int | None]) -> list[Unresolved]:
     batches = list(epochs)
     if not batches:
         return []
-    where = And(equals("pipeline", ctx.pipeline.name), among("batch_id", batches))
-    rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "file", "reason"))
-    grouped = rows.group_by(["batch_id", "file", "reason"]).aggregate([([], "count_all")])
     files: dict[str, Counter[str]] = {batch_id: Counter() for batch_id in batches}
     reasons: dict[str, set[str]] = {batch_id: set() for batch_id in batches}
-    for row in grouped.to_pylist():
-        files[row["batch_id"]][row["file"]] += row["count_all"]
-        reasons[row["batch_id"]].add(row["reason"])
+    for found in quarantine.counted(ctx.catalog, ctx.pipeline.name, batches):
+        files[found.batch_id][found.file] += found.records
+        reasons[found.batch_id].add(found.reason)
     return [
         Unresolved(batch, counted, epochs[batch], frozenset(reasons[batch]))
         for batch, counted in files.items()

@@ -130,7 +130,7 @@ def _instead(ctx: Context, batches: list[str]) -> str:
 def _published(ctx: Context, batches: list[str]) -> Published:
     """Return the publications of the batches that have changes of their own; raises
     RollbackRefusedError unless all are published still, or all are half rolled back."""
-    rows = [row for row in ctx.ledger.batches(ctx.pipeline.name) if row.batch_id in batches]
+    rows = [row for row in ctx.ledger.batches.all() if row.batch_id in batches]
     half_back = all(row.state == states.ROLLING_BACK for row in rows)
     for row in rows:
         if row.state != states.PUBLISHED and not half_back:
@@ -234,7 +234,7 @@ def _made_since(ctx: Context, table: Table, p: states.Publication) -> int:
     """Return the snapshot by which a table was last made from its changelog after a batch, else the
     one that the batch published: nothing is left of what somebody wrote before."""
     before = ancestors(table, p.head_snapshot)
-    rows = (r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED)
+    rows = (r for r in ctx.ledger.batches.all() if r.state == states.PUBLISHED)
     made = [
         again.head_snapshot
         for row in rows if REBUILT in row.details
@@ -266,8 +266,8 @@ def _record(ctx: Context, manifest: Manifest) -> str:
     """Record the batch with a lease; without one it would look abandoned until its driver begins,
     for it has no files."""
     key = ctx.files.write_manifest(manifest)
-    ctx.ledger.record_batch(
-        manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key,
+    ctx.ledger.batches.record(
+        manifest.batch_id, states.LANDED, manifest=key,
         replace_details=of_rebuild(manifest), expected=landed_anew,
         lease=ctx.lease,
     )  # fmt: skip
@@ -278,8 +278,8 @@ def _end_abandoned(ctx: Context, dry_run: bool, requested: str = "") -> None:
     """End batches that undo or rebuild and whose process died, for no later run finds them by their
     files: complete one that is half published, give up any other. The `requested` batch is left
     alone, for it is undone next."""
-    for row in () if dry_run else ctx.ledger.unfinished(ctx.pipeline.name):
-        idle = ctx.ledger.has_lapsed(row) and row.batch_id != requested
+    for row in () if dry_run else ctx.ledger.unfinished():
+        idle = ctx.ledger.lease.has_lapsed(row) and row.batch_id != requested
         if not idle or not row.manifest or not _folds(ctx, row.manifest):
             continue
         if row.state == states.PUBLISHING:

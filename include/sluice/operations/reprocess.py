@@ -154,7 +154,7 @@ def _levels(ctx: Context, manifest: Manifest) -> Iterator[list[Manifest]]:
 
 def _completed_by(ctx: Context, manifests: list[Manifest]) -> list[Manifest]:
     """Return the manifests of the batches whose transactions these ones completed."""
-    completed = repeated(ctx.ledger.batches(ctx.pipeline.name))
+    completed = repeated(ctx.ledger.batches.all())
     others = sorted({b for m in manifests for b in completed.get(m.batch_id, ())})
     keys = (ctx.files.manifest_key(ctx.pipeline.name, other) for other in others)
     return [ctx.files.read_manifest(key) for key in keys]
@@ -282,10 +282,10 @@ def _as_before(old: SourceFile, new: SourceFile, generation: int) -> SourceFile:
 
 
 def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
-    name, batch_id = manifest.pipeline, manifest.batch_id
+    batch_id = manifest.batch_id
     key = ctx.files.write_manifest(manifest)
-    ctx.ledger.record_batch(
-        name, batch_id, states.LANDED, manifest=key, lease=lease, expected=landed_anew,
+    ctx.ledger.batches.record(
+        batch_id, states.LANDED, manifest=key, lease=lease, expected=landed_anew,
         replace_details=of_reprocess(manifest.reprocess),
     )  # fmt: skip
     again = manifest.reprocess

@@ -97,7 +97,7 @@ def _changes(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
 
 def _held(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
     """Say for each batch that has files by which command they can be landed again."""
-    held = Counter(file.batch_id for file in ctx.ledger.held_files(ctx.pipeline.name))
+    held = Counter(file.batch_id for file in ctx.ledger.files.held())
     for batch in batches:
         if held[batch]:
             command = f"sluice release {ctx.pipeline.name} --batch {batch}"
@@ -140,15 +140,14 @@ def _tables_of(ctx: Context, target: str) -> set[str]:
 
 def _release(ctx: Context, batch: str) -> int:
     """Release a batch's files; 0 for one without files, which undid others."""
-    row = ctx.ledger.batch(ctx.pipeline.name, batch)
+    row = ctx.ledger.batches.get(batch)
     undone = row is not None and row.state == ROLLED_BACK
     return undo.release(ctx, batch) if undone else 0
 
 
 def _sign(ctx: Context, batch: str, request: RollbackRequest) -> None:
     """Record in the ledger who undid a batch, and whether its files were released."""
-    ctx.ledger.record_batch(
-        ctx.pipeline.name,
+    ctx.ledger.batches.record(
         batch,
         ROLLED_BACK,
         add_details=undone_by(request.user, request.release),

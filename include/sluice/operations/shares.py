@@ -27,8 +27,8 @@ def split_off(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     for left in result.left_out:
         share = share_of(ctx.pipeline, manifest, left.source, result.epoch)
         key = ctx.files.write_manifest(share)
-        ctx.ledger.record_batch(
-            ctx.pipeline.name, share.batch_id, states.FAILED, manifest=key,
+        ctx.ledger.batches.record(
+            share.batch_id, states.FAILED, manifest=key,
             replace_details=details.failed(left.error) | details.of_tables(share)
             | details.of_share(share) | made_by,
             expected=lambda row: landed_anew(row) and not _has_details(row, made_by),
@@ -55,7 +55,7 @@ def share_of(pipeline: Pipeline, manifest: Manifest, source: str, epoch: int) ->
 def waiting_files(ctx: Context, row: BatchRow) -> list[tuple[str, str]]:
     """Return key and hour of the files that an unfinished batch claimed or, if a share, reads."""
     if details.SHARE_OF not in row.details:
-        claimed = ctx.ledger.batch_files(row.pipeline, row.batch_id)
+        claimed = ctx.ledger.files.of_batch(row.batch_id)
         return [(file.object_key, file.hour) for file in claimed]
     return [(file.key, file.hour) for file in ctx.files.read_manifest(row.manifest).files]
 
@@ -67,7 +67,7 @@ def error_for_left_out(
     wrong = []
     for left in result.left_out:
         share = share_of(ctx.pipeline, manifest, left.source, result.epoch).batch_id
-        row = ctx.ledger.batch(ctx.pipeline.name, share)
+        row = ctx.ledger.batches.get(share)
         if row is None or row.state not in states.FINISHED:
             wrong.append(
                 f"{left.source} ({left.records} records) is left to batch {share}: {left.error}"

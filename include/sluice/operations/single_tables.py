@@ -43,12 +43,10 @@ def land_tables(
     names = tuple(sorted(set(tables)))
     only(ctx.pipeline, names)
     store = open_landing(ctx)
-    known = ctx.ledger.known_files(ctx.pipeline.name)
-    before = {row.object_key for row in ctx.ledger.replaced_files(ctx.pipeline.name)}
+    known = ctx.ledger.files.known()
+    before = {row.object_key for row in ctx.ledger.files.replaced()}
     found = [o for o in selected(ctx, store, selection) if _may_be_read(ctx, o, known, before)]
-    contents = ctx.ledger.known_contents(
-        ctx.pipeline.name, content_of(ctx.pipeline), of_one_load(ctx, None)
-    )
+    contents = ctx.ledger.files.contents(content_of(ctx.pipeline), of_one_load(ctx, None))
     refused = UnreadableFiles() if unreadable is None else unreadable
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
@@ -125,7 +123,7 @@ def _by_epoch(
     ctx: Context, found: list[StoredObject], known: Mapping[str, FileRow]
 ) -> Iterator[tuple[int | None, list[StoredObject]]]:
     """Group objects by epoch: loaded files keep the one of their batch; None is the pipeline's."""
-    at = ctx.ledger.epochs(ctx.pipeline.name)
+    at = ctx.ledger.batches.epochs()
     groups: dict[int | None, list[StoredObject]] = {}
     for one in found:
         row = known.get(one.key)
@@ -160,13 +158,13 @@ def _originals(
 def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     if not manifest.files:
         return ""
-    row = ctx.ledger.batch(manifest.pipeline, manifest.batch_id)
+    row = ctx.ledger.batches.get(manifest.batch_id)
     if row is not None and row.state == states.PUBLISHED:
         ctx.say(f"land: batch {manifest.batch_id} has read these files for these tables already")
         return ""
     key = ctx.files.write_manifest(manifest)
-    ctx.ledger.record_batch(
-        manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key, lease=lease,
+    ctx.ledger.batches.record(
+        manifest.batch_id, states.LANDED, manifest=key, lease=lease,
         replace_details=details.of_tables(manifest), expected=landed_anew,
     )  # fmt: skip
     listed = ", ".join(manifest.tables)

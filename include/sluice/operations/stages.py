@@ -98,7 +98,7 @@ def current_result(ctx: Context, batch_id: str) -> BatchResult:
     Raises TerminalError if nothing is loaded, or the batch was rolled back, LeaseHeldError while an
     attempt is loading.
     """
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    row = ctx.ledger.batches.get(batch_id)
     if row is None or not row.attempt:
         raise TerminalError(f"batch {batch_id} of {ctx.pipeline.name} is not loaded yet")
     if row.state in (states.ROLLING_BACK, states.ROLLED_BACK):
@@ -133,7 +133,7 @@ def publish(ctx: Context, manifest_key: str) -> BatchResult:
 def _load_if_given_up(ctx: Context, manifest_key: str, batch_id: str) -> None:
     """Load a failed batch again: in Airflow a publish that fails gives its batch up, and its task
     may be cleared alone."""
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    row = ctx.ledger.batches.get(batch_id)
     if row is not None and row.state == states.FAILED:
         ctx.say(f"publish: batch {batch_id} was given up; loading it again")
         load(ctx, manifest_key)
@@ -146,11 +146,11 @@ def _publish_current(ctx: Context, manifest: Manifest) -> BatchResult:
 
 
 def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
-    row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
+    row = ctx.ledger.batches.get(result.batch_id)
     if row is not None and row.state == states.PUBLISHED:
         ctx.say(f"publish: batch {result.batch_id} is published; nothing to do")
         return
-    ctx.ledger.renew_lease(ctx.pipeline.name, result.batch_id, result.attempt, ctx.lease)
+    ctx.ledger.lease.renew(result.batch_id, result.attempt, ctx.lease)
     reach(Point.PUBLISH_HELD)
     if not is_taking_out(row, result):  # else whoever moved a table since did so after it
         _begin(ctx, result)
@@ -161,15 +161,15 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
 def _begin(ctx: Context, result: BatchResult) -> None:
     """Record the publication that is about to happen, for whoever may have to complete it."""
     # A process that was suspended here is refused; reconcile completes for one that dies.
-    begun = ctx.ledger.record_batch(
-        ctx.pipeline.name, result.batch_id, states.PUBLISHING,
+    begun = ctx.ledger.batches.record(
+        result.batch_id, states.PUBLISHING,
         expected=lambda row: row is not None and may_begin(row, result),
     )  # fmt: skip
     if not begun:
         require_mine(ctx, result)
     reach(Point.PUBLISH_MARKED)
     require_mine(ctx, result)
-    ctx.ledger.record_publications(intents(ctx, result))
+    ctx.ledger.publications.record(intents(ctx, result))
     reach(Point.PUBLISH_INTENT)
 
 
@@ -182,7 +182,7 @@ def _move(ctx: Context, result: BatchResult) -> None:
         ctx.say(f"publish: {table.full_name} is at snapshot {table.head_snapshot}")
     own = recorded_by(ctx, result)  # read before the check: what is undone after it stays so
     require_mine(ctx, result)
-    ctx.ledger.record_publications(replace(p, state=states.PUBLISHED) for p in own)
+    ctx.ledger.publications.record(replace(p, state=states.PUBLISHED) for p in own)
     reach(Point.PUBLISH_RECORDED)
 
 
@@ -196,16 +196,16 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     require_mine(ctx, result)
     comments.settle(ctx, result.batch_id)
     # Read before the check: if the batch is undone and released, another landing may take them.
-    files = frozenset(ctx.ledger.batch_files(ctx.pipeline.name, result.batch_id))
+    files = frozenset(ctx.ledger.files.of_batch(result.batch_id))
     require_mine(ctx, result)
-    ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED, files)
+    ctx.ledger.files.mark(result.batch_id, states.FILE_LOADED, files)
     reach(Point.PUBLISH_FILES)
     if is_mine(ctx, result):  # else the batch may be undone, landed anew, and need its copies
         # Before the batch is recorded as published, for nobody looks at it after that.
         split_off(ctx, manifest, result)
         clean_up(ctx.files, ctx.ledger, manifest, ctx.say)
-    done = ctx.ledger.record_batch(
-        ctx.pipeline.name, result.batch_id, states.PUBLISHED,
+    done = ctx.ledger.batches.record(
+        result.batch_id, states.PUBLISHED,
         replace_details=detail(result)
         | details.of_completed(result.completed) | details.of_reprocess(manifest.reprocess)
         | details.of_tables(manifest) | details.of_rebuild(manifest) | details.of_share(manifest),
@@ -230,7 +230,7 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
     """
     keys = [_reconcile_batch(ctx, row, loads) for row in _without_rollbacks(ctx)]
     again = [key for key in keys if key is not None]
-    newest = ctx.ledger.batches(ctx.pipeline.name, limit=1)
+    newest = ctx.ledger.batches.all(limit=1)
     if again or any(row.state == states.ROLLED_BACK for row in newest):
         for table in drop_empty_tables(ctx):
             ctx.say(f"reconcile: {table} was made by a batch that never was published: dropped")
@@ -242,7 +242,7 @@ def _reconcile_batch(
 ) -> str | None:
     """Finish or undo one batch; return its manifest if it is to be loaded again, None if another
     process has it, or it is finished or undone now."""
-    if not ctx.ledger.has_lapsed(row):
+    if not ctx.ledger.lease.has_lapsed(row):
         ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
         return None
     key = row.manifest or ctx.files.manifest_key(ctx.pipeline.name, row.batch_id)
@@ -266,8 +266,8 @@ def _reconcile_batch(
 
 def _take_up(ctx: Context, row: states.BatchRow, key: str) -> bool:
     """Take the batch with this process's lease; return False if its row has changed since."""
-    return ctx.ledger.record_batch(
-        ctx.pipeline.name, row.batch_id, states.LANDED, attempt=taken_up(), manifest=key,
+    return ctx.ledger.batches.record(
+        row.batch_id, states.LANDED, attempt=taken_up(), manifest=key,
         lease=ctx.lease, expected=partial(_is_unchanged, row),
     )  # fmt: skip
 
@@ -275,11 +275,11 @@ def _take_up(ctx: Context, row: states.BatchRow, key: str) -> bool:
 def _record_landed(ctx: Context, row: states.BatchRow, key: str) -> bool:
     """Record a batch that was never recorded, or not since its files were released; one that failed
     or died keeps its row, which says since when. Return False if the row has changed since."""
-    recorded = ctx.ledger.record_batch(
-        ctx.pipeline.name, row.batch_id, states.LANDED, manifest=key,
+    recorded = ctx.ledger.batches.record(
+        row.batch_id, states.LANDED, manifest=key,
         expected=lambda now: landed_anew(now) and _is_unchanged(row, now),
     )  # fmt: skip
-    return recorded or _is_unchanged(row, ctx.ledger.batch(ctx.pipeline.name, row.batch_id))
+    return recorded or _is_unchanged(row, ctx.ledger.batches.get(row.batch_id))
 
 
 def _is_unchanged(row: states.BatchRow, now: states.BatchRow | None) -> bool:
@@ -363,7 +363,7 @@ def load_and_publish(
         except EXPECTED as raised:
             error = as_sluice_error(raised)
             # Another run may have finished the batch: then it stays in the tables.
-            if not _is_finished(ctx, ctx.ledger.batch(ctx.pipeline.name, batch_of(key))):
+            if not _is_finished(ctx, ctx.ledger.batches.get(batch_of(key))):
                 # The caller prints the first failure.
                 why = f": {error}" if failure is not None else ""
                 ctx.say(f"batch {batch_of(key)} is not published, {type(error).__name__}{why}")
@@ -379,7 +379,7 @@ def load_and_publish(
 def _load_in_turn(ctx: Context, key: str) -> BatchResult | None:
     """Load and publish one batch in its turn; return None if another run has it, or finished it."""
     wait_for_turn(ctx, batch_of(key))
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_of(key))
+    row = ctx.ledger.batches.get(batch_of(key))
     if _is_finished(ctx, row):
         return None
     if row is not None and is_held(ctx, row):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sluice.errors import SluiceError, TerminalError
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import PUBLISHING
 from sluice.manifest import Manifest, SourceFile
 from sluice.objects.batch_files import SCRATCH, BatchFiles
@@ -26,13 +26,14 @@ class _Needs:
 
 
 def sweep(
-    files: BatchFiles, ledger: Ledger, pipeline: str, before: datetime, dry_run: bool = False
+    files: BatchFiles, ledger: PipelineLedger, before: datetime, dry_run: bool = False
 ) -> int:
     """Remove files that no batch needs and that are older than `before`; return how many.
 
     The age spares a landing that is under way, whose files are there before the ledger knows them.
     """
-    doomed = sorted(_doomed(files, pipeline, _needs(files, ledger, pipeline), before))
+    pipeline = ledger.pipeline
+    doomed = sorted(_doomed(files, pipeline, _needs(files, ledger), before))
     if not dry_run:
         for key in doomed:
             files.store.delete_prefix(key)
@@ -40,12 +41,12 @@ def sweep(
     return len(doomed)
 
 
-def clean_up(files: BatchFiles, ledger: Ledger, manifest: Manifest, say: Say) -> None:
+def clean_up(files: BatchFiles, ledger: PipelineLedger, manifest: Manifest, say: Say) -> None:
     """Remove a finished batch's copies and scratch."""
-    pipeline, batch_id = manifest.pipeline, manifest.batch_id
+    batch_id = manifest.batch_id
     with left_to_maintenance(f"batch {batch_id}", say):
-        forget_copies(files, ledger, pipeline, manifest.files, but=batch_id)
-        files.forget_scratch(pipeline, batch_id)
+        forget_copies(files, ledger, manifest.files, but=batch_id)
+        files.forget_scratch(manifest.pipeline, batch_id)
 
 
 @contextmanager
@@ -59,28 +60,29 @@ def left_to_maintenance(whose: str, say: Say) -> Iterator[None]:
 
 
 def forget_copies(
-    files: BatchFiles, ledger: Ledger, pipeline: str, landed: Iterable[SourceFile], but: str = ""
+    files: BatchFiles, ledger: PipelineLedger, landed: Iterable[SourceFile], but: str = ""
 ) -> None:
     """Remove the copies of these files, unless an unfinished batch other than `but` may read them.
     A driver that misses one makes it again (`spark_jobs.decoding.copies`)."""
+    pipeline = ledger.pipeline
     copies = {files.staged_key(pipeline, file) for file in landed if file.staged}
     if not copies:
         return
     # By the batch's name: one that is claimed and not recorded yet has a manifest already.
     names = [
         row.batch_id
-        for row in ledger.unfinished(pipeline)
+        for row in ledger.unfinished()
         if row.batch_id != but and row.state != PUBLISHING
     ]
     needed = {key for name in names for key in _copies(files, pipeline, name)}
     files.forget_copies(sorted(copies - needed))
 
 
-def _needs(files: BatchFiles, ledger: Ledger, pipeline: str) -> _Needs:
+def _needs(files: BatchFiles, ledger: PipelineLedger) -> _Needs:
     # A claim that was never recorded as a batch is among the unfinished.
-    unfinished = frozenset(row.batch_id for row in ledger.unfinished(pipeline))
-    recorded = unfinished | {row.batch_id for row in ledger.batches(pipeline)}
-    copies = (copy for batch_id in unfinished for copy in _copies(files, pipeline, batch_id))
+    unfinished = frozenset(row.batch_id for row in ledger.unfinished())
+    recorded = unfinished | {row.batch_id for row in ledger.batches.all()}
+    copies = (key for batch_id in unfinished for key in _copies(files, ledger.pipeline, batch_id))
     return _Needs(recorded, unfinished, frozenset(copies))
 
 

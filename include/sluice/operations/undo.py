@@ -85,7 +85,7 @@ def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) ->
     if row.state == states.PUBLISHING and not hold:
         return [f"batch {batch_id} is half published: the next run completes it, or reconcile"]
     own = row.holder == this_holder()
-    if row.state != states.LOADED and not own and not ctx.ledger.has_lapsed(row):
+    if row.state != states.LOADED and not own and not ctx.ledger.lease.has_lapsed(row):
         raise LeaseHeldError(
             f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first"
         )
@@ -108,7 +108,7 @@ def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
 
 def begun(ctx: Context) -> list[str]:
     """The batches whose rollback has begun and not ended, newest first, as they were marked."""
-    rows = ctx.ledger.batches(ctx.pipeline.name)
+    rows = ctx.ledger.batches.all()
     return [row.batch_id for row in reversed(rows) if row.state == states.ROLLING_BACK]
 
 
@@ -132,7 +132,7 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
             f"batch {batch_id} of pipeline {ctx.pipeline.name} is {row.state}: name one that is "
             "published, to which the tables shall go back"
         )
-    rows = ctx.ledger.batches(ctx.pipeline.name)
+    rows = ctx.ledger.batches.all()
     newer = [r.batch_id for r in rows if r.state == states.PUBLISHED and r.seq > row.seq]
     return begun(ctx) + newer
 
@@ -148,7 +148,7 @@ def _undo_published(
     """
     published, moves = _checked(ctx, batches)
     if dry_run:
-        files = sum(len(ctx.ledger.batch_files(ctx.pipeline.name, b)) for b in batches)
+        files = sum(len(ctx.ledger.files.of_batch(b)) for b in batches)
         would = [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
         dropped = _drop_branches(ctx, batches, dry_run) if half else []
         return would + [f"would undo: {line}" for line in dropped]
@@ -194,8 +194,8 @@ def _begin(ctx: Context, batch_id: str) -> Unchanged:
     """Mark the batch as `rolling_back`, which closes it to publishers and to a suspended rollback;
     raises LeaseHeldError if it was rolled back, or began to take others out, since the check."""
     given_up = _given_up()
-    begun = ctx.ledger.record_batch(
-        ctx.pipeline.name, batch_id, states.ROLLING_BACK, attempt=given_up,
+    begun = ctx.ledger.batches.record(
+        batch_id, states.ROLLING_BACK, attempt=given_up,
         expected=_may_go,
     )  # fmt: skip
     if not begun:
@@ -254,9 +254,9 @@ def _close(ctx: Context, batch_id: str, unchanged: Unchanged) -> list[str]:
 def _record_undone(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
     """Mark the publications of all attempts as rolled back, those of dropped tables included: the
     batch may be published again."""
-    recorded = ctx.ledger.publications(ctx.pipeline.name, batch_id)
+    recorded = ctx.ledger.publications.of_batches(batch_id)
     _require(ctx, batch_id, unchanged)
-    ctx.ledger.record_publications(replace(p, state=states.ROLLED_BACK) for p in recorded)
+    ctx.ledger.publications.record(replace(p, state=states.ROLLED_BACK) for p in recorded)
 
 
 def _forget(ctx: Context, batch_id: str, unchanged: Unchanged) -> list[str]:
@@ -303,8 +303,8 @@ def _stop(ctx: Context, row: BatchRow, state: str) -> str:
     Raises LeaseHeldError if the batch has changed since `row` was read.
     """
     given_up = _given_up()
-    stopped = ctx.ledger.record_batch(
-        ctx.pipeline.name, row.batch_id, state, attempt=given_up,
+    stopped = ctx.ledger.batches.record(
+        row.batch_id, state, attempt=given_up,
         expected=lambda now: now is None or (now.state, now.attempt) == (row.state, row.attempt),
     )  # fmt: skip
     if not stopped:
@@ -341,9 +341,7 @@ def _nothing_staged(row: BatchRow) -> str:
 def _end(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
     _hold_files(ctx, batch_id, unchanged)
     reach(Point.ROLLBACK_FILES)
-    ended = ctx.ledger.record_batch(
-        ctx.pipeline.name, batch_id, states.ROLLED_BACK, expected=unchanged
-    )
+    ended = ctx.ledger.batches.record(batch_id, states.ROLLED_BACK, expected=unchanged)
     if not ended:
         raise LeaseHeldError(_went_on(ctx, batch_id))
 
@@ -354,11 +352,11 @@ def _hold_files(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
     next turn."""
     while files := _to_hold(ctx, batch_id):
         _require(ctx, batch_id, unchanged)
-        ctx.ledger.mark_files(ctx.pipeline.name, batch_id, states.FILE_HELD, files)
+        ctx.ledger.files.mark(batch_id, states.FILE_HELD, files)
 
 
 def _to_hold(ctx: Context, batch_id: str) -> frozenset[states.FileRow]:
-    files = ctx.ledger.batch_files(ctx.pipeline.name, batch_id)
+    files = ctx.ledger.files.of_batch(batch_id)
     return frozenset(f for f in files if f.state in FOLLOWS[states.FILE_HELD])
 
 
@@ -374,7 +372,7 @@ def release(ctx: Context, batch_id: str) -> int:
             f"one that is rolled back are released (sluice rollback {ctx.pipeline.name} --batch "
             f"{batch_id})"
         )
-    return ctx.ledger.mark_files(ctx.pipeline.name, batch_id, states.FILE_RELEASED)
+    return ctx.ledger.files.mark(batch_id, states.FILE_RELEASED)
 
 
 def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:

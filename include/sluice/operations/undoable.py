@@ -7,21 +7,18 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from pyiceberg.expressions import And
 from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
-from sluice.catalog.expressions import among, equals
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head, tables_of
 from sluice.errors import FollowedError, RollbackRefusedError, TerminalError
 from sluice.ledger import rows as states
+from sluice.ledger import transactions
 from sluice.ledger.changelogs import batches_in, changelogs_of, files_of
 from sluice.ledger.details import SHARE_OF, TABLES, TAKING_OUT, UNDONE
-from sluice.ledger.newest import publications_since_undo
 from sluice.ledger.rename_log import ColumnStatement, recorded, tables_named_in
 from sluice.ledger.rows import BatchRow, Publication
-from sluice.ledger.tables import PUBLICATIONS, TRANSACTIONS, LedgerTables
 from sluice.names import (
     PROP_FLOOR,
     PROP_SOURCE,
@@ -40,7 +37,7 @@ _ON_THE_WAY: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
 def known_batch(ctx: Context, batch_id: str) -> BatchRow:
     """Return the ledger's row of a batch; raises TerminalError for an unknown one, and for the row
     under which maintenance holds the lease."""
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    row = ctx.ledger.batches.get(batch_id)
     if row is None or batch_id == states.MAINTENANCE:
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
     return row
@@ -63,7 +60,7 @@ def publications(ctx: Context, batch_id: str) -> list[Publication]:
     recorded as published or, if only its intent is recorded, that `main` is built on."""
     counted = (
         next((p for p in rows if p.state == states.PUBLISHED or came_to_main(ctx, p)), None)
-        for rows in recorded_by_table(ctx, batch_id)
+        for rows in ctx.ledger.publications.since_undo(batch_id)
         if find_table(ctx.catalog, rows[0].namespace, rows[0].table_name) is not None
     )
     return [publication for publication in counted if publication is not None]
@@ -74,13 +71,6 @@ def is_here(ctx: Context, p: Publication) -> bool:
     return target_namespace(p.namespace) == ctx.pipeline.namespace
 
 
-def recorded_by_table(ctx: Context, batch_id: str) -> list[list[Publication]]:
-    """Return the batch's publications and intents of each table since it was last undone there,
-    newest first."""
-    own = And(equals("pipeline", ctx.pipeline.name), equals("batch_id", batch_id))
-    return publications_since_undo(LedgerTables(ctx.catalog).read(PUBLICATIONS, own))
-
-
 def came_to_main(ctx: Context, p: Publication) -> bool:
     """Whether `main` of the table is, or is built on, the snapshot that the attempt staged."""
     table = find_table(ctx.catalog, p.namespace, p.table_name)
@@ -89,7 +79,7 @@ def came_to_main(ctx: Context, p: Publication) -> bool:
 
 def unfinished(ctx: Context) -> list[BatchRow]:
     """Return the unfinished batches without those that one of them takes out."""
-    rows = ctx.ledger.unfinished(ctx.pipeline.name)
+    rows = ctx.ledger.unfinished()
     taken = {batch for row in rows for batch in row.details.get(UNDONE, ())}
     return [row for row in rows if row.batch_id not in taken]
 
@@ -108,7 +98,7 @@ def refuse_in_use(ctx: Context, batches: list[str]) -> None:
 def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
     """A batch under way does not stage events that are late, or stored already: without the batch
     that it was compared with, these would be in no table."""
-    rows = ctx.ledger.unfinished(ctx.pipeline.name)
+    rows = ctx.ledger.unfinished()
     taken = {b for row in rows if row.batch_id in batches for b in row.details.get(UNDONE, ())}
     for row in (row for row in rows if row.batch_id not in taken):
         if row.batch_id not in batches and (row.state in _ON_THE_WAY or row.halfway):
@@ -128,7 +118,7 @@ def _end_of(ctx: Context, row: BatchRow) -> str:
 
 def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
     """A reprocess counts what its batch changed as duplicate: that would be in no table."""
-    resolved = resolutions(ctx.ledger.batches(ctx.pipeline.name))
+    resolved = resolutions(ctx.ledger.batches.all())
     for batch_id in batches:
         later = resolved.get(batch_id)
         if later is not None and later not in batches:
@@ -140,7 +130,7 @@ def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
 
 def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
     """Undoing a batch holds its files, also for the table that it was published without."""
-    for row in ctx.ledger.batches(ctx.pipeline.name):
+    for row in ctx.ledger.batches.all():
         origin = row.details.get(SHARE_OF)
         if row.state == states.PUBLISHED and origin in batches and row.batch_id not in batches:
             raise RollbackRefusedError(
@@ -154,7 +144,7 @@ def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
     only because an earlier batch brought the end of their transaction."""
     if not ctx.pipeline.holds_transactions or not batches:
         return
-    ended, rows = _transactions(ctx), _published(ctx)
+    ended, rows = transactions.by_batch(ctx.catalog, ctx.pipeline.name), _published(ctx)
     for batch_id in batches:
         for later in _followers(rows, batch_id, batches):
             if ended[batch_id] & ended[later.batch_id]:
@@ -170,9 +160,9 @@ def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
     events would still be in these tables."""
     rows = _published(ctx)
     again = [r for r in rows if r.details.get(TABLES) and SHARE_OF not in r.details]
-    replaced = ctx.ledger.replaced_files(ctx.pipeline.name) if again else []
+    replaced = ctx.ledger.files.replaced() if again else []
     for batch_id in batches if again else ():
-        own = ctx.ledger.batch_files(ctx.pipeline.name, batch_id)
+        own = ctx.ledger.files.of_batch(batch_id)
         own += [row for row in replaced if row.batch_id == batch_id]
         files = {row.object_key for row in own}
         for later in (r for r in _followers(rows, batch_id, batches) if r in again):
@@ -192,23 +182,13 @@ def _has_anything(ctx: Context, batch_id: str) -> bool:
 
 
 def _published(ctx: Context) -> list[BatchRow]:
-    return [r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED]
+    return [r for r in ctx.ledger.batches.all() if r.state == states.PUBLISHED]
 
 
 def _followers(rows: list[BatchRow], batch_id: str, undone: Container[str]) -> list[BatchRow]:
     """Return the published batches after one that are not undone; none if it is not published."""
     since = next((r.seq for r in rows if r.batch_id == batch_id), None)
     return [r for r in rows if since is not None and r.seq > since and r.batch_id not in undone]
-
-
-def _transactions(ctx: Context) -> defaultdict[str, set[str]]:
-    """Return the transactions that each batch of the pipeline ended, or has changes of."""
-    own = equals("pipeline", ctx.pipeline.name)
-    rows = LedgerTables(ctx.catalog).read(TRANSACTIONS, own, ("batch_id", "transaction"))
-    transactions: defaultdict[str, set[str]] = defaultdict(set)
-    for row in rows.to_pylist():
-        transactions[row["batch_id"]].add(row["transaction"])
-    return transactions
 
 
 def refuse_refolded(ctx: Context, batches: list[str]) -> None:
@@ -237,7 +217,7 @@ def only_goes_on(ctx: Context, row: BatchRow) -> bool:
 
 def not_gone(ctx: Context) -> set[str]:
     """Return the batches that are published, or whose rollback is not finished."""
-    rows = ctx.ledger.batches(ctx.pipeline.name)
+    rows = ctx.ledger.batches.all()
     return {r.batch_id for r in rows if r.state in (states.PUBLISHED, states.ROLLING_BACK)}
 
 
@@ -255,8 +235,8 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
         for p in publications
     }
     others = {row.batch_id for row in _published(ctx)} - published.keys()
-    built = _built_on(ctx, {snapshot for _, _, snapshot in own})
-    later = ctx.ledger.publications(ctx.pipeline.name, *(others & built))
+    built = ctx.ledger.publications.built_on({snapshot for _, _, snapshot in own})
+    later = ctx.ledger.publications.of_batches(*(others & built))
     for p in sorted(later, key=lambda p: p.seq, reverse=True):
         before = own.get((p.namespace, p.table_name, p.base_snapshot or 0))
         if p.state == states.PUBLISHED and before is not None:
@@ -266,15 +246,6 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
     _refuse_if_compared(ctx, published)
     _refuse_if_silent(ctx, published)
     _refuse_if_forgotten(ctx, published)
-
-
-def _built_on(ctx: Context, snapshots: set[int]) -> set[str]:
-    """Return the batches with a recorded publication onto one of the snapshots, whatever became of
-    it: few of all that a pipeline ever published."""
-    onto = among("base_snapshot", snapshots)
-    where = And(equals("pipeline", ctx.pipeline.name), onto)
-    rows = LedgerTables(ctx.catalog).read(PUBLICATIONS, where, ("batch_id",))
-    return set(rows["batch_id"].to_pylist())
 
 
 def _refuse_if_undone_beneath(ctx: Context, published: dict[str, list[Publication]]) -> None:

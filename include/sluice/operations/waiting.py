@@ -38,7 +38,7 @@ def is_taken_up(row: BatchRow) -> bool:
 
 def is_held(ctx: Context, row: BatchRow) -> bool:
     """Whether another process has the batch, and is alive."""
-    return row.holder != this_holder() and not ctx.ledger.has_lapsed(row)
+    return row.holder != this_holder() and not ctx.ledger.lease.has_lapsed(row)
 
 
 def wait_for_others(ctx: Context) -> None:
@@ -90,7 +90,7 @@ def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
 
 
 def _held_and_own(ctx: Context) -> tuple[Rows, Rows]:
-    rows = ctx.ledger.unfinished(ctx.pipeline.name)
+    rows = ctx.ledger.unfinished()
     return [row for row in rows if is_held(ctx, row)], list(filter(_is_mine, rows))
 
 
@@ -106,14 +106,14 @@ def pipeline_lease(ctx: Context, *undone: str) -> Iterator[None]:
 
     `undone`: batches that may be half rolled back, because their rollback is what goes on here.
     """
-    name, attempt = ctx.pipeline.name, new_attempt()
-    ctx.ledger.lease_maintenance(name, attempt, ctx.lease, *undone)
-    renew = partial(ctx.ledger.renew_lease, name, states.MAINTENANCE, attempt, ctx.lease)
+    attempt, lease = new_attempt(), ctx.ledger.lease
+    lease.acquire_for_maintenance(attempt, ctx.lease, *undone)
+    renew = partial(lease.renew, states.MAINTENANCE, attempt, ctx.lease)
     try:
         with renewing(ctx, renew):
             yield
     finally:
-        ctx.ledger.release_lease(name, states.MAINTENANCE, attempt)
+        lease.release(states.MAINTENANCE, attempt)
 
 
 def renewing(ctx: Context, renew: Callable[[], object]) -> AbstractContextManager[None]:
@@ -148,9 +148,9 @@ def _repeat(
 
 def renew_waiting(ctx: Context) -> None:
     """Renew the leases of the landed batches that this process holds."""
-    for row in filter(_is_mine, ctx.ledger.unfinished(ctx.pipeline.name)):
-        ctx.ledger.record_batch(
-            ctx.pipeline.name, row.batch_id, states.LANDED, lease=ctx.lease,
+    for row in filter(_is_mine, ctx.ledger.unfinished()):
+        ctx.ledger.batches.record(
+            row.batch_id, states.LANDED, lease=ctx.lease,
             expected=lambda now: now is not None and _is_mine(now),
         )  # fmt: skip
 

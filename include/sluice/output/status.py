@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sluice.escaping import LINES
 from sluice.ledger import details
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import FINISHED, ROLLED_BACK, BatchRow
 from sluice.operations.quarantined import resolutions, unresolved_records
 from sluice.output.report import for_terminal
@@ -44,11 +44,11 @@ class BatchStatus:
         return self.row.state not in FINISHED or self.unresolved > 0 or self.held > 0
 
 
-def batch_statuses(ledger: Ledger, pipeline: str) -> list[BatchStatus]:
+def batch_statuses(ledger: PipelineLedger) -> list[BatchStatus]:
     """Return the status of each of a pipeline's batches, the one that changed last first."""
-    rows = ledger.batches(pipeline)
+    rows = ledger.batches.all()
     undone = any(row.state == ROLLED_BACK for row in rows)
-    held = Counter(file.batch_id for file in ledger.held_files(pipeline)) if undone else Counter()
+    held = Counter(file.batch_id for file in ledger.files.held()) if undone else Counter()
     resolved = resolutions(rows)
     return [
         BatchStatus(

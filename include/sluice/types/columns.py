@@ -58,7 +58,7 @@ class ColumnType:
     """A type by `name` (one of the keys above) with its encoding; precision and scale of decimals.
 
     `width`: the length of BINARY(n), to which values are padded with zeros, which MySQL's binary
-    log leaves out.
+    log leaves out. `most`: the length of VARBINARY(n). A longer value fits neither.
     """
 
     name: str
@@ -66,6 +66,7 @@ class ColumnType:
     precision: int = 0
     scale: int = 0
     width: int = 0
+    most: int = 0
 
     @property
     def spark(self) -> str:
@@ -134,7 +135,7 @@ def as_described(hint: ColumnType, described: ColumnType, typed: bool = False) -
     `typed` values of the hint's own kind need none: their text is the reader's.
     """
     if hint.name == described.name == "binary" and not hint.width:
-        hint = replace(hint, width=described.width)
+        hint = replace(hint, width=described.width, most=described.most)
     if typed and _of_one_kind(hint, described):
         hint = replace(hint, encoding="")
     return hint if hint.encoding else replace(hint, encoding=_encoding_for(hint, described))

@@ -84,6 +84,8 @@ def mysql_type(text: str) -> ColumnType:
         return ColumnType("float" if single else "double")
     if name == "binary":
         return ColumnType("binary", _BYTES_AS, width=binary_width(match["p"]))
+    if name == "varbinary":
+        return ColumnType("binary", _BYTES_AS, most=precision or 0)
     return ColumnType("binary", _BYTES_AS) if name in BYTES else _PLAIN.get(name, STRING)
 
 

@@ -3,8 +3,9 @@
 The rules are in docs/formats/canal.md; they come from seed 001 ("Canal Json") and the
 specification's 6.2. Order: messages have no place in the source's log, so they go by arrival
 (object, record, row in the record), unless `order` names a field that orders or TiCDC sends the
-transaction's `_tidb.commitTs`. Rows of a full load (INIT) rank below every change, among themselves
-by the time when the job wrote them (`ts`, `id`).
+transaction's `_tidb.commitTs`; the statements of its storage sink are in schema files. Rows of a
+full load (INIT) rank below every change, among themselves by the time when the job wrote them
+(`ts`, `id`).
 """
 
 from __future__ import annotations
@@ -64,11 +65,11 @@ DRS: Final[Form] = "drs_json"
 DRS_C: Final[Form] = "drs_json_c"
 FULL_LOAD: Final = "INIT"
 INSERTS: Final = ("INSERT", FULL_LOAD)
-DTS_DDL: Final = "DDL"
 DDL: Final = (
-    "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", DTS_DDL, "INIT_DDL",
+    "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", "DDL", "INIT_DDL",
 )  # fmt: skip
-IGNORED: Final = ("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "TIDB_WATERMARK")
+SCHEMA_FILE: Final = "SCHEMA_FILE"
+IGNORED: Final = ("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "TIDB_WATERMARK", SCHEMA_FILE)
 OPS: Final = {
     **dict.fromkeys(INSERTS, OP_INSERT),
     "UPDATE": OP_UPDATE,
@@ -96,6 +97,9 @@ _FIELDS: Final = {
     "updateBefore": f"array<{IMAGE_TYPE}>",
     "_tidb": "struct<commitTs:string, onlyHandleKey:string, claimCheckLocation:string>",
 }
+_OF_SCHEMA_FILES: Final = dict.fromkeys(("Schema", "Table", "TableVersion", "Query"), "string")
+# Below a timestamp of TiDB: a counter.
+_BITS_BELOW_MILLISECONDS: Final = 18
 
 
 class Canal(Format):
@@ -174,11 +178,30 @@ def _parse(options: CanalOptions) -> _Options:
 
 def _read(spark: SparkSession, files: tuple[SourceFile, ...], options: _Options) -> DataFrame:
     """Read the messages, with their order in `_order` and `_arrival`."""
-    fields = _FIELDS if options.order in ("", *_FIELDS) else {**_FIELDS, options.order: "string"}
+    added = {} if options.order in ("", *_FIELDS) else {options.order: "string"}
+    fields = {**_FIELDS, **_OF_SCHEMA_FILES, **added}
     schema = ", ".join(f"{quoted(name)} {kind}" for name, kind in fields.items())
     lines = with_arrival(spark, read_lines(spark, files, schema), files)
-    order = F.col(quoted(options.order)) if options.order else F.col("_tidb.commitTs")
-    return lines.select(*_FIELDS, CORRUPT, *PLACE, ARRIVAL, order.alias("_order"))
+    committed = F.coalesce(F.col("_tidb.commitTs"), F.col("TableVersion"))
+    order = F.col(quoted(options.order)) if options.order else committed
+    messages = lines.withColumns(_of_schema_file())
+    return messages.select(*_FIELDS, CORRUPT, *PLACE, ARRIVAL, order.alias("_order"))
+
+
+def _of_schema_file() -> dict[str, Column]:
+    """The fields of a message, and those of a schema file of TiCDC's storage sink as such: it has a
+    statement and the time of its commit, or only describes a table. Source: TiCDC's
+    `cloudstorage.TableDefinition`."""
+    is_one = F.col("type").isNull() & F.col("TableVersion").isNotNull()
+    stated, version = F.nullif("Query", F.lit("")), F.col("TableVersion").try_cast("bigint")
+    told = {
+        "type": F.when(stated.isNull(), F.lit(SCHEMA_FILE)).otherwise(F.lit("QUERY")),
+        "database": F.col("Schema"),
+        "table": F.col("Table"),
+        "sql": stated,
+        "es": F.shiftright(version, _BITS_BELOW_MILLISECONDS).cast("string"),
+    }
+    return {name: F.when(is_one, value).otherwise(F.col(name)) for name, value in told.items()}
 
 
 def _parts(options: _Options) -> dict[str, Column]:
@@ -223,8 +246,7 @@ def _op(table: Column) -> Column:
     """The operation by `type`; another type with `isDdl` is a statement, as DTS's `DDL` is."""
     op = looked_up(F.col("type"), OPS)
     op = F.coalesce(op, F.when(F.lower("isDdl") == _TRUE, F.lit(OP_DDL)))
-    of_dts = (F.col("type") == DTS_DDL) & F.col("sql").rlike(truncates.STATED)
-    stated = (op == OP_DDL) & (of_dts | truncates.empties(F.col("sql"), table))
+    stated = (op == OP_DDL) & truncates.empties(F.col("sql"), table)
     return F.when(stated, F.lit(OP_TRUNCATE)).otherwise(op)
 
 
@@ -239,15 +261,15 @@ def _reason(options: _Options) -> Column:
     """Why a message is rejected; one invalid row rejects it whole: `data` and `old` are paired."""
     op, tidb = F.col("_op"), F.col("_tidb")
     of_rows = op.isin(*ROW_OPS)
-    elsewhere = (F.lower(tidb["onlyHandleKey"]) == _TRUE) & (op != OP_DELETE)
-    elsewhere |= F.length(tidb["claimCheckLocation"]) > 0
+    keys_alone = (F.lower(tidb["onlyHandleKey"]) == _TRUE) & (op != OP_DELETE)
     return (
         F.when(_marker().isNotNull(), F.lit(None))
         .when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
+        .when(F.length(tidb["claimCheckLocation"]) > 0, F.lit("row_not_sent"))
         .when(F.col("type").isNull(), F.lit("not_an_envelope"))
         .when(op.isNull(), F.concat(F.lit("unknown_op:"), "type"))
         .when(op.isin(*ROW_OPS, OP_TRUNCATE) & F.col("_table").isNull(), F.lit("table_missing"))
-        .when(of_rows & elsewhere, F.lit("row_not_sent"))
+        .when(of_rows & keys_alone, F.lit("row_not_sent"))
         .when(F.col("_strays").isNotNull(), F.lit("other_form"))
         .when(of_rows & _lacks_image(options), F.lit("image_missing"))
         .when(F.size("_olds") != F.size("_rows"), F.lit("old_misaligned"))

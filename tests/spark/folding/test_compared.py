@@ -41,7 +41,7 @@ def load(lake: Sandbox, key: str) -> BatchResult:
     """Load a batch and let go of the lease, as if it had lapsed."""
     ctx = lake.context()
     result = stages.load(ctx, key)
-    ctx.ledger.release_lease("p", result.batch_id, result.attempt)
+    ctx.ledger.lease.release(result.batch_id, result.attempt)
     return result
 
 
@@ -57,6 +57,6 @@ def test_what_was_late_is_merged_again_where_what_beat_it_is_gone(lake: Sandbox)
     # A rollback looks for such batches and refuses; here it does not.
     lake.published.append(first.batch_id)
     lake.rollback(first)
-    lake.context().ledger.record_batch("p", first.batch_id, states.ROLLED_BACK)
+    lake.context().ledger.batches.record(first.batch_id, states.ROLLED_BACK)
     stages.publish(lake.context(), late)
     assert lake.rows("orders") == [{"id": 1, "note": "late"}]

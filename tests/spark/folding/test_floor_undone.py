@@ -97,8 +97,8 @@ def test_no_row_stands_for_forgotten_ones_that_was_undone_since(shop: Shop) -> N
 
 def age(shop: Shop, batch_id: str) -> None:
     """Let the ledger say that the batch was published forty days ago."""
-    then = Ledger(shop.catalog, clock=lambda: datetime.now(UTC) - LONG_AFTER)
-    then.record_batch("p", batch_id, PUBLISHED)
+    then = Ledger(shop.catalog, clock=lambda: datetime.now(UTC) - LONG_AFTER).of("p")
+    then.batches.record(batch_id, PUBLISHED)
 
 
 @pytest.mark.parametrize("changelog_days", [30])

@@ -120,7 +120,7 @@ def refuse_difference(lake: Sandbox) -> None:
         (3, "new", 60, None), (3, "old", 3, DECLARED), (4, "old", 4, DECLARED),
         (5, "new", 62, None), (9, "late", 13, DECLARED),
     ]  # fmt: skip
-    cutter = Cutter(lake.catalog, lake.context().ledger, "p", NAMESPACE)
+    cutter = Cutter(lake.catalog, lake.context().ledger, NAMESPACE)
     found = verify(lake.spark, cutter, None)
     assert [table.agrees for table in found.tables] == [True] * len(TABLES), found
 

@@ -111,7 +111,7 @@ def lake(loaded: Loaded) -> Iterator[Sandbox]:
     sandbox.configure(**PROJECT)
     yield sandbox
     ctx = sandbox.context()
-    for unfinished in ctx.ledger.unfinished("p"):
+    for unfinished in ctx.ledger.unfinished():
         undo_batch(ctx, unfinished.batch_id, hold=True)
 
 

@@ -263,3 +263,18 @@ def test_an_old_value_that_is_left_out_for_being_null_is_not_the_new_one(
     sandbox.load_records([*told, change(91, "update", {"a": 5, "b": 1}, old={})])
     assert sorted(row["a"] or "" for row in sandbox.rows("t")) == ["", "5"]
     assert [bad["detail"] for bad in sandbox.quarantined()] == ["old_row_missing"]
+
+
+def test_values_of_a_json_column(spark: SparkSession, tmp_path: Path) -> None:
+    """Of MySQL's, written as they are, strings lose their quotes and null is NULL; of MariaDB's,
+    which is a text, both are whole."""
+    raw = (
+        '"abc"', '"5"', "5", "null", "true", '{"a": [1.10, null]}', '[1, "b"]', '"\\"x\\""',
+        '"null"',
+    )  # fmt: skip
+    lines = [json.dumps(record("insert", {"id": 0})).replace('"id": 0', f'"j": {v}') for v in raw]
+    named = dict(zip(raw, lines, strict=True))
+    found = decode_named(spark, Maxwell(), tmp_path, named)
+    assert [found[value]["after"]["j"] for value in raw] == [
+        "abc", "5", "5", None, "true", '{"a": [1.10, null]}', '[1, "b"]', '"x"', "null",
+    ]  # fmt: skip

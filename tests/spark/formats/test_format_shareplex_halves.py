@@ -86,10 +86,10 @@ def loaded(spark: SparkSession, folder: Path, batches: Iterable[list[Any]], **mo
 
 def refuse_difference(sandbox: Sandbox) -> None:
     """The target is what its changelog makes by the other way, that of `sluice verify`."""
-    ledger = Ledger(sandbox.catalog)
+    ledger = Ledger(sandbox.catalog).of("p")
     for batch_id in sandbox.published:
-        ledger.record_batch("p", batch_id, states.PUBLISHED)
-    found = verify(sandbox.spark, Cutter(sandbox.catalog, ledger, "p", NAMESPACE), None)
+        ledger.batches.record(batch_id, states.PUBLISHED)
+    found = verify(sandbox.spark, Cutter(sandbox.catalog, ledger, NAMESPACE), None)
     assert [table.agrees for table in found.tables] == [True], found
 
 

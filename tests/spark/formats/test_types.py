@@ -223,7 +223,8 @@ EXACT: list[tuple[str, str, Any]] = [
     ("binary[hex]", "0x486", None), ("binary[hex]", "0x", b""), ("binary[hex]", "0x0x48", None),
     ("binary[hex]", "", b""), ("binary[utf8]", "ü", "ü".encode()),
     ("binary[latin1]", "\x00é\xff\n", b"\x00\xe9\xff\n"), ("binary[latin1]", "", b""),
-    ("binary(4)[latin1]", "\x00é", b"\x00\xe9\x00\x00"), ("binary(2)", "AP+A", b"\x00\xff\x80"),
+    ("binary(4)[latin1]", "\x00é", b"\x00\xe9\x00\x00"), ("binary(2)", "AP+A", None),
+    ("binary(3)", "AP+A", b"\x00\xff\x80"), ("binary(2)[hex]", "00ff80", None),
     ("binary(2)[latin1]", "", b"\x00\x00"), ("binary(2)[latin1]", "€", None),
     ("binary[latin1]", "€", None), ("binary[latin1]", "a\u2028", None),
     # text

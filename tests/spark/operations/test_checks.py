@@ -87,7 +87,7 @@ def test_a_check_sees_the_batchs_own_rows_and_other_tables_as_published(shop: Sa
     assert run(shop) == ""
     both = shop.write("b.jsonl", [event(4, 2, 1), event(5, 2, 1, "customers")])
     assert 'fails check known, so nothing is published: {"id": 2, "d": "{}"}' in run(shop)
-    assert both.key in shop.context().ledger.known_files("p")
+    assert both.key in shop.context().ledger.files.known()
     assert orders(shop) == {1: 11}
 
 

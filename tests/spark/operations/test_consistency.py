@@ -49,7 +49,7 @@ def texts(sandbox: Sandbox, table: str) -> dict[int, str]:
 
 
 def states_of(sandbox: Sandbox) -> dict[str, str]:
-    return {row.batch_id: row.state for row in sandbox.context().ledger.batches("p")}
+    return {row.batch_id: row.state for row in sandbox.context().ledger.batches.all()}
 
 
 def left(sandbox: Sandbox, batch: BatchResult) -> str:
@@ -134,7 +134,7 @@ def test_a_publisher_that_dies_leaves_out_the_same(
         with pytest.raises(KeyboardInterrupt):
             run(lake)
     assert sorted(states_of(lake).values()) == [FAILED, PUBLISHING]
-    (dead,) = (b for b in lake.context().ledger.batches("p") if b.state == PUBLISHING)
+    (dead,) = (b for b in lake.context().ledger.batches.all() if b.state == PUBLISHING)
     stages.publish(lake.context(), dead.manifest)  # as the next run's reconcile does
 
     lake.configure(**pipeline(SOUND))

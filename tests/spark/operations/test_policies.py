@@ -42,7 +42,7 @@ def lake(shop: Sandbox) -> Iterator[Sandbox]:
     yield shop
     shop.configure(**project())
     ctx = shop.context()
-    for row in ctx.ledger.unfinished("p"):
+    for row in ctx.ledger.unfinished():
         undo_batch(ctx, row.batch_id, hold=True)
 
 

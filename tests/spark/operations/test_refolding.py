@@ -52,12 +52,12 @@ def refuse_difference(lake: Sandbox, log: list[Change]) -> None:
         else:
             assert as_rows(lake.rows(table)) == meaning(log, table), table
     ledger = lake.context().ledger
-    found = verify(lake.spark, Cutter(lake.catalog, ledger, "p", NAMESPACE), None)
+    found = verify(lake.spark, Cutter(lake.catalog, ledger, NAMESPACE), None)
     assert [t.agrees for t in found.tables] == [True] * len(TABLES), found
 
 
 def state(lake: Sandbox, batch_id: str) -> str:
-    row = lake.context().ledger.batch("p", batch_id)
+    row = lake.context().ledger.batches.get(batch_id)
     assert row is not None
     return row.state
 
@@ -73,7 +73,7 @@ def test_a_batch_beneath_others_is_undone_alone(lake: Sandbox) -> None:
     assert [state(lake, b) for b in batches] == [
         states.PUBLISHED, states.ROLLED_BACK, states.PUBLISHED,
     ]  # fmt: skip
-    assert lake.context().ledger.known_files("p")["1.jsonl"].state == states.FILE_HELD
+    assert lake.context().ledger.files.known()["1.jsonl"].state == states.FILE_HELD
 
 
 @pytest.mark.long
@@ -83,7 +83,7 @@ def test_a_batch_that_is_half_back_beneath_others_is_undone(lake: Sandbox) -> No
     parts[2] = [change for change in parts[2] if change.table != "keyed"]
     batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
     ctx = lake.context()
-    ctx.ledger.record_batch("p", batches[1], states.ROLLING_BACK, attempt="given-up-1")
+    ctx.ledger.batches.record(batches[1], states.ROLLING_BACK, attempt="given-up-1")
     for p in publications(ctx, batches[1]):
         if p.table_name in names.published_tables("keyed"):
             rollback_table(
@@ -113,7 +113,7 @@ def test_a_batch_that_was_undone_beneath_others_comes_again(lake: Sandbox) -> No
     assert lake.run().batch_id == batches[1]
     refuse_difference(lake, parts[1] + parts[2])
     (undoing,) = [
-        row.batch_id for row in lake.context().ledger.batches("p")
+        row.batch_id for row in lake.context().ledger.batches.all()
         if row.details.get("undone") == [batches[0]]
     ]  # fmt: skip
     with pytest.raises(RollbackRefusedError, match="release"):
@@ -157,7 +157,7 @@ def damage(lake: Sandbox, table: str) -> None:
 def test_a_rebuild_makes_every_table_again(lake: Sandbox, damaged: list[Change]) -> None:
     with pytest.raises(AssertionError):
         refuse_difference(lake, damaged)
-    first = lake.context().ledger.batches("p")[0].batch_id
+    first = lake.context().ledger.batches.all()[0].batch_id
     with pytest.raises(RollbackRefusedError, match="somebody else"):
         refolding.undo_or_refold(lake.context(), first)
     assert refolding.rebuild(lake.context(), dry_run=True) == [
@@ -182,8 +182,8 @@ def test_a_crash_in_the_publication_is_completed(
             refolding.undo_or_refold(lake.context(), batches[0])
     assert state(lake, batches[0]) == states.PUBLISHED
     ledger = lake.context().ledger
-    (left,) = ledger.unfinished("p")
-    ledger.release_lease("p", left.batch_id, left.attempt)
+    (left,) = ledger.unfinished()
+    ledger.lease.release(left.batch_id, left.attempt)
     assert stages.reconcile(lake.context()) == []
     assert state(lake, batches[0]) == states.ROLLED_BACK
     refuse_difference(lake, parts[1])
@@ -202,11 +202,9 @@ def test_an_undo_of_two_of_which_one_is_undone_is_loaded_again(
         with pytest.raises(ZeroDivisionError):
             refolding._fold_without(context, batches[:2], "as asked", dry_run=False)
     assert sorted(state(lake, b) for b in batches[:2]) == [states.PUBLISHED, states.ROLLED_BACK]
-    (left,) = context.ledger.unfinished("p")
+    (left,) = context.ledger.unfinished()
     told = {"undone": sorted(batches[:2]), "half_published": True}
-    context.ledger.record_batch(
-        "p", left.batch_id, states.FAILED, attempt="x", replace_details=told
-    )
+    context.ledger.batches.record(left.batch_id, states.FAILED, attempt="x", replace_details=told)
     assert stages.run(lake.context())[1] is None
     assert [state(lake, b) for b in batches[:2]] == [states.ROLLED_BACK] * 2
     refuse_difference(lake, parts[2])

@@ -68,7 +68,7 @@ def waiting(sandbox: Sandbox) -> dict[str, int]:
 
 
 def resolved(sandbox: Sandbox) -> dict[str, str]:
-    return resolutions(sandbox.context().ledger.batches("p"))
+    return resolutions(sandbox.context().ledger.batches.all())
 
 
 @pytest.mark.long
@@ -99,7 +99,7 @@ def test_what_did_not_fit_is_applied_and_the_rest_is_there_already(lake: Sandbox
     assert total(second) == Counts(read=2, applied=1, duplicate=1)  # b.jsonl is not read again
     assert amounts(lake) == {1: "1.50", 2: "100.25", 3: "3.00"}
     assert resolved(lake) == {first.batch_id: second.batch_id}
-    row = lake.context().ledger.batch("p", second.batch_id)
+    row = lake.context().ledger.batches.get(second.batch_id)
     assert row is not None
     assert row.details["reason"] == "amounts above 99"
     assert reprocess(lake.context()) == ([], None)
@@ -141,13 +141,15 @@ def test_a_crash_before_the_end_of_publish_is_completed_once(
     (key,) = land_quarantined(context)
     stages.load(context, key)
     with monkeypatch.context() as crash:
-        crash.setattr(type(context.ledger), "mark_files", _crash)
+        crash.setattr(type(context.ledger.files), "mark", _crash)
         with pytest.raises(_Crash):
             stages.publish(context, key)
     assert amounts(lake) == {1: "1.50", 2: "100.25"}
     assert waiting(lake) == {first.batch_id: 1}  # the tables have it, the ledger does not say so
 
-    monkeypatch.setattr(type(context.ledger), "has_lapsed", lambda *_: True)  # the holder is gone
+    monkeypatch.setattr(
+        type(context.ledger.lease), "has_lapsed", lambda *_: True
+    )  # the holder is gone
     assert reprocess(lake.context()) == ([], None)
     assert resolved(lake) == {first.batch_id: context.files.read_manifest(key).batch_id}
     assert amounts(lake) == {1: "1.50", 2: "100.25"}
@@ -170,7 +172,7 @@ def test_an_unfinished_reprocess_gives_way_to_one_of_the_mended_files(lake: Sand
     second = again(lake)
     assert amounts(lake) == {1: "100.25"}
     assert resolved(lake) == {first.batch_id: second.batch_id}
-    assert lake.context().ledger.unfinished("p") == []
+    assert lake.context().ledger.unfinished() == []
     assert lake.context().files.read_manifest(left).reprocess is not None
 
 
@@ -186,7 +188,7 @@ def test_rollback_of_a_reprocess_leaves_files_loaded_and_records_waiting(lake: S
     undo_batch(lake.context(), second.batch_id)
     assert amounts(lake) == {1: "1.50"}
     assert waiting(lake) == {first.batch_id: 1}
-    states = {f.state for f in lake.context().ledger.known_files("p").values()}
+    states = {f.state for f in lake.context().ledger.files.known().values()}
     assert states == {"loaded"}
     assert stages.run(lake.context()) == ([], None)
     assert again(lake).batch_id == second.batch_id
@@ -217,7 +219,7 @@ def test_one_batch_whose_file_is_there_with_the_bytes_that_were_loaded(lake: San
         damage()
         with pytest.raises(TerminalError, match=r"a\.jsonl"):
             reprocess(lake.context(), first.batch_id)
-        assert lake.context().ledger.unfinished("p") == []
+        assert lake.context().ledger.unfinished() == []
     path.write_bytes(content)
 
     # Not more is bad than a published batch held already, whatever the ceiling says now.

@@ -52,7 +52,7 @@ def test_a_table_that_is_added_later_is_filled_from_loaded_files(lake: Sandbox) 
     assert total(filled) == Counts(read=2, applied=1, ignored=1)
     assert texts(lake, "notes") == {7: "x"}
     assert lake.catalog.load_table(("shop", "orders")).metadata.current_snapshot_id == orders
-    row = lake.context().ledger.batch("p", filled.batch_id)
+    row = lake.context().ledger.batches.get(filled.batch_id)
     assert row is not None
     assert row.details["tables"] == ["notes"]
     assert run(lake, "notes") == []
@@ -63,7 +63,7 @@ def test_files_that_are_read_ahead_stay_free(lake: Sandbox) -> None:
     lake.configure(format="debezium", tables=BOTH)
     lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "x")])
     run(lake, "s.notes")
-    assert lake.context().ledger.known_files("p") == {}
+    assert lake.context().ledger.files.known() == {}
 
     lake.write("b.jsonl", [event(12, "notes", 7, "y")])
     (whole,) = run(lake)

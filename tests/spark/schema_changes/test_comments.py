@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.pipeline_lease import PipelineLease
 from sluice.operations import comments, refolding, stages
 from sluice.operations.undo import release
 from tests.spark.renamed import Row, ddl, event
@@ -85,7 +85,7 @@ def test_what_a_publication_that_died_had_not_said_reconcile_says(
         with pytest.raises(ZeroDivisionError):
             stages.run(lake.context())
     assert set(shown(lake).values()) == {None}
-    monkeypatch.setattr(Ledger, "has_lapsed", lambda *_: True)
+    monkeypatch.setattr(PipelineLease, "has_lapsed", lambda *_: True)
     stages.reconcile(lake.context())
     assert shown(lake)["id"] == "key"
 

@@ -52,12 +52,12 @@ def played(lake: Sandbox) -> list[Change]:
 
 def cutter(lake: Sandbox) -> Cutter:
     """The lake as the driver sees it; the sandbox itself writes no ledger."""
-    ledger = Ledger(lake.catalog)
-    known = ledger.published_batches("p")
+    ledger = Ledger(lake.catalog).of("p")
+    known = ledger.batches.published()
     for batch_id in lake.published:
         if batch_id not in known:
-            ledger.record_batch("p", batch_id, states.PUBLISHED)
-    return Cutter(lake.catalog, ledger, "p", NAMESPACE)
+            ledger.batches.record(batch_id, states.PUBLISHED)
+    return Cutter(lake.catalog, ledger, NAMESPACE)
 
 
 def verified(lake: Sandbox, table: str) -> TableReport:
@@ -383,14 +383,14 @@ def test_a_batch_that_is_not_published_does_not_count(lake: Sandbox) -> None:
 def test_a_publication_under_way_is_waited_for(
     lake: Sandbox, played: list[Change], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = Ledger(lake.catalog)
+    ledger = Ledger(lake.catalog).of("p")
     monkeypatch.setattr("spark_jobs.lake.cut.time.sleep", lambda _: None)
-    ledger.record_batch("p", "half", states.PUBLISHING)
+    ledger.batches.record("half", states.PUBLISHING)
     try:
         with pytest.raises(TransientError, match="sluice reconcile p"):
             verified(lake, "db_keyed")
     finally:
-        ledger.record_batch("p", "half", states.FAILED)
+        ledger.batches.record("half", states.FAILED)
 
 
 def test_a_table_that_is_not_there_is_told(lake: Sandbox, played: list[Change]) -> None:

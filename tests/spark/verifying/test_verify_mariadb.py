@@ -118,7 +118,7 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
 
 
 def verified(shop: Shop, server: mariadb.Server, scheme: str = "mariadb") -> Verification:
-    cutter = Cutter(shop.catalog, shop.context().ledger, "p", NAMESPACE)
+    cutter = Cutter(shop.catalog, shop.context().ledger, NAMESPACE)
     live = LiveSource(f"jdbc:{scheme}://127.0.0.1:{server.port}/shop?connectTimeout=9000")
     return verify_source(shop.spark, cutter, shop.pipeline, live, None)
 

@@ -42,7 +42,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def differing(lake: Sandbox) -> dict[str, Comparison]:
-    cutter = Cutter(lake.catalog, lake.context().ledger, "p", NAMESPACE)
+    cutter = Cutter(lake.catalog, lake.context().ledger, NAMESPACE)
     (report,) = verify(lake.spark, cutter, None).tables
     assert len(report.comparisons) == 5
     return {c.table: c for c in report.comparisons if not c.agrees}

@@ -118,7 +118,7 @@ def source(address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Execute]:
 def verified(
     shop: Shop, address: str, table: str | None = None, watermark: datetime | None = None
 ) -> Verification:
-    cutter = Cutter(shop.catalog, shop.context().ledger, "p", NAMESPACE)
+    cutter = Cutter(shop.catalog, shop.context().ledger, NAMESPACE)
     place = address.rpartition("@")[2]
     live = LiveSource(f"jdbc:postgresql://{place}?ApplicationName=t", watermark)
     return verify_source(shop.spark, cutter, shop.pipeline, live, table)
@@ -211,7 +211,7 @@ def test_a_recorded_lake_beside_the_recorded_source(
     lake.load(*recording.files_of("schema"))
     ledger = lake.context().ledger
     for batch in lake.published:
-        ledger.record_batch("p", batch, "published")
+        ledger.batches.record(batch, "published")
     found = verified(lake, address)
     assert len(found.tables) == len(pg_types.KEYS)
     assert {t.target: t.rows.shown for t in found.tables if not t.agrees} == {}

@@ -57,8 +57,8 @@ def test_a_clock_a_little_behind_publishes_what_java_reads(catalog: Catalog, ahe
 
 
 def test_the_ledger_is_not_written_by_a_clock_behind(catalog: Catalog, ahead: Ahead) -> None:
-    ledger = Ledger(catalog)
-    ahead(90, lambda: ledger.record_batch("p", "b1", LANDED))
+    ledger = Ledger(catalog).of("p")
+    ahead(90, lambda: ledger.batches.record("b1", LANDED))
     with pytest.raises(TransientError, match=r"sluice\.batches: .* synchronise the clocks"):
-        ledger.record_batch("p", "b2", LANDED)
-    assert [batch.batch_id for batch in ledger.batches("p")] == ["b1"]
+        ledger.batches.record("b2", LANDED)
+    assert [batch.batch_id for batch in ledger.batches.all()] == ["b1"]

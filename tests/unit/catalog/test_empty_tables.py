@@ -48,7 +48,7 @@ def context(tmp_path: Path) -> Context:
         spec = BY_BATCH if ident[1].endswith("__changes") else PartitionSpec()
         context.catalog.create_table(ident, ROWS, None, spec, properties={**OURS, **history})
     write(context, ("shop__cdc", "orders__changes"), "b1")
-    context.ledger.record_batch("shop", "b1", FAILED, attempt="a1")
+    context.ledger.batches.record("b1", FAILED, attempt="a1")
     return context
 
 
@@ -111,7 +111,7 @@ def test_a_target_that_is_published_between_two_drops_stays(
         if dropped == at:
             context.catalog.create_table_if_not_exists(("shop", "orders"), ROWS, properties=OURS)
             write(context, ("shop", "orders"), "b2")
-            context.ledger.record_batch("shop", "b2", PUBLISHED, attempt="a2")
+            context.ledger.batches.record("b2", PUBLISHED, attempt="a2")
             left.append(there(context))
 
     dropping(context, monkeypatch, publish)
@@ -125,15 +125,15 @@ def test_nobody_gets_the_lease_between_two_drops(
 ) -> None:
     def load(_: tuple[str, str]) -> None:
         with pytest.raises(LeaseHeldError):
-            context.ledger.acquire_lease("shop", "b2", "a2", Lease("other:1:1", 60))
+            context.ledger.lease.acquire("b2", "a2", Lease("other:1:1", 60))
 
     dropping(context, monkeypatch, load)
     assert drop_empty_tables(context) == ["shop.orders"]
-    context.ledger.acquire_lease("shop", "b2", "a2", Lease("other:1:1", 60))
+    context.ledger.lease.acquire("b2", "a2", Lease("other:1:1", 60))
 
 
 def test_nothing_goes_while_somebody_has_the_lease(context: Context) -> None:
-    context.ledger.lease_maintenance("shop", "a9", Lease("other:1:1", 60))
+    context.ledger.lease.acquire_for_maintenance("a9", Lease("other:1:1", 60))
     assert drop_empty_tables(context) == []
     assert there(context) == ALL
 
@@ -159,7 +159,7 @@ def test_drops_that_died_are_gone_on_with(
 
 
 def test_a_changelog_of_a_target_that_somebody_dropped_stays(context: Context) -> None:
-    context.ledger.record_batch("shop", "b1", PUBLISHED, attempt="a1")
+    context.ledger.batches.record("b1", PUBLISHED, attempt="a1")
     context.catalog.drop_table(("shop", "orders"))
     assert drop_empty_tables(context) == []
     assert there(context) == ALL - {("shop", "orders")}
@@ -184,14 +184,14 @@ def test_a_table_with_changes_of_a_batch_that_may_be_published_stays(
 ) -> None:
     write(context, ("shop__cdc", "orders__changes"), "b0")
     if known:
-        context.ledger.record_batch("shop", "b0", PUBLISHED, attempt="a1")
+        context.ledger.batches.record("b0", PUBLISHED, attempt="a1")
     assert drop_empty_tables(context) == []
     assert there(context) == ALL
 
 
 @pytest.mark.parametrize("lease", [None, Lease(this_holder(), 60)])
 def test_nothing_goes_while_a_batch_is_on_its_way(context: Context, lease: Lease | None) -> None:
-    context.ledger.record_batch("shop", "b2", LANDED, lease=lease)
+    context.ledger.batches.record("b2", LANDED, lease=lease)
     assert drop_empty_tables(context) == []
     assert there(context) == ALL
 
@@ -203,7 +203,7 @@ def test_nothing_goes_where_a_load_began_since_the_first_look(
 
     def late(ctx: Context) -> Iterator[str]:
         yield from list(really(ctx))
-        context.ledger.record_batch("shop", "b2", LANDED, lease=Lease(this_holder(), 60))
+        context.ledger.batches.record("b2", LANDED, lease=Lease(this_holder(), 60))
 
     monkeypatch.setattr(empty_tables, "_targets", late)
     assert drop_empty_tables(context) == []

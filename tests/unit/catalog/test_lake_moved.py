@@ -55,11 +55,11 @@ def test_no_table_of_a_batch_is_blamed_for_it(shop: Context) -> None:
 def test_it_is_no_reason_to_get_on_without_the_batch(
     shop: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop.ledger.record_batch("shop", "b1", PUBLISHING, attempt="a1")
+    shop.ledger.batches.record("b1", PUBLISHING, attempt="a1")
 
     def away(*_: object) -> Never:
         lose("batches", shop)
-        shop.ledger.batch("shop", "b1")
+        shop.ledger.batches.get("b1")
         raise AssertionError("the ledger was read")
 
     monkeypatch.setattr(stages, "publish", away)

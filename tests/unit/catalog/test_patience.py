@@ -34,7 +34,8 @@ from sluice.errors import (
     TransientError,
 )
 from sluice.ledger import tables as ledger_tables
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.claims import Claim
+from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.manifest import SourceFile
 from tests import postgres
 from tests.unit.clocks import Clock
@@ -76,9 +77,15 @@ def embedded(folder: Path) -> Project:
     return project(f"sqlite:///{folder}/c.db", folder / "w")
 
 
-def claim(ledger: Ledger, key: str) -> list[str]:
+def with_tables(catalog: Catalog) -> PipelineLedger:
+    """The ledger of a pipeline, whose tables are there."""
+    Ledger(catalog).ensure()
+    return Ledger(catalog).of("p")
+
+
+def claim(ledger: PipelineLedger, key: str) -> list[str]:
     file = SourceFile(key=key, url=f"file:///{key}", size=1, etag="e", hour="h")
-    _, won = ledger.claim_files("p", (file,), lambda files: f"batch-{files[0].key}")
+    _, won = ledger.files.claim(Claim((file,), lambda files: f"batch-{files[0].key}"))
     return [one.key for one in won]
 
 
@@ -144,8 +151,7 @@ def test_a_ledger_outlives_a_minute_without_its_catalog(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer of a commit is lost just before: what was sent arrived, and counts once."""
-    ledger = Ledger(open_catalog(embedded(tmp_path)))
-    ledger.ensure()
+    ledger = with_tables(open_catalog(embedded(tmp_path)))
     commit, load = Table._do_commit, ledger_tables.LedgerTables._open
     lost: list[float] = []
 
@@ -163,14 +169,14 @@ def test_a_ledger_outlives_a_minute_without_its_catalog(
     monkeypatch.setattr(Table, "_do_commit", answer_lost)
     monkeypatch.setattr(ledger_tables.LedgerTables, "_open", away_then)
     assert claim(ledger, "a") == ["a"]
-    assert [row.object_key for row in ledger.known_files("p").values()] == ["a"]
+    assert [row.object_key for row in ledger.files.known().values()] == ["a"]
     assert clock.now >= 60
 
 
 def test_a_ledger_that_stays_away_leaves_its_commit_unknown(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = Ledger(open_catalog(embedded(tmp_path)))
+    ledger = Ledger(open_catalog(embedded(tmp_path))).of("p")
     monkeypatch.setattr(ledger_tables.LedgerTables, "_open", failing(10_000, away()))
     with pytest.raises(
         CommitStateUnknownError, match="the ledger could not be read: no answer in 90 s"
@@ -180,11 +186,11 @@ def test_a_ledger_that_stays_away_leaves_its_commit_unknown(
 
 def test_a_lake_that_was_moved_is_not_tried_again(tmp_path: Path, clock: Clock) -> None:
     """Its catalog names files by their whole paths; so does one from an older backup."""
-    claim(Ledger(open_catalog(embedded(tmp_path))), "a")
+    claim(Ledger(open_catalog(embedded(tmp_path))).of("p"), "a")
     (tmp_path / "w").rename(tmp_path / "moved")
-    moved = Ledger(open_catalog(embedded(tmp_path)))
+    moved = Ledger(open_catalog(embedded(tmp_path))).of("p")
     with pytest.raises(LakeMovedError, match=r"metadata\.json.*names a file that is not in the"):
-        moved.known_files("p")
+        moved.files.known()
     assert clock.now >= 90
 
 
@@ -205,8 +211,7 @@ def test_a_ledger_that_cannot_be_written_says_so_at_once(
     kind: type[Exception],
     told: str,
 ) -> None:
-    ledger = Ledger(open_catalog(embedded(tmp_path)))
-    ledger.ensure()
+    ledger = with_tables(open_catalog(embedded(tmp_path)))
     monkeypatch.setattr(Table, "_do_commit", failing(10_000, error))
     with pytest.raises(kind, match=rf"^sluice\.files cannot be written: \w+: .*{told}"):
         claim(ledger, "a")
@@ -216,8 +221,7 @@ def test_a_ledger_that_cannot_be_written_says_so_at_once(
 def test_a_ledger_that_fails_in_each_try_tells_the_last_failure(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = Ledger(open_catalog(embedded(tmp_path)))
-    ledger.ensure()
+    ledger = with_tables(open_catalog(embedded(tmp_path)))
     monkeypatch.setattr(Table, "_do_commit", failing(10_000, OSError("broken pipe")))
     with pytest.raises(TransientError, match="in each of 60 tries: OSError: broken pipe; try"):
         claim(ledger, "a")
@@ -312,8 +316,7 @@ def test_a_ledger_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
     keys = [f"f{n:02}" for n in range(12)]
     with postgres.server() as address:
         opened = open_catalog(project(address, tmp_path / "w"))
-        ledger, won = Ledger(opened), []
-        ledger.ensure()
+        ledger, won = with_tables(opened), []
         writer = threading.Thread(target=lambda: won.extend(claim(ledger, key) for key in keys))
         writer.start()
         while len(won) < 2:
@@ -321,7 +324,7 @@ def test_a_ledger_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
         postgres.restart(address, down=3)
         assert len(won) < len(keys)
         writer.join()
-        known = sorted(row.object_key for row in ledger.known_files("p").values())
+        known = sorted(row.object_key for row in ledger.files.known().values())
         opened.engine.dispose()  # type: ignore[attr-defined]
     assert won == [[key] for key in keys]
     assert known == keys

@@ -38,7 +38,7 @@ def test_one_failed_request_does_not_keep_the_other_batches_waiting(
 ) -> None:
     keys = [context.files.write_manifest(Manifest("shop", batch, ())) for batch in BATCHES]
     for batch in BATCHES:
-        context.ledger.record_batch("shop", batch, LANDED)
+        context.ledger.batches.record(batch, LANDED)
     tried: list[str] = []
 
     def load(ctx: Context, key: str) -> None:
@@ -48,7 +48,7 @@ def test_one_failed_request_does_not_keep_the_other_batches_waiting(
     monkeypatch.setattr(stages, "load", load)
     results, failure = stages.load_and_publish(context, keys)
     assert (results, type(failure), tried) == ([], kind, keys)
-    rows = {row.batch_id: row.state for row in context.ledger.batches("shop")}
+    rows = {row.batch_id: row.state for row in context.ledger.batches.all()}
     assert rows == dict.fromkeys(BATCHES, FAILED)
 
 

@@ -99,3 +99,15 @@ def test_what_orders_canals_messages_is_a_text_or_number_of_them() -> None:
     for order in others:
         ((path, told),) = mistakes("canal", order=order)
         assert (path, told) == ("order", "Value error, a field of the message that orders")
+
+
+@pytest.mark.parametrize("order", ["_tidb.commitTs", "_tidb.other"])
+def test_what_orders_in_tidb_needs_no_option(order: str) -> None:
+    ((path, told),) = mistakes("canal", order=order)
+    assert (path, told) == ("order", "Value error, no such line: _tidb.commitTs needs no option")
+
+
+@pytest.mark.parametrize("order", [" offset", "offset ", "\toffset", " "])
+def test_no_field_of_canal_has_blanks_around_its_name(order: str) -> None:
+    ((path, told),) = mistakes("canal", order=order)
+    assert (path, told) == ("order", "Value error, a field of the message that orders")

@@ -123,6 +123,25 @@ def test_a_key_that_nobody_needs_is_passed_over(text: str, expected: list[bytes]
     assert [part.text for part in found if isinstance(part, Line)] == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # What Maxwell's producers write before a row with a key, and before one without.
+        ('{"database":"t","table":"e","pk.id":1}\t{"database":"t","data":{"id":1}}',
+         [b'{"database":"t","data":{"id":1}}']),
+        ('{"database":"t","_uuid":"x"}\t{"table":"e"}', [b'{"table":"e"}']),
+        ('["t","e",[{"id":1}]]\t{"table":"e"}', [b'{"table":"e"}']),
+        # Rows of a table with such a column, and a key without a record.
+        ('{"pk.id":1}\t{"pk.id":2}', [b'{"pk.id":1}', b'{"pk.id":2}']),
+        ('{"_uuid":"x"}\tnull', [b'{"_uuid":"x"}', b"null"]),
+        ('{"_uuid":"x"}\t["t"]', [b'{"_uuid":"x"}', b'["t"]']),
+    ],
+)  # fmt: skip
+def test_an_object_that_says_it_is_a_key_is_passed_over(text: str, expected: list[bytes]) -> None:
+    found = split(pieces(text.encode()), LIMIT, keys=False)
+    assert [part.text for part in found if isinstance(part, Line)] == expected
+
+
 @pytest.mark.parametrize("size", [1, 4, 1000])
 @pytest.mark.parametrize(
     ("text", "expected"),

@@ -11,6 +11,7 @@ import pytest
 
 from sluice.containers.csv_rows import CsvStyle
 from sluice.errors import FilesUnreadError, NoRoomError
+from sluice.landing import contents as contents_module
 from sluice.landing import landed as landed_module
 from sluice.objects.store import LocalStore
 from sluice.operations import stages, unreadable_files
@@ -31,7 +32,8 @@ AS_IT_IS = '{"a": "NAME"}\n'
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every copy goes to disk, and the disk is full."""
-    monkeypatch.setattr(landed_module, "IN_MEMORY", 8)
+    for module in (contents_module, landed_module):
+        monkeypatch.setattr(module, "IN_MEMORY", 8)
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: FULL.open("w+b"))
     monkeypatch.setattr(unreadable_files, "pause", lambda _turn: 0.0)
 

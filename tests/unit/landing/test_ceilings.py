@@ -56,7 +56,7 @@ def test_what_is_full_is_landed_before_the_rest_is_looked_into(
     monkeypatch.setattr("sluice.operations.land.inspect", stopped_at_the_last)
     with pytest.raises(TimeoutError):
         land(context)
-    assert [row.state for row in context.ledger.batches("shop")] == ["landed"]
+    assert [row.state for row in context.ledger.batches.all()] == ["landed"]
 
 
 def test_a_plan_counts_them_so(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,8 +78,8 @@ def test_batches_that_are_decoded_again_together_count_them_so(
     waiting = []
     for key in land(context):
         batch = batch_of(key)
-        context.ledger.mark_files("shop", batch, FILE_LOADED)
-        context.ledger.record_batch("shop", batch, PUBLISHED)
+        context.ledger.files.mark(batch, FILE_LOADED)
+        context.ledger.batches.record(batch, PUBLISHED)
         waiting.append(Unresolved(batch, Counter(keys(context, [key]))))
     context.files.forget_copies(context.files.copies_there("shop"))
     monkeypatch.setattr(reprocess_module, "unresolved", lambda *_: waiting)

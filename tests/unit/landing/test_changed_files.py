@@ -62,19 +62,19 @@ def taken(context: Context, changed: bool = False) -> Manifest:
 def load(context: Context, manifest: Manifest) -> str:
     """What a run leaves in the ledger."""
     batch, epoch = manifest.batch_id, context.pipeline.epoch
-    context.ledger.mark_files("shop", batch, FILE_LOADED)
-    context.ledger.record_batch("shop", batch, PUBLISHED, replace_details={"epoch": epoch})
+    context.ledger.files.mark(batch, FILE_LOADED)
+    context.ledger.batches.record(batch, PUBLISHED, replace_details={"epoch": epoch})
     return batch
 
 
 def undo(context: Context, batch: str) -> None:
     """What a rollback of a published batch leaves in the ledger."""
-    context.ledger.mark_files("shop", batch, "held")
-    context.ledger.record_batch("shop", batch, ROLLED_BACK)
+    context.ledger.files.mark(batch, "held")
+    context.ledger.batches.record(batch, ROLLED_BACK)
 
 
 def batch_of(context: Context, name: str) -> str:
-    return context.ledger.known_files("shop")[name].batch_id
+    return context.ledger.files.known()[name].batch_id
 
 
 def test_a_changed_file_is_told_with_the_way_to_load_it(context: Context, said: list[str]) -> None:
@@ -99,7 +99,7 @@ def test_a_run_that_leaves_changed_files_alone_does_not_say_that_they_are_loaded
     assert why_nothing(context, Selection(files=("a.jsonl", "b.jsonl"))) == (
         f"{what}, and every other one that was asked for is in the ledger already"
     )
-    context.ledger.mark_files("shop", batch_of(context, "a.jsonl"), "held")
+    context.ledger.files.mark(batch_of(context, "a.jsonl"), "held")
     assert "have changed" not in why_nothing(context)
 
 
@@ -107,7 +107,7 @@ def test_a_changed_file_is_taken_by_a_run_that_is_told(context: Context, said: l
     first = batch_of(context, "a.jsonl")
     (file,) = taken(context, changed=True).files
     assert (file.key, file.replaces) == ("a.jsonl", (first,))
-    row = context.ledger.known_files("shop")["a.jsonl"]
+    row = context.ledger.files.known()["a.jsonl"]
     assert (row.state, row.etag, row.sha256) == (FILE_CLAIMED, file.etag, file.sha256)
     assert row.batch_id != first
     assert batch_of(context, "b.jsonl") == first
@@ -180,23 +180,23 @@ def test_a_file_of_a_batch_that_is_not_published_is_left_to_it(
 def test_a_file_that_another_run_took_since_the_look_is_left_to_it(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = context.ledger.claim_files
+    claim = context.ledger.files.claim
 
     def after_another(*given: object, **more: object) -> object:
         monkeypatch.undo()
         load(context, taken(context, changed=True))
         return claim(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(context.ledger, "claim_files", after_another)
+    monkeypatch.setattr(context.ledger.files, "claim", after_another)
     assert land(context, changed=True) == []
-    assert len(context.ledger.batches("shop")) == 2
+    assert len(context.ledger.batches.all()) == 2
 
 
 def test_a_landing_that_was_killed_is_taken_up_as_it_was_decided(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as killed:
-        killed.setattr(type(context.ledger), "record_batch", lambda *_, **__: 1 / 0)
+        killed.setattr(type(context.ledger.batches), "record", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             land(context, changed=True)
     (key,) = reconcile(context)
@@ -228,10 +228,10 @@ def test_a_file_that_is_put_back_names_no_batch_anew(context: Context) -> None:
     """Its size, ETag and version are those of the first batch again, and the bytes are loaded."""
     path = context.project.root / "landing" / "a.jsonl"
     load(context, taken(context, changed=True))
-    batches = len(context.ledger.batches("shop"))
+    batches = len(context.ledger.batches.all())
     path.write_text('{"op": "first"}\n')
     assert land(context, changed=True) == []
-    assert len(context.ledger.batches("shop")) == batches
+    assert len(context.ledger.batches.all()) == batches
 
 
 def test_a_run_for_some_tables_reads_it_at_its_place(context: Context) -> None:
@@ -259,14 +259,14 @@ def test_a_file_whose_batch_is_not_published_yet_is_left_to_it(
     context: Context, said: list[str]
 ) -> None:
     first = batch_of(context, "a.jsonl")
-    context.ledger.record_batch("shop", first, PUBLISHING)
+    context.ledger.batches.record(first, PUBLISHING)
     assert land(context, changed=True) == []
 
 
 def test_records_of_the_file_before_it_are_not_taken_for_read_again(context: Context) -> None:
     for batch in (batch_of(context, "a.jsonl"), load(context, taken(context, changed=True))):
         bad = {details.EPOCH: 0, details.QUARANTINED: 1}
-        context.ledger.record_batch("shop", batch, PUBLISHED, replace_details=bad)
+        context.ledger.batches.record(batch, PUBLISHED, replace_details=bad)
         quarantine(context, batch, "a.jsonl")
     with pytest.raises(TerminalError, match=r"a\.jsonl.*their bytes changed"):
         land_quarantined(context)

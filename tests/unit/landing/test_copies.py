@@ -54,7 +54,7 @@ def read(context: Context, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def first(context: Context) -> FileRow:
-    return context.ledger.known_files("shop")[FIRST]
+    return context.ledger.files.known()[FIRST]
 
 
 def undo_and_release(context: Context, batch: str) -> None:
@@ -69,7 +69,7 @@ def remove(context: Context, key: str) -> None:
 def test_a_copy_is_read_once_and_is_in_the_ledger(
     context: Context, read: list[str], said: list[str]
 ) -> None:
-    row = context.ledger.copies("shop")[SECOND]
+    row = context.ledger.files.copies()[SECOND]
     assert (row.state, row.batch_id, row.sha256) == (
         FILE_COPY, first(context).batch_id, first(context).sha256,
     )  # fmt: skip
@@ -84,7 +84,7 @@ def test_so_is_a_copy_of_a_file_of_the_same_batch(context: Context, read: list[s
     write(context, "orders/third.csv", "id\n3\n")
     write(context, "orders/third_copy.csv", "id\n3\n")
     batch = load(context)
-    assert context.ledger.copies("shop")["orders/third_copy.csv"].batch_id == batch
+    assert context.ledger.files.copies()["orders/third_copy.csv"].batch_id == batch
     assert sorted(read) == ["orders/third.csv", "orders/third_copy.csv"]
     assert land(context) == []
     assert len(read) == 2
@@ -125,7 +125,7 @@ def test_of_two_that_count_again_one_is_loaded_and_the_other_is_its_copy(
     undo_and_release(context, batch)
     again = load(context)
     assert first(context).batch_id == again
-    assert context.ledger.copies("shop")[SECOND].batch_id == again
+    assert context.ledger.files.copies()[SECOND].batch_id == again
     read.clear()
     assert land(context) == []
     assert read == []
@@ -136,7 +136,7 @@ def test_where_the_batch_that_it_repeats_never_came_to_be_it_is_loaded(tmp_path:
     write(context, FIRST)
     write(context, SECOND)
     (key,) = land(context)
-    assert (keys(context, [key]), set(context.ledger.copies("shop"))) == ([FIRST], {SECOND})
+    assert (keys(context, [key]), set(context.ledger.files.copies())) == ([FIRST], {SECOND})
     batch = context.files.read_manifest(key).batch_id
     undo_batch(context, batch, hold=True)
     release(context, batch)
@@ -148,21 +148,21 @@ def test_a_copy_that_was_loaded_is_a_file_as_any(context: Context) -> None:
     undo_and_release(context, first(context).batch_id)
     remove(context, FIRST)
     batch = load(context)
-    assert context.ledger.known_files("shop")[SECOND].state == FILE_LOADED
+    assert context.ledger.files.known()[SECOND].state == FILE_LOADED
     undo(context.ledger, batch)
-    assert context.ledger.known_files("shop")[SECOND].state == FILE_HELD
+    assert context.ledger.files.known()[SECOND].state == FILE_HELD
     assert land(context) == []
     release(context, batch)
-    assert context.ledger.known_files("shop")[SECOND].state == FILE_RELEASED
+    assert context.ledger.files.known()[SECOND].state == FILE_RELEASED
     assert keys(context, land(context)) == [SECOND]
 
 
 def test_no_batch_has_a_copy(context: Context) -> None:
     batch = first(context).batch_id
-    assert [row.object_key for row in context.ledger.batch_files("shop", batch)] == [FIRST]
-    assert SECOND not in context.ledger.known_files("shop")
-    assert context.ledger.mark_files("shop", batch, FILE_HELD) == 1
-    assert context.ledger.copies("shop")[SECOND].state == FILE_COPY
+    assert [row.object_key for row in context.ledger.files.of_batch(batch)] == [FIRST]
+    assert SECOND not in context.ledger.files.known()
+    assert context.ledger.files.mark(batch, FILE_HELD) == 1
+    assert context.ledger.files.copies()[SECOND].state == FILE_COPY
 
 
 def test_a_changed_file_that_brings_known_bytes_stays_its_own_batchs(
@@ -175,7 +175,7 @@ def test_a_changed_file_that_brings_known_bytes_stays_its_own_batchs(
     for _ in range(2):
         assert land(context, changed=True) == []
     assert read.count(FIRST) == 1
-    assert context.ledger.copies("shop")[FIRST].batch_id == other
+    assert context.ledger.files.copies()[FIRST].batch_id == other
     batch = first(context).batch_id
     assert first(context).state == FILE_LOADED
     undo_and_release(context, batch)

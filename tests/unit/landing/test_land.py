@@ -62,7 +62,7 @@ def test_a_file_still_being_written_waits_and_holds_nobody_up(
 def test_a_file_asked_for_by_name_is_never_left_out(context: Context, growing: Path) -> None:
     with pytest.raises(UnsettledFileError, match="still being written"):
         land(context, Selection(files=("b.jsonl",)))
-    assert context.ledger.known_files("shop") == {}
+    assert context.ledger.files.known() == {}
 
 
 def test_released_files_whose_landing_is_killed_again_are_landed_by_the_next_run(
@@ -73,12 +73,12 @@ def test_released_files_whose_landing_is_killed_again_are_landed_by_the_next_run
     undo_batch(context, batch, hold=True)
     release(context, batch)
     with monkeypatch.context() as killed:
-        killed.setattr(type(context.ledger), "record_batch", lambda *_, **__: 1 / 0)
+        killed.setattr(type(context.ledger.batches), "record", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             land(context)
     assert land(context) == []
     assert reconcile(context) == [key]
-    row = context.ledger.batch("shop", batch)
+    row = context.ledger.batches.get(batch)
     assert row is not None
     assert row.state == LANDED
 
@@ -205,16 +205,16 @@ def test_released_files_are_read_as_the_pipeline_says_now(context: Context) -> N
 def test_a_lander_that_took_long_after_its_claim_leaves_the_batch_to_who_took_it_up(
     context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    claim = context.ledger.claim_files
+    claim = context.ledger.files.claim
 
     def claim_and_sleep(*told: Any, **more: Any) -> Any:
         batch_id, won = claim(*told, **more)
-        context.ledger.record_batch("shop", batch_id, PUBLISHED, attempt="another")
+        context.ledger.batches.record(batch_id, PUBLISHED, attempt="another")
         return batch_id, won
 
-    monkeypatch.setattr(context.ledger, "claim_files", claim_and_sleep)
+    monkeypatch.setattr(context.ledger.files, "claim", claim_and_sleep)
     assert land(context) == []
-    assert [row.state for row in context.ledger.batches("shop")] == [PUBLISHED]
+    assert [row.state for row in context.ledger.batches.all()] == [PUBLISHED]
 
 
 @pytest.mark.parametrize("published", [True, False])
@@ -222,7 +222,7 @@ def test_a_lander_that_is_too_late_leaves_no_copy_that_nobody_needs(
     context: Context, monkeypatch: pytest.MonkeyPatch, published: bool
 ) -> None:
     (context.project.root / "landing" / "c.json").write_text("[{}, {}]\n")
-    claim = context.ledger.claim_files
+    claim = context.ledger.files.claim
 
     def too_late(*told: Any, **more: Any) -> Any:
         monkeypatch.undo()
@@ -234,7 +234,7 @@ def test_a_lander_that_is_too_late_leaves_no_copy_that_nobody_needs(
         return claim(*told, **more)
 
     listed = list(open_landing(context).list("*.json"))
-    monkeypatch.setattr(context.ledger, "claim_files", too_late)
+    monkeypatch.setattr(context.ledger.files, "claim", too_late)
     assert land(context) == []
     assert len(copies(context)) == (0 if published else 1)
 
@@ -246,7 +246,7 @@ def copies(context: Context) -> set[str]:
 def finish(context: Context, manifest: Manifest) -> None:
     """The end of a publication."""
     clean_up(context.files, context.ledger, manifest, print)
-    context.ledger.record_batch("shop", manifest.batch_id, PUBLISHED, attempt="a1")
+    context.ledger.batches.record(manifest.batch_id, PUBLISHED, attempt="a1")
 
 
 @pytest.mark.parametrize(

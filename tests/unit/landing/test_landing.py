@@ -14,9 +14,12 @@ import fastavro
 import pytest
 import zstandard
 
+from sluice.config.formats import WIRE_FORMATS
+from sluice.config.project import Pipeline
 from sluice.containers.rejects import RAW_BYTES
 from sluice.errors import UnsettledFileError
 from sluice.landing.landed import inspect
+from sluice.landing.reading import reading_of
 from sluice.manifest import AVRO, JSON_LINES
 from sluice.positions import arrival_of
 from tests.unit.folders import AVRO_SCHEMA, LINES, ROWS, Lake, avro_bytes, raw, reasons
@@ -91,7 +94,7 @@ def test_cut_gzip(lake: Lake) -> None:
     kept = lake.staged(look)
     assert content.startswith(kept)
     assert kept.endswith(b"}\n")
-    assert reasons(look) == [(kept.count(b"\n"), "truncated_gzip")]
+    assert reasons(look) == [(kept.count(b"\n") + 1, "truncated_gzip")]
     assert content.startswith(kept + raw(look))
 
 
@@ -120,6 +123,20 @@ def test_what_is_neither(lake: Lake, content: bytes, reason: str) -> None:
     assert lake.staged(look) == b""
     assert reasons(look) == [(0, reason)]
     assert raw(look) == content
+
+
+@pytest.mark.parametrize("content", [avro_bytes(), gzip.compress(avro_bytes(), mtime=0)])
+def test_avro_is_one_reject_where_the_format_has_none(lake: Lake, content: bytes) -> None:
+    look = lake.look(content, avro=False)
+    assert (look.file.container, lake.staged(look)) == (JSON_LINES, b"")
+    assert reasons(look) == [(0, "avro_of_another_format")]
+
+
+def test_the_formats_that_read_avro_files() -> None:
+    reading = {"debezium", "datastream", "datahub_tuple", "dts_avro", "aws_dms", "rows"}
+    for name in WIRE_FORMATS:
+        raw = {"name": "p", "format": name, "landing": {"url": "/l"}, "namespace": "n"}
+        assert reading_of(Pipeline.model_validate(raw)).avro == (name in reading), name
 
 
 RANDOM = random.Random(7).randbytes(1 << 16)
@@ -153,13 +170,13 @@ def test_a_zero_byte_near_the_beginning_costs_its_record(
 def test_utf16_is_told_by_its_zero_bytes(lake: Lake, codec: str) -> None:
     content = '{"a":"é€\U0001f600"}\n'.encode(codec) * 999
     assert reasons(lake.look(content)) == [(0, "utf16")]
-    assert reasons(lake.look(b"\xff\xfe" + LINES)) == [(0, "invalid_utf8")]
+    assert reasons(lake.look(b"\xff\xfe" + LINES)) == [(1, "invalid_utf8")]
 
 
 def test_bytes_that_are_no_utf8_are_rejected_not_replaced(lake: Lake) -> None:
     look = lake.look(b'{"a":1}\n{"a":"\xe9"}\n{"a":2}\n')
     assert lake.staged(look) == LINES
-    assert reasons(look) == [(1, "invalid_utf8")]
+    assert reasons(look) == [(2, "invalid_utf8")]
     assert raw(look) == b'{"a":"\xe9"}'
 
 
@@ -185,7 +202,7 @@ def test_cut_avro_keeps_whole_blocks(lake: Lake, cut: int, packed: bool) -> None
     rows = list(fastavro.reader(io.BytesIO(kept)))
     assert rows == ROWS[: len(rows)]
     assert len(ROWS) > len(rows) > 1500
-    assert reasons(look) == [(0, "truncated_avro")]
+    assert reasons(look) == [(1, "truncated_avro")]
     assert kept + raw(look) == content
 
 
@@ -193,14 +210,14 @@ def test_cut_gzip_of_avro(lake: Lake) -> None:
     look = lake.look(gzip.compress(avro_bytes())[:-20], "a.avro.gz")
     rows = list(fastavro.reader(io.BytesIO(lake.staged(look))))
     assert rows == ROWS[: len(rows)]
-    assert reasons(look) == [(0, "truncated_avro")]
+    assert reasons(look) == [(1, "truncated_avro")]
 
 
 def test_changed_avro_keeps_the_blocks_before(lake: Lake) -> None:
     content = bytearray(avro_bytes())
     content[-1] ^= 1
     look = lake.look(bytes(content), "a.avro")
-    assert reasons(look) == [(0, "damaged_avro")]
+    assert reasons(look) == [(1, "damaged_avro")]
     assert 0 < len(list(fastavro.reader(io.BytesIO(lake.staged(look))))) < len(ROWS)
 
 
@@ -213,7 +230,7 @@ def test_avro_with_a_damaged_frame_is_staged_without_its_block(lake: Lake, packe
     rows = list(fastavro.reader(io.BytesIO(lake.staged(look))))
     assert rows == ROWS[len(ROWS) - len(rows) :]
     assert len(ROWS) > len(rows) > 1500
-    assert reasons(look) == [(0, "damaged_avro")]
+    assert reasons(look) == [(1, "damaged_avro")]
     assert raw(look) == changed[first:][: len(raw(look))]
 
 
@@ -243,7 +260,7 @@ def test_an_avro_header_without_a_whole_block_is_a_container(lake: Lake, more: b
     fastavro.writer(out, AVRO_SCHEMA, [])
     look = lake.look(out.getvalue() + more, "a.avro")
     assert (look.file.container, look.file.staged) == (AVRO, bool(more))
-    assert reasons(look) == [(0, "truncated_avro")] * bool(more)
+    assert reasons(look) == [(1, "truncated_avro")] * bool(more)
 
 
 def test_a_file_that_grows_is_left_for_later(lake: Lake) -> None:

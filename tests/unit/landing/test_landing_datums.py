@@ -58,7 +58,7 @@ def test_datums_before_the_damage(
 ) -> None:
     look = lake.look(content, "d.bin", framing=datums.LENGTH_PREFIXED)
     assert staged_datums(lake, look) == list(DATUMS[:kept])
-    assert (reasons(look), raw(look)) == ([(kept, reason)], rest)
+    assert (reasons(look), raw(look)) == ([(kept + 1, reason)], rest)
 
 
 def test_datums_of_a_cut_archive(lake: Lake) -> None:
@@ -66,14 +66,14 @@ def test_datums_of_a_cut_archive(lake: Lake) -> None:
     packed = gzip.compress(PREFIXED + len(noise).to_bytes(4, "big") + noise)
     look = lake.look(packed[:-20], "d.gz", framing=datums.LENGTH_PREFIXED)
     assert staged_datums(lake, look) == list(DATUMS)
-    assert reasons(look) == [(4, "truncated_gzip")]
+    assert reasons(look) == [(5, "truncated_gzip")]
     look = lake.look(packed[:-20], "one.gz", framing=datums.ONE_PER_FILE)
-    assert (staged_datums(lake, look), reasons(look)) == ([], [(0, "truncated_gzip")])
+    assert (staged_datums(lake, look), reasons(look)) == ([], [(1, "truncated_gzip")])
 
 
 def test_a_datum_above_the_limit(lake: Lake) -> None:
     look = lake.look(b"\0" * 2001, "d.bin", limit=2000, framing=datums.ONE_PER_FILE)
-    assert (staged_datums(lake, look), reasons(look)) == ([], [(0, "document_too_large")])
+    assert (staged_datums(lake, look), reasons(look)) == ([], [(1, "document_too_large")])
 
 
 @pytest.mark.parametrize("framing", get_args(Framing))

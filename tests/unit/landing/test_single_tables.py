@@ -48,8 +48,8 @@ def load(context: Context, epoch: int) -> str:
     """What a run leaves in the ledger."""
     (key,) = land(context)
     batch = context.files.read_manifest(key).batch_id
-    context.ledger.mark_files("shop", batch, FILE_LOADED)
-    context.ledger.record_batch("shop", batch, PUBLISHED, replace_details={"epoch": epoch})
+    context.ledger.files.mark(batch, FILE_LOADED)
+    context.ledger.batches.record(batch, PUBLISHED, replace_details={"epoch": epoch})
     return batch
 
 
@@ -71,7 +71,7 @@ def test_loaded_and_free_files_are_read_as_one_batch(context: Context) -> None:
 def test_targets_in_another_place_are_filled_although_the_old_ones_were(context: Context) -> None:
     (key,) = land_tables(context, ["s.notes"])
     filled = context.files.read_manifest(key).batch_id
-    context.ledger.record_batch("shop", filled, PUBLISHED)
+    context.ledger.batches.record(filled, PUBLISHED)
     assert taken(context) == []
     path = context.project.root / "pipelines" / "shop.yaml"
     path.write_text(PIPELINE.replace("namespace: shop", "namespace: other"))

@@ -99,7 +99,7 @@ def test_who_does_not_ask_for_them_is_told_once_the_others_are_claimed(
         FilesUnreadError, match=r"pipeline shop: 1 files .*\n.*b\.jsonl: InternalError"
     ):
         land(context)
-    assert set(context.ledger.known_files("shop")) == {"a.jsonl", "c.jsonl"}
+    assert set(context.ledger.files.known()) == {"a.jsonl", "c.jsonl"}
 
 
 @pytest.mark.parametrize("tables", [(), ("s.orders",)])
@@ -120,7 +120,7 @@ def test_beside_a_denied_one_a_person_is_asked_for(context: Context, store: Stor
     store.denied.add("c.jsonl")
     with pytest.raises(FilesLeftOutError, match=r"(?s)2 files .*b\.jsonl.*c\.jsonl"):
         land(context)
-    assert set(context.ledger.known_files("shop")) == {"a.jsonl"}
+    assert set(context.ledger.files.known()) == {"a.jsonl"}
     assert store.asked["c.jsonl"] == 1
 
 
@@ -131,8 +131,8 @@ def test_a_store_that_fails_for_all_is_away(context: Context, store: Store, tabl
     with pytest.raises(TransientError, match="InternalError") as caught:
         way(unreadable=UnreadableFiles())
     assert type(caught.value) is TransientError
-    assert context.ledger.batches("shop") == []
-    assert context.ledger.known_files("shop") == {}
+    assert context.ledger.batches.all() == []
+    assert context.ledger.files.known() == {}
 
 
 def test_one_of_which_another_batch_has_an_answer_is_not_away(tmp_path: Path, store: Store) -> None:
@@ -153,7 +153,7 @@ def test_a_store_that_goes_away_is_not_waited_for_file_by_file(
     with pytest.raises(TransientError, match="InternalError"):
         land(context, unreadable=UnreadableFiles())
     assert len([key for key in store.asked if key in many]) < 3 * AWAY_AFTER
-    assert context.ledger.known_files("shop") == {}
+    assert context.ledger.files.known() == {}
 
 
 def test_of_many_that_fail_among_others_the_last_are_asked_for_once(
@@ -175,7 +175,7 @@ def test_a_file_asked_for_by_name_is_never_left_out(context: Context, store: Sto
     with pytest.raises(TransientError, match=r"b\.jsonl: InternalError"):
         land(context, Selection(files=("a.jsonl", "b.jsonl")), unreadable=UnreadableFiles())
     assert store.asked["b.jsonl"] == TRIES
-    assert context.ledger.known_files("shop") == {}
+    assert context.ledger.files.known() == {}
 
 
 def test_a_plan_tells_them(context: Context, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

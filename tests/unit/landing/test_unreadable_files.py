@@ -73,7 +73,7 @@ def test_the_others_land_and_nothing_is_recorded_of_it(
         unreadable.errors["b.jsonl"]
     )
     assert any("b.jsonl is left out" in line for line in said)
-    assert set(context.ledger.known_files("shop")) == {"a.jsonl", "c.jsonl"}
+    assert set(context.ledger.files.known()) == {"a.jsonl", "c.jsonl"}
     closed.clear()
     assert keys(context, land(context)) == ["b.jsonl"]
 
@@ -83,7 +83,7 @@ def test_who_does_not_ask_for_them_is_told_once_the_others_are_claimed(
 ) -> None:
     with pytest.raises(FilesLeftOutError, match=r"pipeline shop: 1 files .* cannot be read"):
         land(context)
-    assert set(context.ledger.known_files("shop")) == {"a.jsonl", "c.jsonl"}
+    assert set(context.ledger.files.known()) == {"a.jsonl", "c.jsonl"}
 
 
 @pytest.mark.parametrize("tables", [(), ("s.orders",)])
@@ -103,7 +103,7 @@ def test_where_none_can_be_read_there_is_no_batch(context: Context, closed: set[
     results, failure = stages.run(context)
     assert results == []
     assert isinstance(failure, FilesLeftOutError)
-    assert context.ledger.batches("shop") == []
+    assert context.ledger.batches.all() == []
 
 
 def test_a_run_for_some_tables_reads_the_others(context: Context, closed: set[str]) -> None:

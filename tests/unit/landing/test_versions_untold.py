@@ -46,8 +46,8 @@ def context(tmp_path: Path) -> Context:
 def loaded(context: Context) -> Manifest:
     (key,) = land(context)
     manifest = context.files.read_manifest(key)
-    context.ledger.mark_files("shop", manifest.batch_id, FILE_LOADED)
-    context.ledger.record_batch("shop", manifest.batch_id, PUBLISHED)
+    context.ledger.files.mark(manifest.batch_id, FILE_LOADED)
+    context.ledger.batches.record(manifest.batch_id, PUBLISHED)
     return manifest
 
 
@@ -60,9 +60,9 @@ def test_only_another_version_is_another_object(
     loaded(context)
     versions(now)
     (found,) = open_landing(context).list()
-    left, known = context.ledger.unsettled("shop", [found])
+    left, known = context.ledger.files.unsettled([found])
     assert [one.key for one in left] == list(known) == ["a.jsonl"] * another
-    assert is_replaced(found, context.ledger.known_files("shop")["a.jsonl"]) == another
+    assert is_replaced(found, context.ledger.files.known()["a.jsonl"]) == another
     assert [one.key for one in candidates(context, changed=True)] == ["a.jsonl"] * another
 
 

@@ -11,6 +11,7 @@ from pyiceberg.types import IntegerType, NestedField, StringType
 
 from sluice.ledger import rows as states
 from sluice.ledger.comment_log import CommentStatement, record, recorded
+from sluice.ledger.ledger import Ledger
 from sluice.names import PROP_DEFAULTS
 from sluice.operations import comments
 from sluice.operations.context import Context
@@ -39,7 +40,7 @@ def shop(tmp_path: Path) -> Context:
 
 def shop_with(root: Path, pipeline: str = PIPELINE) -> Context:
     ctx = open_shop(root, pipeline)
-    ctx.ledger.ensure()
+    Ledger(ctx.catalog).ensure()
     ctx.catalog.create_namespace_if_not_exists("shop")
     schema = Schema(
         NestedField(1, "id", IntegerType(), required=True),
@@ -55,7 +56,7 @@ def publish(ctx: Context, *batches: str) -> None:
     for batch in batches:
         record(ctx.catalog, "shop", batch, BATCHES[batch])
         comments.settle(ctx, batch)
-        ctx.ledger.record_batch("shop", batch, states.PUBLISHED)
+        ctx.ledger.batches.record(batch, states.PUBLISHED)
 
 
 def shown(ctx: Context) -> dict[str, str | None]:
@@ -88,7 +89,7 @@ def test_what_a_batch_said_goes_with_it(
     shop: Context, undone: str, left: dict[str, str | None]
 ) -> None:
     publish(shop, *BATCHES)
-    shop.ledger.record_batch("shop", undone, states.ROLLING_BACK)
+    shop.ledger.batches.record(undone, states.ROLLING_BACK)
     comments.settle(shop)
     assert shown(shop) == left
 

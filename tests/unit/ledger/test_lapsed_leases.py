@@ -1,7 +1,9 @@
-"""A process that stood still until its lease lapsed: it goes on only where nobody else took it."""
+"""A process that stood still until its lease lapsed goes on only where nobody else took it, and one
+that died has lost it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +11,8 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from sluice.errors import LeaseHeldError
-from sluice.ledger.leases import ANYBODY, Lease
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.leases import ANYBODY, Lease, this_holder
+from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.rows import FAILED, LOADED, LOADING, MAINTENANCE, PUBLISHED, PUBLISHING, BatchRow
 from tests.unit.clocks import StandingClock
 
@@ -24,55 +26,57 @@ def clock() -> StandingClock:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, clock: StandingClock) -> Ledger:
+def ledger(tmp_path: Path, clock: StandingClock) -> PipelineLedger:
     uri = f"sqlite:///{tmp_path}/catalog.db"
-    return Ledger(SqlCatalog("lake", uri=uri, warehouse=f"file://{tmp_path}/w"), clock)
+    return Ledger(SqlCatalog("lake", uri=uri, warehouse=f"file://{tmp_path}/w"), clock).of("p")
 
 
-def load_and_publish(ledger: Ledger) -> None:
+def load_and_publish(ledger: PipelineLedger) -> None:
     """Another batch begins and ends."""
-    ledger.acquire_lease("p", "b", "b1", B)
-    ledger.record_batch("p", "b", LOADED, attempt="b1", lease=B)
+    ledger.lease.acquire("b", "b1", B)
+    ledger.batches.record("b", LOADED, attempt="b1", lease=B)
     publish_loaded(ledger)
 
 
-def publish_loaded(ledger: Ledger) -> None:
+def publish_loaded(ledger: PipelineLedger) -> None:
     """A batch that was loaded before is published."""
-    ledger.renew_lease("p", "b", "b1", B)
-    ledger.record_batch("p", "b", PUBLISHING)
-    ledger.record_batch("p", "b", PUBLISHED)
+    ledger.lease.renew("b", "b1", B)
+    ledger.batches.record("b", PUBLISHING)
+    ledger.batches.record("b", PUBLISHED)
 
 
-def maintain(ledger: Ledger) -> None:
+def maintain(ledger: PipelineLedger) -> None:
     """A rollback takes a published batch out, or maintenance is at work."""
-    ledger.lease_maintenance("p", "m1", B)
-    ledger.release_lease("p", MAINTENANCE, "m1")
+    ledger.lease.acquire_for_maintenance("m1", B)
+    ledger.lease.release(MAINTENANCE, "m1")
 
 
 @pytest.mark.parametrize("other", [load_and_publish, publish_loaded, maintain])
 def test_a_load_whose_lease_another_had_meanwhile_stops(
-    ledger: Ledger, clock: StandingClock, other: Callable[[Ledger], None]
+    ledger: PipelineLedger, clock: StandingClock, other: Callable[[PipelineLedger], None]
 ) -> None:
     """What counted as published when it took the lease may be wrong by now."""
     if other is publish_loaded:
-        ledger.acquire_lease("p", "b", "b1", B)
-        ledger.record_batch("p", "b", LOADED, attempt="b1", lease=Lease(ANYBODY, 60))
+        ledger.lease.acquire("b", "b1", B)
+        ledger.batches.record("b", LOADED, attempt="b1", lease=Lease(ANYBODY, 60))
         clock.forward(61)
-    ledger.acquire_lease("p", "a", "a1", A)
+    ledger.lease.acquire("a", "a1", A)
     clock.forward(61)
     other(ledger)
     with pytest.raises(LeaseHeldError, match="attempt a1 stops here"):
-        ledger.renew_lease("p", "a", "a1", A)
-    row = ledger.batch("p", "a")
+        ledger.lease.renew("a", "a1", A)
+    row = ledger.batches.get("a")
     assert row is not None
-    assert (row.state, row.attempt != "a1", ledger.has_lapsed(row)) == (LOADING, True, True)
+    assert (row.state, row.attempt != "a1", ledger.lease.has_lapsed(row)) == (LOADING, True, True)
 
 
-def test_a_load_whose_lease_nobody_took_goes_on(ledger: Ledger, clock: StandingClock) -> None:
-    ledger.acquire_lease("p", "a", "a1", A)
+def test_a_load_whose_lease_nobody_took_goes_on(
+    ledger: PipelineLedger, clock: StandingClock
+) -> None:
+    ledger.lease.acquire("a", "a1", A)
     clock.forward(61)
-    ledger.renew_lease("p", "a", "a1", A)
-    assert ledger.record_batch("p", "a", LOADED, attempt="a1", lease=A, expected=is_first)
+    ledger.lease.renew("a", "a1", A)
+    assert ledger.batches.record("a", LOADED, attempt="a1", lease=A, expected=is_first)
 
 
 def is_first(row: BatchRow | None) -> bool:
@@ -80,41 +84,67 @@ def is_first(row: BatchRow | None) -> bool:
 
 
 def test_a_batch_that_is_loaded_stays_its_attempts_own(
-    ledger: Ledger, clock: StandingClock
+    ledger: PipelineLedger, clock: StandingClock
 ) -> None:
     """What it stands on is compared when it is published: nothing is loaded twice for nothing."""
-    ledger.acquire_lease("p", "a", "a1", A)
-    ledger.record_batch("p", "a", LOADED, attempt="a1", lease=Lease(ANYBODY, 60))
+    ledger.lease.acquire("a", "a1", A)
+    ledger.batches.record("a", LOADED, attempt="a1", lease=Lease(ANYBODY, 60))
     clock.forward(61)
     load_and_publish(ledger)
-    ledger.renew_lease("p", "a", "a1", A)
+    ledger.lease.renew("a", "a1", A)
 
 
 def test_an_attempt_that_comes_again_takes_the_batch_up(
-    ledger: Ledger, clock: StandingClock
+    ledger: PipelineLedger, clock: StandingClock
 ) -> None:
-    ledger.acquire_lease("p", "a", "a1", A)
+    ledger.lease.acquire("a", "a1", A)
     clock.forward(61)
     load_and_publish(ledger)
-    ledger.acquire_lease("p", "a", "a2", A)
-    ledger.renew_lease("p", "a", "a2", A)
+    ledger.lease.acquire("a", "a2", A)
+    ledger.lease.renew("a", "a2", A)
     with pytest.raises(LeaseHeldError, match="attempt a2 has taken it over; attempt a1 stops here"):
-        ledger.renew_lease("p", "a", "a1", A)
+        ledger.lease.renew("a", "a1", A)
 
 
 def test_maintenance_whose_lease_another_had_meanwhile_stops(
-    ledger: Ledger, clock: StandingClock
+    ledger: PipelineLedger, clock: StandingClock
 ) -> None:
-    ledger.lease_maintenance("p", "m1", A)
+    ledger.lease.acquire_for_maintenance("m1", A)
     clock.forward(61)
     load_and_publish(ledger)
     with pytest.raises(LeaseHeldError):
-        ledger.renew_lease("p", MAINTENANCE, "m1", A)
+        ledger.lease.renew(MAINTENANCE, "m1", A)
 
 
-def test_a_state_of_rest_ends_the_lease(ledger: Ledger) -> None:
-    ledger.acquire_lease("p", "b1", "a1", Lease("elsewhere:1:1", 600))
-    ledger.record_batch("p", "b1", FAILED)
-    ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 600))
+def test_a_state_of_rest_ends_the_lease(ledger: PipelineLedger) -> None:
+    ledger.lease.acquire("b1", "a1", Lease("elsewhere:1:1", 600))
+    ledger.batches.record("b1", FAILED)
+    ledger.lease.acquire("b2", "a1", Lease("elsewhere:2:1", 600))
     with pytest.raises(LeaseHeldError, match="b2"):
-        ledger.acquire_lease("p", "b3", "a1", Lease("elsewhere:3:1", 600))
+        ledger.lease.acquire("b3", "a1", Lease("elsewhere:3:1", 600))
+
+
+def test_a_zombie_can_neither_renew_nor_release(
+    ledger: PipelineLedger, clock: StandingClock
+) -> None:
+    ledger.lease.acquire("b1", "old", Lease("elsewhere:1:1", 60))
+    ledger.lease.acquire("b1", "new", Lease("elsewhere:2:1", 60))
+    with pytest.raises(LeaseHeldError, match="attempt new has taken it over; attempt old stops"):
+        ledger.lease.renew("b1", "old", Lease("elsewhere:1:1", 60))
+    ledger.lease.release("b1", "old")
+    with pytest.raises(LeaseHeldError):
+        ledger.lease.acquire("b2", "a1", Lease("elsewhere:3:1", 60))
+    clock.forward(61)
+    ledger.lease.acquire("b2", "a1", Lease("elsewhere:3:1", 60))
+    with pytest.raises(LeaseHeldError):
+        ledger.lease.renew("b1", "new", Lease("elsewhere:2:1", 60))
+
+
+@pytest.mark.parametrize("state", [LOADING, LOADED])
+def test_a_dead_holder_has_lost_the_lease(ledger: PipelineLedger, state: str) -> None:
+    host = this_holder().split(":")[0]
+    ledger.lease.acquire("b1", "a1", Lease(f"{host}:{os.getpid()}:1", 600))
+    ledger.batches.record("b1", state, attempt="a1")
+    ledger.lease.acquire("b2", "a1", Lease(this_holder(), 600))
+    with pytest.raises(LeaseHeldError, match="b2"):
+        ledger.lease.acquire("b3", "a1", Lease("elsewhere:1:1", 600))

@@ -17,8 +17,9 @@ from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeldError
 from sluice.ledger import tables as ledger_tables
+from sluice.ledger.claims import Claim
 from sluice.ledger.leases import ANYBODY, Lease, this_holder
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.rows import (
     FAILED,
     FILE_HELD,
@@ -26,7 +27,6 @@ from sluice.ledger.rows import (
     FILE_RELEASED,
     LANDED,
     LOADED,
-    LOADING,
     PUBLISHED,
     PUBLISHING,
     ROLLED_BACK,
@@ -50,8 +50,8 @@ def clock() -> StandingClock:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, clock: StandingClock) -> Ledger:
-    return Ledger(catalog(tmp_path), clock)
+def ledger(tmp_path: Path, clock: StandingClock) -> PipelineLedger:
+    return Ledger(catalog(tmp_path), clock).of("p")
 
 
 def some_files(*keys: str, etag: str = "e1", sha256: str = "") -> tuple[SourceFile, ...]:
@@ -65,68 +65,72 @@ def named(pipeline: str) -> Callable[[tuple[SourceFile, ...]], str]:
     return lambda files: name_batch(pipeline, files)
 
 
-def claim(ledger: Ledger, *keys: str, **options: object) -> tuple[str, list[str]]:
-    batch, won = ledger.claim_files("p", some_files(*keys), named("p"), **options)  # type: ignore[arg-type]
+def claim(ledger: PipelineLedger, *keys: str, **options: object) -> tuple[str, list[str]]:
+    batch, won = ledger.files.claim(Claim(some_files(*keys), named("p"), **options))  # type: ignore[arg-type]
     return batch, [file.key for file in won]
 
 
-def test_claimed_files_are_known_and_not_claimed_again(ledger: Ledger) -> None:
+def test_claimed_files_are_known_and_not_claimed_again(
+    tmp_path: Path, ledger: PipelineLedger
+) -> None:
     batch, won = claim(ledger, "a", "b")
     assert won == ["a", "b"]
     assert claim(ledger, "b", "c")[1] == ["c"]
     assert claim(ledger, "a") == ("", [])
-    known = ledger.known_files("p")
+    known = ledger.files.known()
     assert sorted(known) == ["a", "b", "c"]
     assert known["a"].batch_id == batch
-    assert ledger.known_files("another") == {}
+    assert Ledger(catalog(tmp_path)).of("another").files.known() == {}
 
 
-def test_held_files_stay_held_until_they_are_released(ledger: Ledger) -> None:
+def test_held_files_stay_held_until_they_are_released(ledger: PipelineLedger) -> None:
     batch, _ = claim(ledger, "a", "b")
-    assert ledger.mark_files("p", batch, FILE_HELD) == 2
+    assert ledger.files.mark(batch, FILE_HELD) == 2
     assert claim(ledger, "a") == ("", [])
-    assert ledger.mark_files("p", batch, FILE_HELD) == 0
-    ledger.mark_files("p", batch, FILE_RELEASED)
+    assert ledger.files.mark(batch, FILE_HELD) == 0
+    ledger.files.mark(batch, FILE_RELEASED)
     second, won = claim(ledger, "a")
     assert won == ["a"]
-    assert ledger.mark_files("p", second, FILE_LOADED) == 1
-    states = {key: file.state for key, file in ledger.known_files("p").items()}
+    assert ledger.files.mark(second, FILE_LOADED) == 1
+    states = {key: file.state for key, file in ledger.files.known().items()}
     assert states == {"a": FILE_LOADED, "b": FILE_RELEASED}
 
 
-def test_a_changed_object_is_not_taken(ledger: Ledger) -> None:
+def test_a_changed_object_is_not_taken(ledger: PipelineLedger) -> None:
     claim(ledger, "a")
-    assert ledger.claim_files("p", some_files("a", etag="e2"), named("p"))[1] == ()
+    assert ledger.files.claim(Claim(some_files("a", etag="e2"), named("p")))[1] == ()
 
 
-def test_a_changed_object_is_taken_in_the_place_of_the_row_that_was_seen(ledger: Ledger) -> None:
+def test_a_changed_object_is_taken_in_the_place_of_the_row_that_was_seen(
+    ledger: PipelineLedger,
+) -> None:
     first, _ = claim(ledger, "a")
-    ledger.mark_files("p", first, FILE_LOADED)
-    ledger.record_batch("p", first, PUBLISHED)
-    seen = frozenset(ledger.known_files("p").values())
+    ledger.files.mark(first, FILE_LOADED)
+    ledger.batches.record(first, PUBLISHED)
+    seen = frozenset(ledger.files.known().values())
     changed = some_files("a", etag="e2")
-    second, won = ledger.claim_files("p", changed, named("p"), replaced=seen)
+    second, won = ledger.files.claim(Claim(changed, named("p"), replaced=seen))
     assert won == changed
-    assert ledger.claim_files("p", some_files("a", etag="e3"), named("p"), replaced=seen)[1] == ()
-    assert [(row.batch_id, row.etag) for row in ledger.replaced_files("p")] == [(first, "e1")]
-    ledger.mark_files("p", second, FILE_LOADED)
-    ledger.record_batch("p", first, ROLLED_BACK)
-    assert ledger.replaced_files("p") == []
+    assert ledger.files.claim(Claim(some_files("a", etag="e3"), named("p"), replaced=seen))[1] == ()
+    assert [(row.batch_id, row.etag) for row in ledger.files.replaced()] == [(first, "e1")]
+    ledger.files.mark(second, FILE_LOADED)
+    ledger.batches.record(first, ROLLED_BACK)
+    assert ledger.files.replaced() == []
 
 
 def by_bytes(_key: str, checksum: str) -> str:
     return checksum
 
 
-def test_the_same_bytes_under_another_name_count_once(ledger: Ledger) -> None:
+def test_the_same_bytes_under_another_name_count_once(ledger: PipelineLedger) -> None:
     twice = some_files("a", "b", sha256="s")
-    won = ledger.claim_files("p", twice, named("p"), once_by=by_bytes)[1]
+    won = ledger.files.claim(Claim(twice, named("p"), once_by=by_bytes))[1]
     assert [file.key for file in won] == ["a"]
     third = some_files("c", sha256="s")
-    assert ledger.claim_files("p", third, named("p"), once_by=by_bytes)[1] == ()
-    assert ledger.known_contents("p", by_bytes) == {"s"}
-    copies = {row.object_key: row.batch_id for row in ledger.copies("p").values()}
-    assert copies == dict.fromkeys(("b", "c"), ledger.known_files("p")["a"].batch_id)
+    assert ledger.files.claim(Claim(third, named("p"), once_by=by_bytes))[1] == ()
+    assert ledger.files.contents(by_bytes) == {"s"}
+    copies = {row.object_key: row.batch_id for row in ledger.files.copies().values()}
+    assert copies == dict.fromkeys(("b", "c"), ledger.files.known()["a"].batch_id)
 
 
 def test_claimants_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:
@@ -136,19 +140,19 @@ def test_claimants_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:
 
     def one(first: int) -> list[str]:
         start.wait()
-        mine = Ledger(catalog(tmp_path))
+        mine = Ledger(catalog(tmp_path)).of("p")
         return [key for n in range(3) for key in claim(mine, *keys[first + n : first + n + 5])[1]]
 
     with ThreadPoolExecutor(6) as pool:
         won = Counter(key for keys_won in pool.map(one, range(6)) for key in keys_won)
     assert set(won.values()) == {1}
-    known = Ledger(catalog(tmp_path)).known_files("p")
+    known = Ledger(catalog(tmp_path)).of("p").files.known()
     assert sorted(known) == sorted(won)
 
 
 def _claim_in_process(folder: str, ready: object, answers: object) -> None:
     ready.wait()  # type: ignore[attr-defined]
-    answers.put(claim(Ledger(catalog(Path(folder))), "a", "b", "c"))  # type: ignore[attr-defined]
+    answers.put(claim(Ledger(catalog(Path(folder))).of("p"), "a", "b", "c"))  # type: ignore[attr-defined]
 
 
 def test_processes_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:
@@ -167,121 +171,101 @@ def test_processes_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:
     assert sorted(won) == [[], ["a", "b", "c"]]
 
 
-def test_a_batch_keeps_what_was_recorded_before(ledger: Ledger) -> None:
-    ledger.record_batch("p", "b1", LANDED, manifest="path/manifest.json")
-    ledger.record_batch("p", "b1", LOADED, attempt="a1", replace_details={"rows": 3})
-    row = ledger.batch("p", "b1")
+def test_a_batch_keeps_what_was_recorded_before(ledger: PipelineLedger) -> None:
+    ledger.batches.record("b1", LANDED, manifest="path/manifest.json")
+    ledger.batches.record("b1", LOADED, attempt="a1", replace_details={"rows": 3})
+    row = ledger.batches.get("b1")
     assert row is not None
     assert (row.state, row.attempt, row.manifest) == (LOADED, "a1", "path/manifest.json")
     assert row.details == {"rows": 3}
-    assert ledger.batch("p", "none") is None
+    assert ledger.batches.get("none") is None
 
 
-def test_unfinished_names_landed_and_claimed_batches(ledger: Ledger) -> None:
+def test_unfinished_names_landed_and_claimed_batches(ledger: PipelineLedger) -> None:
     orphan, _ = claim(ledger, "a")
     for batch, state in (("b1", LANDED), ("b2", PUBLISHED), ("b3", FAILED)):
-        ledger.record_batch("p", batch, state)
-    assert {row.batch_id for row in ledger.unfinished("p")} == {orphan, "b1", "b3"}
-    assert ledger.published_batches("p") == {"b2"}
-    assert [row.batch_id for row in ledger.batches("p", limit=2)] == ["b3", "b2"]
+        ledger.batches.record(batch, state)
+    assert {row.batch_id for row in ledger.unfinished()} == {orphan, "b1", "b3"}
+    assert ledger.batches.published() == {"b2"}
+    assert [row.batch_id for row in ledger.batches.all(limit=2)] == ["b3", "b2"]
 
 
-def test_one_batch_at_a_time_has_the_lease(ledger: Ledger, clock: StandingClock) -> None:
-    ledger.acquire_lease("p", "b1", "a1", Lease("elsewhere:1:1", 60))
+def test_one_batch_at_a_time_has_the_lease(
+    tmp_path: Path, ledger: PipelineLedger, clock: StandingClock
+) -> None:
+    ledger.lease.acquire("b1", "a1", Lease("elsewhere:1:1", 60))
     with pytest.raises(
         LeaseHeldError, match=r"b1 is loading; elsewhere:1:1 has the lease until 2026"
     ):
-        ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 60))
-    ledger.acquire_lease("another", "b9", "a1", Lease("elsewhere:3:1", 60))
+        ledger.lease.acquire("b2", "a1", Lease("elsewhere:2:1", 60))
+    Ledger(catalog(tmp_path)).of("another").lease.acquire("b9", "a1", Lease("elsewhere:3:1", 60))
     clock.forward(50)
-    ledger.renew_lease("p", "b1", "a1", Lease("elsewhere:1:1", 60))
+    ledger.lease.renew("b1", "a1", Lease("elsewhere:1:1", 60))
     clock.forward(50)
     with pytest.raises(LeaseHeldError):
-        ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 60))
-    ledger.release_lease("p", "b1", "a1")
-    ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 60))
+        ledger.lease.acquire("b2", "a1", Lease("elsewhere:2:1", 60))
+    ledger.lease.release("b1", "a1")
+    ledger.lease.acquire("b2", "a1", Lease("elsewhere:2:1", 60))
 
 
-def test_a_zombie_can_neither_renew_nor_release(ledger: Ledger, clock: StandingClock) -> None:
-    ledger.acquire_lease("p", "b1", "old", Lease("elsewhere:1:1", 60))
-    ledger.acquire_lease("p", "b1", "new", Lease("elsewhere:2:1", 60))
-    with pytest.raises(LeaseHeldError, match="attempt new has taken it over; attempt old stops"):
-        ledger.renew_lease("p", "b1", "old", Lease("elsewhere:1:1", 60))
-    ledger.release_lease("p", "b1", "old")
-    with pytest.raises(LeaseHeldError):
-        ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:3:1", 60))
-    clock.forward(61)
-    ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:3:1", 60))
-    with pytest.raises(LeaseHeldError):
-        ledger.renew_lease("p", "b1", "new", Lease("elsewhere:2:1", 60))
-
-
-@pytest.mark.parametrize("state", [LOADING, LOADED])
-def test_a_dead_holder_has_lost_the_lease(ledger: Ledger, state: str) -> None:
-    host = this_holder().split(":")[0]
-    ledger.acquire_lease("p", "b1", "a1", Lease(f"{host}:{os.getpid()}:1", 600))
-    ledger.record_batch("p", "b1", state, attempt="a1")
-    ledger.acquire_lease("p", "b2", "a1", Lease(this_holder(), 600))
-    with pytest.raises(LeaseHeldError, match="b2"):
-        ledger.acquire_lease("p", "b3", "a1", Lease("elsewhere:1:1", 600))
-
-
-def test_nobody_loads_beside_a_half_published_batch(ledger: Ledger) -> None:
+def test_nobody_loads_beside_a_half_published_batch(ledger: PipelineLedger) -> None:
     """What its tables hold already is in no list of published batches."""
-    ledger.record_batch("p", "b1", PUBLISHING)
+    ledger.batches.record("b1", PUBLISHING)
     with pytest.raises(LeaseHeldError, match="b1 is half published; sluice reconcile p first"):
-        ledger.acquire_lease("p", "b2", "a1", Lease(this_holder(), 600))
-    ledger.acquire_lease("p", "b1", "a2", Lease(this_holder(), 600))
+        ledger.lease.acquire("b2", "a1", Lease(this_holder(), 600))
+    ledger.lease.acquire("b1", "a2", Lease(this_holder(), 600))
 
 
 @pytest.mark.parametrize("state", [PUBLISHED, ROLLED_BACK])
-def test_a_finished_batch_is_not_loaded_again(ledger: Ledger, state: str) -> None:
-    ledger.record_batch("p", "b1", state, attempt="a1")
+def test_a_finished_batch_is_not_loaded_again(ledger: PipelineLedger, state: str) -> None:
+    ledger.batches.record("b1", state, attempt="a1")
     with pytest.raises(LeaseHeldError, match=f"batch b1 of p is {state}; attempt a2 stops"):
-        ledger.acquire_lease("p", "b1", "a2", Lease(this_holder(), 600))
-    row = ledger.batch("p", "b1")
+        ledger.lease.acquire("b1", "a2", Lease(this_holder(), 600))
+    row = ledger.batches.get("b1")
     assert row is not None
     assert (row.state, row.attempt) == (state, "a1")
 
 
-def test_what_is_recorded_can_depend_on_what_is_there(ledger: Ledger) -> None:
-    ledger.record_batch("p", "b1", ROLLED_BACK)
-    done = ledger.record_batch("p", "b1", LOADED, expected=lambda row: row is None)
-    row = ledger.batch("p", "b1")
+def test_what_is_recorded_can_depend_on_what_is_there(ledger: PipelineLedger) -> None:
+    ledger.batches.record("b1", ROLLED_BACK)
+    done = ledger.batches.record("b1", LOADED, expected=lambda row: row is None)
+    row = ledger.batches.get("b1")
     assert row is not None
     assert (done, row.state) == (False, ROLLED_BACK)
-    assert ledger.record_batch("p", "b2", LOADED, expected=lambda row: row is None)
+    assert ledger.batches.record("b2", LOADED, expected=lambda row: row is None)
 
 
-def test_files_that_were_released_and_claimed_again_are_not_forgotten(ledger: Ledger) -> None:
+def test_files_that_were_released_and_claimed_again_are_not_forgotten(
+    ledger: PipelineLedger,
+) -> None:
     batch, _ = claim(ledger, "a")
-    ledger.mark_files("p", batch, FILE_HELD)
-    ledger.record_batch("p", batch, ROLLED_BACK)
-    assert ledger.unfinished("p") == []
-    ledger.mark_files("p", batch, FILE_RELEASED)
-    assert ledger.unfinished("p") == []
+    ledger.files.mark(batch, FILE_HELD)
+    ledger.batches.record(batch, ROLLED_BACK)
+    assert ledger.unfinished() == []
+    ledger.files.mark(batch, FILE_RELEASED)
+    assert ledger.unfinished() == []
     assert claim(ledger, "a")[0] == batch
-    assert [(row.batch_id, row.state) for row in ledger.unfinished("p")] == [(batch, LANDED)]
+    assert [(row.batch_id, row.state) for row in ledger.unfinished()] == [(batch, LANDED)]
 
 
-def test_a_loaded_batch_waits_for_whoever_publishes_it(ledger: Ledger) -> None:
+def test_a_loaded_batch_waits_for_whoever_publishes_it(ledger: PipelineLedger) -> None:
     host = this_holder().split(":")[0]
-    ledger.acquire_lease("p", "b1", "a1", Lease(f"{host}:{os.getpid()}:1", 600))
-    ledger.record_batch("p", "b1", LOADED, attempt="a1", lease=Lease(ANYBODY, 600))
+    ledger.lease.acquire("b1", "a1", Lease(f"{host}:{os.getpid()}:1", 600))
+    ledger.batches.record("b1", LOADED, attempt="a1", lease=Lease(ANYBODY, 600))
     with pytest.raises(LeaseHeldError):
-        ledger.acquire_lease("p", "b2", "a1", Lease(this_holder(), 600))
+        ledger.lease.acquire("b2", "a1", Lease(this_holder(), 600))
 
 
 def test_batches_that_wait_are_told_of_anew_and_no_others(
-    ledger: Ledger, clock: StandingClock
+    ledger: PipelineLedger, clock: StandingClock
 ) -> None:
-    ledger.record_batch("p", "waits", LANDED, manifest="m")
-    ledger.record_batch("p", "decodes", LANDED, attempt="a1", lease=Lease("elsewhere:1:1", 9))
-    ledger.record_batch("p", "failed", FAILED)
-    ledger.record_batch("p", "another", LANDED)
+    ledger.batches.record("waits", LANDED, manifest="m")
+    ledger.batches.record("decodes", LANDED, attempt="a1", lease=Lease("elsewhere:1:1", 9))
+    ledger.batches.record("failed", FAILED)
+    ledger.batches.record("another", LANDED)
     clock.forward(600)
-    ledger.keep_waiting("p", ["waits", "decodes", "failed", "unknown"])
-    rows = {row.batch_id: row for row in ledger.batches("p")}
+    ledger.batches.keep_waiting(["waits", "decodes", "failed", "unknown"])
+    rows = {row.batch_id: row for row in ledger.batches.all()}
     assert [name for name, row in rows.items() if row.at == clock()] == ["waits"]
     assert (rows["waits"].state, rows["waits"].manifest) == (LANDED, "m")
     assert len(rows) == 4
@@ -294,8 +278,8 @@ def test_of_many_at_once_one_gets_the_lease(tmp_path: Path) -> None:
     def one(number: int) -> bool:
         start.wait()
         try:
-            Ledger(catalog(tmp_path)).acquire_lease(
-                "p", f"b{number}", "a", Lease(this_holder(), 60)
+            Ledger(catalog(tmp_path)).of("p").lease.acquire(
+                f"b{number}", "a", Lease(this_holder(), 60)
             )
         except LeaseHeldError:
             return False
@@ -313,19 +297,19 @@ def publication(table: str, **changes: object) -> Publication:
     return Publication(**{**base, **changes})  # type: ignore[arg-type]
 
 
-def test_publications_tell_the_newest_state_of_each_table(ledger: Ledger) -> None:
-    ledger.record_publications([publication("t1"), publication("t2", base_snapshot=None)])
-    ledger.record_publications([publication("t1", state="published")])
-    rows = ledger.publications("p", "b")
+def test_publications_tell_the_newest_state_of_each_table(ledger: PipelineLedger) -> None:
+    ledger.publications.record([publication("t1"), publication("t2", base_snapshot=None)])
+    ledger.publications.record([publication("t1", state="published")])
+    rows = ledger.publications.of_batches("b")
     assert [(r.table_name, r.state, r.base_snapshot) for r in rows] == [
         ("t1", "published", 1),
         ("t2", "intent", None),
     ]
-    assert ledger.publications("p", "other") == []
+    assert ledger.publications.of_batches("other") == []
 
 
 def test_a_commit_whose_answer_is_lost_is_looked_up(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = Table._do_commit
     lost = iter([True])
@@ -335,14 +319,14 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(
         if next(lost, False):
             raise CommitStateUnknownException("the answer never came")
 
-    ledger.ensure()
+    Ledger(catalog(tmp_path)).ensure()
     monkeypatch.setattr(Table, "_do_commit", answer_lost)
     assert claim(ledger, "a")[1] == ["a"]
-    assert len(ledger.known_files("p")) == 1
+    assert len(ledger.files.known()) == 1
 
 
 def test_a_claim_asks_for_the_name_again_after_a_lost_race(tmp_path: Path) -> None:
-    mine, theirs = Ledger(catalog(tmp_path)), Ledger(catalog(tmp_path))
+    mine, theirs = Ledger(catalog(tmp_path)).of("p"), Ledger(catalog(tmp_path)).of("p")
     asked = []
 
     def name(files: tuple[SourceFile, ...]) -> str:
@@ -351,13 +335,13 @@ def test_a_claim_asks_for_the_name_again_after_a_lost_race(tmp_path: Path) -> No
         asked.append([file.key for file in files])
         return f"batch-{len(asked)}"
 
-    batch, won = mine.claim_files("p", some_files("a", "b"), name)
+    batch, won = mine.files.claim(Claim(some_files("a", "b"), name))
     assert asked == [["a", "b"], ["a"]]
     assert (batch, [file.key for file in won]) == ("batch-2", ["a"])
 
 
 def test_many_writes_leave_a_small_ledger(
-    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger_tables, "COMPACT_AT", 6)
     for number in range(15):
@@ -367,16 +351,16 @@ def test_many_writes_leave_a_small_ledger(
     assert newest is not None
     assert newest.summary is not None
     assert int(newest.summary["total-data-files"] or "") < 6
-    assert len(ledger.known_files("p")) == 15
+    assert len(ledger.files.known()) == 15
     assert claim(ledger, "f0", "f20")[1] == ["f20"]
 
 
 def test_rows_are_made_of_the_files_that_are_asked_for_alone(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = some_files("a", "b", sha256="s")
-    ledger.claim_files("p", first, named("p"))
-    mine, _ = ledger.claim_files("p", some_files("c", sha256="t"), named("p"))
+    ledger.files.claim(Claim(first, named("p")))
+    mine, _ = ledger.files.claim(Claim(some_files("c", sha256="t"), named("p")))
     made = set()
     really = FileRow.__init__
 
@@ -385,11 +369,11 @@ def test_rows_are_made_of_the_files_that_are_asked_for_alone(
         made.add(self.object_key)
 
     monkeypatch.setattr(FileRow, "__init__", noted)
-    assert [row.object_key for row in ledger.batch_files("p", mine)] == ["c"]
-    assert ledger.mark_files("p", mine, FILE_LOADED) == 1
+    assert [row.object_key for row in ledger.files.of_batch(mine)] == ["c"]
+    assert ledger.files.mark(mine, FILE_LOADED) == 1
     copy = some_files("d", sha256="s")
-    assert ledger.claim_files("p", copy, named("p"), once_by=by_bytes) == ("", ())
-    assert ledger.known_contents("p", by_bytes) == {"s", "t"}
+    assert ledger.files.claim(Claim(copy, named("p"), once_by=by_bytes)) == ("", ())
+    assert ledger.files.contents(by_bytes) == {"s", "t"}
     assert made == {"c", "d"}
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sluice.ledger.claims import Claim
 from sluice.ledger.rows import FILE_LOADED, FILE_RELEASED, PUBLISHED
 from sluice.manifest import SourceFile, name_batch
 from sluice.operations import preview as preview_module
@@ -66,16 +67,16 @@ def test_what_is_not_loaded_yet_is_loaded_at_the_epoch_of_now(context: Context) 
 
 def test_what_was_released_counts_where_it_is_claimed_again(context: Context) -> None:
     """Its batch still tells the epoch that it was published at before."""
-    batch = context.ledger.known_files("shop")["orders/first.csv"].batch_id
+    batch = context.ledger.files.known()["orders/first.csv"].batch_id
     undo(context.ledger, batch)
-    context.ledger.mark_files("shop", batch, FILE_RELEASED)
+    context.ledger.files.mark(batch, FILE_RELEASED)
     later = raised(context)
     write(later, "orders/second.csv")
     assert keys(later, land(later)) == ["orders/first.csv"]
 
 
 def test_what_is_held_counts_at_its_epoch_alone(context: Context) -> None:
-    undo(context.ledger, context.ledger.known_files("shop")["orders/first.csv"].batch_id)
+    undo(context.ledger, context.ledger.files.known()["orders/first.csv"].batch_id)
     write(context, "orders/second.csv")
     assert land(context) == []
     later = raised(context)
@@ -149,18 +150,18 @@ def test_a_batch_that_tells_no_epoch_may_be_of_any(context: Context) -> None:
 
     def claimed(key: str, epoch: int) -> tuple[str, int]:
         file = SourceFile(key=key, url=key, size=1, etag="e", sha256="s", hour="h")
-        batch, won = ledger.claim_files(
-            "shop", (file,), lambda f: name_batch("shop", f), once_by=by_bytes, epochs=[epoch]
+        batch, won = ledger.files.claim(
+            Claim((file,), lambda f: name_batch("shop", f), once_by=by_bytes, epochs=[epoch])
         )
         return batch, len(won)
 
     batch, _ = claimed("a", 0)
-    ledger.mark_files("shop", batch, FILE_LOADED)
-    ledger.record_batch("shop", batch, PUBLISHED)
+    ledger.files.mark(batch, FILE_LOADED)
+    ledger.batches.record(batch, PUBLISHED)
     assert claimed("b", 0) == claimed("b", 1) == ("", 0)
-    assert "s" in ledger.known_contents("shop", by_bytes, [1])
+    assert "s" in ledger.files.contents(by_bytes, [1])
     publish(ledger, batch, 0)
-    assert "s" not in ledger.known_contents("shop", by_bytes, [1])
+    assert "s" not in ledger.files.contents(by_bytes, [1])
     assert claimed("b", 1)[1] == 1
 
 

@@ -26,8 +26,8 @@ def context(tmp_path: Path) -> Context:
         write(context, f"{name}.jsonl", name)
     (key,) = land(context)
     batch = context.files.read_manifest(key).batch_id
-    context.ledger.mark_files("shop", batch, FILE_LOADED)
-    context.ledger.record_batch("shop", batch, PUBLISHED)
+    context.ledger.files.mark(batch, FILE_LOADED)
+    context.ledger.batches.record(batch, PUBLISHED)
     return context
 
 
@@ -40,7 +40,7 @@ def listed(context: Context) -> list[StoredObject]:
 
 
 def batch_of(context: Context, key: str) -> str:
-    return context.ledger.known_files("shop")[key].batch_id
+    return context.ledger.files.known()[key].batch_id
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_nothing_to_do_is_told_without_rows(
 
 def test_a_file_that_changed_is_left_with_what_is_known_of_it(context: Context) -> None:
     write(context, "b.jsonl", "another")
-    left, known = context.ledger.unsettled("shop", listed(context))
+    left, known = context.ledger.files.unsettled(listed(context))
     assert [one.key for one in left] == list(known) == ["b.jsonl"]
     assert known["b.jsonl"].batch_id == batch_of(context, "b.jsonl")
 
@@ -84,14 +84,14 @@ def test_a_held_file_is_settled_until_it_is_released(
     context: Context, state: str, left: int
 ) -> None:
     for one in dict.fromkeys((FILE_HELD, state)):
-        context.ledger.mark_files("shop", batch_of(context, "a.jsonl"), one)
-    found, known = context.ledger.unsettled("shop", listed(context))
+        context.ledger.files.mark(batch_of(context, "a.jsonl"), one)
+    found, known = context.ledger.files.unsettled(listed(context))
     assert (len(found), len(known)) == (left, left)
-    assert len(context.ledger.held_files("shop")) == 2 - left
+    assert len(context.ledger.files.held()) == 2 - left
 
 
 def test_what_is_held_is_told_of_the_files_that_are_asked_for(context: Context) -> None:
-    context.ledger.mark_files("shop", batch_of(context, "a.jsonl"), FILE_HELD)
+    context.ledger.files.mark(batch_of(context, "a.jsonl"), FILE_HELD)
     assert "are held" in why_nothing(context, Selection(files=("a.jsonl",)))
     write(context, "c.jsonl", "c")
     land(context)

@@ -39,11 +39,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def has(context: Context, batch_id: str, lease: Lease, attempt: str = "") -> None:
-    context.ledger.record_batch("shop", batch_id, LANDED, attempt=attempt, lease=lease)
+    context.ledger.batches.record(batch_id, LANDED, attempt=attempt, lease=lease)
 
 
 def publishes(context: Context, batch_id: str) -> Callable[[], object]:
-    return lambda: context.ledger.record_batch("shop", batch_id, PUBLISHED)
+    return lambda: context.ledger.batches.record(batch_id, PUBLISHED)
 
 
 def test_the_run_with_the_earliest_batch_has_its_turn_first(context: Context, clock: Clock) -> None:
@@ -86,7 +86,7 @@ def test_nobody_waits_for_one_that_does_not_get_on(context: Context, clock: Cloc
     """As long as something changes, however long it takes, it is waited for."""
     forever = Lease("elsewhere:1:1", 100_000)
     for batch in ("b1", "b2"):
-        context.ledger.record_batch("shop", batch, LOADING, attempt="a1", lease=forever)
+        context.ledger.batches.record(batch, LOADING, attempt="a1", lease=forever)
     clock.meanwhile(*[lambda: None] * 9, publishes(context, "b1"))
     with pytest.raises(
         LeaseHeldError, match="batch b2 is loading, held by elsewhere:1:1; run again"
@@ -98,10 +98,10 @@ def test_nobody_waits_for_one_that_does_not_get_on(context: Context, clock: Cloc
 def test_what_waits_in_this_process_is_kept_and_nothing_else(context: Context) -> None:
     has(context, "b1", Lease(context.lease.holder, 5))
     has(context, "b2", OTHER)
-    context.ledger.record_batch("shop", "b3", LOADING, attempt="a1", lease=context.lease)
-    before = {row.batch_id: row for row in context.ledger.batches("shop")}
+    context.ledger.batches.record("b3", LOADING, attempt="a1", lease=context.lease)
+    before = {row.batch_id: row for row in context.ledger.batches.all()}
     renew_waiting(context)
-    after = {row.batch_id: row for row in context.ledger.batches("shop")}
+    after = {row.batch_id: row for row in context.ledger.batches.all()}
     assert [b for b in before if before[b] != after[b]] == ["b1"]
     first, last = before["b1"].lease_until, after["b1"].lease_until
     assert first is not None

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.catalog
 def cutter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cutter:
     monkeypatch.setattr("spark_jobs.lake.cut._PAUSE_SECONDS", 0.0)
     catalog = open_catalog(empty_lake(tmp_path))
-    return Cutter(catalog, Ledger(catalog), "p", "shop")
+    return Cutter(catalog, Ledger(catalog).of("p"), "shop")
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_what_is_halfway_is_told_with_what_completes_it(
     cutter: Cutter, state: str, way: str
 ) -> None:
     """Reconcile goes on with no batch that failed."""
-    cutter.ledger.record_batch("p", "half", state, replace_details={HALF_PUBLISHED: True})
+    cutter.ledger.batches.record("half", state, replace_details={HALF_PUBLISHED: True})
     with pytest.raises(TransientError, match=rf"\(half\).*interrupted: {re.escape(way)}$"):
         cutter.cut([])
 
 
 def test_a_published_batch_keeps_nobody_waiting(cutter: Cutter) -> None:
-    cutter.ledger.record_batch("p", "whole", PUBLISHED)
+    cutter.ledger.batches.record("whole", PUBLISHED)
     assert cutter.cut([]).published == ("whole",)

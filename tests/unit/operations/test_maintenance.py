@@ -14,7 +14,7 @@ from sluice.errors import LeaseHeldError
 from sluice.ledger import turns as taking
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.leases import Lease, this_holder
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.rows import LOADED, LOADING, PUBLISHING
 from sluice.ledger.tables import BATCHES, PUBLICATIONS
 from sluice.ledger.turns import PAUSE_SECONDS, STRETCH_SECONDS, Turns
@@ -36,32 +36,32 @@ def catalog(tmp_path: Path) -> SqlCatalog:
 
 
 @pytest.fixture
-def ledger(catalog: SqlCatalog) -> Ledger:
-    return Ledger(catalog)
+def ledger(catalog: SqlCatalog) -> PipelineLedger:
+    return Ledger(catalog).of("p")
 
 
-def held(ledger: Ledger, attempt: str) -> None:
-    ledger.acquire_lease("p", "b", attempt, Lease(this_holder(), 60))
+def held(ledger: PipelineLedger, attempt: str) -> None:
+    ledger.lease.acquire("b", attempt, Lease(this_holder(), 60))
 
 
-def test_maintenance_and_a_load_never_hold_the_lease_together(ledger: Ledger) -> None:
+def test_maintenance_and_a_load_never_hold_the_lease_together(ledger: PipelineLedger) -> None:
     held(ledger, "a1")
     with pytest.raises(LeaseHeldError, match="batch b"):
-        Turns(ledger, "p", 60, 60).__enter__()
-    ledger.release_lease("p", "b", "a1")
-    with Turns(ledger, "p", 60, 60) as turns:
+        Turns(ledger, 60, 60).__enter__()
+    ledger.lease.release("b", "a1")
+    with Turns(ledger, 60, 60) as turns:
         assert turns.next()
         with pytest.raises(LeaseHeldError, match="maintenance"):
             held(ledger, "a2")
         with pytest.raises(LeaseHeldError, match="maintenance"):
-            Turns(ledger, "p", 60, 60).__enter__()
+            Turns(ledger, 60, 60).__enter__()
     held(ledger, "a3")
 
 
-def test_the_row_of_the_lease_is_no_batch(ledger: Ledger) -> None:
-    with Turns(ledger, "p", 60, 60):
-        assert ledger.batches("p") == []
-        assert ledger.unfinished("p") == []
+def test_the_row_of_the_lease_is_no_batch(ledger: PipelineLedger) -> None:
+    with Turns(ledger, 60, 60):
+        assert ledger.batches.all() == []
+        assert ledger.unfinished() == []
 
 
 @pytest.fixture
@@ -75,11 +75,11 @@ def nothing() -> None: ...
 
 
 def test_a_load_that_waits_gets_the_lease_between_two_pieces_of_work_and_is_waited_for(
-    ledger: Ledger, clock: Clock
+    ledger: PipelineLedger, clock: Clock
 ) -> None:
     clock.meanwhile(lambda: held(ledger, "a1"), nothing)
-    clock.meanwhile(lambda: ledger.release_lease("p", "b", "a1"))
-    with Turns(ledger, "p", 60, 60) as turns:
+    clock.meanwhile(lambda: ledger.lease.release("b", "a1"))
+    with Turns(ledger, 60, 60) as turns:
         clock.now += STRETCH_SECONDS + 1
         assert turns.next()
         assert len(clock.slept) == 3
@@ -88,78 +88,84 @@ def test_a_load_that_waits_gets_the_lease_between_two_pieces_of_work_and_is_wait
 
 
 def test_a_load_that_lasts_longer_than_there_is_time_ends_the_work_and_is_no_error(
-    ledger: Ledger, clock: Clock
+    ledger: PipelineLedger, clock: Clock
 ) -> None:
     clock.meanwhile(lambda: held(ledger, "a1"))
-    with Turns(ledger, "p", 60, budget=60) as turns:
+    with Turns(ledger, 60, budget=60) as turns:
         clock.now += STRETCH_SECONDS + 1
         assert not turns.next()
         assert clock.now == pytest.approx(60, abs=PAUSE_SECONDS)
-    ledger.renew_lease("p", "b", "a1", Lease(this_holder(), 60))
+    ledger.lease.renew("b", "a1", Lease(this_holder(), 60))
 
 
-def test_a_lost_lease_stops_the_work(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Turns(ledger, "p", 60, 60) as turns:
+def test_a_lost_lease_stops_the_work(
+    ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Turns(ledger, 60, 60) as turns:
         turns._lost.set()
         with pytest.raises(LeaseHeldError, match="run it again"):
             turns.next()
 
 
 def test_a_lease_that_went_to_another_is_lost(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "renew_lease", fails_once(LeaseHeldError("another has it"), list))
-    with Turns(ledger, "p", 0.3, 60) as turns:
+    monkeypatch.setattr(ledger.lease, "renew", fails_once(LeaseHeldError("another has it"), list))
+    with Turns(ledger, 0.3, 60) as turns:
         assert turns._lost.wait(10)
         with pytest.raises(LeaseHeldError, match="run it again"):
             turns.next()
 
 
 def test_a_lease_that_is_renewed_at_the_second_try_is_kept(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renewed = threading.Event()
     fails = fails_once(OSError("SLOW_DOWN"), renewed.set)
-    monkeypatch.setattr(ledger, "renew_lease", fails)
-    with Turns(ledger, "p", 3, 60) as turns:
+    monkeypatch.setattr(ledger.lease, "renew", fails)
+    with Turns(ledger, 3, 60) as turns:
         assert renewed.wait(10)
         assert turns.next()
 
 
-def test_a_lease_that_was_not_renewed_until_its_end_is_lost(ledger: Ledger, clock: Clock) -> None:
-    with Turns(ledger, "p", 60, 600) as turns:
+def test_a_lease_that_was_not_renewed_until_its_end_is_lost(
+    ledger: PipelineLedger, clock: Clock
+) -> None:
+    with Turns(ledger, 60, 600) as turns:
         clock.now += 60
         with pytest.raises(LeaseHeldError, match="run it again"):
             turns.next()
 
 
-def test_no_new_work_begins_when_time_is_up(ledger: Ledger) -> None:
-    with Turns(ledger, "p", 60, budget=0) as turns:
+def test_no_new_work_begins_when_time_is_up(ledger: PipelineLedger) -> None:
+    with Turns(ledger, 60, budget=0) as turns:
         assert not turns.next()
 
 
-def test_a_half_published_batch_is_finished_first(ledger: Ledger) -> None:
-    ledger.record_batch("p", "b", PUBLISHING)
+def test_a_half_published_batch_is_finished_first(ledger: PipelineLedger) -> None:
+    ledger.batches.record("b", PUBLISHING)
     with pytest.raises(LeaseHeldError, match="sluice reconcile p"):
-        Turns(ledger, "p", 60, 60).__enter__()
+        Turns(ledger, 60, 60).__enter__()
 
 
-def test_the_ledger_keeps_one_row_a_state_in_one_file(catalog: SqlCatalog, ledger: Ledger) -> None:
+def test_the_ledger_keeps_one_row_a_state_in_one_file(
+    catalog: SqlCatalog, ledger: PipelineLedger
+) -> None:
     for _ in range(4):
         held(ledger, "a1")
-    ledger.record_batch("p", "b", LOADED)
-    before = ledger.batch("p", "b")
+    ledger.batches.record("b", LOADED)
+    before = ledger.batches.get("b")
     assert compact_ledger(catalog, BATCHES, dry_run=True).after == 2
     done = compact_ledger(catalog, BATCHES)
     assert (done.before, done.after) == (5, 2)
     scan = catalog.load_table((LEDGER_NAMESPACE, BATCHES)).scan()
     assert sorted(row["state"] for row in scan.to_arrow().to_pylist()) == [LOADED, LOADING]
     assert len(list(scan.plan_files())) == 1
-    assert ledger.batch("p", "b") == before
+    assert ledger.batches.get("b") == before
 
 
-def test_an_empty_ledger_needs_no_compaction(catalog: SqlCatalog, ledger: Ledger) -> None:
-    ledger.ensure()
+def test_an_empty_ledger_needs_no_compaction(catalog: SqlCatalog) -> None:
+    Ledger(catalog).ensure()
     assert compact_ledger(catalog, PUBLICATIONS).before == 0
 
 

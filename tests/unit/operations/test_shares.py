@@ -44,7 +44,7 @@ def killed(*_: object) -> Never:
 
 
 def state_of(ctx: Context, batch_id: str) -> str:
-    row = ctx.ledger.batch("shop", batch_id)
+    row = ctx.ledger.batches.get(batch_id)
     assert row is not None
     return row.state
 
@@ -75,5 +75,5 @@ def test_a_share_stays_at_the_epoch_of_its_batch(ctx: Context) -> None:
     """Tried again when the epoch has been raised, its old events would rank above the new ones."""
     key = landed_and_loaded(ctx)
     stages.publish(ctx, key)
-    (share,) = (row for row in ctx.ledger.batches("shop") if row.state == FAILED)
+    (share,) = (row for row in ctx.ledger.batches.all() if row.state == FAILED)
     assert ctx.files.read_manifest(share.manifest).epoch == 0

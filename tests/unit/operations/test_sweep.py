@@ -11,6 +11,7 @@ from typing import Final, Never
 
 import pytest
 
+from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import FAILED, LANDED, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest, SourceFile
 from sluice.objects.batch_files import BatchFiles
@@ -46,7 +47,7 @@ def batch(ctx: Context, batch_id: str, state: str) -> list[str]:
     for name in (copy, scratch):
         files.store.put(name, b"x")
     if state:
-        ctx.ledger.record_batch("p", batch_id, state, attempt="a1", manifest=key)
+        ctx.ledger.batches.record(batch_id, state, attempt="a1", manifest=key)
     return [copy, key, scratch]
 
 
@@ -62,7 +63,7 @@ def there(files: BatchFiles) -> set[str]:
 
 
 def test_what_no_batch_needs_goes(ctx: Context) -> None:
-    ctx.ledger.ensure()
+    Ledger(ctx.catalog).ensure()
     unknown = batch(ctx, "b-unknown", "")
     done_copy, done_manifest, done_scratch = batch(ctx, "b-done", PUBLISHED)
     failed, landed = batch(ctx, "b-failed", FAILED), batch(ctx, "b-landed", LANDED)
@@ -71,9 +72,9 @@ def test_what_no_batch_needs_goes(ctx: Context) -> None:
     young = batch(ctx, "b-young", "")
 
     gone = {*unknown, done_copy, done_scratch}
-    assert sweep(ctx.files, ctx.ledger, "p", BEFORE, dry_run=True) == len(gone)
+    assert sweep(ctx.files, ctx.ledger, BEFORE, dry_run=True) == len(gone)
     assert gone <= there(ctx.files)
-    assert sweep(ctx.files, ctx.ledger, "p", BEFORE) == len(gone)
+    assert sweep(ctx.files, ctx.ledger, BEFORE) == len(gone)
     assert there(ctx.files) == {done_manifest, *failed, *landed, *young}
     assert not (folder / ".put-half").exists()
 
@@ -95,10 +96,10 @@ def test_a_disk_that_keeps_files_keeps_no_batch_from_its_end(
 )
 def test_a_copy_that_another_batch_may_read_stays(ctx: Context, state: str, stays: bool) -> None:
     """Its manifest is there before the ledger has the batch."""
-    ctx.ledger.ensure()
+    Ledger(ctx.catalog).ensure()
     copy, key, scratch = batch(ctx, "b1", PUBLISHED)
     manifest = ctx.files.read_manifest(key)
     ctx.files.write_manifest(replace(manifest, batch_id="b2"))
-    ctx.ledger.record_batch("p", "b2", state, attempt="", manifest="")
+    ctx.ledger.batches.record("b2", state, attempt="", manifest="")
     clean_up(ctx.files, ctx.ledger, manifest, print)
     assert (copy in there(ctx.files), scratch in there(ctx.files)) == (stays, False)

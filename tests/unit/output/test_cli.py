@@ -15,6 +15,8 @@ from sluice import __version__, cli
 from sluice.catalog import patience
 from sluice.cli import app
 from sluice.errors import ConfigError, VerifyFailedError
+from sluice.ledger.claims import Claim
+from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import FAILED
 from sluice.manifest import SourceFile, as_batch_id, name_batch
 from sluice.operations import stages
@@ -74,8 +76,8 @@ def test_every_name_of_a_batch_is_one() -> None:
 
 def test_a_batch_that_is_undone_says_how_its_files_come_back(tmp_path: Path) -> None:
     ctx = open_context(project(tmp_path), "shop")
-    ctx.ledger.claim_files("shop", (SourceFile("a.jsonl", "file:///a.jsonl", 1),), lambda _: "b1")
-    ctx.ledger.record_batch("shop", "b1", FAILED, attempt="a1")
+    ctx.ledger.files.claim(Claim((SourceFile("a.jsonl", "file:///a.jsonl", 1),), lambda _: "b1"))
+    ctx.ledger.batches.record("b1", FAILED, attempt="a1")
     assert sluice(tmp_path, "rollback", "shop", "--batch", "b1").exit_code == 0
     told = sluice(tmp_path, "status").stdout
     assert "b1 is undone; 1 files held: sluice release shop --batch b1" in told
@@ -228,8 +230,8 @@ def test_a_commit_that_failed_is_one_line_and_to_be_tried_again(
 @pytest.mark.parametrize("text", ["a table called [/x]", "columns [id#1, b]"])
 def test_a_text_that_looks_like_markup_is_shown_as_it_is(tmp_path: Path, text: str) -> None:
     context = open_context(project(tmp_path), "shop")
-    context.ledger.ensure()
-    context.ledger.record_batch("shop", "b1", FAILED, replace_details={"error": text})
+    Ledger(context.catalog).ensure()
+    context.ledger.batches.record("b1", FAILED, replace_details={"error": text})
     done = sluice(tmp_path, "status")
     assert done.exit_code == 0
     assert text.split()[-1] in " ".join(done.stdout.split())

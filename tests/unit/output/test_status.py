@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 from rich.console import Console
 
+from sluice.ledger.claims import Claim
 from sluice.ledger.rows import FAILED, FILE_HELD, LANDED, PUBLISHED, ROLLED_BACK, BatchRow
 from sluice.manifest import SourceFile
 from sluice.output.status import (
@@ -90,15 +91,15 @@ def test_what_is_undone_says_how_its_files_come_back_and_its_error_is_of_the_pas
 @pytest.mark.catalog
 def test_older_batches_that_wait_for_somebody_are_shown_whatever_the_limit(tmp_path: Path) -> None:
     ledger = open_shop(tmp_path).ledger
-    ledger.record_batch("shop", "quarantined", PUBLISHED, add_details={"quarantined": 2})
-    ledger.record_batch("shop", "resolved", PUBLISHED, add_details={"quarantined": 5})
-    ledger.claim_files("shop", (HELD,), lambda _: "undone")
-    ledger.mark_files("shop", "undone", FILE_HELD)
+    ledger.batches.record("quarantined", PUBLISHED, add_details={"quarantined": 2})
+    ledger.batches.record("resolved", PUBLISHED, add_details={"quarantined": 5})
+    ledger.files.claim(Claim((HELD,), lambda _: "undone"))
+    ledger.files.mark("undone", FILE_HELD)
     for batch, state in (("undone", ROLLED_BACK), ("free", ROLLED_BACK), ("landed", LANDED)):
-        ledger.record_batch("shop", batch, state)
+        ledger.batches.record(batch, state)
     again = {"reprocessed": ["resolved"]}
-    ledger.record_batch("shop", "again", PUBLISHED, add_details=again)
-    statuses = batch_statuses(ledger, "shop")
+    ledger.batches.record("again", PUBLISHED, add_details=again)
+    statuses = batch_statuses(ledger)
     shown = last_and_waiting(statuses, limit=1)
     assert [one.row.batch_id for one in shown] == ["again", "landed", "undone", "quarantined"]
     told = {one["batch_id"]: one for one in status_json(statuses)}

@@ -87,7 +87,7 @@ def test_new_columns_go_only_where_nobody_else_is_at_work(
     driver: Any = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
     driver.hold.attempt, driver.lake = "mine", NewColumns()
     lease = Lease("elsewhere:1", 60 if alive else -1)
-    context.ledger.record_batch("shop", batch, state, attempt=attempt, lease=lease)
+    context.ledger.batches.record(batch, state, attempt=attempt, lease=lease)
     assert bool(driver._restore_schemas()) == restored
 
 
@@ -103,8 +103,8 @@ def test_what_a_driver_says_is_handed_on_with_its_result(
         said.join()
         tell("shop.orders: it was renamed")
         tell("TerminalError: told\nas an error", "\n")
-        context.ledger.acquire_lease(
-            "shop", manifest.batch_id, driver.hold.attempt, Lease(this_holder(), 60)
+        context.ledger.lease.acquire(
+            manifest.batch_id, driver.hold.attempt, Lease(this_holder(), 60)
         )
         return BatchResult(
             "shop",
@@ -141,7 +141,7 @@ def test_a_driver_looks_at_its_files_before_it_reads_and_after(
     monkeypatch.setattr(Driver, "_work", work)
     with pytest.raises(TerminalError, match=r"a\.jsonl (is gone|has other bytes)"):
         Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
-    row = context.ledger.batch("shop", manifest.batch_id)
+    row = context.ledger.batches.get(manifest.batch_id)
     assert row is not None
     assert row.state == FAILED
 
@@ -158,7 +158,7 @@ def test_the_ledger_has_an_error_as_it_is_told(
     _, manifest = landed(context)
     with pytest.raises(StackOfTheJvmError):
         Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
-    row = context.ledger.batch("shop", manifest.batch_id)
+    row = context.ledger.batches.get(manifest.batch_id)
     assert row is not None
     assert row.details["error"] == (
         "TransientError: StackOfTheJvmError: java.io.IOException: the store is away"
@@ -210,7 +210,7 @@ def test_a_batch_that_is_being_decoded_is_not_abandoned(
 ) -> None:
     """The pipeline's lease is taken when the tables are written; the batch is taken at once."""
     _, manifest = landed(context)
-    context.ledger.record_batch("shop", manifest.batch_id, before)
+    context.ledger.batches.record(manifest.batch_id, before)
     scratch = f"shop/{manifest.batch_id}/decoded-kept/part-0.parquet"
     vacant = context.catalog
     vacant.create_namespace("shop")
@@ -236,15 +236,15 @@ def test_of_runs_at_the_same_time_one_takes_up_what_was_left(context: Context) -
     scratch = f"shop/{manifest.batch_id}/decoded-theirs/part-0.parquet"
 
     def another_is_faster(_: Manifest) -> bool:
-        context.ledger.record_batch("shop", manifest.batch_id, LANDED, lease=Lease("h2:1:1", 60))
+        context.ledger.batches.record(manifest.batch_id, LANDED, lease=Lease("h2:1:1", 60))
         context.files.store.put(scratch, b"rows")
         return True
 
     assert reconcile(context, another_is_faster) == []
     assert context.files.store.get(scratch) == b"rows"
-    context.ledger.record_batch("shop", manifest.batch_id, FAILED)
+    context.ledger.batches.record(manifest.batch_id, FAILED)
     assert reconcile(context, lambda _: True) == [key]
-    row = context.ledger.batch("shop", manifest.batch_id)
+    row = context.ledger.batches.get(manifest.batch_id)
     assert row is not None
     assert (row.state, row.holder) == (LANDED, this_holder())
     assert reconcile(context, lambda _: True) == []
@@ -252,7 +252,7 @@ def test_of_runs_at_the_same_time_one_takes_up_what_was_left(context: Context) -
 
 def test_who_takes_a_failed_batch_up_begins_without_the_table_it_made(context: Context) -> None:
     _, manifest = landed(context)
-    context.ledger.record_batch("shop", manifest.batch_id, FAILED)
+    context.ledger.batches.record(manifest.batch_id, FAILED)
     context.catalog.create_namespace("shop")
     context.catalog.create_table(("shop", "new"), Schema(), properties={PROP_PIPELINE: "shop"})
     assert reconcile(context, lambda _: True) != []
@@ -264,19 +264,19 @@ def test_a_driver_that_comes_too_late_stops_before_it_reads(context: Context) ->
     undo_batch(context, manifest.batch_id, hold=True)
     with pytest.raises(LeaseHeldError, match=r"is rolled_back; attempt .* stops here"):
         Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
-    row = context.ledger.batch("shop", manifest.batch_id)
+    row = context.ledger.batches.get(manifest.batch_id)
     assert row is not None
     assert row.state == ROLLED_BACK
 
 
 def test_a_failure_leaves_what_is_told_of_the_batch(context: Context) -> None:
     """Whose share it is, say: without that no later run of the DAG takes it."""
-    context.ledger.record_batch(
-        "shop", "b1", FAILED, replace_details={"share_of": "b0", "error": "before"}
+    context.ledger.batches.record(
+        "b1", FAILED, replace_details={"share_of": "b0", "error": "before"}
     )
     driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
     driver._fail(TerminalError("now"))
-    row = context.ledger.batch("shop", "b1")
+    row = context.ledger.batches.get("b1")
     assert row is not None
     assert row.details["share_of"] == "b0"
     assert row.details["error"] == "TerminalError: now"
@@ -319,7 +319,7 @@ def test_a_driver_whose_batch_is_another_s_ends(
 
     def work(driver: Driver, _: bool) -> Never:
         driver.lake = jobs
-        context.ledger.record_batch("shop", manifest.batch_id, state, attempt="later")
+        context.ledger.batches.record(manifest.batch_id, state, attempt="later")
         driver.hold.lease_seconds = 0.01
         assert jobs.ended.wait(10)
         raise RuntimeError("SPARK_JOB_CANCELLED")
@@ -327,7 +327,7 @@ def test_a_driver_whose_batch_is_another_s_ends(
     monkeypatch.setattr(Driver, "_work", work)
     with pytest.raises(LeaseHeldError, match="was taken over or undone"):
         Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
-    row = context.ledger.batch("shop", manifest.batch_id)
+    row = context.ledger.batches.get(manifest.batch_id)
     assert row is not None
     assert (row.attempt, row.state) == ("later", state)
 
@@ -337,10 +337,10 @@ def test_a_driver_whose_batch_is_another_s_does_not_take_the_lease(
     context: Context, state: str
 ) -> None:
     driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
-    context.ledger.record_batch("shop", "b1", state, attempt="later")
+    context.ledger.batches.record("b1", state, attempt="later")
     with pytest.raises(LeaseHeldError, match="was taken over or undone"):
         driver._take_lease()
-    row = context.ledger.batch("shop", "b1")
+    row = context.ledger.batches.get("b1")
     assert row is not None
     assert (row.attempt, row.state) == ("later", state)
 
@@ -357,7 +357,7 @@ def test_no_changes_of_a_batch_that_was_rolled_back_stay(
     log = context.catalog.create_table(name, schema, partition_spec=by_batch)
     log.append(pa.table({BATCH_ID: ["b1", "b2"]}))
     driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
-    context.ledger.record_batch("shop", "b1", state, attempt="later")
+    context.ledger.batches.record("b1", state, attempt="later")
     driver._fail(LeaseHeldError("taken over"))
     log = context.catalog.load_table(name)
     assert [len(files_of(log, batch)) for batch in ("b1", "b2")] == [left, 1]
@@ -366,9 +366,9 @@ def test_no_changes_of_a_batch_that_was_rolled_back_stay(
 def test_what_is_loading_is_not_lost_while_it_begins(context: Context) -> None:
     """The lease is taken between the look whether it is, and the renewing of the other."""
     driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
-    context.ledger.record_batch("shop", "b1", LOADING, attempt=driver.hold.attempt)
+    context.ledger.batches.record("b1", LOADING, attempt=driver.hold.attempt)
     driver.hold._renew_once()
-    row = context.ledger.batch("shop", "b1")
+    row = context.ledger.batches.get("b1")
     assert row is not None
     assert (row.state, row.attempt) == (LOADING, driver.hold.attempt)
 
@@ -379,7 +379,7 @@ def test_a_batch_whose_dead_attempt_was_overtaken_is_still_the_next_ones(context
     driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
     driver.hold.predecessor = "dead"
     (row,) = overtaken([dead], "b2")
-    context.ledger.record_batch("shop", "b1", LOADING, attempt=row.attempt)
+    context.ledger.batches.record("b1", LOADING, attempt=row.attempt)
     driver.hold.require_mine()
     driver.hold._held.set()
     with pytest.raises(LeaseHeldError, match="taken over"):

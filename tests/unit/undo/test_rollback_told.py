@@ -36,19 +36,19 @@ def test_each_batch_that_was_undone_is_named_with_its_release(context: Context) 
 
 def test_of_batches_without_held_files_nothing_is_to_be_released(context: Context) -> None:
     told(context, batch="b3")
-    context.ledger.mark_files("shop", "b3", FILE_RELEASED)
+    context.ledger.files.mark("b3", FILE_RELEASED)
     assert [line for line in told(context, batch="b3") if "release" in line] == []
     assert [line for line in told(context, batch="b2", release=True) if "--batch" in line] == []
 
 
 def test_a_dry_run_names_every_batch_that_goes(context: Context) -> None:
-    context.ledger.record_batch("shop", "b4", "published", attempt="a1")  # wrote nothing
+    context.ledger.batches.record("b4", "published", attempt="a1")  # wrote nothing
     assert told(context, to="b1", dry_run=True)[0] == "would undo: batch b4, b3, b2"
     assert told(context, to="b4", dry_run=True) == ["nothing was published after batch b4"]
 
 
 def test_a_dry_run_names_the_changes_of_a_batch_that_failed(context: Context) -> None:
-    context.ledger.record_batch("shop", "b5", FAILED, attempt="a1")
+    context.ledger.batches.record("b5", FAILED, attempt="a1")
     changelog(context, "users", "b5")
     assert told(context, batch="b5", dry_run=True) == [
         "batch b5 had nothing staged; every table is as it was",

@@ -43,7 +43,7 @@ def test_a_table_that_is_dropped_before_its_batch_is_published(tmp_path: Path) -
     staged = (stage(ctx, batch, "orders", 4),)
     table = TableResult("d.s.orders", "orders", ONE, staged)
     ctx.files.write_result(BatchResult("shop", batch, "a1", (table,)))
-    ctx.ledger.record_batch("shop", batch, PUBLISHING, attempt="a1", manifest=key)
+    ctx.ledger.batches.record(batch, PUBLISHING, attempt="a1", manifest=key)
     ctx.catalog.drop_table(("shop", "orders"))
     with pytest.raises(TerminalError, match=r"shop\.orders is gone") as caught:
         stages.reconcile(ctx)

@@ -47,7 +47,7 @@ def test_to_undoes_what_is_newer_and_holds_its_files(context: Context) -> None:
     undo_batches_after(context, "b1")
     assert everything(context) == [[0, 1], [0, 1]]
     assert [state(context, b) for b in ("b1", "b2", "b3")] == [PUBLISHED, *["rolled_back"] * 2]
-    files = context.ledger.known_files("shop")
+    files = context.ledger.files.known()
     assert [files[f"b{n}.jsonl"].state for n in (1, 2, 3)] == ["claimed", "held", "held"]
     assert undo_batches_after(context, "b1") == ["nothing was published after batch b1"]
 
@@ -75,7 +75,7 @@ def test_a_dry_run_tells_every_move_and_makes_none(context: Context) -> None:
     assert len(undo_batch(context, "b3", hold=True, dry_run=True)) == 3
     assert everything(context) == [[0, 1, 2, 3]] * 2
     assert [state(context, b) for b in ("b1", "b2", "b3")] == [PUBLISHED] * 3
-    assert {f.state for f in context.ledger.known_files("shop").values()} == {"claimed"}
+    assert {f.state for f in context.ledger.files.known().values()} == {"claimed"}
 
 
 def test_nothing_moves_where_one_table_cannot(context: Context) -> None:
@@ -102,7 +102,7 @@ def test_a_rollback_that_was_killed_goes_on(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as killed:
-        killed.setattr(type(context.ledger), "mark_files", lambda *_: 1 / 0)
+        killed.setattr(type(context.ledger.files), "mark", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             undo_batches_after(context, "b1")
     assert everything(context) == [[0, 1, 2]] * 2
@@ -120,11 +120,11 @@ def test_a_rollback_that_died_is_completed_before_anything_is_loaded(
         with pytest.raises(ZeroDivisionError):
             undo_batches_after(context, "b1")
     with pytest.raises(LeaseHeldError, match=r"b\d is half rolled back; sluice reconcile shop"):
-        context.ledger.acquire_lease("shop", "b4", "a4", Lease("me", 60))
+        context.ledger.lease.acquire("b4", "a4", Lease("me", 60))
     stages.reconcile(context)
     assert everything(context) == [[0, 1]] * 2
     assert [state(context, b) for b in ("b2", "b3")] == [ROLLED_BACK] * 2
-    context.ledger.acquire_lease("shop", "b4", "a4", Lease("me", 60))
+    context.ledger.lease.acquire("b4", "a4", Lease("me", 60))
 
 
 def test_a_batch_that_is_being_rolled_back_is_neither_loaded_nor_published(
@@ -132,9 +132,9 @@ def test_a_batch_that_is_being_rolled_back_is_neither_loaded_nor_published(
 ) -> None:
     key = context.files.write_manifest(Manifest("shop", "b3", ()))
     context.files.write_result(BatchResult("shop", "b3", "a1", ()))
-    context.ledger.record_batch("shop", "b3", ROLLING_BACK)
+    context.ledger.batches.record("b3", ROLLING_BACK)
     with pytest.raises(LeaseHeldError, match="batch b3 of shop is rolling_back"):
-        context.ledger.acquire_lease("shop", "b3", "a2", Lease("me", 60))
+        context.ledger.lease.acquire("b3", "a2", Lease("me", 60))
     with pytest.raises(TerminalError, match="b3 was rolled back"):
         stages.publish(context, key)
     assert stages.give_up(context, "b3") == ["batch b3 is rolling_back, by another run"]
@@ -157,12 +157,12 @@ def test_only_the_files_of_a_rolled_back_batch_are_released(context: Context) ->
 
 def test_what_an_unpublished_batch_leaves_another_ones_column(context: Context) -> None:
     """The column came with a batch that is published: a failed one must not take it back."""
-    context.ledger.record_publications(
+    context.ledger.publications.record(
         [Publication("shop", "b4", "a1", "shop", "orders", 1, 0, 2, "x", state=ROLLED_BACK)]
     )
     with context.catalog.load_table(("shop", "orders")).update_schema() as schema:
         schema.add_column("coupon", LongType())
-    context.ledger.record_batch("shop", "b4", FAILED)
+    context.ledger.batches.record("b4", FAILED)
     undo_batch(context, "b4")
     assert "coupon" in context.catalog.load_table(("shop", "orders")).schema().column_names
 
@@ -172,7 +172,7 @@ def test_a_batch_that_a_later_one_only_was_compared_with_is_not_undone_alone(
 ) -> None:
     """All of b4 was late: it wrote nothing, but has changes that may count without b3."""
     changelog(context, "orders", "b3", "b4")
-    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+    context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
     with pytest.raises(RollbackRefusedError, match=r"b4 has changes in shop__cdc\.orders__changes"):
         undo_batch(context, "b3")
     assert everything(context) == [[0, 1, 2, 3]] * 2
@@ -184,7 +184,7 @@ def test_a_batch_that_a_later_one_only_was_compared_with_is_not_undone_alone(
 def test_a_batch_of_repeats_alone_is_not_undone_beneath_others_alone(context: Context) -> None:
     """What it repeats may have been undone since: then the rows are by it."""
     changelog(context, "orders", "b3", "b4")
-    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+    context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
     publish(context, "b5", 5, tables=("users",))
     with pytest.raises(FollowedError, match="b5 came after batch b4, which tells of orders"):
         undo_batch(context, "b4")
@@ -193,9 +193,7 @@ def test_a_batch_of_repeats_alone_is_not_undone_beneath_others_alone(context: Co
 def test_what_was_taken_out_beneath_a_batch_does_not_come_back_with_it(context: Context) -> None:
     """What b3 made of its keys stayed right, so that nothing was written when b2 was undone."""
     undo.take_out(context, "b2")
-    context.ledger.record_batch(
-        "shop", "r1", PUBLISHED, attempt="a1", replace_details={UNDONE: ["b2"]}
-    )
+    context.ledger.batches.record("r1", PUBLISHED, attempt="a1", replace_details={UNDONE: ["b2"]})
     for undone in (
         lambda: undo_batch(context, "b3", hold=True),
         lambda: undo_batch(context, "r1", hold=True),
@@ -213,7 +211,7 @@ def test_what_was_taken_out_beneath_a_batch_does_not_come_back_with_it(context: 
 def test_changes_of_other_tables_and_of_batches_before_bind_nobody(context: Context) -> None:
     changelog(context, "orders", "b2", "b3")
     changelog(context, "papers", "b2", "b4")
-    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+    context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
     undo_batch(context, "b3")
     assert everything(context) == [[0, 1, 2]] * 2
 
@@ -228,7 +226,7 @@ def test_what_was_to_undo_a_batch_that_is_undone_is_given_up(context: Context) -
     """Of a command that was killed and run again."""
     asked = Rebuild(("orders",), "2026-01-01T00:00:00Z", ("b3",))
     key = context.files.write_manifest(Manifest("shop", "r1", (), rebuild=asked))
-    context.ledger.record_batch("shop", "r1", LANDED, manifest=key)
+    context.ledger.batches.record("r1", LANDED, manifest=key)
     assert stages.reconcile(context) == [key]
     undo_batch(context, "b3", hold=True)
     assert stages.reconcile(context) == []
@@ -239,7 +237,7 @@ def test_scratch_that_cannot_be_removed_is_left_to_maintenance_and_fails_no_roll
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    context.ledger.record_batch("shop", "b4", FAILED)
+    context.ledger.batches.record("b4", FAILED)
 
     def refuse(*_: object) -> Never:
         raise OSError(errno.EBUSY, "Device or resource busy", "decoded-a1")

@@ -8,6 +8,7 @@ import pytest
 
 from sluice.errors import LeaseHeldError
 from sluice.faults import Point
+from sluice.ledger.claims import Claim
 from sluice.ledger.rows import INTENT, LANDED, LOADED, PUBLISHED, ROLLED_BACK, Publication
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations import refolding, stages, undo
@@ -40,9 +41,9 @@ def context(tmp_path: Path) -> Context:
 
 def claim(context: Context, batch: str = "b4") -> str:
     file = SourceFile(f"{batch}.jsonl", f"file:///{batch}.jsonl", 1)
-    context.ledger.claim_files("shop", (file,), lambda _: batch)
+    context.ledger.files.claim(Claim((file,), lambda _: batch))
     key = context.files.write_manifest(Manifest("shop", batch, (file,)))
-    context.ledger.record_batch("shop", batch, LANDED, manifest=key)
+    context.ledger.batches.record(batch, LANDED, manifest=key)
     return key
 
 
@@ -53,7 +54,7 @@ def load(
     staged = tuple(stage(context, batch, name, int(batch[1:]), attempt) for name in tables)
     table = TableResult("orders", "orders", Counts(), staged)
     context.files.write_result(BatchResult("shop", batch, attempt, (table,)))
-    context.ledger.record_batch("shop", batch, LOADED, attempt=attempt)
+    context.ledger.batches.record(batch, LOADED, attempt=attempt)
 
 
 class Meddling:
@@ -138,20 +139,20 @@ def test_a_publisher_that_stood_still_says_nothing_of_a_batch_that_was_undone(
     """Else the next time that the batch comes, and goes, others would go with it."""
     key = claim(context)
     load(context, "a1")
-    really = context.ledger.record_publications
+    really = context.ledger.publications.record
 
     def late(rows: list[Publication]) -> None:
         told = list(rows)
         if {row.state for row in told} != {INTENT}:
-            monkeypatch.setattr(context.ledger, "record_publications", really)
+            monkeypatch.setattr(context.ledger.publications, "record", really)
             an_hour_later(context)
             undo.undo_batch(context, "b4", hold=True)
         really(told)
 
-    monkeypatch.setattr(context.ledger, "record_publications", late)
+    monkeypatch.setattr(context.ledger.publications, "record", late)
     with pytest.raises(LeaseHeldError, match="a1 stops here"):
         stages.publish(context, key)
-    assert {p.state for p in context.ledger.publications("shop", "b4")} == {ROLLED_BACK}
+    assert {p.state for p in context.ledger.publications.of_batches("b4")} == {ROLLED_BACK}
 
     publish(context, "b5", 5)
     undo.release(context, "b4")

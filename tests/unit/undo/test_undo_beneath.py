@@ -63,7 +63,7 @@ def come(
     key = context.files.write_manifest(Manifest("shop", batch, (), rebuild=rebuild))
     told = (TableResult("orders", "orders", Counts(), staged),)
     context.files.write_result(BatchResult("shop", batch, "a1", told))
-    context.ledger.record_batch("shop", batch, LOADED, attempt="a1", manifest=key)
+    context.ledger.batches.record(batch, LOADED, attempt="a1", manifest=key)
     stages.publish(context, key)
 
 
@@ -103,7 +103,7 @@ def test_a_batch_whose_base_has_expired_is_folded_out(context: Context) -> None:
     changelog(context, "users", "b3")
     table = context.catalog.load_table(("shop", "users"))
     drop_tags(context.catalog, table, ["batch-b1", "batch-b2", "batch-b3"])
-    told = context.ledger.publications("shop", "b3")
+    told = context.ledger.publications.of_batches("b3")
     base = next(p.base_snapshot for p in told if p.table_name == "users")
     assert base is not None
     table = context.catalog.load_table(("shop", "users"))
@@ -116,17 +116,17 @@ def test_an_undo_that_is_half_published_goes_back(context: Context) -> None:
     asked = Manifest("shop", "u1", (), rebuild=Rebuild(TABLES, "now", ("b1",)))
     key = context.files.write_manifest(asked)
     staged = [stage(context, "u1", name, 99) for name in TABLES]
-    context.ledger.record_batch(
-        "shop", "u1", LOADED, attempt="a1", manifest=key, replace_details=of_rebuild(asked)
+    context.ledger.batches.record(
+        "u1", LOADED, attempt="a1", manifest=key, replace_details=of_rebuild(asked)
     )
     publish_table(context.catalog, staged[0], "u1")
-    context.ledger.record_publications(
+    context.ledger.publications.record(
         Publication(
             "shop", "u1", "a1", "shop", s.name, s.base_snapshot, 0, s.head_snapshot, s.branch
         )
         for s in staged
     )  # fmt: skip
-    context.ledger.record_batch("shop", "u1", FAILED, add_details={HALF_PUBLISHED: True})
+    context.ledger.batches.record("u1", FAILED, add_details={HALF_PUBLISHED: True})
     refolding.undo_or_refold(context, "u1")
     assert everything(context) == [[0, 1, 2, 3]] * 2
     assert (state(context, "u1"), state(context, "b1")) == (ROLLED_BACK, PUBLISHED)
@@ -136,31 +136,31 @@ def test_an_undo_that_is_carried_out_late_is_looked_at_again(context: Context) -
     """Somebody reprocessed the batch since."""
     asked = Manifest("shop", "u1", (), rebuild=Rebuild(("orders",), "now", ("b1",)))
     assert why_obsolete(context, asked) == ""
-    context.ledger.record_batch(
-        "shop", "r1", PUBLISHED, replace_details={"reprocessed": ["b1"], "reason": ""}
+    context.ledger.batches.record(
+        "r1", PUBLISHED, replace_details={"reprocessed": ["b1"], "reason": ""}
     )
     assert "batch r1 reprocessed batch b1" in why_obsolete(context, asked)
 
 
 def test_maintenance_is_no_batch(context: Context) -> None:
-    context.ledger.lease_maintenance("shop", "m1", Lease("x:1:1", 60))
-    context.ledger.release_lease("shop", "maintenance", "m1")
+    context.ledger.lease.acquire_for_maintenance("m1", Lease("x:1:1", 60))
+    context.ledger.lease.release("maintenance", "m1")
     with pytest.raises(TerminalError, match="has no batch maintenance"):
         refolding.undo_or_refold(context, "maintenance")
 
 
 def test_of_what_was_made_again_nothing_is_undone_beneath_others(context: Context) -> None:
     publish(context, "r1", 7)
-    context.ledger.record_batch("shop", "r1", PUBLISHED, replace_details={"rebuilt": list(TABLES)})
+    context.ledger.batches.record("r1", PUBLISHED, replace_details={"rebuilt": list(TABLES)})
     publish(context, "b5", 5)
     with pytest.raises(RollbackRefusedError, match="nothing is to be undone"):
         refolding.undo_or_refold(context, "r1")
 
 
 def test_a_rollback_that_died_is_to_be_completed_before_keys_are_folded(context: Context) -> None:
-    context.ledger.record_batch("shop", "u1", PUBLISHED, replace_details={"undone": ["b0"]})
+    context.ledger.batches.record("u1", PUBLISHED, replace_details={"undone": ["b0"]})
     publish(context, "b4", 4)
-    context.ledger.record_batch("shop", "b4", ROLLING_BACK, attempt="given-up-1")
+    context.ledger.batches.record("b4", ROLLING_BACK, attempt="given-up-1")
     with pytest.raises(RollbackRefusedError, match="sluice reconcile shop"):
         refolding.undo_or_refold_after(context, "b1")
     assert ids(context, "orders") == [0, 1, 2, 3, 4]

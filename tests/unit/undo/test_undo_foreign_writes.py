@@ -86,10 +86,10 @@ def test_a_history_is_made_again_with_its_target(context: Context, followed: boo
     publish_table(context.catalog, staged, "b4")
     told = Publication("shop", "b4", "a1", "shop", name, None, 0, staged.head_snapshot, "x",
                        state=PUBLISHED)  # fmt: skip
-    context.ledger.record_publications([told])
-    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+    context.ledger.publications.record([told])
+    context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
     if followed:
-        context.ledger.record_batch("shop", "r", PUBLISHED, replace_details={"undone": ["b2"]})
+        context.ledger.batches.record("r", PUBLISHED, replace_details={"undone": ["b2"]})
     write(context, name, 100)
     with pytest.raises(RollbackRefusedError, match=r"shop --rebuild --table users\)"):
         refolding.undo_or_refold(context, "b4")
@@ -129,7 +129,7 @@ def test_somebodys_write_behind_what_expired_is_somebodys(context: Context) -> N
 
 def test_main_that_somebody_set_back_is_moved(context: Context) -> None:
     """It goes back to before what the batch published, which is not among it."""
-    told = context.ledger.publications("shop", "b2")
+    told = context.ledger.publications.of_batches("b2")
     base = next(p.base_snapshot for p in told if p.table_name == "users")
     assert base is not None
     users = context.catalog.load_table(USERS)

@@ -66,7 +66,7 @@ def changes(context: Context, batch: str) -> list[int]:
 
 def undoing(context: Context) -> str:
     """The batch by which others are undone."""
-    (row,) = (r for r in context.ledger.batches("shop") if "undone" in r.details)
+    (row,) = (r for r in context.ledger.batches.all() if "undone" in r.details)
     return row.batch_id
 
 
@@ -118,7 +118,7 @@ def test_an_undo_that_is_interrupted_while_it_takes_the_batch_out_is_completed(
     stages.reconcile(context)
     assert (state(context, undoing(context)), state(context, "b1")) == (PUBLISHED, ROLLED_BACK)
     assert (changes(context, "b1"), everything(context)) == ([0, 0], WITHOUT_B1)
-    assert context.ledger.known_files("shop")["b1.jsonl"].state == FILE_HELD
+    assert context.ledger.files.known()["b1.jsonl"].state == FILE_HELD
 
 
 def kill(context: Context, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -150,7 +150,9 @@ def test_an_undo_that_takes_the_batch_out_is_not_loaded_again(
     """Somebody moved a table since; without its changes the batch's keys would not be found."""
     mine = kill(context, monkeypatch)
     table = context.catalog.load_table(("shop", "users"))
-    before = next(p for p in context.ledger.publications("shop", mine) if p.table_name == "users")
+    before = next(
+        p for p in context.ledger.publications.of_batches(mine) if p.table_name == "users"
+    )
     assert before.base_snapshot is not None
     table.manage_snapshots().rollback_to_snapshot(before.base_snapshot).commit()
     monkeypatch.setattr(stages, "load", lambda *_: 1 / 0)
@@ -177,8 +179,8 @@ def test_an_undo_that_begins_to_take_out_since_the_look_at_it_is_not_rolled_back
     asked = Manifest("shop", "u1", (), rebuild=Rebuild(TABLES, "now", ("b1",)))
     key = context.files.write_manifest(asked)
     publish(context, "u1", 99, state=PUBLISHING)
-    context.ledger.record_batch(
-        "shop", "u1", PUBLISHING, manifest=key, replace_details={"undone": ["b1"]}
+    context.ledger.batches.record(
+        "u1", PUBLISHING, manifest=key, replace_details={"undone": ["b1"]}
     )
 
     looks: list[object] = []
@@ -186,7 +188,7 @@ def test_an_undo_that_begins_to_take_out_since_the_look_at_it_is_not_rolled_back
     def wake_up(*given: object) -> None:
         looks.append(given)
         if len(looks) == look:
-            context.ledger.record_batch("shop", "u1", PUBLISHING, add_details=taking_out("a1"))
+            context.ledger.batches.record("u1", PUBLISHING, add_details=taking_out("a1"))
 
     monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
     with pytest.raises(error, match=message):
@@ -245,9 +247,7 @@ def half_taken_out(context: Context) -> str:
     publish(context, "u1", 99, state=PUBLISHING)
     undo.take_out(context, "b1")
     told = of_rebuild(asked) | {HALF_PUBLISHED: True}
-    context.ledger.record_batch(
-        "shop", "u1", FAILED, attempt="a1", manifest=key, replace_details=told
-    )
+    context.ledger.batches.record("u1", FAILED, attempt="a1", manifest=key, replace_details=told)
     return key
 
 
@@ -273,7 +273,7 @@ def test_what_waits_for_an_undo_that_only_goes_on_is_told_to_load_it(
 
 def test_what_waits_for_a_rollback_that_died_is_told_to_complete_it(context: Context) -> None:
     publish(context, "b4", 4)
-    context.ledger.record_batch("shop", "b4", ROLLING_BACK, attempt="given-up-1")
+    context.ledger.batches.record("b4", ROLLING_BACK, attempt="given-up-1")
     with pytest.raises(RollbackRefusedError, match=r"\(sluice reconcile shop\)") as refused:
         refolding.undo_or_refold(context, "b3")
     assert "give it up" not in str(refused.value)

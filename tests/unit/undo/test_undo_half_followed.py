@@ -43,8 +43,10 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     for name in TABLES:
         changelog(context, name, "b1", "b2", "b3")
     publish_users(context)
-    context.ledger.record_batch("shop", "b3", ROLLING_BACK, attempt="given-up-1")
-    (orders,) = (p for p in context.ledger.publications("shop", "b3") if p.table_name == "orders")
+    context.ledger.batches.record("b3", ROLLING_BACK, attempt="given-up-1")
+    (orders,) = (
+        p for p in context.ledger.publications.of_batches("b3") if p.table_name == "orders"
+    )
     rollback_table(
         context.catalog, "shop", "orders", orders.head_snapshot, orders.base_snapshot, 0, "b3"
     )
@@ -63,7 +65,7 @@ def test_reconcile_says_by_which_command_it_is_completed(context: Context) -> No
 def test_the_rollback_run_again_folds_it_out(context: Context) -> None:
     refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
-    assert context.ledger.known_files("shop")["b3.jsonl"].state == FILE_HELD
+    assert context.ledger.files.known()["b3.jsonl"].state == FILE_HELD
     assert stages.reconcile(context) == []
     assert refolding.undo_or_refold(context, "b3") == ["batch b3 is rolled back already"]
 
@@ -72,15 +74,15 @@ def test_of_several_the_first_one_to_write_a_table_tells_what_was_before_them(
     context: Context,
 ) -> None:
     """They were marked newest first, so that the ledger's row of the oldest is the newest."""
-    context.ledger.record_batch("shop", "b2", ROLLING_BACK, attempt="given-up-2")
-    before = {p.table_name: p.base_snapshot for p in context.ledger.publications("shop", "b2")}
-    back = {p.table_name: p for p in context.ledger.publications("shop", "b2")}["orders"]
+    context.ledger.batches.record("b2", ROLLING_BACK, attempt="given-up-2")
+    before = {p.table_name: p.base_snapshot for p in context.ledger.publications.of_batches("b2")}
+    back = {p.table_name: p for p in context.ledger.publications.of_batches("b2")}["orders"]
     rollback_table(
         context.catalog, "shop", "orders", back.head_snapshot, back.base_snapshot, 0, "b2"
     )
     refolding.undo_or_refold(context, "b3")
     assert (state(context, "b2"), state(context, "b3")) == (ROLLED_BACK, ROLLED_BACK)
-    (fold,) = (row for row in context.ledger.batches("shop") if "undone" in row.details)
+    (fold,) = (row for row in context.ledger.batches.all() if "undone" in row.details)
     rebuild = context.files.read_manifest(fold.manifest).rebuild
     assert rebuild is not None
     assert {name: rebuild.bases[name] for name in TABLES} == before
@@ -125,13 +127,13 @@ def test_a_fold_that_is_half_published_and_failed_is_loaded_again(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     die_while_folding(context, monkeypatch, refolding, "publish")
-    (row,) = (row for row in context.ledger.batches("shop") if UNDONE in row.details)
-    context.ledger.record_batch("shop", row.batch_id, FAILED, add_details={HALF_PUBLISHED: True})
+    (row,) = (row for row in context.ledger.batches.all() if UNDONE in row.details)
+    context.ledger.batches.record(row.batch_id, FAILED, add_details={HALF_PUBLISHED: True})
     an_hour_later(context)
     assert stages.reconcile(context) == [row.manifest]
 
 
 def test_nobody_else_loads_beside_it(context: Context) -> None:
-    context.ledger.record_batch("shop", "b5", LANDED)
+    context.ledger.batches.record("b5", LANDED)
     with pytest.raises(FollowedError):
         stages.run(context)

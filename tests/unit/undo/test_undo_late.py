@@ -11,6 +11,7 @@ import pytest
 
 from sluice.errors import LeaseHeldError, SluiceError
 from sluice.faults import Point
+from sluice.ledger.claims import Claim
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import (
     FILE_CLAIMED,
@@ -54,17 +55,17 @@ def loaded(context: Context, value: int) -> str:
         context.files.write_manifest(Manifest("shop", "b4", won))
         return "b4"
 
-    context.ledger.claim_files("shop", (FILE,), fix)
+    context.ledger.files.claim(Claim((FILE,), fix))
     staged = tuple(stage(context, "b4", name, value) for name in TABLES)
     table = TableResult("orders", "orders", Counts(), staged)
     context.files.write_result(BatchResult("shop", "b4", "a1", (table,)))
     key = context.files.manifest_key("shop", "b4")
-    context.ledger.record_batch("shop", "b4", LOADED, attempt="a1", manifest=key)
+    context.ledger.batches.record("b4", LOADED, attempt="a1", manifest=key)
     return key
 
 
 def file_state(context: Context) -> str:
-    return context.ledger.known_files("shop")["b4.jsonl"].state
+    return context.ledger.files.known()["b4.jsonl"].state
 
 
 def changes(context: Context) -> list[str]:
@@ -75,9 +76,9 @@ def changes(context: Context) -> list[str]:
 def publish_anew(context: Context) -> None:
     """What follows a rollback that died: its lease lapses, others complete it, and the batch comes
     again."""
-    row = context.ledger.batch("shop", MAINTENANCE)
+    row = context.ledger.batches.get(MAINTENANCE)
     assert row is not None
-    context.ledger.release_lease("shop", MAINTENANCE, row.attempt)
+    context.ledger.lease.release(MAINTENANCE, row.attempt)
     undo_batch(context, "b4", hold=True)
     release(context, "b4")
     key = loaded(context, 40)
@@ -128,12 +129,12 @@ def test_a_rollback_that_stood_still_leaves_what_came_again(
 def test_what_was_published_anew_is_not_said_to_be_rolled_back(context: Context) -> None:
     """By who read of the publication that was undone."""
     stages.publish(context, loaded(context, 4))
-    read = context.ledger.publications("shop", "b4")
-    context.ledger.record_publications(read)
-    context.ledger.record_publications(
+    read = context.ledger.publications.of_batches("b4")
+    context.ledger.publications.record(read)
+    context.ledger.publications.record(
         [type(row)(**{**vars(row), "state": ROLLED_BACK}) for row in read]
     )
-    assert {row.state for row in context.ledger.publications("shop", "b4")} == {PUBLISHED}
+    assert {row.state for row in context.ledger.publications.of_batches("b4")} == {PUBLISHED}
 
 
 def test_a_publisher_that_stood_still_does_not_take_released_files_for_loaded(
@@ -145,7 +146,7 @@ def test_a_publisher_that_stood_still_does_not_take_released_files_for_loaded(
         undo_batch(context, "b4", hold=True)
         release(context, "b4")
 
-    once_before(monkeypatch, context.ledger, "mark_files", undo_it)
+    once_before(monkeypatch, context.ledger.files, "mark", undo_it)
     with pytest.raises(LeaseHeldError, match="b4 of shop is rolled_back by somebody else"):
         stages.publish(context, key)
     assert (state(context, "b4"), file_state(context)) == (ROLLED_BACK, FILE_RELEASED)
@@ -161,9 +162,9 @@ def test_a_publisher_that_stood_still_does_not_take_files_that_landed_anew_for_l
         stages.publish(context, key)
         undo_batch(context, "b4", hold=True)
         release(context, "b4")
-        context.ledger.claim_files("shop", (FILE,), lambda _: "b4")
+        context.ledger.files.claim(Claim((FILE,), lambda _: "b4"))
 
-    once_before(monkeypatch, context.ledger, "mark_files", land_anew)
+    once_before(monkeypatch, context.ledger.files, "mark", land_anew)
     with pytest.raises(LeaseHeldError):
         stages.publish(context, key)
     assert file_state(context) == FILE_CLAIMED
@@ -175,7 +176,7 @@ def test_a_rollback_that_stood_still_does_not_hold_the_files_of_what_came_again(
 ) -> None:
     changelog(context, "orders", "b1", "b2", "b3", "b4")
     stages.publish(context, loaded(context, 4))
-    once_before(monkeypatch, context.ledger, "mark_files", lambda: publish_anew(context))
+    once_before(monkeypatch, context.ledger.files, "mark", lambda: publish_anew(context))
     with pytest.raises(LeaseHeldError, match="went on with it meanwhile"):
         undo_batch(context, "b4")
     assert (state(context, "b4"), file_state(context)) == (PUBLISHED, FILE_LOADED)
@@ -185,7 +186,7 @@ def test_a_publisher_whose_attempt_somebody_completed_is_done(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = loaded(context, 4)
-    once_before(monkeypatch, context.ledger, "mark_files", lambda: stages.publish(context, key))
+    once_before(monkeypatch, context.ledger.files, "mark", lambda: stages.publish(context, key))
     stages.publish(context, key)
     assert (state(context, "b4"), file_state(context)) == (PUBLISHED, FILE_LOADED)
 
@@ -200,14 +201,14 @@ def test_the_lease_of_what_is_published_is_not_renewed(
         stages.publish(context, key)
         publish(context, "b5", 5)
 
-    once_before(monkeypatch, context.ledger, "renew_lease", publish_both)
+    once_before(monkeypatch, context.ledger.lease, "renew", publish_both)
     with pytest.raises(LeaseHeldError, match="b4 of shop is published"):
         stages.publish(context, key)
     assert undo.published_after(context, "b5") == []
     assert refolding.undo_or_refold_after(context, "b5", dry_run=True) == [
         "nothing was published after batch b5"
     ]
-    context.ledger.acquire_lease("shop", "b6", "a1", Lease("another:1:1", 60))
+    context.ledger.lease.acquire("b6", "a1", Lease("another:1:1", 60))
 
 
 @pytest.mark.parametrize("released_before", [False, True])
@@ -224,12 +225,12 @@ def test_a_lander_that_stood_still_does_not_bring_back_what_was_rolled_back(
 
     def undo_meanwhile(point: Point) -> None:
         if point is Point.LAND_CLAIMED:
-            (claimed,) = context.ledger.unfinished("shop")
-            context.ledger.record_batch("shop", claimed.batch_id, LANDED)
+            (claimed,) = context.ledger.unfinished()
+            context.ledger.batches.record(claimed.batch_id, LANDED)
             undo_batch(context, claimed.batch_id, hold=True)
 
     monkeypatch.setattr(claiming, "reach", undo_meanwhile)
     assert land(context) == []
-    (row,) = context.ledger.batches("shop")
-    file = context.ledger.known_files("shop")["a.json"]
+    (row,) = context.ledger.batches.all()
+    file = context.ledger.files.known()["a.json"]
     assert (row.state, file.state) == (ROLLED_BACK, FILE_HELD)

@@ -60,7 +60,7 @@ def test_a_batch_that_was_compared_and_wrote_nothing_is_noticed(
 ) -> None:
     def late_events() -> None:
         changelog(context, "orders", "b4")
-        context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+        context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
 
     meanwhile(monkeypatch, late_events)
     with pytest.raises(

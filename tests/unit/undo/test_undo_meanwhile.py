@@ -69,7 +69,7 @@ def test_what_is_published_while_a_half_published_batch_is_undone_is_undone_too(
 ) -> None:
     """Its publisher wakes up between the look at the tables and the first move."""
     publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
-    staged = context.ledger.publications("shop", "b4")[1]
+    staged = context.ledger.publications.of_batches("b4")[1]
     users = StagedTable(
         "shop", "users", staged.branch, staged.base_snapshot, staged.head_snapshot, 0
     )
@@ -105,7 +105,7 @@ def test_a_publication_whose_commit_is_not_known_is_left_to_go_on(
 def test_a_half_published_batch_whose_reload_failed_is_undone_whole(context: Context) -> None:
     """The state says `failed` then; the rows of the first table are in it all the same."""
     publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
-    context.ledger.record_batch("shop", "b4", FAILED)
+    context.ledger.batches.record("b4", FAILED)
     undo_batch(context, "b4", hold=True)
     assert everything(context) == [[0, 1, 2, 3]] * 2
     assert state(context, "b4") == "rolled_back"
@@ -115,7 +115,7 @@ def test_a_batch_that_another_run_published_meanwhile_stays_published(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = context.files.write_manifest(Manifest("shop", "b4", ()))
-    context.ledger.record_batch("shop", "b4", LANDED, manifest=key)
+    context.ledger.batches.record("b4", LANDED, manifest=key)
 
     def load_too_late(*_: object) -> None:
         publish(context, "b4", 4)
@@ -124,7 +124,7 @@ def test_a_batch_that_another_run_published_meanwhile_stays_published(
     monkeypatch.setattr(stages, "load", load_too_late)
     assert stages.load_and_publish(context, [key]) == ([], None)
     assert (state(context, "b4"), everything(context)) == (PUBLISHED, [[0, 1, 2, 3, 4]] * 2)
-    assert context.ledger.known_files("shop")["b4.jsonl"].state == "claimed"
+    assert context.ledger.files.known()["b4.jsonl"].state == "claimed"
     # Nor is it loaded again by who comes later.
     assert stages.load_and_publish(context, [key]) == ([], None)
 
@@ -139,10 +139,10 @@ def test_a_failed_load_of_what_another_run_holds_leaves_it_alone(
     lease = Lease("elsewhere:1", 60)
     stage(context, "b4", "orders", 4)
     for batch in ("b4", "b5"):
-        context.ledger.record_batch("shop", batch, LANDED)
+        context.ledger.batches.record(batch, LANDED)
 
     def fail(*_: object) -> None:
-        context.ledger.record_batch("shop", "b4", LOADING, attempt="a2", lease=lease)
+        context.ledger.batches.record("b4", LOADING, attempt="a2", lease=lease)
         raise TransientError("the lease is another batch's")
 
     monkeypatch.setattr(stages, "load", fail)
@@ -158,10 +158,10 @@ def test_what_another_run_took_up_is_left_to_it(
 ) -> None:
     key = context.files.write_manifest(Manifest("shop", "b4", ()))
     lease = Lease("elsewhere:1", 60)
-    context.ledger.record_batch("shop", "b4", LANDED, attempt="taken-up-1", lease=lease)
+    context.ledger.batches.record("b4", LANDED, attempt="taken-up-1", lease=lease)
     monkeypatch.setattr(stages, "load", lambda *_: 1 / 0)
     assert stages.load_and_publish(context, [key]) == ([], None)
-    row = context.ledger.batch("shop", "b4")
+    row = context.ledger.batches.get("b4")
     assert row is not None
     assert (row.state, row.holder) == (LANDED, "elsewhere:1")
 
@@ -170,13 +170,13 @@ def test_what_another_run_took_up_is_left_to_it(
 def test_nothing_is_undone_under_a_batch_that_is_compared_with_it(
     context: Context, on_the_way: str
 ) -> None:
-    context.ledger.record_batch("shop", "b4", on_the_way, attempt="a1")
+    context.ledger.batches.record("b4", on_the_way, attempt="a1")
     with pytest.raises(
         RollbackRefusedError, match=rf"batch b4 of shop is {on_the_way}, compared with"
     ):
         undo_batch(context, "b3")
     assert everything(context) == [[0, 1, 2, 3]] * 2
-    context.ledger.record_batch("shop", "b4", FAILED)
+    context.ledger.batches.record("b4", FAILED)
     undo_batch(context, "b3")
     assert everything(context) == [[0, 1, 2]] * 2
 
@@ -196,7 +196,7 @@ def test_what_is_rolled_back_while_its_publisher_is_suspended_stays_so(
     staged = tuple(stage(context, "b4", name, 4) for name in TABLES)
     table = TableResult("orders", "orders", Counts(), staged)
     context.files.write_result(BatchResult("shop", "b4", "a1", (table,)))
-    context.ledger.record_batch("shop", "b4", LOADED, attempt="a1")
+    context.ledger.batches.record("b4", LOADED, attempt="a1")
 
     def undo_meanwhile(point: Point) -> None:
         if point == Point.PUBLISH_HELD:
@@ -211,7 +211,7 @@ def test_what_is_rolled_back_while_its_publisher_is_suspended_stays_so(
 def test_an_intent_for_a_table_that_is_gone_is_no_publication(context: Context) -> None:
     publish(context, "b4", 4, tables=(), state=PUBLISHING)
     context.catalog.drop_table(("shop", "users"))
-    context.ledger.record_batch("shop", "b4", FAILED)
+    context.ledger.batches.record("b4", FAILED)
     undo_batch(context, "b4", hold=True)
     assert state(context, "b4") == ROLLED_BACK
     assert ids(context, "orders") == [0, 1, 2, 3]
@@ -225,7 +225,7 @@ def test_what_somebody_went_on_with_since_the_look_stays_theirs(
 
     def published_meanwhile(ctx: Context, batch: str) -> list[Publication]:
         told = publications(ctx, batch)
-        ctx.ledger.record_batch("shop", batch, PUBLISHING)
+        ctx.ledger.batches.record(batch, PUBLISHING)
         return told
 
     monkeypatch.setattr(undo, "publications", published_meanwhile)
@@ -240,7 +240,7 @@ def test_nobody_publishes_an_attempt_that_is_given_up(context: Context) -> None:
     undo_batch(context, "b4", hold=False)
     assert state(context, "b4") == FAILED
     with pytest.raises(LeaseHeldError, match="has taken it over"):
-        context.ledger.renew_lease("shop", "b4", "a1", Lease("me", 60))
+        context.ledger.lease.renew("b4", "a1", Lease("me", 60))
     with pytest.raises(TerminalError, match="left no result"):
         stages.current_result(context, "b4")
 
@@ -252,7 +252,7 @@ def test_a_half_published_batch_that_is_merged_again_goes_back_to_before_it(
     staged = tuple(stage(context, "b4", name, 4, "a2") for name in TABLES)
     table = TableResult("orders", "orders", Counts(), staged)
     context.files.write_result(BatchResult("shop", "b4", "a2", (table,)))
-    context.ledger.record_batch("shop", "b4", LOADED, attempt="a2")
+    context.ledger.batches.record("b4", LOADED, attempt="a2")
     stages.publish(context, context.files.write_manifest(Manifest("shop", "b4", ())))
     assert everything(context) == [[0, 1, 2, 3, 4, 4], [0, 1, 2, 3, 4]]
     undo_batch(context, "b4", hold=True)

@@ -23,7 +23,7 @@ def context(tmp_path: Path) -> Context:
     context = three_batches(tmp_path)
     for name in TABLES:
         changelog(context, name, "b1", "b2", "b3")
-    context.ledger.mark_files("shop", "b3", FILE_LOADED)
+    context.ledger.files.mark("b3", FILE_LOADED)
     return context
 
 
@@ -33,9 +33,7 @@ def read_again(context: Context) -> None:
         "shop", "b4", (SourceFile("b3.jsonl", "file:///b3.jsonl", 1),), tables=("notes",)
     )
     key, told = context.files.write_manifest(again), of_tables(again)
-    context.ledger.record_batch(
-        "shop", "b4", PUBLISHED, attempt="a1", manifest=key, replace_details=told
-    )
+    context.ledger.batches.record("b4", PUBLISHED, attempt="a1", manifest=key, replace_details=told)
 
 
 def refuse_b3(context: Context) -> None:

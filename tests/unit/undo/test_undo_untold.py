@@ -43,7 +43,7 @@ def test_a_batch_in_a_namespace_that_the_pipeline_left_is_not_said_to_be_undone(
     with pytest.raises(RollbackRefusedError, match=told):
         refolding.undo_or_refold(moved(context, "another"), "b1")
     assert (state(context, "b1"), everything(context)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
-    assert context.ledger.known_files("shop")["b1.jsonl"].state == "claimed"
+    assert context.ledger.files.known()["b1.jsonl"].state == "claimed"
 
 
 def test_tables_of_one_name_in_two_namespaces_are_two(context: Context) -> None:
@@ -97,10 +97,8 @@ def test_a_batch_without_rows_beneath_which_another_was_undone_needs_nothing_fol
     context: Context,
 ) -> None:
     """All of its records are in quarantine, say: there is nothing that could go back."""
-    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
-    context.ledger.record_batch(
-        "shop", "r1", PUBLISHED, attempt="a1", replace_details={"undone": ["b2"]}
-    )
+    context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
+    context.ledger.batches.record("r1", PUBLISHED, attempt="a1", replace_details={"undone": ["b2"]})
     assert refolding.undo_or_refold(context, "b4") == []
     assert state(context, "b4") == ROLLED_BACK
 
@@ -118,7 +116,7 @@ def repeated(context: Context) -> None:
     """A batch c of what b3 brought, which wrote nothing."""
     for name in TABLES:
         changelog(context, name, "b1", "b2", "b3", "c")
-    context.ledger.record_batch("shop", "c", PUBLISHED, attempt="a1")
+    context.ledger.batches.record("c", PUBLISHED, attempt="a1")
 
 
 def test_a_batch_whose_repeats_may_be_forgotten_is_not_undone_alone(context: Context) -> None:
@@ -139,7 +137,7 @@ def test_a_batch_without_changes_is_not_taken_for_one_that_is_forgotten(context:
     """It came after one of which the changelogs have all."""
     for name in TABLES:
         changelog(context, name, "b2")
-    context.ledger.record_batch("shop", "c", PUBLISHED, attempt="a1")
+    context.ledger.batches.record("c", PUBLISHED, attempt="a1")
     forget(context, "b1")
     refolding.undo_or_refold(context, "b3")
     assert everything(context) == [[0, 1, 2]] * 2

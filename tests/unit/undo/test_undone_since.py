@@ -10,6 +10,7 @@ import pytest
 
 from sluice.errors import LeaseHeldError, RollbackRefusedError, TerminalError, TransientError
 from sluice.faults import Point
+from sluice.ledger.claims import Claim
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest, Rebuild, SourceFile
@@ -73,7 +74,7 @@ def has_changes(context: Context, batch: str) -> bool:
 def second(context: Context, manifest: Manifest) -> Driver:
     """A driver that begins after another one at the same batch."""
     driver = Driver(context.project, manifest, lambda: None)  # type: ignore[arg-type, return-value]
-    row = context.ledger.batch("shop", manifest.batch_id)
+    row = context.ledger.batches.get(manifest.batch_id)
     assert row is not None
     driver.hold.predecessor = row.attempt
     return driver
@@ -91,18 +92,18 @@ def test_what_reads_a_batch_again_is_undone_with_it(
         assert reprocess(ctx)[1] is not None
     else:
         assert stages.run(ctx, tables=["d.s.notes"])[1] is not None
-    (left,) = (row for row in ctx.ledger.batches("shop") if row.state != PUBLISHED)
+    (left,) = (row for row in ctx.ledger.batches.all() if row.state != PUBLISHED)
 
     refolding.undo_or_refold(ctx, first)
     driver = second(ctx, ctx.files.read_manifest(left.manifest))
     with pytest.raises(TerminalError, match=rf"{first}, which is rolled back"):
         driver._take_lease()
-    ctx.ledger.record_batch("shop", left.batch_id, FAILED)
+    ctx.ledger.batches.record(left.batch_id, FAILED)
     loaded: list[Manifest] = []
     monkeypatch.setattr(stages, "submit", play(ctx, lambda m: (loaded.append(m), (ONE, ()))[1]))
     stages.run(ctx)
     assert loaded == []
-    assert {row.state for row in ctx.ledger.batches("shop")} == {ROLLED_BACK}
+    assert {row.state for row in ctx.ledger.batches.all()} == {ROLLED_BACK}
 
 
 def test_nobody_loads_beside_a_batch_that_is_half_published_until_it_is_whole_or_undone(
@@ -119,12 +120,12 @@ def test_nobody_loads_beside_a_batch_that_is_half_published_until_it_is_whole_or
         r"batch b4 is half published; sluice run shop \(or sluice rollback shop --batch b4\) first"
     )
     with pytest.raises(LeaseHeldError, match=told):
-        ctx.ledger.acquire_lease("shop", "b5", "a1", Lease("elsewhere:1", 60))
+        ctx.ledger.lease.acquire("b5", "a1", Lease("elsewhere:1", 60))
     with pytest.raises(RollbackRefusedError, match="batch b4 of shop is failed"):
         undo.undo_batch(ctx, "b3")
     undo.undo_batch(ctx, "b4", hold=True)
     assert everything(ctx) == [[0, 1, 2, 3]] * 2
-    ctx.ledger.acquire_lease("shop", "b5", "a1", Lease("elsewhere:1", 60))
+    ctx.ledger.lease.acquire("b5", "a1", Lease("elsewhere:1", 60))
 
 
 def test_a_batch_whose_publication_moved_nothing_blocks_nobody(tmp_path: Path) -> None:
@@ -133,7 +134,7 @@ def test_a_batch_whose_publication_moved_nothing_blocks_nobody(tmp_path: Path) -
     driver = second(ctx, Manifest("shop", "b4", ()))
     driver._take_lease()
     driver._fail(TransientError("its check"))
-    ctx.ledger.acquire_lease("shop", "b5", "a1", Lease("elsewhere:1", 60))
+    ctx.ledger.lease.acquire("b5", "a1", Lease("elsewhere:1", 60))
     assert state(ctx, "b5") == LOADING
 
 
@@ -153,7 +154,7 @@ def test_a_rollback_that_stood_still_takes_nothing_from_a_batch_that_came_again(
     with pytest.raises((LeaseHeldError, RollbackRefusedError)):
         undo.undo_batch(ctx, "b3")
     assert (state(ctx, "b3"), everything(ctx)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
-    assert ctx.ledger.known_files("shop")["b3.jsonl"].state == "claimed"
+    assert ctx.ledger.files.known()["b3.jsonl"].state == "claimed"
 
 
 def test_a_publication_that_stood_still_takes_out_no_batch_that_came_again(
@@ -167,7 +168,7 @@ def test_a_publication_that_stood_still_takes_out_no_batch_that_came_again(
     )
     table = TableResult("orders", "orders", Counts(), (stage(ctx, "u1", "orders", 99),))
     ctx.files.write_result(BatchResult("shop", "u1", "a1", (table,)))
-    ctx.ledger.record_batch("shop", "u1", LOADED, attempt="a1", manifest=key)
+    ctx.ledger.batches.record("u1", LOADED, attempt="a1", manifest=key)
 
     def meanwhile() -> None:
         an_hour_later(ctx)
@@ -190,13 +191,13 @@ def test_a_batch_that_was_never_published_is_undone_although_the_rollback_died(
     """The next run completes it instead of loading what an operator was giving up."""
     ctx = three_batches(tmp_path)
     file = SourceFile("b4.jsonl", "file:///b4.jsonl", 1)
-    ctx.ledger.claim_files("shop", (file,), lambda _: "b4")
+    ctx.ledger.files.claim(Claim((file,), lambda _: "b4"))
     key = ctx.files.write_manifest(Manifest("shop", "b4", (file,)))
-    ctx.ledger.record_batch("shop", "b4", FAILED, attempt="a1", manifest=key)
+    ctx.ledger.batches.record("b4", FAILED, attempt="a1", manifest=key)
     kill_rollback(ctx, monkeypatch, point)
     assert stages.reconcile(ctx) == []
     assert state(ctx, "b4") == ROLLED_BACK
-    assert ctx.ledger.known_files("shop")["b4.jsonl"].state == "held"
+    assert ctx.ledger.files.known()["b4.jsonl"].state == "held"
     assert everything(ctx) == [[0, 1, 2, 3]] * 2
 
 
@@ -205,7 +206,7 @@ def test_going_back_to_a_batch_takes_along_what_a_rollback_that_died_left_staged
 ) -> None:
     ctx = three_batches(tmp_path)
     stage(ctx, "b4", "orders", 4)
-    ctx.ledger.record_batch("shop", "b4", FAILED, attempt="a1")
+    ctx.ledger.batches.record("b4", FAILED, attempt="a1")
     kill_rollback(ctx, monkeypatch, Point.ROLLBACK_MARKED)
     undo.undo_batches_after(ctx, "b1")
     assert state(ctx, "b4") == ROLLED_BACK
@@ -222,7 +223,7 @@ def test_a_rollback_that_died_while_keys_were_folded_again_stands_in_nobodys_way
     key = ctx.files.write_manifest(
         Manifest("shop", "u1", (), rebuild=Rebuild(("orders",), "now", ("b1",)))
     )
-    ctx.ledger.record_batch("shop", "u1", LOADING, attempt="a1", manifest=key)
+    ctx.ledger.batches.record("u1", LOADING, attempt="a1", manifest=key)
     with pytest.raises(RollbackRefusedError, match="batch u1 of shop is loading"):
         undo.undo_batch(ctx, "b3", hold=True, dry_run=True)
     refolding.undo_or_refold(ctx, "b3")
@@ -238,7 +239,7 @@ def test_keys_that_are_about_to_be_folded_again_are_left_alone(
     found: list[str] = []
 
     def meanwhile(ctx: Context, _: str) -> None:
-        (mine,) = (row.batch_id for row in ctx.ledger.batches("shop") if row.state == LANDED)
+        (mine,) = (row.batch_id for row in ctx.ledger.batches.all() if row.state == LANDED)
         refolding.undo_or_refold(ctx, "b3")
         found.append(state(ctx, mine))
         raise Killed

@@ -1,0 +1,100 @@
+"""The batches of a pipeline: the row of a batch with the highest `seq` is its current state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
+from datetime import datetime
+from typing import Any
+
+from pyiceberg.table import Table
+
+from sluice.ledger import rows as states
+from sluice.ledger.details import EPOCH, HALF_PUBLISHED
+from sluice.ledger.filters import of_pipeline
+from sluice.ledger.leases import Lease, leased
+from sluice.ledger.newest import having, latest
+from sluice.ledger.rows import BatchRow
+from sluice.ledger.tables import BATCHES, LedgerTables, Row
+
+
+class Batches:
+    """The batches of one pipeline."""
+
+    def __init__(self, tables: LedgerTables, pipeline: str, clock: Callable[[], datetime]) -> None:
+        self._tables = tables
+        self._pipeline = pipeline
+        self._clock = clock
+
+    def record(
+        self,
+        batch_id: str,
+        state: str,
+        *,
+        attempt: str = "",
+        manifest: str = "",
+        lease: Lease | None = None,
+        replace_details: Mapping[str, Any] | None = None,
+        add_details: Mapping[str, Any] | None = None,
+        expected: Callable[[BatchRow | None], bool] = lambda _: True,
+    ) -> bool:
+        """Write a batch's new state; arguments left out keep their values. AT_REST ends the lease.
+
+        Where `expected` rejects the current row, nothing is written and False is returned.
+        """
+
+        def decide(table: Table) -> tuple[list[Row], bool]:
+            old = self.at(table).get(batch_id)
+            if not expected(old):
+                return [], False
+            row, now = old or BatchRow(self._pipeline, batch_id, attempt, state), self._clock()
+            row = replace(row, state=state, at=now)
+            row = replace(row, attempt=attempt or row.attempt, manifest=manifest or row.manifest)
+            details = dict(row.details if replace_details is None else replace_details)
+            details |= add_details or {}
+            if state in states.FINISHED:
+                details.pop(HALF_PUBLISHED, None)
+            row = row.with_details(details)
+            if lease is not None:
+                return [asdict(leased(row, lease, now))], True
+            return [asdict(row.without_lease() if state in states.AT_REST else row)], True
+
+        return self._tables.append(BATCHES, decide)
+
+    def keep_waiting(self, batch_ids: Iterable[str]) -> None:
+        """Write the rows of landed batches that nobody holds again: a new `at` shows that they wait
+        behind others and are not abandoned."""
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            known = self.at(table)
+            rows = [known[batch] for batch in batch_ids if batch in known]
+            waiting = [row for row in rows if row.state == states.LANDED and not row.holder]
+            return [asdict(replace(row, at=self._clock())) for row in waiting], None
+
+        self._tables.append(BATCHES, decide)
+
+    def get(self, batch_id: str) -> BatchRow | None:
+        """Return the batch's current row, or None."""
+        rows = self._tables.read(BATCHES, of_pipeline(self._pipeline))
+        return latest(BatchRow, having(rows, "batch_id", [batch_id]), "batch_id").get(batch_id)
+
+    def all(self, limit: int | None = None) -> list[BatchRow]:
+        """Return the batches, the one that changed last first."""
+        rows = self._tables.read(BATCHES, of_pipeline(self._pipeline))
+        known = latest(BatchRow, rows, "batch_id").values()
+        batches = (row for row in known if row.batch_id != states.MAINTENANCE)
+        return sorted(batches, key=lambda row: row.seq, reverse=True)[:limit]
+
+    def published(self) -> set[str]:
+        """Return the batches whose rows are in the tables."""
+        return {row.batch_id for row in self.all() if row.state == states.PUBLISHED}
+
+    def epochs(self) -> dict[str, int | None]:
+        """Return the epoch that each batch was loaded at; None where it is unknown."""
+        return {row.batch_id: row.details.get(EPOCH) for row in self.all()}
+
+    def at(self, table: Table) -> dict[str, BatchRow]:
+        """Return the batches that the table object's own snapshot has, the row under which
+        maintenance holds the lease included."""
+        rows = self._tables.scan(table, of_pipeline(self._pipeline))
+        return latest(BatchRow, rows, "batch_id")

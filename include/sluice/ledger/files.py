@@ -1,0 +1,161 @@
+"""The files of a pipeline: the row of an object with the highest `seq` is its current state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from pyiceberg.table import Table
+
+from sluice.ledger import rows as states
+from sluice.ledger.batches import Batches
+from sluice.ledger.claims import Claim, Content, available, copies_among, file_row, fresh_content
+from sluice.ledger.filters import copied, taken
+from sluice.ledger.newest import (
+    contents,
+    having,
+    latest,
+    newest,
+    replaced_rows,
+    rows_of,
+    unsettled,
+    with_checksums,
+)
+from sluice.ledger.rows import FileRow
+from sluice.ledger.tables import FILES, LedgerTables, Row
+from sluice.manifest import SourceFile
+from sluice.objects.store import StoredObject
+
+
+class Files:
+    """The files of one pipeline."""
+
+    def __init__(
+        self,
+        tables: LedgerTables,
+        pipeline: str,
+        batches: Batches,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._tables = tables
+        self._pipeline = pipeline
+        self._batches = batches
+        self._clock = clock
+
+    def known(self) -> dict[str, FileRow]:
+        """Return every object that a batch ever claimed, by key."""
+        return latest(FileRow, self._rows(), "object_key")
+
+    def unsettled(
+        self, listed: Sequence[StoredObject]
+    ) -> tuple[list[StoredObject], dict[str, FileRow]]:
+        """Return the listed objects that no batch has in this version, and the rows of their keys:
+        most of a lake's files are settled and need no second look."""
+        left, rows = unsettled(self._newest(), listed)
+        return left, {row.object_key: row for row in rows_of(FileRow, rows)}
+
+    def held(self) -> list[FileRow]:
+        """Return the objects whose batch was rolled back and that are not released yet."""
+        return list(rows_of(FileRow, having(self._newest(), "state", [states.FILE_HELD])))
+
+    def claimed(self) -> list[FileRow]:
+        """Return the objects that a batch has claimed and not loaded."""
+        return list(rows_of(FileRow, having(self._newest(), "state", [states.FILE_CLAIMED])))
+
+    def copies(self) -> dict[str, FileRow]:
+        """Return the objects whose bytes another object had when they were read, by key; their
+        `batch_id` is that object's."""
+        rows = self._tables.read(FILES, copied(self._pipeline))
+        return latest(FileRow, rows, "object_key")
+
+    def contents(
+        self,
+        content: Content,
+        epochs: Container[int] | None = None,
+        among: Collection[str] | None = None,
+    ) -> set[str]:
+        """Return the contents of the objects that are claimed, loaded or held.
+
+        Contents loaded at other `epochs` do not count: there the same bytes are other events.
+        `among`: the checksums that matter; None: all.
+        """
+        rows = self._rows()
+        rows = rows if among is None else with_checksums(rows, among)
+        return set(self._contents(rows, content, epochs))
+
+    def replaced(self, among: Collection[str] | None = None) -> list[FileRow]:
+        """Return the objects that published batches loaded and for which a later batch took another
+        object of the same key. `among`: the keys that matter; None: all."""
+        rows = self._rows()
+        rows = rows if among is None else having(rows, "object_key", among)
+        return list(rows_of(FileRow, self._replaced(rows)))
+
+    def of_batch(self, batch_id: str) -> list[FileRow]:
+        """Return the files that the batch has now, by key."""
+        rows = having(self._newest(), "batch_id", [batch_id])
+        return sorted(rows_of(FileRow, rows), key=lambda row: row.object_key)
+
+    def claim(self, asked: Claim) -> tuple[str, tuple[SourceFile, ...]]:
+        """Claim the files that no batch has; return the batch id and its files.
+
+        ("", ()) when nothing is left.
+        """
+        return self._tables.append(FILES, partial(self._decide, asked))
+
+    def mark(self, batch_id: str, state: str, seen: Container[FileRow] | None = None) -> int:
+        """Give the batch's files the state, where theirs allows it (FOLLOWS); returns how many.
+
+        `seen`: the rows that the caller read; files whose row changed since are left alone.
+        """
+
+        def decide(table: Table) -> tuple[list[Row], int]:
+            files = newest(self._tables.scan(table, taken(self._pipeline)), "object_key")
+            may = having(having(files, "batch_id", [batch_id]), "state", states.FOLLOWS[state])
+            rows = [r for r in rows_of(FileRow, may) if seen is None or r in seen]
+            return [asdict(replace(r, state=state, at=self._clock())) for r in rows], len(rows)
+
+        return self._tables.append(FILES, decide)
+
+    def _decide(
+        self, asked: Claim, table: Table
+    ) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
+        """Decide a claim on the table's snapshot: the files that it wins, and the copies."""
+        known = self._tables.scan(table, taken(self._pipeline))
+        of_keys = having(known, "object_key", (file.key for file in asked.files))
+        won = free = available(asked.files, latest(FileRow, of_keys, "object_key"), asked.replaced)
+        brought: dict[str, str] = {}
+        if asked.once_by is not None:
+            rivals = with_checksums(known, {file.sha256 for file in free})
+            brought = self._contents(rivals, asked.once_by, asked.epochs)
+            won = fresh_content(free, set(brought), asked.once_by)
+        batch_id = asked.name(won) if won else ""
+        row = partial(file_row, self._pipeline, asked.modified, self._clock())
+        rows = [row(file, batch_id) for file in won]
+        if asked.once_by is not None:
+            copies = copies_among(free, won, batch_id, brought, asked.once_by)
+            rows += [row(file, batch, states.FILE_COPY) for file, batch in copies]
+        return [asdict(row) for row in rows], (batch_id, won)
+
+    def _rows(self) -> Any:
+        """Return all rows of the objects that a batch ever claimed."""
+        return self._tables.read(FILES, taken(self._pipeline))
+
+    def _newest(self) -> Any:
+        """Return the newest row of every object that a batch ever claimed."""
+        return newest(self._rows(), "object_key")
+
+    def _replaced(self, files: Any) -> Any:
+        rows = replaced_rows(files)
+        published = self._batches.published() if rows.num_rows else set()
+        return having(rows, "batch_id", published)
+
+    def _contents(
+        self, files: Any, content: Content, epochs: Container[int] | None
+    ) -> dict[str, str]:
+        loaded_at = {} if epochs is None else self._batches.epochs()
+        other = [b for b, at in loaded_at.items() if at is not None and at not in (epochs or ())]
+        now, before = newest(files, "object_key"), self._replaced(files)
+        return contents(now, content, other) | contents(before, content, other)

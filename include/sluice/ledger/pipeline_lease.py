@@ -1,0 +1,123 @@
+"""The lease of a pipeline: whoever has it alone loads, publishes, undoes or maintains. It is held
+in the row of a batch, or in a row of its own for maintenance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, replace
+from datetime import datetime
+
+from pyiceberg.table import Table
+
+from sluice.errors import LeaseHeldError
+from sluice.ledger import rows as states
+from sluice.ledger.batches import Batches
+from sluice.ledger.details import HALF_PUBLISHED
+from sluice.ledger.leases import Lease, is_dead, leased
+from sluice.ledger.refusals import (
+    overtaken,
+    refuse_closed,
+    refuse_halfway,
+    refuse_held,
+    taken_over,
+)
+from sluice.ledger.rows import BatchRow
+from sluice.ledger.tables import BATCHES, LedgerTables, Row
+
+
+class PipelineLease:
+    """The lease of one pipeline."""
+
+    def __init__(
+        self,
+        tables: LedgerTables,
+        pipeline: str,
+        batches: Batches,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._tables = tables
+        self._pipeline = pipeline
+        self._batches = batches
+        self._clock = clock
+
+    def acquire(
+        self,
+        batch_id: str,
+        attempt: str,
+        lease: Lease,
+        half: Callable[[], bool] = lambda: False,
+        undone: Collection[str] = (),
+    ) -> None:
+        """Take the lease for a batch and make it `loading` under this attempt.
+
+        Raises LeaseHeldError while another batch has the lease, where another is half published or
+        half rolled back (its changes are in no list of published batches), or where this one is
+        closed. `half`, called for a batch in `publishing`: whether any table has it; that is
+        recorded until all tables have it or none. `undone`: batches that this one takes out of the
+        tables; they may be half rolled back.
+        """
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            batches = self._batches.at(table)
+            refuse_held(batches.values(), batch_id, self.has_lapsed)
+            refuse_halfway(batches.values(), {batch_id, *undone})
+            new = BatchRow(self._pipeline, batch_id, attempt, states.LOADING)
+            old = batches.get(batch_id) or new
+            refuse_closed(old, attempt)
+            row = replace(old, state=states.LOADING, attempt=attempt)
+            if old.state == states.PUBLISHING and half():
+                row = row.with_details(row.details | {HALF_PUBLISHED: True})
+            return self._taken(batches, row, lease), None
+
+        self._tables.append(BATCHES, decide)
+
+    def acquire_for_maintenance(self, attempt: str, lease: Lease, *undone: str) -> None:
+        """Take the lease under the batch id MAINTENANCE, for maintenance or a rollback.
+
+        Raises LeaseHeldError while a batch or another maintenance has it, or where a batch that is
+        not one of `undone` is half published or half rolled back.
+        """
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            batches = self._batches.at(table)
+            refuse_held(batches.values(), "", self.has_lapsed)
+            refuse_halfway(batches.values(), undone)
+            row = BatchRow(self._pipeline, states.MAINTENANCE, attempt, states.MAINTAINING)
+            return self._taken(batches, row, lease), None
+
+        self._tables.append(BATCHES, decide)
+
+    def renew(self, batch_id: str, attempt: str, lease: Lease) -> None:
+        """Extend the lease; raises LeaseHeldError when another attempt or batch took it, or the
+        batch is closed."""
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            batches = self._batches.at(table)
+            refuse_held(batches.values(), batch_id, self.has_lapsed)
+            old = batches.get(batch_id)
+            if old is None or old.attempt != attempt:
+                raise LeaseHeldError(taken_over(self._pipeline, batch_id, attempt, old))
+            refuse_closed(old, attempt)
+            return self._taken(batches, old, lease), None
+
+        self._tables.append(BATCHES, decide)
+
+    def release(self, batch_id: str, attempt: str) -> None:
+        """Give the lease back, unless another attempt has taken it."""
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            old = self._batches.at(table).get(batch_id)
+            if old is None or old.attempt != attempt or not old.holder:
+                return [], None
+            return [asdict(replace(old.without_lease(), at=self._clock()))], None
+
+        self._tables.append(BATCHES, decide)
+
+    def has_lapsed(self, row: BatchRow) -> bool:
+        """Whether nobody holds the batch's lease: never taken, expired, or its holder is dead."""
+        until = row.lease_until
+        return not row.holder or until is None or until <= self._clock() or is_dead(row.holder)
+
+    def _taken(self, batches: Mapping[str, BatchRow], row: BatchRow, lease: Lease) -> list[Row]:
+        others = overtaken(batches.values(), row.batch_id)
+        return [*map(asdict, others), asdict(leased(row, lease, self._clock()))]

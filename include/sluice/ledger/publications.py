@@ -1,0 +1,57 @@
+"""Publications: what each batch did to each table, intended first and then done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
+from datetime import datetime
+
+from pyiceberg.expressions import And
+from pyiceberg.table import Table
+
+from sluice.catalog.expressions import among
+from sluice.ledger.filters import of_batches, of_pipeline
+from sluice.ledger.newest import publications_of, publications_since_undo, still_newest
+from sluice.ledger.rows import Publication
+from sluice.ledger.tables import PUBLICATIONS, LedgerTables, Row
+
+
+class Publications:
+    """The publications of one pipeline's batches."""
+
+    def __init__(self, tables: LedgerTables, pipeline: str, clock: Callable[[], datetime]) -> None:
+        self._tables = tables
+        self._pipeline = pipeline
+        self._clock = clock
+
+    def record(self, rows: Iterable[Publication]) -> None:
+        """Write intended or completed publications of a batch's tables, in one commit.
+
+        A row that was read from the ledger (`seq`) is written only while it is the newest one.
+        """
+        given = list(rows)
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            read = {row.batch_id for row in given if row.seq}
+            new = still_newest(given, self._tables.scan(table, of_batches(read))) if read else given
+            return [asdict(replace(row, at=self._clock())) for row in new], None
+
+        self._tables.append(PUBLICATIONS, decide)
+
+    def of_batches(self, *batch_ids: str) -> list[Publication]:
+        """Return the newest row of each table of each batch."""
+        where = And(of_pipeline(self._pipeline), of_batches(batch_ids))
+        return publications_of(self._tables.read(PUBLICATIONS, where))
+
+    def since_undo(self, batch_id: str) -> list[list[Publication]]:
+        """Return the batch's publications and intents of each table since it was last undone there,
+        newest first."""
+        where = And(of_pipeline(self._pipeline), of_batches([batch_id]))
+        return publications_since_undo(self._tables.read(PUBLICATIONS, where))
+
+    def built_on(self, snapshots: Iterable[int]) -> set[str]:
+        """Return the batches with a publication onto one of the snapshots, whatever became of it:
+        few of all that a pipeline ever published."""
+        where = And(of_pipeline(self._pipeline), among("base_snapshot", snapshots))
+        rows = self._tables.read(PUBLICATIONS, where, ("batch_id",))
+        return set(rows["batch_id"].to_pylist())

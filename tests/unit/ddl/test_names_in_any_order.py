@@ -1,0 +1,248 @@
+"""Columns that are added, dropped and renamed, told in any batches: names resolve by position.
+
+No Spark: rows are dicts, moved between columns as the planner says for each stretch of positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.column_renames import Renames
+from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.ledger.rename_log import ColumnStatement
+from sluice.types.columns import STRING
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.planned_column import PlannedColumn
+from spark_jobs.planning.renames import (
+    _NOWHERE,
+    _Origins,
+    _side_by_side,
+    _steps,
+    _stretches,
+    clash,
+)
+from spark_jobs.planning.renames_known import following, known_renames, renames_from
+
+Row = dict[str, str]
+NOTES = Source("", "", "notes")
+PIPELINE = Pipeline(name="p", format="maxwell", namespace="p", landing=Landing(url="landing"))
+
+
+def below(position: int) -> str:
+    return f"0000.2.{position:02d}"
+
+
+@dataclass(frozen=True)
+class Event:
+    """A row that was written at a position, with every column of that time."""
+
+    position: int
+    row: Row
+
+    @property
+    def at(self) -> str:
+        return f"{below(self.position)}.1"
+
+
+def said(position: int, *columns: tuple[str | None, str | None]) -> ColumnStatement:
+    return ColumnStatement("notes", below(position), columns, f"statement {position}")
+
+
+def event(position: int, **row: str) -> Event:
+    return Event(position, row)
+
+
+Told = Event | ColumnStatement
+
+
+def first(row: Row, columns: Iterable[str]) -> str | None:
+    return next((row[name] for name in columns if name in row), None)
+
+
+def value(row: Row, origins: _Origins) -> str | None:
+    return first(row, origins.sure or origins.possible)
+
+
+def with_values(row: Row, values: dict[str, str | None]) -> Row:
+    return {name: text for name, text in (row | values).items() if text is not None}
+
+
+def read(one: Event, renames: Renames, columns: Sequence[str]) -> Row:
+    """An event's row under the names of now."""
+    stretches = _stretches(renames, columns)
+    touched = {name for s in stretches for pair in s.moved.items() for name in pair}
+    stretch = next((s for s in stretches if one.at < s.below), None)
+    if stretch is None:
+        return one.row
+    return with_values(one.row, {name: value(one.row, stretch.of(name)) for name in touched})
+
+
+def moved(one: Event, row: Row, old: Renames, now: Renames, columns: Sequence[str]) -> Row:
+    """A stored row, written under the names `old`, under those of now."""
+    steps = [(a.below, _steps(a, b)) for a, b in _side_by_side(old, now, columns)]
+    step = next((step for at, step in steps if one.at < at), None)
+    if step is None:
+        return row
+    return with_values(row, {name: value(row, step.get(name, _NOWHERE)) for name in columns})
+
+
+@dataclass
+class Table:
+    """A table that takes events and statements batch by batch, as a load does."""
+
+    columns: list[str] = field(default_factory=list)
+    renames: Renames = ()
+    statements: list[ColumnStatement] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    rows: dict[int, Row] = field(default_factory=dict)
+
+    def load(self, batch: Iterable[Told]) -> None:
+        events = [one for one in batch if isinstance(one, Event)]
+        self.statements += [one for one in batch if isinstance(one, ColumnStatement)]
+        if not events and not self.events:
+            return
+        plan, now = self._planned(events)
+        self.columns, old = [column.name for column in plan.columns], self.renames
+        self.events += events
+        if clash(old, now, self.columns):  # such rows are folded again, from the changelog
+            self.rows, events = {}, self.events
+        stored = {one.position: one for one in self.events}
+        for position, row in self.rows.items():
+            self.rows[position] = moved(stored[position], row, old, now, self.columns)
+        self.rows |= {one.position: read(one, now, self.columns) for one in events}
+        self.renames = now
+
+    def _planned(self, events: list[Event]) -> tuple[TablePlan, Renames]:
+        came = dict.fromkeys(name for one in events for name in one.row)
+        named = dict.fromkeys([*self.columns, *came])
+        columns = tuple(PlannedColumn(name, STRING, {None: STRING}) for name in named)
+        config = TableConfig(key=["id"])
+        found = Found(NOTES, images={1: tuple(came)})
+        plan = TablePlan(NOTES, "p", "notes", columns, ("id",), config, found)
+        stated = renames_from(self.statements, config)
+        plan = following(PIPELINE, plan, stated, self.columns)
+        return plan, known_renames(plan, stated, self.renames)
+
+
+def loaded(*batches: Iterable[Told]) -> dict[int, Row]:
+    table = Table()
+    for batch in batches:
+        table.load(list(batch))
+    return table.rows
+
+
+@dataclass
+class Notes:
+    """The table at its source: columns by an id that outlives their names."""
+
+    names: dict[int, str] = field(default_factory=lambda: {0: "a", 1: "b"})
+    told: list[Told] = field(default_factory=list)
+    made: int = 2
+
+    @property
+    def free(self) -> list[str]:
+        return sorted({*"abcd"} - set(self.names.values()))
+
+    def write(self) -> None:
+        position = len(self.told) + 1
+        row = {name: f"{column}@{position}" for column, name in self.names.items()}
+        self.told.append(Event(position, row))
+
+    def alter(self, *columns: tuple[str | None, str | None]) -> None:
+        self.told.append(said(len(self.told) + 1, *columns))
+
+    def add(self, name: str) -> None:
+        self.names[self.made], self.made = name, self.made + 1
+        self.alter((None, name))
+
+    def drop(self, column: int) -> None:
+        self.alter((self.names.pop(column), None))
+
+    def rename(self, column: int, name: str) -> None:
+        self.alter((self.names[column], name))
+        self.names[column] = name
+
+    def swap(self, one: int, other: int) -> None:
+        a, b = self.names[one], self.names[other]
+        self.alter((a, b), (b, a))
+        self.names[one], self.names[other] = b, a
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> Notes:
+    notes = Notes()
+    for _ in range(draw(st.integers(3, 12))):
+        may = ["write"] + ["add", "rename"] * bool(notes.free)
+        may += ["drop", "swap"] * (len(notes.names) > 1)
+        done = draw(st.sampled_from(may))
+        column = st.sampled_from(sorted(notes.names))
+        if done == "write":
+            notes.write()
+        elif done == "add":
+            notes.add(draw(st.sampled_from(notes.free)))
+        elif done == "rename":
+            notes.rename(draw(column), draw(st.sampled_from(notes.free)))
+        else:
+            one, other = draw(st.lists(column, min_size=2, max_size=2, unique=True))
+            notes.drop(one) if done == "drop" else notes.swap(one, other)
+    notes.write()
+    return notes
+
+
+@given(histories(), st.data())
+def test_rows_follow_from_what_was_told_and_not_from_the_batches(
+    notes: Notes, data: st.DataObject
+) -> None:
+    batches: list[list[Told]] = [[], [], []]
+    for one in data.draw(st.permutations(notes.told)):
+        batches[data.draw(st.integers(0, 2))].append(one)
+    rows = loaded(notes.told)
+    assert loaded(*batches) == rows
+    for one in notes.told:
+        if isinstance(one, Event):
+            now = {
+                name: f"{column}@{one.position}"
+                for column, name in notes.names.items()
+                if f"{column}@{one.position}" in one.row.values()
+            }
+            assert {name: rows[one.position].get(name) for name in notes.names.values()} == {
+                name: now.get(name) for name in notes.names.values()
+            }
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        pytest.param(
+            [[event(2, a="a2"), event(6, d="d6"), said(8, ("d", "a"))], [said(5, ("c", "d"))],
+             [said(3, ("a", "c"))]],
+            id="a column has its first name back, told newest first",
+        ),
+        pytest.param(
+            [[event(7, a="a7", b="b7"), said(11, ("b", "a"), ("a", "b"))],
+             [event(3, a="a3", c="c3"), said(2, ("b", "c")), said(6, ("c", "b")),
+              said(10, ("d", "b"))],
+             [said(9, ("b", "c"))]],
+            id="a swap, and what gave the name to another column, told later",
+        ),
+        pytest.param(
+            [[event(1, id="1", a="a1"), said(3, (None, "b")), said(4, ("a", "b"), ("b", "c"))],
+             [event(9, id="9")]],
+            id="a statement of two renames, one of a column that no event has",
+        ),
+        pytest.param(
+            [[event(1, a="a1"), event(2, a="a2"), said(7, ("a", None)), said(8, ("d", "a")),
+              said(11, ("c", "a"))],
+             [said(3, (None, "d")), said(9, ("a", None)), event(10, b="b10")], [event(5, d="d5")]],
+            id="a name is dropped twice",
+        ),
+    ],
+)  # fmt: skip
+def test_in_these_batches_too(batches: list[list[Told]]) -> None:
+    assert loaded(*batches) == loaded([one for batch in batches for one in batch])
