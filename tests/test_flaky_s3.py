@@ -22,7 +22,7 @@ from sluice.operations.land import land
 from sluice.operations.unreadable_files import UnreadableFiles
 from tests.flaky import Flaky, flaky
 from tests.s3_server import S3Server
-from tests.unit.projects import PIPELINE, open_shop
+from tests.unit.projects import SHOP, open_shop
 
 pytestmark = pytest.mark.s3
 OBJECTS = {f"{n}.jsonl": os.urandom(100_000) for n in range(6)}
@@ -82,7 +82,7 @@ def test_what_fails_for_good_is_an_error_to_try_again(
     monkeypatch.setattr("sluice.objects.s3_store.ATTEMPTS", 2)
     between.share, between.fates = 1.0, ("reset",)
     for action in (lambda: list(store.list()), lambda: store.put("b", b"2")):
-        with pytest.raises(TransientError):
+        with pytest.raises(TransientError, match=rf"s3://{store.bucket}/.*Connection was closed"):
             action()
 
 
@@ -137,7 +137,7 @@ def shop(store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Con
     """A pipeline whose three files are in the bucket; boto3 itself does not try again."""
     monkeypatch.setattr("sluice.objects.s3_store.ATTEMPTS", 1)
     url = f"s3://{store.bucket}/landing"
-    context = open_shop(tmp_path, PIPELINE.replace("{url: landing}", f"{{url: '{url}'}}"))
+    context = open_shop(tmp_path, SHOP.replace("{url: landing}", f"{{url: '{url}'}}"))
     for key in ("a.jsonl", "b.jsonl", "c.jsonl"):
         store.put(key, f'{{"op": "{key}"}}\n'.encode())
     return context

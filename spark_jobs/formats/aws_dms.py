@@ -70,7 +70,7 @@ _SCHEMA: Final = f"""
         `commit-timestamp`:string>
 """
 _PARTS: Final = ("data", "before-image", "metadata")
-_FULL_LOAD_FILE: Final = re.compile(r"LOAD[0-9A-F]+\.", re.IGNORECASE)
+_FULL_LOAD_FILE: Final = re.compile(r"(SEGMENT[0-9A-Z]+_)?LOAD[0-9A-F]+\.", re.IGNORECASE)
 
 
 class AwsDms(Format):
@@ -93,8 +93,8 @@ class AwsDms(Format):
         scans = [_read_rows(spark, rows, options)] if rows else []
         if messages or not rows:
             scans.append(_read_messages(spark, messages, options))
-        records = union(scans).withColumns(_images(options.before_prefix))
-        return select_envelope(records, _envelope(options.is_partial))
+        records = union(scans).withColumns(_images(options))
+        return select_envelope(records, _envelope(options))
 
     def columns(self, types: str, options: AwsDmsOptions) -> list[SourceColumn]:
         """The columns of Parquet files, without those of old values."""
@@ -135,6 +135,7 @@ def _read_messages(
         .alias("_statement"),
         any_repeats_column(F.col("data"), F.col("before-image")).alias(REPEATS),
         F.lit(None).cast("string").alias("types"),
+        F.lit(False).alias("_marked"),
         CORRUPT,
         *PLACE,
         *_PARTS,
@@ -177,6 +178,7 @@ def _read_rows(
         none.alias("_statement"),
         REPEATS,
         "types",
+        (F.lit(options.csv_not_logged != "") & F.col("csv")).alias("_marked"),
         CORRUPT,
         *PLACE,
         META,
@@ -196,16 +198,21 @@ def _facts_of_key(file: SourceFile) -> dict[str, Any]:
     schema, table = ["", "", *folders(file.key)][-2:]
     name = file.key.rpartition("/")[2]
     loaded, changes = (kind.match(name) is not None for kind in (_FULL_LOAD_FILE, CHANGES_FILE))
-    return {"schema": schema, "table": table, "loaded": loaded, "changes": changes}
+    kinds = {"loaded": loaded, "changes": changes, "csv": csv_rows.is_csv(file.key)}
+    return {"schema": schema, "table": table, **kinds}
 
 
-def _images(prefix: str) -> dict[str, Column]:
+def _images(options: AwsDmsOptions) -> dict[str, Column]:
     """Separate the old values, NULL where there are none, from the row.
 
     Old values are in `before-image`, or beside the new ones under names with a prefix.
     """
     # A repeated name would be an error below; such a row is rejected anyway.
     row, before = (F.when(~F.col(REPEATS), F.col(name)) for name in (ROW, "_before"))
+    prefix, placeholder = options.before_prefix, options.csv_not_logged
+    if placeholder:
+        logged = F.map_filter(row, lambda _, value: ~value.eqNullSafe(placeholder))
+        row = F.when(F.col("_marked"), logged).otherwise(row)
     if not prefix:
         return {"_old": before, "_new": row}
     bare = F.lit(len(prefix) + 1)
@@ -229,7 +236,7 @@ def _images(prefix: str) -> dict[str, Column]:
     }
 
 
-def _envelope(partial: bool) -> dict[str, Column]:
+def _envelope(options: AwsDmsOptions) -> dict[str, Column]:
     control, reason = F.col("_control"), F.col("_reason")
     op = F.when(control, F.lit(OP_DDL)).otherwise(F.col("_kind"))
     new = F.col("_new")
@@ -250,8 +257,16 @@ def _envelope(partial: bool) -> dict[str, Column]:
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), new),
         "source_ts": instant_of_text(F.when(~F.col("_full_load"), F.col("_time"))),
         "ddl": F.when(control, F.col("_statement")),
-        **(absent_columns(op, before, new) if partial else {}),
+        **_left_out(options, absent_columns(op, before, new)),
     }
+
+
+def _left_out(options: AwsDmsOptions, absent: dict[str, Column]) -> dict[str, Column]:
+    """What was not logged: missing columns where an option says so, marked ones of CSV files."""
+    if options.is_partial:
+        return absent
+    marked = absent.items() if options.csv_not_logged else ()
+    return {name: F.when(F.col("_marked"), names) for name, names in marked}
 
 
 def _over(row: Column, values: Column) -> Column:

@@ -160,6 +160,7 @@ def test_every_dag_says_whose_and_what_it_is(dags: dict[str, Any]) -> None:
 
 
 def test_every_field_of_a_form_has_a_title(dags: dict[str, Any]) -> None:
+    assert all(dag.params for dag in dags.values())
     for dag in dags.values():
         for name in dag.params:
             assert dag.params.get_param(name).schema.get("title"), f"{dag.dag_id}: {name}"
@@ -229,6 +230,7 @@ def test_a_load_that_waits_for_the_lease_never_keeps_a_publish_from_a_slot(shop:
 
 
 def test_retries_are_stated_and_bounded_in_time(shop: Any) -> None:
+    assert shop.tasks
     for task in shop.tasks:
         assert task.retries == (0 if task.task_id == "denied" else 2)  # which only tells
         assert task.retry_policy is not None

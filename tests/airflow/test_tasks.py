@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from sluice.environment import ENV_SPARK_MASTER
 from sluice.errors import TerminalError, TransientError
+from sluice.ledger.batches import Batches
+from sluice.ledger.claims import Claim
+from sluice.ledger.details import HALF_PUBLISHED, SHARE_OF
+from sluice.ledger.leases import Lease
+from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.rows import (
     FAILED,
     LANDED,
@@ -20,15 +26,15 @@ from sluice.ledger.rows import (
     PUBLISHED,
     PUBLISHING,
     ROLLED_BACK,
-    BatchRow,
-    FileRow,
 )
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations import stages
+from sluice.operations.context import Context
 from sluice.operations.window import Window
 from sluice_airflow import queued, submit, tasks
 from sluice_airflow.selection import RunSelection
 from sluice_airflow.tasks import STALE, clean_up, selection_of, taken_over
+from tests.unit.projects import open_shop
 
 NOW = datetime.now(UTC)
 OLD = NOW - 2 * STALE
@@ -37,19 +43,27 @@ SIX = FIVE + timedelta(hours=1)
 AT_FIVE = RunSelection(window=Window(FIVE, SIX))
 AT_SIX = RunSelection(window=Window(SIX, SIX + timedelta(hours=1)))
 EVERYTHING = RunSelection()
+MANIFEST = "shop/b/manifest.json"
+FILE = SourceFile("a", "file:///a", 1, hour="20260101T05")
 
 
-def context(state: str, at: datetime, lapsed: bool = True) -> Any:
-    """A pipeline with one unfinished batch: `b`, of a file `a` of five o'clock."""
-    row = BatchRow("shop", "b", "", state, at=at, manifest="shop/b/manifest.json")
-    file = FileRow("shop", "a", 1, "", "", "", None, "20260101T05", "b", "claimed")
-    ledger = SimpleNamespace(
-        unfinished=lambda: [row],
-        lease=SimpleNamespace(has_lapsed=lambda row: lapsed),
-        files=SimpleNamespace(of_batch=lambda batch: [file]),
-    )
-    landing = SimpleNamespace(url="/landing", on_s3=False)
-    return SimpleNamespace(ledger=ledger, pipeline=SimpleNamespace(name="shop", landing=landing))
+def ledger_at(ctx: Context, at: datetime) -> PipelineLedger:
+    """The pipeline's ledger, for what happened at a time."""
+    return Ledger(ctx.catalog, clock=lambda: at).of("shop")
+
+
+def claim(ledger: PipelineLedger, batch: str, file: SourceFile) -> None:
+    ledger.files.claim(Claim((file,), lambda _: batch))
+
+
+def one_batch(root: Path, state: str, at: datetime = NOW, lapsed: bool = True) -> Context:
+    """A pipeline with one batch: `b`, of a file `a` of five o'clock."""
+    ctx = open_shop(root)
+    ledger = ledger_at(ctx, at)
+    claim(ledger, "b", FILE)
+    lease = None if lapsed else Lease("elsewhere:1:1", 9 * STALE.total_seconds())
+    ledger.batches.record("b", state, attempt="a1", manifest=MANIFEST, lease=lease)
+    return ctx
 
 
 @pytest.mark.parametrize(
@@ -69,23 +83,23 @@ def context(state: str, at: datetime, lapsed: bool = True) -> Any:
     ],
 )
 def test_what_a_run_takes_over(
-    state: str, at: datetime, chosen: RunSelection, again: bool, taken: bool
+    tmp_path: Path, state: str, at: datetime, chosen: RunSelection, again: bool, taken: bool
 ) -> None:
-    found = taken_over(context(state, at), chosen, again)
-    assert found == (["shop/b/manifest.json"] if taken else [])
+    found = taken_over(one_batch(tmp_path, state, at), chosen, again)
+    assert found == ([MANIFEST] if taken else [])
 
 
 @pytest.mark.parametrize(
     ("chosen", "taken"), [(EVERYTHING, True), (AT_FIVE, True), (AT_SIX, False)]
 )
-def test_a_run_takes_over_what_another_batch_left_out(chosen: RunSelection, taken: bool) -> None:
+def test_a_run_takes_over_what_another_batch_left_out(
+    tmp_path: Path, chosen: RunSelection, taken: bool
+) -> None:
     """It claims no file: its manifest tells the hour."""
-    shared: Any = context(FAILED, OLD)
-    row = replace(shared.ledger.unfinished()[0], detail='{"share_of": "a"}')
-    manifest = Manifest("shop", "b", (SourceFile("a", "file:///a", 1, hour="20260101T05"),))
-    shared.ledger.unfinished = lambda: [row]
-    shared.files = SimpleNamespace(read_manifest=lambda key: manifest)
-    assert taken_over(shared, chosen, False) == (["shop/b/manifest.json"] if taken else [])
+    ctx = open_shop(tmp_path)
+    key = ctx.files.write_manifest(Manifest("shop", "b", (FILE,)))
+    ledger_at(ctx, OLD).batches.record("b", FAILED, manifest=key, replace_details={SHARE_OF: "a"})
+    assert taken_over(ctx, chosen, False) == ([key] if taken else [])
 
 
 @pytest.mark.parametrize(
@@ -93,14 +107,14 @@ def test_a_run_takes_over_what_another_batch_left_out(chosen: RunSelection, take
     [(OLD, AT_SIX, True), (OLD, EVERYTHING, True), (NOW, EVERYTHING, False)],
 )
 def test_any_run_completes_what_is_half_published(
-    at: datetime, chosen: RunSelection, taken: bool
+    tmp_path: Path, at: datetime, chosen: RunSelection, taken: bool
 ) -> None:
     """A rebuild, say, which has no files: beside it nobody loads anything."""
-    half: Any = context(FAILED, at)
-    row = replace(half.ledger.unfinished()[0], detail='{"half_published": true}')
-    half.ledger.unfinished = lambda: [row]
-    half.ledger.files.of_batch = lambda batch: []
-    assert taken_over(half, chosen, False) == (["shop/b/manifest.json"] if taken else [])
+    ctx = open_shop(tmp_path)
+    ledger_at(ctx, at).batches.record(
+        "b", FAILED, manifest=MANIFEST, replace_details={HALF_PUBLISHED: True}
+    )
+    assert taken_over(ctx, chosen, False) == ([MANIFEST] if taken else [])
 
 
 def test_a_manual_run_that_waited_for_its_task_still_takes_everything() -> None:
@@ -115,8 +129,8 @@ def test_a_manual_run_that_waited_for_its_task_still_takes_everything() -> None:
     assert selection_of({"dag_run": run, "params": {}}) == EVERYTHING
 
 
-def test_a_batch_that_somebody_holds_is_left_alone() -> None:
-    assert taken_over(context(LOADING, OLD, lapsed=False), EVERYTHING, True) == []
+def test_a_batch_that_somebody_holds_is_left_alone(tmp_path: Path) -> None:
+    assert taken_over(one_batch(tmp_path, LOADING, OLD, lapsed=False), EVERYTHING, True) == []
 
 
 @pytest.mark.parametrize(
@@ -134,44 +148,42 @@ def test_a_batch_that_somebody_holds_is_left_alone() -> None:
     ],
 )
 def test_a_batch_that_another_run_is_about_to_publish_is_not_loaded_again(
-    monkeypatch: pytest.MonkeyPatch, state: str, lapsed: bool, told: str
+    tmp_path: Path, state: str, lapsed: bool, told: str
 ) -> None:
-    row = BatchRow("shop", "b", "a1", state)
-    ledger = SimpleNamespace(
-        batches=SimpleNamespace(get=lambda batch: row),
-        lease=SimpleNamespace(has_lapsed=lambda row: lapsed),
-    )
-    monkeypatch.setattr(tasks, "open_context", lambda *_: SimpleNamespace(ledger=ledger))
-    assert tasks.loaded_as("/project", "shop", "shop/b/manifest.json") == told
+    one_batch(tmp_path, state, lapsed=lapsed)
+    assert tasks.loaded_as(str(tmp_path), "shop", MANIFEST) == told
 
 
 def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[list[str]] = []
+    ctx, told, really = open_shop(tmp_path), list[list[str]](), Batches.keep_waiting
+    earlier = ledger_at(ctx, OLD)
+    keys = [ctx.files.write_manifest(Manifest("shop", batch, ())) for batch in "abc"]
+    for batch, key in zip("abc", keys, strict=True):
+        claim(earlier, batch, replace(FILE, key=batch))
+        earlier.batches.record(batch, LANDED, manifest=key)
+    assert sorted(taken_over(ctx, EVERYTHING, False)) == keys
 
-    def keep_waiting(batches: list[str]) -> None:
+    def keep_waiting(ledger: Batches, batches: list[str]) -> None:
         told.append(batches)
         if len(told) == 2:
             raise TransientError("the catalog is away")
-
-    ledger = SimpleNamespace(batches=SimpleNamespace(keep_waiting=keep_waiting))
-    monkeypatch.setattr(queued, "open_context", lambda *_: SimpleNamespace(ledger=ledger))
-    monkeypatch.setattr(queued, "EVERY_SECONDS", 0.01)
-    monkeypatch.setattr(tasks, "loaded_as", lambda *_: "")
-    monkeypatch.setattr(submit, "_is_small", lambda *_: True)
+        really(ledger, batches)
 
     def loads(*_: Any) -> None:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while len(told) < 4 and time.monotonic() < until:
             time.sleep(0.01)
 
+    monkeypatch.setattr(Batches, "keep_waiting", keep_waiting)
+    monkeypatch.setattr(queued, "EVERY_SECONDS", 0.01)
     monkeypatch.setattr(submit, "_run", loads)
-    run = SimpleNamespace(xcom_pull=lambda task_ids: [f"shop/{b}/manifest.json" for b in "abc"])
-    load = submit.LoadOperator(task_id="load", project="/p", manifest="shop/b/manifest.json")
+    run = SimpleNamespace(xcom_pull=lambda task_ids: keys)
+    load = submit.LoadOperator(task_id="load", project=str(tmp_path), manifest=keys[1])
     load.execute({"ti": run})
-    assert len(told) >= 4
-    assert told[0] == ["a", "b", "c"]
+    assert told[3] == ["a", "b", "c"]
+    assert taken_over(ctx, EVERYTHING, False) == []
 
 
 @pytest.mark.parametrize(
@@ -193,7 +205,10 @@ def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
 )
 def test_the_drivers_word_decides_on_a_retry(code: int, text: str, kind: type) -> None:
     hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=code))
-    assert isinstance(submit._typed(hook, text), kind)
+    error = submit._typed(hook, text)
+    assert isinstance(error, kind)
+    assert f"ended with code {code}" in str(error)
+    assert text.rpartition("\n")[2] in str(error)
 
 
 @pytest.mark.parametrize("words", ["AuditFailedError: 3 of 3 are bad", "FileDeniedError: a.jsonl"])
@@ -204,15 +219,9 @@ def test_the_error_is_the_drivers_last_words(words: str) -> None:
 
 
 def test_what_a_teardown_completes_goes_to_the_connections_master(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SLUICE_SPARK_MASTER", "spark://elsewhere:7077")
-    row = BatchRow("shop", "b", "a1", PUBLISHING)
-
-    def opened(*_: str) -> Any:
-        ledger = SimpleNamespace(batches=SimpleNamespace(get=lambda batch: row))
-        return SimpleNamespace(ledger=ledger, master=os.environ["SLUICE_SPARK_MASTER"])
-
-    monkeypatch.setattr(tasks, "open_context", opened)
-    monkeypatch.setattr(stages, "reconcile", lambda ctx: [ctx.master])
-    assert clean_up("/project", "shop", "shop/b/manifest.json") == ["local[2]"]
+    monkeypatch.setenv(ENV_SPARK_MASTER, "spark://elsewhere:7077")
+    one_batch(tmp_path, PUBLISHING)
+    monkeypatch.setattr(stages, "reconcile", lambda ctx: [ctx.project.spark.master])
+    assert clean_up(str(tmp_path), "shop", MANIFEST) == ["local[2]"]

@@ -26,8 +26,9 @@ def event(payload: Any = None, **meta: Any) -> dict[str, Any]:
 
 
 def avro_file(
-    path: Path, fields: list[Any], rows: list[dict[str, Any]], changed_at: int = 1704164645678
-) -> SourceFile:
+    path: Path, fields: list[Any], rows: list[dict[str, Any]], changed_at: int = 1704164645678,
+    unit: str = "timestamp-millis",
+) -> SourceFile:  # fmt: skip
     """A Datastream file with a payload of `fields`, one event a row."""
     meta = {"type": "record", "name": "source_metadata", "fields": [
         {"name": "database", "type": "string"}, {"name": "table", "type": "string"},
@@ -36,10 +37,10 @@ def avro_file(
         {"name": "log_position", "type": ["null", "long"]},
         {"name": "change_type", "type": ["null", "string"]},
         {"name": "is_deleted", "type": ["null", "boolean"]}]}  # fmt: skip
-    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    instant = {"type": "long", "logicalType": unit}
     payload = {"type": "record", "name": "payload", "fields": fields}
     schema = {"type": "record", "name": "event", "fields": [
-        {"name": "uuid", "type": "string"}, {"name": "source_timestamp", "type": millis},
+        {"name": "uuid", "type": "string"}, {"name": "source_timestamp", "type": instant},
         {"name": "read_method", "type": "string"},
         {"name": "sort_keys", "type": {"type": "array", "items": ["string", "long"]}},
         {"name": "source_metadata", "type": meta},

@@ -13,7 +13,7 @@ from pyiceberg.table.update import RemoveSnapshotRefUpdate
 from pyiceberg.types import LongType, NestedField
 
 from sluice.catalog.snapshots import head, rollback_table
-from sluice.names import branch_name
+from sluice.names import SUMMARY_BATCH, branch_name
 from sluice.result import StagedTable
 
 Name = tuple[str, str]
@@ -37,10 +37,14 @@ def ids(catalog: Catalog, name: Name = NAME) -> list[int]:
     return sorted(table(catalog, name).scan().to_arrow()["id"].to_pylist())
 
 
-def write(catalog: Catalog, value: int, branch: str = "main", name: Name = NAME) -> int:
-    """Append one row; returns the snapshot."""
+def write(
+    catalog: Catalog, value: int, branch: str = "main", name: Name = NAME, batch: str = ""
+) -> int:
+    """Append one row, which is somebody else's if it is of no batch; returns the snapshot."""
     loaded = table(catalog, name)
-    loaded.append(pa.table({"id": pa.array([value], pa.int64())}), branch=branch)
+    row = pa.table({"id": pa.array([value], pa.int64())})
+    signed = {SUMMARY_BATCH: batch} if batch else {}
+    loaded.append(row, snapshot_properties=signed, branch=branch)
     found = head(table(catalog, name), branch)
     assert found is not None
     return found
@@ -54,16 +58,17 @@ def stage(
     base, schema = head(loaded), loaded.metadata.current_schema_id
     branch = branch_name(batch, attempt)
     if not loaded.metadata.snapshots:
-        return StagedTable(*name, branch, None, _write_first(catalog, value, branch, name), schema)
+        first = _write_first(catalog, value, branch, name, batch)
+        return StagedTable(*name, branch, None, first, schema)
     if base is not None:
         loaded.manage_snapshots().create_branch(snapshot_id=base, branch_name=branch).commit()
-    after = write(catalog, value, branch, name)
+    after = write(catalog, value, branch, name, batch)
     return StagedTable(*name, branch, base, after, schema)
 
 
-def _write_first(catalog: Catalog, value: int, branch: str, name: Name) -> int:
+def _write_first(catalog: Catalog, value: int, branch: str, name: Name, batch: str) -> int:
     """Spark can begin a table on a branch; pyiceberg has to write `main` and take it away."""
-    after = write(catalog, value, name=name)
+    after = write(catalog, value, name=name, batch=batch)
     loaded = table(catalog, name)
     loaded.manage_snapshots().create_branch(snapshot_id=after, branch_name=branch).commit()
     without_main = (RemoveSnapshotRefUpdate(ref_name="main"),)

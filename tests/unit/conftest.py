@@ -12,3 +12,9 @@ from tests.unit.folders import Lake
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """Gets each line that is told, where a context is opened with `said.append`."""
+    return []

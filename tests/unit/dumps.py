@@ -1,4 +1,5 @@
-"""A pipeline of dumps, whose batches are published and undone as the ledger has it."""
+"""Files that land, whose batches are published and undone as the ledger has it: dumps, unless a
+test has another pipeline."""
 
 from __future__ import annotations
 
@@ -20,6 +21,10 @@ def write(context: Context, key: str, text: str = DUMP) -> None:
     path = context.project.root / "landing" / key
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+
+
+def write_event(context: Context, key: str, op: str) -> None:
+    write(context, key, f'{{"op": "{op}"}}\n')
 
 
 def load(context: Context, changed: bool = False) -> str:

@@ -1,11 +1,11 @@
-"""A driver that is played, where landing, ledger and operations are the real ones."""
+"""A driver that is played, or has no Spark, where landing, ledger and operations are real."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import pyarrow as pa
 import pytest
@@ -18,8 +18,18 @@ from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.result import BatchResult, Counts, LeftOut
+from spark_jobs.driver import Driver
 
 ONE = Counts(read=1, applied=1)
+
+
+def driver_of(ctx: Context, manifest: Manifest) -> Driver:
+    """A driver for what it does before, after and beside its work with Spark."""
+
+    def session() -> Never:
+        raise AssertionError("no Spark here")
+
+    return Driver(ctx.project, manifest, session)
 
 
 def play(ctx: Context, answer: Callable[[Manifest], tuple[Counts, tuple[LeftOut, ...]]]) -> Any:

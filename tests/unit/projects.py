@@ -1,4 +1,4 @@
-"""A project folder for tests: one pipeline, `shop`, on a catalog in a file."""
+"""Projects that tests write as YAML: most have one pipeline, `shop`, on a catalog in a file."""
 
 from __future__ import annotations
 
@@ -6,23 +6,51 @@ from pathlib import Path
 
 import pytest
 
-from sluice.config.project import Project
+from sluice.config.project import Project, load_project
 from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
+from sluice.errors import ConfigError
 from sluice.operations import stages
 from sluice.operations.context import Context, Say, open_context
 from sluice.result import BatchResult
 
-PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"
-PIPELINE = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: landing}\n"
+LAKE = """\
+lake:
+  catalog: {type: jdbc, uri: "sqlite:///data/catalog.db"}
+  warehouse: data/warehouse
+"""
+SHOP = """\
+name: shop
+format: debezium
+landing: {url: landing}
+namespace: shop
+"""
 
 
-def open_shop(root: Path, pipeline: str = PIPELINE, say: Say = lambda _: None) -> Context:
-    """Write the project and open its pipeline; its landing folder is there, and empty."""
+def write_project(root: Path, lake: str = LAKE, **pipelines: str) -> Path:
+    """Write a project's files, and make its landing folder; returns the project's root."""
     for folder in ("pipelines", "landing"):
-        (root / folder).mkdir()
-    (root / "sluice.yaml").write_text(PROJECT)
-    (root / "pipelines" / "shop.yaml").write_text(pipeline)
-    return open_context(root, "shop", say)
+        (root / folder).mkdir(exist_ok=True)
+    (root / "sluice.yaml").write_text(lake)
+    for name, text in pipelines.items():
+        (root / "pipelines" / f"{name}.yaml").write_text(text)
+    return root
+
+
+def load(root: Path, lake: str = LAKE, **pipelines: str) -> Project:
+    """Write a project and load it."""
+    return load_project(write_project(root, lake, **pipelines))
+
+
+def mistake(root: Path, lake: str = LAKE, **pipelines: str) -> str:
+    """What is said of a project that cannot be loaded, by paths below its root."""
+    with pytest.raises(ConfigError) as caught:
+        load(root, lake, **pipelines)
+    return str(caught.value).replace(f"{root}/", "")
+
+
+def open_shop(root: Path, pipeline: str = SHOP, say: Say = lambda _: None) -> Context:
+    """Write a project of one pipeline and open that."""
+    return open_context(write_project(root, shop=pipeline), "shop", say)
 
 
 def keys(context: Context, manifests: list[str]) -> list[str]:

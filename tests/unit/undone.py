@@ -28,6 +28,10 @@ from tests.unit.projects import open_shop
 TABLES = ("orders", "users")
 
 
+class Killed(BaseException):
+    """What ends a process where it stands."""
+
+
 def three_batches(tmp_path: Path) -> Context:
     """Two tables with a row from before, and batches b1, b2, b3 that add a row to each.
 

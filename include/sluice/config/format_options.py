@@ -6,7 +6,14 @@ import re
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from sluice.config.fields import Strict
 from sluice.config.places import S3_SCHEME
@@ -22,6 +29,8 @@ _UNORDERED: Final = frozenset({
     "pknames", "mysqltype", "data", "old", "updatebefore", "_tidb", "_corrupt_record", "file",
     "block", "ordinal", "_arrival", "_object", "_landed",
 })  # fmt: skip
+COMMIT_TS: Final = "_tidb.commitTs"
+"""The commit of a row's transaction, as TiCDC writes it with `enable-tidb-extension`."""
 _TIDB: Final = "_tidb."
 _ORDERED: Final = frozenset({
     "database", "schema", "table", "type", "isDdl", "isHeartbeat", "sql", "id", "es", "ts", "gtid",
@@ -72,9 +81,29 @@ def _registry(value: str) -> str:
     return value
 
 
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+_Texts = Annotated[
+    list[str],
+    BeforeValidator(_listed),
+    Field(min_length=1),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            ]
+        }
+    ),
+]
+"""A text, or a list of them."""
+
+
 def _ordering_field(value: str) -> str:
-    if value.startswith(_TIDB):
-        raise ValueError(f"no such line: {_TIDB}commitTs needs no option")
+    if value.startswith(_TIDB) and value != COMMIT_TS:
+        raise ValueError(f"{COMMIT_TS}, which alone orders")
     known = {name.lower() for name in _ORDERED}
     unordered = value.lower() in _UNORDERED | known and value not in _ORDERED
     if unordered or value != value.strip():
@@ -130,8 +159,9 @@ class RowImageOptions(FormatOptions):
 class PlaceholderOptions(FormatOptions):
     """Options of formats that write a placeholder for values that were not sent."""
 
-    unavailable_value: str = Field(
-        "__debezium_unavailable_value", description="placeholder of a value that was not sent"
+    unavailable_value: _Texts = Field(
+        ["__debezium_unavailable_value"],
+        description="placeholder, or placeholders, of a value that was not sent",
     )
 
 
@@ -216,8 +246,15 @@ class AwsDmsOptions(CsvOptions, RowImageOptions):
     DEFAULT_NULLS: ClassVar[tuple[str, ...]] = ("", "NULL")
 
     before_prefix: str = Field("BI_", description="how columns with old values begin; '': none do")
+    csv_not_logged: str = Field("", description="the endpoint's CsvNoSupValue; absent: not used")
     order_column: str = Field("", description="column filled from AR_H_CHANGE_SEQ")
     timestamp_column: str = Field("", description="the endpoint's TimestampColumnName")
+
+    @model_validator(mode="after")
+    def _null_is_logged(self) -> Self:
+        if self.csv_not_logged and self.csv_not_logged in self.nulls:
+            raise ValueError("csv_not_logged: another text than that of NULL (csv_null)")
+        return self
 
 
 class MaxwellOptions(RowImageOptions):

@@ -25,6 +25,7 @@ from sluice.containers.csv_rows import CsvStyle
 from sluice.containers.json_lines import LineCheck
 from sluice.containers.rejects import RAW_BYTES
 from sluice.landing.reading import Reading
+from sluice.landing.table_folders import TRANSACTIONS, holds_transactions
 from sluice.manifest import AVRO, JSON_LINES, PARQUET
 from sluice.objects.staging import room_for_a_copy
 
@@ -54,6 +55,8 @@ class Contents:
 
 def detect(plain: Iterator[bytes], key: str, reading: Reading) -> Contents:
     """Tell what a file is by its first bytes, then by its name; read to the end to find damage."""
+    if reading.timed and holds_transactions(key):
+        return Contents(reason=TRANSACTIONS)
     contents = Contents(
         split=bool(reading.layout),
         csv=reading.tables if csv_rows.is_csv(key) else None,

@@ -23,6 +23,7 @@ from sluice.containers.rejects import RAW_BYTES, Rejects
 from sluice.errors import UnsettledFileError
 from sluice.landing.contents import IN_MEMORY, Contents, detect, peek
 from sluice.landing.reading import PLAIN, Reading
+from sluice.landing.table_folders import name_in_order
 from sluice.manifest import AVRO, JSON_LINES, PARQUET, LandingReject, SourceFile
 from sluice.objects.staging import STAGED_TOO_LARGE, Copy, StagedTooLargeError, room_for_a_copy
 from sluice.objects.store import (
@@ -83,12 +84,13 @@ def inspect(
 
 
 def refuse(
-    store: ObjectStore, staging: ObjectStore, stored: StoredObject, prefix: str, reason: str
-) -> Inspection:
+    store: ObjectStore, staging: ObjectStore, stored: StoredObject, prefix: str, reason: str,
+    reading: Reading = PLAIN,
+) -> Inspection:  # fmt: skip
     """Reject one object as a whole: nothing of it is loaded. Raises UnsettledFileError as `inspect`
     does.
     """
-    return _inspect(store, staging, stored, prefix, PLAIN, lambda _: Contents(reason=reason))
+    return _inspect(store, staging, stored, prefix, reading, lambda _: Contents(reason=reason))
 
 
 def _inspect(
@@ -105,7 +107,7 @@ def _inspect(
         sha256=contents.sha256,
         hour=stored.hour,
         container=contents.container,
-        arrival=arrival_of(stored.key),
+        arrival=arrival_of(name_in_order(stored.key) if reading.timed else stored.key),
         avro_schema=datums.SCHEMA if contents.framing else contents.avro.schema,
     )
     if _spark_reads(stored.key, contents):

@@ -23,7 +23,8 @@ class Reading:
     containers hold binary messages. `framing`: how files hold bare Avro datums if they may, see
     `sluice.containers.datums`. `bounds`: what a file may not exceed. `thorough`: decode containers
     to find the one that cannot be. `keys`: keep a key that precedes its record on a line. `avro`:
-    whether the format has Avro containers.
+    whether the format has Avro containers. `timed`: names of files state when their changes were
+    written, and so order them.
     """
 
     limit: int = DOCUMENT_LIMIT
@@ -34,6 +35,7 @@ class Reading:
     thorough: bool = False
     keys: bool = True
     avro: bool = True
+    timed: bool = False
 
 
 PLAIN: Final = Reading()
@@ -51,6 +53,7 @@ def reading_of(pipeline: Pipeline) -> Reading:
         bounds=_bounds_of(pipeline),
         keys=pipeline.wire.keyed,
         avro=pipeline.wire.avro,
+        timed=pipeline.wire.timed_files,
     )
 
 

@@ -1,4 +1,8 @@
-"""The table of a file by its folders, for formats whose records do not name it."""
+"""The table of a file by its folders, for formats whose records do not name it, and the order of
+files that are called by a time.
+
+Source: AWS DMS's documentation of Amazon S3 as a target.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,16 @@ from sluice.ledger.claims import Content
 
 _PARTITION: Final = re.compile(r".*=.*")
 _DATE: Final = re.compile(r"[\d_-]+")
-CHANGES_FILE: Final = re.compile(r"\d{8}-\d+\.")
+CHANGES_FILE: Final = re.compile(r"(\d{8}|CDC_TXN)-\d+\.")
 """A file of changes by AWS DMS: its name is the time of its first change."""
+TRANSACTIONS: Final = "written_with_PreserveTransactions"
+_TRANSACTIONS_FILE: Final = re.compile(r"CDC_TXN-\d+\.")
+_DAY, _MONTH, _YEAR = "(?:0[1-9]|[12][0-9]|3[01])", "(?:0[1-9]|1[0-2])", "20[0-9]{2}"
+# DatePartitionSequence DDMMYYYY and MMYYYYDD, with any DatePartitionDelimiter.
+_YEAR_LAST: Final = re.compile(
+    rf"((?:.*/)?)({_DAY}[/_-]?{_MONTH}[/_-]?{_YEAR}|{_MONTH}[/_-]?{_YEAR}[/_-]?{_DAY})"
+    r"/([0-9]{8}-[0-9]+\.[^/]*)"
+)
 
 
 def folders(key: str) -> list[str]:
@@ -24,6 +36,20 @@ def folders(key: str) -> list[str]:
     while parts and _DATE.fullmatch(parts[-1]):
         parts.pop()
     return parts
+
+
+def name_in_order(key: str) -> str:
+    """Return the name by which a file that is called by a time is sorted.
+
+    It is the key, but folders of dates that do not begin with the year go behind the file.
+    """
+    return _YEAR_LAST.sub(r"\1\3/\2", key) if _YEAR_LAST.fullmatch(key) else key
+
+
+def holds_transactions(key: str) -> bool:
+    """Whether a file has the changes of all tables (`PreserveTransactions`), without columns'
+    names."""
+    return _TRANSACTIONS_FILE.match(key.rpartition("/")[2]) is not None
 
 
 def content_of(pipeline: Pipeline) -> Content:

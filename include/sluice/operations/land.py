@@ -239,4 +239,4 @@ def _inspected(
             f"land: pipeline {ctx.pipeline.name}: {found.key} goes into quarantine as a whole "
             f"({reason}: {error})"
         )
-        return refuse(store, ctx.files.store, found, prefix, reason)
+        return refuse(store, ctx.files.store, found, prefix, reason, reading)

@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.config.format_options import BY_ARRIVAL, CanalOptions, Form
+from sluice.config.format_options import BY_ARRIVAL, COMMIT_TS, CanalOptions, Form
 from sluice.ddl.defaults import OF_MYSQL
 from sluice.manifest import SourceFile
 from sluice.types.columns import ColumnType
@@ -178,24 +178,29 @@ def _parse(options: CanalOptions) -> _Options:
 
 def _read(spark: SparkSession, files: tuple[SourceFile, ...], options: _Options) -> DataFrame:
     """Read the messages, with their order in `_order` and `_arrival`."""
-    added = {} if options.order in ("", *_FIELDS) else {options.order: "string"}
+    added = {} if options.order in ("", COMMIT_TS, *_FIELDS) else {options.order: "string"}
     fields = {**_FIELDS, **_OF_SCHEMA_FILES, **added}
     schema = ", ".join(f"{quoted(name)} {kind}" for name, kind in fields.items())
     lines = with_arrival(spark, read_lines(spark, files, schema), files)
-    committed = F.coalesce(F.col("_tidb.commitTs"), F.col("TableVersion"))
-    order = F.col(quoted(options.order)) if options.order else committed
-    messages = lines.withColumns(_of_schema_file())
+    by_commit = options.order in ("", COMMIT_TS)
+    committed = F.coalesce(F.col(COMMIT_TS), F.col("TableVersion"))
+    order = committed if by_commit else F.col(quoted(options.order))
+    messages = lines.withColumns(_of_schema_file(applies=options.order == COMMIT_TS))
     return messages.select(*_FIELDS, CORRUPT, *PLACE, ARRIVAL, order.alias("_order"))
 
 
-def _of_schema_file() -> dict[str, Column]:
-    """The fields of a message, and those of a schema file of TiCDC's storage sink as such: it has a
-    statement and the time of its commit, or only describes a table. Source: TiCDC's
-    `cloudstorage.TableDefinition`."""
+def _of_schema_file(applies: bool) -> dict[str, Column]:
+    """Return the fields of messages, and of schema files of TiCDC's storage sink as if they were.
+
+    A schema file has a statement and the time of its commit, or only describes a table. Source:
+    TiCDC's `cloudstorage.TableDefinition`. `applies`: statements count. Where rows go by arrival
+    they must not, for every row ranks below them: a TRUNCATE would empty its table for ever.
+    """
     is_one = F.col("type").isNull() & F.col("TableVersion").isNotNull()
     stated, version = F.nullif("Query", F.lit("")), F.col("TableVersion").try_cast("bigint")
+    counts = stated.isNotNull() & F.lit(applies)
     told = {
-        "type": F.when(stated.isNull(), F.lit(SCHEMA_FILE)).otherwise(F.lit("QUERY")),
+        "type": F.when(counts, F.lit("QUERY")).otherwise(F.lit(SCHEMA_FILE)),
         "database": F.col("Schema"),
         "table": F.col("Table"),
         "sql": stated,

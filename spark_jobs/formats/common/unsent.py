@@ -21,20 +21,25 @@ from pyspark.sql import functions as F
 _OCTETS: Final = re.compile(r"hex:((?:[0-9a-fA-F]{2})+)")
 
 
-def unsent(row: Column, placeholder: str) -> Column:
+def unsent(row: Column, placeholders: Sequence[str]) -> Column:
     """Return the columns whose value was not sent; NULL where all were sent."""
-    placeholders = F.map_filter(row, lambda _, value: value.isin(*spellings(placeholder)))
-    return F.when(_holds_any(row, spellings(placeholder)), F.map_keys(placeholders))
+    texts = _all_spellings(placeholders)
+    missing = F.map_filter(row, lambda _, value: value.isin(*texts))
+    return F.when(_holds_any(row, texts), F.map_keys(missing))
 
 
-def any_unsent(row: Column, placeholder: str) -> Column:
+def any_unsent(row: Column, placeholders: Sequence[str]) -> Column:
     """Return a non-NULL list where any value was not sent: `unsent` without the names, which Spark
     can compile."""
-    return F.when(_holds_any(row, spellings(placeholder)), F.array(F.lit("")))
+    return F.when(_holds_any(row, _all_spellings(placeholders)), F.array(F.lit("")))
 
 
 def _holds_any(row: Column, texts: Sequence[str]) -> Column:
     return F.arrays_overlap(F.map_values(row), F.array(*map(F.lit, texts)))
+
+
+def _all_spellings(placeholders: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(text for one in placeholders for text in spellings(one)))
 
 
 def spellings(placeholder: str) -> list[str]:

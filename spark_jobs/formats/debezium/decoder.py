@@ -208,16 +208,15 @@ def _absent_columns(
 
 def _absent(options: DebeziumOptions, partial: bool, any_documents: bool) -> Column:
     """The columns that an event lacks; without `partial` only whether it lacks any."""
-    placeholder = options.unavailable_value
-    absent = (unsent if partial else any_unsent)(F.col("after"), placeholder)
+    absent = (unsent if partial else any_unsent)(F.col("after"), options.unavailable_value)
     return F.coalesce(debezium_documents.PARTIAL, absent) if any_documents else absent
 
 
 def _old_absent(options: DebeziumOptions) -> Column:
     """The columns whose old value a record lacks: every LOB of Oracle, changed or not."""
-    placeholder = options.unavailable_value
     of_oracle = F.col("source.connector") == ORACLE
-    return F.when(of_oracle, unsent(F.col("before"), placeholder)).alias("old_absent")
+    missing = unsent(F.col("before"), options.unavailable_value)
+    return F.when(of_oracle, missing).alias("old_absent")
 
 
 def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...], head: Head | None) -> bool:

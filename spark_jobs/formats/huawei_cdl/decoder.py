@@ -128,12 +128,12 @@ class HuaweiCdl(Format):
         parsed = flat.withColumn("_lsn", F.when(~F.col("_lsn").rlike(_NO_LSN), F.col("_lsn")))
         parsed = parsed.select("*", _op().alias("op"), _ignored().alias("_ignored"))
         placed = with_numbers(parsed, _numbers()).withColumn("position", _position())
-        placeholder = options.unavailable_value
+        placeholders = options.unavailable_value
         judged = placed.withColumns(
             {
-                "old_absent": old_left_out(placeholder),
+                "old_absent": old_left_out(placeholders),
                 "_reason": _reason(),
-                "_left_out": left_out(placeholder),
+                "_left_out": left_out(placeholders),
             }
         )
         return select_envelope(judged, _envelope())

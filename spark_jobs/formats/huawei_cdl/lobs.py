@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -10,7 +12,7 @@ from spark_jobs.formats.common.envelope import spelled_as
 from spark_jobs.formats.common.unsent import unsent
 
 
-def left_out(placeholder: str) -> Column:
+def left_out(placeholders: Sequence[str]) -> Column:
     """The columns that a row does not carry.
 
     They are large columns that an update lists without a value (a new row has no value to keep),
@@ -20,16 +22,16 @@ def left_out(placeholder: str) -> Column:
     listed = F.when(F.col("op") == OP_UPDATE, _without_value(after))
     names = F.map_keys(before)
     only_before = F.when(names != F.map_keys(after), F.array_except(names, F.map_keys(after)))
-    return _together(listed, unsent(after, placeholder), only_before)
+    return _together(listed, unsent(after, placeholders), only_before)
 
 
-def old_left_out(placeholder: str) -> Column:
+def old_left_out(placeholders: Sequence[str]) -> Column:
     """The columns that the image before a change does not carry; NULL for none.
 
     A large value that was not sent looks like NULL there.
     """
     before = F.col("payload")["before"]
-    missing = _together(_without_value(before), unsent(before, placeholder))
+    missing = _together(_without_value(before), unsent(before, placeholders))
     has_old = F.col("op").isin(OP_UPDATE, OP_DELETE) & (F.size(before) > 0)
     return F.when(has_old & (F.size(missing) > 0), missing)
 

@@ -194,6 +194,30 @@ def test_a_source_that_tells_no_transactions_is_refused(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
+def test_a_delete_that_tells_no_transaction_is_refused_and_a_snapshots_row_is_not(
+    lake: Sandbox,
+) -> None:
+    untold = change(40, 4, 1, "four") | {"transaction": None}
+    lake.write("a.jsonl", [untold | {"op": "r"}])
+    run(lake)
+    assert texts(lake) == {1: "four"}
+    lake.write("b.jsonl", [untold | {"op": "d", "before": untold["after"], "after": None}])
+    results, failure = stages.run(lake.context())
+    assert results == []
+    assert "it has changes that do not tell their transaction" in str(failure)
+
+
+@pytest.mark.long
+def test_mongodb_has_changes_outside_of_transactions(lake: Sandbox) -> None:
+    lake.configure(**HOLD | {"tables": {"orders": {"key": ["_id"]}}})
+    place = {"connector": "mongodb", "db": "d", "collection": "orders", "ts_ms": 5, "ord": 1}
+    document = '{"_id": 1, "text": "alone"}'
+    lake.write("a.jsonl", [{"op": "u", "after": document, "source": place, "transaction": None}])
+    run(lake)
+    assert [row["text"] for row in lake.rows("orders")] == ["alone"]
+
+
+@pytest.mark.long
 def test_maintenance_forgets_old_ends(lake: Sandbox) -> None:
     lake.write("a.jsonl", [mark(5, 53), change(10, 1, 3, "one"), mark(1, 11)])
     run(lake)

@@ -162,6 +162,8 @@ def test_positions_and_times(rows: dict[str, Row]) -> None:
     [
         ("LOAD0000000A", {}, True),
         ("LOAD0000000A", {"Op": "I"}, True),
+        ("SEGMENT1_LOAD00000001", {"Op": "I"}, True),
+        ("segmentZ_load0000000a", {"Op": "I"}, True),
         ("20241027-123904210", {"Op": "I"}, False),
         ("20241027-123904210", {}, False),
         ("renamed", {}, True),
@@ -311,6 +313,17 @@ def test_inserts_alone_come_in_order_of_arrival(spark: SparkSession, tmp_path: P
     assert [row["note"] for row in sandbox.rows("emp")] == ["second"]
 
 
+def test_the_time_in_the_name_orders_whatever_the_folders_of_dates_begin_with(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sandbox = Sandbox(spark, tmp_path / "p", {**PIPELINE, "format_options": {}})
+    for name, note in (
+        ("01/11/2024/20241101-090000000.csv", "new"), ("27/10/2024/20241027-120000000.csv", "old"),
+    ):  # fmt: skip
+        load(sandbox, f"hr/emp/{name}", f"Op,id,note\nU,1,{note}\n")
+    assert [row["note"] for row in sandbox.rows("emp")] == ["new"]
+
+
 def test_a_column_that_was_not_logged_keeps_its_value(spark: SparkSession, tmp_path: Path) -> None:
     """Only where the option says that rows are logged in part; a NULL that is sent counts."""
     options = {"row_image": "partial", "order_column": "seq"}
@@ -323,3 +336,54 @@ def test_a_column_that_was_not_logged_keeps_its_value(spark: SparkSession, tmp_p
         message("update", {"id": 1, "a": None, "b": "new", "seq": 2}),
     ])  # fmt: skip
     assert sandbox.rows("t") == [{"id": "1", "a": None, "b": "new", "c": "z"}]
+
+
+@pytest.mark.parametrize(("row_image", "b"), [("full", None), ("partial", "new")])
+def test_a_column_that_the_file_marks_as_not_logged_keeps_its_value(
+    spark: SparkSession, tmp_path: Path, row_image: str, b: str | None
+) -> None:
+    """`CsvNoSupValue` is a file's alone: messages are read as `row_image` says."""
+    options = {"csv_not_logged": "-", "order_column": "seq", "row_image": row_image}
+    tables = {"s.t": {"key": ["id"]}}
+    sandbox = Sandbox(
+        spark, tmp_path, {"format": "aws_dms", "format_options": options, "tables": tables}
+    )
+    load(sandbox, "s/t/LOAD00000001.csv", "id,a,b\n1,x,y\n2,x,-y\n")
+    load(sandbox, "s/t/20241027-1.csv", "Op,seq,id,a,b\nU,1,1,-,new\nU,2,2,NULL,-\n")
+    assert sorted((r["id"], r["a"], r["b"]) for r in sandbox.rows("t")) == [
+        ("1", "x", "new"), ("2", None, "-y"),
+    ]  # fmt: skip
+    sandbox.load_records([message("update", {"id": 1, "a": "-", "seq": 3})])
+    assert {r["id"]: (r["a"], r["b"]) for r in sandbox.rows("t")}["1"] == ("-", b)
+
+
+def test_a_deleted_row_that_was_logged_in_part_identifies_none_without_a_key(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    options = {"row_image": "partial", "order_column": "seq"}
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "aws_dms", "format_options": options, "tables": {"s.t": {"key": []}},
+    })  # fmt: skip
+    sandbox.load_records([
+        message("insert", {"id": 1, "a": "x", "seq": 1}), message("delete", {"id": 1, "seq": 2}),
+    ])  # fmt: skip
+    assert sandbox.rows("t") == [{"id": "1", "a": "x"}]
+    assert [(q["reason"], q["detail"]) for q in sandbox.quarantined()] == [
+        ("does_not_fit", "not_sent:a")
+    ]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_parallel_full_load_has_folders_of_partitions(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], named: bool
+) -> None:
+    """They are sources of the table, or tables that are not listed, which is said."""
+    table = {"key": ["id"], **({"sources": ["emp.*"]} if named else {})}
+    sandbox = Sandbox(spark, tmp_path / "p", {"format": "aws_dms", "tables": {"hr.emp": table}})
+    for number, partition in enumerate(("north", "p2024"), 1):
+        load(sandbox, f"dms/hr/emp/{partition}/LOAD00000001.csv", f"id,note\n{number},a\n")
+    load(sandbox, "dms/hr/emp/20241027-1.csv", "Op,id,note\nU,2,b\nI,3,c\n")
+    loaded = ["1", "2", "3"] if named else ["2", "3"]
+    assert sorted(row["id"] for row in sandbox.rows("emp")) == loaded
+    told = "1 records are of emp.north, which `tables:` does not list"
+    assert (told in capsys.readouterr().err) != named

@@ -24,16 +24,20 @@ DDL = (
     "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", "DDL", "INIT_DDL",
 )  # fmt: skip
 IGNORED = ("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "TIDB_WATERMARK")
+# Options of MariaDB's TRUNCATE and PostgreSQL's.
+MANNERS = ("WAIT 10", "RESTART IDENTITY CASCADE", "CONTINUE IDENTITY", "RESTRICT")
 HIDDEN_KEYS = ("__#alibaba_rds_row_id#__", "_drds_implicit_id_")
 BAD_LINES = {
     "cut": '{"type": "INSERT", "data": [{"id":',
     "text": "INSERT",
+    "marker": '{"type": "GTID", "data": {"a": 1}}',
     "data_is_no_array": '{"type": "INSERT", "table": "t", "data": {"id": "1"}}',
     "row_is_no_object": '{"type": "INSERT", "table": "t", "data": ["1"]}',
     "deep": '{"type": "INSERT", "table": "t", "data": ' + "[" * 5000 + "]" * 5000 + "}",
 }
 EVENTS: dict[str, Any] = {
     "insert": message("INSERT", row("1", None)),
+    "insert_partial": message("INSERT", {"id": "1"}),
     "insert_beside_an_empty_old": message("INSERT", row("1", "a"), old=[]),
     "insert_many": message("INSERT", row("1", "a"), row("2", "b"), row("3", "c")),
     "update": message("UPDATE", row("1", "b"), old=[{"v": "a"}]),
@@ -52,6 +56,7 @@ EVENTS: dict[str, Any] = {
     "truncate_of_dts": statement("DDL", "/* x */ -- y\n# z\nTruncate `t`"),
     "ddl_of_dts": statement("DDL", "ALTER TABLE t TRUNCATE PARTITION p"),
     "truncate_stated": statement("QUERY", "TRUNCATE TABLE `db`.T NOWAIT"),
+    **{manner: statement("QUERY", f"TRUNCATE TABLE t {manner}") for manner in MANNERS},
     "truncate_stated_of_another": statement("QUERY", "TRUNCATE TABLE u NOWAIT"),
     "truncate_of_a_part": statement("ALTER", "ALTER TABLE t TRUNCATE PARTITION p"),
     "other_ddl": statement("GRANT", "GRANT ALL"),
@@ -109,6 +114,8 @@ REJECTS: dict[str, tuple[str, Any]] = {
     "init_in_old": ("other_form", message("INIT", data=[], old=[row("1", "a")])),
     "fewer_old_rows": (
         "old_misaligned", message("UPDATE", row("1", "b"), row("2", "b"), old=[{"v": "a"}])),
+    "more_old_rows": (
+        "old_misaligned", message("UPDATE", row("1", "b"), old=[{"v": "a"}, {"v": "c"}])),
     "column_twice": (
         "duplicate_column",
         json.dumps(message("INSERT", {"id": 0})).replace('"id": 0', '"id": 1, "id": 2')),
@@ -137,6 +144,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     [
         ("insert", "insert"), ("init", "insert"), ("update", "update"), ("delete", "delete"),
         ("truncate", "truncate"), ("truncate_of_dts", "truncate"), ("ddl_of_dts", "ddl"),
+        *((manner, "truncate") for manner in MANNERS),
         ("truncate_stated", "truncate"), ("truncate_stated_of_another", "ddl"),
         ("truncate_of_a_part", "ddl"),
         ("other_ddl", "ddl"), *((op, "ddl") for op in DDL),
@@ -209,6 +217,7 @@ def test_values_keep_their_exact_text(rows: Rows) -> None:
 def test_a_described_column_that_an_update_lacks_is_absent(rows: Rows) -> None:
     assert rows["update_partial"][0]["absent"] == ["v"]
     assert rows["update"][0]["absent"] is None
+    assert rows["insert_partial"][0]["absent"] is None
     assert rows["delete_partial"][0]["absent"] is None
 
 

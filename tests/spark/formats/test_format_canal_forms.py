@@ -103,9 +103,13 @@ def test_the_vendors_update_of_2021(spark: SparkSession, fixtures: Path, tmp_pat
     assert only["after"] == {"id": "500000287", "shipping_type": "aaa"}
 
 
-DRS_TYPES = {"id": "int", "at": "timestamp", "b": "varbinary(9)", "t": "text"}
-DRS_ROW = {"id": "1", "at": "1624614713.201", "b": "[106, 103, 0, -1]", "t": "[1, 2]"}
-NO_LISTS = ("[1-2]", "[+]", "[300]", "[3000000000]")  # of bytes: characters as they are
+DRS_TYPES = {
+    "id": "int", "at": "timestamp", "finer": "timestamp(3)", "b": "varbinary(9)", "t": "text",
+}  # fmt: skip
+DRS_ROW = {
+    "id": "1", "at": "1624614713.201", "finer": "1", "b": "[106, 103, 0, -1]", "t": "[1, 2]",
+}  # fmt: skip
+NO_LISTS = ("[1-2]", "[+]", "[256]", "[-129]", "[3000000000]")  # of bytes: characters as they are
 DRS_IMAGE = DRS_ROW | {"b": "jg\x00\xff"}
 
 
@@ -121,6 +125,7 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
         "delete": drs("DELETE", old=[DRS_ROW]),
         "delete_in_data": drs("DELETE", DRS_ROW),
         "insert_in_old": drs("INSERT", old=[DRS_ROW]),
+        "bounds": drs("INSERT", DRS_ROW | {"b": "[-128, 127, 128, 255]"}),
         **{text: drs("INSERT", DRS_ROW | {"b": text}) for text in NO_LISTS},
     }
     found = {name: rows[0] for name, rows in decode(spark, tmp_path, records, form=DRS).items()}
@@ -132,11 +137,13 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
     assert (found["delete"]["op"], found["delete"]["before"]) == ("delete", DRS_IMAGE)
     strays = [found[name]["reason"] for name in ("delete_in_data", "insert_in_old")]
     assert strays == ["other_form", "other_form"]
+    assert found["bounds"]["after"]["b"] == "\x80\x7f\x80\xff"
     assert [found[text]["after"]["b"] for text in NO_LISTS] == [*NO_LISTS]
     told = {
         c.name: c.type for c in Canal().columns(found["insert"]["types"], CanalOptions(form=DRS))
     }
-    assert (told["at"], told["b"].encoding) == (ColumnType("timestamp", "s"), "latin1")
+    assert told["at"] == told["finer"] == ColumnType("timestamp", "s")
+    assert told["b"].encoding == "latin1"
 
 
 def test_huawei_drs_in_json_c(spark: SparkSession, tmp_path: Path) -> None:

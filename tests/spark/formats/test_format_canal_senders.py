@@ -100,7 +100,8 @@ def test_schema_files_of_ticdc(spark: SparkSession, tmp_path: Path) -> None:
         "database": schema_file(version + 2, "CREATE DATABASE db", Table="", TableColumns=None),
         "definition": schema_file(version + 3, ""),
     }
-    found = {name: many[0] for name, many in decode(spark, tmp_path, records).items()}
+    decoded = decode(spark, tmp_path, records, order="_tidb.commitTs")
+    found = {name: many[0] for name, many in decoded.items()}
     assert {name: (r["outcome"], r["op"], r["reason"]) for name, r in found.items()} == {
         "truncate": ("event", "truncate", None), "rename": ("event", "ddl", None),
         "database": ("event", "ddl", None), "definition": ("ignore", None, "SCHEMA_FILE"),
@@ -111,15 +112,33 @@ def test_schema_files_of_ticdc(spark: SparkSession, tmp_path: Path) -> None:
     assert found["rename"]["ddl"] == "ALTER TABLE t RENAME COLUMN v TO w"
     # A timestamp of TiDB has milliseconds above 18 bits of a counter.
     assert truncate["source_ts"].timestamp() == (version // 2**18) / 1000
-    (ordered,) = decode(spark, tmp_path, {"one": records["truncate"]}, order="offset")["one"]
-    assert ordered["reason"] == "bad_order"
+    for other in ("arrival", "offset"):
+        (ignored,) = decode(spark, tmp_path, {"one": records["truncate"]}, order=other)["one"]
+        assert (ignored["outcome"], ignored["reason"]) == ("ignore", "SCHEMA_FILE")
+
+
+def test_rows_without_the_commit_that_orders_are_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """They would rank below every statement of a schema file."""
+    records = {"without": message("INSERT", row("1", "a"))}
+    (found,) = decode(spark, tmp_path, records, order="_tidb.commitTs")["without"]
+    assert found["reason"] == "bad_order"
+
+
+def test_rows_that_go_by_arrival_outlive_a_schema_file(spark: SparkSession, tmp_path: Path) -> None:
+    """TiCDC's sink writes no commit by default: a TRUNCATE with one would be above all rows."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal"})
+    sandbox.load_records([schema_file(200, "TRUNCATE TABLE t"), message("INSERT", row("1", "a"))])
+    assert [r["id"] for r in sandbox.rows("t")] == [1]
 
 
 @pytest.mark.parametrize("split", [False, True])
 def test_rows_of_ticdcs_storage_sink(spark: SparkSession, tmp_path: Path, split: bool) -> None:
     """A TRUNCATE makes a version of the table: rows are in the folders of both versions."""
     landing = {"url": "landing", "pattern": "**/*.json"}
-    sandbox = Sandbox(spark, tmp_path, {"format": "canal", "landing": landing})
+    options = {"format_options": {"order": "_tidb.commitTs"}, "landing": landing}
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal", **options})
     folder = sandbox.landing / "db" / "t"
 
     def write(name: str, *records: dict[str, Any], indent: int | None = None) -> None:

@@ -116,6 +116,13 @@ def avro_rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return by_name(decoded.collect(), lambda row: row["after"]["id"])
 
 
+def test_a_time_of_change_is_in_the_unit_of_its_type(spark: SparkSession, tmp_path: Path) -> None:
+    fields, micros = [{"name": "id", "type": "long"}], 1704164645678901
+    file = avro_file(tmp_path / "t.avro", fields, [{"id": 1}], micros, "timestamp-micros")
+    (row,) = Datastream().read(spark, (file,), DEFAULTS).collect()
+    assert row["source_ts"].timestamp() == 1704164645.678901
+
+
 def test_one_batch_holds_files_of_many_schemas(avro_rows: dict[str, Row]) -> None:
     assert {r["table"] for r in avro_rows.values()} == {"full", "other", "t"}
     assert avro_rows["2"]["position"] == at(9, 1)

@@ -392,7 +392,9 @@ def test_a_column_that_comes_twice_keeps_both_names(spark: SparkSession, tmp_pat
 
 
 def test_the_placeholder_is_an_option(spark: SparkSession, tmp_path: Path) -> None:
-    records = [event("u", after=ROW | {"doc": value}) for value in ("gone", DEFAULT_PLACEHOLDER)]
-    file = jsonl(tmp_path / "p.jsonl", records)
-    decoded = Debezium().read(spark, (file,), DebeziumOptions(unavailable_value="gone")).collect()
-    assert [row["absent"] for row in decoded] == [["doc"], None]
+    values = ("gone", "skipped", "c2tpcHBlZA==", DEFAULT_PLACEHOLDER)
+    file = jsonl(tmp_path / "p.jsonl", [event("u", after=ROW | {"doc": v}) for v in values])
+    for told, count in (("gone", 1), (["gone", "skipped"], 3)):
+        options = DebeziumOptions.model_validate({"unavailable_value": told})
+        decoded = Debezium().read(spark, (file,), options).collect()
+        assert [r["absent"] for r in decoded] == [["doc"]] * count + [None] * (4 - count)

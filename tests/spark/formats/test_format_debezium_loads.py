@@ -83,6 +83,19 @@ def test_a_tombstone_takes_no_row_whose_key_was_spelled_anew(
     assert [row["code"] for row in sandbox.rows("t")] == ["ABC"]
 
 
+def test_a_tombstone_takes_no_row_of_another_file(spark: SparkSession, tmp_path: Path) -> None:
+    """The order of two files says nothing of it: only inside a partition keys are in order."""
+    options = {"format_options": {"tombstones": "delete"}, "tables": {"t": {"key": ["id"]}}}
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", **options})
+    made = [event("c", src=source(pos=n), after={"id": n}) for n in (1, 2, 3)]
+    keyed = [{"key": {"id": n}, "value": value} for n, value in enumerate(made, 1)]
+    sandbox.write("a.jsonl", keyed[:1])
+    sandbox.write("b.jsonl", [*keyed[1:], {"key": {"id": 1}, "value": None}])
+    counts = total(sandbox.load_landed())
+    assert sorted(row["id"] for row in sandbox.rows("t")) == ["1", "2", "3"]
+    assert (counts.applied, counts.ignored) == (3, 1)
+
+
 NUMBERS = range(1, 9)
 
 

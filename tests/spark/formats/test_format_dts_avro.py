@@ -383,6 +383,8 @@ def test_statements_times_and_ids(rows: Rows) -> None:
     assert rows["far_future"]["source_ts"] is None
     assert (rows["processed"]["tx_id"], rows["processed"]["event_id"]) == ("gtid:7", "5")
     assert rows["full_load"]["event_id"] is None
+    assert rows["processed"]["transaction"] == "gtid:7"
+    assert {rows[name]["transaction"] for name in ("insert", "full_load", "ddl")} == {None}
 
 
 def test_types_are_what_the_record_says(rows: Rows) -> None:

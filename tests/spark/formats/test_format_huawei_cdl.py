@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.formats]
 BAD_LINES = {
     "cut": '{"schema":{"type":"struct"},"payload":{"OPERATION":"INS',
     "text": "INSERT INTO t VALUES (1)",
+    "heartbeat_with_list": '{"payload":{"OPERATION":"HEARTBEAT","data":[1]}}',
     "payload_text": '{"payload":"x"}',
     "image_list": '{"payload":{"OPERATION":"INSERT","TABLE_NAME":"t","data":[1],'
     '"message_version":"1.0"}}',
@@ -114,6 +115,7 @@ MESSAGES: dict[str, Any] = {
     "mysql": placed(file="mysql-bin.000012", pos=345, row=2, txId=7),
     "mysql_no_row": placed(file="mysql-bin.000012", pos=345),
     "mysql_bad": placed(file="mysql-bin", pos=345),
+    "mysql_lsn": placed(lsn=LSN, file="mysql-bin.000012", pos=345, row=2),
     "oracle": placed(commit_scn=99, scn=98, rs_id="0x00000a.00000010.0001", ssn=3),
     "oracle_scn": placed(scn=98), "oracle_bad": placed(scn="x"),
     "opengauss_2": v2("c", {"connector": "opengauss", "lsn": "0/10"}),
@@ -131,6 +133,7 @@ MESSAGES: dict[str, Any] = {
     "lob_list_text": v2("u", after={"id": 1, "a": None}, LOB_COLUMNS='["a"]'),
     "lob_insert": v1(data={"id": 1, "a": None}, LOB_COLUMNS="a"),
     "lob_delete": v1("DELETE", before={"id": 1, "a": None}, LOB_COLUMNS="a"),
+    "unsent_delete": v2("d", before={"id": 1, "a": DEFAULT_PLACEHOLDER}),
     "lob_empty": v1("UPDATE", LOB_COLUMNS=""),
     "unsent": v1("UPDATE", data={"id": 1, "a": DEFAULT_PLACEHOLDER, "b": None}),
     "unsent_list": v2("u", after={"id": 1, "a": [DEFAULT_PLACEHOLDER], "b": HEXED}),
@@ -274,7 +277,7 @@ def test_changes_of_one_lsn_go_by_arrival(rows: dict[str, Row], name: str, posit
     ("name", "position"),
     [
         ("truncate", LSN_POSITION), ("lsn_no_key", at(7, 7)),
-        ("mysql", at(12, 345, 2)), ("mysql_no_row", at(12, 345, 0)),
+        ("mysql", at(12, 345, 2)), ("mysql_lsn", at(12, 345, 2)), ("mysql_no_row", at(12, 345, 0)),
         ("oracle", at(99, 98, 10, 16, 1, 3)),
         ("oracle_scn", at(98, 98, 0, 0, 0, 0)),
         ("read_2", at(LSN, 1707048984208, kind=0)),
@@ -313,6 +316,16 @@ def test_what_was_not_sent_is_absent(
 
 
 @pytest.mark.parametrize(
+    ("name", "absent"),
+    [("unsent_delete", ["a"]), ("lob_delete", ["a"]), ("delete_2", None), ("insert_before", None)],
+)
+def test_what_was_not_sent_of_the_old_row_is_absent(
+    rows: dict[str, Row], name: str, absent: list[str] | None
+) -> None:
+    assert (rows[name]["outcome"], rows[name]["old_absent"]) == ("event", absent)
+
+
+@pytest.mark.parametrize(
     ("name", "key"),
     [
         ("insert", ["id"]), ("delete_2", ["id"]), ("two_keys", ["id", "name"]),
@@ -333,7 +346,7 @@ def test_a_schema_that_is_none_says_nothing(rows: dict[str, Row]) -> None:
 
 def test_options(spark: SparkSession, tmp_path: Path) -> None:
     file = jsonl(tmp_path / "o.jsonl", [v1(data={"id": 1, "a": "gone"}), v2()])
-    given = HuaweiCdlOptions(database="cdl", unavailable_value="gone")
+    given = HuaweiCdlOptions(database="cdl", unavailable_value=["gone"])
     one, two = HuaweiCdl().read(spark, (file,), given).collect()
     assert (one["database"], one["absent"]) == ("cdl", ["a"])
     assert (two["database"], two["absent"]) == ("cdl", None)

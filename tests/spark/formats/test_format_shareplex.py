@@ -34,6 +34,11 @@ NOT_JSON = {
 
 
 ROW = {"ID": "1", "A": "a", "N": None}
+# Oracle's options of a TRUNCATE, which leave it one of the whole table.
+MANNERS = (
+    "drop storage", "reuse storage", "reuse  all storage", "preserve materialized view log",
+    "purge materialized view log", "purge materialized view log reuse storage cascade",
+)  # fmt: skip
 RECORDS: dict[str, Any] = {
     **{op: record(op, ROW) for op in ("ins", "INSERT", "del", "DELETE", "upd before",
                                       "UPDATE BEFORE", "upd after", "UPDATE AFTER")},
@@ -45,6 +50,7 @@ RECORDS: dict[str, Any] = {
     "ddl": record("ddl") | {"sql": {"ddl": "alter table O.T add (C number(3))"}},
     "ddl_text": record("DDL") | {"ddl": "create table O.T (ID number)"},
     "ddl_truncate": record("ddl") | {"ddl": 'truncate table O."T" drop all storage'},
+    **{manner: record("ddl") | {"ddl": f"truncate table O.T {manner}"} for manner in MANNERS},
     "ddl_truncate_cluster": record("ddl") | {"ddl": "truncate cluster T"},
     "ddl_truncate_part": record("ddl") | {"ddl": "alter table O.T truncate partition P"},
     "ddl_without_table": record("ddl", table=...) | {"ddl": "create role R"},
@@ -125,7 +131,8 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
         ("nothing_changed", "update"), ("del", "delete"), ("DELETE", "delete"),
         ("del_by_key", "delete"), ("upd before", "delete"), ("UPDATE BEFORE", "delete"),
         ("truncate", "truncate"), ("ddl", "ddl"), ("ddl_text", "ddl"),
-        ("ddl_truncate", "truncate"), ("ddl_truncate_cluster", "ddl"), ("ddl_truncate_part", "ddl"),
+        ("ddl_truncate", "truncate"), *((manner, "truncate") for manner in MANNERS),
+        ("ddl_truncate_cluster", "ddl"), ("ddl_truncate_part", "ddl"),
         ("ddl_without_table", "ddl"), ("drop_column", "ddl"), ("drop_column_bare", "ddl"),
     ],
 )  # fmt: skip

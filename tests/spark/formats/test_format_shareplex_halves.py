@@ -171,6 +171,7 @@ NEIGHBOURS = {
     "row_a": change(5, OLD, row(8), 1, rowid="A"),
     "other_row": change(5, NEW, {"ID": "1"}, 2, rowid="B"),
     "own_row": change(5, NEW, {"ID": "1"}, 2, rowid="A "),
+    "lost_old": change(6, OLD, row(8), 1), "lost_new": change(6, NEW, {"ID": "1"}, 3),
     "no_scn_old": change(4, OLD, row(8), scn=...), "no_scn": change(4, NEW, {"ID": "1"}, scn=...),
 }  # fmt: skip
 
@@ -194,7 +195,7 @@ def test_a_new_half_knows_the_row_of_its_old_half(halves: dict[str, Row], name: 
 
 @pytest.mark.parametrize(
     "name",
-    ["alone", "after_another", "too_far", "no_scn"]
+    ["alone", "after_another", "lost_new", "too_far", "no_scn"]
     + [f"other_{what}" for what in ("table", "transaction", "row")],
 )
 def test_a_new_half_takes_no_other_row(halves: dict[str, Row], name: str) -> None:

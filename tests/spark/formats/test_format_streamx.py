@@ -36,6 +36,7 @@ IGNORED = (
 BAD_LINES = {
     "cut": '{"schema": {',
     "text": '{"payload": "x"}',
+    "heartbeat_with_text": '{"payload": {"op": "MHEARTBEAT", "before": 1}}',
     "other": '{"a": 1}',
 }
 
@@ -148,7 +149,8 @@ def test_markers_and_heartbeats_are_ignored(rows: dict[str, Row], op: str) -> No
         ("empty_image", "image_missing"), ("empty_old_image", "image_missing"),
         ("bad_sequence", "bad_sequence_id"), ("twice", "duplicate_column"),
         ("no_table", "table_missing"), ("no_table_truncate", "table_missing"),
-        ("cut", "not_json"), ("text", "not_json"), ("other", "not_an_envelope"),
+        ("cut", "not_json"), ("text", "not_json"),
+        ("heartbeat_with_text", "not_json"), ("other", "not_an_envelope"),
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:

@@ -157,6 +157,7 @@ def test_what_was_left_out_goes_with_its_batch(lake: Sandbox) -> None:
     stages.release(lake.context(), batch.batch_id)
     (again,), failure = run(lake)
     assert isinstance(failure, TablesLeftOutError)
+    assert "d.s.notes (1 records)" in str(failure)
     assert states_of(lake) == {again.batch_id: PUBLISHED, share: FAILED}
 
 

@@ -54,7 +54,7 @@ def test_a_dropped_target_is_made_again_and_not_anew(
     refuses(lake)
     with monkeypatch.context() as broken:
         broken.setattr(refolding, "publish", fails)
-        with pytest.raises(TransientError):
+        with pytest.raises(TransientError, match="the catalog is away"):
             refolding.rebuild(lake.context())
     refuses(lake)
     refolding.rebuild(lake.context())

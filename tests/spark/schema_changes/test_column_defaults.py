@@ -155,7 +155,7 @@ def test_a_rollback_between_decode_and_merge_is_noticed(
         return decoded
 
     monkeypatch.setattr(load, "decode_batch", decode_then_roll_back)
-    with pytest.raises(TransientError):
+    with pytest.raises(TransientError, match="a batch was rolled back"):
         shop.stage(late)
     monkeypatch.undo()
     shop.load(late)

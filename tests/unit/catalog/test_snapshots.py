@@ -14,6 +14,7 @@ from pyiceberg.exceptions import CommitFailedException, ServiceUnavailableError
 from pyiceberg.types import StringType
 from sqlalchemy.exc import InterfaceError, OperationalError
 
+from sluice.catalog import snapshots
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import (
     drop_branches,
@@ -97,6 +98,25 @@ def test_a_publisher_that_looked_too_early_is_refused(
         publish_table(catalog, two, "b2")
     monkeypatch.undo()
     assert ids(catalog) == [0, 1]
+
+
+def test_a_tag_that_somebody_made_since_the_look_is_not_moved_unseen(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand: whatever else makes one of that name moves `main` with it."""
+    write(catalog, 0)
+    staged = stage(catalog, "b1", 1)
+    stale = table(catalog)
+    assert staged.base_snapshot is not None
+    table(catalog).manage_snapshots().create_tag(staged.base_snapshot, tag_name("b1")).commit()
+    before = table(catalog).metadata.refs
+    monkeypatch.setattr(snapshots, "_COMMIT_TRIES", 1)
+    monkeypatch.setattr(catalog, "load_table", _once(stale, catalog.load_table))
+    with pytest.raises(PublishRefusedError, match="batch-b1"):
+        publish_table(catalog, staged, "b1")
+    assert table(catalog).metadata.refs == before
+    publish_table(catalog, staged, "b1")
+    assert head(table(catalog), tag_name("b1")) == staged.head_snapshot
 
 
 def _once(first, then):  # type: ignore[no-untyped-def]

@@ -10,7 +10,7 @@ from sluice.config.places import refuse_landing
 from sluice.config.project import load_project, load_sound
 from sluice.config.yaml_file import Document
 from sluice.errors import ConfigError
-from tests.unit.configured import SHOP, project
+from tests.unit.projects import SHOP, load
 
 NESTED = "(" * 3000 + "1=1" + ")" * 3000
 WRONG = {
@@ -38,7 +38,7 @@ def with_line(line: str) -> str:
 def test_a_wrong_value_is_a_mistake_of_its_own_file(tmp_path: Path, line: str) -> None:
     """Each of these was a traceback, and no pipeline ran any more."""
     with pytest.raises(ConfigError, match=r"other\.yaml:?\d*: (.*: )?expected"):
-        project(tmp_path, shop=SHOP, other=with_line(line))
+        load(tmp_path, shop=SHOP, other=with_line(line))
     found = load_sound(tmp_path)
     assert list(found.pipelines) == ["shop"]
     assert len(found.broken) == 1
@@ -54,13 +54,13 @@ def test_what_nobody_foresaw_is_its_own_files_mistake_too(
 
     monkeypatch.setattr("sluice.config.project.refuse_landing", unforeseen)
     with pytest.raises(ConfigError, match=r"other\.yaml: .*ArithmeticError") as caught:
-        project(tmp_path, shop=SHOP, other=with_line("name: other\n"))
+        load(tmp_path, shop=SHOP, other=with_line("name: other\n"))
     assert "s3cr3t" not in str(caught.value)
     assert list(load_sound(tmp_path).pipelines) == ["shop"]
 
 
 def test_a_catalog_file_of_nobody_is_a_mistake_of_the_project(tmp_path: Path) -> None:
-    project(tmp_path, shop=SHOP)
+    load(tmp_path, shop=SHOP)
     file = tmp_path / "sluice.yaml"
     file.write_text(
         "lake: {catalog: {type: jdbc, uri: 'sqlite:///~nobody-of-this-name/a.db'}, warehouse: w}\n"

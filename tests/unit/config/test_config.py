@@ -11,7 +11,7 @@ from sluice.config.project import Pipeline, TableConfig, load_project, load_soun
 from sluice.environment import ENV_CATALOG_URI, ENV_SPARK_MASTER
 from sluice.errors import ConfigError
 from sluice.types.columns import ColumnType
-from tests.unit.configured import LAKE, SHOP, mistake, project
+from tests.unit.projects import LAKE, SHOP, load, mistake
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -23,7 +23,7 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shop(root: Path, more: str = "") -> Pipeline:
-    return project(root, shop=SHOP + more).pipeline("shop")
+    return load(root, shop=SHOP + more).pipeline("shop")
 
 
 def test_example_of_the_issue(tmp_path: Path) -> None:
@@ -64,19 +64,19 @@ def test_only_whole_batches_of_formats_that_tell_ends_hold_transactions(tmp_path
 
 def test_paths_are_relative_to_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "p").mkdir()
-    project(tmp_path / "p", shop=SHOP)
+    load(tmp_path / "p", shop=SHOP)
     monkeypatch.chdir(tmp_path)
     found = load_project("p")
     root = (tmp_path / "p").resolve()
     assert found.lake.warehouse == str(root / "data/warehouse")
     assert found.lake.catalog.sqlite_path == root / "data/catalog.db"
-    assert found.pipeline("shop").landing.url == str(root / "data/landing/shop")
+    assert found.pipeline("shop").landing.url == str(root / "landing")
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
 def test_buckets_stay_as_they_are(tmp_path: Path, scheme: str) -> None:
     lake = LAKE.replace("data/warehouse", f"{scheme}://lake/ware/")
-    found = project(tmp_path, lake)
+    found = load(tmp_path, lake)
     assert found.lake.warehouse == "s3://lake/ware"
     assert found.lake.on_s3
 
@@ -84,7 +84,7 @@ def test_buckets_stay_as_they_are(tmp_path: Path, scheme: str) -> None:
 def test_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENV_CATALOG_URI, "postgresql://u:secret@db/catalog")
     monkeypatch.setenv(ENV_SPARK_MASTER, "spark://m:7077")
-    found = project(tmp_path)
+    found = load(tmp_path)
     assert found.lake.catalog.uri == "postgresql://u:secret@db/catalog"
     assert found.spark.master == "spark://m:7077"
 
@@ -265,8 +265,8 @@ def test_mistakes_are_named(tmp_path: Path, more: str, expected: str) -> None:
         ("namespace: shop", "namespace: _a", "underscores, beginning with a letter"),
         ("namespace: shop", "namespace: a__cdc", "that does not end with __cdc"),
         ("namespace: shop", "namespace: a.b", "namespace: expected letters, digits"),
-        ("data/landing/shop", "gs://bucket", "landing.url: expected a folder or s3://"),
-        ("**/*.jsonl*", "../*", "landing.pattern: expected a glob below landing.url"),
+        ("url: landing", "url: gs://bucket", "landing.url: expected a folder or s3://"),
+        ("{url: ", "{pattern: ../*, url: ", "landing.pattern: expected a glob below landing.url"),
     ],
 )
 def test_wrong_values_are_named(tmp_path: Path, old: str, new: str, expected: str) -> None:
@@ -314,13 +314,13 @@ def test_no_project(tmp_path: Path) -> None:
 
 def test_unknown_pipeline_lists_the_known(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there are: shop"):
-        project(tmp_path, shop=SHOP).pipeline("shpo")
+        load(tmp_path, shop=SHOP).pipeline("shpo")
 
 
 def test_one_pipelines_mistake_leaves_the_others_sound(tmp_path: Path) -> None:
     wrong = SHOP.replace("format: debezium", "format: debezum")
     with pytest.raises(ConfigError, match=r"wrong\.yaml"):
-        project(tmp_path, shop=SHOP, wrong=wrong, torn="name: [", tagged="epoch: !!int one")
+        load(tmp_path, shop=SHOP, wrong=wrong, torn="name: [", tagged="epoch: !!int one")
     found = load_sound(tmp_path)
     assert sorted(found.pipelines) == ["shop"]
     assert sorted(found.broken) == ["tagged", "torn", "wrong"]
@@ -333,7 +333,7 @@ def test_a_pipeline_that_is_wrong_is_known_by_its_own_name(tmp_path: Path) -> No
     """Not by its file's; and what editors leave beside files is none."""
     wrong = SHOP.replace("format: debezium", "format: debezum")
     with pytest.raises(ConfigError, match=r"shop-prod\.yaml"):
-        project(tmp_path, **{"shop-prod": wrong, ".#shop": "name: ["})
+        load(tmp_path, **{"shop-prod": wrong, ".#shop": "name: ["})
     found = load_sound(tmp_path)
     assert list(found.broken) == ["shop"]
     with pytest.raises(ConfigError, match=r"shop-prod\.yaml"):

@@ -10,36 +10,31 @@ from typer.testing import CliRunner
 
 from sluice.cli import app
 from sluice.config.ddl_files import MOST_BYTES
-from sluice.config.project import Pipeline, load_project, load_sound
+from sluice.config.project import Pipeline, load_sound
 from sluice.config.table_choice import only
-from sluice.errors import ConfigError
 from sluice.types.columns import STRING, ColumnType, decimal
-from tests.unit.projects import PIPELINE, PROJECT
+from tests.unit.projects import SHOP, load, mistake, write_project
 
 ORDERS = "CREATE TABLE public.orders (id bigint PRIMARY KEY, total numeric(9,2), mood public.mood);"
 ITEMS = "CREATE TABLE public.items (id integer, at date);\n"
 
 
-def write(root: Path, ddl: str, **scripts: str | bytes) -> Path:
-    """A project whose pipeline has such a `ddl:`; `scripts`: files of its folder `schema`."""
-    (root / "pipelines").mkdir()
+def with_ddl(ddl: str) -> str:
+    return f"{SHOP}ddl: {ddl}\n"
+
+
+def write_scripts(root: Path, **scripts: str | bytes) -> None:
+    """Files of the project's folder `schema`."""
     (root / "schema").mkdir()
-    (root / "sluice.yaml").write_text(PROJECT)
-    (root / "pipelines" / "shop.yaml").write_text(f"{PIPELINE}ddl: {ddl}\n")
     for name, script in scripts.items():
         text = script.encode() if isinstance(script, str) else script
         (root / "schema" / f"{name}.sql").write_bytes(text)
-    return root
 
 
 def shop(root: Path, ddl: str, **scripts: str | bytes) -> Pipeline:
-    return load_project(write(root, ddl, **scripts)).pipeline("shop")
-
-
-def mistake(root: Path, ddl: str, **scripts: str | bytes) -> str:
-    with pytest.raises(ConfigError) as caught:
-        shop(root, ddl, **scripts)
-    return str(caught.value).replace(f"{root}/", "")
+    """A pipeline that has such a `ddl:`, in a project with these scripts."""
+    write_scripts(root, **scripts)
+    return load(root, shop=with_ddl(ddl)).pipeline("shop")
 
 
 @pytest.mark.parametrize(
@@ -132,29 +127,29 @@ def test_the_same_table_twice(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_mistakes(tmp_path: Path, ddl: str, scripts: dict[str, str], said: str) -> None:
-    assert said in mistake(tmp_path, ddl, **scripts)
+    write_scripts(tmp_path, **scripts)
+    assert said in mistake(tmp_path, shop=with_ddl(ddl))
 
 
 @pytest.mark.parametrize("files", ["schema", "schema/out.sql"])
 def test_no_link_leads_out_of_the_project(tmp_path: Path, files: str) -> None:
     (tmp_path / "out.sql").write_text(ITEMS)
-    (tmp_path / "project").mkdir()
-    root = write(tmp_path / "project", f"{{dialect: postgres, files: [{files}]}}", a=ORDERS)
+    root = tmp_path / "project"
+    root.mkdir()
+    write_scripts(root, a=ORDERS)
     (root / "schema" / "out.sql").symlink_to(tmp_path / "out.sql")
-    with pytest.raises(ConfigError, match="a path inside the project's folder"):
-        load_project(root)
+    told = mistake(root, shop=with_ddl(f"{{dialect: postgres, files: [{files}]}}"))
+    assert "a path inside the project's folder" in told
 
 
 def test_a_mistake_stops_its_pipeline_alone(tmp_path: Path) -> None:
-    write(tmp_path, "{dialect: mysql, files: [none]}")
-    other = PIPELINE.replace("shop", "other")
-    (tmp_path / "pipelines" / "other.yaml").write_text(other)
-    found = load_sound(tmp_path)
+    wrong = with_ddl("{dialect: mysql, files: [none]}")
+    found = load_sound(write_project(tmp_path, shop=wrong, other=SHOP.replace("shop", "other")))
     assert (list(found.pipelines), list(found.broken)) == (["other"], ["shop"])
 
 
 def test_validate_names_types_that_nobody_knows(tmp_path: Path) -> None:
-    write(tmp_path, "{dialect: postgres, files: [schema]}", a=f"\n{ORDERS}")
+    shop(tmp_path, "{dialect: postgres, files: [schema]}", a=f"\n{ORDERS}")
     told = f"{tmp_path}/schema/a.sql:2: public.orders.mood is text: unknown type"
     plain = CliRunner().invoke(app, ["validate", "--project", str(tmp_path)])
     assert f"    {told} public.mood\n" in plain.output

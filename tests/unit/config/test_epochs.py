@@ -10,6 +10,7 @@ import pytest
 from sluice.config.new_epoch import raise_epoch
 from sluice.config.project import load_project, load_sound
 from sluice.errors import ConfigError
+from tests.unit.projects import write_project
 
 SHOP = """\
 # the shop's own database
@@ -18,17 +19,11 @@ format: debezium
 landing: {url: landing}
 namespace: shop
 """
-LAKE = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"
 
 
 def project(root: Path, shop: str) -> Path:
-    (root / "pipelines").mkdir()
-    (root / "sluice.yaml").write_text(LAKE)
-    other = SHOP.replace("shop", "other")
-    (root / "pipelines" / "a.yaml").write_text(other)
-    path = root / "pipelines" / "b.yaml"
-    path.write_text(shop)
-    return path
+    write_project(root, a=SHOP.replace("shop", "other"), b=shop)
+    return root / "pipelines" / "b.yaml"
 
 
 def test_an_epoch_that_the_file_names_is_raised_in_its_line(tmp_path: Path) -> None:

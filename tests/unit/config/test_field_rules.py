@@ -9,10 +9,9 @@ import pytest
 import yaml
 from pyiceberg.table.metadata import TableMetadataV3
 
-from sluice.config.project import Pipeline, load_project
+from sluice.config.project import Pipeline
 from sluice.environment import ENV_CATALOG_URI
-from sluice.errors import ConfigError
-from tests.unit.projects import PIPELINE, PROJECT
+from tests.unit.projects import SHOP, load, mistake
 
 
 @pytest.fixture(autouse=True)
@@ -20,18 +19,16 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENV_CATALOG_URI, raising=False)
 
 
+def with_fields(fields: dict[str, Any]) -> str:
+    return yaml.safe_dump(yaml.safe_load(SHOP) | fields)
+
+
 def shop(root: Path, **changed: Any) -> Pipeline:
-    (root / "pipelines").mkdir(exist_ok=True)
-    (root / "sluice.yaml").write_text(PROJECT)
-    text = yaml.safe_dump(yaml.safe_load(PIPELINE) | changed)
-    (root / "pipelines" / "shop.yaml").write_text(text)
-    return load_project(root).pipeline("shop")
+    return load(root, shop=with_fields(changed)).pipeline("shop")
 
 
 def refusal(root: Path, **changed: Any) -> str:
-    with pytest.raises(ConfigError) as caught:
-        shop(root, **changed)
-    return str(caught.value)
+    return mistake(root, shop=with_fields(changed))
 
 
 @pytest.mark.parametrize("name", ["information_schema", "Information_Schema", "pg_catalog"])
@@ -39,6 +36,20 @@ def test_a_namespace_that_engines_keep_for_themselves(tmp_path: Path, name: str)
     told = refusal(tmp_path, namespace=name)
     assert "namespace: expected a name other than information_schema and pg_catalog" in told
     assert shop(tmp_path, namespace="memory").namespace == "memory"
+
+
+@pytest.mark.parametrize(("options", "fits"), [
+    ({"csv_not_logged": "NULL"}, False), ({"csv_not_logged": "NULL", "csv_null": ""}, True),
+    ({"csv_not_logged": "-", "csv_null": "-"}, False), ({"csv_not_logged": "-"}, True),
+])  # fmt: skip
+def test_a_value_that_was_not_logged_is_not_spelled_like_null(
+    tmp_path: Path, options: dict[str, str], fits: bool
+) -> None:
+    if fits:
+        shop(tmp_path, format="aws_dms", format_options=options)
+    else:
+        told = refusal(tmp_path, format="aws_dms", format_options=options)
+        assert "csv_not_logged: another text than that of NULL (csv_null)" in told
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.configured import SHOP, mistake, project
+from tests.unit.projects import SHOP, load, mistake
 
 OTHER = SHOP.replace("name: shop", "name: other", 1)
 
@@ -52,5 +52,5 @@ def test_of_two_the_targets_that_both_have_are_named(tmp_path: Path) -> None:
 def test_two_that_list_other_targets_share_a_namespace(
     tmp_path: Path, one: str, other: str
 ) -> None:
-    both = project(tmp_path, a=SHOP + one, b=OTHER + other)
+    both = load(tmp_path, a=SHOP + one, b=OTHER + other)
     assert sorted(both.pipelines) == ["other", "shop"]

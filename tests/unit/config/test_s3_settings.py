@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from sluice.catalog.spark import spark_catalog_conf
-from sluice.config.project import load_project
 from sluice.environment import ENV_S3_ENDPOINT
 from sluice.errors import ConfigError, TerminalError
 from sluice.objects.s3_store import S3Store
-from tests.unit.projects import PIPELINE
+from tests.unit.projects import LAKE, SHOP, load
 
-PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: 's3://bucket/w'}\n"
+ON_S3 = LAKE.replace("data/warehouse", "s3://bucket/w")
 
 
 @pytest.fixture(autouse=True)
@@ -34,11 +33,8 @@ def test_an_endpoint_without_its_scheme_is_a_mistake(
     told = rf"{ENV_S3_ENDPOINT}: expected http\(s\)://host\[:port\]"
     with pytest.raises(ConfigError, match=told):
         S3Store("bucket", "").describe("a.json")
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "sluice.yaml").write_text(PROJECT)
-    (tmp_path / "pipelines" / "shop.yaml").write_text(PIPELINE)
     with pytest.raises(ConfigError, match=told):
-        spark_catalog_conf(load_project(tmp_path))
+        spark_catalog_conf(load(tmp_path, ON_S3, shop=SHOP))
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_the_environments_secrets_are_in_no_manifest(
     assert manifests
     for path in manifests:
         assert "PLANTED" not in ctx.files.read_manifest(path).to_json()
-    written = [p.read_bytes() for p in (tmp_path / "warehouse").rglob("*") if p.is_file()]
+    written = [p.read_bytes() for p in Path(ctx.project.lake.warehouse).rglob("*") if p.is_file()]
     assert written
     assert not [content for content in written if b"PLANTED" in content]
 

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from sluice.config.project import Pipeline, TableConfig, load_project
+from sluice.config.project import Pipeline, TableConfig
 from sluice.config.source_tables import claimants, matches, partial_truncate_policy, truncate_policy
 from sluice.config.table_choice import only
-from sluice.errors import ConfigError
-
-LAKE = 'lake: {catalog: {type: jdbc, uri: "sqlite:///c.db"}, warehouse: w}\n'
+from tests.unit.projects import load, mistake
 
 
 def tables(patterns: dict[str, list[str] | None]) -> dict[str, TableConfig]:
@@ -98,15 +96,12 @@ def test_a_source_of_two_tables_is_refused(listed: dict[str, object], expected: 
 
 
 def test_a_mistake_is_named_with_its_place(tmp_path: Path) -> None:
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "sluice.yaml").write_text(LAKE)
-    (tmp_path / "pipelines" / "p.yaml").write_text(
-        "name: p\nformat: canal\nlanding: {url: l}\nnamespace: n\n"
-        "tables:\n  orders:\n    sources: []\n  users:\n    sources: [u_*, '']\n"
+    told = mistake(
+        tmp_path,
+        p="name: p\nformat: canal\nlanding: {url: l}\nnamespace: n\n"
+        "tables:\n  orders:\n    sources: []\n  users:\n    sources: [u_*, '']\n",
     )
-    with pytest.raises(ConfigError) as caught:
-        load_project(tmp_path)
-    first, second = str(caught.value).splitlines()
+    first, second = told.splitlines()
     assert "p.yaml:7: tables.orders.sources: expected one pattern or more, each once" in first
     assert "p.yaml:9: tables.users.sources[1]: expected a name with * and ? in it" in second
 
@@ -147,20 +142,14 @@ def test_tables_that_a_run_leaves_out_keep_what_is_theirs() -> None:
 
 
 def test_two_pipelines_of_one_namespace_differ_by_their_tables_names(tmp_path: Path) -> None:
-    def write(name: str, table: str, more: str = "") -> None:
-        (tmp_path / "pipelines" / f"{name}.yaml").write_text(
+    def of(name: str, table: str, more: str = "") -> str:
+        return (
             f"name: {name}\nformat: canal\nlanding: {{url: {name}}}\nnamespace: n\n"
             f"tables: {{{table}: {{sources: [t_*]}}}}\n{more}"
         )
 
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "sluice.yaml").write_text(LAKE)
-    write("one", "orders")
-    write("two", "users")
-    assert sorted(load_project(tmp_path).pipelines) == ["one", "two"]
-    write("two", "shop.Orders")
-    with pytest.raises(ConfigError, match=r"namespace: already used by one\.yaml"):
-        load_project(tmp_path)
-    write("two", "users", "table_name: '{database}_{table}'\n")
-    with pytest.raises(ConfigError, match=r"namespace: already used by one\.yaml"):
-        load_project(tmp_path)
+    one = of("one", "orders")
+    assert sorted(load(tmp_path, one=one, two=of("two", "users")).pipelines) == ["one", "two"]
+    otherwise = "table_name: '{database}_{table}'\n"
+    for two in (of("two", "shop.Orders"), of("two", "users", otherwise)):
+        assert "namespace: already used by one.yaml" in mistake(tmp_path, one=one, two=two)

@@ -6,18 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sluice.config.project import Project, load_project
 from sluice.config.spark_conf import SETTLED
-from sluice.errors import ConfigError
 from spark_jobs.session import settings
-from tests.unit.projects import PIPELINE, PROJECT
+from tests.unit.projects import LAKE, load, mistake
 
 
-def project(root: Path, key: str, value: str) -> Project:
-    (root / "pipelines").mkdir()
-    (root / "sluice.yaml").write_text(f"{PROJECT}spark: {{conf: {{{key}: {value}}}}}\n")
-    (root / "pipelines" / "shop.yaml").write_text(PIPELINE)
-    return load_project(root)
+def with_conf(key: str, value: str) -> str:
+    return f"{LAKE}spark: {{conf: {{{key}: {value}}}}}\n"
 
 
 @pytest.mark.parametrize(
@@ -29,12 +24,9 @@ def project(root: Path, key: str, value: str) -> Project:
     ],
 )
 def test_what_tables_depend_on_is_refused(tmp_path: Path, key: str, value: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        project(tmp_path, key, value)
-    assert "sluice.yaml:2: spark.conf: expected no setting that tables depend on" in str(
-        caught.value
-    )
-    assert f"{key} is always {SETTLED[key]}; leave it out" in str(caught.value)
+    told = mistake(tmp_path, with_conf(key, value))
+    assert "sluice.yaml:4: spark.conf: expected no setting that tables depend on" in told
+    assert f"{key} is always {SETTLED[key]}; leave it out" in told
 
 
 @pytest.mark.parametrize(
@@ -42,7 +34,7 @@ def test_what_tables_depend_on_is_refused(tmp_path: Path, key: str, value: str) 
     [("spark.sql.ansi.enabled", "true"), ("spark.sql.shuffle.partitions", "4")],
 )
 def test_other_settings_are_given(tmp_path: Path, key: str, value: str) -> None:
-    assert key in project(tmp_path, key, value).spark.conf
+    assert key in load(tmp_path, with_conf(key, value)).spark.conf
 
 
 @pytest.mark.parametrize(
@@ -51,7 +43,7 @@ def test_other_settings_are_given(tmp_path: Path, key: str, value: str) -> None:
 def test_a_driver_without_other_machines_listens_to_its_own_alone(
     tmp_path: Path, master: str, host: str | None
 ) -> None:
-    given = project(tmp_path, "spark.sql.shuffle.partitions", "4")
+    given = load(tmp_path)
     spark = given.spark.model_copy(update={"master": master})
     found = settings(given.model_copy(update={"spark": spark}))
     assert found.get("spark.driver.bindAddress") == found.get("spark.driver.host") == host

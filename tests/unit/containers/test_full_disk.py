@@ -19,7 +19,7 @@ from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.selection import Selection
 from sluice.operations.unreadable_files import AWAY_AFTER, UnreadableFiles
-from tests.unit.projects import PIPELINE, files_of_loads, keys, open_shop
+from tests.unit.projects import SHOP, files_of_loads, keys, open_shop
 from tests.unit.tablefiles import look, parquet_bytes
 
 pytestmark = pytest.mark.catalog
@@ -40,7 +40,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
-    context = open_shop(tmp_path, PIPELINE)
+    context = open_shop(tmp_path, SHOP)
     write(context, COPIED, "b.jsonl")
     write(context, AS_IT_IS, "a.jsonl", "c.jsonl")
     return context
@@ -112,5 +112,5 @@ def test_a_warehouse_without_room_for_the_copy_is_named(
     unreadable = UnreadableFiles()
     assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
     told = str(unreadable.errors["b.jsonl"])
-    assert f"b.jsonl: no room in file://{context.project.root}/warehouse/_sluice/shop/" in told
+    assert f"b.jsonl: no room in file://{context.project.root}/data/warehouse/_sluice/shop/" in told
     assert told.endswith("for its copy; make room there, or lower max_staged_bytes_per_file")

@@ -19,7 +19,7 @@ from sluice.operations.reprocess import Taken
 from sluice.operations.selection import open_landing, selected
 from sluice.operations.single_tables import land_tables
 from tests.unit.oldmanifests import inline
-from tests.unit.projects import PIPELINE, keys, open_shop
+from tests.unit.projects import SHOP, keys, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -28,7 +28,7 @@ DOC = "x" * 1000
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
-    return open_shop(tmp_path, f"{PIPELINE}tables: {{orders: {{}}}}\n")
+    return open_shop(tmp_path, f"{SHOP}tables: {{orders: {{}}}}\n")
 
 
 def write(context: Context, key: str, name: str) -> None:

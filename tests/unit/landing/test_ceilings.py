@@ -19,7 +19,7 @@ from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
 from sluice.operations.quarantined import Unresolved
 from sluice.operations.reprocess import land_quarantined
-from tests.unit.projects import PIPELINE, keys, open_shop
+from tests.unit.projects import SHOP, keys, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -30,7 +30,7 @@ NAMES = ("a.json.gz", "b.json.gz", "c.json.gz")
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     """Three arrays of some hundred bytes, of two of which the copies fill a batch."""
-    context = open_shop(tmp_path, f"{PIPELINE}max_bytes_per_batch: {5 * COPY // 2}\n")
+    context = open_shop(tmp_path, f"{SHOP}max_bytes_per_batch: {5 * COPY // 2}\n")
     for name in NAMES:
         text = f'[{{"of": "{name}", "padding": "{"x" * COPY}"}}]'
         (tmp_path / "landing" / name).write_bytes(gzip.compress(text.encode()))

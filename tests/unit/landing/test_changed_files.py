@@ -9,7 +9,7 @@ import pytest
 
 from sluice.errors import ConfigError, TerminalError
 from sluice.ledger import details
-from sluice.ledger.rows import FILE_CLAIMED, FILE_LOADED, PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.ledger.rows import FILE_CLAIMED, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.context import Context, open_context
@@ -20,57 +20,30 @@ from sluice.operations.single_tables import land_tables
 from sluice.operations.stages import reconcile
 from sluice.operations.undo import release, undo_batch
 from sluice.positions import arrival_changed, arrival_of
+from tests.unit.dumps import load, publish, undo, write_event
 from tests.unit.played import quarantine
-from tests.unit.projects import open_shop
+from tests.unit.projects import SHOP, open_shop
 
 pytestmark = pytest.mark.catalog
 
-PIPELINE = """name: shop
-namespace: shop
-format: debezium
-landing: {url: landing}
-tables: {s.orders: {key: [id]}}
-"""
+PIPELINE = SHOP + "tables: {s.orders: {key: [id]}}\n"
 PLACE = arrival_of("a.jsonl")
-
-
-@pytest.fixture
-def said() -> list[str]:
-    return []
 
 
 @pytest.fixture
 def context(tmp_path: Path, said: list[str]) -> Context:
     """A pipeline with two loaded files, of which one has changed since."""
     context = open_shop(tmp_path, PIPELINE, said.append)
-    write(context, "a.jsonl", "first")
-    write(context, "b.jsonl", "other")
-    load(context, taken(context))
-    write(context, "a.jsonl", "changed")
+    write_event(context, "a.jsonl", "first")
+    write_event(context, "b.jsonl", "other")
+    load(context)
+    write_event(context, "a.jsonl", "changed")
     return context
-
-
-def write(context: Context, name: str, text: str) -> None:
-    (context.project.root / "landing" / name).write_text(f'{{"op": "{text}"}}\n')
 
 
 def taken(context: Context, changed: bool = False) -> Manifest:
     (key,) = land(context, changed=changed)
     return context.files.read_manifest(key)
-
-
-def load(context: Context, manifest: Manifest) -> str:
-    """What a run leaves in the ledger."""
-    batch, epoch = manifest.batch_id, context.pipeline.epoch
-    context.ledger.files.mark(batch, FILE_LOADED)
-    context.ledger.batches.record(batch, PUBLISHED, replace_details={"epoch": epoch})
-    return batch
-
-
-def undo(context: Context, batch: str) -> None:
-    """What a rollback of a published batch leaves in the ledger."""
-    context.ledger.files.mark(batch, "held")
-    context.ledger.batches.record(batch, ROLLED_BACK)
 
 
 def batch_of(context: Context, name: str) -> str:
@@ -119,22 +92,22 @@ def test_what_was_taken_so_is_neither_told_nor_taken_again(
     manifest = taken(context, changed=True)
     said.clear()
     assert land(context, changed=True) == []
-    load(context, manifest)
+    publish(context.ledger, manifest.batch_id, context.pipeline.epoch)
     assert land(context, changed=True) == []
     assert land(context) == []
     assert said == []
 
 
 def test_its_events_stand_above_those_of_the_file_before_it(context: Context) -> None:
-    load(context, taken(context, changed=True))
-    write(context, "a.jsonl", "once more")
+    load(context, changed=True)
+    write_event(context, "a.jsonl", "once more")
     (file,) = taken(context, changed=True).files
     assert file.arrival == arrival_changed(arrival_changed(PLACE))
     assert len(file.replaces) == 2
 
 
 def test_new_files_are_batches_of_their_own(context: Context) -> None:
-    write(context, "c.jsonl", "new")
+    write_event(context, "c.jsonl", "new")
     made = [context.files.read_manifest(key) for key in land(context, changed=True)]
     assert [[(f.key, bool(f.replaces)) for f in one.files] for one in made] == [
         [("c.jsonl", False)],
@@ -154,16 +127,16 @@ def test_its_epoch_is_fixed_before_a_later_one_is_told(context: Context) -> None
 
 
 def test_the_same_bytes_written_again_are_not_loaded(context: Context) -> None:
-    write(context, "a.jsonl", "first")
+    write_event(context, "a.jsonl", "first")
     assert land(context, changed=True) == []
 
 
 def test_bytes_that_a_changed_file_had_are_known_still(context: Context) -> None:
     first = batch_of(context, "a.jsonl")
-    load(context, taken(context, changed=True))
-    write(context, "c.jsonl", "first")
+    load(context, changed=True)
+    write_event(context, "c.jsonl", "first")
     assert land(context) == []
-    undo(context, first)
+    undo(context.ledger, first)
     assert [file.key for file in taken(context).files] == ["c.jsonl"]
 
 
@@ -171,7 +144,7 @@ def test_a_file_of_a_batch_that_is_not_published_is_left_to_it(
     context: Context, said: list[str]
 ) -> None:
     batch = taken(context, changed=True).batch_id
-    write(context, "a.jsonl", "once more")
+    write_event(context, "a.jsonl", "once more")
     assert land(context, changed=True) == []
     assert f"a.jsonl has changed since batch {batch} took it" in said[-1]
     assert "rolled back and released" in said[-1]
@@ -184,7 +157,7 @@ def test_a_file_that_another_run_took_since_the_look_is_left_to_it(
 
     def after_another(*given: object, **more: object) -> object:
         monkeypatch.undo()
-        load(context, taken(context, changed=True))
+        load(context, changed=True)
         return claim(*given, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(context.ledger.files, "claim", after_another)
@@ -213,9 +186,9 @@ def test_rolled_back_it_is_held_and_once_released_taken_as_changed_again(context
 
 
 def test_released_without_the_batch_before_it_is_a_file_as_any(context: Context) -> None:
-    before, changed = batch_of(context, "a.jsonl"), load(context, taken(context, changed=True))
+    before, changed = batch_of(context, "a.jsonl"), load(context, changed=True)
     for batch in (before, changed):
-        undo(context, batch)
+        undo(context.ledger, batch)
         release(context, batch)
     manifest = taken(context)
     assert [(f.key, f.arrival, f.replaces) for f in manifest.files] == [
@@ -227,7 +200,7 @@ def test_released_without_the_batch_before_it_is_a_file_as_any(context: Context)
 def test_a_file_that_is_put_back_names_no_batch_anew(context: Context) -> None:
     """Its size, ETag and version are those of the first batch again, and the bytes are loaded."""
     path = context.project.root / "landing" / "a.jsonl"
-    load(context, taken(context, changed=True))
+    load(context, changed=True)
     batches = len(context.ledger.batches.all())
     path.write_text('{"op": "first"}\n')
     assert land(context, changed=True) == []
@@ -235,7 +208,7 @@ def test_a_file_that_is_put_back_names_no_batch_anew(context: Context) -> None:
 
 
 def test_a_run_for_some_tables_reads_it_at_its_place(context: Context) -> None:
-    load(context, taken(context, changed=True))
+    load(context, changed=True)
     (key,) = land_tables(context, ["s.orders"])
     found = {f.key: f.arrival for f in context.files.read_manifest(key).files}
     assert found == {"a.jsonl": arrival_changed(PLACE), "b.jsonl": arrival_of("b.jsonl")}
@@ -264,7 +237,7 @@ def test_a_file_whose_batch_is_not_published_yet_is_left_to_it(
 
 
 def test_records_of_the_file_before_it_are_not_taken_for_read_again(context: Context) -> None:
-    for batch in (batch_of(context, "a.jsonl"), load(context, taken(context, changed=True))):
+    for batch in (batch_of(context, "a.jsonl"), load(context, changed=True)):
         bad = {details.EPOCH: 0, details.QUARANTINED: 1}
         context.ledger.batches.record(batch, PUBLISHED, replace_details=bad)
         quarantine(context, batch, "a.jsonl")
@@ -282,7 +255,7 @@ def test_of_other_files_a_manifest_says_what_it_always_said(context: Context) ->
 
 
 def test_only_those_that_are_asked_for_are_taken(context: Context) -> None:
-    write(context, "b.jsonl", "changed too")
+    write_event(context, "b.jsonl", "changed too")
     found = candidates(context, Selection(files=("b.jsonl",)), changed=True)
     assert [o.key for o in found] == ["b.jsonl"]
 

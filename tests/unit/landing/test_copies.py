@@ -25,11 +25,6 @@ FIRST, SECOND = "orders/first.csv", "orders/second.csv"
 
 
 @pytest.fixture
-def said() -> list[str]:
-    return []
-
-
-@pytest.fixture
 def context(tmp_path: Path, said: list[str]) -> Context:
     """A pipeline of dumps, the first of which is loaded, and a copy of it that a run has seen."""
     context = open_shop(tmp_path, PIPELINE, said.append)

@@ -22,7 +22,7 @@ from sluice.operations.stages import reconcile
 from sluice.operations.sweep import clean_up
 from sluice.operations.undo import release, undo_batch
 from sluice.operations.window import Window
-from tests.unit.projects import PIPELINE, keys, open_shop
+from tests.unit.projects import SHOP, keys, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -184,7 +184,7 @@ def test_released_files_are_read_as_the_pipeline_says_now(context: Context) -> N
     for path in (root / "landing").iterdir():
         path.unlink()
     (root / "landing" / "rows.csv").write_text("id;v\n1,5;2\n")
-    rows = PIPELINE.replace("debezium", "rows") + "tables: {rows: {key: [id]}}\n"
+    rows = SHOP.replace("debezium", "rows") + "tables: {rows: {key: [id]}}\n"
 
     def land_with(options: str) -> Manifest:
         (root / "pipelines" / "shop.yaml").write_text(f"{rows}format_options: {options}\n")
@@ -261,7 +261,7 @@ def finish(context: Context, manifest: Manifest) -> None:
 def test_the_same_bytes_are_another_content_in_the_folder_of_another_table(
     tmp_path: Path, told: str, taken: list[str]
 ) -> None:
-    context = open_shop(tmp_path, PIPELINE.replace("format: debezium", told))
+    context = open_shop(tmp_path, SHOP.replace("format: debezium", told))
     store = open_landing(context)
     for key in ("a/2026-03-01/1.csv", "a/2026-03-02/1.csv", "b/1.csv"):
         store.put(key, b"id\n1\n")

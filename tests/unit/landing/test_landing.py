@@ -9,6 +9,7 @@ import io
 import json
 import os
 import random
+from dataclasses import replace
 
 import fastavro
 import pytest
@@ -78,6 +79,14 @@ def test_what_spark_would_misread_is_staged(lake: Lake, key: str, content: bytes
     assert lake.staged(look) == LINES
     assert look.rejects == ()
     assert look.file.sha256 == hashlib.sha256(content).hexdigest()
+
+
+def test_a_bucket_may_have_names_that_hadoop_reads_as_others(lake: Lake) -> None:
+    """With nothing between two slashes; here the folder reads such a name as Hadoop does."""
+    lake.landing.put("x/a.jsonl", LINES)
+    (found,) = lake.landing.list()
+    listed = replace(found, key="x//a.jsonl")
+    assert lake.staged(inspect(lake.landing, lake.staging, listed, "shop/staged/")) == LINES
 
 
 def test_staging_again_gives_the_same_copy(lake: Lake) -> None:

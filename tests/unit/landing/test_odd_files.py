@@ -28,11 +28,6 @@ from tests.unit.projects import open_shop
 
 
 @pytest.fixture
-def said() -> list[str]:
-    return []
-
-
-@pytest.fixture
 def context(tmp_path: Path, said: list[str]) -> Context:
     opened = replace(open_shop(tmp_path), say=said.append)
     (tmp_path / "landing" / "good.jsonl").write_text('{"op": 1}\n')

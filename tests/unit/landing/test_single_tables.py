@@ -7,50 +7,28 @@ from pathlib import Path
 import pytest
 
 from sluice.landing import landed
-from sluice.ledger.rows import FILE_LOADED, PUBLISHED
+from sluice.ledger.rows import PUBLISHED
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
 from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import release, undo_batch
 from sluice.positions import arrival_of
 from spark_jobs.job import pipeline_for
-from tests.unit.projects import open_shop
+from tests.unit.dumps import load, write_event
+from tests.unit.projects import SHOP, open_shop
 
 pytestmark = pytest.mark.catalog
 
-PIPELINE = """name: shop
-namespace: shop
-format: debezium
-landing: {url: landing}
-tables: {s.orders: {key: [id]}, s.notes: {key: [id]}}
-"""
-
-
-@pytest.fixture
-def said() -> list[str]:
-    return []
+PIPELINE = SHOP + "tables: {s.orders: {key: [id]}, s.notes: {key: [id]}}\n"
 
 
 @pytest.fixture
 def context(tmp_path: Path, said: list[str]) -> Context:
     """A pipeline whose first file is loaded."""
     context = open_shop(tmp_path, PIPELINE, said.append)
-    write(context, "a.jsonl", "first")
-    load(context, epoch=0)
+    write_event(context, "a.jsonl", "first")
+    load(context)
     return context
-
-
-def write(context: Context, name: str, text: str) -> None:
-    (context.project.root / "landing" / name).write_text(f'{{"op": "{text}"}}\n')
-
-
-def load(context: Context, epoch: int) -> str:
-    """What a run leaves in the ledger."""
-    (key,) = land(context)
-    batch = context.files.read_manifest(key).batch_id
-    context.ledger.files.mark(batch, FILE_LOADED)
-    context.ledger.batches.record(batch, PUBLISHED, replace_details={"epoch": epoch})
-    return batch
 
 
 def taken(context: Context) -> list[tuple[int, list[str]]]:
@@ -64,7 +42,7 @@ def taken(context: Context) -> list[tuple[int, list[str]]]:
 
 
 def test_loaded_and_free_files_are_read_as_one_batch(context: Context) -> None:
-    write(context, "b.jsonl", "second")
+    write_event(context, "b.jsonl", "second")
     assert taken(context) == [(0, ["a.jsonl", "b.jsonl"])]
 
 
@@ -82,12 +60,12 @@ def test_loaded_files_keep_their_epoch_after_it_was_raised(context: Context) -> 
     path = context.project.root / "pipelines" / "shop.yaml"
     path.write_text(PIPELINE + "epoch: 1\n")
     raised = open_context(context.project.root, "shop")
-    write(raised, "b.jsonl", "second")
+    write_event(raised, "b.jsonl", "second")
     assert taken(raised) == [(0, ["a.jsonl"]), (1, ["b.jsonl"])]
 
 
 def test_held_files_are_not_read_until_they_are_released(context: Context) -> None:
-    write(context, "b.jsonl", "second")
+    write_event(context, "b.jsonl", "second")
     (key,) = land(context)
     batch = context.files.read_manifest(key).batch_id
     undo_batch(context, batch, hold=True)
@@ -101,7 +79,7 @@ def test_a_file_that_was_replaced_since_it_was_loaded_is_not_read(
     context: Context, said: list[str], text: str
 ) -> None:
     """Of as many bytes it is seen when it is read."""
-    write(context, "a.jsonl", text)
+    write_event(context, "a.jsonl", text)
     assert taken(context) == []
     assert any("a.jsonl" in line and "sluice run shop --changed" in line for line in said)
 
@@ -118,8 +96,8 @@ def test_loaded_files_that_were_copied_to_another_landing_place_are_read(context
 
 def test_the_bytes_of_another_file_are_not_read_again(context: Context) -> None:
     for name in ("c.jsonl", "b.jsonl"):
-        write(context, name, "first" if name == "c.jsonl" else "second")
-    write(context, "d.jsonl", "second")
+        write_event(context, name, "first" if name == "c.jsonl" else "second")
+    write_event(context, "d.jsonl", "second")
     assert taken(context) == [(0, ["a.jsonl", "b.jsonl"])]
 
 
@@ -127,11 +105,11 @@ def test_a_loaded_file_is_read_at_the_place_that_its_events_have(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an earlier release gave it: numbers that are written otherwise shared one."""
-    write(context, "part-01.jsonl", "second")
+    write_event(context, "part-01.jsonl", "second")
     with monkeypatch.context() as earlier:
         earlier.setattr(landed, "arrival_of", lambda _: "part-011.jsonl")
-        load(context, epoch=0)
-    write(context, "part-02.jsonl", "third")
+        load(context)
+    write_event(context, "part-02.jsonl", "third")
     (key,) = land_tables(context, ["s.notes"])
     found = {file.key: file.arrival for file in context.files.read_manifest(key).files}
     assert found["part-01.jsonl"] == "part-011.jsonl"

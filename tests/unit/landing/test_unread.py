@@ -26,7 +26,7 @@ from sluice.operations.preview import Forecast, preview
 from sluice.operations.selection import Selection
 from sluice.operations.single_tables import land_tables
 from sluice.operations.unreadable_files import AWAY_AFTER, TRIES, UnreadableFiles
-from tests.unit.projects import PIPELINE, files_of_loads, keys, open_shop
+from tests.unit.projects import SHOP, files_of_loads, keys, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -61,7 +61,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
 
 @pytest.fixture
 def context(tmp_path: Path, store: Store) -> Context:
-    context = open_shop(tmp_path, PIPELINE + "tables: {s.orders: {key: [id]}}\n")
+    context = open_shop(tmp_path, SHOP + "tables: {s.orders: {key: [id]}}\n")
     write(context, "a.jsonl", "b.jsonl", "c.jsonl")
     return context
 
@@ -136,7 +136,7 @@ def test_a_store_that_fails_for_all_is_away(context: Context, store: Store, tabl
 
 
 def test_one_of_which_another_batch_has_an_answer_is_not_away(tmp_path: Path, store: Store) -> None:
-    context = open_shop(tmp_path, PIPELINE + "max_files_per_batch: 1\n")
+    context = open_shop(tmp_path, SHOP + "max_files_per_batch: 1\n")
     write(context, "a.jsonl", "b.jsonl")
     store.fail("a.jsonl")
     unreadable = UnreadableFiles()
@@ -185,7 +185,7 @@ def test_a_plan_tells_them(context: Context, store: Store, monkeypatch: pytest.M
     assert found.files == ("a.jsonl", "c.jsonl")
     assert "InternalError" in found.denied["b.jsonl"]
     store.fail("a.jsonl", "c.jsonl")
-    with pytest.raises(TransientError):
+    with pytest.raises(TransientError, match=r"a\.jsonl: InternalError"):
         preview(context)
 
 

@@ -23,7 +23,7 @@ from sluice.operations.selection import open_landing
 from sluice.operations.single_tables import land_tables
 from sluice.operations.unreadable_files import NAMED_AT_MOST, UnreadableFiles, files_left_out
 from sluice.output import report
-from tests.unit.projects import PIPELINE, files_of_loads, keys, open_shop
+from tests.unit.projects import SHOP, files_of_loads, keys, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -31,14 +31,9 @@ KEYS = ("a.jsonl", "b.jsonl", "c.jsonl")
 
 
 @pytest.fixture
-def said() -> list[str]:
-    return []
-
-
-@pytest.fixture
 def context(tmp_path: Path, said: list[str]) -> Context:
     tables = "tables: {s.orders: {key: [id]}}\n"
-    context = open_shop(tmp_path, PIPELINE + tables, said.append)
+    context = open_shop(tmp_path, SHOP + tables, said.append)
     for key in KEYS:
         path(context, key).write_text(f'{{"op": "{key}"}}\n')
     return context

@@ -15,7 +15,7 @@ from sluice.ledger.ledger import Ledger
 from sluice.names import PROP_DEFAULTS
 from sluice.operations import comments
 from sluice.operations.context import Context
-from tests.unit.projects import PIPELINE, open_shop
+from tests.unit.projects import SHOP, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -38,7 +38,7 @@ def shop(tmp_path: Path) -> Context:
     return shop_with(tmp_path)
 
 
-def shop_with(root: Path, pipeline: str = PIPELINE) -> Context:
+def shop_with(root: Path, pipeline: str = SHOP) -> Context:
     ctx = open_shop(root, pipeline)
     Ledger(ctx.catalog).ensure()
     ctx.catalog.create_namespace_if_not_exists("shop")
@@ -125,7 +125,7 @@ def test_a_target_that_is_not_there_waits(shop: Context) -> None:
 
 
 def test_a_pipeline_that_follows_no_changes_takes_no_comments(tmp_path: Path) -> None:
-    shop = shop_with(tmp_path, PIPELINE + "on_schema_change: additive\n")
+    shop = shop_with(tmp_path, SHOP + "on_schema_change: additive\n")
     publish(shop, *BATCHES)
     assert set(shown(shop).values()) == {None}
 

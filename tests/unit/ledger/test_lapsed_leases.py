@@ -92,6 +92,21 @@ def test_a_batch_that_is_loaded_stays_its_attempts_own(
     clock.forward(61)
     load_and_publish(ledger)
     ledger.lease.renew("a", "a1", A)
+    row = ledger.batches.get("a")
+    assert row is not None
+    assert (row.state, row.attempt, ledger.lease.has_lapsed(row)) == (LOADED, "a1", False)
+
+
+def test_a_batch_that_is_loaded_waits_while_another_is(
+    ledger: PipelineLedger, clock: StandingClock
+) -> None:
+    """Published meanwhile, it would move the tables that the other one is merged into."""
+    ledger.lease.acquire("a", "a1", A)
+    ledger.batches.record("a", LOADED, attempt="a1", lease=Lease(ANYBODY, 60))
+    clock.forward(61)
+    ledger.lease.acquire("b", "b1", B)
+    with pytest.raises(LeaseHeldError, match="batch b is loading"):
+        ledger.lease.renew("a", "a1", A)
 
 
 def test_an_attempt_that_comes_again_takes_the_batch_up(

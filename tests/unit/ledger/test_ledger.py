@@ -181,13 +181,16 @@ def test_a_batch_keeps_what_was_recorded_before(ledger: PipelineLedger) -> None:
     assert ledger.batches.get("none") is None
 
 
-def test_unfinished_names_landed_and_claimed_batches(ledger: PipelineLedger) -> None:
+def test_unfinished_names_landed_and_claimed_batches(
+    ledger: PipelineLedger, clock: StandingClock
+) -> None:
     orphan, _ = claim(ledger, "a")
-    for batch, state in (("b1", LANDED), ("b2", PUBLISHED), ("b3", FAILED)):
+    for batch, state in (("b1", LANDED), ("b2", PUBLISHED), ("b3", FAILED), ("b4", PUBLISHING)):
+        clock.forward(1)
         ledger.batches.record(batch, state)
-    assert {row.batch_id for row in ledger.unfinished()} == {orphan, "b1", "b3"}
+    assert [row.batch_id for row in ledger.unfinished()] == ["b4", orphan, "b1", "b3"]
     assert ledger.batches.published() == {"b2"}
-    assert [row.batch_id for row in ledger.batches.all(limit=2)] == ["b3", "b2"]
+    assert [row.batch_id for row in ledger.batches.all(limit=2)] == ["b4", "b3"]
 
 
 def test_one_batch_at_a_time_has_the_lease(

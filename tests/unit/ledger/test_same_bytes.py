@@ -174,11 +174,14 @@ def changes(tmp_path: Path) -> Context:
     return open_shop(tmp_path, PIPELINE.replace("rows", "aws_dms"))
 
 
-def test_change_files_of_aws_dms_are_known_by_their_time_too(changes: Context) -> None:
+@pytest.mark.parametrize("named", ["{}", "CDC_TXN-{}"])
+def test_change_files_of_aws_dms_are_known_by_their_time_too(changes: Context, named: str) -> None:
     """A row that is set to a value for the second time has the bytes of the first."""
-    for name, state in zip(CHANGES, ("on", "off", "on"), strict=True):
-        write(changes, f"shop/t/{name}", f"Op,id,state\nU,1,{state}\n")
-    assert keys(changes, land(changes)) == [f"shop/t/{name}" for name in CHANGES]
+    whens = (name if named == "{}" else name.replace("-", "") for name in CHANGES)
+    names = [f"shop/t/{named.format(when)}" for when in whens]
+    for name, state in zip(names, ("on", "off", "on"), strict=True):
+        write(changes, name, f"Op,id,state\nU,1,{state}\n")
+    assert keys(changes, land(changes)) == names
 
 
 def test_copies_of_a_change_file_and_of_a_full_load_are_skipped(changes: Context) -> None:

@@ -13,7 +13,7 @@ from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
 from sluice.operations.land import candidates, land, why_nothing
 from sluice.operations.selection import Selection, open_landing
-from tests.unit.projects import PIPELINE, keys, open_shop
+from tests.unit.projects import SHOP, keys, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.catalog
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     """Two files that are loaded."""
-    context = open_shop(tmp_path, PIPELINE)
+    context = open_shop(tmp_path, SHOP)
     for name in ("a", "b"):
         write(context, f"{name}.jsonl", name)
     (key,) = land(context)

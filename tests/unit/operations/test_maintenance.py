@@ -23,7 +23,7 @@ from sluice.operations import maintenance
 from sluice.operations.context import open_context
 from sluice.operations.maintenance import MaintenanceResult, Step
 from tests.unit.clocks import Clock, fails_once
-from tests.unit.projects import PROJECT, open_shop
+from tests.unit.projects import LAKE, SHOP, write_project
 
 pytestmark = pytest.mark.catalog
 
@@ -186,8 +186,8 @@ def test_a_result_survives_its_json() -> None:
 def test_maintenance_begins_nothing_when_its_driver_is_soon_to_be_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, asked: float, budget: str
 ) -> None:
-    open_shop(tmp_path)
-    (tmp_path / "sluice.yaml").write_text(f"{PROJECT}spark: {{max_load_seconds: {seconds}}}\n")
+    limited = f"{LAKE}spark: {{max_load_seconds: {seconds}}}\n"
+    write_project(tmp_path, limited, shop=SHOP)
     asked_for: list[str] = []
 
     def submitted(*told: object) -> str:

@@ -16,7 +16,7 @@ from sluice.operations.reprocess import reprocess
 from sluice.positions import arrival_again
 from sluice.result import LeftOut
 from tests.unit.played import ONE, play, quarantine, quarantined
-from tests.unit.projects import PIPELINE, open_shop
+from tests.unit.projects import SHOP, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -26,7 +26,7 @@ LEFT = LeftOut("d.s.notes", 1, "fails its check")
 def test_the_share_of_a_reprocess_is_not_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ctx = open_shop(tmp_path, PIPELINE + "consistency: table\n")
+    ctx = open_shop(tmp_path, SHOP + "consistency: table\n")
     quarantined(ctx, monkeypatch)
     left_out = play(ctx, lambda m: (ONE, () if m.share_of else (LEFT,)))
     monkeypatch.setattr(stages, "submit", left_out)

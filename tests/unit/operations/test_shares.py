@@ -19,7 +19,7 @@ from sluice.operations.undo import release, undo_batch
 from sluice.result import LeftOut
 from sluice.spark_submit.submit import LOAD_BATCH
 from tests.unit.played import ONE, play
-from tests.unit.projects import PIPELINE, open_shop
+from tests.unit.projects import SHOP, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -28,7 +28,7 @@ LEFT = LeftOut("d.s.notes", 1, "fails its check")
 
 @pytest.fixture
 def ctx(tmp_path: Path) -> Context:
-    ctx = open_shop(tmp_path, PIPELINE + "consistency: table\n")
+    ctx = open_shop(tmp_path, SHOP + "consistency: table\n")
     (ctx.project.root / "landing" / "a.jsonl").write_text('{"x":1}\n')
     return ctx
 

@@ -10,7 +10,7 @@ from spark_jobs.formats.common.unsent import spellings
 def test_octets_in_hexadecimal_are_spelt_as_the_text_that_they_are() -> None:
     """As PostgreSQL's connector takes them; for the others the whole option is the text."""
     told = spellings("hex:676F6e65")
-    assert set(told) == {*spellings("gone"), *spellings("hex:676F6e65")}
+    assert set(spellings("gone")) < set(told)
     assert {"gone", "Z29uZQ==", "676f6e65", '["gone"]', "[103,111,110,101]"} <= set(told)
     assert "hex:676F6e65" in told
 

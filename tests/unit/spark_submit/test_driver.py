@@ -40,6 +40,7 @@ from spark_jobs import hold as hold_module
 from spark_jobs.driver import Driver
 from spark_jobs.telling import tell
 from tests.unit.clocks import fails_once
+from tests.unit.played import driver_of
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
@@ -84,7 +85,7 @@ def context(tmp_path: Path) -> Context:
 def test_new_columns_go_only_where_nobody_else_is_at_work(
     context: Context, batch: str, state: str, attempt: str, alive: bool, restored: bool
 ) -> None:
-    driver: Any = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver: Any = driver_of(context, Manifest("shop", "b1", ()))
     driver.hold.attempt, driver.lake = "mine", NewColumns()
     lease = Lease("elsewhere:1", 60 if alive else -1)
     context.ledger.batches.record(batch, state, attempt=attempt, lease=lease)
@@ -115,7 +116,7 @@ def test_what_a_driver_says_is_handed_on_with_its_result(
         )
 
     monkeypatch.setattr(Driver, "_work", work)
-    driver = Driver(context.project, manifest, lambda: None)  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, manifest)
     driver.run()
     tell("nobody listens any more")
     kept = context.files.read_result("shop", manifest.batch_id, driver.hold.attempt)
@@ -140,7 +141,7 @@ def test_a_driver_looks_at_its_files_before_it_reads_and_after(
         path.unlink()
     monkeypatch.setattr(Driver, "_work", work)
     with pytest.raises(TerminalError, match=r"a\.jsonl (is gone|has other bytes)"):
-        Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
+        driver_of(context, manifest).run()
     row = context.ledger.batches.get(manifest.batch_id)
     assert row is not None
     assert row.state == FAILED
@@ -157,7 +158,7 @@ def test_the_ledger_has_an_error_as_it_is_told(
     monkeypatch.setattr(Driver, "_work", work)
     _, manifest = landed(context)
     with pytest.raises(StackOfTheJvmError):
-        Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
+        driver_of(context, manifest).run()
     row = context.ledger.batches.get(manifest.batch_id)
     assert row is not None
     assert row.details["error"] == (
@@ -174,7 +175,7 @@ def test_a_table_is_left_out_once(context: Context, monkeypatch: pytest.MonkeyPa
         raise TerminalError("its key").of_tables({"s.notes": "its key"})
 
     monkeypatch.setattr(Driver, "_load", load)
-    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, Manifest("shop", "b1", ()))
     driver.pipeline = driver.pipeline.model_copy(update={"consistency": "table"})
     with pytest.raises(TerminalError, match="its key"):
         driver._work(False)
@@ -192,7 +193,8 @@ def test_copies_are_looked_for_when_they_can_be_read(
         raise TerminalError("as far as this test goes")
 
     monkeypatch.setattr(driver_module, "with_copies", copies)
-    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: done.append("session"))  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, Manifest("shop", "b1", ()))
+    monkeypatch.setattr(driver, "session", lambda: done.append("session"))
     with pytest.raises(TerminalError, match="as far"):
         driver._load(False)
     assert done == ["session", "copies"]
@@ -226,7 +228,7 @@ def test_a_batch_that_is_being_decoded_is_not_abandoned(
 
     monkeypatch.setattr(Driver, "_work", work)
     with pytest.raises(TerminalError, match="as far"):
-        Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
+        driver_of(context, manifest).run()
     assert reconcile(context) != []
     assert not vacant.table_exists(("shop", "new"))
 
@@ -263,7 +265,7 @@ def test_a_driver_that_comes_too_late_stops_before_it_reads(context: Context) ->
     _, manifest = landed(context)
     undo_batch(context, manifest.batch_id, hold=True)
     with pytest.raises(LeaseHeldError, match=r"is rolled_back; attempt .* stops here"):
-        Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
+        driver_of(context, manifest).run()
     row = context.ledger.batches.get(manifest.batch_id)
     assert row is not None
     assert row.state == ROLLED_BACK
@@ -274,7 +276,7 @@ def test_a_failure_leaves_what_is_told_of_the_batch(context: Context) -> None:
     context.ledger.batches.record(
         "b1", FAILED, replace_details={"share_of": "b0", "error": "before"}
     )
-    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, Manifest("shop", "b1", ()))
     driver._fail(TerminalError("now"))
     row = context.ledger.batches.get("b1")
     assert row is not None
@@ -286,7 +288,7 @@ def test_one_error_of_the_store_does_not_end_the_renewing(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hold_module, "_POLL_SECONDS", 0.01)
-    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, Manifest("shop", "b1", ()))
     driver.hold.lease_seconds = 0.01
     renewed = threading.Event()
     monkeypatch.setattr(driver.hold, "_renew_once", fails_once(OSError("SLOW_DOWN"), renewed.set))
@@ -326,7 +328,7 @@ def test_a_driver_whose_batch_is_another_s_ends(
 
     monkeypatch.setattr(Driver, "_work", work)
     with pytest.raises(LeaseHeldError, match="was taken over or undone"):
-        Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
+        driver_of(context, manifest).run()
     row = context.ledger.batches.get(manifest.batch_id)
     assert row is not None
     assert (row.attempt, row.state) == ("later", state)
@@ -336,7 +338,7 @@ def test_a_driver_whose_batch_is_another_s_ends(
 def test_a_driver_whose_batch_is_another_s_does_not_take_the_lease(
     context: Context, state: str
 ) -> None:
-    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, Manifest("shop", "b1", ()))
     context.ledger.batches.record("b1", state, attempt="later")
     with pytest.raises(LeaseHeldError, match="was taken over or undone"):
         driver._take_lease()
@@ -356,7 +358,7 @@ def test_no_changes_of_a_batch_that_was_rolled_back_stay(
     context.catalog.create_namespace("shop__cdc")
     log = context.catalog.create_table(name, schema, partition_spec=by_batch)
     log.append(pa.table({BATCH_ID: ["b1", "b2"]}))
-    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, Manifest("shop", "b1", ()))
     context.ledger.batches.record("b1", state, attempt="later")
     driver._fail(LeaseHeldError("taken over"))
     log = context.catalog.load_table(name)
@@ -365,7 +367,7 @@ def test_no_changes_of_a_batch_that_was_rolled_back_stay(
 
 def test_what_is_loading_is_not_lost_while_it_begins(context: Context) -> None:
     """The lease is taken between the look whether it is, and the renewing of the other."""
-    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, Manifest("shop", "b1", ()))
     context.ledger.batches.record("b1", LOADING, attempt=driver.hold.attempt)
     driver.hold._renew_once()
     row = context.ledger.batches.get("b1")
@@ -376,7 +378,7 @@ def test_what_is_loading_is_not_lost_while_it_begins(context: Context) -> None:
 def test_a_batch_whose_dead_attempt_was_overtaken_is_still_the_next_ones(context: Context) -> None:
     """The next attempt decodes without the lease, so that there is nothing that it could lose."""
     dead = BatchRow("shop", "b1", "dead", LOADING, holder="h:1:1")
-    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, Manifest("shop", "b1", ()))
     driver.hold.predecessor = "dead"
     (row,) = overtaken([dead], "b2")
     context.ledger.batches.record("b1", LOADING, attempt=row.attempt)
@@ -392,7 +394,7 @@ def test_scratch_that_stays_does_not_fail_what_is_loaded(
     def refuse(*_: object) -> Never:
         raise OSError(errno.ENOTEMPTY, "Directory not empty")
 
-    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, Manifest("shop", "b1", ()))
     monkeypatch.setattr(driver.files, "forget_scratch", refuse)
     driver._forget_scratch()
     assert "is left to maintenance" in capsys.readouterr().err

@@ -12,16 +12,11 @@ from sluice.operations import refolding
 from sluice.operations.context import Context
 from sluice.operations.rollback import RollbackRequest, roll_back
 from tests.unit.projects import open_shop
-from tests.unit.undone import changelog, three_batches
+from tests.unit.undone import changelog
 
 pytestmark = pytest.mark.catalog
 
 RELEASE = "1 files of batch {0} are held until: sluice release shop --batch {0}"
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return three_batches(tmp_path)
 
 
 def told(context: Context, **asked: object) -> list[str]:

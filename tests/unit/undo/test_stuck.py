@@ -17,8 +17,8 @@ from sluice.operations.selection import Selection
 from sluice.result import BatchResult, TableResult
 from spark_jobs.job import pipeline_for
 from tests.unit.played import ONE, play
-from tests.unit.projects import PIPELINE, open_shop
-from tests.unit.undone import stage, state, three_batches
+from tests.unit.projects import SHOP, open_shop
+from tests.unit.undone import stage, state
 
 pytestmark = pytest.mark.catalog
 
@@ -36,22 +36,21 @@ def way_out(batch: str) -> str:
     return f"to get on without it: sluice rollback shop --batch {batch}"
 
 
-def test_a_table_that_is_dropped_before_its_batch_is_published(tmp_path: Path) -> None:
-    ctx = three_batches(tmp_path)
-    key = landed(ctx)
-    batch = ctx.files.read_manifest(key).batch_id
-    staged = (stage(ctx, batch, "orders", 4),)
+def test_a_table_that_is_dropped_before_its_batch_is_published(context: Context) -> None:
+    key = landed(context)
+    batch = context.files.read_manifest(key).batch_id
+    staged = (stage(context, batch, "orders", 4),)
     table = TableResult("d.s.orders", "orders", ONE, staged)
-    ctx.files.write_result(BatchResult("shop", batch, "a1", (table,)))
-    ctx.ledger.batches.record(batch, PUBLISHING, attempt="a1", manifest=key)
-    ctx.catalog.drop_table(("shop", "orders"))
+    context.files.write_result(BatchResult("shop", batch, "a1", (table,)))
+    context.ledger.batches.record(batch, PUBLISHING, attempt="a1", manifest=key)
+    context.catalog.drop_table(("shop", "orders"))
     with pytest.raises(TerminalError, match=r"shop\.orders is gone") as caught:
-        stages.reconcile(ctx)
+        stages.reconcile(context)
     assert way_out(batch) in str(caught.value)
 
-    refolding.undo_or_refold(ctx, batch)
-    assert state(ctx, batch) == ROLLED_BACK
-    assert stages.reconcile(ctx) == []
+    refolding.undo_or_refold(context, batch)
+    assert state(context, batch) == ROLLED_BACK
+    assert stages.reconcile(context) == []
 
 
 def test_a_manifest_that_somebody_deleted(tmp_path: Path) -> None:
@@ -70,7 +69,7 @@ def test_a_manifest_that_somebody_deleted(tmp_path: Path) -> None:
 
 
 def test_a_batch_for_a_table_that_is_listed_no_more(tmp_path: Path) -> None:
-    ctx = open_shop(tmp_path, PIPELINE + "tables: {public.orders: {key: [id]}}\n")
+    ctx = open_shop(tmp_path, SHOP + "tables: {public.orders: {key: [id]}}\n")
     share = Manifest("shop", "b1", (), tables=("public.notes",))
     with pytest.raises(ConfigError, match=r"has no table 'public\.notes'") as caught:
         pipeline_for(ctx.project, share)

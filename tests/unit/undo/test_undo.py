@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Never
 
 import pytest
@@ -31,16 +30,10 @@ from tests.unit.undone import (
     ids,
     publish,
     state,
-    three_batches,
     write,
 )
 
 pytestmark = pytest.mark.catalog
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return three_batches(tmp_path)
 
 
 def test_to_undoes_what_is_newer_and_holds_its_files(context: Context) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from sluice.errors import LeaseHeldError
@@ -17,26 +15,17 @@ from sluice.result import BatchResult, Counts, TableResult
 from tests.unit import branches
 from tests.unit.undone import (
     TABLES,
+    Killed,
     an_hour_later,
     everything,
     ids,
     publish,
     stage,
     state,
-    three_batches,
     write,
 )
 
 pytestmark = pytest.mark.catalog
-
-
-class Killed(BaseException):
-    """What ends a process where it stands."""
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return three_batches(tmp_path)
 
 
 def claim(context: Context, batch: str = "b4") -> str:

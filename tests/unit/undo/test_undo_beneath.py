@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -13,7 +13,7 @@ from sluice.ledger.details import HALF_PUBLISHED, of_rebuild
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FAILED, LOADED, PUBLISHED, ROLLED_BACK, ROLLING_BACK, Publication
 from sluice.manifest import Manifest, Rebuild
-from sluice.names import SUMMARY_BATCH, branch_name
+from sluice.names import SUMMARY_BATCH
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
 from sluice.operations.obsolete import why_obsolete
@@ -27,7 +27,6 @@ from tests.unit.undone import (
     publish,
     stage,
     state,
-    three_batches,
     write,
 )
 
@@ -36,25 +35,16 @@ pytestmark = pytest.mark.catalog
 ORDERS = ("shop", "orders")
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return three_batches(tmp_path)
-
-
-def signed(context: Context, batch: str, *values: int, anew: bool = False) -> StagedTable:
-    """What a driver stages of `orders`, by snapshots that tell their batch."""
-    table = context.catalog.load_table(ORDERS)
-    base, branch = head(table), branch_name(batch, "a1")
-    assert base is not None
-    table.manage_snapshots().create_branch(snapshot_id=base, branch_name=branch).commit()
+def made_again(context: Context, batch: str, *values: int) -> StagedTable:
+    """What a driver stages of `orders` that it made again from its changelog."""
+    staged = stage(context, batch, "orders", 0)
     rows = pa.table({"id": pa.array(values, pa.int64())})
     told = {SUMMARY_BATCH: batch}
     table = context.catalog.load_table(ORDERS)
-    (table.overwrite if anew else table.append)(rows, snapshot_properties=told, branch=branch)
-    table = context.catalog.load_table(ORDERS)
-    after = head(table, branch)
+    table.overwrite(rows, snapshot_properties=told, branch=staged.branch)
+    after = head(context.catalog.load_table(ORDERS), staged.branch)
     assert after is not None
-    return StagedTable(*ORDERS, branch, base, after, table.metadata.current_schema_id)
+    return replace(staged, head_snapshot=after)
 
 
 def come(
@@ -75,11 +65,11 @@ def test_what_somebody_wrote_before_the_table_was_made_again_stands_in_no_way(
     context: Context,
 ) -> None:
     changelog(context, "orders", "b4")
-    come(context, "b4", signed(context, "b4", 4))
+    come(context, "b4", stage(context, "b4", "orders", 4))
     write(context, "orders", 100)
     with pytest.raises(RollbackRefusedError, match=r"--rebuild"):
         would(context, "b4")
-    again = signed(context, "r1", 0, 1, 2, 3, 4, anew=True)
+    again = made_again(context, "r1", 0, 1, 2, 3, 4)
     come(context, "r1", again, rebuild=Rebuild(("orders",), "now"))
     assert "would fold again without: shop.orders: 1 changes of batch b4" in would(context, "b4")
     write(context, "orders", 101)
@@ -89,7 +79,7 @@ def test_what_somebody_wrote_before_the_table_was_made_again_stands_in_no_way(
 
 def test_a_batch_of_a_table_that_was_dropped_and_made_again_can_be_undone(context: Context) -> None:
     changelog(context, "orders", "b4")
-    come(context, "b4", signed(context, "b4", 4))
+    come(context, "b4", stage(context, "b4", "orders", 4))
     context.catalog.drop_table(ORDERS)
     made = context.catalog.create_table(ORDERS, branches.SCHEMA)
     made.append(pa.table({"id": [4]}), snapshot_properties={SUMMARY_BATCH: "r1"})

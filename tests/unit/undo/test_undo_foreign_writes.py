@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -15,23 +14,11 @@ from sluice.names import SUMMARY_MAINTENANCE, history_table, tag_name
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
 from tests.unit import branches
-from tests.unit.undone import TABLES, changelog, everything, stage, state, three_batches, write
+from tests.unit.undone import Killed, everything, stage, state, write
 
-pytestmark = pytest.mark.catalog
+pytestmark = [pytest.mark.catalog, pytest.mark.usefixtures("with_changelogs")]
 
 USERS = ("shop", "users")
-
-
-class Killed(BaseException):
-    """What ends a process where it stands."""
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    context = three_batches(tmp_path)
-    for name in TABLES:
-        changelog(context, name, "b1", "b2", "b3")
-    return context
 
 
 def half_back(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,33 +29,18 @@ from sluice.operations.context import Context
 from sluice.operations.obsolete import why_obsolete
 from tests.unit.undone import (
     TABLES,
+    Killed,
     an_hour_later,
-    changelog,
     everything,
     fold,
     publish,
     state,
-    three_batches,
 )
 
-pytestmark = pytest.mark.catalog
+pytestmark = [pytest.mark.catalog, pytest.mark.usefixtures("folded")]
 
+# It has later batches on it, so that it is folded out; one row stands for that.
 WITHOUT_B1 = [[0, 1, 2, 3, 99]] * 2
-
-
-class Killed(BaseException):
-    """What ends a process where it stands."""
-
-
-@pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
-    """b1 has later batches on it, so that it is folded out; one row stands for that."""
-    context = three_batches(tmp_path)
-    for name in TABLES:
-        changelog(context, name, "b1", "b2", "b3")
-    monkeypatch.setattr(refolding, "_refuse_foreign_writes", lambda *_: None)
-    monkeypatch.setattr(refolding, "load", fold(context))
-    return context
 
 
 def changes(context: Context, batch: str) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import ModuleType
 from typing import Never
 
@@ -23,12 +22,9 @@ from sluice.operations.context import Context
 from tests.unit.undone import (
     TABLES,
     an_hour_later,
-    changelog,
     everything,
-    fold,
     publish_users,
     state,
-    three_batches,
 )
 
 pytestmark = pytest.mark.catalog
@@ -36,12 +32,9 @@ pytestmark = pytest.mark.catalog
 FOLDED = [[0, 1, 2, 99], [0, 1, 2, 3, 4, 99]]
 
 
-@pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+@pytest.fixture(autouse=True)
+def _half_followed(context: Context, folded: None) -> None:
     """`orders` went back to before b3 when the rollback died; b4 wrote `users` after b3."""
-    context = three_batches(tmp_path)
-    for name in TABLES:
-        changelog(context, name, "b1", "b2", "b3")
     publish_users(context)
     context.ledger.batches.record("b3", ROLLING_BACK, attempt="given-up-1")
     (orders,) = (
@@ -50,9 +43,6 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     rollback_table(
         context.catalog, "shop", "orders", orders.head_snapshot, orders.base_snapshot, 0, "b3"
     )
-    monkeypatch.setattr(refolding, "_refuse_foreign_writes", lambda *_: None)
-    monkeypatch.setattr(refolding, "load", fold(context))
-    return context
 
 
 def test_reconcile_says_by_which_command_it_is_completed(context: Context) -> None:

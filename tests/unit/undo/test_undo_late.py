@@ -33,16 +33,11 @@ from sluice.operations.land import land
 from sluice.operations.undo import release, undo_batch
 from sluice.result import BatchResult, Counts, TableResult
 from tests.unit.projects import open_shop
-from tests.unit.undone import TABLES, changelog, everything, publish, stage, state, three_batches
+from tests.unit.undone import TABLES, changelog, everything, publish, stage, state
 
 pytestmark = pytest.mark.catalog
 
 CHANGES = ("shop__cdc", changelog_table("orders"))
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return three_batches(tmp_path)
 
 
 FILE = SourceFile("b4.jsonl", "file:///b4.jsonl", 1)

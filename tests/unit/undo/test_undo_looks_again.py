@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -19,17 +18,11 @@ from tests.unit.undone import (
     publish,
     publish_users,
     state,
-    three_batches,
 )
 
 pytestmark = pytest.mark.catalog
 
 BEFORE = [[0, 1, 2, 3]] * 2
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return three_batches(tmp_path)
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, other_run: Callable[[], None]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -43,15 +42,9 @@ from tests.unit.undone import (
     publish,
     stage,
     state,
-    three_batches,
 )
 
 pytestmark = pytest.mark.catalog
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return three_batches(tmp_path)
 
 
 def test_a_publication_that_died_halfway_is_undone_where_it_came_to(context: Context) -> None:

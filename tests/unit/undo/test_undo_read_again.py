@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from sluice.errors import RollbackRefusedError
@@ -13,18 +11,14 @@ from sluice.ledger.rows import FILE_LOADED, PUBLISHED, ROLLED_BACK
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations import refolding
 from sluice.operations.context import Context
-from tests.unit.undone import TABLES, changelog, everything, publish, state, three_batches
+from tests.unit.undone import changelog, everything, publish, state
 
 pytestmark = pytest.mark.catalog
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    context = three_batches(tmp_path)
-    for name in TABLES:
-        changelog(context, name, "b1", "b2", "b3")
+@pytest.fixture(autouse=True)
+def _loaded(context: Context, with_changelogs: None) -> None:
     context.ledger.files.mark("b3", FILE_LOADED)
-    return context
 
 
 def read_again(context: Context) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,16 +12,14 @@ from sluice.ledger.rows import PUBLISHED, ROLLED_BACK
 from sluice.names import PROP_FLOOR, changelog_table
 from sluice.operations import refolding
 from sluice.operations.context import Context
-from tests.unit.undone import TABLES, changelog, everything, state, three_batches
+from tests.unit.undone import TABLES, changelog, everything, state
 
 pytestmark = pytest.mark.catalog
 
 
-@pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
-    monkeypatch.setattr(refolding, "_refuse_foreign_writes", lambda *_: None)
+@pytest.fixture(autouse=True)
+def _nothing_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refolding, "load", lambda *_: 1 / 0)
-    return three_batches(tmp_path)
 
 
 def moved(context: Context, namespace: str) -> Context:
@@ -30,12 +27,11 @@ def moved(context: Context, namespace: str) -> Context:
     return replace(context, pipeline=context.pipeline.model_copy(update={"namespace": namespace}))
 
 
+@pytest.mark.usefixtures("with_changelogs")
 def test_a_batch_in_a_namespace_that_the_pipeline_left_is_not_said_to_be_undone(
     context: Context,
 ) -> None:
     """Nothing was folded, and its rows stayed; its files were held all the same."""
-    for name in TABLES:
-        changelog(context, name, "b1", "b2", "b3")
     told = (
         r"shop\.orders: .* namespace shop, which pipeline shop left for another: with "
         r"`namespace: shop` again .* or drop the table"
@@ -46,11 +42,11 @@ def test_a_batch_in_a_namespace_that_the_pipeline_left_is_not_said_to_be_undone(
     assert context.ledger.files.known()["b1.jsonl"].state == "claimed"
 
 
+@pytest.mark.usefixtures("with_changelogs")
 def test_tables_of_one_name_in_two_namespaces_are_two(context: Context) -> None:
     """The new one has the changes of the batch too: its files were read again."""
     context.catalog.create_namespace("another__cdc")
     for name in TABLES:
-        changelog(context, name, "b1", "b2", "b3")
         ident = ("another__cdc", changelog_table(name))
         log = context.catalog.load_table(("shop__cdc", changelog_table(name)))
         made = context.catalog.create_table(
@@ -82,10 +78,9 @@ def test_a_batch_that_wrote_a_table_without_a_changelog_is_not_undone_beneath_ot
     assert state(context, "b1") == PUBLISHED
 
 
+@pytest.mark.usefixtures("with_changelogs")
 def test_a_batch_whose_changes_are_gone_is_not_said_to_be_undone(context: Context) -> None:
     """As after an undo that an earlier release gave up in its last step."""
-    for name in TABLES:
-        changelog(context, name, "b1", "b2", "b3")
     forget_changes(context.catalog, "shop", "b1", besides=[("shop__cdc", "users__changes")])
     told = r"shop\.orders: .* has no changes of batch b1.*sluice rollback shop --rebuild"
     with pytest.raises(RollbackRefusedError, match=told):

@@ -19,23 +19,19 @@ from sluice.operations.context import Context
 from sluice.operations.reprocess import reprocess
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.driver import Driver
-from tests.unit.played import ONE, play, quarantined
-from tests.unit.projects import PIPELINE, open_shop
+from tests.unit.played import ONE, driver_of, play, quarantined
+from tests.unit.projects import SHOP, open_shop
 from tests.unit.undone import (
+    Killed,
     an_hour_later,
     changelog,
     everything,
     publish,
     stage,
     state,
-    three_batches,
 )
 
 pytestmark = pytest.mark.catalog
-
-
-class Killed(BaseException):
-    """What ends a process where it stands."""
 
 
 def fails(*_: Any, small: bool = False) -> str:
@@ -73,7 +69,7 @@ def has_changes(context: Context, batch: str) -> bool:
 
 def second(context: Context, manifest: Manifest) -> Driver:
     """A driver that begins after another one at the same batch."""
-    driver = Driver(context.project, manifest, lambda: None)  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, manifest)
     row = context.ledger.batches.get(manifest.batch_id)
     assert row is not None
     driver.hold.predecessor = row.attempt
@@ -85,7 +81,7 @@ def test_what_reads_a_batch_again_is_undone_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str
 ) -> None:
     """A run would bring back what an operator took out, and whose files are held."""
-    ctx = open_shop(tmp_path, PIPELINE + "tables: {d.s.notes: {key: [id]}}\n")
+    ctx = open_shop(tmp_path, SHOP + "tables: {d.s.notes: {key: [id]}}\n")
     first = quarantined(ctx, monkeypatch)
     monkeypatch.setattr(stages, "submit", fails)
     if again == "reprocess":
@@ -107,145 +103,137 @@ def test_what_reads_a_batch_again_is_undone_with_it(
 
 
 def test_nobody_loads_beside_a_batch_that_is_half_published_until_it_is_whole_or_undone(
-    tmp_path: Path,
+    context: Context,
 ) -> None:
     """Its second load failed; what its tables hold is in no list of published batches."""
-    ctx = three_batches(tmp_path)
-    publish(ctx, "b4", 4, tables=("orders",), state=PUBLISHING)
-    driver = second(ctx, Manifest("shop", "b4", ()))
+    publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
+    driver = second(context, Manifest("shop", "b4", ()))
     driver._take_lease()
     driver._fail(TransientError("its check"))
-    assert (state(ctx, "b4"), everything(ctx)) == (FAILED, [[0, 1, 2, 3, 4], [0, 1, 2, 3]])
+    assert (state(context, "b4"), everything(context)) == (FAILED, [[0, 1, 2, 3, 4], [0, 1, 2, 3]])
     told = (
         r"batch b4 is half published; sluice run shop \(or sluice rollback shop --batch b4\) first"
     )
     with pytest.raises(LeaseHeldError, match=told):
-        ctx.ledger.lease.acquire("b5", "a1", Lease("elsewhere:1", 60))
+        context.ledger.lease.acquire("b5", "a1", Lease("elsewhere:1", 60))
     with pytest.raises(RollbackRefusedError, match="batch b4 of shop is failed"):
-        undo.undo_batch(ctx, "b3")
-    undo.undo_batch(ctx, "b4", hold=True)
-    assert everything(ctx) == [[0, 1, 2, 3]] * 2
-    ctx.ledger.lease.acquire("b5", "a1", Lease("elsewhere:1", 60))
+        undo.undo_batch(context, "b3")
+    undo.undo_batch(context, "b4", hold=True)
+    assert everything(context) == [[0, 1, 2, 3]] * 2
+    context.ledger.lease.acquire("b5", "a1", Lease("elsewhere:1", 60))
 
 
-def test_a_batch_whose_publication_moved_nothing_blocks_nobody(tmp_path: Path) -> None:
-    ctx = three_batches(tmp_path)
-    publish(ctx, "b4", 4, tables=(), state=PUBLISHING)
-    driver = second(ctx, Manifest("shop", "b4", ()))
+def test_a_batch_whose_publication_moved_nothing_blocks_nobody(context: Context) -> None:
+    publish(context, "b4", 4, tables=(), state=PUBLISHING)
+    driver = second(context, Manifest("shop", "b4", ()))
     driver._take_lease()
     driver._fail(TransientError("its check"))
-    ctx.ledger.lease.acquire("b5", "a1", Lease("elsewhere:1", 60))
-    assert state(ctx, "b5") == LOADING
+    context.ledger.lease.acquire("b5", "a1", Lease("elsewhere:1", 60))
+    assert state(context, "b5") == LOADING
 
 
 def test_a_rollback_that_stood_still_takes_nothing_from_a_batch_that_came_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ctx = three_batches(tmp_path)
-    changelog(ctx, "orders", "b1", "b2", "b3")
+    changelog(context, "orders", "b1", "b2", "b3")
 
     def meanwhile() -> None:
-        an_hour_later(ctx)
-        stages.reconcile(ctx)
-        undo.release(ctx, "b3")
-        publish(ctx, "b3", 3)
+        an_hour_later(context)
+        stages.reconcile(context)
+        undo.release(context, "b3")
+        publish(context, "b3", 3)
 
     monkeypatch.setattr(undo, "reach", at(Point.ROLLBACK_TABLE, meanwhile))
     with pytest.raises((LeaseHeldError, RollbackRefusedError)):
-        undo.undo_batch(ctx, "b3")
-    assert (state(ctx, "b3"), everything(ctx)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
-    assert ctx.ledger.files.known()["b3.jsonl"].state == "claimed"
+        undo.undo_batch(context, "b3")
+    assert (state(context, "b3"), everything(context)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
+    assert context.ledger.files.known()["b3.jsonl"].state == "claimed"
 
 
 def test_a_publication_that_stood_still_takes_out_no_batch_that_came_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An undo of b1 beneath others, suspended when its tables had moved."""
-    ctx = three_batches(tmp_path)
-    changelog(ctx, "orders", "b1", "b2", "b3")
-    key = ctx.files.write_manifest(
+    changelog(context, "orders", "b1", "b2", "b3")
+    key = context.files.write_manifest(
         Manifest("shop", "u1", (), rebuild=Rebuild(("orders",), "now", ("b1",)))
     )
-    table = TableResult("orders", "orders", Counts(), (stage(ctx, "u1", "orders", 99),))
-    ctx.files.write_result(BatchResult("shop", "u1", "a1", (table,)))
-    ctx.ledger.batches.record("u1", LOADED, attempt="a1", manifest=key)
+    table = TableResult("orders", "orders", Counts(), (stage(context, "u1", "orders", 99),))
+    context.files.write_result(BatchResult("shop", "u1", "a1", (table,)))
+    context.ledger.batches.record("u1", LOADED, attempt="a1", manifest=key)
 
     def meanwhile() -> None:
-        an_hour_later(ctx)
-        stages.reconcile(ctx)
-        assert (state(ctx, "u1"), state(ctx, "b1")) == (PUBLISHED, ROLLED_BACK)
-        assert not has_changes(ctx, "b1")
-        undo.release(ctx, "b1")
-        publish(ctx, "b1", 1)
+        an_hour_later(context)
+        stages.reconcile(context)
+        assert (state(context, "u1"), state(context, "b1")) == (PUBLISHED, ROLLED_BACK)
+        assert not has_changes(context, "b1")
+        undo.release(context, "b1")
+        publish(context, "b1", 1)
 
     monkeypatch.setattr(stages, "reach", at(Point.PUBLISH_RECORDED, meanwhile))
     with pytest.raises(LeaseHeldError, match="attempt a1 stops here"):
-        stages.publish(ctx, key)
-    assert state(ctx, "b1") == PUBLISHED
+        stages.publish(context, key)
+    assert state(context, "b1") == PUBLISHED
 
 
 @pytest.mark.parametrize("point", [Point.ROLLBACK_MARKED, Point.ROLLBACK_FILES])
 def test_a_batch_that_was_never_published_is_undone_although_the_rollback_died(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: Point
+    context: Context, monkeypatch: pytest.MonkeyPatch, point: Point
 ) -> None:
     """The next run completes it instead of loading what an operator was giving up."""
-    ctx = three_batches(tmp_path)
     file = SourceFile("b4.jsonl", "file:///b4.jsonl", 1)
-    ctx.ledger.files.claim(Claim((file,), lambda _: "b4"))
-    key = ctx.files.write_manifest(Manifest("shop", "b4", (file,)))
-    ctx.ledger.batches.record("b4", FAILED, attempt="a1", manifest=key)
-    kill_rollback(ctx, monkeypatch, point)
-    assert stages.reconcile(ctx) == []
-    assert state(ctx, "b4") == ROLLED_BACK
-    assert ctx.ledger.files.known()["b4.jsonl"].state == "held"
-    assert everything(ctx) == [[0, 1, 2, 3]] * 2
+    context.ledger.files.claim(Claim((file,), lambda _: "b4"))
+    key = context.files.write_manifest(Manifest("shop", "b4", (file,)))
+    context.ledger.batches.record("b4", FAILED, attempt="a1", manifest=key)
+    kill_rollback(context, monkeypatch, point)
+    assert stages.reconcile(context) == []
+    assert state(context, "b4") == ROLLED_BACK
+    assert context.ledger.files.known()["b4.jsonl"].state == "held"
+    assert everything(context) == [[0, 1, 2, 3]] * 2
 
 
 def test_going_back_to_a_batch_takes_along_what_a_rollback_that_died_left_staged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ctx = three_batches(tmp_path)
-    stage(ctx, "b4", "orders", 4)
-    ctx.ledger.batches.record("b4", FAILED, attempt="a1")
-    kill_rollback(ctx, monkeypatch, Point.ROLLBACK_MARKED)
-    undo.undo_batches_after(ctx, "b1")
-    assert state(ctx, "b4") == ROLLED_BACK
-    assert everything(ctx) == [[0, 1]] * 2
-    refs = ctx.catalog.load_table(("shop", "orders")).metadata.refs
+    stage(context, "b4", "orders", 4)
+    context.ledger.batches.record("b4", FAILED, attempt="a1")
+    kill_rollback(context, monkeypatch, Point.ROLLBACK_MARKED)
+    undo.undo_batches_after(context, "b1")
+    assert state(context, "b4") == ROLLED_BACK
+    assert everything(context) == [[0, 1]] * 2
+    refs = context.catalog.load_table(("shop", "orders")).metadata.refs
     assert [ref for ref in refs if ref.startswith("batch_")] == []
 
 
 def test_a_rollback_that_died_while_keys_were_folded_again_stands_in_nobodys_way(
-    tmp_path: Path,
+    context: Context,
 ) -> None:
     """It has no files, so that no run of the DAG would take it."""
-    ctx = three_batches(tmp_path)
-    key = ctx.files.write_manifest(
+    key = context.files.write_manifest(
         Manifest("shop", "u1", (), rebuild=Rebuild(("orders",), "now", ("b1",)))
     )
-    ctx.ledger.batches.record("u1", LOADING, attempt="a1", manifest=key)
+    context.ledger.batches.record("u1", LOADING, attempt="a1", manifest=key)
     with pytest.raises(RollbackRefusedError, match="batch u1 of shop is loading"):
-        undo.undo_batch(ctx, "b3", hold=True, dry_run=True)
-    refolding.undo_or_refold(ctx, "b3")
-    assert (state(ctx, "u1"), state(ctx, "b3")) == (ROLLED_BACK, ROLLED_BACK)
-    assert everything(ctx) == [[0, 1, 2]] * 2
+        undo.undo_batch(context, "b3", hold=True, dry_run=True)
+    refolding.undo_or_refold(context, "b3")
+    assert (state(context, "u1"), state(context, "b3")) == (ROLLED_BACK, ROLLED_BACK)
+    assert everything(context) == [[0, 1, 2]] * 2
 
 
 def test_keys_that_are_about_to_be_folded_again_are_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else's rollback or rebuild, in the seconds before the driver has its lease."""
-    ctx = three_batches(tmp_path)
     found: list[str] = []
 
-    def meanwhile(ctx: Context, _: str) -> None:
-        (mine,) = (row.batch_id for row in ctx.ledger.batches.all() if row.state == LANDED)
-        refolding.undo_or_refold(ctx, "b3")
-        found.append(state(ctx, mine))
+    def meanwhile(context: Context, _: str) -> None:
+        (mine,) = (row.batch_id for row in context.ledger.batches.all() if row.state == LANDED)
+        refolding.undo_or_refold(context, "b3")
+        found.append(state(context, mine))
         raise Killed
 
     monkeypatch.setattr(refolding, "named_targets", lambda *_: ["orders"])
     monkeypatch.setattr(refolding, "load", meanwhile)
     with pytest.raises(Killed):
-        refolding.rebuild(ctx)
+        refolding.rebuild(context)
     assert found == [LANDED]
