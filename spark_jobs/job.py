@@ -11,8 +11,8 @@ from sluice.config.project import Pipeline, Project
 from sluice.config.table_choice import only
 from sluice.errors import ConfigError
 from sluice.manifest import Manifest
+from spark_jobs.attempt import Attempt
 from spark_jobs.lake.tables import Lake
-from spark_jobs.lake.writer import Attempt
 
 
 def pipeline_for(project: Project, manifest: Manifest) -> Pipeline:

@@ -17,10 +17,10 @@ from sluice.ledger.ledger import Ledger
 from sluice.manifest import Manifest
 from sluice.objects.batch_files import BatchFiles
 from sluice.operations.preview import Forecast
+from spark_jobs.attempt import Attempt
 from spark_jobs.failures import exit_code
 from spark_jobs.job import Job, pipeline_for
 from spark_jobs.lake.tables import Lake
-from spark_jobs.lake.writer import Attempt
 from spark_jobs.merging.forecast import forecast
 from spark_jobs.session import open_session
 from spark_jobs.telling import listening

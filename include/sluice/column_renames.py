@@ -22,6 +22,11 @@ class Rename:
 Renames = tuple[Rename, ...]
 
 
+def from_pairs(raw: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> Renames:
+    """Return renames as JSON has them: each as its position and its pairs of names."""
+    return tuple(Rename(below, tuple((old, new) for old, new in pairs)) for below, pairs in raw)
+
+
 def in_order(*parts: Iterable[Rename]) -> Renames:
     """Return all renames, each once, in the source's order."""
     return tuple(sorted({rename for part in parts for rename in part}))

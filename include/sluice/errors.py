@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
 from sluice.escaping import LINES, shown
@@ -67,6 +67,12 @@ class TerminalError(SluiceError):
         """Return the error with these source tables as the only ones at fault."""
         self.tables = wrong
         return self
+
+
+def no_table(pipeline: str, name: str, listed: Iterable[str]) -> TerminalError:
+    """Return the error of a table that the pipeline does not have; `listed`: those that it has."""
+    has = ", ".join(listed) or "none"
+    return TerminalError(f"pipeline {pipeline} has no table {name}; it has: {has}")
 
 
 class LakeMovedError(TerminalError):

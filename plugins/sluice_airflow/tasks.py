@@ -219,7 +219,7 @@ def refuse_left_out(project: str, pipeline: str, manifest: str) -> None:
     ctx = open_context(project, pipeline)
     result = stages.current_result(ctx, batch_of(manifest))
     with advised("left_out", pipeline):
-        if error := stages.left_out(ctx, ctx.files.read_manifest(manifest), result):
+        if error := stages.error_for_left_out(ctx, ctx.files.read_manifest(manifest), result):
             raise error
 
 

@@ -27,15 +27,16 @@ from spark_jobs.planning.partition_fields import refuse_fields, refuse_taken
 from spark_jobs.planning.plan import TablePlan, plan_table, table_config, target_name
 from spark_jobs.planning.renames_known import (
     following,
-    heeds,
     of_table,
     published,
     refuse_renames,
     renames_from,
+    renames_matter,
     renames_of,
 )
 from spark_jobs.planning.shared_targets import refuse_shared_targets
 from spark_jobs.planning.table_columns import target_columns
+from spark_jobs.planning.table_inputs import Stored
 
 NO_STATEMENTS: Final[Mapping[Source, list[ColumnStatement]]] = {}
 
@@ -107,7 +108,7 @@ def _changes_columns(job: Job, candidate: _Candidate) -> bool:
     stored = job.lake.columns(_target(job, candidate.table))
     if stored is None:
         return False
-    renamed = heeds(job.pipeline) and renames_from(candidate.statements, candidate.config)
+    renamed = renames_matter(job.pipeline) and renames_from(candidate.statements, candidate.config)
     renames = renames_of(job.pipeline, candidate.config, candidate.statements) or ()
     return bool(renamed or additions_of(candidate.news, candidate.config, stored, renames))
 
@@ -139,7 +140,7 @@ def _by_events(
     told = key_told(found, config, key, script.key if script else (), renames)
     names = known_names(found, config, told, renames, candidate.statements)
     fmt = FORMATS[job.pipeline.format]
-    return plan_table(job.pipeline, fmt, found, config, stored or None, key, names)
+    return plan_table(job.pipeline, fmt, found, config, Stored(stored, key, names))
 
 
 def _refuse_partitions(job: Job, plan: TablePlan, stored: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ its key's events. Pure functions; only `retention` moves the floor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -37,6 +37,15 @@ _ENDED: Final = "_sluice_ended"
 _ENDS: Final = "_sluice_ends"
 _PLACE: Final = "_sluice_place"
 _HALF: Final = "_sluice_half"
+
+
+@dataclass(frozen=True)
+class Floor:
+    """A table's floor and key; `batch_id`: a batch that no stored row includes yet."""
+
+    at: str
+    key: Sequence[str]
+    batch_id: str = ""
 
 
 def mark_all(changes: DataFrame, floor: str) -> DataFrame:
@@ -141,30 +150,29 @@ def since_floor(
     known: DataFrame,
     rows: DataFrame | None,
     keys: DataFrame,
-    floor: str,
-    key: Sequence[str],
-    batch_id: str = "",
+    floor: Floor,
     tombstones: DataFrame | None = None,
 ) -> DataFrame:
     """Return the changes above the floor, with the stored state of `keys` in place of those below.
 
     The changelog has every event above the floor, so a stored row stands at the floor: its values
     from above come again with their events. A tombstone keeps its position, since accepted events
-    of `batch_id` lie below the floor too. Adds STOOD_AT.
+    of the floor's batch lie below it too. Adds STOOD_AT.
     """
-    above = known.where((F.col(names.POSITION) > floor) | (F.col(names.BATCH_ID) == batch_id))
+    position, key = F.col(names.POSITION), list(floor.key)
+    above = known.where((position > floor.at) | (F.col(names.BATCH_ID) == floor.batch_id))
     if tombstones is not None:
-        dead = tombstones.where(F.col(names.POSITION) <= floor).join(keys, list(key), "left_semi")
+        dead = tombstones.where(position <= floor.at).join(keys, key, "left_semi")
         ends = dead.withColumns({names.OP: F.lit(OP_DELETE), names.COUNTED: F.lit(False)})
         above = above.unionByName(ends, allowMissingColumns=True)
     if rows is None:
         return above
-    live = rows.join(keys, list(key), "left_semi")
+    live = rows.join(keys, key, "left_semi")
     stands = {
         names.OP: F.lit(OP_INSERT),
-        names.POSITION: F.least(F.col(names.POSITION), F.lit(floor)),
+        names.POSITION: F.least(position, F.lit(floor.at)),
         names.ABSENT: F.lit(None).cast("array<string>"),
         names.COUNTED: F.lit(False),
-        STOOD_AT: F.col(names.POSITION),
+        STOOD_AT: position,
     }
     return above.unionByName(live.withColumns(stands), allowMissingColumns=True)

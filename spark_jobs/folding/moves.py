@@ -109,7 +109,7 @@ def tied(keys: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame:
     return found.select(*(F.col(_KEY)[k].alias(k) for k in key))
 
 
-def completed(
+def with_moved_values(
     changes: DataFrame,
     moved: DataFrame | None,
     truncates: DataFrame | None,

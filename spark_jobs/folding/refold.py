@@ -236,11 +236,11 @@ def _first_of(steps: DataFrame) -> DataFrame:
 def _carried_last(column: str) -> Column:
     """Return the last carried value, or the default of a column added later."""
     value = F.struct(F.col(quoted(column)).alias("v"))
-    told = ~left_out(column) | (_lists_carried() & F.col(quoted(column)).isNotNull())
+    told = ~is_left_out(column) | (_lists_carried() & F.col(quoted(column)).isNotNull())
     return F.last(F.when(told, value), ignorenulls=True)
 
 
-def left_out(column: str) -> Column:
+def is_left_out(column: str) -> Column:
     """Whether an event leaves a column out; `_absent` lists either these or the carried ones."""
     listed = F.coalesce(F.array_contains(names.ABSENT, F.lit(column)), F.lit(False))
     return listed != _lists_carried()

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, by_name, quoted
 from spark_jobs.folding.fold import content_hash
-from spark_jobs.folding.refold import KNOWN, left_out, lives_filled_in, newest
+from spark_jobs.folding.refold import KNOWN, is_left_out, lives_filled_in, newest
 
 CONTENT: Final = "_sluice_said"
 TIMED: Final = "_sluice_timed"
@@ -98,16 +98,16 @@ def newest_versions(versions: DataFrame, key: Sequence[str]) -> DataFrame:
 
 def events_of(changelog: DataFrame, data: Sequence[str]) -> DataFrame:
     """Return every event once: `data`, `_op`, `_position` and CONTENT, which tells ties apart."""
-    told = told_apart(changelog, data)
+    told = with_content(changelog, data)
     one = Window.partitionBy(names.POSITION, names.OP, CONTENT).orderBy(names.BATCH_ID)
     ranked = told.withColumn(_RANK, F.row_number().over(one)).where(F.col(_RANK) == 1)
     return ranked.select(*by_name(data), names.OP, names.POSITION, CONTENT)
 
 
-def told_apart(events: DataFrame, data: Sequence[str]) -> DataFrame:
+def with_content(events: DataFrame, data: Sequence[str]) -> DataFrame:
     """Return events with CONTENT and NULL in left-out columns; a TRUNCATE has no values."""
     truncates = F.col(names.OP) == OP_TRUNCATE
-    silent = {c: truncates | left_out(c) for c in data}
+    silent = {c: truncates | is_left_out(c) for c in data}
     said = {c: F.when(~nothing, F.col(quoted(c))) for c, nothing in silent.items()}
     plain = events.withColumns(said)
     return plain.withColumn(CONTENT, content_hash(plain, data))

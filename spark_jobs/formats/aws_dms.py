@@ -45,7 +45,7 @@ from spark_jobs.formats.common.envelope import (
     union,
     with_facts,
 )
-from spark_jobs.formats.common.row_image import left_out
+from spark_jobs.formats.common.row_image import absent_columns
 from spark_jobs.formats.common.tabular import (
     META,
     REPEATS,
@@ -257,7 +257,7 @@ def _envelope(options: AwsDmsOptions) -> dict[str, Column]:
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), new),
         "source_ts": instant_of_text(F.when(~F.col("_full_load"), F.col("_time"))),
         "ddl": F.when(control, F.col("_statement")),
-        **_left_out(options, left_out(op, before, new)),
+        **_left_out(options, absent_columns(op, before, new)),
     }
 
 

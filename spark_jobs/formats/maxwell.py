@@ -46,7 +46,7 @@ from spark_jobs.formats.common.envelope import (
     with_arrival,
     with_numbers,
 )
-from spark_jobs.formats.common.row_image import left_out
+from spark_jobs.formats.common.row_image import absent_columns
 
 BOOTSTRAPPED: Final = "bootstrap-insert"
 IGNORED: Final = ("bootstrap-start", "bootstrap-complete")
@@ -100,7 +100,9 @@ class Maxwell(Format):
         judged = with_numbers(named, _numbers()).withColumn("_reason", _reason())
         envelope = _envelope(by_log)
         # `data` has all logged columns, old and new, so `old` is not needed here.
-        parts = left_out(F.col("op"), F.col("data"), F.col("data")) if options.is_partial else {}
+        parts = (
+            absent_columns(F.col("op"), F.col("data"), F.col("data")) if options.is_partial else {}
+        )
         return select_envelope(judged, {**envelope, **parts})
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table
 
 from sluice import names
@@ -16,7 +15,8 @@ from sluice.catalog.client import find_table
 from sluice.catalog.gaps import is_behind
 from sluice.catalog.lineage import ancestors, foreign
 from sluice.catalog.snapshots import head
-from sluice.errors import TerminalError, TransientError
+from sluice.errors import TransientError, no_table
+from sluice.ledger.changelogs import changelogs_of
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.refusals import completed_by
 from sluice.ledger.rows import BatchRow
@@ -99,34 +99,20 @@ class Cutter:
 
         They are listed by their changelogs, so that a dropped target is noticed.
         """
-        listed = [one for name in self._changelogs() if (one := self._of(name)) is not None]
+        logs = changelogs_of(self.catalog, self.ledger.pipeline, self.namespace)
+        listed = [self._of(target, logs[target]) for target in sorted(logs)]
         chosen = [t for t in listed if only in (None, t.target.name, t.target.full_name)]
         if only is not None and not chosen:
-            others = ", ".join(t.target.full_name for t in listed) or "none"
-            raise TerminalError(
-                f"pipeline {self.ledger.pipeline} has no table {only}; it has: {others}"
-            )
+            raise no_table(self.ledger.pipeline, only, (t.target.full_name for t in listed))
         return chosen
 
-    def _changelogs(self) -> list[str]:
-        try:
-            listed = self.catalog.list_tables(names.changelog_namespace(self.namespace))
-        except NoSuchNamespaceError:
-            return []
-        ending = names.changelog_table("")
-        return sorted(ident[-1] for ident in listed if ident[-1].endswith(ending))
-
-    def _of(self, changelog: str) -> TargetTables | None:
-        table = TableId(names.changelog_namespace(self.namespace), changelog)
-        loaded = self._load(table)
-        if loaded is None or loaded.properties.get(names.PROP_PIPELINE) != self.ledger.pipeline:
-            return None
-        target = names.target_of_changelog(changelog)
+    def _of(self, target: str, changelog: Table) -> TargetTables:
+        namespace = names.changelog_namespace(self.namespace)
         return TargetTables(
             TableId(self.namespace, target),
-            table,
-            TableId(table.namespace, names.tombstone_table(target)),
-            names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")),
+            TableId(namespace, names.changelog_table(target)),
+            TableId(namespace, names.tombstone_table(target)),
+            names.decode_key(changelog.properties.get(names.PROP_KEY, "[]")),
             self._beside(target, names.history_table(target)),
             self._beside(target, names.events_table(target)),
         )

@@ -8,7 +8,7 @@ from spark_jobs.lake.tables import Lake, TableId, target_id
 from spark_jobs.planning.plan import TablePlan
 
 
-def remember(lake: Lake, table: TableId) -> None:
+def start_gap(lake: Lake, table: TableId) -> None:
     """Record the table's `main`, where it has one, as the last snapshot before its gap."""
     loaded = lake.load(table)
     if loaded is not None and (last := head(loaded)) is not None:
@@ -22,4 +22,4 @@ def begin_soft_delete(lake: Lake, plan: TablePlan) -> None:
     """
     table = target_id(plan)
     if plan.soft_delete and names.IS_DELETED not in (lake.columns(table) or (names.IS_DELETED,)):
-        remember(lake, table)
+        start_gap(lake, table)

@@ -16,7 +16,7 @@ from sluice.catalog.gaps import gap_followed
 from sluice.catalog.snapshots import drop_branches, drop_tags
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.rows import FINISHED
-from sluice.operations.expiry import Promise, expirable, promise, stale_tags
+from sluice.operations.expiry import Retention, expirable, retention, stale_tags
 from sluice.operations.sweep import sweep
 from spark_jobs.lake.tables import TableId
 from spark_jobs.maintaining import procedures
@@ -40,8 +40,8 @@ def drop_stale_tags(upkeep: Upkeep, table: TableId) -> str:
     return f"{len(tags)} tags" if tags else ""
 
 
-def _promised(upkeep: Upkeep) -> Promise:
-    return promise(upkeep.ledger, upkeep.pipeline)
+def _promised(upkeep: Upkeep) -> Retention:
+    return retention(upkeep.ledger, upkeep.pipeline)
 
 
 def drop_dead_branches(upkeep: Upkeep, table: TableId) -> str:

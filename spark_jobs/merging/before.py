@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from sluice import names
 from sluice.errors import RollbackRefusedError
 from sluice.manifest import Rebuild
+from spark_jobs.lake.reader import Reader
 from spark_jobs.lake.tables import TableId, history_id, target_id
-from spark_jobs.lake.writer import Writer
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.renames import DECLARED
@@ -27,51 +27,51 @@ class Before:
     versions: DataFrame | None
 
 
-def before_undone(writer: Writer, asked: Rebuild) -> Before:
+def before_undone(reader: Reader, asked: Rebuild) -> Before:
     """Read the rows at the snapshots onto which the batches were merged.
 
     Raises RollbackRefusedError where such a snapshot has expired.
     """
-    plan = writer.plan
-    floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
+    plan = reader.plan
+    floor = reader.lake.property(target_id(plan), names.PROP_FLOOR)
     if floor is None or not asked.without:
         return Before(floor, None, None)
-    rows = _held_before(writer, asked, target_id(plan))
+    rows = _held_before(reader, asked, target_id(plan))
     return Before(
-        floor, rows, _held_before(writer, asked, history_id(plan)) if plan.history else None
+        floor, rows, _held_before(reader, asked, history_id(plan)) if plan.history else None
     )
 
 
-def _held_before(writer: Writer, asked: Rebuild, table: TableId) -> DataFrame | None:
+def _held_before(reader: Reader, asked: Rebuild, table: TableId) -> DataFrame | None:
     """Return the table's rows before the undone batches."""
-    base, loaded = asked.bases.get(table.name), writer.lake.load(table)
+    base, loaded = asked.bases.get(table.name), reader.lake.load(table)
     if base is not None and loaded and loaded.snapshot_by_id(base) is None:
         raise RollbackRefusedError(
-            f"{writer.plan.name}: snapshot {base}, from before batches "
+            f"{reader.plan.name}: snapshot {base}, from before batches "
             f"{', '.join(asked.without)}, has expired; they cannot be undone any more"
         )
-    rows = writer.lake.rows(table, base)
+    rows = reader.lake.rows(table, base)
     # The defaults of that time are not kept; current ones fill missing columns.
-    return None if rows is None else writer.now.rows(rows, ColumnHistory(), writer.types)
+    return None if rows is None else reader.now.rows(rows, ColumnHistory(), reader.types)
 
 
-def forget_renames(writer: Writer, floor: str | None) -> bool:
+def forget_renames(reader: Reader, floor: str | None) -> bool:
     """Forget renames that only the undone batches brought; return whether there were any.
 
     Values that a rename put into one column cannot be separated, so the whole table is made again
     from its changes. Raises RollbackRefusedError where maintenance has expired some.
     """
-    plan, counted = writer.plan, writer.attempt.published
-    kept = tuple(r for r in writer.before.renames if r.below == DECLARED)
-    told = statements_on(writer.lake.catalog, writer.lake.pipeline, plan, counted)
+    plan, counted = reader.plan, reader.attempt.published
+    kept = tuple(r for r in reader.before.renames if r.below == DECLARED)
+    told = statements_on(reader.lake.catalog, reader.lake.pipeline, plan, counted)
     exact = known_renames(plan, renames_from(told, plan.config), kept)
-    if floor and writer.now.renames:
+    if floor and reader.now.renames:
         raise RollbackRefusedError(
             f"{plan.name}: columns were renamed, and maintenance has forgotten changes up "
             f"to {floor}: a batch that others followed cannot be undone"
         )
-    forgets = plan.follows and set(writer.now.renames) != set(exact)
+    forgets = plan.follows and set(reader.now.renames) != set(exact)
     if forgets:
-        additions = additions_of(told, plan.config, writer.types, exact)
-        writer.now = ColumnHistory(writer.now.defaults, exact, additions)
+        additions = additions_of(told, plan.config, reader.types, exact)
+        reader.now = ColumnHistory(reader.now.defaults, exact, additions)
     return forgets

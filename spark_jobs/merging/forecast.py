@@ -30,7 +30,8 @@ from spark_jobs.lake.tables import (
     target_id,
     tombstone_id,
 )
-from spark_jobs.merging.load import refuse_by_place, unmerged, without_table
+from spark_jobs.merging.audit import unmerged, without_table
+from spark_jobs.merging.by_place import refuse_by_place
 from spark_jobs.merging.notes import notes
 from spark_jobs.planning import defaults
 from spark_jobs.planning.column_history import ColumnHistory

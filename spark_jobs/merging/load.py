@@ -6,26 +6,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.catalog.snapshots import drop_branches
-from sluice.config.policies import FAIL
-from sluice.config.project import Pipeline
-from sluice.config.source_tables import truncate_policy
-from sluice.errors import (
-    AuditFailedError,
-    PlanError,
-    ResetSuspectedError,
-    TerminalError,
-    TransientError,
-)
+from sluice.errors import PlanError, TerminalError, TransientError
 from sluice.faults import Point, reach
-from sluice.ledger.quarantine import query_of
-from sluice.manifest import Manifest
 from sluice.result import BatchResult, Counts, TableResult
-from spark_jobs.canonical import by_arrival
 from spark_jobs.decoding import apart, drops_before, rejected
 from spark_jobs.decoding.beyond import quarantine_beyond
 from spark_jobs.decoding.decode_batch import Decoded, DecodedBatch, decode_batch
@@ -38,12 +26,20 @@ from spark_jobs.lake.tables import (
     target_id,
     tombstone_id,
 )
-from spark_jobs.merging.checks import how_to_go_on, refuse_unsound
+from spark_jobs.merging.audit import (
+    audit,
+    refuse_lost,
+    refuse_reset,
+    refuse_too_many_bad,
+    unmerged,
+    without_table,
+)
+from spark_jobs.merging.by_place import reads_again, refuse_by_place
+from spark_jobs.merging.checks import refuse_unsound
 from spark_jobs.merging.doubled import refuse_doubled
 from spark_jobs.merging.fence import nothing_forgotten
-from spark_jobs.merging.merge import Merged, merge_table
+from spark_jobs.merging.merge import merge_table
 from spark_jobs.merging.notes import notes
-from spark_jobs.planning.discover import Found
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.telling import tell
 
@@ -135,15 +131,10 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
         beyond = quarantine_beyond(job, envelope, table)
         merged = merge_table(job.lake, plan, job.attempt, table.span, table.created, accepted)
     reach(Point.LOAD_MERGED)
-    _refuse_reset(job.pipeline, plan, merged)
+    refuse_reset(job.pipeline, plan, merged)
     refuse_unsound(job, plan, merged.staged)
     counts = merged.counts + unmerged(job.pipeline, plan, table.bad) + beyond
-    expected = found.records + found.ignored + found.rejected
-    if counts.read != expected:
-        raise AuditFailedError(
-            f"{plan.name}: {expected} records were read, "
-            f"but {counts.read} are accounted for: {counts}"
-        )
+    refuse_lost(plan, counts)
     return TableResult(
         source=found.source.name,
         target=plan.name,
@@ -161,115 +152,9 @@ def _mine(job: Job, plan: TablePlan) -> DataFrame:
     return changes.where(F.col(names.BATCH_ID) == job.manifest.batch_id)
 
 
-def unmerged(pipeline: Pipeline, plan: TablePlan, bad: int) -> Counts:
-    """Return the outcomes of a table's records that do not reach the merge; `bad`: the misfits."""
-    found = plan.found
-    passed = found.ignored + found.passed_over(truncate_policy(pipeline, plan.config))
-    lost = bad + found.rejected
-    return Counts(read=passed + lost, ignored=passed, quarantined=lost)
-
-
-def _refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
-    """Raise ResetSuspectedError if most records are late by position but newer by time."""
-    late, read = merged.contradicting, merged.counts.read
-    if pipeline.on_position_reset == FAIL and 2 * late > read:
-        raise ResetSuspectedError(
-            f"position_reset_suspected: {late} of {read} records of {plan.name} are older by "
-            "position than the stored rows of their keys, but newer by the source's time. If the "
-            "source counts anew (failover, reset log, restored cluster), run: "
-            f"sluice raise-epoch {pipeline.name}, with --full-load where it sends all rows anew; "
-            "then load again. If it does not, set "
-            f"`on_position_reset: accept` in the pipeline {pipeline.name}"
-        )
-
-
-def without_table(found: list[Found], plans: list[TablePlan]) -> Counts:
-    """Return the outcomes of records without a target."""
-    planned = {plan.source for plan in plans}
-    total = Counts()
-    for table in found:
-        if table.source not in planned:
-            passed = table.ignored + table.records
-            total += Counts(
-                read=passed + table.rejected, ignored=passed, quarantined=table.rejected
-            )
-    return total
-
-
-def refuse_too_many_bad(job: Job, found: list[Found], misfits: int, held: int = 0) -> None:
-    """Raise AuditFailedError where more records are bad than the pipeline allows.
-
-    `misfits`: records that do not fit their tables; `held`: rejects of open transactions, which do
-    not count.
-    """
-    read = sum(f.records + f.ignored + f.rejected for f in found)
-    lost = sum(f.rejected for f in found) + misfits + len(job.manifest.rejects) - held
-    again = job.manifest.reprocess
-    if again is not None and lost <= again.records:
-        return  # a published batch held them already
-    lost += sum(reject.records - 1 for reject in job.manifest.rejects)
-    if job.pipeline.too_many_bad(lost, read):
-        raise AuditFailedError(
-            f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the ceiling "
-            f"of pipeline {job.pipeline.name} (on_bad_record, max_bad_records, max_bad_share); "
-            f'nothing is published. Look: sluice sql "{query_of(job.manifest.batch_id)}". If they '
-            f"may be left out, raise the ceiling and run again. {how_to_go_on(job)}"
-        )
-
-
 def _refuse_rows_of_no_identity(job: Job, plans: list[TablePlan]) -> None:
-    for plan in plans if _reads_again(job.manifest) else ():
+    for plan in plans if reads_again(job.manifest) else ():
         refuse_by_place(job, plan, _mine(job, plan))
-
-
-def _reads_again(manifest: Manifest) -> bool:
-    return manifest.repeats or bool(manifest.changed)
-
-
-def refuse_by_place(job: Job, plan: TablePlan, changes: DataFrame) -> None:
-    """Raise PlanError where rows read again cannot be recognised.
-
-    Without a source position, a row or version is identified by its place in a file, which changes
-    when the file is reprocessed or has changed.
-    """
-    by_place = plan.history or plan.append or not plan.keyed
-    if not (by_place and _reads_again(job.manifest)):
-        return
-    beside = "history" if plan.history else "table of its events"
-    lacks = f"no order, and it has a {beside}" if plan.keyed else "neither a key nor an order"
-    if not changes.where(_by_place(job.manifest)).isEmpty():
-        raise PlanError(
-            f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "
-            "so that rows read again cannot be told from those loaded before. "
-            f"{_instead(job)}"
-        )
-
-
-def _by_place(manifest: Manifest) -> Column:
-    """Whether a change's position contains its place in a file that is read again: as a whole, or
-    as a suffix where arrival orders changes at one position of the source's log."""
-    position = F.col(names.POSITION)
-    again = manifest.files if manifest.repeats else manifest.changed
-    arrivals = F.array(*(F.lit(f".{file.arrival}.") for file in again))
-    stands = F.exists(arrivals, lambda at: position.contains(at))
-    return by_arrival(position) | stands if manifest.repeats else stands
-
-
-def _instead(job: Job) -> str:
-    manifest = job.manifest
-    if manifest.changed:
-        loaded = ", ".join(sorted({batch for f in manifest.changed for batch in f.replaces}))
-        mine = f" and of {manifest.batch_id}" if job.attempt_id else ""  # a look landed nothing
-        return (
-            "To have changed files in the place of what was loaded: sluice rollback, then sluice "
-            f"release, of batch {loaded}{mine}, and run"
-        )
-    if manifest.reprocess is None:
-        return "Load its files for all tables: sluice run, after sluice release where they are held"
-    listed = ", ".join(manifest.reprocess.batches)
-    return (
-        f"Instead of a reprocess: sluice rollback, then sluice release, of batch {listed}, and run"
-    )
 
 
 def drop_older_branches(job: Job, plan: TablePlan) -> None:
@@ -277,12 +162,3 @@ def drop_older_branches(job: Job, plan: TablePlan) -> None:
     prefix = names.branch_name(job.manifest.batch_id, "")
     for table in (target_id(plan), tombstone_id(plan), history_id(plan), events_id(plan)):
         drop_branches(job.lake.catalog, table.namespace, table.name, prefix)
-
-
-def audit(result: BatchResult) -> None:
-    """Raise AuditFailedError naming a table whose records do not each have exactly one outcome."""
-    for table in result.tables:
-        if not table.counts.balanced:
-            raise AuditFailedError(f"{table.target}: the counts do not add up: {table.counts}")
-    if not result.unassigned.balanced:
-        raise AuditFailedError(f"the counts without a table do not add up: {result.unassigned}")

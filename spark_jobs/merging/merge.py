@@ -11,11 +11,12 @@ from pyspark.storagelevel import StorageLevel
 from sluice import names
 from sluice.errors import PlanError
 from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
+from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import is_truncate, quoted
 from spark_jobs.folding import conflicts
-from spark_jobs.folding.floor import remembering, since_floor
+from spark_jobs.folding.floor import Floor, remembering, since_floor
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
-from spark_jobs.folding.moves import beside, completed, moves, tied
+from spark_jobs.folding.moves import beside, moves, tied, with_moved_values
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
 from spark_jobs.folding.resolve import (
     APPLY,
@@ -36,7 +37,7 @@ from spark_jobs.folding.resolve import (
 from spark_jobs.folding.truncations import Truncation, truncation
 from spark_jobs.kept import keep
 from spark_jobs.lake.tables import Lake, history_id, target_id
-from spark_jobs.lake.writer import Attempt, Writer
+from spark_jobs.lake.writer import Writer
 from spark_jobs.merging import retell
 from spark_jobs.merging.remains import remake
 from spark_jobs.modes import events, history, soft_delete
@@ -235,10 +236,10 @@ def _with_refolded(
     known = rows.join(again, list(plan.key), "left_semi")
     floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
     if floor and (stored.truncated_at or "") <= floor:
-        accepted, dead = writer.attempt.batch_id, stored.tombstones
+        at = Floor(floor, plan.key, writer.attempt.batch_id)
         standing = None if stored.rows is None else writer.standing(stored.rows, floor)
-        known = since_floor(known, standing, again, floor, plan.key, accepted, dead)
-    refolded = fold_columns(completed(known, moved, None, plan.key, data), plan.key, data)
+        known = since_floor(known, standing, again, at, stored.tombstones)
+    refolded = fold_columns(with_moved_values(known, moved, None, plan.key, data), plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")
     return kept.select(*columns).unionByName(refolded.select(*columns))

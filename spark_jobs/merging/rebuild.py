@@ -28,7 +28,7 @@ from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.plan import TablePlan, table_config
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import declared
-from spark_jobs.planning.renames_known import follows
+from spark_jobs.planning.renames_known import follows_renames
 from spark_jobs.threads import side_by_side
 
 
@@ -70,7 +70,7 @@ def _plan(job: Job, target: str) -> TablePlan:
     )
     config = table_config(job.pipeline, source) or TableConfig()
     plan = TablePlan(source, namespace, target, columns, key, config, Found(source))
-    renames = declared(config.renamed_columns) if follows(job.pipeline) else None
+    renames = declared(config.renamed_columns) if follows_renames(job.pipeline) else None
     return replace(plan, modes=_modes(job, plan), declared=renames)
 
 

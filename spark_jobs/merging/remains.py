@@ -16,9 +16,9 @@ from sluice import names
 from sluice.errors import RollbackRefusedError
 from sluice.manifest import Rebuild
 from spark_jobs.canonical import is_delete, is_truncate, of_batches, quoted
-from spark_jobs.folding.floor import since_floor
+from spark_jobs.folding.floor import Floor, since_floor
 from spark_jobs.folding.fold import fold_columns
-from spark_jobs.folding.moves import beside, completed, moves, tied
+from spark_jobs.folding.moves import beside, moves, tied, with_moved_values
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
 from spark_jobs.folding.truncations import truncation
 from spark_jobs.folding.versions import versions
@@ -31,7 +31,7 @@ from spark_jobs.merging.retell import fill, rename
 from spark_jobs.modes import events, history, soft_delete
 from spark_jobs.modes.forgotten import remembered
 from spark_jobs.modes.gap import behind, written_by
-from spark_jobs.modes.replay import Kept, with_stored
+from spark_jobs.modes.replay import Kept, with_kept
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.defaults import as_standing
 
@@ -187,7 +187,7 @@ class Remains:
             rows = rows.where(F.col(names.POSITION) <= self.floor)
         if rows is not None and self.cut_at is not None:
             rows = rows.where(F.col(names.POSITION) > self.cut_at)
-        return since_floor(known, rows, self.keys, self.floor, self.plan.key)
+        return since_floor(known, rows, self.keys, Floor(self.floor, self.plan.key))
 
     def standing(self) -> DataFrame | None:
         """Return the rows that stand for expired changes: those from before the undone batches."""
@@ -217,7 +217,7 @@ def _settle_keyed(remains: Remains) -> bool:
     plan = remains.plan
     _refuse_forgotten(remains)
     data = plan.data
-    known = completed(remains.known(), remains.moved, remains.truncates, plan.key, data)
+    known = with_moved_values(remains.known(), remains.moved, remains.truncates, plan.key, data)
     folded = keep(fold_columns(known, plan.key, data))
     deleted = is_delete()
     tombstones = folded.where(deleted).select(*_columns(plan.key))
@@ -329,10 +329,10 @@ def _versions(
     key, truncates, floor = remains.plan.key, remains.truncates, remains.floor
     if states is not None and floor is not None and remains.writer.partial:
         states = remains.of_keys(states)
-        changes = remembered(changes, truncates, states, floor, key, data)
+        changes = remembered(changes, truncates, states, Floor(floor, key), data)
     if kept.rows is not None:
-        changes = with_stored(key, changes, kept.rows, kept)
-    changes = completed(changes, remains.moved, truncates, key, data)
+        changes = with_kept(key, changes, kept.rows, kept)
+    changes = with_moved_values(changes, remains.moved, truncates, key, data)
     return versions(changes, truncates, key, data)
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import by_name, is_delete, quoted
+from spark_jobs.folding.floor import Floor
 from spark_jobs.folding.fold import carried, listed
 from spark_jobs.folding.moves import NEW, OLD, TO
 from spark_jobs.folding.versions import without_renewed
@@ -28,31 +29,30 @@ def remembered(
     changes: DataFrame,
     truncates: DataFrame,
     states: DataFrame,
-    floor: str,
-    key: Sequence[str],
+    floor: Floor,
     data: Sequence[str],
-    batch_id: str = "",
     late: DataFrame | None = None,
 ) -> DataFrame:
     """Return the changes, with each key's first one above the floor completed by expired values.
 
     A column takes its value from the newest state up to which no published change above the floor
     carried it. At or below the floor, a state replaces the change at its position, since earlier
-    changes may have expired. `batch_id`: a batch that the states do not include; `late`: changes
-    (see `moved_late`) that are left to `moves.completed`.
+    changes may have expired. `late`: changes (see `moved_late`) that are left to
+    `moves.with_moved_values`.
     """
+    key, position = floor.key, F.col(names.POSITION)
     at = [*key, names.POSITION]
-    stands = states.where(F.col(names.POSITION) <= floor).select(*by_name(at))
+    stands = states.where(position <= floor.at).select(*by_name(at))
     changes = changes.join(stands, at, "left_anti")
     values = [name for name in data if name not in key]
     changes = changes.withColumn(names.ABSENT, listed(values))
-    above = changes.where(F.col(names.POSITION) > floor)
-    cut = truncates.where(F.col(names.POSITION) > floor).agg(F.min(names.POSITION).alias(_CUT))
-    silent = _silent(above, key, values, batch_id).crossJoin(F.broadcast(cut))
+    above = changes.where(position > floor.at)
+    cut = truncates.where(position > floor.at).agg(F.min(names.POSITION).alias(_CUT))
+    silent = _silent(above, key, values, floor.batch_id).crossJoin(F.broadcast(cut))
     if late is not None:
         late = late.withColumnRenamed(names.POSITION, _FIRST)
         silent = silent.join(late, [*key, _FIRST], "left_anti")
-    known = _values(silent, states.where(F.col(names.POSITION) > floor), key, values)
+    known = _values(silent, states.where(position > floor.at), key, values)
     return _filled(changes, known, key, values)
 
 

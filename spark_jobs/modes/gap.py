@@ -9,50 +9,50 @@ from __future__ import annotations
 from sluice import names
 from sluice.catalog.gaps import is_behind
 from sluice.catalog.snapshots import head
-from spark_jobs.lake.gaps import remember
+from spark_jobs.lake.gaps import start_gap
+from spark_jobs.lake.reader import Reader
 from spark_jobs.lake.tables import TableId, events_id, history_id
-from spark_jobs.lake.writer import Writer
 from spark_jobs.planning import column_history
 from spark_jobs.planning.column_history import NO_HISTORY, ColumnHistory
 from spark_jobs.planning.renames import clash
 
 
-def mark_gap(writer: Writer) -> None:
+def mark_gap(reader: Reader) -> None:
     """Note in the tables of switched-off modes the last snapshot before this batch, whose changes
     they do not get."""
-    plan = writer.plan
+    plan = reader.plan
     if not plan.history:
-        _mark(writer, history_id(plan), names.PROP_HISTORY_OF)
+        _mark(reader, history_id(plan), names.PROP_HISTORY_OF)
     if not plan.append:
-        _mark(writer, events_id(plan), names.PROP_EVENTS_OF)
+        _mark(reader, events_id(plan), names.PROP_EVENTS_OF)
 
 
-def _mark(writer: Writer, table: TableId, whose: str) -> None:
+def _mark(reader: Reader, table: TableId, whose: str) -> None:
     """Note the gap; `whose`: the property that names the table's target, see `names.whose`."""
-    found = writer.lake.load(table)
-    if found is None or found.properties.get(whose) != writer.plan.name:
+    found = reader.lake.load(table)
+    if found is None or found.properties.get(whose) != reader.plan.name:
         return
     if not is_behind(found, head(found)):
-        text = writer.before.text() or NO_HISTORY
-        writer.lake.set_property(table, names.PROP_GAP_TOLD, text)
-    remember(writer.lake, table)
+        text = reader.before.text() or NO_HISTORY
+        reader.lake.set_property(table, names.PROP_GAP_TOLD, text)
+    start_gap(reader.lake, table)
 
 
-def written_by(writer: Writer, table: TableId) -> ColumnHistory:
+def written_by(reader: Reader, table: TableId) -> ColumnHistory:
     """Return the renames and defaults with which the table's rows were written.
 
     For a table with a gap these are the ones noted when it began (`PROP_GAP_TOLD`), if its rows can
     be renamed from there; otherwise the target's.
     """
-    text = writer.lake.property(table, names.PROP_GAP_TOLD)
-    if text is None or not behind(writer, table):
-        return writer.before
+    text = reader.lake.property(table, names.PROP_GAP_TOLD)
+    if text is None or not behind(reader, table):
+        return reader.before
     found = column_history.read(text)
-    misnamed = clash(found.renames, writer.now.renames, writer.types)
-    return found if misnamed is None else writer.before
+    misnamed = clash(found.renames, reader.now.renames, reader.types)
+    return found if misnamed is None else reader.before
 
 
-def behind(writer: Writer, table: TableId) -> bool:
+def behind(reader: Reader, table: TableId) -> bool:
     """Whether the table, at the batch's base, lacks published changes."""
-    found = writer.lake.load(table)
-    return found is not None and is_behind(found, writer.bases[table].snapshot)
+    found = reader.lake.load(table)
+    return found is not None and is_behind(found, reader.bases[table].snapshot)

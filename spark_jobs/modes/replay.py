@@ -15,12 +15,12 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import is_delete, is_truncate, quoted
-from spark_jobs.folding.floor import STOOD_AT
-from spark_jobs.folding.moves import beside, completed, moves, tied
+from spark_jobs.folding.floor import STOOD_AT, Floor
+from spark_jobs.folding.moves import beside, moves, tied, with_moved_values
 from spark_jobs.folding.places import old_halves
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import begun, ended, versions
-from spark_jobs.lake.writer import Writer
+from spark_jobs.lake.reader import Reader
 from spark_jobs.modes.forgotten import moved_late, remembered
 
 _AT: Final = "_sluice_at"
@@ -52,42 +52,42 @@ class Kept:
     forgotten: Forgotten | None = None
 
 
-def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame:
+def replay(reader: Reader, kept: Kept, newer: bool, stored: Stored) -> DataFrame:
     """Return the versions (see `versions.versions`) of every key that the batch concerns.
 
     All keys, where the table is not whole. `newer`: the batch is above everything stored, so that
     only its own changes, the open versions and the TRUNCATEs are read.
     """
-    key, data = writer.plan.key, writer.plan.data
-    log = writer.changelog()
-    newer = newer and kept.rows is not None and kept.whole and not _halved(writer, log)
-    log = _mine(writer, log) if newer else log
-    moved = moves(log.where(~is_truncate()), key) if writer.partial else None
+    key, data = reader.plan.key, reader.plan.data
+    log = reader.changelog()
+    newer = newer and kept.rows is not None and kept.whole and not _halved(reader, log)
+    log = _mine(reader, log) if newer else log
+    moved = moves(log.where(~is_truncate()), key) if reader.partial else None
     if kept.rows is None or not kept.whole:
-        changes = _of_all_keys(writer, log, kept, moved)
+        changes = _of_all_keys(reader, log, kept, moved)
     elif newer:
-        changes = _of_open_versions(writer, log, kept, kept.rows)
+        changes = _of_open_versions(reader, log, kept, kept.rows)
     else:
-        changes = _of_concerned_keys(writer, log, kept, kept.rows, moved, stored.cut)
+        changes = _of_concerned_keys(reader, log, kept, kept.rows, moved, stored.cut)
     truncates = log.where(is_truncate())
-    return versions(completed(changes, moved, truncates, key, data), truncates, key, data)
+    return versions(with_moved_values(changes, moved, truncates, key, data), truncates, key, data)
 
 
-def _of_all_keys(writer: Writer, log: DataFrame, kept: Kept, moved: DataFrame | None) -> DataFrame:
-    changes, key = _changes(writer, log), writer.plan.key
+def _of_all_keys(reader: Reader, log: DataFrame, kept: Kept, moved: DataFrame | None) -> DataFrame:
+    changes, key = _changes(reader, log), reader.plan.key
     if kept.forgotten is not None:
         states = kept.forgotten.living
         if kept.rows is not None:
             at = [*key, names.POSITION]
             others = kept.rows.join(states.select(*map(quoted, at)), at, "left_anti")
             states = states.unionByName(others, allowMissingColumns=True)
-        changes = _remembered(writer, log, changes, states, kept.forgotten.floor, moved)
+        changes = _remembered(reader, log, changes, states, kept.forgotten.floor, moved)
         changes = _with_living(key, changes, kept, kept.forgotten)
-    return changes if kept.rows is None else with_stored(key, changes, kept.rows, kept)
+    return changes if kept.rows is None else with_kept(key, changes, kept.rows, kept)
 
 
 def _remembered(
-    writer: Writer,
+    reader: Reader,
     log: DataFrame,
     changes: DataFrame,
     states: DataFrame,
@@ -95,26 +95,26 @@ def _remembered(
     moved: DataFrame | None,
 ) -> DataFrame:
     """Return the changes completed with expired values, by the rows' stored states."""
-    if not writer.partial:
+    if not reader.partial:
         return changes
-    key, data, lowest = writer.plan.key, writer.plan.data, writer.span.lowest
+    key, data, lowest = reader.plan.key, reader.plan.data, reader.span.lowest
     late = None
     if moved is not None and lowest is not None:
-        late = moved_late(moved, _mine(writer, log), lowest, key)
-    truncates, batch_id = log.where(is_truncate()), writer.attempt.batch_id
-    return remembered(changes, truncates, states, floor, key, data, batch_id, late)
+        late = moved_late(moved, _mine(reader, log), lowest, key)
+    at, truncates = Floor(floor, key, reader.attempt.batch_id), log.where(is_truncate())
+    return remembered(changes, truncates, states, at, data, late)
 
 
-def _of_open_versions(writer: Writer, mine: DataFrame, kept: Kept, rows: DataFrame) -> DataFrame:
+def _of_open_versions(reader: Reader, mine: DataFrame, kept: Kept, rows: DataFrame) -> DataFrame:
     """Return the batch's own changes, with the open versions of their keys."""
-    changes = _changes(writer, mine)
-    open_ones = _of(writer, rows.where(F.col(kept.ended_at).isNull()), changes)
+    changes = _changes(reader, mine)
+    open_ones = _of(reader, rows.where(F.col(kept.ended_at).isNull()), changes)
     # Above the floor, only the batch's own events are read.
-    return with_stored(writer.plan.key, changes, open_ones, replace(kept, floor=None))
+    return with_kept(reader.plan.key, changes, open_ones, replace(kept, floor=None))
 
 
 def _of_concerned_keys(
-    writer: Writer,
+    reader: Reader,
     log: DataFrame,
     kept: Kept,
     rows: DataFrame,
@@ -122,57 +122,57 @@ def _of_concerned_keys(
     cut: bool,
 ) -> DataFrame:
     """Return all changes of the batch's keys, and of keys that moves connect to them."""
-    key, mine = writer.plan.key, _mine(writer, log)
-    keys = _concerned(writer, mine, kept, rows, cut)
+    key, mine = reader.plan.key, _mine(reader, log)
+    keys = _concerned(reader, mine, kept, rows, cut)
     if moved is not None:
         keys = keys.union(beside(log, mine, key))
         keys = keys.union(tied(keys, moved, key))
-    changes, rows = (_of(writer, each, keys) for each in (_changes(writer, log), rows))
+    changes, rows = (_of(reader, each, keys) for each in (_changes(reader, log), rows))
     if kept.forgotten is not None:
-        changes = _remembered(writer, log, changes, rows, kept.forgotten.floor, moved)
-    return with_stored(key, changes, rows, kept)
+        changes = _remembered(reader, log, changes, rows, kept.forgotten.floor, moved)
+    return with_kept(key, changes, rows, kept)
 
 
-def _halved(writer: Writer, log: DataFrame) -> bool:
+def _halved(reader: Reader, log: DataFrame) -> bool:
     """Whether a change of the batch may be a new half whose old half came in an earlier batch: the
     version that it continues is then closed."""
-    before = (F.col(names.BATCH_ID) != writer.attempt.batch_id) & is_delete()
+    before = (F.col(names.BATCH_ID) != reader.attempt.batch_id) & is_delete()
     # Only the batch's first change can follow an old half that is stored.
-    first = F.col(names.POSITION).isin(old_halves(writer.span.lowest or ""))
+    first = F.col(names.POSITION).isin(old_halves(reader.span.lowest or ""))
     if not log.where(before & first).isEmpty():
         return True
-    partial = _mine(writer, log).where(F.col(names.ABSENT).isNotNull())
-    if not writer.partial or partial.isEmpty():
+    partial = _mine(reader, log).where(F.col(names.ABSENT).isNotNull())
+    if not reader.partial or partial.isEmpty():
         return False
-    return not beside(partial, log.where(before), writer.plan.key).isEmpty()
+    return not beside(partial, log.where(before), reader.plan.key).isEmpty()
 
 
-def _mine(writer: Writer, log: DataFrame) -> DataFrame:
-    return log.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
+def _mine(reader: Reader, log: DataFrame) -> DataFrame:
+    return log.where(F.col(names.BATCH_ID) == reader.attempt.batch_id)
 
 
-def _changes(writer: Writer, log: DataFrame) -> DataFrame:
-    columns = (*writer.plan.data, names.OP, names.ABSENT, *names.TARGET_METADATA)
+def _changes(reader: Reader, log: DataFrame) -> DataFrame:
+    columns = (*reader.plan.data, names.OP, names.ABSENT, *names.TARGET_METADATA)
     return log.where(~is_truncate()).select(*(quoted(c) for c in columns))
 
 
-def _of(writer: Writer, rows: DataFrame, keys: DataFrame) -> DataFrame:
-    keys = keys.select(*(quoted(k) for k in writer.plan.key)).distinct()
-    return rows.join(keys, list(writer.plan.key), "left_semi")
+def _of(reader: Reader, rows: DataFrame, keys: DataFrame) -> DataFrame:
+    keys = keys.select(*(quoted(k) for k in reader.plan.key)).distinct()
+    return rows.join(keys, list(reader.plan.key), "left_semi")
 
 
 def _concerned(
-    writer: Writer, mine: DataFrame, kept: Kept, rows: DataFrame, cut: bool
+    reader: Reader, mine: DataFrame, kept: Kept, rows: DataFrame, cut: bool
 ) -> DataFrame:
     """Return the keys with a change in the batch, or with a version that its TRUNCATE ends.
 
     If the batch has a TRUNCATE (`cut`) or a late default, all keys with partial changes count,
     since their versions may have been completed differently.
     """
-    keys = [quoted(k) for k in writer.plan.key]
-    changed = _changes(writer, mine).select(*keys)
-    if writer.partial and (cut or writer.retells()):
-        partial = writer.changelog().where(F.col(names.ABSENT).isNotNull())
+    keys = [quoted(k) for k in reader.plan.key]
+    changed = _changes(reader, mine).select(*keys)
+    if reader.partial and (cut or reader.retells()):
+        partial = reader.changelog().where(F.col(names.ABSENT).isNotNull())
         changed = changed.union(partial.select(*keys))
     if not cut:
         return changed
@@ -206,7 +206,7 @@ def _with_living(
     return changes
 
 
-def with_stored(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
+def with_kept(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
     """Return the changes, with stored versions in place of expired changes."""
     known = changes.select(*(quoted(k) for k in key), names.POSITION)
     begins = begun(rows, kept.source_ts)

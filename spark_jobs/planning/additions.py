@@ -64,7 +64,7 @@ def _place(one: Addition) -> tuple[str, str, bool, str, bool, bool]:
     return one.at, one.name, *default
 
 
-def overlaid(defaults: Defaults, additions: Additions) -> Defaults:
+def with_stated_defaults(defaults: Defaults, additions: Additions) -> Defaults:
     """Combine defaults, by current names, with those of DDL; of several statements that add a
     column the first counts."""
     combined = dict(defaults)
@@ -83,7 +83,7 @@ def tell_unfit(
     additions: Additions,
 ) -> None:
     """Report stored columns whose default in DDL cannot be read as the column's type."""
-    held = {n: d for n, d in overlaid(of_events, additions).items() if d.limits}
+    held = {n: d for n, d in with_stated_defaults(of_events, additions).items() if d.limits}
     values = [default.value(types[name]).alias(name) for name, default in held.items()]
     row = spark.range(1).select(*values).first() if values else None
     for name in (name for name in held if row is not None and row[name] is None):

@@ -14,11 +14,11 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.column_renames import Rename, Renames, name_at
+from sluice.column_renames import Renames, from_pairs, name_at
 from sluice.names import RENAMES_IN_DEFAULTS
 from sluice.positions import KIND_SOURCE
 from spark_jobs.planning import defaults
-from spark_jobs.planning.additions import Addition, Additions, overlaid
+from spark_jobs.planning.additions import Addition, Additions, with_stated_defaults
 from spark_jobs.planning.defaults import NO_DEFAULTS, Default, Defaults
 from spark_jobs.planning.renames import renamed, rows_renamed
 
@@ -37,7 +37,7 @@ class ColumnHistory:
 
     def held(self) -> Defaults:
         """Return the defaults by current names, those of DDL included."""
-        return overlaid(self._of_events(), self.additions)
+        return with_stated_defaults(self._of_events(), self.additions)
 
     def _of_events(self) -> Defaults:
         if not self.renames:
@@ -84,9 +84,6 @@ class ColumnHistory:
 def read(text: str | None) -> ColumnHistory:
     """Parse the result of `ColumnHistory.text`."""
     raw = json.loads(text or NO_HISTORY)
-    renames = tuple(
-        Rename(below, tuple((old, new) for old, new in columns))
-        for below, columns in raw.pop(RENAMES_IN_DEFAULTS, [])
-    )
+    renames = from_pairs(raw.pop(RENAMES_IN_DEFAULTS, []))
     additions = tuple(Addition(*one) for one in raw.pop(_ADDITIONS, []))
     return ColumnHistory(defaults.of_entries(raw), renames, additions)

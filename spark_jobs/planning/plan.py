@@ -25,7 +25,6 @@ from spark_jobs.planning.defaults import Defaults
 from spark_jobs.planning.descriptions import as_read
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.opening import Opening, opening_of
-from spark_jobs.planning.other_names import NOTHING_RENAMED, KnownNames
 from spark_jobs.planning.planned_column import PlannedColumn, key_by_rules
 from spark_jobs.planning.table_inputs import (
     Stored,
@@ -143,21 +142,14 @@ def target_name(pipeline: Pipeline, source: Source) -> str:
 
 
 def plan_table(
-    pipeline: Pipeline,
-    fmt: Format,
-    found: Found,
-    config: TableConfig,
-    existing: Mapping[str, str] | None,
-    stored_key: tuple[str, ...] | None,
-    known: KnownNames = NOTHING_RENAMED,
+    pipeline: Pipeline, fmt: Format, found: Found, config: TableConfig, stored: Stored
 ) -> TablePlan:
-    """Plan one table; `existing`: the stored columns and their Spark types, None: no table yet."""
+    """Plan one table."""
     _refuse_truncates(pipeline, found, config)
-    stored = Stored(existing or {}, stored_key, known)
     inputs = gather_inputs(pipeline, fmt, found, config, stored)
-    names = column_names(inputs, existing or {})
-    if existing is not None:
-        names = _by_policy(pipeline, found, names, existing)
+    names = column_names(inputs, stored.types)
+    if stored.types:
+        names = _by_policy(pipeline, found, names, stored.types)
     key = _key(pipeline, inputs, names)
     columns = planned_columns(inputs, names)
     read = as_read(inputs.described, columns)
@@ -178,7 +170,7 @@ def plan_table(
         opening=opening_of(pipeline),
         besides=inputs.besides,
     )
-    _refuse_unfit(plan, names, existing or {}, stored_key)
+    _refuse_unfit(plan, names, stored)
     return plan
 
 
@@ -230,19 +222,14 @@ def _no_key(pipeline: Pipeline, found: Found) -> str:
     )
 
 
-def _refuse_unfit(
-    plan: TablePlan,
-    names: list[str],
-    existing: Mapping[str, str],
-    stored_key: tuple[str, ...] | None,
-) -> None:
+def _refuse_unfit(plan: TablePlan, names: list[str], stored: Stored) -> None:
     """Raise PlanError where the stored table or the modes do not fit; `names`: as at the source."""
-    _refuse_other_key(plan, stored_key)
+    _refuse_other_key(plan, stored.key)
     _refuse_reserved(plan, names)
     _refuse_null_keys(plan)
-    if not existing:
+    if not stored.types:
         _refuse_partitions(plan, names)
-    _refuse_modes(plan, existing)
+    _refuse_modes(plan, stored.types)
 
 
 def _refuse_other_key(plan: TablePlan, stored: tuple[str, ...] | None) -> None:

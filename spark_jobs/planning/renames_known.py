@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 from pyiceberg.catalog import Catalog
@@ -12,7 +12,7 @@ from sluice.column_renames import Rename, Renames, in_order, name_at
 from sluice.config.collations import source_name
 from sluice.config.policies import EVOLVE, FAIL, STRING
 from sluice.config.project import Pipeline, TableConfig
-from sluice.ddl.stated_names import in_case_of, is_of
+from sluice.ddl.stated_names import in_case_of, may_be
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.changelogs import stored_sources
 from sluice.ledger.ledger import Ledger
@@ -60,14 +60,14 @@ def published(catalog: Catalog, pipeline: str) -> list[ColumnStatement]:
     return [one for one in statements if one.batch_id in counted]
 
 
-def follows(pipeline: Pipeline) -> bool:
+def follows_renames(pipeline: Pipeline) -> bool:
     """Whether columns that the source renames get their new names here."""
     return pipeline.on_schema_change == EVOLVE
 
 
-def heeds(pipeline: Pipeline) -> bool:
+def renames_matter(pipeline: Pipeline) -> bool:
     """Whether renames matter to the pipeline: it follows them, or fails."""
-    return follows(pipeline) or pipeline.on_schema_change == FAIL
+    return follows_renames(pipeline) or pipeline.on_schema_change == FAIL
 
 
 def refuse_renames(
@@ -87,7 +87,7 @@ def renames_of(
     pipeline: Pipeline, config: TableConfig, statements: Iterable[ColumnStatement]
 ) -> Renames | None:
     """Return a table's renames by statements and configuration; None: they are not followed."""
-    if not follows(pipeline):
+    if not follows_renames(pipeline):
         return None
     return in_order(renames_from(statements, config), declared(config.renamed_columns))
 
@@ -121,40 +121,43 @@ def following(
         return plan
     texts, before = pipeline.on_type_change == STRING, None
     columns = {column.name: column for column in plan.columns}
+    renaming = _Renaming(plan, renames, pipeline.wire.folds_case, stored, texts)
     while columns != before:  # an added or widened column may be a former name of another
-        names = wanted(without_key(renames, plan.key), columns)
-        spelled = _spelled(names, columns, renames if pipeline.wire.folds_case else ())
-        now = _with_names_of_now(plan, renames, names, spelled, columns, stored, texts)
-        before, columns = columns, now
+        before, columns = columns, renaming.step(columns)
     stated = declared(plan.config.renamed_columns)
     return replace(plan, columns=tuple(columns.values()), declared=stated, renames=renames)
 
 
-def _with_names_of_now(
-    plan: TablePlan,
-    renames: Renames,
-    names: Mapping[str, Sequence[str]],
-    spelled: Mapping[str, str],
-    columns: Mapping[str, PlannedColumn],
-    stored: Collection[str],
-    texts: bool,
-) -> dict[str, PlannedColumn]:
-    """Return the columns with those of current names; `texts`: text holds types that do not fit."""
-    again, result = used_again(renames), dict(columns)
-    for name, former in names.items():
-        kept = spelled[name.lower()]
-        _refuse_key(plan, (kept, *former))
-        if kept in plan.found.columns and any(kept == dropped_column(n) for n in former):
-            raise PlanError(_taken(plan, kept))
-        there, were = result.get(kept), [result[n] for n in former]
-        stated = there if there and (kept in stored or there.has_type) else None
-        if stated is not None:
-            refuse_half_hinted(plan, stated, were)
-        two = again.intersection(n.lower() for n in (kept, *former))
-        join = widest_or_text if texts or two else widest
-        column = _holding(plan, kept, were, stated, join)
-        result[kept] = replace(column, others=there.others if there else ())
-    return result
+@dataclass(frozen=True)
+class _Renaming:
+    """The renames of a plan's columns; `folds_case`: statements may spell names otherwise than
+    events; `texts`: text holds types that do not fit."""
+
+    plan: TablePlan
+    renames: Renames
+    folds_case: bool
+    stored: Collection[str]
+    texts: bool
+
+    def step(self, columns: Mapping[str, PlannedColumn]) -> dict[str, PlannedColumn]:
+        """Return the columns with those of current names."""
+        names = wanted(without_key(self.renames, self.plan.key), columns)
+        spelled = _spelled(names, columns, self.renames if self.folds_case else ())
+        again, result = used_again(self.renames), dict(columns)
+        for name, former in names.items():
+            kept = spelled[name.lower()]
+            _refuse_key(self.plan, (kept, *former))
+            if kept in self.plan.found.columns and any(kept == dropped_column(n) for n in former):
+                raise PlanError(_taken(self.plan, kept))
+            there, were = result.get(kept), [result[n] for n in former]
+            stated = there if there and (kept in self.stored or there.has_type) else None
+            if stated is not None:
+                refuse_half_hinted(self.plan, stated, were)
+            two = again.intersection(n.lower() for n in (kept, *former))
+            join = widest_or_text if self.texts or two else widest
+            column = _holding(self.plan, kept, were, stated, join)
+            result[kept] = replace(column, others=there.others if there else ())
+        return result
 
 
 def _spelled(
@@ -243,7 +246,7 @@ def of_table(
     return [
         one
         for one in statements
-        if one.source_table == source or (as_typed and is_of(one.source_table, source, others))
+        if one.source_table == source or (as_typed and may_be(one.source_table, source, others))
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sluice.config.collations import source_name
 from sluice.config.project import Pipeline, TableConfig
@@ -12,7 +12,7 @@ from spark_jobs.formats.base import Format
 from spark_jobs.planning.besides import Besides, besides
 from spark_jobs.planning.descriptions import descriptions, refuse_too_many_columns
 from spark_jobs.planning.discover import Found
-from spark_jobs.planning.other_names import KnownNames
+from spark_jobs.planning.other_names import NOTHING_RENAMED, KnownNames
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.spelling import Described, Spelling, spelling
 from spark_jobs.planning.stored_types import KnownTypes, planned
@@ -20,11 +20,12 @@ from spark_jobs.planning.stored_types import KnownTypes, planned
 
 @dataclass(frozen=True)
 class Stored:
-    """The stored table: its columns' types, its key, and the columns' former names."""
+    """The stored table: its columns' Spark types, none where there is no table yet, its key, and
+    the columns' former names."""
 
-    types: Mapping[str, str]
-    key: tuple[str, ...] | None
-    names: KnownNames
+    types: Mapping[str, str] = field(default_factory=dict)
+    key: tuple[str, ...] | None = None
+    names: KnownNames = NOTHING_RENAMED
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from spark_jobs.folding.refold_modes import (
     TIMED,
     events_of,
     newest_versions,
-    told_apart,
     versions_of,
+    with_content,
 )
 from spark_jobs.kept import keep
 from spark_jobs.lake.cut import Cut, TargetTables
@@ -91,4 +91,4 @@ def _events(
     table: TableId, cut: Cut, changelog: DataFrame, there: DataFrame, data: list[str]
 ) -> Comparison:
     layout = Layout((names.POSITION, names.OP, CONTENT), tuple(data))
-    return compared(table, cut, events_of(changelog, data), told_apart(there, data), layout)
+    return compared(table, cut, events_of(changelog, data), with_content(there, data), layout)

@@ -26,10 +26,10 @@ from sluice.positions import arrival_of
 from sluice.result import BatchResult, Counts
 from sluice.spark_submit.submit import LOAD_BATCH, PLAN_BATCH
 from spark_jobs import driver
+from spark_jobs.attempt import Attempt
 from spark_jobs.job import Job, pipeline_for
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.lake.tables import Lake
-from spark_jobs.lake.writer import Attempt
 from spark_jobs.merging.forecast import forecast
 from spark_jobs.merging.load import load
 from spark_jobs.merging.rebuild import rebuild

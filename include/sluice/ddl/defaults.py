@@ -69,7 +69,7 @@ def source_of(text: str, grammar: str) -> str:
     return MYSQL if has_backtick(text) else ""
 
 
-def added_column(column: exp.ColumnDef, source: str = "") -> AddedColumn | None:
+def added_column(column: exp.ColumnDef, source: str) -> AddedColumn | None:
     """Return the column that a definition in ALTER TABLE … ADD adds; None if its value is unknown.
 
     It is unknown if the column may have existed (IF NOT EXISTS), or if the source computes values

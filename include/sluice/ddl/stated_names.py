@@ -25,7 +25,7 @@ def named(stated: str, sources: Iterable[str]) -> list[str]:
     return []
 
 
-def is_of(stated: str, source: str, others: Callable[[], Collection[str]]) -> bool:
+def may_be(stated: str, source: str, others: Callable[[], Collection[str]]) -> bool:
     """Whether a name means one source table and none of `others`, which is only called if that is
     unclear."""
     if stated == source or not may_name(stated, source):

@@ -51,7 +51,7 @@ def may_be_replaced(found: SourceFile | StoredObject, row: FileRow) -> bool:
 def available(
     files: tuple[SourceFile, ...],
     known: Mapping[str, FileRow],
-    replaced: Container[FileRow] = (),
+    replaced: Container[FileRow],
 ) -> tuple[SourceFile, ...]:
     """Return the files that no batch has, and those that replace one of `replaced`."""
     rows = ((file, known.get(file.key)) for file in files)

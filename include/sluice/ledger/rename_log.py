@@ -16,7 +16,7 @@ from pyiceberg.catalog import Catalog
 
 from sluice.config.formats import WIRE_FORMATS
 from sluice.ddl.defaults import AddedColumn, ColumnChange
-from sluice.ddl.stated_names import is_of
+from sluice.ddl.stated_names import may_be
 from sluice.ledger import ddl_log
 from sluice.ledger.tables import RENAMES, Row
 
@@ -79,7 +79,7 @@ def tables_named_in(
     names = {one.source_table for one in stated}
     if not WIRE_FORMATS[format_name].ddl_as_typed:
         return frozenset(names)
-    return frozenset(s for s in sources if any(is_of(name, s, lambda: sources) for name in names))
+    return frozenset(s for s in sources if any(may_be(name, s, lambda: sources) for name in names))
 
 
 def _rename(row: dict[str, Any]) -> ColumnStatement:

@@ -20,7 +20,7 @@ from pyiceberg.table import Table, Transaction
 from sluice.catalog.client import find_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.patience import Errors, in_words, retry, tries
-from sluice.column_renames import Rename, Renames, name_at
+from sluice.column_renames import Renames, from_pairs, name_at
 from sluice.config.policies import EVOLVE
 from sluice.errors import TransientError
 from sluice.ledger.comment_log import CommentStatement, recorded
@@ -77,8 +77,8 @@ def _settle_one(
 
 def _renames(table: Table) -> Renames:
     """Return the renames that the published rows are written by."""
-    raw = json.loads(table.properties.get(PROP_DEFAULTS) or "{}").get(RENAMES_IN_DEFAULTS, [])
-    return tuple(Rename(below, tuple((old, new) for old, new in pairs)) for below, pairs in raw)
+    raw = json.loads(table.properties.get(PROP_DEFAULTS) or "{}")
+    return from_pairs(raw.get(RENAMES_IN_DEFAULTS, []))
 
 
 def _comments(

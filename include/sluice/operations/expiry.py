@@ -22,14 +22,14 @@ from sluice.names import tag_name
 
 
 @dataclass(frozen=True)
-class Promise:
+class Retention:
     """The snapshots that must stay, and the tags of batches beyond `keep_tags`."""
 
     snapshots: frozenset[int]
     stale_tags: frozenset[str]
 
 
-def promise(ledger: PipelineLedger, pipeline: Pipeline) -> Promise:
+def retention(ledger: PipelineLedger, pipeline: Pipeline) -> Retention:
     """Read from the ledger which snapshots a rollback of the pipeline's last batches needs."""
     batches = ledger.batches.all()
     published = [row for row in batches if row.state == PUBLISHED]
@@ -38,7 +38,7 @@ def promise(ledger: PipelineLedger, pipeline: Pipeline) -> Promise:
     named = ledger.publications.of_batches(*needed)
     snapshots = {p.head_snapshot for p in named} | {p.base_snapshot for p in named}
     stale = (tag_name(row.batch_id) for row in published[pipeline.keep_tags :])
-    return Promise(frozenset(s for s in snapshots if s is not None), frozenset(stale))
+    return Retention(frozenset(s for s in snapshots if s is not None), frozenset(stale))
 
 
 def published_before(ledger: PipelineLedger, moment: datetime) -> frozenset[str]:
@@ -50,7 +50,7 @@ def published_before(ledger: PipelineLedger, moment: datetime) -> frozenset[str]
     )
 
 
-def stale_tags(table: Table, promised: Promise) -> list[str]:
+def stale_tags(table: Table, promised: Retention) -> list[str]:
     """Return the table's tags of batches beyond `keep_tags`, never other people's tags."""
     return sorted(promised.stale_tags.intersection(table.metadata.refs))
 

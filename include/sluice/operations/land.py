@@ -165,7 +165,7 @@ def batches_of(
 ) -> Iterator[list[Inspected]]:
     """Inspect the objects as `inspect_all` does; yield one list for each batch."""
     for chunk in chunks(ctx, objects):
-        looks = _inspect_in_turn(ctx, store, chunk, named, unreadable=unreadable)
+        looks = _inspect_in_turn(ctx, store, chunk, named, unreadable)
         most = rejects_of_a_batch(ctx.pipeline.max_bad_records)
         yield from within_ceilings(looks, most, ctx.pipeline.max_bytes_per_batch)
 
@@ -184,7 +184,7 @@ def inspect_all(
     Copies are written below `prefix`, by default where those of batches are; `reading` defaults to
     the pipeline's.
     """
-    looks = _inspect_in_turn(ctx, store, objects, named, prefix, reading, unreadable)
+    looks = _inspect_in_turn(ctx, store, objects, named, unreadable, prefix, reading)
     most = rejects_of_a_batch(ctx.pipeline.max_bad_records)
     return [one for some in within_ceilings(looks, most) for one in some]
 
@@ -194,9 +194,9 @@ def _inspect_in_turn(
     store: ObjectStore,
     objects: list[StoredObject],
     named: bool,
+    unreadable: UnreadableFiles | None,
     prefix: str = "",
     reading: Reading | None = None,
-    unreadable: UnreadableFiles | None = None,
 ) -> Iterator[Inspected]:
     prefix = prefix or ctx.files.staging_prefix(ctx.pipeline.name)
     read_as = reading or reading_of(ctx.pipeline)

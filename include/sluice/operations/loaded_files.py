@@ -26,7 +26,7 @@ def of_one_load(ctx: Context, epoch: int | None) -> range | None:
     return range(first, min((e for e in begun if e > at), default=MAX_EPOCH + 1))
 
 
-def told_apart(ctx: Context, epoch: int | None) -> int | None:
+def other_epoch(ctx: Context, epoch: int | None) -> int | None:
     """Return an epoch if it is not the pipeline's own, else None."""
     return None if epoch == ctx.pipeline.epoch else epoch
 

@@ -45,7 +45,7 @@ def holding_back(ctx: Context) -> list[HoldingBack]:
     return [HoldingBack(one, tuple(ids[one.batch_id])) for one in published if one.batch_id in ids]
 
 
-def completed(ctx: Context, manifest: Manifest, ended: Iterable[HoldingBack]) -> Manifest:
+def with_completed(ctx: Context, manifest: Manifest, ended: Iterable[HoldingBack]) -> Manifest:
     """Return the manifest with the files of the batches whose transactions have `ended` added.
 
     Batches of another epoch, or for other tables, are left to a reprocess. Raises TerminalError

@@ -22,7 +22,7 @@ from sluice.operations.changed import Group, grouped
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.land import candidates, chunks, inspect_all
-from sluice.operations.loaded_files import of_one_load, told_apart
+from sluice.operations.loaded_files import of_one_load, other_epoch
 from sluice.operations.selection import EVERYTHING, Selection, open_landing
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.result import Counts, Nulled
@@ -131,7 +131,7 @@ def _inspect(
     looks = []
     for group in groups:
         found = inspect_all(ctx, store, group.objects, named, staged, unreadable=unreadable)
-        looks += [(one.look, told_apart(ctx, group.epoch)) for one in group.placed(found)]
+        looks += [(one.look, other_epoch(ctx, group.epoch)) for one in group.placed(found)]
     unreadable.refuse_silence()
     return looks
 

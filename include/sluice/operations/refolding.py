@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head, strangers_since
-from sluice.errors import FollowedError, RollbackRefusedError, SluiceError, TerminalError
+from sluice.errors import FollowedError, RollbackRefusedError, SluiceError, TerminalError, no_table
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import REBUILT, UNDONE, of_rebuild
@@ -88,15 +88,14 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False, user: str = ""
     return _carry_out(ctx, Rebuild(tuple(chosen), _now(), user=user))
 
 
-def named_targets(ctx: Context, table: str = "") -> list[str]:
+def named_targets(ctx: Context, table: str) -> list[str]:
     """Return the pipeline's targets, or the named one; raises TerminalError if there is none."""
     targets = list(changelogs(ctx))
     chosen = [t for t in targets if table in ("", t, ctx.pipeline.full_name(t))]
     if not targets and not table:
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no table yet")
     if not chosen:
-        listed = ", ".join(targets) or "none"
-        raise TerminalError(f"pipeline {ctx.pipeline.name} has no table {table}; it has: {listed}")
+        raise no_table(ctx.pipeline.name, table, targets)
     return chosen
 
 

@@ -28,7 +28,7 @@ from sluice.operations.selection import open_landing
 from sluice.operations.stages import load_and_publish
 from sluice.operations.undo import undo_batch
 from sluice.operations.unreadable_files import UnreadableFiles, listed_errors
-from sluice.operations.waiting import keeping
+from sluice.operations.waiting import renewing_landed
 from sluice.positions import arrival_again
 from sluice.result import BatchResult
 
@@ -70,7 +70,7 @@ def reprocess(
     batches with such records, any other text is only recorded. Return the results and the first
     failure; ([], None) if nothing is in quarantine.
     """
-    with keeping(ctx):
+    with renewing_landed(ctx):
         return load_and_publish(ctx, land_quarantined(ctx, batch_id, asked, ctx.lease))
 
 
@@ -200,12 +200,12 @@ def _read_apart(ctx: Context, chunk: list[Taken], asked: Reprocess) -> Iterator[
     yield _manifest(ctx, part, looks, asked)
 
 
-def read_again(ctx: Context, chunk: list[Taken], asked: Reprocess = NO_OPTIONS) -> Manifest:
+def read_again(ctx: Context, chunk: list[Taken]) -> Manifest:
     """Return the manifest that decodes these files again, each at its former place in the order.
 
     Raises TerminalError naming a file that is gone, changed or denied.
     """
-    return _manifest(ctx, chunk, _looks_of(ctx, chunk), asked)
+    return _manifest(ctx, chunk, _looks_of(ctx, chunk), NO_OPTIONS)
 
 
 def _looks_of(ctx: Context, chunk: list[Taken]) -> dict[str, Inspection]:

@@ -60,7 +60,9 @@ def waiting_files(ctx: Context, row: BatchRow) -> list[tuple[str, str]]:
     return [(file.key, file.hour) for file in ctx.files.read_manifest(row.manifest).files]
 
 
-def left_out(ctx: Context, manifest: Manifest, result: BatchResult) -> TablesLeftOutError | None:
+def error_for_left_out(
+    ctx: Context, manifest: Manifest, result: BatchResult
+) -> TablesLeftOutError | None:
     """Return the error of a published batch with unfinished shares; None if it has none."""
     wrong = []
     for left in result.left_out:

@@ -22,7 +22,7 @@ from sluice.objects.store import StoredObject
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.land import batches_of
-from sluice.operations.loaded_files import arrivals, of_one_load, told_apart
+from sluice.operations.loaded_files import arrivals, of_one_load, other_epoch
 from sluice.operations.selection import EVERYTHING, Selection, open_landing, selected
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 
@@ -128,7 +128,7 @@ def _by_epoch(
     for one in found:
         row = known.get(one.key)
         epoch = None if row is None or row.state != FILE_LOADED else at.get(row.batch_id)
-        groups.setdefault(told_apart(ctx, epoch), []).append(one)
+        groups.setdefault(other_epoch(ctx, epoch), []).append(one)
     yield from groups.items()
 
 

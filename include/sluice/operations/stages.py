@@ -15,16 +15,22 @@ from sluice.operations.load import current_result, load
 from sluice.operations.publish import publish
 from sluice.operations.reconcile import reconcile
 from sluice.operations.selection import EVERYTHING, Selection, covers
-from sluice.operations.shares import left_out
+from sluice.operations.shares import error_for_left_out
 from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import give_up, release
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
-from sluice.operations.waiting import is_held, keeping, wait_for_others, wait_for_turn
+from sluice.operations.waiting import (
+    is_held,
+    renewing_landed,
+    wait_for_others,
+    wait_for_turn,
+)
 from sluice.result import BatchResult
 
 __all__ = [
-    "BatchResult", "Context", "current_result", "give_up", "land", "land_tables", "left_out",
-    "load", "load_and_publish", "open_context", "publish", "reconcile", "release", "run",
+    "BatchResult", "Context", "current_result", "error_for_left_out", "give_up", "land",
+    "land_tables", "load", "load_and_publish", "open_context", "publish", "reconcile", "release",
+    "run",
 ]  # fmt: skip
 
 
@@ -49,7 +55,7 @@ def run(
         )
     wait_for_others(ctx)
     unreadable = UnreadableFiles()
-    with keeping(ctx):
+    with renewing_landed(ctx):
         if tables:
             reconcile(ctx)
             manifests = land_tables(ctx, tables, selection, ctx.lease, unreadable)
@@ -79,7 +85,7 @@ def load_and_publish(
     ctx: Context, manifests: list[str]
 ) -> tuple[list[BatchResult], SluiceError | None]:
     """Load and publish landed batches one after the other; see `run`. The caller renews their
-    leases (`keeping`)."""
+    leases (`renewing_landed`)."""
     results: list[BatchResult] = []
     failure: SluiceError | None = None
     for key in manifests:
@@ -97,7 +103,7 @@ def load_and_publish(
         else:
             if result is not None:
                 results.append(result)
-                failure = failure or left_out(ctx, ctx.files.read_manifest(key), result)
+                failure = failure or error_for_left_out(ctx, ctx.files.read_manifest(key), result)
     return results, failure
 
 

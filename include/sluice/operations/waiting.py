@@ -94,7 +94,7 @@ def _held_and_own(ctx: Context) -> tuple[Rows, Rows]:
     return [row for row in rows if is_held(ctx, row)], list(filter(_is_mine, rows))
 
 
-def keeping(ctx: Context) -> AbstractContextManager[None]:
+def renewing_landed(ctx: Context) -> AbstractContextManager[None]:
     """Renew the leases of the landed batches that this process holds, while the context lasts."""
     return renewing(ctx, lambda: renew_waiting(ctx))
 

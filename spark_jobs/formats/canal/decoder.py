@@ -58,7 +58,7 @@ from spark_jobs.formats.common.envelope import (
     tells_nothing,
     with_arrival,
 )
-from spark_jobs.formats.common.row_image import left_out
+from spark_jobs.formats.common.row_image import absent_columns
 
 SWAPPED: Final[Form] = "dts_before_20220320"
 DRS: Final[Form] = "drs_json"
@@ -354,7 +354,7 @@ def _logged_in_part() -> dict[str, Column]:
     """The envelope of partly logged rows. An update's `pkNames` has only the key columns that were
     set, so the key comes from inserts and deletes."""
     op, key = F.col("_op"), F.when(F.col("_op") != OP_UPDATE, _key())
-    return {"key": key, **left_out(op, F.col("before"), F.col("after"))}
+    return {"key": key, **absent_columns(op, F.col("before"), F.col("after"))}
 
 
 def _source_ts() -> Column:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_UPDATE
 
 
-def left_out(op: Column, old: Column, new: Column) -> dict[str, Column]:
+def absent_columns(op: Column, old: Column, new: Column) -> dict[str, Column]:
     """Return `absent` and `old_absent` for rows whose missing columns were not logged.
 
     An insert has none: there is no earlier value to keep.

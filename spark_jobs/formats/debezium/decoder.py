@@ -17,12 +17,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import DebeziumOptions
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import (
-    IMAGE_TYPE,
-    OUTCOME_REJECT,
-    place,
-    quoted,
-)
+from spark_jobs.canonical import IMAGE_TYPE, OUTCOME_REJECT, place, quoted
 from spark_jobs.formats.base import COUNTS, NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.common import tombstones, truncates
 from spark_jobs.formats.common.connect import row_columns
@@ -61,12 +56,7 @@ from spark_jobs.formats.debezium.order import (
     source_fields,
     with_position,
 )
-from spark_jobs.formats.debezium.reasons import (
-    FLATTENED,
-    holds_more,
-    outcome,
-    reason,
-)
+from spark_jobs.formats.debezium.reasons import FLATTENED, holds_more, outcome, reason
 
 _SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
 _DDL: Final = ("ddl", "databaseName", "schemaName", "tableChanges")
@@ -81,15 +71,22 @@ _CONNECTOR: Final = r'"connector"\s*:\s*'
 
 @dataclass(frozen=True)
 class _Layout:
-    """The fields to read: places of the envelope, fields of `source`, scalars beside it."""
+    """The fields to read: places of the envelope, fields of `source`, scalars beside it, and of
+    the row before those of `old_columns` (None: all). `documents`: the images are JSON text."""
 
     forms: tuple[str, ...]
     source: tuple[str, ...]
     scalars: tuple[str, ...]
+    documents: bool
+    old_columns: frozenset[str] | None
 
 
 def _layout(
-    expected: Head | None, documents: bool, enveloped: bool, transactions: Sequence[str]
+    expected: Head | None,
+    documents: bool,
+    enveloped: bool,
+    transactions: Sequence[str],
+    old: frozenset[str] | None,
 ) -> _Layout:
     """Return all fields, or those of the `expected` events only, for each field costs.
 
@@ -99,8 +96,9 @@ def _layout(
     scalars = (*_SCALARS, *transactions, *(debezium_documents.SCALARS if documents else ()))
     if expected is None:
         flattened = () if enveloped or documents else FLATTENED
-        return _Layout(FORMS, source_fields(None), (*scalars, *_DDL, *flattened))
-    return _Layout((expected.form,), source_fields(expected.connector), scalars)
+        return _Layout(FORMS, source_fields(None), (*scalars, *_DDL, *flattened), documents, old)
+    source = source_fields(expected.connector)
+    return _Layout((expected.form,), source, scalars, documents, old)
 
 
 def _record_schema(layout: _Layout, before: str, after: str) -> str:
@@ -162,19 +160,14 @@ class Debezium(Format):
         documents = options.connector == MONGODB or _holds_documents(spark, lines, head)
         any_documents = documents or any(map(debezium_avro.holds_documents, messages))
         if lines or not scans:
-            layout = _layout(expected, documents, bool(head or messages), transactions)
-            flat = _read_json(spark, by_kind.lines, layout, documents, old)
-            if not documents:
-                flat = _with_key_names(_unrouted(flat, expected), tombstones.wanted(options))
-            flat = only_of(lines, flat, by_kind.lines)
+            layout = _layout(expected, documents, bool(head or messages), transactions, old)
+            flat = _scan_json(spark, by_kind, layout, expected, options)
             scans.append(_with_refused(flat) if messages else flat)
         flat = debezium_documents.union_of(scans, options) if any_documents else union(scans)
         shared = sharing(options)
         if any_documents or head is None or head.connector in shared:
             flat = with_arrival(spark, flat, files)
-        absent = [_absent(options, known.partial, any_documents).alias("absent")]
-        if _looks_at_old_rows(known, expected):
-            absent.append(_old_absent(options))
+        absent = _absent_columns(options, known, expected, any_documents)
         others = frozenset[str]() if head else misread(spark, lines)
         connector = expected.connector if expected else None
         table = in_schema(options.table)
@@ -202,15 +195,21 @@ def _expected(head: Head | None, known: Known, mixed: bool) -> Head | None:
     return head if ordered and not (known.nothing or mixed) else None
 
 
+def _absent_columns(
+    options: DebeziumOptions, known: Known, expected: Head | None, any_documents: bool
+) -> list[Column]:
+    """The columns that an event lacks, and those of its old row where it may lack values that a
+    table without a key needs."""
+    absent = [_absent(options, known.partial, any_documents).alias("absent")]
+    if known.old_columns is None and (expected is None or expected.connector == ORACLE):
+        absent.append(_old_absent(options))
+    return absent
+
+
 def _absent(options: DebeziumOptions, partial: bool, any_documents: bool) -> Column:
     """The columns that an event lacks; without `partial` only whether it lacks any."""
     absent = (unsent if partial else any_unsent)(F.col("after"), options.unavailable_value)
     return F.coalesce(debezium_documents.PARTIAL, absent) if any_documents else absent
-
-
-def _looks_at_old_rows(known: Known, expected: Head | None) -> bool:
-    """Whether old rows may lack values that a table without a key needs."""
-    return known.old_columns is None and (expected is None or expected.connector == ORACLE)
 
 
 def _old_absent(options: DebeziumOptions) -> Column:
@@ -245,21 +244,28 @@ def _read_avro(
     return _with_key_names(_unrouted(flat, expected), False)
 
 
-def _read_json(
+def _scan_json(
     spark: SparkSession,
-    files: tuple[SourceFile, ...],
+    by_kind: debezium_avro.Files,
     layout: _Layout,
-    documents: bool,
-    old_columns: frozenset[str] | None,
+    expected: Head | None,
+    options: DebeziumOptions,
 ) -> DataFrame:
-    image = _DOCUMENT_TEXT if documents else IMAGE_TYPE
-    few = None if documents else old_columns
+    flat = _read_json(spark, by_kind.lines, layout)
+    if not layout.documents:
+        flat = _with_key_names(_unrouted(flat, expected), tombstones.wanted(options))
+    return only_of(by_kind.json, flat, by_kind.lines)
+
+
+def _read_json(spark: SparkSession, files: tuple[SourceFile, ...], layout: _Layout) -> DataFrame:
+    image = _DOCUMENT_TEXT if layout.documents else IMAGE_TYPE
+    few = None if layout.documents else layout.old_columns
     before = image if few is None else _struct(dict.fromkeys(map(quoted, sorted(few)), "string"))
     schema = _record_schema(layout, before, image)
     read = spark.read.schema(schema).options(**WHOLE_TEXTS).json([f.url for f in files])
     keyed = read.withColumn("key", _key_by_column()) if "key" in read.columns else read
     flat = keyed.select(*_flatten(layout), *place())
-    if documents:
+    if layout.documents:
         return debezium_documents.with_rows(flat)
     return flat if few is None else flat.withColumn("before", _as_map(F.col("before"), few))
 

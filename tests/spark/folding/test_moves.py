@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.canonical import ALL_BUT, OP_DELETE
-from spark_jobs.folding.floor import since_floor
+from spark_jobs.folding.floor import Floor, since_floor
 from spark_jobs.folding.fold import fold_columns
-from spark_jobs.folding.moves import completed, moves, tied
+from spark_jobs.folding.moves import moves, tied, with_moved_values
 from spark_jobs.folding.refold import refold, rows_of
 from spark_jobs.folding.versions import ENDED_AT, versions
 from tests import reference
@@ -61,7 +61,7 @@ def frame(spark: SparkSession, changes: Iterable[tuple[Any, ...]]) -> DataFrame:
 
 
 def filled(log: DataFrame, truncates: DataFrame | None = None) -> DataFrame:
-    return completed(log, moves(log, KEY), truncates, KEY, DATA)
+    return with_moved_values(log, moves(log, KEY), truncates, KEY, DATA)
 
 
 UNSENT = ["doc"]
@@ -274,8 +274,8 @@ def test_a_stored_row_stands_for_what_is_forgotten(spark: SparkSession) -> None:
         [(n, *row, EVER, "batch") for n, (stored, _) in enumerate(STANDING) for row in stored],
         STORED,
     )
-    stood = since_floor(log, rows, log.select(*KEY).distinct(), "05", KEY)
-    told = completed(stood, moves(log, KEY), None, KEY, DATA)
+    stood = since_floor(log, rows, log.select(*KEY).distinct(), Floor("05", KEY))
+    told = with_moved_values(stood, moves(log, KEY), None, KEY, DATA)
     found = fold_columns(told, KEY, DATA).where("id = 2").orderBy("n").collect()
     assert [row["doc"] for row in found] == [wanted for _, wanted in STANDING]
 
@@ -288,7 +288,7 @@ def test_stored_rows_that_were_swapped_stand_where_their_keys_are_used_again(
     log = frame(spark, [*swap, change("30.1", "update", 1, "c", absent=UNSENT)])
     stored = [(1, "b", "two", "21.1"), (2, "a", "one", "22.1")]
     rows = spark.createDataFrame([(0, *row, EVER, "batch") for row in stored], STORED)
-    stood = since_floor(log, rows, log.select(*KEY).distinct(), "15", KEY)
-    told = fold_columns(completed(stood, moves(log, KEY), None, KEY, DATA), KEY, DATA)
+    stood = since_floor(log, rows, log.select(*KEY).distinct(), Floor("15", KEY))
+    told = fold_columns(with_moved_values(stood, moves(log, KEY), None, KEY, DATA), KEY, DATA)
     left = told.where(F.col("_op") != OP_DELETE).select("id", "text", "doc").collect()
     assert sorted(map(tuple, left)) == [(1, "c", "two"), (2, "a", "one")]

@@ -11,7 +11,7 @@ from sluice.catalog.snapshots import head
 from sluice.errors import LeaseHeldError
 from sluice.faults import Point
 from sluice.operations import stages
-from spark_jobs.driver import Driver
+from spark_jobs.hold import Hold
 from spark_jobs.merging import load
 from tests.spark.shop import Shop, event
 
@@ -74,18 +74,18 @@ def test_the_changes_of_the_attempt_that_was_published_stay(
     monkeypatch.setattr("sluice.operations.load.submit", shop.submit)
     shop.write("new.jsonl", [event("c", "orders", 10, id=2, status="new")])
     (key,) = stages.land(shop.context())
-    look, changes = Driver._require_mine, ("shop__cdc", "orders__changes")
+    look, changes = Hold.require_mine, ("shop__cdc", "orders__changes")
     written: list[int | None] = []
 
-    def stand_still(driver: Driver) -> None:
-        look(driver)
+    def stand_still(hold: Hold) -> None:
+        look(hold)
         if not written:
             written.append(None)
             stages.load(shop.context(), key)
             stages.publish(shop.context(), key)
             written.append(head(shop.catalog.load_table(changes)))
 
-    monkeypatch.setattr(Driver, "_require_mine", stand_still)
+    monkeypatch.setattr(Hold, "require_mine", stand_still)
     with pytest.raises(LeaseHeldError, match="was taken over or undone"):
         stages.load(shop.context(), key)
     assert [None, head(shop.catalog.load_table(changes))] == written

@@ -17,6 +17,7 @@ from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.stored_types import KnownTypes, planned
+from spark_jobs.planning.table_inputs import Stored
 
 TOLD = {
     "Id": ColumnType("bigint"), "total": decimal(9, 2), "ok": ColumnType("boolean"),
@@ -43,7 +44,7 @@ def plan(
     seen = ("id", "total", "ok", "at", "day", "note", "more")
     found = Found(Source("shop", "public", "t"), images={1: seen} if rows else {})
     fmt, known = FORMATS[format_name], None if stored is None else ("id",)
-    return plan_table(pipeline, fmt, found, TableConfig(**table), stored, known)
+    return plan_table(pipeline, fmt, found, TableConfig(**table), Stored(stored or {}, known))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from sluice.config.project import TableConfig
-from sluice.ddl.stated_names import is_of, named
+from sluice.ddl.stated_names import may_be, named
 from sluice.ledger.rename_log import ColumnStatement, tables_named_in
 from spark_jobs.decoding import respelled
 from spark_jobs.decoding.known_tables import KnownTables, _sources
@@ -38,7 +38,7 @@ def test_the_nearest_spelling_counts(stated: str, sources: list[str], found: lis
     ("others", "mine"), [([], True), (["db.T"], False), (["db.u"], True), (["DB.t"], False)]
 )
 def test_a_name_is_of_a_table_that_no_other_has(others: list[str], mine: bool) -> None:
-    assert is_of("db.T", "db.t", lambda: others) == mine
+    assert may_be("db.T", "db.t", lambda: others) == mine
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from sluice.ledger.leases import Lease
 from sluice.ledger.rows import LANDED, LOADING, PUBLISHED
 from sluice.operations import reprocess, stages, waiting
 from sluice.operations.context import Context
-from sluice.operations.waiting import keeping, renew_waiting, wait_for_others, wait_for_turn
+from sluice.operations.waiting import renew_waiting, renewing_landed, wait_for_others, wait_for_turn
 from tests.unit.clocks import Clock, fails_once
 from tests.unit.projects import open_shop
 
@@ -116,7 +116,7 @@ def test_one_error_of_the_store_does_not_end_the_keeping(
     renewed = threading.Event()
     again = fails_once(OSError("SLOW_DOWN"), renewed.set)
     monkeypatch.setattr(waiting, "renew_waiting", again)
-    with keeping(replace(context, pipeline=short)):
+    with renewing_landed(replace(context, pipeline=short)):
         assert renewed.wait(10)
 
 

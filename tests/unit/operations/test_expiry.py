@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
-from sluice.operations.expiry import Promise, expirable, stale_tags
+from sluice.operations.expiry import Retention, expirable, stale_tags
 
 pytestmark = pytest.mark.catalog
 
@@ -58,6 +58,6 @@ def test_what_is_young_stays(table: Table) -> None:
 
 
 def test_only_stale_tags_of_batches_go(table: Table) -> None:
-    promised = Promise(frozenset(), frozenset({"batch-b1", "batch-elsewhere"}))
+    promised = Retention(frozenset(), frozenset({"batch-b1", "batch-elsewhere"}))
     table.manage_snapshots().create_tag(history(table)[0], "mine").commit()
     assert stale_tags(table, promised) == ["batch-b1"]

@@ -19,6 +19,7 @@ from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.renames import declared
 from spark_jobs.planning.renames_known import following, renames_from
+from spark_jobs.planning.table_inputs import Stored
 
 ORDERS = Source("shop", "", "orders")
 RENAMED = Rename("0000.2.0010", (("size", "girth"),))
@@ -77,7 +78,7 @@ def plan(
     found = Found(ORDERS, images={n: ("id", *image) for n, image in enumerate(images)})
     names = known_names(found, config, ["id"], (RENAMED,), [])
     key = None if stored is None else ("id",)
-    made = plan_table(pipeline, FORMATS["maxwell"], found, config, stored, key, names)
+    made = plan_table(pipeline, FORMATS["maxwell"], found, config, Stored(stored or {}, key, names))
     return following(pipeline, made, (RENAMED,), stored or {})
 
 

@@ -36,6 +36,7 @@ from sluice.operations.reconcile import reconcile
 from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult
 from spark_jobs import driver as driver_module
+from spark_jobs import hold as hold_module
 from spark_jobs.driver import Driver
 from spark_jobs.telling import tell
 from tests.unit.clocks import fails_once
@@ -85,7 +86,7 @@ def test_new_columns_go_only_where_nobody_else_is_at_work(
     context: Context, batch: str, state: str, attempt: str, alive: bool, restored: bool
 ) -> None:
     driver: Any = driver_of(context, Manifest("shop", "b1", ()))
-    driver.attempt, driver.lake = "mine", NewColumns()
+    driver.hold.attempt, driver.lake = "mine", NewColumns()
     lease = Lease("elsewhere:1", 60 if alive else -1)
     context.ledger.batches.record(batch, state, attempt=attempt, lease=lease)
     assert bool(driver._restore_schemas()) == restored
@@ -103,11 +104,13 @@ def test_what_a_driver_says_is_handed_on_with_its_result(
         said.join()
         tell("shop.orders: it was renamed")
         tell("TerminalError: told\nas an error", "\n")
-        context.ledger.lease.acquire(manifest.batch_id, driver.attempt, Lease(this_holder(), 60))
+        context.ledger.lease.acquire(
+            manifest.batch_id, driver.hold.attempt, Lease(this_holder(), 60)
+        )
         return BatchResult(
             "shop",
             manifest.batch_id,
-            driver.attempt,
+            driver.hold.attempt,
             (),
             notes=("look", "shop.orders: it was renamed"),
         )
@@ -116,7 +119,7 @@ def test_what_a_driver_says_is_handed_on_with_its_result(
     driver = driver_of(context, manifest)
     driver.run()
     tell("nobody listens any more")
-    kept = context.files.read_result("shop", manifest.batch_id, driver.attempt)
+    kept = context.files.read_result("shop", manifest.batch_id, driver.hold.attempt)
     assert kept.notes == ("look", "shop.orders: it was renamed")
 
 
@@ -132,7 +135,7 @@ def test_a_driver_looks_at_its_files_before_it_reads_and_after(
     def work(driver: Driver, _: bool) -> BatchResult:
         assert replaced == "while"
         path.write_text('{"a": 2}\n')
-        return BatchResult("shop", manifest.batch_id, driver.attempt, ())
+        return BatchResult("shop", manifest.batch_id, driver.hold.attempt, ())
 
     if replaced == "before":
         path.unlink()
@@ -216,7 +219,7 @@ def test_a_batch_that_is_being_decoded_is_not_abandoned(
     vacant.create_table(("shop", "new"), Schema(), properties={PROP_PIPELINE: "shop"})
 
     def work(driver: Driver, _: bool) -> BatchResult:
-        driver._renew_once()
+        driver.hold._renew_once()
         context.files.store.put(scratch, b"rows")
         assert reconcile(context) == []
         assert context.files.store.get(scratch) == b"rows"
@@ -284,12 +287,12 @@ def test_a_failure_leaves_what_is_told_of_the_batch(context: Context) -> None:
 def test_one_error_of_the_store_does_not_end_the_renewing(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_module, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(hold_module, "_POLL_SECONDS", 0.01)
     driver = driver_of(context, Manifest("shop", "b1", ()))
-    driver.pipeline = driver.pipeline.model_copy(update={"lease_seconds": 0.01})
+    driver.hold.lease_seconds = 0.01
     renewed = threading.Event()
-    monkeypatch.setattr(driver, "_renew_once", fails_once(OSError("SLOW_DOWN"), renewed.set))
-    with driver._renewing():
+    monkeypatch.setattr(driver.hold, "_renew_once", fails_once(OSError("SLOW_DOWN"), renewed.set))
+    with driver.hold.renewing(driver._stop_work):
         assert renewed.wait(10)
 
 
@@ -313,13 +316,13 @@ def test_a_driver_whose_batch_is_another_s_ends(
 ) -> None:
     """It is asked for while it decodes, before it needs the pipeline's lease."""
     _, manifest = landed(context)
-    monkeypatch.setattr(driver_module, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(hold_module, "_POLL_SECONDS", 0.01)
     jobs: Any = Jobs()
 
     def work(driver: Driver, _: bool) -> Never:
         driver.lake = jobs
         context.ledger.batches.record(manifest.batch_id, state, attempt="later")
-        driver.pipeline = driver.pipeline.model_copy(update={"lease_seconds": 0.01})
+        driver.hold.lease_seconds = 0.01
         assert jobs.ended.wait(10)
         raise RuntimeError("SPARK_JOB_CANCELLED")
 
@@ -365,24 +368,24 @@ def test_no_changes_of_a_batch_that_was_rolled_back_stay(
 def test_what_is_loading_is_not_lost_while_it_begins(context: Context) -> None:
     """The lease is taken between the look whether it is, and the renewing of the other."""
     driver = driver_of(context, Manifest("shop", "b1", ()))
-    context.ledger.batches.record("b1", LOADING, attempt=driver.attempt)
-    driver._renew_once()
+    context.ledger.batches.record("b1", LOADING, attempt=driver.hold.attempt)
+    driver.hold._renew_once()
     row = context.ledger.batches.get("b1")
     assert row is not None
-    assert (row.state, row.attempt) == (LOADING, driver.attempt)
+    assert (row.state, row.attempt) == (LOADING, driver.hold.attempt)
 
 
 def test_a_batch_whose_dead_attempt_was_overtaken_is_still_the_next_ones(context: Context) -> None:
     """The next attempt decodes without the lease, so that there is nothing that it could lose."""
     dead = BatchRow("shop", "b1", "dead", LOADING, holder="h:1:1")
     driver = driver_of(context, Manifest("shop", "b1", ()))
-    driver.predecessor = "dead"
+    driver.hold.predecessor = "dead"
     (row,) = overtaken([dead], "b2")
     context.ledger.batches.record("b1", LOADING, attempt=row.attempt)
-    driver._require_mine()
-    driver._held.set()
+    driver.hold.require_mine()
+    driver.hold._held.set()
     with pytest.raises(LeaseHeldError, match="taken over"):
-        driver._require_mine()
+        driver.hold.require_mine()
 
 
 def test_scratch_that_stays_does_not_fail_what_is_loaded(

@@ -38,14 +38,14 @@ def test_a_driver_that_stood_still_as_it_took_the_lease_leaves_the_batch_to_its_
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
-    context.ledger.batches.record("b1", LANDED, attempt=driver.attempt)
-    looked = driver._require_mine
+    context.ledger.batches.record("b1", LANDED, attempt=driver.hold.attempt)
+    looked = driver.hold.require_mine
 
     def look_and_stand_still() -> None:
         looked()
         context.ledger.batches.record("b1", LANDED, attempt="later")
 
-    monkeypatch.setattr(driver, "_require_mine", look_and_stand_still)
+    monkeypatch.setattr(driver.hold, "require_mine", look_and_stand_still)
     monkeypatch.setattr("spark_jobs.driver._LEASE_WAIT_SECONDS", 0.0)
     with pytest.raises(LeaseHeldError, match="attempt later has taken it over"):
         driver._take_lease()

@@ -58,7 +58,7 @@ def second(context: Context, manifest: Manifest) -> Driver:
     driver = driver_of(context, manifest)
     row = context.ledger.batches.get(manifest.batch_id)
     assert row is not None
-    driver.predecessor = row.attempt
+    driver.hold.predecessor = row.attempt
     return driver
 
 

@@ -1,0 +1,191 @@
+"""An attempt's hold on its batch: its row in the ledger, and the pipeline's lease."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from sluice.errors import LeaseHeldError, TransientError
+from sluice.ledger import rows as states
+from sluice.ledger.leases import Lease, is_dead, new_attempt, this_holder
+from sluice.ledger.ledger import PipelineLedger
+from sluice.ledger.refusals import is_overtaken, refuse_closed
+from spark_jobs.telling import tell
+
+_POLL_SECONDS: Final = 2.0
+# A waiting driver occupies a worker's slot, which the publish that it waits for may need.
+_LEASE_WAIT_SECONDS: Final = 60.0
+
+
+class Hold:
+    """One attempt's id, its lease and its row in the ledger.
+
+    `predecessor`: the attempt that the row named before, '' for none. Once the process `publisher`
+    is dead, the load ends.
+    """
+
+    def __init__(
+        self, ledger: PipelineLedger, batch_id: str, publisher: str, lease_seconds: float
+    ) -> None:
+        self.ledger, self.batch_id = ledger, batch_id
+        self.publisher, self.lease_seconds = publisher, lease_seconds
+        self.attempt, self.predecessor = new_attempt(), ""
+        self._held = threading.Event()
+        self._stop = threading.Event()
+        self._lost: LeaseHeldError | None = None
+
+    def row(self) -> states.BatchRow | None:
+        """Return the batch's row in the ledger, None before it has one."""
+        return self.ledger.batches.get(self.batch_id)
+
+    def begin(self, row: states.BatchRow | None) -> None:
+        """Hold the batch while it is decoded, so that it does not count as abandoned; that needs no
+        lease of the pipeline. Raises LeaseHeldError where the batch is closed."""
+        self.predecessor = "" if row is None else row.attempt
+        if row is not None:
+            refuse_closed(row, self.attempt)
+        self._hold(lambda row: row is None or row.state in (states.LANDED, states.FAILED))
+
+    def _hold(self, expected: Callable[[states.BatchRow | None], bool]) -> bool:
+        return self.ledger.batches.record(
+            self.batch_id, states.LANDED, attempt=self.attempt,
+            lease=Lease(this_holder(), self.lease_seconds), expected=expected,
+        )  # fmt: skip
+
+    def take_lease(
+        self, half: Callable[[], bool], undone: Collection[str], refuse: Callable[[], None]
+    ) -> tuple[str, ...]:
+        """Wait a while for the pipeline's lease; raises LeaseHeldError for the task to retry later.
+
+        Returns the published batches; nobody adds to them while the lease is held. `half` and
+        `undone` are for `PipelineLease.acquire`; `refuse` is called under the lease.
+        """
+        deadline = time.monotonic() + _LEASE_WAIT_SECONDS
+        while True:
+            self.require_mine()  # else it would wait for what it is refused
+            try:
+                self._lease(
+                    partial(
+                        self.ledger.lease.acquire,
+                        half=half,
+                        undone=undone,
+                        expected=self._may_take,
+                    )
+                )
+                self._held.set()
+                refuse()
+                return tuple(sorted(self.ledger.batches.published()))
+            except LeaseHeldError as held:
+                if time.monotonic() > deadline:
+                    raise
+                tell(f"waiting: {held}")
+                time.sleep(_POLL_SECONDS)
+
+    def _lease(self, action: Callable[[str, str, Lease], None]) -> None:
+        action(self.batch_id, self.attempt, Lease(this_holder(), self.lease_seconds))
+
+    @contextmanager
+    def renewing(self, cancel: Callable[[], None]) -> Iterator[None]:
+        """Renew the lease during the work; where it is lost, call `cancel` until the work ends, and
+        raise LeaseHeldError."""
+        thread = threading.Thread(target=self._renew, args=(cancel,), daemon=True)
+        thread.start()
+        try:
+            yield
+        except Exception as error:
+            if self._lost is not None:
+                raise self._lost from error
+            raise
+        finally:
+            self._stop.set()
+            thread.join()
+
+    def _renew(self, cancel: Callable[[], None]) -> None:
+        renewed = time.monotonic()
+        while not self._stop.wait(_POLL_SECONDS):
+            if is_dead(self.publisher):
+                tell("nobody waits for this load any more: it stops")
+                os._exit(TransientError.exit_code)
+            if self._lost is not None:
+                cancel()
+            elif time.monotonic() - renewed > self.lease_seconds / 3:
+                renewed = time.monotonic()
+                self._renew_or_tell(cancel)
+
+    def _renew_or_tell(self, cancel: Callable[[], None]) -> None:
+        try:
+            self._renew_once()
+        except LeaseHeldError as error:
+            tell(f"lease lost: {error}")
+            self._lost = error
+            cancel()
+        except Exception as error:  # the catalog or its store may answer next time
+            tell(f"lease not renewed: {type(error).__name__}: {error}")
+
+    def _renew_once(self) -> None:
+        """Renew once; raises LeaseHeldError where another attempt has the batch."""
+        if self._held.is_set():
+            self._lease(self.ledger.lease.renew)
+        elif not self._hold(self._decodes):
+            self.require_mine()
+
+    def _decodes(self, row: states.BatchRow | None) -> bool:
+        return row is not None and (row.attempt, row.state) == (self.attempt, states.LANDED)
+
+    def record_loaded(self) -> None:
+        """Hand the batch to its publisher; raises LeaseHeldError where another attempt has it."""
+        written = self.ledger.batches.record(
+            self.batch_id, states.LOADED, attempt=self.attempt,
+            lease=Lease(self.publisher, self.lease_seconds), expected=self._is_mine,
+        )  # fmt: skip
+        if not written:
+            raise self.taken_over()
+
+    def taken_over(self) -> LeaseHeldError:
+        """Return the error of an attempt that has lost its batch."""
+        return LeaseHeldError(
+            f"batch {self.batch_id} of {self.ledger.pipeline} was taken over or undone "
+            f"meanwhile; attempt {self.attempt} stops here"
+        )
+
+    def require_mine(self) -> None:
+        """Raise LeaseHeldError where a later attempt has the batch, or it is finished."""
+        if not self._may_take(self.row()):
+            raise self.taken_over()
+
+    def _may_take(self, row: states.BatchRow | None) -> bool:
+        """Whether no later attempt has the batch and nobody has finished it.
+
+        Until this attempt takes the lease, the row may still name its predecessor, or say that its
+        lease was overtaken.
+        """
+        if row is not None and self._is_predecessors(row):
+            row = replace(row, attempt=self.attempt)
+        return self.still_mine(row)
+
+    def _is_predecessors(self, row: states.BatchRow) -> bool:
+        overtaken = is_overtaken(row) and not self._held.is_set()
+        return overtaken or row.attempt == self.predecessor
+
+    def _is_mine(self, row: states.BatchRow | None) -> bool:
+        return row is not None and row.attempt == self.attempt and row.state == states.LOADING
+
+    def is_anothers(self, row: states.BatchRow) -> bool:
+        """Whether another batch, or a later attempt at this one, is under way."""
+        own = row.batch_id == self.batch_id and not self._is_taken_over(row)
+        return not own and not self.ledger.lease.has_lapsed(row)
+
+    def still_mine(self, row: states.BatchRow | None) -> bool:
+        """Whether no later attempt has the batch and nobody has finished it."""
+        if row is None:
+            return True
+        return not self._is_taken_over(row) and row.state not in states.CLOSED
+
+    def _is_taken_over(self, row: states.BatchRow) -> bool:
+        return row.attempt not in ("", self.attempt)

@@ -1,0 +1,155 @@
+"""A target as a batch finds it: its bases, what is known of its columns, and its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from sluice import names
+from sluice.catalog.snapshots import head
+from sluice.column_renames import Rename
+from spark_jobs.attempt import Attempt
+from spark_jobs.canonical import of_batches
+from spark_jobs.folding.resolve import Stored
+from spark_jobs.lake.stored import stored_at
+from spark_jobs.lake.tables import (
+    Lake,
+    changelog_id,
+    events_id,
+    history_id,
+    target_id,
+    tombstone_id,
+)
+from spark_jobs.planning import defaults, overtaken
+from spark_jobs.planning.additions import additions_of
+from spark_jobs.planning.column_history import ColumnHistory
+from spark_jobs.planning.defaults import NO_DEFAULTS, Defaults
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.renames import DECLARED
+from spark_jobs.planning.renames_known import known_renames, renames_from, statements_on
+from spark_jobs.planning.span import Span
+from spark_jobs.planning.widening import changes_as
+
+# A batch's changes are small files of many changes: each is worth a task.
+_SPLIT_BYTES: Final = 4 << 20
+
+
+class Reader:
+    """Reads a target, its tombstones and the tables of its modes at the bases of an attempt."""
+
+    def __init__(self, lake: Lake, plan: TablePlan, attempt: Attempt, span: Span) -> None:
+        self.lake, self.plan, self.attempt = lake, plan, attempt
+        self.span = span
+        self.compared = (target_id(plan), tombstone_id(plan))
+        modes = ((plan.history, history_id(plan)), (plan.append, events_id(plan)))
+        beside = tuple(table for enabled, table in modes if enabled)
+        self.bases = {table: lake.base(table) for table in (*self.compared, *beside)}
+        self.partial = plan.keyed and self._has_partials()
+        self.types = plan.types
+        self.before = lake.column_history(target_id(plan))
+        overtaken.refuse_forgotten(plan, attempt.batch_id, span, self.before)
+        there = [lake.columns(table) or {} for table in (self.compared[0], *beside)]
+        for columns in there:
+            overtaken.refuse_other_types(plan, attempt.batch_id, columns)
+        self.stored_columns = there[0]
+        self.now = self._known(defaults.lowest(self.before.defaults, plan.defaults))
+
+    def _known(self, of_events: Defaults) -> ColumnHistory:
+        counted = {*self.attempt.published, self.attempt.batch_id}
+        statements = statements_on(self.lake.catalog, self.lake.pipeline, self.plan, counted)
+        before, renames = self.before.renames, renames_from(statements, self.plan.config)
+        known = known_renames(self.plan, renames, before)
+        overtaken.refuse_other_names(self.plan, self.attempt.batch_id, before, known, renames)
+        return ColumnHistory(
+            of_events, known, additions_of(statements, self.plan.config, self.types, known)
+        )
+
+    def all_newer(self) -> bool:
+        """Whether every change of the batch is known to be above everything stored."""
+        highest, lowest = self._highest(), self.span.lowest
+        return highest is not None and lowest is not None and lowest > highest
+
+    def retells(self) -> bool:
+        """Whether the batch brings defaults or renames that change how stored changes are read."""
+        refills = self._refills()
+        return any(not self._lack_alike(refill) for refill in refills) or self._renames_below()
+
+    def _refills(self) -> list[defaults.Refill]:
+        return defaults.refills(self.before.held(), self.now.held(), self.types)
+
+    def _lack_alike(self, refill: defaults.Refill) -> bool:
+        """Whether a default changes no stored change: the batch is above them, and either none has
+        the column or all are full-load rows, which take no default away."""
+        if refill.before.stated or refill.now.stated:
+            return refill.above(self._highest())
+        had_column = bool(refill.before.firsts) and not defaults.of_full_load(self._highest() or "")
+        return self.all_newer() and not had_column
+
+    def refolds(self) -> bool:
+        """Whether rows that merge several changes have to be folded again."""
+        return self.partial and self.retells()
+
+    def _renames_below(self) -> bool:
+        """Whether a new rename is below something stored."""
+        new = set(self.now.renames).symmetric_difference(self.before.renames)
+        stored = any(base.snapshot is not None for base in self.bases.values())
+        return stored and bool(self._beneath(new))
+
+    def defaults_between(self, floor: str) -> Defaults:
+        """Return new defaults of statements that are above the floor and below something stored."""
+        highest = self._highest()
+        return {r.name: r.now for r in self._refills() if r.between(floor, highest)}
+
+    def standing(self, rows: DataFrame, floor: str) -> DataFrame:
+        """Return stored rows as they stand for the changes below the floor."""
+        added = self.defaults_between(floor) if self.partial else NO_DEFAULTS
+        return defaults.as_standing(rows, added, floor)
+
+    def renames_told_late(self) -> bool:
+        """Whether a new rename of DDL, not of the configuration, is below something stored."""
+        new = set(self.now.renames) - set(self.before.renames)
+        return any(r.below != DECLARED for r in self._beneath(new))
+
+    def _beneath(self, renames: Collection[Rename]) -> list[Rename]:
+        """Return the renames that are not above everything stored."""
+        highest = self._highest()
+        return [r for r in renames if highest is None or r.below == DECLARED or r.below <= highest]
+
+    def _highest(self) -> str | None:
+        bounds = [self.bases[table].highest for table in self.compared]
+        return None if None in bounds else max(h for h in bounds if h is not None)
+
+    def published_before(self) -> bool:
+        """Whether the target has the batch's tag: a half-published batch is merged again."""
+        loaded = self.lake.load(target_id(self.plan))
+        return (
+            loaded is not None and head(loaded, names.tag_name(self.attempt.batch_id)) is not None
+        )
+
+    def stored(self, as_written: bool = False) -> Stored:
+        """Return the rows at the bases, by the current defaults and renames or `as_written`."""
+        return stored_at(self.lake, self.plan, self.bases, None if as_written else self.now)
+
+    def _has_partials(self) -> bool:
+        mark = self.lake.property(target_id(self.plan), names.PROP_PARTIALS)
+        return self.plan.found.partial or mark is not None
+
+    def changelog(self) -> DataFrame:
+        """Return the published changes of the table and this batch's own."""
+        counted = (*self.attempt.published, self.attempt.batch_id)
+        return self.now.changes(self.changes_of(*counted))
+
+    def mine(self) -> DataFrame:
+        """Return this batch's changes."""
+        lowest = self.span.lowest or ""
+        below = {n: d for n, d in self.now.held().items() if d.reaches(lowest)}
+        in_force = self.now if self.now.renames else ColumnHistory(below)
+        return in_force.changes(self.changes_of(self.attempt.batch_id))
+
+    def changes_of(self, *batches: str) -> DataFrame:
+        """Return the changes of some batches as they were written."""
+        reader = self.lake.spark.read.option("split-size", _SPLIT_BYTES)
+        changelog = reader.table(changelog_id(self.plan).sql())
+        return changes_as(changelog.where(of_batches(batches)), self.types)

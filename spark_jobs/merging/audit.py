@@ -1,0 +1,91 @@
+"""audit: every record that was read has exactly one outcome, and not too many have a bad one."""
+
+from __future__ import annotations
+
+from sluice.config.policies import FAIL
+from sluice.config.project import Pipeline
+from sluice.config.source_tables import truncate_policy
+from sluice.errors import AuditFailedError, ResetSuspectedError
+from sluice.ledger.quarantine import query_of
+from sluice.result import BatchResult, Counts
+from spark_jobs.job import Job
+from spark_jobs.merging.checks import how_to_go_on
+from spark_jobs.merging.merge import Merged
+from spark_jobs.planning.discover import Found
+from spark_jobs.planning.plan import TablePlan
+
+
+def audit(result: BatchResult) -> None:
+    """Raise AuditFailedError naming a table whose records do not each have exactly one outcome."""
+    for table in result.tables:
+        if not table.counts.balanced:
+            raise AuditFailedError(f"{table.target}: the counts do not add up: {table.counts}")
+    if not result.unassigned.balanced:
+        raise AuditFailedError(f"the counts without a table do not add up: {result.unassigned}")
+
+
+def refuse_lost(plan: TablePlan, counts: Counts) -> None:
+    """Raise AuditFailedError unless the counts are of as many records as were read."""
+    found = plan.found
+    expected = found.records + found.ignored + found.rejected
+    if counts.read != expected:
+        raise AuditFailedError(
+            f"{plan.name}: {expected} records were read, "
+            f"but {counts.read} are accounted for: {counts}"
+        )
+
+
+def unmerged(pipeline: Pipeline, plan: TablePlan, bad: int) -> Counts:
+    """Return the outcomes of a table's records that do not reach the merge; `bad`: the misfits."""
+    found = plan.found
+    passed = found.ignored + found.passed_over(truncate_policy(pipeline, plan.config))
+    lost = bad + found.rejected
+    return Counts(read=passed + lost, ignored=passed, quarantined=lost)
+
+
+def without_table(found: list[Found], plans: list[TablePlan]) -> Counts:
+    """Return the outcomes of records without a target."""
+    planned = {plan.source for plan in plans}
+    total = Counts()
+    for table in found:
+        if table.source not in planned:
+            passed = table.ignored + table.records
+            total += Counts(
+                read=passed + table.rejected, ignored=passed, quarantined=table.rejected
+            )
+    return total
+
+
+def refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
+    """Raise ResetSuspectedError if most records are late by position but newer by time."""
+    late, read = merged.contradicting, merged.counts.read
+    if pipeline.on_position_reset == FAIL and 2 * late > read:
+        raise ResetSuspectedError(
+            f"position_reset_suspected: {late} of {read} records of {plan.name} are older by "
+            "position than the stored rows of their keys, but newer by the source's time. If the "
+            "source counts anew (failover, reset log, restored cluster), run: "
+            f"sluice raise-epoch {pipeline.name}, with --full-load where it sends all rows anew; "
+            "then load again. If it does not, set "
+            f"`on_position_reset: accept` in the pipeline {pipeline.name}"
+        )
+
+
+def refuse_too_many_bad(job: Job, found: list[Found], misfits: int, held: int) -> None:
+    """Raise AuditFailedError where more records are bad than the pipeline allows.
+
+    `misfits`: records that do not fit their tables; `held`: rejects of open transactions, which do
+    not count.
+    """
+    read = sum(f.records + f.ignored + f.rejected for f in found)
+    lost = sum(f.rejected for f in found) + misfits + len(job.manifest.rejects) - held
+    again = job.manifest.reprocess
+    if again is not None and lost <= again.records:
+        return  # a published batch held them already
+    lost += sum(reject.records - 1 for reject in job.manifest.rejects)
+    if job.pipeline.too_many_bad(lost, read):
+        raise AuditFailedError(
+            f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the ceiling "
+            f"of pipeline {job.pipeline.name} (on_bad_record, max_bad_records, max_bad_share); "
+            f'nothing is published. Look: sluice sql "{query_of(job.manifest.batch_id)}". If they '
+            f"may be left out, raise the ceiling and run again. {how_to_go_on(job)}"
+        )

@@ -1,0 +1,64 @@
+"""Rows that are read again and have no identity but their place in a file."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.errors import PlanError
+from sluice.manifest import Manifest
+from spark_jobs.canonical import by_arrival
+from spark_jobs.job import Job
+from spark_jobs.planning.plan import TablePlan
+
+
+def refuse_by_place(job: Job, plan: TablePlan, changes: DataFrame) -> None:
+    """Raise PlanError where rows read again cannot be recognised.
+
+    Without a source position, a row or version is identified by its place in a file, which changes
+    when the file is reprocessed or has changed.
+    """
+    by_place = plan.history or plan.append or not plan.keyed
+    if not (by_place and reads_again(job.manifest)):
+        return
+    beside = "history" if plan.history else "table of its events"
+    lacks = f"no order, and it has a {beside}" if plan.keyed else "neither a key nor an order"
+    if not changes.where(_by_place(job.manifest)).isEmpty():
+        raise PlanError(
+            f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "
+            "so that rows read again cannot be told from those loaded before. "
+            f"{_instead(job)}"
+        )
+
+
+def reads_again(manifest: Manifest) -> bool:
+    """Whether the batch has files of which something was loaded before."""
+    return manifest.repeats or bool(manifest.changed)
+
+
+def _by_place(manifest: Manifest) -> Column:
+    """Whether a change's position contains its place in a file that is read again: as a whole, or
+    as a suffix where arrival orders changes at one position of the source's log."""
+    position = F.col(names.POSITION)
+    again = manifest.files if manifest.repeats else manifest.changed
+    arrivals = F.array(*(F.lit(f".{file.arrival}.") for file in again))
+    stands = F.exists(arrivals, lambda at: position.contains(at))
+    return by_arrival(position) | stands if manifest.repeats else stands
+
+
+def _instead(job: Job) -> str:
+    manifest = job.manifest
+    if manifest.changed:
+        loaded = ", ".join(sorted({batch for f in manifest.changed for batch in f.replaces}))
+        mine = f" and of {manifest.batch_id}" if job.attempt_id else ""  # a look landed nothing
+        return (
+            "To have changed files in the place of what was loaded: sluice rollback, then sluice "
+            f"release, of batch {loaded}{mine}, and run"
+        )
+    if manifest.reprocess is None:
+        return "Load its files for all tables: sluice run, after sluice release where they are held"
+    listed = ", ".join(manifest.reprocess.batches)
+    return (
+        f"Instead of a reprocess: sluice rollback, then sluice release, of batch {listed}, and run"
+    )
