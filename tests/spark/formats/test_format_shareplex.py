@@ -31,8 +31,6 @@ NOT_JSON = {
     "meta_is_text": '{"meta": "ins", "data": {"ID": "1"}}',
     "deep": DEEP,
 }
-
-
 ROW = {"ID": "1", "A": "a", "N": None}
 # Oracle's options of a TRUNCATE, which leave it one of the whole table.
 MANNERS = (

@@ -334,19 +334,6 @@ def test_a_driver_whose_batch_is_another_s_ends(
     assert (row.attempt, row.state) == ("later", state)
 
 
-@pytest.mark.parametrize("state", [LANDED, PUBLISHED])
-def test_a_driver_whose_batch_is_another_s_does_not_take_the_lease(
-    context: Context, state: str
-) -> None:
-    driver = driver_of(context, Manifest("shop", "b1", ()))
-    context.ledger.batches.record("b1", state, attempt="later")
-    with pytest.raises(LeaseHeldError, match="was taken over or undone"):
-        driver._take_lease()
-    row = context.ledger.batches.get("b1")
-    assert row is not None
-    assert (row.attempt, row.state) == ("later", state)
-
-
 @pytest.mark.parametrize(("state", "left"), [(ROLLED_BACK, 0), (PUBLISHED, 1), (FAILED, 1)])
 def test_no_changes_of_a_batch_that_was_rolled_back_stay(
     context: Context, state: str, left: int

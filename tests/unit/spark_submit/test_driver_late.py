@@ -10,7 +10,7 @@ from sluice.errors import LeaseHeldError
 from sluice.ledger.rows import LANDED, PUBLISHED
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
-from spark_jobs.driver import Driver
+from tests.unit.played import driver_of
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
@@ -25,7 +25,7 @@ def context(tmp_path: Path) -> Context:
 def test_a_driver_whose_batch_is_another_s_does_not_take_the_lease(
     context: Context, state: str
 ) -> None:
-    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, Manifest("shop", "b1", ()))
     context.ledger.batches.record("b1", state, attempt="later")
     with pytest.raises(LeaseHeldError, match="was taken over or undone"):
         driver._take_lease()
@@ -37,7 +37,7 @@ def test_a_driver_whose_batch_is_another_s_does_not_take_the_lease(
 def test_a_driver_that_stood_still_as_it_took_the_lease_leaves_the_batch_to_its_successor(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver = driver_of(context, Manifest("shop", "b1", ()))
     context.ledger.batches.record("b1", LANDED, attempt=driver.hold.attempt)
     looked = driver.hold.require_mine
 
@@ -46,7 +46,7 @@ def test_a_driver_that_stood_still_as_it_took_the_lease_leaves_the_batch_to_its_
         context.ledger.batches.record("b1", LANDED, attempt="later")
 
     monkeypatch.setattr(driver.hold, "require_mine", look_and_stand_still)
-    monkeypatch.setattr("spark_jobs.driver._LEASE_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("spark_jobs.hold._LEASE_WAIT_SECONDS", 0.0)
     with pytest.raises(LeaseHeldError, match="attempt later has taken it over"):
         driver._take_lease()
     row = context.ledger.batches.get("b1")
