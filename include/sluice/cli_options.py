@@ -13,8 +13,8 @@ from sluice.environment import ENV_PROJECT, project_folder
 ProjectDir = Annotated[
     Path, typer.Option("--project", envvar=ENV_PROJECT, help="Folder with sluice.yaml")
 ]
-Since = Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive")]
-To = Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive")]
+Since = Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive: 2026-03-02T09:00")]
+To = Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive: 2026-03-02T10:00")]
 Files = Annotated[list[str] | None, typer.Option(help="Only these files")]
 Tables = Annotated[
     list[str] | None, typer.Option(help="Only these source tables; re-read files already loaded")

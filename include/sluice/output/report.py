@@ -176,6 +176,9 @@ def _schema_lines(table: TableForecast) -> list[str]:
 
 def show_maintenance(console: Console, result: MaintenanceResult) -> None:
     """Show what maintenance did, one line per step, and what it left."""
+    if not result.steps and not result.left:
+        console.print(f"{result.pipeline}: nothing to maintain")
+        return
     done = "would be done" if result.dry_run else f"done in {result.seconds} s"
     table = Table(title=f"{result.pipeline}: maintenance, {len(result.steps)} steps {done}")
     for name in ("table", "step", "what"):

@@ -110,7 +110,7 @@ def _show_remarks(console: Console, status: BatchStatus) -> None:
         style = "dim" if undone else "red"
         # Indented, so that no line of an error looks like one of Sluice's own.
         text = f"[{style}]{for_terminal(error, LINES)}[/{style}]"
-        console.print(Padding(text, (0, 0, 0, 2)))
+        console.print(Padding(text, (0, 0, 0, 2), expand=False))
 
 
 def _undone(status: BatchStatus) -> str:

@@ -60,7 +60,8 @@ def show(console: Console, report: Verification) -> None:
         style = "green" if comparison.agrees else "bold red"
         *cells, result = _cells(comparison)
         listed.add_row(*map(for_terminal, cells), f"[{style}]{for_terminal(result)}[/{style}]")
-    console.print(listed)
+    nothing = f"{for_terminal(report.pipeline)}: no table is published yet"
+    console.print(listed if report.tables else nothing)
     for line in _remarks(report):
         console.print(for_terminal(line), highlight=False, soft_wrap=True)
     for comparison in _comparisons(report):

@@ -114,3 +114,8 @@ def test_beside_a_live_source_it_says_so() -> None:
     assert "beside jdbc:postgresql://db/[shop]" in Page(as_html(BESIDE_SOURCE)).text
     with pytest.raises(VerifyFailedError, match="The source holds something else"):
         refuse_differences(BESIDE_SOURCE)
+
+
+def test_a_pipeline_without_tables_has_no_empty_report() -> None:
+    text = text_of(Verification("shop", "2026-03-02T10:00:00+00:00", 0, ()))
+    assert text.strip() == "shop: no table is published yet"
