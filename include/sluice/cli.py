@@ -77,7 +77,7 @@ def _reporting(command: F) -> F:
             err.print(text, highlight=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from raw
         except KeyboardInterrupt as stopped:
-            _say("stopped; no table is half published, and the next run goes on from here")
+            _say("stopped; no table is half published (sluice status)")
             raise typer.Exit(SIGNALS + signal.SIGINT) from stopped
 
     return wrapped  # type: ignore[return-value]

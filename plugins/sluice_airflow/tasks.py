@@ -34,8 +34,9 @@ from sluice_airflow.selection import RunSelection, select
 
 log = logging.getLogger(__name__)
 
-# What the task `denied` raises, by the name under which `land` leaves its message.
-DENIED: Final = {kind.__name__: kind for kind in (FilesLeftOutError, FilesUnreadError)}
+# What the task `denied` raises, by the XCom under which `land` leaves its message. A run may be
+# cleared after an upgrade, so the keys stay whatever the classes are called.
+DENIED: Final = {"FilesLeftOut": FilesLeftOutError, "FilesUnread": FilesUnreadError}
 # A landed batch of another run may wait this long for its load to begin, or for the next word of
 # the load that it is behind.
 STALE: Final = timedelta(minutes=30)
@@ -120,7 +121,8 @@ def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
         if error := files_left_out(pipeline, unreadable):
             if not manifests:
                 raise error
-            context["ti"].xcom_push(key=type(error).__name__, value=str(error))
+            key = next(name for name, kind in DENIED.items() if isinstance(error, kind))
+            context["ti"].xcom_push(key=key, value=str(error))
         if not manifests:
             raise AirflowSkipException(f"nothing has landed for {pipeline}: {describe(chosen)}")
         return mappable(open_context(project, pipeline), manifests)

@@ -80,7 +80,7 @@ def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> None:
     Does nothing where `main` is at that head already, or past it. Raises PublishRefusedError when
     `main` is no longer the recorded base, CommitStateUnknownError when the catalog did not answer.
     """
-    # Another commit may come between the check and this one.
+    # Another commit may come between the check and this one; it is looked at again each time.
     again = tries(_COMMIT_TRIES, on=(PublishRefusedError,))
     again(_publish_unless_moved, catalog, staged, batch_id)
 

@@ -65,7 +65,7 @@ class Batches:
         self, batch_ids: Collection[str], attempt: str, expected: Callable[[BatchRow], bool]
     ) -> str:
         """Make the batches `rolling_back` under this attempt, all in one commit: a process that
-        dies leaves all of them marked or none.
+        dies leaves all of them marked or none. They get one `seq`, which tells no order.
 
         Where one is unknown, or `expected` rejects its current row, nothing is written and its id
         is returned.
