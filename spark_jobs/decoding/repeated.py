@@ -1,8 +1,8 @@
 """Quarantined records among those of a reprocess, which decodes whole files.
 
 Records here have `origin`, the object's key, `record`, their number in it, and their bytes, `raw`.
-Where landing refused a part of a file the numbers are those of the rest: with another limit they
-are others, and the bytes tell which records were quarantined.
+Where landing refused a part of a file, another limit may refuse another part, and older rows have
+numbers of the rest alone: there the bytes tell which records were quarantined.
 """
 
 from __future__ import annotations

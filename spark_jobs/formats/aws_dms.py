@@ -93,7 +93,7 @@ class AwsDms(Format):
         scans = [_read_rows(spark, rows, options)] if rows else []
         if messages or not rows:
             scans.append(_read_messages(spark, messages, options))
-        records = union(scans).withColumns(_images(options))
+        records = union(scans).withColumns(_images(options)).withColumns(_logged(options))
         return select_envelope(records, _envelope(options))
 
     def columns(self, types: str, options: AwsDmsOptions) -> list[SourceColumn]:
@@ -209,10 +209,7 @@ def _images(options: AwsDmsOptions) -> dict[str, Column]:
     """
     # A repeated name would be an error below; such a row is rejected anyway.
     row, before = (F.when(~F.col(REPEATS), F.col(name)) for name in (ROW, "_before"))
-    prefix, placeholder = options.before_prefix, options.csv_not_logged
-    if placeholder:
-        logged = F.map_filter(row, lambda _, value: ~value.eqNullSafe(placeholder))
-        row = F.when(F.col("_marked"), logged).otherwise(row)
+    prefix = options.before_prefix
     if not prefix:
         return {"_old": before, "_new": row}
     bare = F.lit(len(prefix) + 1)
@@ -236,6 +233,34 @@ def _images(options: AwsDmsOptions) -> dict[str, Column]:
     }
 
 
+def _logged(options: AwsDmsOptions) -> dict[str, Column]:
+    """Return the images without the values that a file marks as not logged, and `_unlogged`: the
+    names of such old values, which are unknown and not unchanged."""
+    if not options.csv_not_logged:
+        return {"_unlogged": F.array().cast("array<string>")}
+
+    def marked(value: Column) -> Column:
+        return F.col("_marked") & value.eqNullSafe(options.csv_not_logged)
+
+    def logged(image: str) -> Column:
+        return F.map_filter(image, lambda _, value: ~marked(value))
+
+    def unknown(name: Column, value: Column) -> Column:
+        return marked(value) & F.try_element_at("_old", name).isNull()
+
+    none = F.array().cast("array<string>")
+    old = F.coalesce(F.map_keys(F.map_filter("_old", lambda _, value: marked(value))), none)
+    gone = F.coalesce(F.map_keys(F.map_filter("_new", unknown)), none)
+    unlogged = F.when(F.col("_kind") == OP_DELETE, F.array_union(old, gone)).otherwise(old)
+    return {"_old": logged("_old"), "_new": logged("_new"), "_unlogged": unlogged}
+
+
+def _known(row: Column) -> Column:
+    """Return an old row without the columns whose old value was not logged."""
+    known = F.map_filter(row, lambda name, _: ~F.array_contains("_unlogged", name))
+    return F.when(F.size("_unlogged") > 0, known).otherwise(row)
+
+
 def _envelope(options: AwsDmsOptions) -> dict[str, Column]:
     control, reason = F.col("_control"), F.col("_reason")
     op = F.when(control, F.lit(OP_DDL)).otherwise(F.col("_kind"))
@@ -245,7 +270,7 @@ def _envelope(options: AwsDmsOptions) -> dict[str, Column]:
     gone = _over(new, _carried(F.col("_old"), new))
     # A message leaves out old values that were all NULL: the old row is not known then.
     updated = (op == OP_UPDATE) & (F.size("_old") > 0)
-    before = F.when(op == OP_DELETE, F.coalesce(gone, new)).when(updated, old)
+    before = _known(F.when(op == OP_DELETE, F.coalesce(gone, new)).when(updated, old))
     return {
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,

@@ -357,6 +357,26 @@ def test_a_column_that_the_file_marks_as_not_logged_keeps_its_value(
     assert {r["id"]: (r["a"], r["b"]) for r in sandbox.rows("t")}["1"] == ("-", b)
 
 
+def test_an_old_value_that_the_file_marks_as_not_logged_is_unknown(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It is not one that stayed: the update would take a row that is not there."""
+    options = {"csv_not_logged": "-", "order_column": "seq", "before_prefix": "BI_"}
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "aws_dms", "format_options": options, "tables": {"s.t": {"key": []}},
+    })  # fmt: skip
+    load(sandbox, "s/t/LOAD00000001.csv", "id,v\n1,old\n2,x\n")
+    header = "Op,seq,id,v,BI_id,BI_v\n"
+    path = sandbox.landing / "s" / "t" / "20241027-1.csv"
+    path.write_text(f"{header}U,1,1,new,1,-\nU,2,2,y,2,x\nD,3,1,-,1,\nD,4,2,-,2,y\n")
+    sandbox.load_landed()
+    assert [(r["id"], r["v"]) for r in sandbox.rows("t")] == [("1", "old")]
+    assert not {name for name in sandbox.types("t") if name.startswith("BI_")}
+    assert sorted((q["record"], q["reason"], q["detail"]) for q in sandbox.quarantined()) == [
+        (1, "does_not_fit", "not_sent:v"), (3, "does_not_fit", "not_sent:v"),
+    ]  # fmt: skip
+
+
 def test_a_deleted_row_that_was_logged_in_part_identifies_none_without_a_key(
     spark: SparkSession, tmp_path: Path
 ) -> None:
