@@ -57,7 +57,7 @@ setup-tests: setup .venv/.setup/tests-done ## What only the tests need: an S3 se
 	@[[ -f .venv/.setup/incomplete ]] || touch $@
 
 .PHONY: test
-test: setup-tests ## All tests, in TEST_WORKERS processes (2) with a Spark each
+test: setup-tests ## All tests but formats and long, in TEST_WORKERS processes (2) with a Spark each
 	@SLUICE_INTERPRETED=1 .venv/bin/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 .PHONY: test-formats

@@ -16,7 +16,6 @@ from tests.spark import dts_records
 
 Schema = dict[str, Any]
 _DECIMAL: Final = {"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 2}
-_OPTIONAL_TEXT: Final = ["null", "string"]
 _COLUMNS: Final = [
     {"name": "id", "type": "long"}, {"name": "customer_id", "type": "long"},
     {"name": "status", "type": "string"}, {"name": "amount", "type": _DECIMAL},

@@ -24,10 +24,11 @@ _LEASE_WAIT_SECONDS: Final = 60.0
 
 
 class Hold:
-    """One attempt's id, its lease and its row in the ledger.
+    """One attempt at a batch: its id, its row in the ledger, and the pipeline's lease once it has
+    it.
 
-    `predecessor`: the attempt that the row named before, '' for none. Once the process `publisher`
-    is dead, the load ends.
+    `predecessor`: the attempt that the row named before, '' for none. `publisher`: the process that
+    waits for the load (`leases.this_holder`); when it is dead, the load ends.
     """
 
     def __init__(
@@ -63,8 +64,10 @@ class Hold:
     ) -> tuple[str, ...]:
         """Wait a while for the pipeline's lease; raises LeaseHeldError for the task to retry later.
 
-        Returns the published batches; nobody adds to them while the lease is held. `half` and
-        `undone` are for `PipelineLease.acquire`; `refuse` is called under the lease.
+        Returns the published batches; nobody adds to them while the lease is held. `half`: whether
+        some tables have the batch already. `undone`: batches that this one takes out; they may be
+        half rolled back. `refuse`: raises where the batch must not be loaded, once the lease is
+        held.
         """
         deadline = time.monotonic() + _LEASE_WAIT_SECONDS
         while True:
@@ -182,7 +185,7 @@ class Hold:
         return not own and not self.ledger.lease.has_lapsed(row)
 
     def still_mine(self, row: states.BatchRow | None) -> bool:
-        """Whether no later attempt has the batch and nobody has finished it."""
+        """Whether the row names this attempt or none, and the batch is not closed."""
         if row is None:
             return True
         return not self._is_taken_over(row) and row.state not in states.CLOSED

@@ -103,7 +103,8 @@ class Reader:
         return {r.name: r.now for r in self._refills() if r.between(floor, highest)}
 
     def standing(self, rows: DataFrame, floor: str) -> DataFrame:
-        """Return stored rows as they stand for the changes below the floor."""
+        """Return stored rows with the defaults told late filled in, as if these had been known when
+        changes below the floor were forgotten."""
         added = self.defaults_between(floor) if self.partial else NO_DEFAULTS
         return defaults.as_standing(rows, added, floor)
 

@@ -45,7 +45,7 @@ _LONGEST_PAUSE: Final = 2.0
 
 
 class Place(Protocol):
-    """A table of the lake (`lake.TableId`)."""
+    """A table of the lake (`lake.tables.TableId`)."""
 
     @property
     def namespace(self) -> str:

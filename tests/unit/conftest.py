@@ -1,4 +1,4 @@
-"""Fixtures of the tests that need nothing but files."""
+"""Fixtures that several folders of unit tests share."""
 
 from __future__ import annotations
 

@@ -38,7 +38,12 @@ _NO_AVRO: Final = AvroFile()
 
 @dataclass(frozen=True)
 class Contents:
-    """The result of one pass over an object's bytes."""
+    """The result of one pass over an object's bytes.
+
+    `reason`: why nothing of it can be read, '' if it can; `head`: its first bytes then. `split`:
+    its documents have to be copied as lines. `csv`: the style of CSV rows. `framed_as`, `framing`:
+    how binary messages, and how bare datums, are told apart. `keys`: a key before a record counts.
+    """
 
     sha256: str = ""
     compression: str = ""

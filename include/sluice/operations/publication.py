@@ -110,12 +110,13 @@ def begin_to_take_out(ctx: Context, result: BatchResult) -> None:
 
 
 def is_taking_out(row: states.BatchRow | None, result: BatchResult) -> bool:
-    """Whether this attempt has published all tables of a batch that undoes others."""
+    """Whether this attempt undoes others and has begun to remove their changes; from then on it can
+    only be completed."""
     return row is not None and row.details.get(details.TAKING_OUT) == result.attempt
 
 
 def require_done(ctx: Context, result: BatchResult) -> None:
-    """Raise LeaseHeldError unless somebody else recorded this very attempt as published."""
+    """Raise LeaseHeldError unless this attempt is published, or its publication is under way."""
     row = ctx.ledger.batches.get(result.batch_id)
     if row is None or (row.state, row.attempt) != (states.PUBLISHED, result.attempt):
         require_mine(ctx, result)

@@ -59,7 +59,7 @@ def batch_statuses(ledger: PipelineLedger) -> list[BatchStatus]:
 
 
 def last_and_waiting(statuses: Sequence[BatchStatus], limit: int) -> list[BatchStatus]:
-    """Return the first `limit` batches, and the others that wait for an operator."""
+    """Return the first `limit` batches, and all others that wait for an operator."""
     return [*statuses[:limit], *(status for status in statuses[limit:] if status.waits)]
 
 

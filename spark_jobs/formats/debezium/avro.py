@@ -1,9 +1,9 @@
-"""Debezium in Avro, read into the flat columns that `debezium.py` makes of JSON.
+"""Debezium in Avro, read into the flat columns that `decoder.py` makes of JSON.
 
 Container files hold envelopes, or records of `key` and `value`, which may be wire messages. Other
-files hold wire messages (`confluent.py`) or Avro's JSON encoding (`avro_json.py`). Values become
-the texts of Connect's JSON converter (`connect_avro.py`), so later steps are those of JSON. The
-rules are in docs/formats/debezium-avro.md.
+files hold wire messages (`common/confluent.py`) or Avro's JSON encoding (`common/avro_json.py`).
+Values become the texts of Connect's JSON converter (`common/connect_avro.py`), so later steps are
+those of JSON. The rules are in docs/formats/debezium-avro.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Debezium: JSON with or without `schema`, as values or as key/value records, and Avro.
 
 The rules are in docs/formats/debezium.md; they come from the specification's 6.1. A JSON record has
-its envelope in one of four places (`debezium_head.FORMS`); `debezium_avro` reads Avro;
-`debezium_order` has the order.
+its envelope in one of four places (`head.FORMS`); `avro.py` reads Avro;
+`order.py` has the order.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Debezium(Format):
         return line.contains('"op"')
 
     def holds_more(self, line: Column) -> Column:
-        """See `debezium_reasons.holds_more`."""
+        """See `reasons.holds_more`."""
         return holds_more(line)
 
 

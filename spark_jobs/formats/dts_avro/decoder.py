@@ -180,7 +180,7 @@ def _avro_parts(symbol: Callable[[Column, Column], Column]) -> list[Column]:
 
 
 def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
-    """Read records printed as JSON, see `dts_json`."""
+    """Read records printed as JSON, see `json_records`."""
     rows = read_lines(spark, files, _JSON)
     problem = F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json")).when(
         F.col("operation").isNull(), F.lit("not_a_record")

@@ -54,7 +54,7 @@ def _json_structs() -> dict[str, str]:
     """Return each type's struct in JSON.
 
     `printed` is a number's own text and `wrapped` are bytes in an object of their own, see
-    `dts_json`.
+    `json_records`.
     """
     structs: dict[str, str] = {}
     for name, fields in _BRANCHES.items():

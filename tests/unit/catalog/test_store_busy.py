@@ -15,6 +15,7 @@ from sluice.operations import stages
 from sluice.operations.context import Context
 from tests.unit.projects import open_shop
 
+pytestmark = pytest.mark.catalog
 BATCHES = ("b1", "b2")
 DENIED = "When reading key 'x' in bucket 'w': AWS Error ACCESS_DENIED during GetObject"
 

@@ -199,6 +199,7 @@ def test_the_environments_secrets_are_on_no_command_line(
     assert "PLANTED" not in json.dumps(spark_conf(project))
 
 
+@pytest.mark.catalog
 def test_the_environments_secrets_are_in_no_manifest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,8 @@ from sluice.operations.selection import open_landing
 from tests.unit.folders import AVRO_SCHEMA, Lake, avro_bytes, raw, reasons
 from tests.unit.projects import open_shop
 
+pytestmark = pytest.mark.catalog
+
 
 @pytest.fixture
 def context(tmp_path: Path, said: list[str]) -> Context:
