@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from sluice.containers.documents import CUT_ARRAY, UNPARSEABLE, Line, split
 from sluice.containers.json_lines import LineCheck
+from tests.unit.pieces import pieces
 
 LIMIT = 1 << 20
 INDENTED = """[
@@ -29,10 +29,6 @@ INDENTED = """[
 ]
 """
 ROW = '{"a":%d,"b":{"c":"{"},"d":[{"a":1,"e":[]},{"a":2,"e":[]}]}'
-
-
-def pieces(data: bytes, size: int) -> Iterator[bytes]:
-    return (data[n : n + size] for n in range(0, len(data), size))
 
 
 def parts(data: bytes, size: int = 1000, limit: int = LIMIT) -> list[bytes | tuple[str, bytes]]:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import bz2
 import gzip
-from collections.abc import Iterator
 
 import pytest
 import zstandard
 
 from sluice.containers.compression import DamageError, Plain, detect
 from sluice.containers.documents import Line, Refused, split
+from tests.unit.pieces import PLAIN, pieces
 
 LIMIT = 1 << 16
 
 
-def pieces(data: bytes, size: int) -> Iterator[bytes]:
-    return (data[n : n + size] for n in range(0, len(data), size))
-
-
-PLAIN = b"".join(b'{"n":%d,"t":"%s"}\n' % (n, b"x" * (n % 50)) for n in range(5000))
 COMPRESSIONS = {
     "gzip": gzip.compress(PLAIN, mtime=0),
     "bzip2": bz2.compress(PLAIN),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -22,14 +21,11 @@ from sluice.containers.documents import (
     split,
 )
 from sluice.containers.json_lines import BLOCK_BYTES, LineCheck
+from tests.unit.pieces import PLAIN, pieces
 
 LIMIT = 1 << 16
 PRETTY = '{\n  "a": 1.10,\r\n  "b": [\n    {}\n  ]\n}'
 ON_ONE_LINE = b'{"a":1.10,"b":[{}]}'
-
-
-def pieces(data: bytes, size: int = 7) -> Iterator[bytes]:
-    return (data[n : n + size] for n in range(0, len(data), size))
 
 
 def parts(data: bytes | str, size: int = 7, limit: int = LIMIT) -> list[bytes | tuple[str, bytes]]:
@@ -265,7 +261,6 @@ def needs_split(data: bytes, size: int = 1000) -> bool:
     return check.split_needed
 
 
-PLAIN = b"".join(b'{"n":%d,"t":"%s"}\n' % (n, b"x" * (n % 50)) for n in range(5000))
 # In a large block all lines are judged at once, in a small one each by itself.
 BEFORE = [b"", PLAIN * 5, PLAIN * (BLOCK_BYTES // len(PLAIN) + 1)]
 AFTER = b'\n{"z":1}\n'
