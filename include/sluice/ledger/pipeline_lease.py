@@ -62,10 +62,10 @@ class PipelineLease:
             batches = self._batches.at(table)
             refuse_held(batches.values(), batch_id, self.has_lapsed)
             refuse_halfway(batches.values(), {batch_id, *undone})
-            new = BatchRow(self._pipeline, batch_id, attempt, states.LOADING)
-            old = batches.get(batch_id) or new
+            known = batches.get(batch_id)
+            old = known or BatchRow(self._pipeline, batch_id, attempt, states.LOADING)
             refuse_closed(old, attempt)
-            if not expected(batches.get(batch_id)):
+            if not expected(known):
                 raise LeaseHeldError(taken_over(self._pipeline, batch_id, attempt, old))
             row = replace(old, state=states.LOADING, attempt=attempt)
             if old.state == states.PUBLISHING and half():
