@@ -5,5 +5,7 @@ set -euo pipefail
 psql --set ON_ERROR_STOP=1 --set password="$CATALOG_PASSWORD" --username "$POSTGRES_USER" \
     --dbname "$POSTGRES_DB" <<'SQL'
 CREATE USER sluice PASSWORD :'password';
+-- A commit takes milliseconds. A process that is suspended in one would lock its row until it wakes.
+ALTER USER sluice SET idle_in_transaction_session_timeout = '1min';
 CREATE DATABASE catalog OWNER sluice;
 SQL

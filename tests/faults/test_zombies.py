@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -18,11 +20,12 @@ import pytest
 from sluice.errors import TransientError
 from sluice.faults import Point
 from sluice.operations import stages
-from tests.faults.lake import Contents, Lake, descendants, event, finish
+from tests.faults.lake import Contents, Lake, descendants, event, finish, kill
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
 PATIENCE_SECONDS: Final = 600
 LEASE_SECONDS: Final = 10
+SUSPENSIONS: Final = 5
 _BATCH: Final = re.compile(r"'_batch_id': '[^']*'")
 DRIVER: Final = [
     Point.LOAD_PLANNED, Point.LOAD_DECODED, Point.LOAD_BRANCHED, Point.LOAD_MERGED,
@@ -55,7 +58,22 @@ def wanted(lake: Lake) -> Contents:
 
 
 def suspended(lake: Lake, point: Point) -> tuple[subprocess.Popen[str], int]:
-    """A run, and the process of it that stands still at the point."""
+    """A run, and the process of it that stands still at the point, in the lake as it was landed.
+
+    Its thread that renews the lease may stand still while it reads or commits: SQLite's lock is its
+    own then until it wakes up, and nobody can commit meanwhile. Such a run is done away with.
+    """
+    for _ in range(SUSPENSIONS):
+        lake.restore("landed")
+        run, pid = _stopped(lake, point)
+        if is_free(lake.root / "data" / "catalog.db"):
+            return run, pid
+        kill([run.pid, *descendants(run.pid)])
+        finish(run)
+    raise AssertionError(f"every process that was stopped at {point} held SQLite's lock")
+
+
+def _stopped(lake: Lake, point: Point) -> tuple[subprocess.Popen[str], int]:
     run = lake.start("run", "shop", fault=f"{point}:1:stop")
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
@@ -67,6 +85,17 @@ def suspended(lake: Lake, point: Point) -> tuple[subprocess.Popen[str], int]:
     raise AssertionError(f"{point} was never reached")
 
 
+def is_free(catalog: Path) -> bool:
+    """Whether nobody reads or writes the catalog at the moment, so that others can."""
+    with closing(sqlite3.connect(catalog, timeout=1, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError:
+            return False
+        connection.execute("ROLLBACK")
+        return True
+
+
 def state(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -76,7 +105,6 @@ def state(pid: int) -> str:
 
 @pytest.mark.parametrize("point", [*DRIVER, *PUBLISHER])
 def test_who_wakes_up_late_changes_nothing(lake: Lake, wanted: Contents, point: Point) -> None:
-    lake.restore("landed")
     run, pid = suspended(lake, point)
     try:
         code, told = lake.command("run", "shop")
@@ -115,7 +143,6 @@ def test_what_was_rolled_back_meanwhile_stays_so(
 
 def test_a_load_beside_which_another_batch_was_published_begins_anew(lake: Lake) -> None:
     """What it read when it took the lease does not count that batch."""
-    lake.restore("landed")
     run, pid = suspended(lake, Point.LOAD_BRANCHED)
     try:
         lake.land("dt=2026-03-01/hr=02/d.jsonl", third_hour())
