@@ -32,7 +32,7 @@ _WANTED: Final = "wanted"
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns that identify a row, and the others, which have to be equal."""
+    """The columns that identify a row (`key`), and those whose values are compared."""
 
     key: tuple[str, ...]
     values: tuple[str, ...]

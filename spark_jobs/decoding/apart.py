@@ -1,4 +1,4 @@
-"""`consistency: table`: load each table of a batch on its own, so that one failure stops one."""
+"""`consistency: table`: load each table of a batch on its own, so that a failure stops only one."""
 
 from __future__ import annotations
 
@@ -49,8 +49,11 @@ def each(
 
 
 def _reason(error: Exception) -> str:
-    """Return why a table cannot be loaded; raise errors that may pass, and those that concern a
-    file, the lake or the source rather than the table."""
+    """Return why a table cannot be loaded.
+
+    Raises the error itself if a later try may succeed, or if it concerns a file, the lake or the
+    whole source rather than the table.
+    """
     failure = typed(error)
     not_the_tables = is_of_a_file(error) or isinstance(
         failure, LakeMovedError | ResetSuspectedError
@@ -61,8 +64,8 @@ def _reason(error: Exception) -> str:
 
 
 def may_go_without(pipeline: Pipeline, error: TerminalError, gone: Mapping[str, str]) -> bool:
-    """Whether the batch may go on without the tables that `error` names. False where these were
-    left out (`gone`) before."""
+    """Whether the batch can go on without the tables that `error` names: False if all of them were
+    left out before (`gone`)."""
     return pipeline.each_table_alone and bool(error.tables.keys() - gone.keys())
 
 
@@ -75,7 +78,8 @@ def say_left_out(error: TerminalError) -> None:
 def without(
     job: Job, envelope: DataFrame, found: list[Found]
 ) -> tuple[DataFrame, list[Found], tuple[LeftOut, ...]]:
-    """Return the batch without the records of left-out tables, and the left-out tables."""
+    """Return the batch without the records of tables to be left out, the remaining tables, and the
+    left-out ones."""
     if not job.left_out:
         return envelope, found, ()
     gone = [table for table in found if table.source.name in job.left_out]

@@ -31,9 +31,9 @@ _MOST: Final = 1_000
 
 
 def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> tuple[DataFrame, list[Found]]:
-    """Return the records, and what was found of each table, with each DROP TABLE as a TRUNCATE.
+    """Return the records and the tables' summaries, with each DROP TABLE as a TRUNCATE.
 
-    Raises PlanError where the policy is to fail, or where it is unclear what is dropped.
+    Raises PlanError if the policy is to fail, or if it is unclear what is dropped.
     """
     if job.pipeline.on_drop_table == KEEP or not any(table.ddl for table in found):
         return envelope, found
@@ -89,7 +89,7 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
 
 
 def _refuse_unsafe(pipeline: Pipeline, row: Row, ordered: Collection[Source]) -> None:
-    """Raise UnreadableDdlError for a DROP TABLE below which rows may live on."""
+    """Raise UnreadableDdlError for a DROP TABLE that must not remove all rows below it."""
     source = source_of(row)
     if FORMATS[pipeline.format].drops_to_load:
         raise UnreadableDdlError("a full load may begin with it, and its rows would go too")
@@ -125,7 +125,8 @@ def _is_of(pipeline: Pipeline, source: Source, dropped: str) -> bool:
 
 
 def _of_a_part(pipeline: Pipeline, source: Source) -> bool:
-    """Whether the table is one of several `sources` of a target, which one alone must not empty."""
+    """Whether the table is one of several `sources` of a target, none of which may
+    empty it alone."""
     config = table_config(pipeline, source)
     if config is None or not config.sources:
         return False
