@@ -177,11 +177,12 @@ def covers(
     highest: str | None,
     described: bool,
 ) -> bool:
-    """Whether events with these columns, between two positions, can change no known default.
+    """Whether a batch needs no update of the known defaults: events with these columns, between
+    these two positions, cannot change any.
 
-    With events of two kinds the lowest of one is unknown, so they could. Events without
-    descriptions carry no default; they matter where they could take back a known one, and in a full
-    load, whose rows may hold a default of DDL.
+    The positions must be of one kind, because the lowest one of a second kind is not given. Events
+    without descriptions (`described`) carry no default; they are only checked if they could take
+    back a known one, and in a full load, whose rows may have a column that DDL added.
     """
     of_columns = [known.get(name, NOTHING).firsts for name in columns]
     plain = not described and all(default.text is None for default in known.values())
@@ -239,10 +240,11 @@ def filled(rows: DataFrame, defaults: Defaults, at: Column | None = None) -> Dat
 
 
 def as_standing(rows: DataFrame, defaults: Defaults, floor: str) -> DataFrame:
-    """Return stored rows as they represent the deleted changes below the floor.
+    """Return stored rows with the unambiguous defaults of DDL filled in, by the row's position or
+    the floor, whichever is lower.
 
-    They hold the defaults of statements above the floor, for all changes below lacked the column; a
-    NULL from above the floor comes again with its event. `ambiguous` defaults are left out.
+    Stored rows replace expired changes, all of which lacked a column that was added above the
+    floor. A NULL from above the floor comes again with its event.
     """
     sure = {n: d for n, d in defaults.items() if d.stated and not d.ambiguous}
     return filled(rows, sure, F.least(names.POSITION, F.lit(floor)))

@@ -31,18 +31,19 @@ def declared(former: Mapping[str, str]) -> Renames:
 
 
 def used_again(renames: Iterable[Rename]) -> frozenset[str]:
-    """Return, in lower case, names of dropped columns that another column got since."""
+    """Return, in lower case, the names of dropped columns that another column has taken since."""
     pairs = (pair for rename in renames for pair in rename.columns)
     return frozenset(old.lower() for old, new in pairs if new == names.dropped_column(old))
 
 
 @dataclass(frozen=True)
 class _Stretch:
-    """The positions from the previous stretch's `below` up to this one, and the names there.
+    """An interval of positions, from the previous one's `below` up to `below`, in which each column
+    name has one meaning.
 
-    `now`: name in events → current name; of several with one current name, the one renamed last
-    comes first, and one never renamed last. `gone`: names of columns that the source lost later,
-    when another column got the name that they had by then.
+    `now`: name in events → current name. Of several names with one current name, the column renamed
+    last comes first, and one that never was renamed comes last. `gone`: names of columns that were
+    lost later, when another column took their name.
     """
 
     below: str
@@ -59,17 +60,16 @@ class _Stretch:
         return _Origins(possible, [name for name in possible if name not in self.gone])
 
     def leaves_out(self, name: str) -> bool:
-        """Whether the events' column is `gone`, and its current name is another column's."""
+        """Whether the events' column is `gone` and another column surely has its current name."""
         return name in self.gone and bool(self.of(self.now[name]).sure)
 
 
 @dataclass(frozen=True)
 class _Origins:
-    """Former columns that may be one current column (`possible`), and those that are it in changes
-    with a position of the source's order (`sure`).
+    """The columns of events that may hold one current column.
 
-    A full-load row, an arrival or a row without a position may mean any of them, for its rank does
-    not say when it was made.
+    `possible` applies to full-load rows, arrivals and rows without a position, whose rank does not
+    say when they were made. `sure` applies to changes with a position in the order of the source.
     """
 
     possible: list[str]
@@ -82,8 +82,10 @@ _NOWHERE: Final = _Origins([], [])
 def _stretches(
     renames: Renames, columns: Collection[str], bounds: Iterable[str] = ()
 ) -> list[_Stretch]:
-    """Return a stretch up to each rename and each of `bounds`; a column keeps its name where the
-    table has no column of the current name."""
+    """Return the intervals up to each rename and each of `bounds`.
+
+    A column keeps its name if the table has no column of the current name.
+    """
     stored = {name.lower(): name for name in columns}
     stretches = []
     for below in sorted({rename.below for rename in renames}.union(bounds)):
@@ -112,11 +114,11 @@ def _folded(pair: tuple[str, str]) -> tuple[str, str]:
 
 
 def _is_taken(later: Iterable[Rename], name: str, done: Collection[tuple[str, str]]) -> bool:
-    """Whether a later rename gives another column the name that this one has by then.
+    """Whether another column later takes this column's name.
 
-    Renames of the configuration do not count, for they have no position. Nor do repeated renames,
-    `done` before: several sources of one table make them one after the other; nor the names of
-    dropped columns, which several share.
+    Not counted are renames of the configuration, which have no position; repetitions of an earlier
+    rename (`done`), which several sources of one table send one after the other; and the names of
+    dropped columns, which several columns share.
     """
     for rename in sorted(later):
         since = rename.of(name)

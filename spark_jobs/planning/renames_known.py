@@ -163,7 +163,8 @@ class _Renaming:
 def _spelled(
     names: Mapping[str, Iterable[str]], columns: Iterable[str], renames: Renames
 ) -> dict[str, str]:
-    """How the names of now are spelled, by them in lower case: a column's keeps its spelling."""
+    """Return current name in lower case → its spelling: that of the existing column,
+    else `_cased`."""
     found = {name.lower(): name for name in columns}
     for name, former in names.items():
         found.setdefault(name.lower(), _cased(name, former, renames))
@@ -171,7 +172,8 @@ def _spelled(
 
 
 def _cased(name: str, former: Iterable[str], renames: Renames) -> str:
-    """A typed name as the events that are to come have it, by its former ones, which came."""
+    """Return a name from a statement in the case in which the source will send it, judged by how it
+    sent the former names (Oracle: `title` arrives as `TITLE`)."""
     typed = {old for rename in renames for old, _ in rename.columns}
     for known in former:
         for old in sorted(one for one in typed if one.lower() == known.lower()):
