@@ -152,8 +152,8 @@ def selection_of(context: dict[str, Any]) -> RunSelection:
 def land_selection(
     project: str, pipeline: str, chosen: RunSelection, again: bool, unreadable: UnreadableFiles
 ) -> list[str]:
-    """Land the selection; `again` if this task ran before. `unreadable` collects files that cannot
-    be read."""
+    """Land the selection; `again` if this task ran before. `unreadable` collects files that
+    cannot be read."""
     ctx = open_context(project, pipeline)
     if chosen.tables:
         return list(stages.land_tables(ctx, chosen.tables, chosen, unreadable=unreadable))
@@ -164,8 +164,8 @@ def land_selection(
 def taken_over(ctx: Context, chosen: RunSelection, again: bool) -> list[str]:
     """Return batches of the selection, or half-published ones, that an earlier run abandoned.
 
-    A batch that changed recently may belong to a run whose load waits for a slot, unless this task
-    itself ran before, or a person names the files of a failed batch.
+    A batch that changed recently may belong to a run that waits for a slot. It only counts if this
+    task itself ran before, or if a person names the files of a failed batch.
     """
     abandoned = []
     for row in ctx.ledger.unfinished():
@@ -173,7 +173,8 @@ def taken_over(ctx: Context, chosen: RunSelection, again: bool) -> list[str]:
             continue
         certain = again or (chosen.explicit and row.state == FAILED)
         old = row.at is not None and datetime.now(UTC) - row.at >= STALE
-        # Nobody loads beside one that is half published: whoever comes completes it.
+        # While a batch is half published no other can be loaded, so any run completes it, whatever
+        # it selects.
         selected = row.halfway or chosen.covers(ctx, waiting_files(ctx, row))
         if (certain or old) and selected:
             log.info("batch %s is %s: this run takes it over", row.batch_id, row.state)

@@ -49,13 +49,15 @@ class PipelineLease:
         undone: Collection[str] = (),
         expected: Callable[[BatchRow | None], bool] = lambda _: True,
     ) -> None:
-        """Take the lease for a batch and make it `loading` under this attempt.
+        """Set the batch to `loading` under this attempt, and give it the pipeline's lease.
 
-        Raises LeaseHeldError while another batch has the lease, where another is half published or
-        half rolled back (its changes are in no list of published batches), or where this one is
-        closed, or `expected` rejects its row: a later attempt has it. `half`, called for a batch in
-        `publishing`: whether any table has it; that is recorded until all tables have it or none.
-        `undone`: batches that this one takes out of the tables; they may be half rolled back.
+        `half()`: whether any table has the batch; called only for a batch in `publishing`, and
+        recorded until all tables have it or none. `undone`: batches that this one undoes; they may
+        be half rolled back. `expected`: whether the batch's row is still what the caller read.
+
+        Raises LeaseHeldError if another batch has the lease; if another one is half published or
+        half rolled back, since the list of published batches does not tell its changes; if this
+        batch is closed; or if `expected` rejects its row, since a later attempt has it.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
@@ -77,8 +79,8 @@ class PipelineLease:
     def acquire_for_maintenance(self, attempt: str, lease: Lease, *undone: str) -> None:
         """Take the lease under the batch id MAINTENANCE, for maintenance or a rollback.
 
-        Raises LeaseHeldError while a batch or another maintenance has it, or where a batch that is
-        not one of `undone` is half published or half rolled back.
+        Raises LeaseHeldError if a batch or another maintenance has it, or if a batch that is not in
+        `undone` is half published or half rolled back.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
@@ -91,7 +93,7 @@ class PipelineLease:
         self._tables.append(BATCHES, decide)
 
     def renew(self, batch_id: str, attempt: str, lease: Lease) -> None:
-        """Extend the lease; raises LeaseHeldError when another attempt or batch took it, or the
+        """Extend the lease. Raises LeaseHeldError if another attempt or batch took it, or the
         batch is closed."""
 
         def decide(table: Table) -> tuple[list[Row], None]:

@@ -95,10 +95,10 @@ def detail(result: BatchResult) -> dict[str, object]:
 
 
 def begin_to_take_out(ctx: Context, result: BatchResult) -> None:
-    """Record that all tables have a batch that undoes others. From now on it can only be completed,
-    for the changes that would bring these back are removed.
+    """Record that all tables of a batch that undoes others are published, and that the undone
+    batches' changes are deleted next. From here on the batch can only be completed.
 
-    Raises LeaseHeldError if somebody undid it meanwhile.
+    Raises LeaseHeldError if another process undid it.
     """
     begun = ctx.ledger.batches.record(
         result.batch_id, states.PUBLISHING,
@@ -110,8 +110,8 @@ def begin_to_take_out(ctx: Context, result: BatchResult) -> None:
 
 
 def is_taking_out(row: states.BatchRow | None, result: BatchResult) -> bool:
-    """Whether this attempt undoes others and has begun to remove their changes; from then on it can
-    only be completed."""
+    """Whether this attempt undoes others and has begun to delete their changes (see
+    `begin_to_take_out`)."""
     return row is not None and row.details.get(details.TAKING_OUT) == result.attempt
 
 
@@ -129,8 +129,10 @@ def is_mine(ctx: Context, result: BatchResult) -> bool:
 
 
 def require_mine(ctx: Context, result: BatchResult) -> None:
-    """Raise LeaseHeldError if somebody else has finished or undone the publication, who took this
-    process for dead while it was suspended."""
+    """Raise LeaseHeldError if another process has completed or undone this attempt's publication.
+
+    It may do so once the lease has lapsed, as that of a suspended process.
+    """
     if not is_mine(ctx, result):
         row = ctx.ledger.batches.get(result.batch_id)
         now = "gone" if row is None else row.state

@@ -103,7 +103,7 @@ def _doomed(files: BatchFiles, pipeline: str, needs: _Needs, before: datetime) -
 
 
 def _kept(found: StoredObject, needs: _Needs) -> bool:
-    """Whether a batch needs a file: manifest and results while the ledger has the batch, scratch
-    while it is unfinished."""
+    """Whether the file must stay: manifests and results as long as the ledger has the batch,
+    scratch files until the batch is finished."""
     _, batch_id, name = (*found.key.split("/", 2), "", "")[:3]
     return batch_id in (needs.unfinished if name.startswith(SCRATCH) else needs.batches)

@@ -135,11 +135,11 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
 def _undo_published(
     ctx: Context, batches: list[str], dry_run: bool, half: bool = False
 ) -> list[str]:
-    """Undo published batches, newest first, once all of their tables may go back.
+    """Undo published batches, newest first.
 
-    That is checked before the lease is waited for, and again under it, for other batches may have
-    been published in between. Of batches that may be `half` published, the branches are dropped
-    first: without them nobody publishes more, and what was published since is undone too.
+    Everything is checked before waiting for the lease and again while holding it, since other
+    batches may have been published in between. `half`: some may be half published. Their branches
+    are dropped first, so that nobody can publish more, and then the publications are read again.
     """
     published, moves = _checked(ctx, batches)
     if dry_run:
@@ -156,8 +156,10 @@ def _undo_published(
 
 
 def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publication]], list[str]]:
-    """Return the publications of the batches, and the moves of `main` that undo them; raises
-    RollbackRefusedError if the batches may not be undone."""
+    """Return the publications of the batches and the moves of `main` that undo them.
+
+    Raises RollbackRefusedError if the batches may not be undone.
+    """
     published = newest_first(ctx, batches)
     refuse_in_use(ctx, batches)
     refuse_refolded(ctx, batches)
@@ -176,8 +178,8 @@ def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> l
 
 @contextmanager
 def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
-    """Hold the pipeline's lease, so that no load begins between the check and the moves, and nobody
-    else completes the same rollback. Raises LeaseHeldError."""
+    """Hold the pipeline's lease, so that no load begins between check and undo, and no other
+    process completes the same rollback. Raises LeaseHeldError."""
     if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
         # Its publisher may have the lease; no other batch is loaded beside a half published one.
         yield
@@ -289,8 +291,8 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
 
 
 def _stop(ctx: Context, row: BatchRow, state: str) -> str:
-    """Take the batch from whoever would go on to publish it, by a new attempt that nobody makes;
-    return that attempt. A batch that is `rolling_back` is completed after a crash.
+    """Give the batch `state` and a new attempt id, so that the process that had it can no longer
+    publish; return that id. A batch that is left `rolling_back` by a crash is completed later.
 
     Raises LeaseHeldError if the batch has changed since `row` was read.
     """
@@ -313,7 +315,8 @@ def _is_at(given_up: str) -> Unchanged:
 
 
 def _require(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
-    """Raise LeaseHeldError if somebody finished this rollback: the batch may be loaded again."""
+    """Raise LeaseHeldError if another process completed this rollback: the batch may be
+    loaded again."""
     if not unchanged(known_batch(ctx, batch_id)):
         raise LeaseHeldError(_went_on(ctx, batch_id))
 
@@ -335,9 +338,11 @@ def _end(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
 
 
 def _hold_files(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
-    """Hold the batch's files in the state in which they were read before the batch was checked:
-    later another landing may have them. Files that a publisher marks in between are held in the
-    next turn."""
+    """Mark the batch's files as held, until none is left to mark.
+
+    Only rows that are unchanged since they were read are marked: another landing may have got the
+    file since. Files that a publisher marks in between are held in the next round.
+    """
     while files := _to_hold(ctx, batch_id):
         _require(ctx, batch_id, unchanged)
         ctx.ledger.files.mark(batch_id, states.FILE_HELD, files)
