@@ -28,7 +28,7 @@ from spark_jobs.session import open_session
 
 @contextmanager
 def _turns(upkeep: Upkeep, minutes: float) -> Iterator[Callable[[], bool]]:
-    """Hold the pipeline's lease and watch the budget of `minutes`; a dry run needs neither."""
+    """Hold the pipeline's lease and watch the time limit, `minutes`; a dry run needs neither."""
     if upkeep.dry_run:
         yield lambda: True
         return

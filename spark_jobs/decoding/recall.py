@@ -42,7 +42,7 @@ def _class(name: str) -> Column:
 
 
 def remember(found: Found, known: Found | None) -> str:
-    """Return the shapes as property text; '' where there are too many to be worth checking."""
+    """Return the shapes as property text; '' if there are too many to be worth checking."""
     known = known or Found(found.source, moves=False)
     listed = {
         name: sorted((getattr(known, name) | getattr(found, name)).items())

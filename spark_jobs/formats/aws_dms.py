@@ -157,8 +157,8 @@ def _without(row: Column, name: Column) -> Column:
 def _read_rows(
     spark: SparkSession, files: tuple[SourceFile, ...], options: AwsDmsOptions
 ) -> DataFrame:
-    """Read rows of the S3 target into the columns of `_read_messages`; the object's key names the
-    table."""
+    """Read rows of the S3 target into the columns of `_read_messages`; the object's key
+    names the table."""
     order, time = options.order_column, options.timestamp_column
     meta = Meta((OPERATION,), tuple(filter(None, (order, time))))
     rows = with_facts(spark, read_rows(spark, files, meta), files, _facts_of_key)
@@ -203,7 +203,7 @@ def _facts_of_key(file: SourceFile) -> dict[str, Any]:
 
 
 def _images(options: AwsDmsOptions) -> dict[str, Column]:
-    """Separate the old values, NULL where there are none, from the row.
+    """Separate the old values, NULL if there are none, from the row.
 
     Old values are in `before-image`, or beside the new ones under names with a prefix.
     """

@@ -40,8 +40,8 @@ class Known:
     """Facts from the pipeline's earlier batches, with which a decoder can do less.
 
     `old_columns`: the only columns of `before` that are needed; None for all. `partial` False: all
-    images so far had all values, so `absent` need not name columns, only be not NULL where some
-    are absent. `transactions`: the envelope needs its columns `transaction` and `ends`.
+    images so far had all values, so `absent` need not name columns, only be not NULL if some are
+    absent. `transactions`: the envelope needs its columns `transaction` and `ends`.
     """
 
     old_columns: frozenset[str] | None = None
@@ -106,7 +106,7 @@ class Format(ABC):
         """
 
     def columns(self, types: str, options: Any) -> list[SourceColumn]:
-        """Read one distinct value of the envelope's `types`; [] where it describes no columns.
+        """Read one distinct value of the envelope's `types`; [] if it describes no columns.
 
         A column without a description is text until it has a hint.
         """

@@ -38,7 +38,12 @@ _SPLIT_BYTES: Final = 4 << 20
 
 
 class Reader:
-    """Reads a target, its tombstones and the tables of its modes at the bases of an attempt."""
+    """Reads a target, its tombstones and the tables of its modes at the snapshots (`bases`) on
+    which an attempt builds.
+
+    `partial`: rows may merge several changes. `before`: the defaults and renames with which the
+    stored rows were written; `now`: those that hold once the batch is published.
+    """
 
     def __init__(self, lake: Lake, plan: TablePlan, attempt: Attempt, span: Span) -> None:
         self.lake, self.plan, self.attempt = lake, plan, attempt
@@ -104,7 +109,7 @@ class Reader:
         return stored and bool(self._beneath(new))
 
     def defaults_between(self, floor: str) -> Defaults:
-        """Return new defaults of statements that are above the floor and below something stored."""
+        """Return the new defaults of DDL that apply above the floor and below something stored."""
         highest = self._highest()
         return {r.name: r.now for r in self._refills() if r.between(floor, highest)}
 
@@ -133,14 +138,16 @@ class Reader:
         return None if None in bounds else max(h for h in bounds if h is not None)
 
     def published_before(self) -> bool:
-        """Whether the target has the batch's tag: a half-published batch is merged again."""
+        """Whether the target has the batch's tag already: a half-published batch is
+        merged again."""
         loaded = self.lake.load(target_id(self.plan))
         return (
             loaded is not None and head(loaded, names.tag_name(self.attempt.batch_id)) is not None
         )
 
     def stored(self, as_written: bool = False) -> Stored:
-        """Return the rows at the bases, by the current defaults and renames or `as_written`."""
+        """Return the rows at the bases, read with the current defaults and renames, or
+        `as_written`."""
         return stored_at(self.lake, self.plan, self.bases, None if as_written else self.now)
 
     def _has_partials(self) -> bool:
@@ -153,7 +160,8 @@ class Reader:
         return self.now.changes(self.changes_of(*counted))
 
     def mine(self) -> DataFrame:
-        """Return this batch's changes."""
+        """Return this batch's changes, under current names and with the defaults that may
+        concern them."""
         lowest = self.span.lowest or ""
         below = {n: d for n, d in self.now.held().items() if d.reaches(lowest)}
         in_force = self.now if self.now.renames else ColumnHistory(below)

@@ -1,4 +1,4 @@
-"""Rows that are read again and have no identity but their place in a file."""
+"""Rows of files that are read again, if only their place in a file identifies them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from spark_jobs.planning.plan import TablePlan
 
 
 def refuse_by_place(job: Job, plan: TablePlan, changes: DataFrame) -> None:
-    """Raise PlanError where rows read again cannot be recognised.
+    """Raise PlanError if rows that are read again cannot be recognised.
 
-    Without a source position, a row or version is identified by its place in a file, which changes
-    when the file is reprocessed or has changed.
+    Without a position from the source, a row or version is identified by its place in a file. That
+    changes if the file was changed, and differs when it is reprocessed.
     """
     by_place = plan.history or plan.append or not plan.keyed
     if not (by_place and reads_again(job.manifest)):
@@ -38,8 +38,11 @@ def reads_again(manifest: Manifest) -> bool:
 
 
 def _by_place(manifest: Manifest) -> Column:
-    """Whether a change's position contains its place in a file that is read again: as a whole, or
-    as a suffix where arrival orders changes at one position of the source's log."""
+    """Whether a change's position contains its place in a file that is read again.
+
+    The place is the whole position, or a suffix if arrival orders changes at one position of the
+    source's log.
+    """
     position = F.col(names.POSITION)
     again = manifest.files if manifest.repeats else manifest.changed
     arrivals = F.array(*(F.lit(f".{file.arrival}.") for file in again))

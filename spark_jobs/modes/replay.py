@@ -1,7 +1,7 @@
-"""Compute the versions of the keys that a batch concerns, from changelog and stored versions.
+"""Versions of the keys that a batch may change, from changelog and stored versions.
 
-The changelog takes precedence, since it alone knows which columns a change carried. A stored
-version counts where maintenance has expired its event.
+The changelog takes precedence, since it alone has the columns that each change carried. A stored
+version is used if maintenance has expired its event.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _of_open_versions(reader: Reader, mine: DataFrame, kept: Kept, rows: DataFra
     """Return the batch's own changes and the open versions of their keys."""
     changes = _changes(reader, mine)
     open_ones = _of(reader, rows.where(F.col(kept.ended_at).isNull()), changes)
-    # Above the floor, only the batch's own events are read.
+    # Other changes above the floor are not read here, so the versions keep their positions.
     return with_kept(reader.plan.key, changes, open_ones, replace(kept, floor=None))
 
 

@@ -1,9 +1,9 @@
-"""`on_type_change: new_column`: values that a stored column cannot hold go into one beside it.
+"""`on_type_change: new_column`: values that a stored column cannot hold go to an extra column.
 
-The stored type stays. Where an event describes `amount` as a type that `widest` does not join with
-it, its value goes to `amount__string`, named by the type (`_FAMILIES`), and `amount` is NULL; an
-event without the column has neither. So a row has a value in one of them at most. A column that is
-not stored yet gets the type described at the lowest position.
+The stored type stays. If an event describes `amount` with a type that `widest` does not join with
+it, its value goes to `amount__string`, named by the type (`_FAMILIES`), and `amount` is NULL. An
+event without the column has neither. So a row has a value in at most one of them. A column that is
+not stored yet gets the type that is described at the lowest position.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _lowest(found: Found, ident: int) -> str:
 
 
 def _refuse_unplaced(found: Found, name: str, types: KnownTypes) -> None:
-    """Refuse a column whose first type is unknown: recalled descriptions have no positions."""
+    """Refuse a column whose first type is unknown, since cached descriptions have no positions."""
     if name not in types.existing and not found.lowest:
         raise PlanError(
             f"table {found.source.name}: nobody tells which type of {name!r} came first"

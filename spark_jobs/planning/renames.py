@@ -1,9 +1,9 @@
 """Columns that the source renamed: `ALTER TABLE … RENAME COLUMN a TO b` sends no event of a row.
 
-Names resolve by position: in a change below the rename, whenever it comes, `a` means `b`; in one
+Names resolve by position: in a change below the rename, whenever it arrives, `a` means `b`; in one
 above it, `a` is another column, added later. So a changelog keeps the names of its events and is
 read under current names. Stored rows are renamed by a MERGE on the branch of the batch that brings
-the rename. A renamed column stays in the table and is NULL.
+the rename. The column under the old name stays in the table and is NULL.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Stretch:
         return {name: now for name, now in self.now.items() if name != now}
 
     def of(self, column: str) -> _Origins:
-        """Return the events' columns that are this column now."""
+        """Return the events' columns that are now this column."""
         possible = [name for name, now in self.now.items() if now == column]
         return _Origins(possible, [name for name in possible if name not in self.gone])
 
@@ -101,7 +101,7 @@ def _stretches(
 
 
 def _given_at(later: Iterable[Rename], name: str) -> str:
-    """Return the last position at which a column gets another name; '' for never."""
+    """Return the last position at which the column gets another name; "" for never."""
     at = ""
     for rename in sorted(later):
         since = rename.of(name)
@@ -163,13 +163,14 @@ def renamed(changes: DataFrame, renames: Renames) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Into:
-    """A column of changes, or of the rows with the alias `row`, below a rename."""
+    """A column of changes, or of rows with the alias `row`, whose values are to come from
+    former columns."""
 
     column: str
     row: str = ""
 
     def value(self, origins: _Origins, types: Mapping[str, str]) -> str:
-        """Return SQL for the column's value by the columns that it was."""
+        """Return SQL for the column's value, from the columns that it may have been."""
         sure, any_of = (self._first(o, types) for o in (origins.sure, origins.possible))
         if not origins.sure or sure == any_of:
             return any_of
@@ -200,10 +201,11 @@ def _renamed_list(listed: str, moved: Mapping[str, str]) -> str:
 def moves_of_rows(
     before: Renames, now: Renames, types: Mapping[str, str], row: str = ""
 ) -> dict[str, str]:
-    """Return SQL, by column, for stored rows written under the renames `before`, read under `now`.
+    """Return SQL by column that turns stored rows, written under the renames `before`, into rows
+    under `now`.
 
-    `types`: the stored columns; `row`: a prefix of each. `_absent` is renamed too. The renames must
-    not `clash`.
+    `types`: the stored columns; `row`: a prefix for each. `_absent` is renamed too. The renames
+    must not `clash`.
     """
     steps = [(old.below, _steps(old, new)) for old, new in _side_by_side(before, now, types)]
     touched = sorted(
@@ -231,9 +233,10 @@ def _side_by_side(
 
 
 def clash(before: Renames, now: Renames, columns: Collection[str]) -> tuple[str, str, str] | None:
-    """Return two current columns that stored rows have in one column, and that column; or None.
+    """Return two current columns that stored rows have in one column, and that column; None if
+    there are none.
 
-    A rename between the two came too late: a stored row does not say which of them it holds, or it
+    A rename between the two came too late: a stored row does not show which of them it has, or it
     lacks the value of one that was `gone` then.
     """
     for old, new in _side_by_side(before, now, columns):

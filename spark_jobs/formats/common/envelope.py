@@ -170,7 +170,7 @@ def any_repeats_column(*images: Column) -> Column:
 
 
 def overlaid(row: Column, values: Column) -> Column:
-    """`row` with `values` over it; NULL where either is NULL. Neither may name a column twice.
+    """`row` with `values` over it; NULL if either is NULL. Neither may name a column twice.
 
     The two may spell a column in different case.
     """
@@ -235,7 +235,7 @@ def table_names(parts: Column) -> dict[str, Column]:
 
 
 def carried_key(named: Column, carried: Column) -> Column:
-    """The key columns that a record names; NULL where it names none or its row lacks one.
+    """The key columns that a record names; NULL if it names none or its row lacks one.
 
     Names match in any case.
     """
@@ -274,7 +274,7 @@ def lacking(names: Column, carried: Column) -> Column:
 def name_of(row: Column, configured: str) -> Column:
     """The row's spelling of a configured column name.
 
-    NULL where the row has no such column, or several that differ in case alone.
+    NULL if the row has no such column, or several that differ in case alone.
     """
     names = F.map_keys(row)
     alike = F.filter(names, lambda name: F.lower(name) == configured.lower())
@@ -283,7 +283,7 @@ def name_of(row: Column, configured: str) -> Column:
 
 
 def column_of(row: Column, configured: str) -> Column:
-    """The value of a configured column; NULL where `name_of` is NULL."""
+    """The value of a configured column; NULL if `name_of` is NULL."""
     return F.try_element_at(row, name_of(row, configured))
 
 

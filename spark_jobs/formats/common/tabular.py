@@ -75,10 +75,9 @@ def read_rows(
 
     `table` is the column of `meta` that names a row's table; without one each file is a table.
 
-    Returns `meta` (a struct of texts, NULL where a file lacks the column), `row` (the other
-    columns), `types` (a record's schema; NULL for JSON lines), `repeats` (a column comes twice),
-    the text of a line that is no JSON, and the place. A first pass over JSON lines finds their
-    columns.
+    Returns `meta` (a struct of texts, NULL if a file lacks the column), `row` (the other columns),
+    `types` (a record's schema; NULL for JSON lines), `repeats` (a column comes twice), the text of
+    a line that is no JSON, and the place. A first pass over JSON lines finds their columns.
     """
     lines = tuple(f for f in files if f.container == JSON_LINES)
     scans = [_read_typed(spark, *schema, group, meta) for schema, group in by_schema(files).items()]

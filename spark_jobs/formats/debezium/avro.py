@@ -107,7 +107,7 @@ def read(spark: SparkSession, files: Files, options: DebeziumOptions) -> list[Re
 
 
 def read_head(messages: Iterable[Records]) -> Head | None:
-    """Return the connector in the names of the schemas; None where there is none, or several."""
+    """Return the connector in the names of the schemas; None if there is none, or several."""
     sources = (_child(datum.node, "source") for some in messages for datum in some.values)
     matches = {_SOURCE_NAME.fullmatch(node["name"]) for node in sources if node is not _NOTHING}
     names = {match and match[1] for match in matches}

@@ -190,7 +190,7 @@ class Debezium(Format):
 
 
 def _expected(head: Head | None, known: Known, mixed: bool) -> Head | None:
-    """Return the form and connector that every event must have; None where they may differ."""
+    """Return the form and connector that every event must have; None if they may differ."""
     ordered = head is not None and head.connector in CONNECTORS
     return head if ordered and not (known.nothing or mixed) else None
 
