@@ -60,7 +60,7 @@ PROP_SOURCE: Final = "sluice.source"
 PROP_PARTIALS: Final = "sluice.partials"
 PROP_SHAPES: Final = "sluice.shapes"
 PROP_DEFAULTS: Final = "sluice.defaults"
-# Columns that only exist while loading; no source column has such a name.
+# Key of the renames in the JSON of PROP_DEFAULTS: no column has an empty name.
 RENAMES_IN_DEFAULTS: Final = ""
 PROP_HIGHEST: Final = "sluice.highest-position"
 PROP_HISTORY_OF: Final = "sluice.history-of"
@@ -121,7 +121,8 @@ def tombstone_table(target: str) -> str:
 
 
 def dropped_column(name: str) -> str:
-    """Return the column for values of a dropped column whose name is in use again."""
+    """Return the name of the column that keeps the values of a dropped column whose name is
+    in use again."""
     return name + _DROPPED
 
 
@@ -136,7 +137,7 @@ def events_table(target: str) -> str:
 
 
 def beside_target(target: str) -> tuple[str, ...]:
-    """Return the tables that a target's modes may add in its own namespace."""
+    """Return the tables that a target's modes may add in the target's namespace."""
     return history_table(target), events_table(target)
 
 

@@ -1,4 +1,4 @@
-"""The bodies of the tasks: each calls a stage of Sluice and says what to do if it fails."""
+"""The functions of the tasks: each calls a stage of Sluice and says what to do if it fails."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from sluice_airflow.selection import RunSelection, select
 
 log = logging.getLogger(__name__)
 
-# What the task `denied` raises, by the XCom under which `land` leaves its message. A run may be
-# cleared after an upgrade, so the keys stay whatever the classes are called.
+# The error that the task `denied` raises, by the XCom key under which `land` leaves its message. A
+# run may be cleared after an upgrade, so the keys stay, whatever the classes are called.
 DENIED: Final = {"FilesLeftOut": FilesLeftOutError, "FilesUnread": FilesUnreadError}
-# A landed batch of another run may wait this long for its load to begin, or for the next word of
-# the load that it is behind.
+# How long a landed batch of another run may wait for its load to begin, or for a sign of the load
+# that it waits for.
 STALE: Final = timedelta(minutes=30)
 ADVICE: Final = {
     "reconcile": "it is safe to clear this task: reconcile only completes what was recorded",
@@ -60,12 +60,12 @@ ADVICE: Final = {
 
 @dataclass
 class Advice:
-    """Which advice goes with an error of a task: the name in ADVICE."""
+    """Which advice is logged beside an error of a task: the name in ADVICE."""
 
     about: str
 
     def heed(self, row: BatchRow | None) -> None:
-        """Advise about a batch of which some tables may be published, if this is one."""
+        """Choose the advice about a batch of which some tables may be published, if this is one."""
         if row is not None and row.halfway:
             self.about = "halfway"
 
@@ -266,7 +266,10 @@ def summary(result: BatchResult) -> dict[str, Any]:
 
 def loaded_as(project: str, pipeline: str, manifest: str, advice: Advice | None = None) -> str:
     """Return the batch's state if there is nothing to load: it is finished, or another run loaded
-    it and is about to publish it; else ''. `advice` heeds that state."""
+    it and is about to publish it. Otherwise "".
+
+    `advice` is chosen by that state.
+    """
     ledger = open_context(project, pipeline).ledger
     row = ledger.batches.get(batch_of(manifest))
     if advice is not None:
@@ -313,7 +316,7 @@ def land_quarantined(project: str, context: dict[str, Any]) -> list[str]:
 
 
 def roll_back(project: str, context: dict[str, Any]) -> list[str]:
-    """Do what the form of `sluice_rollback` asks for; returns what was done."""
+    """Do what the form of `sluice_rollback` requests; return what was done."""
     pipeline = pipeline_of_form(context)
     with advised("rollback", pipeline):
         request = rollback_request(context)

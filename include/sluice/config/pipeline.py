@@ -238,7 +238,7 @@ class Pipeline(PipelineDdl):
     @classmethod
     def _of_the_format(cls, value: Any, info: ValidationInfo) -> FormatOptions:
         if "format" not in info.data:
-            return FormatOptions()  # the format is refused; nothing tells its options
+            return FormatOptions()  # the format is refused, so its options are unknown
         given = {} if isinstance(value, FormatOptions) else value
         return options_model(info.data["format"]).model_validate(given)
 

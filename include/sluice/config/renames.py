@@ -1,5 +1,5 @@
-"""`renamed_columns:` of a table, for sources such as PostgreSQL whose events do not tell
-renames."""
+"""`renamed_columns:` of a table, for sources such as PostgreSQL whose events do not
+show renames."""
 
 from __future__ import annotations
 

@@ -69,9 +69,10 @@ def inspect(
     prefix: str,
     reading: Reading = PLAIN,
 ) -> Inspection:
-    """Read one object to its end; stage a copy under `prefix` if Spark could not read it.
+    """Read one object to its end; stage a copy below `prefix` if Spark could not read it.
 
-    Raises UnsettledFileError if the object differs from its listing, for then it is being written.
+    Raises UnsettledFileError if the object differs from its listing, since it is then being
+    written.
     """
     return _inspect(
         store,
@@ -87,9 +88,8 @@ def refuse(
     store: ObjectStore, staging: ObjectStore, stored: StoredObject, prefix: str, reason: str,
     reading: Reading = PLAIN,
 ) -> Inspection:  # fmt: skip
-    """Reject one object as a whole: nothing of it is loaded. Raises UnsettledFileError as `inspect`
-    does.
-    """
+    """Reject one object as a whole, so that nothing of it is loaded. Raises UnsettledFileError as
+    `inspect` does."""
     return _inspect(store, staging, stored, prefix, reading, lambda _: Contents(reason=reason))
 
 
@@ -220,7 +220,8 @@ def _same_bytes(chunks: Iterator[bytes], file: SourceFile) -> Iterator[bytes]:
 def _staged_name(file: SourceFile, contents: Contents, reading: Reading) -> str:
     """Return the copy's name: the same for the same key, content and way of reading.
 
-    Read in another way, a file gets another copy, and a waiting batch keeps its own.
+    If a file is later read with other options, it gets another copy, and a waiting batch keeps its
+    own.
     """
     identity = f"{file.key}\n{file.sha256}\n{contents.reason}\n{reading}".encode()
     return f"{hashlib.sha256(identity).hexdigest()[:32]}.{file.container}"

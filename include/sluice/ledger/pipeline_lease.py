@@ -1,5 +1,7 @@
-"""The lease of a pipeline: whoever has it alone loads, publishes, undoes or maintains. It is held
-in the row of a batch, or in a row of its own for maintenance."""
+"""The lease of a pipeline: only its owner loads, publishes, undoes or maintains.
+
+It is held in the row of a batch, or in a row of its own for maintenance.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,8 @@ class PipelineLease:
         self._tables.append(BATCHES, decide)
 
     def has_lapsed(self, row: BatchRow) -> bool:
-        """Whether nobody holds the batch's lease: never taken, expired, or its holder is dead."""
+        """Whether no process holds the batch: the lease was never taken, has expired, or its
+        holder is dead."""
         until = row.lease_until
         return not row.holder or until is None or until <= self._clock() or is_dead(row.holder)
 

@@ -1,4 +1,4 @@
-"""Maintenance holds the pipeline's lease in short stretches, until its time is up."""
+"""Maintenance holds the pipeline's lease step by step, until its time is up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 
 
 class Turns:
-    """Holds and renews the pipeline's lease, and lets waiting loads have it between two steps.
+    """Holds and renews the pipeline's lease, and releases it between two steps if a load waits for
+    it.
 
     Entering raises LeaseHeldError while a load has the lease.
     """
@@ -50,9 +51,9 @@ class Turns:
         self._give_back()
 
     def next(self) -> bool:
-        """Whether there is time for one more step; a waiting load goes first.
+        """Whether there is time for one more step; a waiting load gets the lease first.
 
-        Raises LeaseHeldError where the lease was lost.
+        Raises LeaseHeldError if the lease was lost.
         """
         if time.monotonic() >= self._ends:
             return False
@@ -66,7 +67,7 @@ class Turns:
         return True
 
     def _take_again(self) -> bool:
-        """Take the lease as soon as it is free; False where time is up first."""
+        """Take the lease as soon as it is free; False if time is up first."""
         while True:
             time.sleep(PAUSE_SECONDS)
             if time.monotonic() >= self._ends:

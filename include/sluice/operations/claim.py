@@ -1,4 +1,4 @@
-"""Claims: one run alone gets a batch's files, its manifest and its row in the ledger."""
+"""Claims: only one run gets a batch's files, and writes its manifest and its row in the ledger."""
 
 from __future__ import annotations
 

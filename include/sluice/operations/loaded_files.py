@@ -15,9 +15,12 @@ def epoch_of(ctx: Context, epoch: int | None) -> int:
 
 
 def of_one_load(ctx: Context, epoch: int | None) -> range | None:
-    """Return the epochs in which the same bytes are the same events as at this one: a full load
-    that replaces everything before it may repeat any file of it. None, for all epochs, if there is
-    no such load: then nobody has to look up at which epoch a file was loaded."""
+    """Return the epochs in which the same bytes are the same events as at this one; None for all
+    epochs.
+
+    A full load replaces everything before it, and may repeat any file of an earlier epoch. If the
+    pipeline has no such load, the epochs of loaded files need not be looked up.
+    """
     begun = [one.epoch for one in ctx.pipeline.full_loads]
     if not begun:
         return None
@@ -27,12 +30,13 @@ def of_one_load(ctx: Context, epoch: int | None) -> range | None:
 
 
 def other_epoch(ctx: Context, epoch: int | None) -> int | None:
-    """Return an epoch if it is not the pipeline's own, else None."""
+    """Return an epoch unless it is the pipeline's own; else None."""
     return None if epoch == ctx.pipeline.epoch else epoch
 
 
 def arrivals(ctx: Context, rows: Iterable[FileRow]) -> dict[tuple[str, str], str]:
-    """Return the places of all files of these rows' batches, by batch and key."""
+    """Return by batch and key the places, in the order of arrival, of all files of these
+    rows' batches."""
     batches = sorted({row.batch_id for row in rows})
     keys = {batch: ctx.files.manifest_key(ctx.pipeline.name, batch) for batch in batches}
     return {

@@ -20,7 +20,8 @@ _SHARE_FOR_WORK: Final = 0.8
 
 @dataclass(frozen=True)
 class Step:
-    """One piece of work on one table, done or (dry run) to be done; `detail` in words."""
+    """One piece of work on one table, done or (in a dry run) to be done; `detail`: a
+    text for people."""
 
     table: str
     step: str
@@ -48,8 +49,8 @@ class MaintenanceResult:
 
 
 def budget(project: Project, minutes: float) -> float:
-    """Return so many minutes, or fewer if the driver would be stopped before: time is left for the
-    step that is under way."""
+    """Return `minutes`, or fewer if the driver would be stopped before that, so that the step
+    under way can end."""
     return min(minutes, project.spark.max_load_seconds / 60 * _SHARE_FOR_WORK)
 
 
@@ -60,7 +61,7 @@ def arguments(project: Project, pipeline: str, minutes: float, dry_run: bool) ->
 
 
 def maintain(ctx: Context, minutes: float, dry_run: bool = False) -> MaintenanceResult:
-    """Finish what dead attempts left, then run the driver; a dry run does neither.
+    """Finish what dead attempts left, then run the driver; a dry run only runs the driver.
 
     Raises LeaseHeldError (as TransientError of the driver) while a load has the pipeline's lease.
     """

@@ -17,10 +17,10 @@ Bases = dict[tuple[str, str], tuple[int | None, int]]
 
 
 def refuse_moved(ctx: Context, result: BatchResult) -> None:
-    """Raise PublishRefusedError if `main` of a staged table has moved: most races end here, before
-    the first commit.
+    """Raise PublishRefusedError if `main` of a staged table has moved; so most races end before the
+    first commit.
 
-    Tables that were only compared are checked too, as long as nothing is published.
+    Tables with which the batch was only compared are checked too, as long as nothing is published.
     """
     begun = False
     for table in result.staged:
@@ -48,7 +48,8 @@ def intents(ctx: Context, result: BatchResult) -> list[Publication]:
 
 
 def recorded_by(ctx: Context, result: BatchResult) -> list[Publication]:
-    """Return this attempt's publications, of tables about which nothing was recorded since."""
+    """Return this attempt's publications of those tables about which no later attempt
+    recorded anything."""
     newest = ctx.ledger.publications.of_batches(result.batch_id)
     return [p for p in newest if p.attempt == result.attempt]
 
@@ -72,7 +73,10 @@ def _intent(ctx: Context, result: BatchResult, staged: StagedTable, bases: Bases
 
 def _first_bases(ctx: Context, result: BatchResult) -> Bases:
     """Return snapshot and schema from before the batch, of tables that an earlier attempt
-    published: a rollback goes back to these."""
+    published.
+
+    A rollback restores these.
+    """
     counted = (
         next((p for p in rows if p.attempt == result.attempt or came_to_main(ctx, p)), None)
         for rows in ctx.ledger.publications.since_undo(result.batch_id)
@@ -123,7 +127,7 @@ def require_done(ctx: Context, result: BatchResult) -> None:
 
 
 def is_mine(ctx: Context, result: BatchResult) -> bool:
-    """Whether the publication of this attempt is still under way."""
+    """Whether the ledger still has this attempt's publication as under way."""
     row = ctx.ledger.batches.get(result.batch_id)
     return row is not None and is_under_way(row, result)
 
@@ -148,5 +152,5 @@ def may_begin(row: states.BatchRow, result: BatchResult) -> bool:
 
 
 def is_under_way(row: states.BatchRow, result: BatchResult) -> bool:
-    """Whether the batch is being published from what this attempt staged."""
+    """Whether the batch is being published, by this attempt."""
     return row.state == states.PUBLISHING and row.attempt == result.attempt

@@ -1,4 +1,4 @@
-"""Undo a batch in all its tables, or not at all, by moving `main` back; and release its files."""
+"""Undo a batch in all its tables, or in none, by moving `main` back; and release its files."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def undo_batch(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = 
     """Undo a batch: move the tables that it published back, and drop what it staged.
 
     `hold` keeps the files of an unpublished batch from being loaded again until `release` (those of
-    a published one are always held); without it a half published batch is left to be completed.
+    a published one are always held); without it, a half published batch is left to be completed.
     Return what was done, or with `dry_run` what would be. Raises RollbackRefusedError, before
-    anything moves, if somebody wrote after the batch; FollowedError if that was a batch.
+    anything moves, if another writer wrote after the batch; FollowedError if that was a batch.
     """
     row = known_batch(ctx, batch_id)
     if row.state == states.PUBLISHED:
@@ -90,7 +90,7 @@ def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) ->
 
 
 def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
-    """Complete the rollbacks that died; raises as `undo_batch` does."""
+    """Complete the rollbacks whose process died; raises as `undo_batch` does."""
     marked = begun(ctx)
     published = [batch_id for batch_id in marked if publications(ctx, batch_id)]
     done = [
@@ -102,7 +102,7 @@ def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
 
 
 def begun(ctx: Context) -> list[str]:
-    """The batches whose rollback has begun and not ended."""
+    """Return the batches whose rollback has begun and not ended."""
     rows = ctx.ledger.batches.all()
     return [row.batch_id for row in rows if row.state == states.ROLLING_BACK]
 
@@ -119,8 +119,10 @@ def undo_batches_after(ctx: Context, batch_id: str, dry_run: bool = False) -> li
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
-    """Return the batches whose rollback has begun, then those published after this one; raises
-    TerminalError unless this one is published itself."""
+    """Return the batches whose rollback has begun, then those published after this one.
+
+    Raises TerminalError unless this one is published itself.
+    """
     row = known_batch(ctx, batch_id)
     if row.state != states.PUBLISHED:
         raise TerminalError(
@@ -189,9 +191,13 @@ def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
 
 
 def _begin(ctx: Context, batches: list[str]) -> Unchanged:
-    """Mark the batches as `rolling_back`, for whoever comes after a crash: that closes them to
-    publishers and to a suspended rollback. Raises LeaseHeldError if one was rolled back, or began
-    to take others out, since the check."""
+    """Mark the batches as `rolling_back`, so that after a crash another process completes the
+    rollback.
+
+    The mark stops publishers, and a suspended process with the same rollback. Raises LeaseHeldError
+    if, since the check, one of the batches was rolled back, or began to delete the changes of
+    others.
+    """
     given_up = _given_up()
     gone_on = ctx.ledger.batches.mark_rolling_back(batches, given_up, _may_go)
     if gone_on:
@@ -205,8 +211,10 @@ def _may_go(now: BatchRow) -> bool:
 
 
 def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
-    """Describe the move of `main` of every table, batch after batch; raises RollbackRefusedError
-    for the first table that may not go back."""
+    """Describe the move of `main` of every table, batch after batch.
+
+    Raises RollbackRefusedError for the first table that may not go back.
+    """
     tables: dict[tuple[str, str], Table] = {}
     heads: dict[tuple[str, str], int | None] = {}
     moves = []
@@ -246,8 +254,8 @@ def _close(ctx: Context, batch_id: str, unchanged: Unchanged) -> list[str]:
 
 
 def _record_undone(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
-    """Mark the publications of all attempts as rolled back, those of dropped tables included: the
-    batch may be published again."""
+    """Mark the publications of all attempts as rolled back, since the batch may be published again;
+    those of dropped tables too."""
     recorded = ctx.ledger.publications.of_batches(batch_id)
     _require(ctx, batch_id, unchanged)
     ctx.ledger.publications.record(replace(p, state=states.ROLLED_BACK) for p in recorded)
@@ -261,8 +269,8 @@ def _forget(ctx: Context, batch_id: str, unchanged: Unchanged) -> list[str]:
 
 
 def take_out(ctx: Context, batch_id: str) -> None:
-    """Finish the rollback of a batch whose tables were folded again without it; do nothing if it is
-    rolled back already.
+    """Finish the rollback of a batch whose tables were folded again without it; do nothing if that
+    is done.
 
     Raises TransientError if others keep interfering: the next reconcile goes on.
     """

@@ -52,6 +52,6 @@ def refuse_differences(found: Verification) -> None:
 
 
 def differences_in_words(comparison: Comparison) -> str:
-    """Say how many keys differ in which way."""
+    """Return how many keys differ in which way, as text."""
     kinds = (f"{comparison.kinds[k]:,} {k}" for k in KINDS if comparison.kinds.get(k))
     return ", ".join(kinds) or "nothing differs"
