@@ -1,7 +1,8 @@
 """AWS DMS: messages of its Kafka and Kinesis targets, CSV and Parquet files of its S3 target.
 
-Order: the column that a mapping rule fills from `AR_H_CHANGE_SEQ`, where the pipeline names one;
-otherwise arrival, for nothing else in a record orders. Full-load rows rank below every change.
+Order: the column that a mapping rule fills from `AR_H_CHANGE_SEQ`, if the pipeline names one;
+otherwise arrival, since nothing else in a record gives an order. Full-load rows rank below every
+change.
 """
 
 from __future__ import annotations
@@ -287,7 +288,8 @@ def _envelope(options: AwsDmsOptions) -> dict[str, Column]:
 
 
 def _left_out(options: AwsDmsOptions, absent: dict[str, Column]) -> dict[str, Column]:
-    """What was not logged: missing columns where an option says so, marked ones of CSV files."""
+    """The columns that were not logged: missing ones if an option says so, marked ones
+    of CSV files."""
     if options.is_partial:
         return absent
     marked = absent.items() if options.csv_not_logged else ()
@@ -300,8 +302,11 @@ def _over(row: Column, values: Column) -> Column:
 
 
 def _carried(values: Column, row: Column) -> Column:
-    """The old values of a deleted row that count: files have these columns in every row, but empty
-    where the deleted row is in the others."""
+    """The old values of a deleted row.
+
+    Files have these columns in every row, but leave them empty if the deleted row is in the other
+    columns.
+    """
 
     def in_row(name: Column) -> Column:
         return F.coalesce(F.map_contains_key(row, name), F.lit(False))
@@ -330,7 +335,7 @@ def _lacks_image() -> Column:
 
 
 def _lacks_order() -> Column:
-    """Whether a change lacks its order: it would rank below all that have one."""
+    """Whether a change lacks its order, without which it would rank below all that have one."""
     return ~F.coalesce("_order", F.lit("")).rlike(f"^{DIGITS}$")
 
 

@@ -81,7 +81,7 @@ def refuse_too_many_bad(job: Job, found: list[Found], misfits: int, held: int) -
     lost = sum(f.rejected for f in found) + misfits + len(job.manifest.rejects) - held
     again = job.manifest.reprocess
     if again is not None and lost <= again.records:
-        return  # a published batch held them already
+        return  # a published batch had them already
     lost += sum(reject.records - 1 for reject in job.manifest.rejects)
     if job.pipeline.too_many_bad(lost, read):
         raise AuditFailedError(

@@ -90,7 +90,8 @@ def _with_few_facts(records: DataFrame, facts: Mapping[str, Mapping[str, Any]]) 
 
 
 def with_arrival(spark: SparkSession, lines: DataFrame, files: tuple[SourceFile, ...]) -> DataFrame:
-    """Add each line's place in the order of arrival, as `decode` gives it to other records."""
+    """Add each line's place in the order of arrival, in the form that `decode` gives to
+    other records."""
     joined = with_facts(spark, lines, files, lambda file: {_OBJECT: file.arrival})
     place_in_file = (number(F.col(name).cast("string")) for name in ("block", "ordinal"))
     arrival = F.concat_ws(".", F.coalesce(_OBJECT, "file"), *place_in_file)
@@ -204,9 +205,9 @@ def with_row(records: DataFrame, old: str, sent: str) -> DataFrame:
 def absent_but(changed: Column, row: Column) -> Column:
     """`absent` of an update that sends changed columns; `row` is these over the old row.
 
-    A NULL of the old row may be a value that was not logged, so it says nothing of the new row.
-    Neither column may have the name of an envelope column: in the select that makes the envelope a
-    lambda sees the new column of that name.
+    A NULL in the old row may be a value that was not logged, so it does not show the value in the
+    new row. Neither column may have the name of an envelope column: in the select that makes the
+    envelope a lambda sees the new column of that name.
     """
     names = F.map_keys(changed)
     sent = F.map_filter(row, lambda name, v: v.isNotNull() | F.array_contains(names, name))

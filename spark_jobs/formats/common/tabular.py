@@ -45,7 +45,8 @@ _MOST_IN_PATTERN: Final = 100
 
 @dataclass(frozen=True)
 class Meta:
-    """Names of the columns about the change: exact ones, and those that match in any case."""
+    """Names of the columns that describe the change: `fixed` ones match exactly, `any_case`
+    ones in any case."""
 
     fixed: tuple[str, ...] = ()
     any_case: tuple[str, ...] = ()
@@ -58,7 +59,7 @@ class Meta:
     def spelled(self, columns: Collection[str]) -> dict[str, str]:
         """Return each name as a file with these columns spells it.
 
-        If several columns differ from it by case, none of them is meant.
+        If several columns differ from it only by case, none of them is used.
         """
         return {n: _spelled(n, columns) if n in self.any_case else n for n in self.names}
 
