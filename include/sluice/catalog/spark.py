@@ -30,9 +30,9 @@ _POSTGRES_LIMITS: Final = {
     ".jdbc.tcpKeepAlive": "true",
 }
 _S3A: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
-# First the keys in Hadoop's settings, then the order of boto3 and pyarrow: environment, web identity,
-# profile, role. The latter are one provider, not several: without a web identity, the error of its
-# provider would end Hadoop's search.
+# First the keys in Hadoop's settings, then the order of boto3 and pyarrow: environment, web
+# identity, profile, role. The latter are one provider, not several: without a web identity, the
+# error of its provider would end Hadoop's search.
 _S3A_CREDENTIALS: Final = (
     "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
     "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
