@@ -117,7 +117,7 @@ class Hold:
         renewed = time.monotonic()
         while not self._stop.wait(_POLL_SECONDS):
             if is_dead(self.publisher):
-                tell("nobody waits for this load any more: it stops")
+                tell("no process waits for this load any more: it stops")
                 os._exit(TransientError.exit_code)
             if self._lost is not None:
                 cancel()

@@ -53,7 +53,7 @@ ADVICE: Final = {
     "batch.rollback": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
     "halfway": "some tables may have the batch. The DAG sluice_reconcile, or the pipeline's next"
     " run, completes it; the DAG sluice_rollback undoes it",
-    "rollback": "where it was refused nothing moved, and the message says why; else run it again,"
+    "rollback": "if it was refused, nothing moved, and the message says why; else run it again,"
     " or the DAG sluice_reconcile, which completes it",
 }
 

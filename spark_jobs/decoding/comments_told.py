@@ -35,7 +35,7 @@ def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[CommentSt
     try:
         said = [(_table_of(one, event, tables), one) for one in comments(row["ddl"])]
     except UnreadableDdlError as problem:
-        tell(f"{event.name}: a DDL statement may tell a comment and is passed over ({problem})")
+        tell(f"{event.name}: a DDL statement may set a comment and is skipped ({problem})")
         return
     for turn, (of, one) in enumerate(said):
         config = None if of is None else table_config(job.pipeline, of)

@@ -99,7 +99,7 @@ def _refuse_unsafe(pipeline: Pipeline, row: Row, ordered: Collection[Source]) ->
             "empty it"
         )
     if row["lost"] and source in ordered:
-        raise UnreadableDdlError("its place in the source's order is not told")
+        raise UnreadableDdlError("its place in the source's order is unknown")
 
 
 def _report_others(rows: Sequence[Row], drops: Sequence[Row]) -> None:

@@ -32,9 +32,9 @@ def refuse_dropped(lake: Lake, target: TableId) -> None:
         return
     if _was_published(lake, target) if table else any(True for _ in changelog.scan().plan_files()):
         raise PlanError(
-            f"{target.full_name} is gone, but its changelog has changes: somebody dropped it. Make "
-            f"it again: sluice rollback {lake.pipeline} --rebuild --table {target.name}, then run "
-            "again"
+            f"{target.full_name} is gone, but its changelog has changes: somebody dropped it. "
+            f"Rebuild it: sluice rollback {lake.pipeline} --rebuild --table {target.name}, then "
+            "run again"
         )
 
 

@@ -85,7 +85,7 @@ def refuse_from_before(job: Job, plan: TablePlan, mine: DataFrame) -> None:
         return
     raise PlanError(
         f"table {plan.source.name}: batch {newest.batch_id} {_did(newest)} at "
-        f"{newest.position}, before a row had come of it; this one has rows from before that, "
+        f"{newest.position}, before any of its rows; this one has rows from before that, "
         "which are gone at the source. Load that batch once more, now that the table has rows: "
         f"sluice rollback {job.pipeline.name} --batch {newest.batch_id}, run again, then sluice "
         f"release {job.pipeline.name} --batch {newest.batch_id}, and run once more. A full load "
@@ -96,7 +96,7 @@ def refuse_from_before(job: Job, plan: TablePlan, mine: DataFrame) -> None:
 
 def _did(told: ColumnStatement) -> str:
     dropped = dropped_tables(told.statement)
-    return "dropped it, or made it anew," if dropped else "truncated it"
+    return "dropped or replaced it" if dropped else "truncated it"
 
 
 def _position() -> Column:

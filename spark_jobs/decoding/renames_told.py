@@ -150,7 +150,7 @@ def _table_of(
     if not of.table:
         raise UnreadableDdlError("neither it nor its event names a table")
     if lost and of in ordered and any(_names_since(one)):
-        raise UnreadableDdlError("its place in the source's order is not told")
+        raise UnreadableDdlError("its place in the source's order is unknown")
     if not all(map(_is_legal, _names_since(one))):
         raise UnreadableDdlError("no column may have such a name")
     return of

@@ -45,7 +45,7 @@ def _respelled(
         one = tables.one(stated, also)
     except UnreadableDdlError as problem:
         if table.truncates:
-            tell(f"{stated.name}: nobody can tell of which table a TRUNCATE is ({problem})")
+            tell(f"{stated.name}: it is unknown which table a TRUNCATE concerns ({problem})")
         return
     if one != stated:
         yield stated, one

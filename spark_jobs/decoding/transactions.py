@@ -148,7 +148,7 @@ def _refuse_untold(job: Job, envelope: DataFrame) -> None:
     if first is not None:
         table = ".".join(part for part in first if part)
         raise PlanError(
-            f"table {table}: it has changes that do not tell their transaction, and pipeline "
-            f"{job.pipeline.name} holds back what is of open ones. Let the source tell them (of "
+            f"table {table}: it has changes without a transaction id, and pipeline "
+            f"{job.pipeline.name} holds back events of open ones. Let the source send it ("
             "Debezium: provide.transaction.metadata), or set `on_open_transaction: apply`"
         )

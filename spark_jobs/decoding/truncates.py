@@ -32,8 +32,8 @@ def report_unclear(pipeline: Pipeline, envelope: DataFrame, found: list[Found]) 
     listed = (s for s in sources if not s.table or table_config(pipeline, s) is not None)
     for name in sorted(source.name for source in listed):
         tell(
-            f"{name or 'an event without a table'}: a TRUNCATE came as a statement whose table is "
-            "not told, or of a part of a table: it changes nothing, and the rows stay"
+            f"{name or 'an event without a table'}: a TRUNCATE came as a statement for an unknown "
+            "table, or for a part of a table: it changes nothing, and the rows stay"
         )
 
 

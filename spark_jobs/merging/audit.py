@@ -64,8 +64,8 @@ def refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
         raise ResetSuspectedError(
             f"position_reset_suspected: {late} of {read} records of {plan.name} are older by "
             "position than the stored rows of their keys, but newer by the source's time. If the "
-            "source counts anew (failover, reset log, restored cluster), run: "
-            f"sluice raise-epoch {pipeline.name}, with --full-load where it sends all rows anew; "
+            "source restarted its positions (failover, reset log, restored cluster), run: "
+            f"sluice raise-epoch {pipeline.name}, with --full-load where it sends all rows again; "
             "then load again. If it does not, set "
             f"`on_position_reset: accept` in the pipeline {pipeline.name}"
         )

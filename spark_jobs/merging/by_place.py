@@ -27,7 +27,7 @@ def refuse_by_place(job: Job, plan: TablePlan, changes: DataFrame) -> None:
     if not changes.where(_by_place(job.manifest)).isEmpty():
         raise PlanError(
             f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "
-            "so that rows read again cannot be told from those loaded before. "
+            "so that rows read again cannot be distinguished from those loaded before. "
             f"{_instead(job)}"
         )
 

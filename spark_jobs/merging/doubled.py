@@ -29,7 +29,7 @@ def refuse_doubled(job: Job, plan: TablePlan, error: Exception) -> None:
     if shown:
         raise AuditFailedError(
             f"{target_id(plan).full_name}: key_not_unique: it holds more than one row of a key, "
-            f"which somebody else wrote: {', '.join(shown)}; nothing is published. Make it again "
+            f"which somebody else wrote: {', '.join(shown)}; nothing is published. Rebuild it "
             f"from its changelog: sluice rollback {job.pipeline.name} --rebuild --table {plan.name}"
             ", then run again"
         ) from error

@@ -356,9 +356,9 @@ def _refuse_undone(remains: Remains, before: DataFrame, floor: str) -> None:
     counted = of_batches(remains.writer.attempt.published)
     if not before.where((F.col(names.POSITION) <= floor) & ~counted).isEmpty():
         raise RollbackRefusedError(
-            f"{remains.plan.name}: of the snapshot from before the batch, which stands for what "
-            f"maintenance has forgotten up to {floor}, rows were undone since: without the batch "
-            "nobody can tell what their keys held"
+            f"{remains.plan.name}: the snapshot from before the batch, which replaces what "
+            f"maintenance has forgotten up to {floor}, has rows that were undone since: it is "
+            "unknown what their keys held without the batch"
         )
 
 
@@ -383,5 +383,5 @@ def _refuse_forgotten(remains: Remains) -> None:
     if not known.isEmpty():
         raise RollbackRefusedError(
             f"{plan.name}: some keys have late changes that came up to the floor {floor}, where "
-            "deletes are forgotten: without the batch nobody can tell whether they count"
+            "deletes are forgotten: without the batch it is unknown whether they apply"
         )

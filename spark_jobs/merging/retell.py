@@ -29,8 +29,8 @@ def clash(writer: Writer) -> str:
     one, other, stored = found
     return (
         f"{writer.plan.name}: columns {one!r} and {other!r} are both in {stored!r} of the stored "
-        "rows, for a rename between them was told too late, and maintenance has forgotten changes "
-        f"from which they could be made again; {ELSEWHERE}"
+        "rows, because a rename between them came too late, and maintenance has forgotten changes "
+        f"from which they could be rebuilt; {ELSEWHERE}"
     )
 
 
@@ -52,7 +52,7 @@ def _standing(writer: Writer) -> str:
     else:
         return ""
     return (
-        f"{writer.plan.name}: {what} was told later than changes above it, which do not carry all "
+        f"{writer.plan.name}: {what} came later than changes above it, which do not carry all "
         f"columns, and maintenance has forgotten those up to {floor}, to which they belong; "
         f"{ELSEWHERE}"
     )

@@ -91,6 +91,6 @@ def tell_unfit(
     row = spark.range(1).select(*values).first() if values else None
     for name in (name for name in held if row is not None and row[name] is None):
         tell(
-            f"{table}: what DDL tells as the default of column {name!r} cannot be read as "
+            f"{table}: the default in DDL of column {name!r} cannot be read as "
             f"{types[name]}: rows from before the column are NULL there"
         )

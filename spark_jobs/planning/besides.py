@@ -157,7 +157,7 @@ def _refuse_unplaced(found: Found, name: str, types: KnownTypes) -> None:
     """Refuse a column whose first type is unknown, since cached descriptions have no positions."""
     if name not in types.existing and not found.lowest:
         raise PlanError(
-            f"table {found.source.name}: nobody tells which type of {name!r} came first"
+            f"table {found.source.name}: it is unknown which type of {name!r} came first"
         )
 
 

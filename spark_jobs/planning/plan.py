@@ -216,7 +216,7 @@ def _no_key(pipeline: Pipeline, found: Found) -> str:
     spelled = "; list it as its rows spell it, which a statement may not" if typed else ""
     others = "   # with `tables:` these alone are loaded: list all others, too"
     return (
-        f"nobody tells the key of table {found.source.name}. "
+        f"no key is known for table {found.source.name}. "
         f"Add to pipelines/{pipeline.name}.yaml:\n"
         f"tables:{others if pipeline.tables is None else ''}\n"
         f"  {found.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none{spelled}"

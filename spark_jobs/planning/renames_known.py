@@ -193,7 +193,7 @@ def _taken(plan: TablePlan, name: str) -> str:
     return (
         f"table {plan.source.name}: a column was dropped and one of its name added since, so its "
         f"values go to {name!r}, but the source has a column of that name; set on_schema_change: "
-        "additive, which tells the two columns not apart"
+        "additive, which does not tell the two columns apart"
     )
 
 

@@ -70,7 +70,7 @@ class PipelineDdl(ListedTables):
     """A pipeline's tables, with the types and keys that its scripts give."""
 
     ddl: DdlFiles | None = Field(
-        None, description="CREATE TABLE statements: types and keys that nobody else tells"
+        None, description="CREATE TABLE statements: types and keys that are not given otherwise"
     )
     _ddl_tables: Mapping[str, DdlTable] = PrivateAttr(default_factory=dict)
 

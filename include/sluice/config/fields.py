@@ -58,7 +58,7 @@ Key = Annotated[
     list[str] | None,
     AfterValidator(_distinct),
     Field(
-        description="key columns; [] says that the table has none; absent: the events tell",
+        description="key columns; [] says that the table has none; absent: that of the events",
     ),
 ]
 
@@ -140,7 +140,7 @@ def _pattern(value: str) -> str:
     if matches_nothing(value):
         raise ValueError("a glob without names that are never taken: those with . or _ in front")
     if _BRACES.search(value):
-        raise ValueError("a glob of * ? [ ] alone: braces stand for themselves")
+        raise ValueError("a glob of * ? [ ] alone: braces are taken literally")
     try:
         glob_pattern(value)
     except re.error as error:

@@ -70,6 +70,6 @@ def refuse_unknown_ends(format_name: str, consistency: str) -> None:
     """Raise ValueError if events of open transactions cannot be held back with this format."""
     if format_name in WIRE_FORMATS and not WIRE_FORMATS[format_name].transactions:
         known = ", ".join(sorted(name for name, wire in WIRE_FORMATS.items() if wire.transactions))
-        raise ValueError(f"apply: {format_name} does not tell where transactions end ({known} do)")
+        raise ValueError(f"apply: {format_name} does not mark the end of transactions ({known} do)")
     if consistency != "batch":
         raise ValueError("apply, or `consistency: batch`: a transaction is published whole")

@@ -31,5 +31,5 @@ def refuse_unheeded(
     if on_schema_change != EVOLVE and renaming:
         raise ValueError(
             f"on_schema_change: {EVOLVE} beside renamed_columns (of {', '.join(renaming)}): with "
-            f"{on_schema_change} nobody follows them"
+            f"{on_schema_change} they are not followed"
         )

@@ -69,7 +69,7 @@ def _refuse_if_undone_beneath(ctx: Context, published: dict[str, list[Publicatio
     for batch_id in (batch for batch, own in published.items() if own):
         for later in followers(rows, batch_id, published):
             if undone := later.details.get(UNDONE):
-                did = f"took out {', '.join(undone)} after batch {batch_id}"
+                did = f"undid {', '.join(undone)} after batch {batch_id}"
                 raise FollowedError(f"batch {later.batch_id} {did}")
 
 
@@ -108,8 +108,8 @@ def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> 
             silent = not written & published_tables(target)
             if silent and (log.properties.get(PROP_SOURCE) in renamed or files_of(log, batch_id)):
                 raise FollowedError(
-                    f"batch {others[0].batch_id} came after batch {batch_id}, which tells of "
-                    f"{target} and wrote nothing of it"
+                    f"batch {others[0].batch_id} came after batch {batch_id}, which has "
+                    f"changes or renames of {target} and wrote nothing to it"
                 )
 
 
@@ -131,8 +131,8 @@ def _refuse_if_forgotten(ctx: Context, published: dict[str, list[Publication]]) 
                 raise RollbackRefusedError(
                     f"{full_name(namespace, target)}: maintenance has forgotten the changes of "
                     f"batch {batch_id} (changelog_days), and may have those of batch "
-                    f"{others[-1].batch_id}, which came after it: what of these was there already "
-                    "would be in no table; it cannot be undone any more"
+                    f"{others[-1].batch_id}, which came after it: changes that it found there "
+                    "already would be in no table; the batch cannot be undone any more"
                 )
 
 

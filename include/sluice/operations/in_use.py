@@ -44,8 +44,8 @@ def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
     for row in (row for row in rows if row.batch_id not in taken):
         if row.batch_id not in batches and (row.state in _ON_THE_WAY or row.halfway):
             raise RollbackRefusedError(
-                f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state}, compared with what "
-                f"shall be undone: {_end_of(ctx, row)}, and try again"
+                f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state}, compared with "
+                f"batches to be undone: {_end_of(ctx, row)}, and try again"
             )
 
 
@@ -147,11 +147,11 @@ def refuse_refolded(ctx: Context, batches: list[str]) -> None:
         row = known_batch(ctx, batch_id)
         undone = ", ".join(row.details.get(UNDONE, ()))
         if undone and row.state == states.PUBLISHED:
-            raise FollowedError(f"batch {batch_id} took out {undone}")
+            raise FollowedError(f"batch {batch_id} undid {undone}")
         if only_goes_on(ctx, row):
             raise RollbackRefusedError(
-                f"batch {batch_id} of {ctx.pipeline.name} is taking out {undone}: that is "
-                f"completed, and not undone ({_completed_by(row)})"
+                f"batch {batch_id} of {ctx.pipeline.name} is undoing {undone}: that can "
+                f"only be completed ({_completed_by(row)})"
             )
 
 

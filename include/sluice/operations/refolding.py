@@ -127,7 +127,7 @@ def _instead(ctx: Context, batches: list[str]) -> str:
     if undone := [batch for row in rows for batch in row.details.get(UNDONE, ())]:
         releases = ", ".join(f"sluice release {ctx.pipeline.name} --batch {one}" for one in undone)
         return f"to have that back, release its files and run: {releases}"
-    return "what was made again from its changelog is what the batches say: nothing is to be undone"
+    return "targets that were rebuilt agree with the published batches: there is nothing to undo"
 
 
 def _published(ctx: Context, batches: list[str]) -> Published:
@@ -198,7 +198,7 @@ def _refuse_without_changelog(
             raise RollbackRefusedError(f"{p.full_name}: {_left(ctx, p)}")
         if p.table_name not in tables:
             raise RollbackRefusedError(
-                f"{p.full_name}: nothing tells what batch {p.batch_id} changed: its changelog is "
+                f"{p.full_name}: it is unknown what batch {p.batch_id} changed: its changelog is "
                 "gone"
             )
 
@@ -207,8 +207,8 @@ def _left(ctx: Context, p: states.Publication) -> str:
     left = target_namespace(p.namespace)
     return (
         f"batch {p.batch_id} wrote it in namespace {left}, which pipeline {ctx.pipeline.name} left "
-        f"for {ctx.pipeline.namespace}: with `namespace: {left}` again it can be undone; or drop "
-        "the table, where nobody reads it any more, and try again"
+        f"for {ctx.pipeline.namespace}: with `namespace: {left}` again it can be undone; or, if "
+        "nobody reads the table any more, drop it and try again"
     )
 
 
@@ -221,8 +221,8 @@ def _without_changes(ctx: Context, target: str, batch_id: str) -> str:
         )
     again = f"sluice rollback {ctx.pipeline.name} --rebuild --table {target}"
     return (
-        f"{name}: its changelog has no changes of batch {batch_id}, which wrote it; what the "
-        f"others say is made of it by: {again}"
+        f"{name}: its changelog has no changes of batch {batch_id}, which wrote it; to "
+        f"rebuild it from the changes of the others: {again}"
     )
 
 

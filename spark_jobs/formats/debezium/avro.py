@@ -87,7 +87,7 @@ def find(spark: SparkSession, files: tuple[SourceFile, ...], options: DebeziumOp
     required = layout is not None
     sorted_files = Files(containers, lines, False, avro_json.headers(spark, lines, required))
     if required and (without := [f.key for f in sorted_files.json]):
-        raise TerminalError(f"{without}: no line KEYSCHEMA^VALUESCHEMA tells the Avro schemas")
+        raise TerminalError(f"{without}: no line KEYSCHEMA^VALUESCHEMA gives the Avro schemas")
     return sorted_files
 
 
