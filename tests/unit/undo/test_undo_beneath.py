@@ -1,4 +1,4 @@
-"""rollback where the tables cannot go back: what is folded again, and what is refused, and why."""
+"""rollback if the tables cannot go back: what is folded again, what is refused, and why."""
 
 from __future__ import annotations
 

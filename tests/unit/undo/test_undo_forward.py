@@ -1,4 +1,4 @@
-"""An undo beneath others whose tables are complete: it goes on, whatever ends it in between."""
+"""An undo by folding whose tables are complete: it is completed, whatever interrupts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rollback where no changelog tells what a batch changed: it is refused, and not said done."""
+"""rollback if no changelog shows what a batch changed: it is refused, and not reported as done."""
 
 from __future__ import annotations
 
