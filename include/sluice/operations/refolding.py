@@ -60,7 +60,7 @@ def undo_or_refold(ctx: Context, batch_id: str, dry_run: bool = False) -> list[s
     """
     _end_abandoned(ctx, dry_run, batch_id)
     try:
-        return undo.undo_batch(ctx, batch_id, hold=True, dry_run=dry_run)
+        return undo.undo_batch(ctx, batch_id, dry_run=dry_run)
     except FollowedError as followed:
         return _fold_without(ctx, undo.begun(ctx) or [batch_id], str(followed), dry_run)
 
@@ -311,6 +311,6 @@ def _folds(ctx: Context, manifest_key: str) -> bool:
 
 def _give_up(ctx: Context, batch_id: str) -> None:
     try:
-        undo.undo_batch(ctx, batch_id, hold=True)
+        undo.undo_batch(ctx, batch_id)
     except SluiceError as error:  # the caller raises the first one
         ctx.say(f"rollback: batch {batch_id} is left to sluice reconcile: {error}")

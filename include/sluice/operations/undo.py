@@ -45,48 +45,55 @@ _GIVEN_UP: Final = "given-up-"
 Unchanged = Callable[[BatchRow | None], bool]
 
 
-def undo_batch(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = False) -> list[str]:
+def undo_batch(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
     """Undo a batch: move the tables that it published back, and drop what it staged.
 
-    `hold` keeps the files of an unpublished batch from being loaded again until `release` (those of
-    a published one are always held); without it a half published batch is left to be completed.
-    Return what was done, or with `dry_run` what would be. Raises RollbackRefusedError, before
-    anything moves, if somebody wrote after the batch; FollowedError if that was a batch.
+    Its files are held: they are not loaded again until `release`. Return what was done, or with
+    `dry_run` what would be. Raises RollbackRefusedError, before anything moves, if somebody wrote
+    after the batch; FollowedError if that was a batch.
     """
     row = known_batch(ctx, batch_id)
     if row.state == states.PUBLISHED:
         return _undo_published(ctx, [batch_id], dry_run)
     if row.state == states.ROLLING_BACK:
         return complete_rollbacks(ctx, dry_run)
-    return _undo_unpublished(ctx, row, hold, dry_run)
+    if row.state == states.ROLLED_BACK:
+        return [_already(row)]
+    _refuse_at_work(ctx, row)
+    if row.state == states.PUBLISHING or publications(ctx, batch_id):
+        return _undo_published(ctx, [batch_id], dry_run, half=True)
+    return _undo_staged(ctx, row, dry_run)
 
 
 def give_up(ctx: Context, batch_id: str) -> list[str]:
     """Drop what a failed batch staged; the next run loads it again.
 
-    A batch that another run has published or is rolling back meanwhile is left alone.
+    A batch that another run has published or is rolling back meanwhile is left alone, and a half
+    published one is left to be completed.
     """
     row = known_batch(ctx, batch_id)
     if row.state in (states.PUBLISHED, states.ROLLING_BACK):
         return [f"batch {batch_id} is {row.state}, by another run"]
-    return _undo_unpublished(ctx, row, hold=False, dry_run=False)
-
-
-def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
-    batch_id = row.batch_id
     if row.state == states.ROLLED_BACK:
-        return [f"batch {batch_id} is rolled back already"]
-    half = row.state == states.PUBLISHING or bool(publications(ctx, batch_id))
-    if row.state == states.PUBLISHING and not hold:
+        return [_already(row)]
+    if row.state == states.PUBLISHING:
         return [f"batch {batch_id} is half published: the next run completes it, or reconcile"]
+    _refuse_at_work(ctx, row)
+    _stop(ctx, row, states.FAILED)
+    return drop_all_branches(ctx, batch_id) or _nothing_staged(row)
+
+
+def _already(row: BatchRow) -> str:
+    return f"batch {row.batch_id} is rolled back already"
+
+
+def _refuse_at_work(ctx: Context, row: BatchRow) -> None:
+    """Raise LeaseHeldError while another process works at the batch."""
     own = row.holder == this_holder()
     if row.state != states.LOADED and not own and not ctx.ledger.lease.has_lapsed(row):
         raise LeaseHeldError(
-            f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first"
+            f"batch {row.batch_id} is {row.state}, held by {row.holder}: stop that first"
         )
-    if half and hold:
-        return _undo_published(ctx, [batch_id], dry_run, half=True)
-    return _undo_staged(ctx, row, hold, dry_run)
 
 
 def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
@@ -96,7 +103,7 @@ def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
     done = [
         line
         for row in (known_batch(ctx, b) for b in marked if b not in published)
-        for line in _undo_staged(ctx, row, hold=True, dry_run=dry_run)
+        for line in _undo_staged(ctx, row, dry_run)
     ]
     return done + (_undo_published(ctx, published, dry_run, half=True) if published else [])
 
@@ -272,20 +279,20 @@ def take_out(ctx: Context, batch_id: str) -> None:
     _close(ctx, batch_id, lambda now: seq_of(now) == row.seq)
 
 
-def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
+def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
     if dry_run:
         state = f"batch {row.batch_id}, which is {row.state}"
         return _would(ctx, [row.batch_id], [state, *drop_all_branches(ctx, row.batch_id, dry_run)])
-    given_up = _stop(ctx, row, states.ROLLING_BACK if hold else states.FAILED)
-    if hold:
-        reach(Point.ROLLBACK_MARKED)
-    done = drop_all_branches(ctx, row.batch_id)
-    if hold:
-        unchanged = _is_at(given_up)
-        done += _forget(ctx, row.batch_id, unchanged)
-        _record_undone(ctx, row.batch_id, unchanged)
-        _end(ctx, row.batch_id, unchanged)
-    return done or [f"batch {row.batch_id} had nothing staged; every table is as it was"]
+    unchanged = _is_at(_stop(ctx, row, states.ROLLING_BACK))
+    reach(Point.ROLLBACK_MARKED)
+    done = drop_all_branches(ctx, row.batch_id) + _forget(ctx, row.batch_id, unchanged)
+    _record_undone(ctx, row.batch_id, unchanged)
+    _end(ctx, row.batch_id, unchanged)
+    return done or _nothing_staged(row)
+
+
+def _nothing_staged(row: BatchRow) -> list[str]:
+    return [f"batch {row.batch_id} had nothing staged; every table is as it was"]
 
 
 def _stop(ctx: Context, row: BatchRow, state: str) -> str:

@@ -112,7 +112,7 @@ def lake(loaded: Loaded) -> Iterator[Sandbox]:
     yield sandbox
     ctx = sandbox.context()
     for unfinished in ctx.ledger.unfinished():
-        undo_batch(ctx, unfinished.batch_id, hold=True)
+        undo_batch(ctx, unfinished.batch_id)
 
 
 def told(table: str, on_truncate: str) -> Row:

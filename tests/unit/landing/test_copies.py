@@ -133,7 +133,7 @@ def test_where_the_batch_that_it_repeats_never_came_to_be_it_is_loaded(tmp_path:
     (key,) = land(context)
     assert (keys(context, [key]), set(context.ledger.files.copies())) == ([FIRST], {SECOND})
     batch = context.files.read_manifest(key).batch_id
-    undo_batch(context, batch, hold=True)
+    undo_batch(context, batch)
     release(context, batch)
     remove(context, FIRST)
     assert keys(context, land(context)) == [SECOND]

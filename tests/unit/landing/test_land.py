@@ -70,7 +70,7 @@ def test_released_files_whose_landing_is_killed_again_are_landed_by_the_next_run
 ) -> None:
     (key,) = land(context)
     batch = context.files.read_manifest(key).batch_id
-    undo_batch(context, batch, hold=True)
+    undo_batch(context, batch)
     release(context, batch)
     with monkeypatch.context() as killed:
         killed.setattr(type(context.ledger.batches), "record", lambda *_, **__: 1 / 0)
@@ -193,11 +193,11 @@ def test_released_files_are_read_as_the_pipeline_says_now(context: Context) -> N
 
     wrong = land_with("{table: rows}")
     assert [reject.reason for reject in wrong.rejects] == ["wrong_field_count"]
-    undo_batch(context, wrong.batch_id, hold=True)
+    undo_batch(context, wrong.batch_id)
     release(context, wrong.batch_id)
     mended = land_with('{table: rows, csv_delimiter: ";"}')
     assert (mended.rejects, mended.batch_id != wrong.batch_id) == ((), True)
-    undo_batch(context, mended.batch_id, hold=True)
+    undo_batch(context, mended.batch_id)
     release(context, mended.batch_id)
     assert land_with('{table: rows, csv_delimiter: ";"}') == mended
 
