@@ -26,7 +26,12 @@ from sluice.operations.changed import Group, grouped
 from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
 from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing, selected
-from sluice.operations.unreadable_files import UnreadableFiles, files_left_out, inspect_or_skip
+from sluice.operations.unreadable_files import (
+    UnreadableFiles,
+    files_left_out,
+    inspect_or_skip,
+    with_retries,
+)
 
 INSPECTED_AT_ONCE: Final = 4
 UNREADABLE: Final = "unreadable_file"
@@ -57,7 +62,7 @@ def land(
         for looks in batches_of(ctx, store, group.objects, bool(selection.files), refused):
             key = claim(ctx, group.placed(looks), lease, group.epoch, group.replaced)
             keys += [key] if key else []
-    refused.refuse_silence()
+    refused.raise_if_store_is_away()
     if unreadable is None and (error := files_left_out(ctx.pipeline.name, refused)):
         raise error
     return keys
@@ -179,7 +184,8 @@ def inspect_all(
     reading: Reading | None = None,
     unreadable: UnreadableFiles | None = None,
 ) -> list[Inspected]:
-    """Inspect the objects, without those that are left out (see `inspect_or_skip`).
+    """Inspect the objects, without those that are left out (see `inspect_or_skip`); without
+    `unreadable` none is, and what cannot be read raises.
 
     Copies are written below `prefix`, by default where those of batches are; `reading` defaults to
     the pipeline's.
@@ -203,6 +209,8 @@ def _inspect_in_turn(
 
     def look(found: StoredObject) -> Inspection | None:
         whole = partial(_inspected, ctx, store, found, prefix, read_as)
+        if unreadable is None:
+            return with_retries(whole, UnreadableFiles())
         return inspect_or_skip(ctx.say, found.key, whole, named, unreadable)
 
     for found, inspection in zip(objects, _in_turn(look, objects), strict=True):
