@@ -58,11 +58,8 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     if batch.left_out and not batch.tables:
         raise TerminalError("\n".join(left.error for left in batch.left_out)).in_lines()
     reach(Point.LOAD_DECODED)
-    unassigned = _set_apart(job, batch, retried)
-    made = [table.plan for table in batch.tables if table.created]
-    told = notes(job, batch.envelope, batch.found, made)
-    for note in told:
-        tell(note)
+    unassigned = _write_quarantine(job, batch, retried)
+    told = _tell_notes(job, batch)
     # The lease stops other publishers, so the set of published batches is final.
     job = _take_lease(job, hold_lease)
     reach(Point.LOAD_LEASED)
@@ -84,7 +81,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     return result
 
 
-def _set_apart(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
+def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     """Write the quarantine and refuse a batch with too many bad records; return the outcomes of
     records without a target."""
     found, plans = batch.found, [table.plan for table in batch.tables]
@@ -93,8 +90,18 @@ def _set_apart(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     unassigned += rejected.write(job, batch, retried)
     held = count_held(job, batch.envelope)
     refuse_too_many_bad(job, found, misfits, held)
-    _refuse_rows_of_no_identity(job, plans)
+    if reads_again(job.manifest):
+        for plan in plans:
+            refuse_by_place(job, plan, _mine(job, plan))
     return unassigned
+
+
+def _tell_notes(job: Job, batch: DecodedBatch) -> tuple[str, ...]:
+    made = [table.plan for table in batch.tables if table.created]
+    told = notes(job, batch.envelope, batch.found, made)
+    for note in told:
+        tell(note)
+    return told
 
 
 def _merge_all(job: Job, batch: DecodedBatch) -> tuple[TableResult, ...]:
@@ -150,11 +157,6 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
 def _mine(job: Job, plan: TablePlan) -> DataFrame:
     changes = job.spark.table(changelog_id(plan).sql())
     return changes.where(F.col(names.BATCH_ID) == job.manifest.batch_id)
-
-
-def _refuse_rows_of_no_identity(job: Job, plans: list[TablePlan]) -> None:
-    for plan in plans if reads_again(job.manifest) else ():
-        refuse_by_place(job, plan, _mine(job, plan))
 
 
 def drop_older_branches(job: Job, plan: TablePlan) -> None:
