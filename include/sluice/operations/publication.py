@@ -31,8 +31,9 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
                 f"{table.full_name}: main is at {head(now)}, "
                 f"the batch was staged on {table.base_snapshot}"
             )
-    compared = (other for table in result.tables for other in table.compared)
-    for other in () if begun else compared:
+    if begun:
+        return
+    for other in (one for table in result.tables for one in table.compared):
         at = head(known_table(ctx.catalog, other.namespace, other.name))
         if at != other.snapshot:
             raise PublishRefusedError(

@@ -281,7 +281,9 @@ def _end_abandoned(ctx: Context, dry_run: bool, requested: str = "") -> None:
     """End batches that undo or rebuild and whose process died, for no later run finds them by their
     files: complete one that is half published, give up any other. The `requested` batch is left
     alone, for it is undone next."""
-    for row in () if dry_run else ctx.ledger.unfinished():
+    if dry_run:
+        return
+    for row in ctx.ledger.unfinished():
         idle = ctx.ledger.lease.has_lapsed(row) and row.batch_id != requested
         if not idle or not row.manifest or not _folds(ctx, row.manifest):
             continue
