@@ -37,7 +37,7 @@ def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
     they were applied before, are late.
     """
     plan, lowest = table.plan, table.span.lowest
-    floor = _floor(job, plan)
+    floor = job.lake.floor(target_id(plan))
     if floor is None or lowest is None or lowest > floor:
         return Counts()
     changelog = changelog_id(plan)
@@ -58,16 +58,12 @@ def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
 
 def without(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[DataFrame, int]:
     """Return changes, not yet in a changelog, without such events, and the number of these."""
-    floor = _floor(job, plan)
+    floor = job.lake.floor(target_id(plan))
     if floor is None:
         return changes, 0
     marked = mark_halves(_marked(job, plan, changes, floor))
     found = marked.where(F.col(BEYOND) & F.col(names.COUNTED)).count()
     return marked.where(~F.col(BEYOND)).drop(BEYOND), found
-
-
-def _floor(job: Job, plan: TablePlan) -> str | None:
-    return job.lake.property(target_id(plan), names.PROP_FLOOR)
 
 
 def _marked(job: Job, plan: TablePlan, changes: DataFrame, floor: str) -> DataFrame:

@@ -118,7 +118,7 @@ def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
     Raises PlanError with `misnamed` where maintenance has expired changes.
     """
     plan = writer.plan
-    if writer.lake.property(target_id(plan), names.PROP_FLOOR):
+    if writer.lake.floor(target_id(plan)):
         raise PlanError(misnamed)
     before = writer.stored(as_written=True)
     truncated = _truncation(plan, writer.mine(), before)
@@ -234,7 +234,7 @@ def _with_refolded(
         seen = again.union(mine.select(*map(quoted, plan.key)))
         again = again.union(tied(seen, moved, plan.key)).distinct()
     known = rows.join(again, list(plan.key), "left_semi")
-    floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
+    floor = writer.lake.floor(target_id(plan))
     if floor and (stored.truncated_at or "") <= floor:
         at = Floor(floor, plan.key, writer.attempt.batch_id)
         standing = None if stored.rows is None else writer.standing(stored.rows, floor)

@@ -49,7 +49,7 @@ def write(writer: Writer) -> None:
         _append(writer, keep(once(writer.changelog(), writer.plan.data)))
     elif lacks:
         # Renames and defaults of the meantime are missing in the table, so it is rebuilt.
-        floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
+        floor = writer.lake.floor(target_id(writer.plan))
         rebuild(writer, writer.changelog(), None, floor)
     else:
         # For a batch above all stored events this skips every file by its bounds.

@@ -53,7 +53,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
 
 
 def _forgotten(writer: Writer, stored: Stored) -> Forgotten | None:
-    floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
+    floor = writer.lake.floor(target_id(writer.plan))
     if floor is None or stored.rows is None:
         return None
     return Forgotten(living(writer.standing(stored.rows, floor)), floor)

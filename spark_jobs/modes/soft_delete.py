@@ -37,7 +37,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     # DDL alone may give an empty target its first snapshot, after which it counts as whole.
     if writer.span.lowest is None and stored.rows is not None and whole and not writer.refolds():
         return
-    floor = writer.lake.property(target, names.PROP_FLOOR)
+    floor = writer.lake.floor(target)
     standing = stored.rows
     if standing is not None and floor is not None:
         standing = writer.standing(standing, floor)
