@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.operations.open_transactions import REASON as OPEN
 from sluice.result import Counts
-from spark_jobs.canonical import as_place, quoted
+from spark_jobs.canonical import as_place, in_batch, quoted
 from spark_jobs.decoding import own_changes, quarantine, repeated
 from spark_jobs.decoding.decode import BAD, RECORD, with_origin
 from spark_jobs.decoding.decode_batch import Decoded, typed_changes
@@ -42,7 +42,7 @@ def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
         return Counts()
     changelog = changelog_id(plan)
     seen = own_changes.seen(job, changelog)
-    mine = F.col(names.BATCH_ID) == job.manifest.batch_id
+    mine = in_batch(job.manifest.batch_id)
     marked = keep(_marked(job, plan, job.spark.table(changelog.sql()).where(mine), floor))
     if marked.where(BEYOND).isEmpty():
         return Counts()

@@ -20,6 +20,7 @@ from spark_jobs.canonical import (
     OP_TRUNCATE,
     by_name,
     by_source,
+    in_batch,
     is_delete,
     is_truncate,
     quoted,
@@ -160,7 +161,7 @@ def since_floor(
     of the floor's batch lie below it too. Adds STOOD_AT.
     """
     position, key = F.col(names.POSITION), list(floor.key)
-    above = known.where((position > floor.at) | (F.col(names.BATCH_ID) == floor.batch_id))
+    above = known.where((position > floor.at) | in_batch(floor.batch_id))
     if tombstones is not None:
         dead = tombstones.where(position <= floor.at).join(keys, key, "left_semi")
         ends = dead.withColumns({names.OP: F.lit(OP_DELETE), names.COUNTED: F.lit(False)})

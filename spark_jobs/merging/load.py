@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.catalog.snapshots import drop_branches
 from sluice.errors import PlanError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.result import BatchResult, Counts, TableResult
+from spark_jobs.canonical import in_batch
 from spark_jobs.decoding import apart, drops_before, rejected
 from spark_jobs.decoding.beyond import quarantine_beyond
 from spark_jobs.decoding.decode_batch import Decoded, DecodedBatch, decode_batch
@@ -156,7 +156,7 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
 
 def _mine(job: Job, plan: TablePlan) -> DataFrame:
     changes = job.spark.table(changelog_id(plan).sql())
-    return changes.where(F.col(names.BATCH_ID) == job.manifest.batch_id)
+    return changes.where(in_batch(job.manifest.batch_id))
 
 
 def drop_older_branches(job: Job, plan: TablePlan) -> None:

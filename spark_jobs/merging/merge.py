@@ -12,7 +12,7 @@ from sluice import names
 from sluice.errors import PlanError
 from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
 from spark_jobs.attempt import Attempt
-from spark_jobs.canonical import is_truncate, quoted
+from spark_jobs.canonical import in_batch, is_truncate, quoted
 from spark_jobs.folding import conflicts
 from spark_jobs.folding.floor import Floor, remembering, since_floor
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
@@ -192,7 +192,7 @@ def _conflicts(writer: Writer, unlike: DataFrame) -> Conflicts:
     """Return the conflicts of changes, unlike the row at their position, with published changes."""
     if unlike.isEmpty():
         return Conflicts()
-    plan, mine = writer.plan, F.col(names.BATCH_ID) == writer.attempt.batch_id
+    plan, mine = writer.plan, in_batch(writer.attempt.batch_id)
     published = writer.changelog().where(~mine & ~is_truncate())
     return conflicts.with_published(unlike, published, plan.key, plan.data)
 
@@ -226,7 +226,7 @@ def _with_refolded(
     rows = changelog.where(~is_truncate())
     if stored.truncated_at is not None:
         rows = rows.where(F.col(names.POSITION) > stored.truncated_at)
-    mine = rows.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
+    mine = rows.where(in_batch(writer.attempt.batch_id))
     again = _to_refold(writer, applied, settled, stored, changelog)
     moved = _moves(writer, rows, mine, stored)
     if moved is not None:
@@ -259,7 +259,7 @@ def _to_refold(
 ) -> DataFrame:
     """Return the keys that the batch concerns and that consist of several changes."""
     keys = [quoted(k) for k in writer.plan.key]
-    mine = changelog.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
+    mine = changelog.where(in_batch(writer.attempt.batch_id))
     partial = mine.where(F.col(names.ABSENT).isNotNull())
     late = settled.where(F.col(STATUS).isin(LATE, EQUAL))
     touched = partial.select(*keys).union(late.select(*keys))
@@ -293,7 +293,7 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
 def _instances(writer: Writer, rows: DataFrame, stored: Stored) -> NoKeyChanges:
     return NoKeyChanges(
         rows=rows,
-        others=writer.changelog().where(F.col(names.BATCH_ID) != writer.attempt.batch_id),
+        others=writer.changelog().where(~in_batch(writer.attempt.batch_id)),
         data=tuple(writer.plan.data),
         truncated_at=stored.truncated_at,
         anew=_affects_all_keys(stored, writer),

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import is_delete, is_truncate, quoted
+from spark_jobs.canonical import in_batch, is_delete, is_truncate, quoted
 from spark_jobs.folding.floor import STOOD_AT, Floor
 from spark_jobs.folding.moves import beside, moves, tied, with_moved_values
 from spark_jobs.folding.places import old_halves
@@ -136,7 +136,7 @@ def _of_concerned_keys(
 def _halved(reader: Reader, log: DataFrame) -> bool:
     """Whether a change of the batch may be a new half whose old half came in an earlier batch: the
     version that it continues is then closed."""
-    before = (F.col(names.BATCH_ID) != reader.attempt.batch_id) & is_delete()
+    before = ~in_batch(reader.attempt.batch_id) & is_delete()
     # Only the batch's first change can follow an old half that is stored.
     first = F.col(names.POSITION).isin(old_halves(reader.span.lowest or ""))
     if not log.where(before & first).isEmpty():
@@ -148,7 +148,7 @@ def _halved(reader: Reader, log: DataFrame) -> bool:
 
 
 def _mine(reader: Reader, log: DataFrame) -> DataFrame:
-    return log.where(F.col(names.BATCH_ID) == reader.attempt.batch_id)
+    return log.where(in_batch(reader.attempt.batch_id))
 
 
 def _changes(reader: Reader, log: DataFrame) -> DataFrame:
