@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.operations.open_transactions import REASON as OPEN
 from sluice.result import Counts
-from spark_jobs.canonical import as_place, in_batch, quoted
+from spark_jobs.canonical import as_place, by_name, in_batch
 from spark_jobs.decoding import own_changes, quarantine, repeated
 from spark_jobs.decoding.decode import BAD, RECORD, with_origin
 from spark_jobs.decoding.decode_batch import Decoded, typed_changes
@@ -105,7 +105,7 @@ def _without_accepted(
     stays = places.distinct().withColumn(_ACCEPTED, F.lit(True))
     found = marked.withColumn(_PLACE, position_place()).join(stays, list(at), "left")
     beyond_still = F.col(BEYOND) & F.col(_ACCEPTED).isNull()
-    return found.withColumn(BEYOND, beyond_still).select(*map(quoted, marked.columns))
+    return found.withColumn(BEYOND, beyond_still).select(*by_name(marked.columns))
 
 
 def _located(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame) -> DataFrame:
@@ -113,7 +113,7 @@ def _located(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame) 
     by = [names.ORIGIN_FILE, names.POSITION, *(() if _put_together(job, plan) else plan.key)]
     typed = computed_once(typed_changes(job, envelope, plan))
     events = typed.where(names.COUNTED).where(F.col(BAD) == "")
-    found = events.join(beyond.select(*map(quoted, by)).distinct(), by, "left_semi")
+    found = events.join(beyond.select(*by_name(by)).distinct(), by, "left_semi")
     rejects = found.select(names.POSITION, F.col(RECORD).alias("raw"), *as_place())
     texts = quarantine.texts(job.spark, job.manifest.files, envelope)
     located = with_origin(quarantine.with_text(rejects, texts), job.spark, job.manifest.files)

@@ -127,9 +127,7 @@ def settle_ties(resolved: DataFrame, unlike: DataFrame, key: Sequence[str]) -> D
     won = unlike.where(F.col(MINE) > F.col(_THEIRS)).select(*by_name(key))
     marked = resolved.join(F.broadcast(won.withColumn(_WON, F.lit(True))), list(key), "left")
     status = F.when(F.col(_WON) & ~is_delete(), F.lit(APPLY))
-    return marked.withColumn(STATUS, F.coalesce(status, STATUS)).select(
-        *(quoted(c) for c in resolved.columns)
-    )
+    return marked.withColumn(STATUS, F.coalesce(status, STATUS)).select(*by_name(resolved.columns))
 
 
 def unlike_stored(

@@ -11,7 +11,7 @@ from sluice import names
 from sluice.column_renames import in_order
 from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts, Nulled
-from spark_jobs.canonical import is_truncate, of_batches, quoted
+from spark_jobs.canonical import by_name, is_truncate, of_batches
 from spark_jobs.decoding import beyond, nulled
 from spark_jobs.decoding.decode import BAD
 from spark_jobs.decoding.decode_batch import look_through, typed_changes, whole_envelope
@@ -170,7 +170,7 @@ def _hit(job: Job, plan: TablePlan, applied: DataFrame, stored: Stored) -> tuple
     if stored.rows is None:
         return 0, 0
     target = target_id(plan).sql()
-    keys = [quoted(k) for k in plan.key]
+    keys = by_name(plan.key)
     rows = job.spark.table(target).select(*keys, F.col("_file").alias("file_path"))
     hit = rows.join(applied.select(*keys), list(plan.key), "left_semi").select("file_path")
     files = job.spark.table(f"{target}.files").select("file_path", "file_size_in_bytes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
@@ -12,7 +12,7 @@ from sluice import names
 from sluice.errors import PlanError
 from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
 from spark_jobs.attempt import Attempt
-from spark_jobs.canonical import in_batch, is_truncate, quoted
+from spark_jobs.canonical import by_name, in_batch, is_truncate
 from spark_jobs.folding import conflicts
 from spark_jobs.folding.floor import Floor, remembering, since_floor
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
@@ -212,8 +212,8 @@ def _write(writer: Writer, applied: DataFrame, stored: Stored, ends: Ends) -> No
     )
 
 
-def _columns(data: list[str]) -> list[str]:
-    return [quoted(c) for c in (*data, names.OP, *names.TARGET_METADATA)]
+def _columns(data: list[str]) -> list[Column]:
+    return by_name((*data, names.OP, *names.TARGET_METADATA))
 
 
 def _with_refolded(
@@ -231,7 +231,7 @@ def _with_refolded(
     moved = _moves(writer, rows, mine, stored)
     if moved is not None:
         again = again.union(beside(rows, mine, plan.key))
-        seen = again.union(mine.select(*map(quoted, plan.key)))
+        seen = again.union(mine.select(*by_name(plan.key)))
         again = again.union(tied(seen, moved, plan.key)).distinct()
     known = rows.join(again, list(plan.key), "left_semi")
     floor = writer.lake.floor(target_id(plan))
@@ -258,7 +258,7 @@ def _to_refold(
     writer: Writer, applied: DataFrame, settled: DataFrame, stored: Stored, changelog: DataFrame
 ) -> DataFrame:
     """Return the keys that the batch concerns and that consist of several changes."""
-    keys = [quoted(k) for k in writer.plan.key]
+    keys = by_name(writer.plan.key)
     mine = changelog.where(in_batch(writer.attempt.batch_id))
     partial = mine.where(F.col(names.ABSENT).isNotNull())
     late = settled.where(F.col(STATUS).isin(LATE, EQUAL))

@@ -112,4 +112,4 @@ def _filled(
     given = F.array(*(F.when(here, F.lit(c)) for c, here in filled.items()))
     columns[names.ABSENT] = F.array_except(names.ABSENT, given)
     joined = changes.join(known, list(key), "left")
-    return joined.withColumns(columns).select(*map(quoted, changes.columns))
+    return joined.withColumns(columns).select(*by_name(changes.columns))

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import in_batch, is_delete, is_truncate, quoted
+from spark_jobs.canonical import by_name, in_batch, is_delete, is_truncate
 from spark_jobs.folding.floor import STOOD_AT, Floor
 from spark_jobs.folding.moves import beside, moves, tied, with_moved_values
 from spark_jobs.folding.places import old_halves
@@ -79,7 +79,7 @@ def _of_all_keys(reader: Reader, log: DataFrame, kept: Kept, moved: DataFrame | 
         states = kept.forgotten.living
         if kept.rows is not None:
             at = [*key, names.POSITION]
-            others = kept.rows.join(states.select(*map(quoted, at)), at, "left_anti")
+            others = kept.rows.join(states.select(*by_name(at)), at, "left_anti")
             states = states.unionByName(others, allowMissingColumns=True)
         changes = _remembered(reader, log, changes, states, kept.forgotten.floor, moved)
         changes = _with_living(key, changes, kept, kept.forgotten)
@@ -153,11 +153,11 @@ def _mine(reader: Reader, log: DataFrame) -> DataFrame:
 
 def _changes(reader: Reader, log: DataFrame) -> DataFrame:
     columns = (*reader.plan.data, names.OP, names.ABSENT, *names.TARGET_METADATA)
-    return log.where(~is_truncate()).select(*(quoted(c) for c in columns))
+    return log.where(~is_truncate()).select(*by_name(columns))
 
 
 def _of(reader: Reader, rows: DataFrame, keys: DataFrame) -> DataFrame:
-    keys = keys.select(*(quoted(k) for k in reader.plan.key)).distinct()
+    keys = keys.select(*by_name(reader.plan.key)).distinct()
     return rows.join(keys, list(reader.plan.key), "left_semi")
 
 
@@ -169,7 +169,7 @@ def _concerned(
     If the batch has a TRUNCATE (`cut`) or a late default, all keys with partial changes count,
     since their versions may have been completed differently.
     """
-    keys = [quoted(k) for k in reader.plan.key]
+    keys = by_name(reader.plan.key)
     changed = _changes(reader, mine).select(*keys)
     if reader.partial and (cut or reader.retells()):
         partial = reader.changelog().where(F.col(names.ABSENT).isNotNull())
@@ -189,7 +189,7 @@ def _with_living(
 
     An open version whose row is gone ended at an unknown position, for which the floor stands.
     """
-    keys = [quoted(k) for k in key]
+    keys = by_name(key)
     known = changes.select(*keys, names.POSITION)
     begins = begun(forgotten.living, names.SOURCE_TS)
     ends = []
@@ -208,7 +208,7 @@ def _with_living(
 
 def with_kept(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
     """Return the changes, with stored versions in place of expired changes."""
-    known = changes.select(*(quoted(k) for k in key), names.POSITION)
+    known = changes.select(*by_name(key), names.POSITION)
     begins = begun(rows, kept.source_ts)
     if kept.floor is not None:  # below every known event
         begins = begins.withColumn(STOOD_AT, F.col(names.POSITION))
