@@ -4,7 +4,7 @@ in the row of a batch, or in a row of its own for maintenance."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from pyiceberg.table import Table
@@ -25,20 +25,14 @@ from sluice.ledger.rows import BatchRow
 from sluice.ledger.tables import BATCHES, LedgerTables, Row
 
 
+@dataclass
 class PipelineLease:
     """The lease of one pipeline."""
 
-    def __init__(
-        self,
-        tables: LedgerTables,
-        pipeline: str,
-        batches: Batches,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._tables = tables
-        self._pipeline = pipeline
-        self._batches = batches
-        self._clock = clock
+    _tables: LedgerTables
+    _pipeline: str
+    _batches: Batches
+    _clock: Callable[[], datetime]
 
     def acquire(
         self,
