@@ -113,13 +113,10 @@ def _truncation(position: str | None) -> Column:
 def _join(left: DataFrame, right: DataFrame | None, key: Sequence[str], name: str) -> DataFrame:
     if right is None:
         return left.withColumn(name, F.lit(None).cast(_VERSION))
-    return left.join(right, on=[_on(left, right, k) for k in key], how="left").select(
+    same_key = [left[quoted(k)] == right[quoted(k)] for k in key]
+    return left.join(right, on=same_key, how="left").select(
         *(left[quoted(c)] for c in left.columns), right[name]
     )
-
-
-def _on(left: DataFrame, right: DataFrame, column: str) -> Column:
-    return left[quoted(column)] == right[quoted(column)]
 
 
 def settle_ties(resolved: DataFrame, unlike: DataFrame, key: Sequence[str]) -> DataFrame:
