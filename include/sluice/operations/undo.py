@@ -61,7 +61,7 @@ def undo_batch(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
         return [_already(row)]
     _refuse_at_work(ctx, row)
     if row.state == states.PUBLISHING or publications(ctx, batch_id):
-        return _undo_published(ctx, [batch_id], dry_run, half=True)
+        return _undo_published(ctx, [batch_id], dry_run, half_published=True)
     return _undo_staged(ctx, row, dry_run)
 
 
@@ -105,7 +105,9 @@ def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
         for row in (known_batch(ctx, b) for b in marked if b not in published)
         for line in _undo_staged(ctx, row, dry_run)
     ]
-    return done + (_undo_published(ctx, published, dry_run, half=True) if published else [])
+    if published:
+        done += _undo_published(ctx, published, dry_run, half_published=True)
+    return done
 
 
 def begun(ctx: Context) -> list[str]:
@@ -122,7 +124,7 @@ def undo_batches_after(ctx: Context, batch_id: str, dry_run: bool = False) -> li
     newer = published_after(ctx, batch_id)
     if not newer:
         return [f"nothing was published after batch {batch_id}"]
-    return _undo_published(ctx, newer, dry_run, half=bool(begun(ctx)))
+    return _undo_published(ctx, newer, dry_run, half_published=bool(begun(ctx)))
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
@@ -140,23 +142,23 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
 
 
 def _undo_published(
-    ctx: Context, batches: list[str], dry_run: bool, half: bool = False
+    ctx: Context, batches: list[str], dry_run: bool, half_published: bool = False
 ) -> list[str]:
     """Undo published batches, newest first, once all of their tables may go back.
 
     That is checked before the lease is waited for, and again under it, for other batches may have
-    been published in between. Of batches that may be `half` published, the branches are dropped
+    been published in between. Of batches that may be `half_published`, the branches are dropped
     first: without them nobody publishes more, and what was published since is undone too.
     """
     published, moves = _checked(ctx, batches)
     if dry_run:
-        dropped = _drop_branches(ctx, batches, dry_run) if half else []
+        dropped = _drop_branches(ctx, batches, dry_run) if half_published else []
         return _would(ctx, batches, moves + dropped)
     with _lease(ctx, batches):
         published, _ = _checked(ctx, batches)
         unchanged = _begin(ctx, batches)
-        dropped = _drop_branches(ctx, batches) if half else []
-        if half:
+        dropped = _drop_branches(ctx, batches) if half_published else []
+        if half_published:
             published = newest_first(ctx, batches)
         done = [_undo_one(ctx, b, own, unchanged) for b, own in published.items()]
     return [line for lines in done for line in lines] + dropped
