@@ -26,6 +26,7 @@ from spark_jobs.lake.tables import (
     target_id,
     tombstone_id,
 )
+from spark_jobs.lake.writer import Writer
 from spark_jobs.merging.audit import (
     audit,
     refuse_lost,
@@ -132,11 +133,11 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
 
 def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     plan, found = table.plan, table.plan.found
-    accepted = job.manifest.accepts_late
     drops_before.refuse_from_before(job, plan, _mine(job, plan))
     with nothing_forgotten(job.lake, plan):
         beyond = quarantine_beyond(job, envelope, table)
-        merged = merge_table(job.lake, plan, job.attempt, table.span, table.created, accepted)
+        writer = Writer.open(job.lake, plan, job.attempt, table.span, table.created)
+        merged = merge_table(writer, job.manifest.accepts_late)
     reach(Point.LOAD_MERGED)
     refuse_reset(job.pipeline, plan, merged)
     refuse_unsound(job, plan, merged.staged)

@@ -11,7 +11,6 @@ from pyspark.storagelevel import StorageLevel
 from sluice import names
 from sluice.errors import PlanError
 from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
-from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import by_name, in_batch, is_truncate
 from spark_jobs.folding import conflicts
 from spark_jobs.folding.floor import Floor, remembering, since_floor
@@ -36,7 +35,7 @@ from spark_jobs.folding.resolve import (
 )
 from spark_jobs.folding.truncations import Truncation, truncation
 from spark_jobs.kept import keep
-from spark_jobs.lake.tables import Lake, history_id, target_id
+from spark_jobs.lake.tables import history_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.merging import retell
 from spark_jobs.merging.remains import remake
@@ -44,7 +43,6 @@ from spark_jobs.modes import events, history, soft_delete
 from spark_jobs.modes.gap import mark_gap
 from spark_jobs.planning import overtaken
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.span import Span
 from spark_jobs.threads import together
 
 
@@ -59,21 +57,13 @@ class Merged:
     compared: tuple[ComparedTable, ...]
 
 
-def merge_table(
-    lake: Lake,
-    plan: TablePlan,
-    attempt: Attempt,
-    span: Span,
-    created: bool,
-    accepts_late: bool = False,
-) -> Merged:
+def merge_table(writer: Writer, accepts_late: bool) -> Merged:
     """Fold the batch's changelog partition and write the result to branches.
 
     `accepts_late`: the changes may include events at or below the floor.
     """
-    writer = Writer.open(lake, plan, attempt, span, created)
-    overtaken.refuse_other_columns(plan, attempt.batch_id, writer.stored_columns)
-    mine = writer.mine()
+    plan, mine = writer.plan, writer.mine()
+    overtaken.refuse_other_columns(plan, writer.attempt.batch_id, writer.stored_columns)
     rows = mine.where(~is_truncate())
     mark_gap(writer)
     if misnamed := retell.clash(writer):
@@ -83,21 +73,30 @@ def merge_table(
     truncated = _truncation(plan, mine, before)
     stored = before.cut_by(truncated.position)
     newer = plan.keyed and truncated.position is None and writer.all_newer()
-    if not plan.keyed:
-        tallied = Tally(_merge_rows(writer, rows, stored))
-    elif newer and not writer.partial:
-        tallied = _merge_newer(writer, rows, stored)
-    else:
-        judges = _judges(writer, stored) if accepts_late else stored
-        tallied = _merge_keyed(writer, rows, stored, judges)
+    tallied = _merge_changes(writer, rows, stored, newer, accepts_late)
     writer.truncate(truncated.position, stored)
-    above = newer and not writer.refolds()
-    if plan.soft_delete:
-        soft_delete.write(writer, stored, above)
-    history.write(writer, stored, above)
-    events.write(writer)
+    _write_modes(writer, stored, newer and not writer.refolds())
     retell.fill(writer)
     return _merged(writer, rows, tallied, truncated.counts(stored.truncated_at))
+
+
+def _merge_changes(
+    writer: Writer, rows: DataFrame, stored: Stored, newer: bool, accepts_late: bool
+) -> Tally:
+    """Merge the changes into target and tombstones; `newer`: all are above everything stored."""
+    if not writer.plan.keyed:
+        return Tally(_merge_rows(writer, rows, stored))
+    if newer and not writer.partial:
+        return _merge_newer(writer, rows, stored)
+    judges = _judges(writer, stored) if accepts_late else stored
+    return _merge_keyed(writer, rows, stored, judges)
+
+
+def _write_modes(writer: Writer, stored: Stored, newer: bool) -> None:
+    if writer.plan.soft_delete:
+        soft_delete.write(writer, stored, newer)
+    history.write(writer, stored, newer)
+    events.write(writer)
 
 
 def _merged(writer: Writer, rows: DataFrame, tallied: Tally, truncates: Counts) -> Merged:
