@@ -12,8 +12,8 @@ from sluice.operations.open_transactions import REASON as OPEN
 from sluice.result import Counts
 from spark_jobs.canonical import as_place, by_name, in_batch
 from spark_jobs.decoding import own_changes, quarantine, repeated
+from spark_jobs.decoding.changelog_rows import Decoded, typed_changes
 from spark_jobs.decoding.decode import BAD, RECORD, with_origin
-from spark_jobs.decoding.decode_batch import Decoded, typed_changes
 from spark_jobs.decoding.record_numbers import in_landed_file
 from spark_jobs.folding.floor import BEYOND, mark, mark_all, mark_between, mark_halves
 from spark_jobs.folding.places import position_place

@@ -13,10 +13,11 @@ from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts, Nulled
 from spark_jobs.canonical import by_name, is_truncate, of_batches
 from spark_jobs.decoding import beyond, nulled
+from spark_jobs.decoding.changelog_rows import typed_changes
 from spark_jobs.decoding.decode import BAD
-from spark_jobs.decoding.decode_batch import look_through, typed_changes, whole_envelope
 from spark_jobs.decoding.drops_before import refuse_from_before
 from spark_jobs.decoding.plans import make_plans
+from spark_jobs.decoding.record_rules import look_through, whole_envelope
 from spark_jobs.decoding.renames_told import statements_of_batch
 from spark_jobs.folding.fold import fold_counting
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows

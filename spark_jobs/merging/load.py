@@ -16,7 +16,8 @@ from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.canonical import in_batch
 from spark_jobs.decoding import apart, drops_before, rejected
 from spark_jobs.decoding.beyond import quarantine_beyond
-from spark_jobs.decoding.decode_batch import Decoded, DecodedBatch, decode_batch
+from spark_jobs.decoding.changelog_rows import Decoded
+from spark_jobs.decoding.decode_batch import DecodedBatch, decode_batch
 from spark_jobs.decoding.transactions import count_held
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import (
