@@ -15,7 +15,7 @@ from typing import Final
 from sluice.bounds import rejects_of_a_batch
 from sluice.errors import SluiceError
 from sluice.escaping import shown
-from sluice.landing.landed import Inspection, inspect, refuse
+from sluice.landing.landed import Inspection, Inspector
 from sluice.landing.reading import Reading, reading_of
 from sluice.ledger.claims import is_free, may_be_replaced
 from sluice.ledger.leases import Lease
@@ -204,11 +204,15 @@ def _inspect_in_turn(
     prefix: str = "",
     reading: Reading | None = None,
 ) -> Iterator[Inspected]:
-    prefix = prefix or ctx.files.staging_prefix(ctx.pipeline.name)
-    read_as = reading or reading_of(ctx.pipeline)
+    inspector = Inspector(
+        store,
+        ctx.files.store,
+        prefix or ctx.files.staging_prefix(ctx.pipeline.name),
+        reading or reading_of(ctx.pipeline),
+    )
 
     def look(found: StoredObject) -> Inspection | None:
-        whole = partial(_inspected, ctx, store, found, prefix, read_as)
+        whole = partial(_inspected, ctx, inspector, found)
         if unreadable is None:
             return with_retries(whole, UnreadableFiles())
         return inspect_or_skip(ctx.say, found.key, whole, named, unreadable)
@@ -232,13 +236,11 @@ def _in_turn(
             yield begun.popleft().result()
 
 
-def _inspected(
-    ctx: Context, store: ObjectStore, found: StoredObject, prefix: str, reading: Reading
-) -> Inspection:
+def _inspected(ctx: Context, inspector: Inspector, found: StoredObject) -> Inspection:
     """Inspect one object. A file that breaks the inspection in an unforeseen way is one reject, so
     that it does not keep the others from landing."""
     try:
-        return inspect(store, ctx.files.store, found, prefix, reading)
+        return inspector.inspect(found)
     except (SluiceError, OSError, MemoryError):
         raise
     except Exception as error:
@@ -247,4 +249,4 @@ def _inspected(
             f"land: pipeline {ctx.pipeline.name}: {found.key} goes into quarantine as a whole "
             f"({reason}: {error})"
         )
-        return refuse(store, ctx.files.store, found, prefix, reason, reading)
+        return inspector.refuse(found, reason)
