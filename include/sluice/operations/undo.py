@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from sluice.catalog.snapshots import (
@@ -152,12 +153,11 @@ def _undo_published(
     """
     published, moves = _checked(ctx, batches)
     if dry_run:
-        dropped = _drop_branches(ctx, batches, dry_run) if half_published else []
-        return _would(ctx, batches, moves + dropped)
+        return _would(ctx, batches, moves + (_branches(ctx, batches) if half_published else []))
     with _lease(ctx, batches):
         published, _ = _checked(ctx, batches)
         unchanged = _begin(ctx, batches)
-        dropped = _drop_branches(ctx, batches) if half_published else []
+        dropped = drop_all_branches(ctx, *batches) if half_published else []
         if half_published:
             published = newest_first(ctx, batches)
         done = [_undo_one(ctx, b, own, unchanged) for b, own in published.items()]
@@ -179,8 +179,8 @@ def _would(ctx: Context, batches: list[str], undone: list[str]) -> list[str]:
     return [*(f"would undo: {line}" for line in undone), f"would hold: {files} files"]
 
 
-def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> list[str]:
-    return [line for b in batches for line in drop_all_branches(ctx, b, dry_run)]
+def _branches(ctx: Context, batches: list[str]) -> list[str]:
+    return [line for b in batches for line in _of_each_table(ctx, b, branches)]
 
 
 @contextmanager
@@ -284,7 +284,7 @@ def take_out(ctx: Context, batch_id: str) -> None:
 def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
     if dry_run:
         state = f"batch {row.batch_id}, which is {row.state}"
-        return _would(ctx, [row.batch_id], [state, *drop_all_branches(ctx, row.batch_id, dry_run)])
+        return _would(ctx, [row.batch_id], [state, *_branches(ctx, [row.batch_id])])
     unchanged = _is_at(_stop(ctx, row, states.ROLLING_BACK))
     reach(Point.ROLLBACK_MARKED)
     done = drop_all_branches(ctx, row.batch_id) + _forget(ctx, row.batch_id, unchanged)
@@ -372,15 +372,23 @@ def release(ctx: Context, batch_id: str) -> int:
     return ctx.ledger.files.mark(batch_id, states.FILE_RELEASED)
 
 
-def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
-    """Drop the branches of every attempt of the batch; return what was dropped."""
-    prefix = branch_name(batch_id, "")
-    take = branches if dry_run else drop_branches
+def drop_all_branches(ctx: Context, *batches: str) -> list[str]:
+    """Drop the branches of every attempt of the batches; return what was dropped."""
     dropped = []
-    for namespace, name in tables(ctx):
-        for branch in take(ctx.catalog, namespace, name, prefix):
-            dropped.append(f"{full_name(namespace, name)}: branch {branch} dropped")
-    if not dry_run:
+    for batch_id in batches:
+        dropped += _of_each_table(ctx, batch_id, drop_branches)
         with left_to_maintenance(f"batch {batch_id}", ctx.say):
             ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
     return dropped
+
+
+def _of_each_table(
+    ctx: Context, batch_id: str, take: Callable[[Catalog, str, str, str], list[str]]
+) -> list[str]:
+    """Say which branches of the batch go; `take` lists or drops those of one table."""
+    prefix = branch_name(batch_id, "")
+    return [
+        f"{full_name(namespace, name)}: branch {branch} dropped"
+        for namespace, name in tables(ctx)
+        for branch in take(ctx.catalog, namespace, name, prefix)
+    ]
