@@ -60,14 +60,17 @@ class Hold:
         )  # fmt: skip
 
     def take_lease(
-        self, half: Callable[[], bool], undone: Collection[str], refuse: Callable[[], None]
+        self,
+        is_half_published: Callable[[], bool],
+        undone: Collection[str],
+        refuse: Callable[[], None],
     ) -> tuple[str, ...]:
         """Wait a while for the pipeline's lease; raises LeaseHeldError for the task to retry later.
 
-        Returns the published batches; nobody adds to them while the lease is held. `half`: whether
-        some tables have the batch already. `undone`: batches that this one takes out; they may be
-        half rolled back. `refuse`: raises where the batch must not be loaded, once the lease is
-        held.
+        Returns the published batches; nobody adds to them while the lease is held.
+        `is_half_published`: whether some tables have the batch already. `undone`: batches that this
+        one takes out; they may be half rolled back. `refuse`: raises where the batch must not be
+        loaded, once the lease is held.
         """
         deadline = time.monotonic() + _LEASE_WAIT_SECONDS
         while True:
@@ -76,7 +79,7 @@ class Hold:
                 self._lease(
                     partial(
                         self.ledger.lease.acquire,
-                        half=half,
+                        is_half_published=is_half_published,
                         undone=undone,
                         expected=self._may_take,
                     )

@@ -66,7 +66,8 @@ _INFINITE_NANOS: Final = {
     "9223372036854775807": 9_223_372_036_825_200_000,
     "-9223372036854775808": -9_223_372_036_832_400_000,
 }
-_LATIN1: Final = r"^[\x00-\xff]*\z"
+LATIN1: Final = r"^[\x00-\xff]*\z"
+"""A text whose characters are all of ISO-8859-1, one for each byte."""
 
 
 def fitted(text: Column, kind: ColumnType, into: ColumnType) -> Column:
@@ -350,7 +351,7 @@ def _bytes(text: Column, kind: ColumnType) -> Column:
     if kind.encoding == "utf8":
         return F.encode(text, "UTF-8")
     if kind.encoding == "latin1":
-        return F.when(text.rlike(_LATIN1), F.encode(text, "ISO-8859-1"))
+        return F.when(text.rlike(LATIN1), F.encode(text, "ISO-8859-1"))
     if kind.encoding == "hex":
         # The prefixes of AWS DMS and PostgreSQL; no two hex digits look like them.
         prefixed = text.startswith("0x") | text.startswith(r"\x")

@@ -6,16 +6,17 @@ changes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.errors import RollbackRefusedError
 from sluice.manifest import Rebuild
-from spark_jobs.canonical import is_delete, is_truncate, of_batches, quoted
+from spark_jobs.canonical import by_name, is_delete, is_truncate, of_batches
 from spark_jobs.folding.floor import Floor, since_floor
 from spark_jobs.folding.fold import fold_columns
 from spark_jobs.folding.moves import beside, moves, tied, with_moved_values
@@ -128,7 +129,7 @@ class Remains:
 
         All keys, where nothing is undone, a TRUNCATE is undone, or rows must be completed again.
         """
-        key = [quoted(k) for k in self.plan.key]
+        key = by_name(self.plan.key)
         retold = self.misnamed or self.writer.refolds()
         all_of_them = retold or self._lacks_versions() or bool(self.truncates_gone)
         if self.undone is not None and not all_of_them:
@@ -242,8 +243,8 @@ def _settle_events(remains: Remains) -> None:
         events.rebuild(writer, log, remains.undone, remains.floor)
 
 
-def _columns(data: list[str] | tuple[str, ...]) -> list[str]:
-    return [quoted(c) for c in (*data, *names.TARGET_METADATA)]
+def _columns(data: Sequence[str]) -> list[Column]:
+    return by_name((*data, *names.TARGET_METADATA))
 
 
 def _settle_versions(remains: Remains, data: list[str], rows: DataFrame) -> DataFrame:
@@ -305,7 +306,7 @@ def _brought(remains: Remains, undone: DataFrame, place: str) -> DataFrame:
 
     Those in the history before these batches are left out: another batch brought them too.
     """
-    key = [quoted(k) for k in remains.plan.key]
+    key = by_name(remains.plan.key)
     found = undone.select(*key, F.col(names.POSITION).alias(place)).distinct()
     before = remains.versions_before
     return found if before is None else found.join(before, [*remains.plan.key, place], "left_anti")
@@ -324,7 +325,7 @@ def _versions(
 ) -> DataFrame:
     """Return the versions; `states`: stored ones, by which partial changes are completed."""
     changes = remains.changes.select(
-        *(quoted(c) for c in (*data, names.OP, names.ABSENT, *names.TARGET_METADATA))
+        *by_name((*data, names.OP, names.ABSENT, *names.TARGET_METADATA))
     )
     key, truncates, floor = remains.plan.key, remains.truncates, remains.floor
     if states is not None and floor is not None and remains.writer.partial:
@@ -358,7 +359,7 @@ def _refuse_forgotten(remains: Remains) -> None:
             f"forgotten those up to {floor}: a batch that others followed cannot be undone"
         )
     known = remains.changes.where(F.col(names.POSITION) <= floor)
-    keys = [quoted(k) for k in plan.key]
+    keys = by_name(plan.key)
     if remains.before is not None:
         _refuse_undone(remains, remains.of_keys(remains.before), floor)
         before = remains.before.select(*keys, F.col(names.POSITION).alias(_BEFORE))

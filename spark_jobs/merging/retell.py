@@ -41,7 +41,7 @@ def _standing(writer: Writer) -> str:
     between them would pick values under the wrong name, wherever the floor is. A default is unclear
     where a full load has the added column, and may mean its NULL.
     """
-    floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
+    floor = writer.lake.floor(target_id(writer.plan))
     if not (writer.partial and floor):
         return ""
     unsure = [n for n, default in writer.defaults_between(floor).items() if default.ambiguous]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -30,20 +30,14 @@ from sluice.manifest import SourceFile
 from sluice.objects.store import StoredObject
 
 
+@dataclass
 class Files:
     """The files of one pipeline."""
 
-    def __init__(
-        self,
-        tables: LedgerTables,
-        pipeline: str,
-        batches: Batches,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._tables = tables
-        self._pipeline = pipeline
-        self._batches = batches
-        self._clock = clock
+    _tables: LedgerTables
+    _pipeline: str
+    _batches: Batches
+    _clock: Callable[[], datetime]
 
     def known(self) -> dict[str, FileRow]:
         """Return every object that a batch ever claimed, by key."""

@@ -4,7 +4,7 @@ in the row of a batch, or in a row of its own for maintenance."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from pyiceberg.table import Table
@@ -25,27 +25,21 @@ from sluice.ledger.rows import BatchRow
 from sluice.ledger.tables import BATCHES, LedgerTables, Row
 
 
+@dataclass
 class PipelineLease:
     """The lease of one pipeline."""
 
-    def __init__(
-        self,
-        tables: LedgerTables,
-        pipeline: str,
-        batches: Batches,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._tables = tables
-        self._pipeline = pipeline
-        self._batches = batches
-        self._clock = clock
+    _tables: LedgerTables
+    _pipeline: str
+    _batches: Batches
+    _clock: Callable[[], datetime]
 
     def acquire(
         self,
         batch_id: str,
         attempt: str,
         lease: Lease,
-        half: Callable[[], bool] = lambda: False,
+        is_half_published: Callable[[], bool] = lambda: False,
         undone: Collection[str] = (),
         expected: Callable[[BatchRow | None], bool] = lambda _: True,
     ) -> None:
@@ -53,8 +47,9 @@ class PipelineLease:
 
         Raises LeaseHeldError while another batch has the lease, where another is half published or
         half rolled back (its changes are in no list of published batches), or where this one is
-        closed, or `expected` rejects its row: a later attempt has it. `half`, called for a batch in
-        `publishing`: whether any table has it; that is recorded until all tables have it or none.
+        closed, or `expected` rejects its row: a later attempt has it.
+        `is_half_published`, called for a batch in `publishing`: whether any table has it; that is
+        recorded until all tables have it or none.
         `undone`: batches that this one takes out of the tables; they may be half rolled back.
         """
 
@@ -68,7 +63,7 @@ class PipelineLease:
             if not expected(known):
                 raise LeaseHeldError(taken_over(self._pipeline, batch_id, attempt, old))
             row = replace(old, state=states.LOADING, attempt=attempt)
-            if old.state == states.PUBLISHING and half():
+            if old.state == states.PUBLISHING and is_half_published():
                 row = row.with_details(row.details | {HALF_PUBLISHED: True})
             return self._taken(batches, row, lease), None
 

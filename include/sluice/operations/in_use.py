@@ -99,8 +99,10 @@ def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
     events would still be in these tables."""
     rows = published_rows(ctx)
     again = [r for r in rows if r.details.get(TABLES) and SHARE_OF not in r.details]
-    replaced = ctx.ledger.files.replaced() if again else []
-    for batch_id in batches if again else ():
+    if not again:
+        return
+    replaced = ctx.ledger.files.replaced()
+    for batch_id in batches:
         own = ctx.ledger.files.of_batch(batch_id)
         own += [row for row in replaced if row.batch_id == batch_id]
         files = {row.object_key for row in own}

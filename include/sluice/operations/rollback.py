@@ -73,8 +73,9 @@ def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
     if request.release:
         count = sum(_release(ctx, batch) for batch in undone)
         lines.append(f"{count} files released: the next run takes them")
-    for batch in undone if request.user else ():
-        _sign(ctx, batch, request)
+    if request.user:
+        for batch in undone:
+            _sign(ctx, batch, request)
     return [*lines, *(_held(ctx, undone) if request.holds_files else ())]
 
 

@@ -53,7 +53,7 @@ def land_tables(
         for looks in batches_of(ctx, store, objects, bool(selection.files), refused):
             key = _record(ctx, _batch(ctx, names, epoch, looks, known, contents), lease)
             made += [key] if key else []
-    refused.refuse_silence()
+    refused.raise_if_store_is_away()
     if unreadable is None and (error := files_left_out(ctx.pipeline.name, refused)):
         raise error
     return made

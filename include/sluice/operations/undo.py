@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from sluice.catalog.snapshots import (
@@ -45,48 +46,55 @@ _GIVEN_UP: Final = "given-up-"
 Unchanged = Callable[[BatchRow | None], bool]
 
 
-def undo_batch(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = False) -> list[str]:
+def undo_batch(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
     """Undo a batch: move the tables that it published back, and drop what it staged.
 
-    `hold` keeps the files of an unpublished batch from being loaded again until `release` (those of
-    a published one are always held); without it a half published batch is left to be completed.
-    Return what was done, or with `dry_run` what would be. Raises RollbackRefusedError, before
-    anything moves, if somebody wrote after the batch; FollowedError if that was a batch.
+    Its files are held: they are not loaded again until `release`. Return what was done, or with
+    `dry_run` what would be. Raises RollbackRefusedError, before anything moves, if somebody wrote
+    after the batch; FollowedError if that was a batch.
     """
     row = known_batch(ctx, batch_id)
     if row.state == states.PUBLISHED:
         return _undo_published(ctx, [batch_id], dry_run)
     if row.state == states.ROLLING_BACK:
         return complete_rollbacks(ctx, dry_run)
-    return _undo_unpublished(ctx, row, hold, dry_run)
+    if row.state == states.ROLLED_BACK:
+        return [_already(row)]
+    _refuse_at_work(ctx, row)
+    if row.state == states.PUBLISHING or publications(ctx, batch_id):
+        return _undo_published(ctx, [batch_id], dry_run, half_published=True)
+    return _undo_staged(ctx, row, dry_run)
 
 
 def give_up(ctx: Context, batch_id: str) -> list[str]:
     """Drop what a failed batch staged; the next run loads it again.
 
-    A batch that another run has published or is rolling back meanwhile is left alone.
+    A batch that another run has published or is rolling back meanwhile is left alone, and a half
+    published one is left to be completed.
     """
     row = known_batch(ctx, batch_id)
     if row.state in (states.PUBLISHED, states.ROLLING_BACK):
         return [f"batch {batch_id} is {row.state}, by another run"]
-    return _undo_unpublished(ctx, row, hold=False, dry_run=False)
-
-
-def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
-    batch_id = row.batch_id
     if row.state == states.ROLLED_BACK:
-        return [f"batch {batch_id} is rolled back already"]
-    half = row.state == states.PUBLISHING or bool(publications(ctx, batch_id))
-    if row.state == states.PUBLISHING and not hold:
+        return [_already(row)]
+    if row.state == states.PUBLISHING:
         return [f"batch {batch_id} is half published: the next run completes it, or reconcile"]
+    _refuse_at_work(ctx, row)
+    _stop(ctx, row, states.FAILED)
+    return drop_all_branches(ctx, batch_id) or _nothing_staged(row)
+
+
+def _already(row: BatchRow) -> str:
+    return f"batch {row.batch_id} is rolled back already"
+
+
+def _refuse_at_work(ctx: Context, row: BatchRow) -> None:
+    """Raise LeaseHeldError while another process works at the batch."""
     own = row.holder == this_holder()
     if row.state != states.LOADED and not own and not ctx.ledger.lease.has_lapsed(row):
         raise LeaseHeldError(
-            f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first"
+            f"batch {row.batch_id} is {row.state}, held by {row.holder}: stop that first"
         )
-    if half and hold:
-        return _undo_published(ctx, [batch_id], dry_run, half=True)
-    return _undo_staged(ctx, row, hold, dry_run)
 
 
 def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
@@ -96,9 +104,11 @@ def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
     done = [
         line
         for row in (known_batch(ctx, b) for b in marked if b not in published)
-        for line in _undo_staged(ctx, row, hold=True, dry_run=dry_run)
+        for line in _undo_staged(ctx, row, dry_run)
     ]
-    return done + (_undo_published(ctx, published, dry_run, half=True) if published else [])
+    if published:
+        done += _undo_published(ctx, published, dry_run, half_published=True)
+    return done
 
 
 def begun(ctx: Context) -> list[str]:
@@ -115,7 +125,7 @@ def undo_batches_after(ctx: Context, batch_id: str, dry_run: bool = False) -> li
     newer = published_after(ctx, batch_id)
     if not newer:
         return [f"nothing was published after batch {batch_id}"]
-    return _undo_published(ctx, newer, dry_run, half=bool(begun(ctx)))
+    return _undo_published(ctx, newer, dry_run, half_published=bool(begun(ctx)))
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
@@ -133,23 +143,22 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
 
 
 def _undo_published(
-    ctx: Context, batches: list[str], dry_run: bool, half: bool = False
+    ctx: Context, batches: list[str], dry_run: bool, half_published: bool = False
 ) -> list[str]:
     """Undo published batches, newest first, once all of their tables may go back.
 
     That is checked before the lease is waited for, and again under it, for other batches may have
-    been published in between. Of batches that may be `half` published, the branches are dropped
+    been published in between. Of batches that may be `half_published`, the branches are dropped
     first: without them nobody publishes more, and what was published since is undone too.
     """
     published, moves = _checked(ctx, batches)
     if dry_run:
-        dropped = _drop_branches(ctx, batches, dry_run) if half else []
-        return _would(ctx, batches, moves + dropped)
+        return _would(ctx, batches, moves + (_branches(ctx, batches) if half_published else []))
     with _lease(ctx, batches):
         published, _ = _checked(ctx, batches)
         unchanged = _begin(ctx, batches)
-        dropped = _drop_branches(ctx, batches) if half else []
-        if half:
+        dropped = drop_all_branches(ctx, *batches) if half_published else []
+        if half_published:
             published = newest_first(ctx, batches)
         done = [_undo_one(ctx, b, own, unchanged) for b, own in published.items()]
     return [line for lines in done for line in lines] + dropped
@@ -170,8 +179,8 @@ def _would(ctx: Context, batches: list[str], undone: list[str]) -> list[str]:
     return [*(f"would undo: {line}" for line in undone), f"would hold: {files} files"]
 
 
-def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> list[str]:
-    return [line for b in batches for line in drop_all_branches(ctx, b, dry_run)]
+def _branches(ctx: Context, batches: list[str]) -> list[str]:
+    return [line for b in batches for line in _of_each_table(ctx, b, branches)]
 
 
 @contextmanager
@@ -272,20 +281,20 @@ def take_out(ctx: Context, batch_id: str) -> None:
     _close(ctx, batch_id, lambda now: seq_of(now) == row.seq)
 
 
-def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
+def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
     if dry_run:
         state = f"batch {row.batch_id}, which is {row.state}"
-        return _would(ctx, [row.batch_id], [state, *drop_all_branches(ctx, row.batch_id, dry_run)])
-    given_up = _stop(ctx, row, states.ROLLING_BACK if hold else states.FAILED)
-    if hold:
-        reach(Point.ROLLBACK_MARKED)
-    done = drop_all_branches(ctx, row.batch_id)
-    if hold:
-        unchanged = _is_at(given_up)
-        done += _forget(ctx, row.batch_id, unchanged)
-        _record_undone(ctx, row.batch_id, unchanged)
-        _end(ctx, row.batch_id, unchanged)
-    return done or [f"batch {row.batch_id} had nothing staged; every table is as it was"]
+        return _would(ctx, [row.batch_id], [state, *_branches(ctx, [row.batch_id])])
+    unchanged = _is_at(_stop(ctx, row, states.ROLLING_BACK))
+    reach(Point.ROLLBACK_MARKED)
+    done = drop_all_branches(ctx, row.batch_id) + _forget(ctx, row.batch_id, unchanged)
+    _record_undone(ctx, row.batch_id, unchanged)
+    _end(ctx, row.batch_id, unchanged)
+    return done or _nothing_staged(row)
+
+
+def _nothing_staged(row: BatchRow) -> list[str]:
+    return [f"batch {row.batch_id} had nothing staged; every table is as it was"]
 
 
 def _stop(ctx: Context, row: BatchRow, state: str) -> str:
@@ -363,15 +372,23 @@ def release(ctx: Context, batch_id: str) -> int:
     return ctx.ledger.files.mark(batch_id, states.FILE_RELEASED)
 
 
-def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
-    """Drop the branches of every attempt of the batch; return what was dropped."""
-    prefix = branch_name(batch_id, "")
-    take = branches if dry_run else drop_branches
+def drop_all_branches(ctx: Context, *batches: str) -> list[str]:
+    """Drop the branches of every attempt of the batches; return what was dropped."""
     dropped = []
-    for namespace, name in tables(ctx):
-        for branch in take(ctx.catalog, namespace, name, prefix):
-            dropped.append(f"{full_name(namespace, name)}: branch {branch} dropped")
-    if not dry_run:
+    for batch_id in batches:
+        dropped += _of_each_table(ctx, batch_id, drop_branches)
         with left_to_maintenance(f"batch {batch_id}", ctx.say):
             ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
     return dropped
+
+
+def _of_each_table(
+    ctx: Context, batch_id: str, take: Callable[[Catalog, str, str, str], list[str]]
+) -> list[str]:
+    """Say which branches of the batch go; `take` lists or drops those of one table."""
+    prefix = branch_name(batch_id, "")
+    return [
+        f"{full_name(namespace, name)}: branch {branch} dropped"
+        for namespace, name in tables(ctx)
+        for branch in take(ctx.catalog, namespace, name, prefix)
+    ]

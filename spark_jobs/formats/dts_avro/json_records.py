@@ -20,6 +20,7 @@ from spark_jobs.formats.dts_avro.schema import (
     JSON_WRAPPED,
     PARTS,
 )
+from spark_jobs.values import LATIN1
 
 _BARE: Final = (
     f"precision:int,scale:int,charset:string,type:string,value:string,{JSON_WRAPPED},"
@@ -36,7 +37,6 @@ _NOT_ZERO: Final = "^[^eE]*[1-9]"
 _BARE_EMPTY: Final = r'([\[,]\s*)"(NONE|NULL)"(?=\s*[,\]])'
 _WRAPPED: Final = r'"value"(\s*:\s*\{\s*"(?:bytes|array)"\s*:)'
 _CLOCK: Final = rf'\{{(\s*"(?:{"|".join(PARTS)})"\s*:)'
-_LATIN1: Final = r"^[\x00-\xff]*\z"
 _GEOMETRIES: Final = (
     "GEOMETRY", "POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON",
     "GEOMETRYCOLLECTION", "GEOMCOLLECTION", "WKB",
@@ -133,6 +133,6 @@ def _with_bytes(name: str, value: Column) -> Column:
         return value.alias(name)
     wrapped = value["wrapped"]
     characters = F.coalesce(wrapped["bytes"], value["value"])
-    latin1 = F.when(characters.rlike(_LATIN1), F.encode(characters, "ISO-8859-1"))
+    latin1 = F.when(characters.rlike(LATIN1), F.encode(characters, "ISO-8859-1"))
     base64 = F.try_to_binary(wrapped["array"], F.lit("base64"))
     return value.withField("value", F.coalesce(base64, latin1)).alias(name)

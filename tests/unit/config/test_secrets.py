@@ -25,12 +25,6 @@ LAKE = {"catalog": {"type": "jdbc", "uri": "sqlite:///lake.db"}, "warehouse": "w
 SHOP = {"name": "shop", "format": "debezium", "namespace": "shop", "landing": {"url": "landing"}}
 
 
-@pytest.fixture(autouse=True)
-def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (ENV_CATALOG_URI, "SLUICE_SPARK_MASTER", "PGUSER", *SECRET_VARIABLES):
-        monkeypatch.delenv(name, raising=False)
-
-
 def write(root: Path, lake: dict[str, Any], shop: dict[str, Any], **top: Any) -> None:
     (root / "pipelines").mkdir(exist_ok=True)
     (root / "sluice.yaml").write_text(json.dumps({"lake": lake, **top}))

@@ -179,7 +179,7 @@ def test_a_landing_that_was_killed_is_taken_up_as_it_was_decided(
 
 def test_rolled_back_it_is_held_and_once_released_taken_as_changed_again(context: Context) -> None:
     first = taken(context, changed=True)
-    undo_batch(context, first.batch_id, hold=True)
+    undo_batch(context, first.batch_id)
     assert land(context, changed=True) == []
     release(context, first.batch_id)
     assert taken(context) == first
@@ -224,7 +224,7 @@ def test_until_it_is_loaded_no_run_for_some_tables_reads_it(
         assert [f.key for f in context.files.read_manifest(key).files] == ["b.jsonl"], state
         assert f"land: a.jsonl of batch {batch} has changed since" in said[-2]
         if state == "claimed":
-            undo_batch(context, batch, hold=True)
+            undo_batch(context, batch)
             release(context, batch)
 
 

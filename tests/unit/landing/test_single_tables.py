@@ -68,7 +68,7 @@ def test_held_files_are_not_read_until_they_are_released(context: Context) -> No
     write_event(context, "b.jsonl", "second")
     (key,) = land(context)
     batch = context.files.read_manifest(key).batch_id
-    undo_batch(context, batch, hold=True)
+    undo_batch(context, batch)
     assert taken(context) == [(0, ["a.jsonl"])]
     release(context, batch)
     assert taken(context) == [(0, ["a.jsonl", "b.jsonl"])]

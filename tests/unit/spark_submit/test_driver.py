@@ -263,7 +263,7 @@ def test_who_takes_a_failed_batch_up_begins_without_the_table_it_made(context: C
 
 def test_a_driver_that_comes_too_late_stops_before_it_reads(context: Context) -> None:
     _, manifest = landed(context)
-    undo_batch(context, manifest.batch_id, hold=True)
+    undo_batch(context, manifest.batch_id)
     with pytest.raises(LeaseHeldError, match=r"is rolled_back; attempt .* stops here"):
         driver_of(context, manifest).run()
     row = context.ledger.batches.get(manifest.batch_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -18,15 +17,9 @@ from tests.unit.undone import (
     killed_at,
     publish_users,
     state,
-    three_batches,
 )
 
 pytestmark = pytest.mark.catalog
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return three_batches(tmp_path)
 
 
 def killed(monkeypatch: pytest.MonkeyPatch, point: Point, work: Callable[[], object]) -> None:
