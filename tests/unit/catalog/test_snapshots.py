@@ -152,6 +152,19 @@ def test_a_branch_that_moved_or_went_is_refused(catalog: Catalog) -> None:
     assert ids(catalog) == [0]
 
 
+def test_rows_of_a_column_that_was_taken_back_are_not_published(catalog: Catalog) -> None:
+    """They would be NULL for good: a column that is added again has another id."""
+    write(catalog, 0)
+    before = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.add_column("note", StringType())
+    staged = stage(catalog, "b1", 1)
+    restore_schema(catalog, *NAME, before)
+    with pytest.raises(PublishRefusedError, match="b1 was staged with note"):
+        publish_table(catalog, staged, "b1")
+    assert ids(catalog) == [0]
+
+
 def test_is_published_at_the_head_and_past_it(catalog: Catalog) -> None:
     write(catalog, 0)
     staged = stage(catalog, "b1", 1)
