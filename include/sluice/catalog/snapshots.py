@@ -179,11 +179,12 @@ def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Move
     """Restore `main`, the schema and the column defaults from before the batch published the table,
     if only Sluice's maintenance wrote since.
 
-    Raises RollbackRefusedError, which names who wrote.
+    Where `main` is back already, the batch's tag tells that somebody moved it by hand, and that the
+    rest is not. Raises RollbackRefusedError, which names who wrote.
     """
     table = catalog.load_table((staged.namespace, staged.name))
     current, base = head(table), staged.base_snapshot
-    if current == base:
+    if current == base and head(table, tag_name(batch_id)) is None:
         return Moved(staged.full_name, current, base)
     refuse_rollback(table, current, staged, batch_id)
     updates = _steps_back(table, staged, batch_id)
