@@ -35,6 +35,7 @@ from sluice.operations.context import Context, known_batch
 from sluice.operations.followed import refuse_if_followed
 from sluice.operations.foreign_writes import advise_way_back
 from sluice.operations.in_use import refuse_in_use, refuse_refolded
+from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.published import newest_first, publications, tables
 from sluice.operations.sweep import left_to_maintenance
 from sluice.operations.waiting import pipeline_lease
@@ -360,7 +361,10 @@ def release(ctx: Context, batch_id: str) -> int:
             f"one that is rolled back are released (sluice rollback {ctx.pipeline.name} --batch "
             f"{batch_id})"
         )
-    return ctx.ledger.files.mark(batch_id, states.FILE_RELEASED)
+    released = ctx.ledger.files.mark(batch_id, states.FILE_RELEASED)
+    if released and (otherwise := at_another_epoch(ctx, batch_id)):
+        ctx.say(f"release: {otherwise}")
+    return released
 
 
 def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
