@@ -76,7 +76,8 @@ def give_up(ctx: Context, batch_id: str) -> list[str]:
 def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
     batch_id = row.batch_id
     if row.state == states.ROLLED_BACK:
-        return [f"batch {batch_id} is rolled back already"]
+        again = _hold_again(ctx, row, dry_run) if hold else []
+        return [f"batch {batch_id} is rolled back already", *again]
     half = row.state == states.PUBLISHING or bool(publications(ctx, batch_id))
     if row.state == states.PUBLISHING and not hold:
         return [f"batch {batch_id} is half published: the next run completes it, or reconcile"]
@@ -88,6 +89,17 @@ def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) ->
     if half and hold:
         return _undo_published(ctx, [batch_id], dry_run, half=True)
     return _undo_staged(ctx, row, hold, dry_run)
+
+
+def _hold_again(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
+    """Hold what was released of a batch that is rolled back. A run that has claimed it meanwhile
+    finds the batch's row changed, and leaves it."""
+    files = _to_hold(ctx, row.batch_id)
+    if not files or dry_run:
+        return [f"would hold: {len(files)} files"] if files else []
+    _stop(ctx, row, states.ROLLED_BACK)
+    ctx.ledger.files.mark(row.batch_id, states.FILE_HELD, files)
+    return []
 
 
 def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
