@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from pyiceberg.table import Table
 
@@ -23,7 +22,7 @@ from sluice.faults import Point, reach
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.details import TAKING_OUT
-from sluice.ledger.leases import new_attempt, this_holder
+from sluice.ledger.leases import this_holder
 from sluice.ledger.rows import FOLLOWS, BatchRow, Publication, seq_of
 from sluice.names import (
     branch_name,
@@ -38,9 +37,7 @@ from sluice.operations.in_use import refuse_in_use, refuse_refolded
 from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.published import newest_first, publications, tables
 from sluice.operations.sweep import left_to_maintenance
-from sluice.operations.waiting import pipeline_lease
-
-_GIVEN_UP: Final = "given-up-"
+from sluice.operations.waiting import given_up, pipeline_lease
 
 # Whether a batch is still in the state in which this rollback left it.
 Unchanged = Callable[[BatchRow | None], bool]
@@ -203,12 +200,12 @@ def _begin(ctx: Context, batches: list[str]) -> Unchanged:
     """Mark the batches as `rolling_back`, for whoever comes after a crash: that closes them to
     publishers and to a suspended rollback. Raises LeaseHeldError if one was rolled back, or began
     to take others out, since the check."""
-    given_up = _given_up()
-    gone_on = ctx.ledger.batches.mark_rolling_back(batches, given_up, _may_go)
+    attempt = given_up()
+    gone_on = ctx.ledger.batches.mark_rolling_back(batches, attempt, _may_go)
     if gone_on:
         raise LeaseHeldError(_went_on(ctx, gone_on))
     reach(Point.ROLLBACK_MARKED)
-    return _is_at(given_up)
+    return _is_at(attempt)
 
 
 def _may_go(now: BatchRow) -> bool:
@@ -289,12 +286,12 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
     if dry_run:
         state = f"batch {row.batch_id}, which is {row.state}"
         return _would(ctx, [row.batch_id], [state, *drop_all_branches(ctx, row.batch_id, dry_run)])
-    given_up = _stop(ctx, row, states.ROLLING_BACK if hold else states.FAILED)
+    attempt = _stop(ctx, row, states.ROLLING_BACK if hold else states.FAILED)
     if hold:
         reach(Point.ROLLBACK_MARKED)
     done = drop_all_branches(ctx, row.batch_id)
     if hold:
-        unchanged = _is_at(given_up)
+        unchanged = _is_at(attempt)
         done += _forget(ctx, row.batch_id, unchanged)
         _record_undone(ctx, row.batch_id, unchanged)
         _end(ctx, row.batch_id, unchanged)
@@ -307,22 +304,18 @@ def _stop(ctx: Context, row: BatchRow, state: str) -> str:
 
     Raises LeaseHeldError if the batch has changed since `row` was read.
     """
-    given_up = _given_up()
+    attempt = given_up()
     stopped = ctx.ledger.batches.record(
-        row.batch_id, state, attempt=given_up,
+        row.batch_id, state, attempt=attempt,
         expected=lambda now: now is None or (now.state, now.attempt) == (row.state, row.attempt),
     )  # fmt: skip
     if not stopped:
         raise LeaseHeldError(_went_on(ctx, row.batch_id))
-    return given_up
+    return attempt
 
 
-def _given_up() -> str:
-    return f"{_GIVEN_UP}{new_attempt()}"
-
-
-def _is_at(given_up: str) -> Unchanged:
-    return lambda now: now is not None and now.attempt == given_up
+def _is_at(attempt: str) -> Unchanged:
+    return lambda now: now is not None and now.attempt == attempt
 
 
 def _require(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
@@ -342,7 +335,9 @@ def _went_on(ctx: Context, batch_id: str) -> str:
 def _end(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
     _hold_files(ctx, batch_id, unchanged)
     reach(Point.ROLLBACK_FILES)
-    ended = ctx.ledger.batches.record(batch_id, states.ROLLED_BACK, expected=unchanged)
+    ended = ctx.ledger.batches.record(
+        batch_id, states.ROLLED_BACK, attempt=given_up(), expected=unchanged
+    )
     if not ended:
         raise LeaseHeldError(_went_on(ctx, batch_id))
 
