@@ -294,6 +294,8 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
         unchanged = _is_at(attempt)
         done += _forget(ctx, row.batch_id, unchanged)
         _record_undone(ctx, row.batch_id, unchanged)
+        if row.state == states.ROLLING_BACK:  # perhaps of a batch that was published
+            comments.settle(ctx)
         _end(ctx, row.batch_id, unchanged)
     return done or [f"batch {row.batch_id} had nothing staged; every table is as it was"]
 
