@@ -183,9 +183,11 @@ class Hold:
         return row is not None and row.attempt == self.attempt and row.state == states.LOADING
 
     def is_anothers(self, row: states.BatchRow) -> bool:
-        """Whether another batch, or a later attempt at this one, is under way."""
+        """Whether another batch, or a later attempt at this one, is under way; what is staged is
+        published some day, whoever holds it."""
         own = row.batch_id == self.batch_id and not self._is_taken_over(row)
-        return not own and not self.ledger.lease.has_lapsed(row)
+        staged = row.state in (states.LOADED, states.PUBLISHING)
+        return not own and (staged or not self.ledger.lease.has_lapsed(row))
 
     def still_mine(self, row: states.BatchRow | None) -> bool:
         """Whether the row names this attempt or none, and the batch is not closed."""

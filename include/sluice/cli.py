@@ -289,8 +289,7 @@ def verify(
     else:
         verify_report.show(out, verification)
     try:
-        if html is not None:
-            html.write_text(verify_report.as_html(verification), encoding="utf-8")
+        verify_report.write(html, verification, _say)
     finally:
         refuse_differences(verification)
 

@@ -22,7 +22,8 @@ class Claim:
     `name` is called before each try to commit; it may write the manifest, so that no claim is
     without one. A changed object (other ETag, version or size) under a known key is claimed only
     where the key's row is still one of `replaced`. With `once_by`, an object whose content another
-    one had (at one of `epochs`, if given) is recorded as a copy instead. `modified`: by key.
+    one had (at one of `epochs`, if given) is recorded as a copy instead; one with the bytes that a
+    published batch loaded under its key, as loaded by that batch again. `modified`: by key.
     """
 
     files: tuple[SourceFile, ...]

@@ -129,8 +129,11 @@ class Files:
         row = partial(file_row, self._pipeline, asked.modified, self._clock())
         rows = [row(file, batch_id) for file in won]
         if asked.once_by is not None:
-            copies = copies_among(free, won, batch_id, brought, asked.once_by)
-            rows += [row(file, batch, states.FILE_COPY) for file, batch in copies]
+            put_back = {_bytes_of(r) for r in rows_of(FileRow, self._replaced(rivals))}
+            for file, batch in copies_among(free, won, batch_id, brought, asked.once_by):
+                same = row(file, batch, states.FILE_LOADED)
+                copy = replace(same, state=states.FILE_COPY)
+                rows.append(same if _bytes_of(same) in put_back else copy)
         return [asdict(row) for row in rows], (batch_id, won)
 
     def _rows(self) -> Any:
@@ -153,3 +156,7 @@ class Files:
         other = [b for b, at in loaded_at.items() if at is not None and at not in (epochs or ())]
         now, before = newest(files, "object_key"), self._replaced(files)
         return contents(now, content, other) | contents(before, content, other)
+
+
+def _bytes_of(row: FileRow) -> tuple[str, str, str]:
+    return row.object_key, row.sha256, row.batch_id

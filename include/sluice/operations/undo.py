@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
@@ -24,7 +23,7 @@ from sluice.faults import Point, reach
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.details import TAKING_OUT
-from sluice.ledger.leases import new_attempt, this_holder
+from sluice.ledger.leases import this_holder
 from sluice.ledger.rows import FOLLOWS, BatchRow, Publication, seq_of
 from sluice.names import (
     branch_name,
@@ -36,11 +35,10 @@ from sluice.operations.context import Context, known_batch
 from sluice.operations.followed import refuse_if_followed
 from sluice.operations.foreign_writes import advise_way_back
 from sluice.operations.in_use import refuse_in_use, refuse_refolded
+from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.published import newest_first, publications, tables
 from sluice.operations.sweep import left_to_maintenance
-from sluice.operations.waiting import pipeline_lease
-
-_GIVEN_UP: Final = "given-up-"
+from sluice.operations.waiting import given_up, pipeline_lease
 
 # Whether a batch is still in the state in which this rollback left it.
 Unchanged = Callable[[BatchRow | None], bool]
@@ -59,7 +57,7 @@ def undo_batch(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
     if row.state == states.ROLLING_BACK:
         return complete_rollbacks(ctx, dry_run)
     if row.state == states.ROLLED_BACK:
-        return [_already(row)]
+        return [_already(row), *_hold_again(ctx, row, dry_run)]
     _refuse_at_work(ctx, row)
     if row.state == states.PUBLISHING or publications(ctx, batch_id):
         return _undo_published(ctx, [batch_id], dry_run, half_published=True)
@@ -95,6 +93,17 @@ def _refuse_at_work(ctx: Context, row: BatchRow) -> None:
         raise LeaseHeldError(
             f"batch {row.batch_id} is {row.state}, held by {row.holder}: stop that first"
         )
+
+
+def _hold_again(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
+    """Hold what was released of a batch that is rolled back. A run that has claimed it meanwhile
+    finds the batch's row changed, and leaves it."""
+    files = _to_hold(ctx, row.batch_id)
+    if not files or dry_run:
+        return [f"would hold: {len(files)} files"] if files else []
+    _stop(ctx, row, states.ROLLED_BACK)
+    ctx.ledger.files.mark(row.batch_id, states.FILE_HELD, files)
+    return []
 
 
 def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
@@ -199,12 +208,12 @@ def _begin(ctx: Context, batches: list[str]) -> Unchanged:
     """Mark the batches as `rolling_back`, for whoever comes after a crash: that closes them to
     publishers and to a suspended rollback. Raises LeaseHeldError if one was rolled back, or began
     to take others out, since the check."""
-    given_up = _given_up()
-    gone_on = ctx.ledger.batches.mark_rolling_back(batches, given_up, _may_go)
+    attempt = given_up()
+    gone_on = ctx.ledger.batches.mark_rolling_back(batches, attempt, _may_go)
     if gone_on:
         raise LeaseHeldError(_went_on(ctx, gone_on))
     reach(Point.ROLLBACK_MARKED)
-    return _is_at(given_up)
+    return _is_at(attempt)
 
 
 def _may_go(now: BatchRow) -> bool:
@@ -289,6 +298,8 @@ def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
     reach(Point.ROLLBACK_MARKED)
     done = drop_all_branches(ctx, row.batch_id) + _forget(ctx, row.batch_id, unchanged)
     _record_undone(ctx, row.batch_id, unchanged)
+    if row.state == states.ROLLING_BACK:  # perhaps of a batch that was published
+        comments.settle(ctx)
     _end(ctx, row.batch_id, unchanged)
     return done or _nothing_staged(row)
 
@@ -303,22 +314,18 @@ def _stop(ctx: Context, row: BatchRow, state: str) -> str:
 
     Raises LeaseHeldError if the batch has changed since `row` was read.
     """
-    given_up = _given_up()
+    attempt = given_up()
     stopped = ctx.ledger.batches.record(
-        row.batch_id, state, attempt=given_up,
+        row.batch_id, state, attempt=attempt,
         expected=lambda now: now is None or (now.state, now.attempt) == (row.state, row.attempt),
     )  # fmt: skip
     if not stopped:
         raise LeaseHeldError(_went_on(ctx, row.batch_id))
-    return given_up
+    return attempt
 
 
-def _given_up() -> str:
-    return f"{_GIVEN_UP}{new_attempt()}"
-
-
-def _is_at(given_up: str) -> Unchanged:
-    return lambda now: now is not None and now.attempt == given_up
+def _is_at(attempt: str) -> Unchanged:
+    return lambda now: now is not None and now.attempt == attempt
 
 
 def _require(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
@@ -338,7 +345,9 @@ def _went_on(ctx: Context, batch_id: str) -> str:
 def _end(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
     _hold_files(ctx, batch_id, unchanged)
     reach(Point.ROLLBACK_FILES)
-    ended = ctx.ledger.batches.record(batch_id, states.ROLLED_BACK, expected=unchanged)
+    ended = ctx.ledger.batches.record(
+        batch_id, states.ROLLED_BACK, attempt=given_up(), expected=unchanged
+    )
     if not ended:
         raise LeaseHeldError(_went_on(ctx, batch_id))
 
@@ -369,7 +378,10 @@ def release(ctx: Context, batch_id: str) -> int:
             f"one that is rolled back are released (sluice rollback {ctx.pipeline.name} --batch "
             f"{batch_id})"
         )
-    return ctx.ledger.files.mark(batch_id, states.FILE_RELEASED)
+    released = ctx.ledger.files.mark(batch_id, states.FILE_RELEASED)
+    if released and (otherwise := at_another_epoch(ctx, batch_id)):
+        ctx.say(f"release: {otherwise}")
+    return released
 
 
 def drop_all_branches(ctx: Context, *batches: str) -> list[str]:

@@ -23,12 +23,18 @@ Rows = list[BatchRow]
 
 _LONGEST_POLL_SECONDS: Final = 10
 _TAKEN_UP: Final = "taken-up-"
+_GIVEN_UP: Final = "given-up-"
 
 
 def taken_up() -> str:
     """Return a new attempt for a batch that a run takes up and gives to a driver later; it fences
     off whoever had the batch before."""
     return f"{_TAKEN_UP}{new_attempt()}"
+
+
+def given_up() -> str:
+    """Return a new attempt that nobody makes, for a batch that is taken from whoever has it."""
+    return f"{_GIVEN_UP}{new_attempt()}"
 
 
 def is_taken_up(row: BatchRow) -> bool:
@@ -64,8 +70,10 @@ def wait_for_turn(ctx: Context, batch_id: str) -> None:
 
 
 def _is_at_work(row: BatchRow) -> bool:
-    """Whether a driver or a publisher has the batch, rather than a run that waits."""
-    return row.state != states.LANDED or not (row.attempt == "" or is_taken_up(row))
+    """Whether a driver or a publisher has the batch, rather than a run that waits. One that was
+    undone and landed anew has a given up attempt until a driver has it."""
+    waits = row.attempt == "" or row.attempt.startswith((_TAKEN_UP, _GIVEN_UP))
+    return row.state != states.LANDED or not waits
 
 
 def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:

@@ -207,6 +207,25 @@ def test_a_file_that_is_put_back_names_no_batch_anew(context: Context) -> None:
     assert len(context.ledger.batches.all()) == batches
 
 
+@pytest.mark.parametrize("undone", [True, False])
+def test_a_file_that_is_put_back_is_again_its_first_batchs(context: Context, undone: bool) -> None:
+    """Else no rollback of that one would hold it, and no run for single tables read it."""
+    first = batch_of(context, "a.jsonl")
+    later = load(context, changed=True)
+    if undone:
+        undo_batch(context, later)
+        release(context, later)
+    write_event(context, "a.jsonl", "first")
+    assert land(context, changed=True) == []
+    assert batch_of(context, "a.jsonl") == first
+    (key,) = land_tables(context, ["s.orders"])
+    found = {f.key: f.arrival for f in context.files.read_manifest(key).files}
+    assert found == {name: arrival_of(name) for name in ("a.jsonl", "b.jsonl")}
+    undo_batch(context, first)
+    assert land(context) == []
+    assert {row.object_key for row in context.ledger.files.held()} == {"a.jsonl", "b.jsonl"}
+
+
 def test_a_run_for_some_tables_reads_it_at_its_place(context: Context) -> None:
     load(context, changed=True)
     (key,) = land_tables(context, ["s.orders"])

@@ -25,6 +25,7 @@ from sluice.ledger.rows import (
     LOADED,
     LOADING,
     PUBLISHED,
+    PUBLISHING,
     ROLLED_BACK,
     BatchRow,
 )
@@ -80,6 +81,8 @@ def context(tmp_path: Path) -> Context:
         ("b1", LANDED, "later", True, False),
         ("b2", LOADING, "its own", True, False),
         ("b2", LOADING, "its own", False, True),
+        ("b2", LOADED, "its own", False, False),
+        ("b2", PUBLISHING, "its own", False, False),
     ],
 )
 def test_new_columns_go_only_where_nobody_else_is_at_work(
