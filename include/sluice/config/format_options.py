@@ -91,14 +91,21 @@ _Texts = Annotated[
     Field(min_length=1),
     WithJsonSchema(
         {
+def _not_empty(values: list[str]) -> list[str]:
+    if "" in values:
+        raise ValueError("no empty text: a value that was sent may be one")
+    return values
+
+
             "anyOf": [
-                {"type": "string"},
-                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                {"type": "string", "minLength": 1},
+                {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
+    AfterValidator(_not_empty),
             ]
         }
     ),
 ]
-"""A text, or a list of them."""
+"""A text, or a list of them; none is empty."""
 
 
 def _ordering_field(value: str) -> str:
