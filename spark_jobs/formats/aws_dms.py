@@ -78,6 +78,7 @@ class AwsDms(Format):
 
     name: ClassVar[str] = "aws_dms"
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
+    bytes_as: ClassVar[str] = "hex"
     drops_to_load: ClassVar[bool] = True
 
     def read(
