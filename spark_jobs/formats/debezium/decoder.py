@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import DebeziumOptions
 from sluice.manifest import SourceFile
+from sluice.types.columns import BASE64
 from spark_jobs.canonical import OUTCOME_REJECT
 from spark_jobs.formats.base import COUNTS, NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.common import tombstones, truncates
@@ -38,6 +39,7 @@ class Debezium(Format):
     """The decoder of `format: debezium`."""
 
     name: ClassVar[str] = "debezium"
+    bytes_as: ClassVar[str] = BASE64
     plain: ClassVar[frozenset[str]] = COUNTS
     tells_defaults: ClassVar[bool] = True
     ignorable: ClassVar[str] = (
