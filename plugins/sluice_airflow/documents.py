@@ -36,7 +36,7 @@ of dead attempts dropped. Safe at any time; every run of a pipeline begins with 
 deletes, expire snapshots and history by their retention, remove orphans, compact the ledger.
 
 - After **Minutes** no new work begins; the next run goes on from there.
-- While a load is running, the task is retried.
+- A load that is running is waited for, within these minutes.
 """,
 }
 """Documentation by operation, see `sluice.config.fields.OPERATIONS`."""
