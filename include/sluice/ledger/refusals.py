@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from typing import Final
 
-from sluice.errors import LeaseHeldError
+from sluice.errors import HalfwayError, LeaseHeldError
 from sluice.ledger.leases import new_attempt
 from sluice.ledger.rows import (
     CLOSED,
@@ -47,11 +47,11 @@ def refuse_closed(row: BatchRow, attempt: str) -> None:
 
 
 def refuse_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None:
-    """Raise LeaseHeldError where a batch not in `besides` is half published or half rolled back."""
+    """Raise HalfwayError where a batch not in `besides` is half published or half rolled back."""
     for row in batches:
         if row.halfway and row.batch_id not in besides:
             half = "rolled back" if row.state == ROLLING_BACK else "published"
-            raise LeaseHeldError(
+            raise HalfwayError(
                 f"pipeline {row.pipeline}: batch {row.batch_id} is half {half}; "
                 f"{completed_by(row)} first"
             )
