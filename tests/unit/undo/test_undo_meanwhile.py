@@ -220,7 +220,7 @@ def test_what_somebody_went_on_with_since_the_look_stays_theirs(
         context.ledger.batches.record("b4", PUBLISHING)
         return new_attempt()
 
-    monkeypatch.setattr(undo, "new_attempt", published_meanwhile)
+    monkeypatch.setattr(undo, "given_up", published_meanwhile)
     with pytest.raises(LeaseHeldError, match="another run went on with it"):
         way(context, "b4")
     assert state(context, "b4") == PUBLISHING
