@@ -86,6 +86,11 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def in_batch(batch_id: str) -> Column:
+    """Whether a row belongs to the batch."""
+    return F.col(names.BATCH_ID) == batch_id
+
+
 def of_batches(batches: Iterable[str], column: str = names.BATCH_ID) -> Column:
     """Whether a row belongs to one of the batches.
 

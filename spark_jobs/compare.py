@@ -145,5 +145,5 @@ def _text(value: Column, kind: DataType) -> Column:
 def same_rows(one: DataFrame, two: DataFrame) -> bool:
     """Whether both frames have every row equally often."""
     signed = one.withColumn(_SIDE, F.lit(1)).unionByName(two.withColumn(_SIDE, F.lit(-1)))
-    counted = signed.groupBy(*map(quoted, one.columns)).agg(F.sum(_SIDE).alias(_SIDE))
+    counted = signed.groupBy(*by_name(one.columns)).agg(F.sum(_SIDE).alias(_SIDE))
     return counted.where(F.col(_SIDE) != 0).isEmpty()

@@ -35,7 +35,7 @@ from spark_jobs.attempt import Attempt
 from spark_jobs.decoding import transactions
 from spark_jobs.decoding.apart import may_go_without, say_left_out
 from spark_jobs.decoding.copies import is_of_a_file, with_copies, without_damage
-from spark_jobs.decoding.decode_batch import whole_envelope
+from spark_jobs.decoding.record_rules import whole_envelope
 from spark_jobs.failures import typed
 from spark_jobs.hold import Hold
 from spark_jobs.job import Job, pipeline_for

@@ -63,13 +63,17 @@ class Hold:
         )  # fmt: skip
 
     def take_lease(
-        self, half: Callable[[], bool], undone: Collection[str], refuse: Callable[[], None]
+        self,
+        is_half_published: Callable[[], bool],
+        undone: Collection[str],
+        refuse: Callable[[], None],
     ) -> tuple[str, ...]:
         """Wait a while for the pipeline's lease, and return the published batches.
 
-        No other process publishes a batch while the lease is held. `half`: whether some tables have
-        the batch already. `undone`: batches that this one undoes; they may be half rolled back.
-        `refuse`: called once the lease is held; raises if the batch must not be loaded.
+        No other process publishes a batch while the lease is held. `is_half_published`: whether
+        some tables have the batch already. `undone`: batches that this one undoes; they may be half
+        rolled back. `refuse`: called once the lease is held; raises if the batch must not be
+        loaded.
 
         Raises LeaseHeldError if another batch keeps the lease; the task then tries again later.
         """
@@ -80,7 +84,7 @@ class Hold:
                 self._lease(
                     partial(
                         self.ledger.lease.acquire,
-                        half=half,
+                        is_half_published=is_half_published,
                         undone=undone,
                         expected=self._may_take,
                     )
@@ -184,10 +188,14 @@ class Hold:
         return row is not None and row.attempt == self.attempt and row.state == states.LOADING
 
     def is_anothers(self, row: states.BatchRow) -> bool:
-        """Whether the row is of another batch, or a later attempt at this one, that is
-        still at work."""
+        """Whether the row is of another batch, or a later attempt at this one, that is still under
+        way.
+
+        A staged batch is, whoever holds it, since it will be published some day.
+        """
         own = row.batch_id == self.batch_id and not self._is_taken_over(row)
-        return not own and not self.ledger.lease.has_lapsed(row)
+        staged = row.state in (states.LOADED, states.PUBLISHING)
+        return not own and (staged or not self.ledger.lease.has_lapsed(row))
 
     def still_mine(self, row: states.BatchRow | None) -> bool:
         """Whether the row names this attempt or none, and the batch is not closed."""

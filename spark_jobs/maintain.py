@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sluice.catalog.client import open_catalog
-from sluice.config.project import load_sound
-from sluice.ledger.ledger import Ledger
+from sluice.config.project import Pipeline, load_sound
+from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.turns import Turns
 from sluice.objects.batch_files import BatchFiles
 from sluice.operations.maintenance import MaintenanceResult
@@ -27,27 +27,29 @@ from spark_jobs.session import open_session
 
 
 @contextmanager
-def _turns(upkeep: Upkeep, minutes: float) -> Iterator[Callable[[], bool]]:
+def _turns(
+    ledger: PipelineLedger, pipeline: Pipeline, minutes: float, dry_run: bool
+) -> Iterator[Callable[[], bool]]:
     """Hold the pipeline's lease and watch the time limit, `minutes`; a dry run needs neither."""
-    if upkeep.dry_run:
+    if dry_run:
         yield lambda: True
         return
-    seconds = upkeep.pipeline.lease_seconds
-    with Turns(upkeep.ledger, seconds, minutes * 60) as turns:
+    with Turns(ledger, pipeline.lease_seconds, minutes * 60) as turns:
         yield turns.next
 
 
 def run(folder: Path, pipeline: str, minutes: float, dry_run: bool) -> MaintenanceResult:
-    """Open the project and maintain one pipeline."""
+    """Open the project and maintain one pipeline. Spark starts once the lease is held: a load that
+    is waited for may need the cluster's cores."""
     project = load_sound(folder)
     chosen, catalog = project.pipeline(pipeline), open_catalog(project)
     ledger = Ledger(catalog)
     ledger.ensure()
-    spark = open_session(project, f"sluice maintain {pipeline}")
-    lake = Lake(spark, catalog, pipeline)
-    own, now = ledger.of(pipeline), datetime.now(UTC)
-    upkeep = Upkeep(spark, lake, own, BatchFiles(project), chosen, now, dry_run)
-    with _turns(upkeep, minutes) as proceed:
+    own = ledger.of(pipeline)
+    with _turns(own, chosen, minutes, dry_run) as proceed:
+        spark = open_session(project, f"sluice maintain {pipeline}")
+        lake, now = Lake(spark, catalog, pipeline), datetime.now(UTC)
+        upkeep = Upkeep(spark, lake, own, BatchFiles(project), chosen, now, dry_run)
         return maintain(upkeep, proceed)
 
 

@@ -21,7 +21,9 @@ def tell(text: str, layout: str = "") -> None:
     """
     line = shown(text, layout)
     print(line, file=sys.stderr, flush=True)
-    for kept in () if layout else _LISTENERS:
+    if layout:
+        return
+    for kept in _LISTENERS:
         if len(kept) < _MOST_KEPT and line not in kept:
             kept.append(line)
 

@@ -26,6 +26,7 @@ from sluice.types.columns import (
     parse_type,
     widest_or_text,
 )
+from spark_jobs.double_text import is_rounded_double
 from spark_jobs.number_text import bound, decimal_text, shift_point, unscaled_text
 
 ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
@@ -66,7 +67,8 @@ _INFINITE_NANOS: Final = {
     "9223372036854775807": 9_223_372_036_825_200_000,
     "-9223372036854775808": -9_223_372_036_832_400_000,
 }
-_LATIN1: Final = r"^[\x00-\xff]*\z"
+LATIN1: Final = r"^[\x00-\xff]*\z"
+"""A text whose characters are all of ISO-8859-1, one for each byte."""
 
 
 def fitted(text: Column, kind: ColumnType, into: ColumnType) -> Column:
@@ -163,9 +165,9 @@ def _float(text: Column, kind: ColumnType) -> Column:
     vanished = (value == 0) & text.rlike(_NOT_ZERO)
     number = text.rlike(_PLAIN_NUMBER) & ~overflowed & ~vanished
     if kind.encoding == EXACT:
-        number &= (F.length(_digits(text)) <= _DIGITS_OF_DOUBLE) | (
-            _digits(text) == _digits(value.cast("string"))
-        )
+        own = _digits(text) == _digits(value.cast("string"))
+        short = F.length(_digits(text)) <= _DIGITS_OF_DOUBLE
+        number &= short | own | is_rounded_double(text, value)
     if kind.name == "float":
         number &= _is_written(text, value)
     return F.when(number | text.rlike(_NOT_FINITE), value)
@@ -351,7 +353,7 @@ def _bytes(text: Column, kind: ColumnType) -> Column:
     if kind.encoding == "utf8":
         return F.encode(text, "UTF-8")
     if kind.encoding == "latin1":
-        return F.when(text.rlike(_LATIN1), F.encode(text, "ISO-8859-1"))
+        return F.when(text.rlike(LATIN1), F.encode(text, "ISO-8859-1"))
     if kind.encoding == "hex":
         # The prefixes of AWS DMS and PostgreSQL; no two hex digits look like them.
         prefixed = text.startswith("0x") | text.startswith(r"\x")

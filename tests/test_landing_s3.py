@@ -17,7 +17,7 @@ from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
 from sluice.errors import TerminalError, TransientError, UnsettledFileError
-from sluice.landing.landed import inspect
+from sluice.landing.landed import Inspector
 from sluice.objects.s3_store import S3Store
 from sluice.objects.store import open_store
 from tests.s3_server import S3Server
@@ -61,10 +61,11 @@ def test_an_object_that_another_of_its_size_replaced_is_not_taken_for_the_one_li
 ) -> None:
     store.put("a", LINES)
     (found,) = store.list()
-    assert inspect(store, store, found, "s/").file.sha256 == hashlib.sha256(LINES).hexdigest()
+    inspector = Inspector(store, store, "s/")
+    assert inspector.inspect(found).file.sha256 == hashlib.sha256(LINES).hexdigest()
     store.put("a", LINES.replace(b"1", b"7"))
     with pytest.raises(UnsettledFileError, match="a was written again"):
-        inspect(store, store, found, "s/")
+        inspector.inspect(found)
 
 
 def test_uploads_that_were_never_completed_go(store: S3Store, bucket: str) -> None:
@@ -151,7 +152,8 @@ def test_inspect_takes_and_stages(store: S3Store, bucket: str) -> None:
     store.put("dt=2026-03-01/hr=05/a.jsonl.gz", packed)
     store.put("pretty.json", b'[{"a":1},\n{"a":2}]')
     staging = open_store(f"s3://{bucket}/warehouse/_sluice")
-    direct, staged = (inspect(store, staging, o, "shop/staged/").file for o in store.list())
+    inspector = Inspector(store, staging, "shop/staged/")
+    direct, staged = (inspector.inspect(o).file for o in store.list())
     assert direct.url == f"s3a://{bucket}/landing/shop/dt=2026-03-01/hr=05/a.jsonl.gz"
     assert direct.sha256 == hashlib.sha256(packed).hexdigest()
     prefix = f"s3a://{bucket}/warehouse/_sluice/"

@@ -219,8 +219,9 @@ def reprocess(
     results, failure = reprocess_batches(ctx, as_batch_id(batch), requested)
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
-    for result in () if as_json else results:
-        report.show_batch(out, result)
+    else:
+        for result in results:
+            report.show_batch(out, result)
     if failure is not None:
         raise failure
     if not results and not as_json:
@@ -238,8 +239,9 @@ def status(
     """Each pipeline's last batches, and older ones that wait for an operator."""
     loaded = load_sound(project)
     names = [loaded.pipeline(pipeline).name] if pipeline else sorted(loaded.pipelines)
-    for mistake in () if pipeline else loaded.broken.values():
-        _say(f"not shown, its file is wrong: {mistake}")
+    if not pipeline:
+        for mistake in loaded.broken.values():
+            _say(f"not shown, its file is wrong: {mistake}")
     ledger = Ledger(open_catalog(loaded))
     listed = [
         one for name in names for one in last_and_waiting(batch_statuses(ledger.of(name)), limit)
@@ -287,8 +289,7 @@ def verify(
     else:
         verify_report.show(out, verification)
     try:
-        if html is not None:
-            html.write_text(verify_report.as_html(verification), encoding="utf-8")
+        verify_report.write(html, verification, _say)
     finally:
         refuse_differences(verification)
 

@@ -54,6 +54,10 @@ class LeaseHeldError(TransientError):
     """Another batch of the pipeline is between branch and publish; wait or retry later."""
 
 
+class HalfwayError(LeaseHeldError):
+    """A batch is half published or half rolled back: waiting does not complete it."""
+
+
 class TerminalError(SluiceError):
     """Stop: a person has to change configuration, code or data first.
 

@@ -60,7 +60,7 @@ PROP_SOURCE: Final = "sluice.source"
 PROP_PARTIALS: Final = "sluice.partials"
 PROP_SHAPES: Final = "sluice.shapes"
 PROP_DEFAULTS: Final = "sluice.defaults"
-# Key of the renames in the JSON of PROP_DEFAULTS: no column has an empty name.
+# The key of the renames in the JSON of PROP_DEFAULTS: no column has an empty name.
 RENAMES_IN_DEFAULTS: Final = ""
 PROP_HIGHEST: Final = "sluice.highest-position"
 PROP_HISTORY_OF: Final = "sluice.history-of"

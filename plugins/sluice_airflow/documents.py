@@ -36,7 +36,7 @@ of dead attempts dropped. Safe at any time; every run of a pipeline begins with 
 deletes, expire snapshots and history by their retention, remove orphans, compact the ledger.
 
 - After **Minutes** no new work begins; the next run goes on from there.
-- While a load is running, the task is retried.
+- A load that is running is waited for, within these minutes.
 """,
 }
 """Documentation by operation, see `sluice.config.fields.OPERATIONS`."""
@@ -52,7 +52,7 @@ def of_pipeline(pipeline: Pipeline) -> str:
 
 - **Scheduled**: everything landed before the interval's end that is not loaded yet, late files too.
 - **Backfill**, or a window in the form: exactly the files of that window.
-- **Manual**: everything landed so far; with a logical date in the past, up to its interval's end.
+- **Manual**: everything landed so far; with a date or an interval of the past, up to its end.
 - **Failed**: the tables are as they were. Read the failed task's log, then clear the task.
 - **Undo a published batch**: DAG `sluice_rollback`.
 """

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
-from airflow.sdk import Asset, AssetAlias
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk import Asset, AssetAlias, get_current_context
+from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
 
-from sluice.errors import FilesLeftOutError, FilesUnreadError
+from sluice.config.project import PROJECT_FILE, load_sound
+from sluice.errors import ConfigError, FilesLeftOutError, FilesUnreadError
 from sluice.escaping import LINES, shown
 from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING, BatchRow
 from sluice.names import is_changelog_namespace
@@ -27,10 +29,10 @@ from sluice.operations.shares import waiting_files
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.output.report import conflicting, misfitting
 from sluice.result import BatchResult, StagedTable
-from sluice_airflow.connection import require_spark_connection, use_connections_master
+from sluice_airflow.connection import use_connections_master
 from sluice_airflow.mapping import mappable
 from sluice_airflow.requests import pipeline_of_form, reprocess_request, rollback_request
-from sluice_airflow.selection import RunSelection, select
+from sluice_airflow.selection import Run, RunSelection, select
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +74,9 @@ class Advice:
 
 def _log_advice(stage: str, pipeline: str, error: BaseException, advice: Advice) -> None:
     log.error("%s of pipeline %s failed: %s", stage, pipeline, shown(str(error), LINES))
+    if isinstance(error, AirflowTaskTimeout):
+        limit = get_current_context()["task"].execution_timeout
+        log.error("Stopped after %s: see spark.max_load_seconds in %s", limit, PROJECT_FILE)
     log.error("What to do: %s. To look: sluice status %s", ADVICE[advice.about], pipeline)
 
 
@@ -83,7 +88,7 @@ def advised(stage: str, pipeline: str) -> Iterator[Advice]:
         yield advice
     except AirflowSkipException:
         raise
-    except Exception as error:
+    except (Exception, AirflowTaskTimeout) as error:  # a timeout is no Exception
         _log_advice(stage, pipeline, error, advice)
         raise
 
@@ -91,7 +96,6 @@ def advised(stage: str, pipeline: str) -> Iterator[Advice]:
 def reconcile(project: str, pipeline: str) -> list[str]:
     """Check the Spark connection, then complete or undo what earlier attempts left."""
     with advised("reconcile", pipeline):
-        require_spark_connection()
         use_connections_master()
         left = stages.reconcile(open_context(project, pipeline))
         for manifest in left:
@@ -111,7 +115,7 @@ def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
     no others, raises FilesLeftOutError or FilesUnreadError.
     """
     with advised("land", pipeline):
-        chosen = selection_of(context)
+        chosen = selection_of(context, load_sound(project).pipeline(pipeline).schedule)
         log.info("land takes: %s", describe(chosen))
         if context["params"].get("dry_run"):
             raise AirflowSkipException(dry_run(project, pipeline, chosen))
@@ -136,17 +140,18 @@ def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
                 raise kind(message)
 
 
-def selection_of(context: dict[str, Any]) -> RunSelection:
+def selection_of(context: dict[str, Any], schedule: str | None) -> RunSelection:
     """Read the selection from the run's parameters, type and interval."""
     run = context["dag_run"]
     start, end = run.data_interval_start, run.data_interval_end
-    return select(
-        dict(context["params"]),
+    told = Run(
         str(getattr(run.run_type, "value", run.run_type)),
         (start, end) if start and end else None,
         run.logical_date,
         run.run_after,
+        schedule,
     )
+    return select(dict(context["params"]), told)
 
 
 def land_selection(
@@ -249,7 +254,7 @@ def emit_assets(result: BatchResult, events: Any) -> None:
 
 def asset_uri(staged: StagedTable) -> str:
     """Return the address of a table as an asset."""
-    return f"iceberg://lake/{staged.namespace}/{staged.name}"
+    return f"iceberg://lake/{quote(staged.namespace, safe='')}/{quote(staged.name, safe='')}"
 
 
 def summary(result: BatchResult) -> dict[str, Any]:
@@ -305,7 +310,6 @@ def land_quarantined(project: str, context: dict[str, Any]) -> list[str]:
     pipeline = pipeline_of_form(context)
     with advised("land", pipeline):
         request = reprocess_request(context)
-        require_spark_connection()
         use_connections_master()
         signature = f"(asked for by {request.user})" if request.user else ""
         ctx = open_context(project, pipeline)
@@ -320,8 +324,12 @@ def roll_back(project: str, context: dict[str, Any]) -> list[str]:
     pipeline = pipeline_of_form(context)
     with advised("rollback", pipeline):
         request = rollback_request(context)
+        if context["ti"].try_number > 1:
+            raise ConfigError(
+                "this rollback was asked for the batches of its time; what was published since"
+                " would go too. Look at sluice status, and trigger the DAG again"
+            )
         # Where later batches are built on what is undone, a driver folds keys again.
-        require_spark_connection()
         use_connections_master()
         lines = rollback.roll_back(open_context(project, pipeline), request)
         for line in lines:

@@ -75,22 +75,22 @@ def say_left_out(error: TerminalError) -> None:
         tell(f"goes on without {shown(source)}: {wrong}", LINES)
 
 
-def without(
-    job: Job, envelope: DataFrame, found: list[Found]
-) -> tuple[DataFrame, list[Found], tuple[LeftOut, ...]]:
-    """Return the batch without the records of tables to be left out, the remaining tables, and the
-    left-out ones."""
-    if not job.left_out:
-        return envelope, found, ()
-    gone = [table for table in found if table.source.name in job.left_out]
-    left = [
+def without(job: Job, envelope: DataFrame, found: list[Found]) -> tuple[DataFrame, list[Found]]:
+    """Return the batch without the records of left-out tables."""
+    for table in found:
+        if table.source.name in job.left_out:
+            envelope = envelope.where(~is_of(table.source))
+    return envelope, [table for table in found if table.source.name not in job.left_out]
+
+
+def left_out(job: Job, found: list[Found]) -> tuple[LeftOut, ...]:
+    """Return the left-out tables, with the number of their records."""
+    return tuple(
         LeftOut(
             table.source.name,
             table.records + table.ignored + table.rejected,
             job.left_out[table.source.name],
         )
-        for table in gone
-    ]
-    for table in gone:
-        envelope = envelope.where(~is_of(table.source))
-    return envelope, [table for table in found if table not in gone], tuple(left)
+        for table in found
+        if table.source.name in job.left_out
+    )

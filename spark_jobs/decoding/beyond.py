@@ -10,10 +10,10 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.operations.open_transactions import REASON as OPEN
 from sluice.result import Counts
-from spark_jobs.canonical import as_place, quoted
+from spark_jobs.canonical import as_place, by_name, in_batch
 from spark_jobs.decoding import own_changes, quarantine, repeated
+from spark_jobs.decoding.changelog_rows import Decoded, typed_changes
 from spark_jobs.decoding.decode import BAD, RECORD, with_origin
-from spark_jobs.decoding.decode_batch import Decoded, typed_changes
 from spark_jobs.decoding.record_numbers import in_landed_file
 from spark_jobs.folding.floor import BEYOND, mark, mark_all, mark_between, mark_halves
 from spark_jobs.folding.places import position_place
@@ -38,12 +38,12 @@ def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
     were applied before, count as late.
     """
     plan, lowest = table.plan, table.span.lowest
-    floor = _floor(job, plan)
+    floor = job.lake.floor(target_id(plan))
     if floor is None or lowest is None or lowest > floor:
         return Counts()
     changelog = changelog_id(plan)
     seen = own_changes.seen(job, changelog)
-    mine = F.col(names.BATCH_ID) == job.manifest.batch_id
+    mine = in_batch(job.manifest.batch_id)
     marked = keep(_marked(job, plan, job.spark.table(changelog.sql()).where(mine), floor))
     if marked.where(BEYOND).isEmpty():
         return Counts()
@@ -60,16 +60,12 @@ def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
 def without(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[DataFrame, int]:
     """Return changes that are not yet in a changelog, without such events, and the
     number of these."""
-    floor = _floor(job, plan)
+    floor = job.lake.floor(target_id(plan))
     if floor is None:
         return changes, 0
     marked = mark_halves(_marked(job, plan, changes, floor))
     found = marked.where(F.col(BEYOND) & F.col(names.COUNTED)).count()
     return marked.where(~F.col(BEYOND)).drop(BEYOND), found
-
-
-def _floor(job: Job, plan: TablePlan) -> str | None:
-    return job.lake.property(target_id(plan), names.PROP_FLOOR)
 
 
 def _marked(job: Job, plan: TablePlan, changes: DataFrame, floor: str) -> DataFrame:
@@ -112,7 +108,7 @@ def _without_accepted(
     stays = places.distinct().withColumn(_ACCEPTED, F.lit(True))
     found = marked.withColumn(_PLACE, position_place()).join(stays, list(at), "left")
     beyond_still = F.col(BEYOND) & F.col(_ACCEPTED).isNull()
-    return found.withColumn(BEYOND, beyond_still).select(*map(quoted, marked.columns))
+    return found.withColumn(BEYOND, beyond_still).select(*by_name(marked.columns))
 
 
 def _located(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame) -> DataFrame:
@@ -121,7 +117,7 @@ def _located(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame) 
     by = [names.ORIGIN_FILE, names.POSITION, *(() if _put_together(job, plan) else plan.key)]
     typed = computed_once(typed_changes(job, envelope, plan))
     events = typed.where(names.COUNTED).where(F.col(BAD) == "")
-    found = events.join(beyond.select(*map(quoted, by)).distinct(), by, "left_semi")
+    found = events.join(beyond.select(*by_name(by)).distinct(), by, "left_semi")
     rejects = found.select(names.POSITION, F.col(RECORD).alias("raw"), *as_place())
     texts = quarantine.texts(job.spark, job.manifest.files, envelope)
     located = with_origin(quarantine.with_text(rejects, texts), job.spark, job.manifest.files)

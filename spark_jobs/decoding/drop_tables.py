@@ -20,7 +20,12 @@ from sluice.ddl.statements import (
 from sluice.errors import PlanError
 from spark_jobs.canonical import OP_TRUNCATE, PLACE
 from spark_jobs.decoding.decode import with_origin
-from spark_jobs.decoding.statements import ddl_events, statement_columns, statement_position
+from spark_jobs.decoding.statements import (
+    collected,
+    ddl_events,
+    statement_columns,
+    statement_position,
+)
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, discover, source_of
@@ -58,13 +63,7 @@ def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> tuple[DataFr
 def _statements(job: Job, envelope: DataFrame) -> list[Row]:
     located = with_origin(ddl_events(envelope, SPEAKS_OF_DROPS), job.spark, job.manifest.files)
     rows = located.select(*statement_columns(), *PLACE, statement_position(job).alias("at"))
-    found = rows.limit(_MOST + 1).collect()
-    if len(found) > _MOST:
-        raise PlanError(
-            f"the batch has more than {_MOST} DDL statements that may drop a table: load fewer "
-            "files at once (max_files_per_batch)"
-        )
-    return found
+    return collected(rows, _MOST, "drop a table")
 
 
 def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:

@@ -47,7 +47,7 @@ def _was_published(lake: Lake, target: TableId) -> bool:
 
 def refuse_unknown(lake: Lake, plan: TablePlan) -> None:
     """Raise RollbackRefusedError if a dropped target held changes that maintenance expired."""
-    floor = lake.property(changelog_id(plan), names.PROP_FLOOR)
+    floor = lake.floor(changelog_id(plan))
     if floor is not None and lake.load(target_id(plan)) is None:
         raise RollbackRefusedError(
             f"{plan.name} was dropped, and maintenance has forgotten its changes up to {floor}: "

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from sluice import names
 from sluice.catalog.snapshots import head
+from spark_jobs.canonical import in_batch
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId
 
@@ -30,7 +29,7 @@ def put(job: Job, changelog: TableId, rows: DataFrame, since: int | None) -> Non
     if since is not None:
         writer = writer.option("validate-from-snapshot-id", str(since))
     try:
-        writer.overwrite(F.col(names.BATCH_ID) == job.manifest.batch_id)
+        writer.overwrite(in_batch(job.manifest.batch_id))
     except Exception:  # Spark wraps the refusal in whatever its job died of; a lost batch says why
         job.require_mine()
         raise

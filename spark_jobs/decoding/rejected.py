@@ -9,8 +9,9 @@ from sluice import names
 from sluice.result import Counts
 from spark_jobs.canonical import OUTCOME_REJECT, PLACE, SOURCE_PARTS, as_place
 from spark_jobs.decoding import quarantine
+from spark_jobs.decoding.changelog_rows import typed_changes
 from spark_jobs.decoding.decode import BAD, RECORD, with_origin
-from spark_jobs.decoding.decode_batch import DecodedBatch, typed_changes
+from spark_jobs.decoding.decode_batch import DecodedBatch
 from spark_jobs.decoding.record_numbers import in_landed_file
 from spark_jobs.job import Job
 from spark_jobs.kept import computed_once

@@ -14,12 +14,16 @@ from sluice.config.project import Pipeline
 from sluice.ddl.defaults import kept_columns
 from sluice.ddl.stated_names import may_name
 from sluice.ddl.statements import SPEAKS_OF_COLUMNS, Altered, UnreadableDdlError, altered, in_turn
-from sluice.errors import PlanError
 from sluice.ledger.rename_log import ColumnStatement
 from sluice.source_names import is_column_name, is_reserved
 from spark_jobs.decoding.decode import by_place, with_origin
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
-from spark_jobs.decoding.statements import ddl_events, statement_columns, statement_position
+from spark_jobs.decoding.statements import (
+    collected,
+    ddl_events,
+    statement_columns,
+    statement_position,
+)
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, source_of
@@ -104,13 +108,7 @@ def placed_statements(job: Job, envelope: DataFrame, pattern: str) -> list[Row]:
     asked = located.orderBy(by_place()).select(
         *statement_columns(), statement_position(job).alias("at")
     )
-    rows = asked.limit(_MOST + 1).collect()
-    if len(rows) > _MOST:
-        raise PlanError(
-            f"the batch has more than {_MOST} DDL statements that may change a column's "
-            "name: load fewer files at once (max_files_per_batch)"
-        )
-    return rows
+    return collected(asked, _MOST, "change a column's name")
 
 
 def _of_statement(

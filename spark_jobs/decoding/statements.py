@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from sluice.ddl.statements import LONGEST
+from sluice.errors import PlanError
 from sluice.positions import epoch_prefix
 from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, SOURCE_PARTS
 from spark_jobs.decoding.decode import by_place
@@ -30,3 +31,15 @@ def statement_columns() -> list[Column]:
     parts = (F.coalesce(n, F.lit("")).alias(n) for n in SOURCE_PARTS)
     text, lost = F.substring("ddl", 1, LONGEST), F.col("position").isNull()
     return [*parts, lost.alias("lost"), text.alias("ddl")]
+
+
+def collected(statements: DataFrame, at_most: int, may: str) -> list[Row]:
+    """Collect the statements; raises PlanError for more than a driver can read. `may`: what they
+    may do."""
+    rows = statements.limit(at_most + 1).collect()
+    if len(rows) > at_most:
+        raise PlanError(
+            f"the batch has more than {at_most} DDL statements that may {may}: load fewer files at "
+            "once (max_files_per_batch)"
+        )
+    return rows

@@ -20,6 +20,7 @@ from spark_jobs.canonical import (
     OP_TRUNCATE,
     by_name,
     by_source,
+    in_batch,
     is_delete,
     is_truncate,
     quoted,
@@ -97,7 +98,7 @@ def mark_between(
     begins = ~F.col(names.OP).isin(OP_DELETE, OP_TRUNCATE)
     between = (position <= floor) & begins & F.col(_BEGAN).isNull()
     held = changes.join(known, within, "left")
-    return held.withColumn(BEYOND, F.col(BEYOND) | between).select(*map(quoted, changes.columns))
+    return held.withColumn(BEYOND, F.col(BEYOND) | between).select(*by_name(changes.columns))
 
 
 def mark_halves(marked: DataFrame) -> DataFrame:
@@ -118,7 +119,7 @@ def mark_halves(marked: DataFrame) -> DataFrame:
     halves = halves.withColumn(_HALF, F.lit(True))
     found = marked.join(halves, names.POSITION, "left")
     waits = F.col(BEYOND) | F.coalesce(_HALF, F.lit(False))
-    return found.withColumn(BEYOND, waits).select(*map(quoted, marked.columns))
+    return found.withColumn(BEYOND, waits).select(*by_name(marked.columns))
 
 
 def _by_life(stored: Stored, key: Sequence[str]) -> Stored:
@@ -128,12 +129,12 @@ def _by_life(stored: Stored, key: Sequence[str]) -> Stored:
         return stored
     deleted, columns = F.coalesce(names.IS_DELETED, F.lit(False)), [*key, names.SOURCE_TS]
     ends = F.col(names.DELETED_POSITION).alias(names.POSITION)
-    tombstones = stored.rows.where(deleted).select(*map(quoted, columns), ends)
+    tombstones = stored.rows.where(deleted).select(*by_name(columns), ends)
     if stored.tombstones is not None:
-        others = stored.tombstones.select(*map(quoted, tombstones.columns))
+        others = stored.tombstones.select(*by_name(tombstones.columns))
         tombstones = tombstones.unionByName(others)
     newest = [F.max(name).alias(name) for name in (names.POSITION, names.SOURCE_TS)]
-    tombstones = tombstones.groupBy(*map(quoted, key)).agg(*newest)
+    tombstones = tombstones.groupBy(*by_name(key)).agg(*newest)
     return replace(stored, rows=stored.rows.where(~deleted), tombstones=tombstones)
 
 
@@ -165,7 +166,7 @@ def since_floor(
     of the stored row, NULL for changes.
     """
     position, key = F.col(names.POSITION), list(floor.key)
-    above = known.where((position > floor.at) | (F.col(names.BATCH_ID) == floor.batch_id))
+    above = known.where((position > floor.at) | in_batch(floor.batch_id))
     if tombstones is not None:
         dead = tombstones.where(position <= floor.at).join(keys, key, "left_semi")
         ends = dead.withColumns({names.OP: F.lit(OP_DELETE), names.COUNTED: F.lit(False)})

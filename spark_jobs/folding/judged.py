@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import quoted
+from spark_jobs.canonical import by_name
 from spark_jobs.folding.refold import KNOWN
 
 
@@ -31,11 +31,11 @@ def judged_rows(
     """
     if floor is None:
         return found
-    changed = refolded.select(*(quoted(k) for k in key))
+    changed = refolded.select(*by_name(key))
     old = found.where(F.col(names.POSITION) <= floor).join(changed, list(key), "left_semi")
-    columns = [quoted(c) for c in found.columns]
+    columns = by_name(found.columns)
     either = above(found, floor).unionByName(old.select(*columns))
-    unknown = refolded.where(~F.col(KNOWN)).select(*(quoted(k) for k in key))
+    unknown = refolded.where(~F.col(KNOWN)).select(*by_name(key))
     return either.join(unknown, list(key), "left_anti").select(*columns)
 
 

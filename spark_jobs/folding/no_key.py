@@ -64,7 +64,7 @@ def plan_rows(changes: NoKeyChanges) -> RowOutcome:
     data, mine = changes.data, _once(changes.rows, changes.data)
     fresh = _fresh(mine, changes.others)
     counts = _counts(changes, fresh)
-    columns = [quoted(c) for c in (*data, names.OP, *names.TARGET_METADATA)]
+    columns = by_name((*data, names.OP, *names.TARGET_METADATA))
     if changes.anew or (counts.duplicate and _contradicts(mine, changes)):
         everything = _once(changes.others.unionByName(changes.rows, True), data)
         ranked = _ranked(_above_truncation(everything, changes.truncated_at), data)
@@ -86,7 +86,7 @@ def _fresh(rows: DataFrame, known: DataFrame) -> DataFrame:
 
 def _once(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:
     """Return one event for each position: that with the greatest content hash."""
-    greatest = F.max_by(F.struct(*map(quoted, rows.columns)), content_hash(rows, data))
+    greatest = F.max_by(F.struct(*by_name(rows.columns)), content_hash(rows, data))
     return rows.groupBy(names.POSITION).agg(greatest.alias(_ROW)).select(f"{_ROW}.*")
 
 

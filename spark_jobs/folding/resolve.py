@@ -117,13 +117,10 @@ def _truncation(position: str | None) -> Column:
 def _join(left: DataFrame, right: DataFrame | None, key: Sequence[str], name: str) -> DataFrame:
     if right is None:
         return left.withColumn(name, F.lit(None).cast(_VERSION))
-    return left.join(right, on=[_on(left, right, k) for k in key], how="left").select(
+    same_key = [left[quoted(k)] == right[quoted(k)] for k in key]
+    return left.join(right, on=same_key, how="left").select(
         *(left[quoted(c)] for c in left.columns), right[name]
     )
-
-
-def _on(left: DataFrame, right: DataFrame, column: str) -> Column:
-    return left[quoted(column)] == right[quoted(column)]
 
 
 def settle_ties(resolved: DataFrame, unlike: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -132,9 +129,7 @@ def settle_ties(resolved: DataFrame, unlike: DataFrame, key: Sequence[str]) -> D
     won = unlike.where(F.col(MINE) > F.col(_THEIRS)).select(*by_name(key))
     marked = resolved.join(F.broadcast(won.withColumn(_WON, F.lit(True))), list(key), "left")
     status = F.when(F.col(_WON) & ~is_delete(), F.lit(APPLY))
-    return marked.withColumn(STATUS, F.coalesce(status, STATUS)).select(
-        *(quoted(c) for c in resolved.columns)
-    )
+    return marked.withColumn(STATUS, F.coalesce(status, STATUS)).select(*by_name(resolved.columns))
 
 
 def unlike_stored(

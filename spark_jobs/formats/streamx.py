@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import FormatOptions
 from sluice.manifest import SourceFile
-from sluice.types.columns import EXACT, STRING, ColumnType
+from sluice.positions import HALF_MARK
+from sluice.types.columns import BASE64, EXACT, STRING, ColumnType
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OP_DDL,
@@ -47,7 +48,8 @@ ROW_ID: Final = "#alibaba_rds_row_id#"
 NEW_HALF: Final = "UPDATE_AFTER"
 UPDATES: Final = (NEW_HALF, "UPDATE")
 UPSERTS: Final = {"INSERT": OP_INSERT, **dict.fromkeys(UPDATES, OP_UPDATE)}
-DELETES: Final = ("DELETE", "UPDATE_BEFOR", "UPDATE_BEFORE")
+OLD_HALVES: Final = ("UPDATE_BEFOR", "UPDATE_BEFORE")
+DELETES: Final = ("DELETE", *OLD_HALVES)
 DDL: Final = ("DDL", "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX")
 TRUNCATE: Final = "TRUNCATE"
 IGNORED: Final = (
@@ -82,6 +84,7 @@ class StreamX(Format):
     """The decoder of `format: streamx`."""
 
     name: ClassVar[str] = "streamx"
+    bytes_as: ClassVar[str] = BASE64
     unclear_truncates: ClassVar[str] = truncates.UNTOLD
 
     def read(
@@ -141,10 +144,13 @@ def _envelope() -> dict[str, Column]:
 
 
 def _op() -> Column:
-    """Return the op; an `UPDATE_AFTER` without the old row is its update's second message."""
-    second = (F.col("_op") == NEW_HALF) & tells_nothing(F.col("before"))
-    named = F.when(second, F.lit(OP_UPDATE_AFTER)).otherwise(looked_up(F.col("_op"), OPS))
+    named = F.when(_is_second(), F.lit(OP_UPDATE_AFTER)).otherwise(looked_up(F.col("_op"), OPS))
     return F.when(_truncates(), F.lit(OP_TRUNCATE)).otherwise(named)
+
+
+def _is_second() -> Column:
+    """Whether a message is its update's second one: an `UPDATE_AFTER` without the old row."""
+    return (F.col("_op") == NEW_HALF) & tells_nothing(F.col("before"))
 
 
 def _truncates() -> Column:
@@ -174,12 +180,20 @@ def _reason() -> Column:
 
 
 def _position() -> Column:
-    """Order by sequence; full-load rows by the time they were read, so a newer full load wins."""
+    """Order by sequence; full-load rows by the time they were read, so a newer full load wins.
+
+    HALF_MARK in the two messages of an update lets them be matched across records.
+    """
     sequence = F.col("_sequence")
+    place = source_position(number(sequence))
     full_load = (sequence == FULL_LOAD) | (F.col("_event_time") == FULL_LOAD)
     return F.when(full_load, full_load_position(number_or_zero(F.col("_system_time")))).otherwise(
-        source_position(number(sequence))
+        F.when(_is_half(), F.concat(place, F.lit(HALF_MARK))).otherwise(place)
     )
+
+
+def _is_half() -> Column:
+    return F.col("_op").isin(*OLD_HALVES) | _is_second()
 
 
 def _key() -> Column:

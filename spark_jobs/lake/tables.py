@@ -179,6 +179,11 @@ class Lake:
         loaded = self.load(table)
         return None if loaded is None else loaded.properties.get(name)
 
+    def floor(self, table: TableId) -> str | None:
+        """Return the position up to which maintenance may have deleted a target's changes; None: it
+        deleted none. Its changelog has it too."""
+        return self.property(table, names.PROP_FLOOR)
+
     def column_history(self, target: TableId) -> ColumnHistory:
         """Return the defaults and renames with which a target's published rows were written."""
         return column_history.read(self.property(target, names.PROP_DEFAULTS))

@@ -13,7 +13,7 @@ from sluice import names
 from sluice.faults import Point, reach
 from sluice.result import ComparedTable, StagedTable
 from spark_jobs.attempt import Attempt
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, is_delete, literal, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, is_delete, literal, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.kept import keep
@@ -89,7 +89,7 @@ class Writer(Reader):
         self.audit_written(target, rows)
 
     def _append(self, table: TableId, rows: DataFrame, columns: list[str]) -> None:
-        rows.select(*(quoted(c) for c in columns)).writeTo(self.branch(table)).append()
+        rows.select(*by_name(columns)).writeTo(self.branch(table)).append()
 
     def _merge(
         self,
@@ -158,7 +158,7 @@ class Writer(Reader):
         gone = there.join(wanted, list(by), "left_anti")
         source = keep(
             changed.withColumn(names.OP, F.lit(OP_INSERT)).unionByName(
-                gone.withColumn(names.OP, F.lit(OP_DELETE)).select(*map(quoted, by), names.OP),
+                gone.withColumn(names.OP, F.lit(OP_DELETE)).select(*by_name(by), names.OP),
                 allowMissingColumns=True,
             )
         )
@@ -197,7 +197,7 @@ class Writer(Reader):
 
         `deletes`: the number of such keys; raises AuditFailedError if another number was written.
         """
-        table, key = tombstone_id(self.plan), [quoted(k) for k in self.plan.key]
+        table, key = tombstone_id(self.plan), by_name(self.plan.key)
         columns = [*self.plan.key, *names.TARGET_METADATA]
         if stored.tombstones is None:
             if deletes:
@@ -208,7 +208,7 @@ class Writer(Reader):
             stored.tombstones.select(*key), list(self.plan.key), "left_semi"
         )
         if deletes or not with_tombstone.isEmpty():
-            source = applied.select(*(quoted(c) for c in columns), names.OP)
+            source = applied.select(*by_name(columns), names.OP)
             self._merge(table, source, self.plan.key, columns, _LIVING)
             self.audit_written(table, deletes)
 

@@ -107,7 +107,7 @@ def _expired(upkeep: Upkeep, table: TableId, days: int) -> Expired | None:
 
 
 def _raise_floor(upkeep: Upkeep, target: TableId, positions: Iterable[str]) -> None:
-    before = upkeep.lake.property(target, names.PROP_FLOOR) or ""
+    before = upkeep.lake.floor(target) or ""
     floor = max(before, *positions)
     upkeep.lake.set_property(target, names.PROP_FLOOR, floor)
     upkeep.lake.set_property(changelog_of(target), names.PROP_FLOOR, floor)

@@ -56,8 +56,9 @@ def drop_dead_branches(upkeep: Upkeep, table: TableId) -> str:
     batches = upkeep.ledger.batches.all() if refs else []
     ended = tuple(names.branch_name(b.batch_id, "") for b in batches if b.state in FINISHED)
     dead = [ref for ref in refs if ref.startswith(ended)]
-    for ref in () if upkeep.dry_run else dead:
-        drop_branches(upkeep.lake.catalog, table.namespace, table.name, ref)
+    if not upkeep.dry_run:
+        for ref in dead:
+            drop_branches(upkeep.lake.catalog, table.namespace, table.name, ref)
     return f"{len(dead)} branches" if dead else ""
 
 

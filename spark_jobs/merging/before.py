@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from sluice import names
 from sluice.errors import RollbackRefusedError
 from sluice.manifest import Rebuild
 from spark_jobs.lake.reader import Reader
@@ -33,7 +32,7 @@ def before_undone(reader: Reader, asked: Rebuild) -> Before:
     Raises RollbackRefusedError if such a snapshot has expired.
     """
     plan = reader.plan
-    floor = reader.lake.property(target_id(plan), names.PROP_FLOOR)
+    floor = reader.lake.floor(target_id(plan))
     if floor is None or not asked.without:
         return Before(floor, None, None)
     rows = _held_before(reader, asked, target_id(plan))

@@ -17,19 +17,28 @@ def refuse_by_place(job: Job, plan: TablePlan, changes: DataFrame) -> None:
     """Raise PlanError if rows that are read again cannot be recognised.
 
     Without a position from the source, a row or version is identified by its place in a file. That
-    changes if the file was changed, and differs when it is reprocessed.
+    changes if the file was changed, and differs when it is reprocessed. So does the place from
+    which on a row that was logged in part takes the values of an earlier one.
     """
-    by_place = plan.history or plan.append or not plan.keyed
-    if not (by_place and reads_again(job.manifest)):
+    lacks = _lacks(plan)
+    if not (lacks and reads_again(job.manifest)):
         return
-    beside = "history" if plan.history else "table of its events"
-    lacks = f"no order, and it has a {beside}" if plan.keyed else "neither a key nor an order"
     if not changes.where(_by_place(job.manifest)).isEmpty():
         raise PlanError(
             f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "
             "so that rows read again cannot be distinguished from those loaded before. "
             f"{_instead(job)}"
         )
+
+
+def _lacks(plan: TablePlan) -> str:
+    """Return what the table's rows lack to be read twice; "" for whole rows with a key, of which
+    the second reading has the last word."""
+    if not plan.keyed:
+        return "neither a key nor an order"
+    if plan.history or plan.append:
+        return f"no order, and it has a {'history' if plan.history else 'table of its events'}"
+    return "no order, and rows that are logged in part" if plan.found.partial else ""
 
 
 def reads_again(manifest: Manifest) -> bool:
@@ -62,6 +71,9 @@ def _instead(job: Job) -> str:
     if manifest.reprocess is None:
         return "Load its files for all tables: sluice run, after sluice release where they are held"
     listed = ", ".join(manifest.reprocess.batches)
+    held = job.pipeline.holds_transactions
+    completes = "If it completes a transaction, set on_open_transaction: apply. " if held else ""
     return (
-        f"Instead of a reprocess: sluice rollback, then sluice release, of batch {listed}, and run"
+        f"{completes}Instead of a reprocess: sluice rollback, then sluice release, of batch "
+        f"{listed}, and run"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sluice import names
 from sluice.errors import TransientError
 from spark_jobs.lake.tables import Lake, target_id
 from spark_jobs.planning.plan import TablePlan
@@ -18,9 +17,9 @@ def nothing_forgotten(lake: Lake, plan: TablePlan) -> Iterator[None]:
     Reads from before and after would not be of one state. The floor is raised before anything
     expires, so an unchanged floor proves that nothing did.
     """
-    floor = lake.property(target_id(plan), names.PROP_FLOOR)
+    floor = lake.floor(target_id(plan))
     yield
-    if lake.property(target_id(plan), names.PROP_FLOOR) != floor:
+    if lake.floor(target_id(plan)) != floor:
         raise TransientError(
             f"{plan.name}: maintenance forgot old changes while they were read; run again"
         )

@@ -11,12 +11,13 @@ from sluice import names
 from sluice.column_renames import in_order
 from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts, Nulled
-from spark_jobs.canonical import is_truncate, of_batches, quoted
+from spark_jobs.canonical import by_name, is_truncate, of_batches
 from spark_jobs.decoding import beyond, nulled
+from spark_jobs.decoding.changelog_rows import typed_changes
 from spark_jobs.decoding.decode import BAD
-from spark_jobs.decoding.decode_batch import look_through, typed_changes, whole_envelope
 from spark_jobs.decoding.drops_before import refuse_from_before
 from spark_jobs.decoding.plans import make_plans
+from spark_jobs.decoding.record_rules import look_through, whole_envelope
 from spark_jobs.decoding.renames_told import statements_of_batch
 from spark_jobs.folding.fold import fold_counting
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
@@ -170,7 +171,7 @@ def _hit(job: Job, plan: TablePlan, applied: DataFrame, stored: Stored) -> tuple
     if stored.rows is None:
         return 0, 0
     target = target_id(plan).sql()
-    keys = [quoted(k) for k in plan.key]
+    keys = by_name(plan.key)
     rows = job.spark.table(target).select(*keys, F.col("_file").alias("file_path"))
     hit = rows.join(applied.select(*keys), list(plan.key), "left_semi").select("file_path")
     files = job.spark.table(f"{target}.files").select("file_path", "file_size_in_bytes")

@@ -7,16 +7,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.catalog.snapshots import drop_branches
 from sluice.errors import PlanError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.result import BatchResult, Counts, TableResult
+from spark_jobs.canonical import in_batch
 from spark_jobs.decoding import apart, drops_before, rejected
 from spark_jobs.decoding.beyond import quarantine_beyond
-from spark_jobs.decoding.decode_batch import Decoded, DecodedBatch, decode_batch
+from spark_jobs.decoding.changelog_rows import Decoded
+from spark_jobs.decoding.decode_batch import DecodedBatch, decode_batch
 from spark_jobs.decoding.transactions import count_held
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import (
@@ -26,6 +27,7 @@ from spark_jobs.lake.tables import (
     target_id,
     tombstone_id,
 )
+from spark_jobs.lake.writer import Writer
 from spark_jobs.merging.audit import (
     audit,
     refuse_lost,
@@ -57,13 +59,12 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
         job = _take_lease(job, hold_lease)
     batch = decode_batch(job)
     if batch.left_out and not batch.tables:
-        raise TerminalError("\n".join(left.error for left in batch.left_out)).in_lines()
+        # A line that begins with an error's name would be taken for the driver's last words.
+        wrong = "".join(f"\n- {left.error}" for left in batch.left_out)
+        raise TerminalError(f"no table of the batch can be loaded:{wrong}").in_lines()
     reach(Point.LOAD_DECODED)
-    unassigned = _set_apart(job, batch, retried)
-    made = [table.plan for table in batch.tables if table.created]
-    told = notes(job, batch.envelope, batch.found, made)
-    for note in told:
-        tell(note)
+    unassigned = _write_quarantine(job, batch, retried)
+    told = _tell_notes(job, batch)
     # The lease stops other publishers, so the set of published batches is final.
     job = _take_lease(job, hold_lease)
     reach(Point.LOAD_LEASED)
@@ -85,7 +86,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     return result
 
 
-def _set_apart(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
+def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     """Write the quarantine, and refuse a batch that has too many bad records; return the outcomes
     of records without a target."""
     found, plans = batch.found, [table.plan for table in batch.tables]
@@ -94,8 +95,18 @@ def _set_apart(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     unassigned += rejected.write(job, batch, retried)
     held = count_held(job, batch.envelope)
     refuse_too_many_bad(job, found, misfits, held)
-    _refuse_rows_of_no_identity(job, plans)
+    if reads_again(job.manifest):
+        for plan in plans:
+            refuse_by_place(job, plan, _mine(job, plan))
     return unassigned
+
+
+def _tell_notes(job: Job, batch: DecodedBatch) -> tuple[str, ...]:
+    made = [table.plan for table in batch.tables if table.created]
+    told = notes(job, batch.envelope, batch.found, made)
+    for note in told:
+        tell(note)
+    return told
 
 
 def _merge_all(job: Job, batch: DecodedBatch) -> tuple[TableResult, ...]:
@@ -126,11 +137,11 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
 
 def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     plan, found = table.plan, table.plan.found
-    accepted = job.manifest.accepts_late
     drops_before.refuse_from_before(job, plan, _mine(job, plan))
     with nothing_forgotten(job.lake, plan):
         beyond = quarantine_beyond(job, envelope, table)
-        merged = merge_table(job.lake, plan, job.attempt, table.span, table.created, accepted)
+        writer = Writer.open(job.lake, plan, job.attempt, table.span, table.created)
+        merged = merge_table(writer, job.manifest.accepts_late)
     reach(Point.LOAD_MERGED)
     refuse_reset(job.pipeline, plan, merged)
     refuse_unsound(job, plan, merged.staged)
@@ -150,12 +161,7 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
 
 def _mine(job: Job, plan: TablePlan) -> DataFrame:
     changes = job.spark.table(changelog_id(plan).sql())
-    return changes.where(F.col(names.BATCH_ID) == job.manifest.batch_id)
-
-
-def _refuse_rows_of_no_identity(job: Job, plans: list[TablePlan]) -> None:
-    for plan in plans if reads_again(job.manifest) else ():
-        refuse_by_place(job, plan, _mine(job, plan))
+    return changes.where(in_batch(job.manifest.batch_id))
 
 
 def drop_older_branches(job: Job, plan: TablePlan) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from sluice import names
 from sluice.errors import PlanError
 from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
-from spark_jobs.attempt import Attempt
-from spark_jobs.canonical import is_truncate, quoted
+from spark_jobs.canonical import by_name, in_batch, is_truncate
 from spark_jobs.folding import conflicts
 from spark_jobs.folding.floor import Floor, remembering, since_floor
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
@@ -36,7 +35,7 @@ from spark_jobs.folding.resolve import (
 )
 from spark_jobs.folding.truncations import Truncation, truncation
 from spark_jobs.kept import keep
-from spark_jobs.lake.tables import Lake, history_id, target_id
+from spark_jobs.lake.tables import history_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.merging import retell
 from spark_jobs.merging.remains import remake
@@ -44,7 +43,6 @@ from spark_jobs.modes import events, history, soft_delete
 from spark_jobs.modes.gap import mark_gap
 from spark_jobs.planning import overtaken
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.span import Span
 from spark_jobs.threads import together
 
 
@@ -59,21 +57,13 @@ class Merged:
     compared: tuple[ComparedTable, ...]
 
 
-def merge_table(
-    lake: Lake,
-    plan: TablePlan,
-    attempt: Attempt,
-    span: Span,
-    created: bool,
-    accepts_late: bool = False,
-) -> Merged:
+def merge_table(writer: Writer, accepts_late: bool) -> Merged:
     """Fold the batch's changelog partition and write the result to branches.
 
     `accepts_late`: the changes may include events at or below the floor.
     """
-    writer = Writer.open(lake, plan, attempt, span, created)
-    overtaken.refuse_other_columns(plan, attempt.batch_id, writer.stored_columns)
-    mine = writer.mine()
+    plan, mine = writer.plan, writer.mine()
+    overtaken.refuse_other_columns(plan, writer.attempt.batch_id, writer.stored_columns)
     rows = mine.where(~is_truncate())
     mark_gap(writer)
     if misnamed := retell.clash(writer):
@@ -83,21 +73,30 @@ def merge_table(
     truncated = _truncation(plan, mine, before)
     stored = before.cut_by(truncated.position)
     newer = plan.keyed and truncated.position is None and writer.all_newer()
-    if not plan.keyed:
-        tallied = Tally(_merge_rows(writer, rows, stored))
-    elif newer and not writer.partial:
-        tallied = _merge_newer(writer, rows, stored)
-    else:
-        judges = _judges(writer, stored) if accepts_late else stored
-        tallied = _merge_keyed(writer, rows, stored, judges)
+    tallied = _merge_changes(writer, rows, stored, newer, accepts_late)
     writer.truncate(truncated.position, stored)
-    above = newer and not writer.refolds()
-    if plan.soft_delete:
-        soft_delete.write(writer, stored, above)
-    history.write(writer, stored, above)
-    events.write(writer)
+    _write_modes(writer, stored, newer and not writer.refolds())
     retell.fill(writer)
     return _merged(writer, rows, tallied, truncated.counts(stored.truncated_at))
+
+
+def _merge_changes(
+    writer: Writer, rows: DataFrame, stored: Stored, newer: bool, accepts_late: bool
+) -> Tally:
+    """Merge the changes into target and tombstones; `newer`: all are above everything stored."""
+    if not writer.plan.keyed:
+        return Tally(_merge_rows(writer, rows, stored))
+    if newer and not writer.partial:
+        return _merge_newer(writer, rows, stored)
+    judges = _judges(writer, stored) if accepts_late else stored
+    return _merge_keyed(writer, rows, stored, judges)
+
+
+def _write_modes(writer: Writer, stored: Stored, newer: bool) -> None:
+    if writer.plan.soft_delete:
+        soft_delete.write(writer, stored, newer)
+    history.write(writer, stored, newer)
+    events.write(writer)
 
 
 def _merged(writer: Writer, rows: DataFrame, tallied: Tally, truncates: Counts) -> Merged:
@@ -120,7 +119,7 @@ def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
     Raises PlanError with the text `misnamed` if maintenance has expired changes.
     """
     plan = writer.plan
-    if writer.lake.property(target_id(plan), names.PROP_FLOOR):
+    if writer.lake.floor(target_id(plan)):
         raise PlanError(misnamed)
     before = writer.stored(as_written=True)
     truncated = _truncation(plan, writer.mine(), before)
@@ -199,7 +198,7 @@ def _conflicts(writer: Writer, unlike: DataFrame) -> Conflicts:
     their position."""
     if unlike.isEmpty():
         return Conflicts()
-    plan, mine = writer.plan, F.col(names.BATCH_ID) == writer.attempt.batch_id
+    plan, mine = writer.plan, in_batch(writer.attempt.batch_id)
     published = writer.changelog().where(~mine & ~is_truncate())
     return conflicts.with_published(unlike, published, plan.key, plan.data)
 
@@ -219,8 +218,8 @@ def _write(writer: Writer, applied: DataFrame, stored: Stored, ends: Ends) -> No
     )
 
 
-def _columns(data: list[str]) -> list[str]:
-    return [quoted(c) for c in (*data, names.OP, *names.TARGET_METADATA)]
+def _columns(data: list[str]) -> list[Column]:
+    return by_name((*data, names.OP, *names.TARGET_METADATA))
 
 
 def _with_refolded(
@@ -234,15 +233,15 @@ def _with_refolded(
     rows = changelog.where(~is_truncate())
     if stored.truncated_at is not None:
         rows = rows.where(F.col(names.POSITION) > stored.truncated_at)
-    mine = rows.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
+    mine = rows.where(in_batch(writer.attempt.batch_id))
     again = _to_refold(writer, applied, settled, stored, changelog)
     moved = _moves(writer, rows, mine, stored)
     if moved is not None:
         again = again.union(beside(rows, mine, plan.key))
-        seen = again.union(mine.select(*map(quoted, plan.key)))
+        seen = again.union(mine.select(*by_name(plan.key)))
         again = again.union(tied(seen, moved, plan.key)).distinct()
     known = rows.join(again, list(plan.key), "left_semi")
-    floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
+    floor = writer.lake.floor(target_id(plan))
     if floor and (stored.truncated_at or "") <= floor:
         at = Floor(floor, plan.key, writer.attempt.batch_id)
         standing = None if stored.rows is None else writer.standing(stored.rows, floor)
@@ -266,8 +265,8 @@ def _to_refold(
     writer: Writer, applied: DataFrame, settled: DataFrame, stored: Stored, changelog: DataFrame
 ) -> DataFrame:
     """Return the keys that the batch may change and that have partial, late or equal changes."""
-    keys = [quoted(k) for k in writer.plan.key]
-    mine = changelog.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
+    keys = by_name(writer.plan.key)
+    mine = changelog.where(in_batch(writer.attempt.batch_id))
     partial = mine.where(F.col(names.ABSENT).isNotNull())
     late = settled.where(F.col(STATUS).isin(LATE, EQUAL))
     touched = partial.select(*keys).union(late.select(*keys))
@@ -302,7 +301,7 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
 def _instances(writer: Writer, rows: DataFrame, stored: Stored) -> NoKeyChanges:
     return NoKeyChanges(
         rows=rows,
-        others=writer.changelog().where(F.col(names.BATCH_ID) != writer.attempt.batch_id),
+        others=writer.changelog().where(~in_batch(writer.attempt.batch_id)),
         data=tuple(writer.plan.data),
         truncated_at=stored.truncated_at,
         anew=_affects_all_keys(stored, writer),

@@ -6,16 +6,17 @@ replace expired changes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.errors import RollbackRefusedError
 from sluice.manifest import Rebuild
-from spark_jobs.canonical import is_delete, is_truncate, of_batches, quoted
+from spark_jobs.canonical import by_name, is_delete, is_truncate, of_batches
 from spark_jobs.folding.floor import Floor, since_floor
 from spark_jobs.folding.fold import fold_columns
 from spark_jobs.folding.moves import beside, moves, tied, with_moved_values
@@ -137,7 +138,7 @@ class Remains:
         All keys if no batch is undone, an undone one had a TRUNCATE, partial rows have to be folded
         again, or a table of a mode has a gap.
         """
-        key = [quoted(k) for k in self.plan.key]
+        key = by_name(self.plan.key)
         retold = self.misnamed or self.writer.refolds()
         all_of_them = retold or self._lacks_versions() or bool(self.truncates_gone)
         if self.undone is not None and not all_of_them:
@@ -252,8 +253,8 @@ def _settle_events(remains: Remains) -> None:
         events.rebuild(writer, log, remains.undone, remains.floor)
 
 
-def _columns(data: list[str] | tuple[str, ...]) -> list[str]:
-    return [quoted(c) for c in (*data, *names.TARGET_METADATA)]
+def _columns(data: Sequence[str]) -> list[Column]:
+    return by_name((*data, *names.TARGET_METADATA))
 
 
 def _settle_versions(remains: Remains, data: list[str], rows: DataFrame) -> DataFrame:
@@ -319,7 +320,7 @@ def _brought(remains: Remains, undone: DataFrame, place: str) -> DataFrame:
     Positions that the history had before the undone batches are left out: another batch brought the
     same event.
     """
-    key = [quoted(k) for k in remains.plan.key]
+    key = by_name(remains.plan.key)
     found = undone.select(*key, F.col(names.POSITION).alias(place)).distinct()
     before = remains.versions_before
     return found if before is None else found.join(before, [*remains.plan.key, place], "left_anti")
@@ -339,7 +340,7 @@ def _versions(
     """Return the versions of the keys to rebuild; `states`: stored versions, to complete
     partial changes."""
     changes = remains.changes.select(
-        *(quoted(c) for c in (*data, names.OP, names.ABSENT, *names.TARGET_METADATA))
+        *by_name((*data, names.OP, names.ABSENT, *names.TARGET_METADATA))
     )
     key, truncates, floor = remains.plan.key, remains.truncates, remains.floor
     if states is not None and floor is not None and remains.writer.partial:
@@ -374,7 +375,7 @@ def _refuse_forgotten(remains: Remains) -> None:
             f"forgotten those up to {floor}: a batch that others followed cannot be undone"
         )
     known = remains.changes.where(F.col(names.POSITION) <= floor)
-    keys = [quoted(k) for k in plan.key]
+    keys = by_name(plan.key)
     if remains.before is not None:
         _refuse_undone(remains, remains.of_keys(remains.before), floor)
         before = remains.before.select(*keys, F.col(names.POSITION).alias(_BEFORE))

@@ -41,7 +41,7 @@ def _standing(writer: Writer) -> str:
     value belongs to which name. A late default: where full loads have the column too, its NULL may
     be a value of theirs.
     """
-    floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
+    floor = writer.lake.floor(target_id(writer.plan))
     if not (writer.partial and floor):
         return ""
     unsure = [n for n, default in writer.defaults_between(floor).items() if default.ambiguous]

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import is_truncate, of_batches, quoted
+from spark_jobs.canonical import by_name, is_truncate, of_batches, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.fold import event_hash, listed_as_carried
 from spark_jobs.kept import keep
@@ -49,7 +49,7 @@ def write(writer: Writer) -> None:
         _append(writer, keep(once(writer.changelog(), writer.plan.data)))
     elif lacks:
         # Rows from before the gap lack later renames and defaults, so the table is rebuilt.
-        floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
+        floor = writer.lake.floor(target_id(writer.plan))
         rebuild(writer, writer.changelog(), None, floor)
     else:
         # For a batch above all stored events this skips every file by its bounds.
@@ -100,7 +100,7 @@ def once(changes: DataFrame, data: Sequence[str]) -> DataFrame:
     """
     others = [c for c in names.EVENTS_METADATA if c != names.POSITION]
     kept = [names.BATCH_ID, *data, *(c for c in others if c != names.BATCH_ID)]
-    first = F.min(F.struct(*map(quoted, kept))).alias(_FIRST)
+    first = F.min(F.struct(*by_name(kept))).alias(_FIRST)
     found = identified(changes, data).groupBy(*IDENTITY).agg(first)
     columns = (*data, *names.EVENTS_METADATA)
     values = (F.col(c) if c == names.POSITION else F.col(_FIRST)[c].alias(c) for c in columns)

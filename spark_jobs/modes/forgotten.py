@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import by_name, is_delete, quoted
+from spark_jobs.canonical import by_name, in_batch, is_delete, quoted
 from spark_jobs.folding.floor import Floor
 from spark_jobs.folding.fold import carried, listed
 from spark_jobs.folding.moves import NEW, OLD, TO
@@ -74,7 +74,7 @@ def _silent(
     """Return each key's first change, as _FIRST, and per column the first published change that
     carries it, as the struct _CARRIED; both are positions."""
     keys, position = by_name(key), F.col(names.POSITION)
-    published = F.col(names.BATCH_ID) != batch_id
+    published = ~in_batch(batch_id)
     carriers = (F.min(F.when(published & carried(c), position)).alias(c) for c in values)
     return (
         without_renewed(above, keys)
@@ -114,4 +114,4 @@ def _filled(
     given = F.array(*(F.when(here, F.lit(c)) for c, here in filled.items()))
     columns[names.ABSENT] = F.array_except(names.ABSENT, given)
     joined = changes.join(known, list(key), "left")
-    return joined.withColumns(columns).select(*map(quoted, changes.columns))
+    return joined.withColumns(columns).select(*by_name(changes.columns))

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import quoted
+from spark_jobs.canonical import by_name
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
 from spark_jobs.lake.tables import history_id, target_id
@@ -53,7 +53,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
 
 
 def _forgotten(writer: Writer, stored: Stored) -> Forgotten | None:
-    floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
+    floor = writer.lake.floor(target_id(writer.plan))
     if floor is None or stored.rows is None:
         return None
     return Forgotten(living(writer.standing(stored.rows, floor)), floor)
@@ -62,7 +62,7 @@ def _forgotten(writer: Writer, stored: Stored) -> Forgotten | None:
 def rows_of(found: DataFrame, data: list[str]) -> DataFrame:
     """Return versions (see `versions.versions`) as rows of the history."""
     return found.select(
-        *(quoted(c) for c in data),
+        *by_name(data),
         F.col(names.SOURCE_TS).alias(names.VALID_FROM),
         F.col(ENDED_TS).alias(names.VALID_TO),
         F.col(ENDED_AT).isNull().alias(names.IS_CURRENT),

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import is_delete, is_truncate, quoted
+from spark_jobs.canonical import by_name, in_batch, is_delete, is_truncate
 from spark_jobs.folding.floor import STOOD_AT, Floor
 from spark_jobs.folding.moves import beside, moves, tied, with_moved_values
 from spark_jobs.folding.places import old_halves
@@ -62,78 +62,17 @@ def replay(reader: Reader, kept: Kept, newer: bool, stored: Stored) -> DataFrame
     key, data = reader.plan.key, reader.plan.data
     log = reader.changelog()
     newer = newer and kept.rows is not None and kept.whole and not _halved(reader, log)
-    log = _mine(reader, log) if newer else log
+    log = log.where(in_batch(reader.attempt.batch_id)) if newer else log
     moved = moves(log.where(~is_truncate()), key) if reader.partial else None
+    replayed = _Replay(reader, log, kept, moved)
     if kept.rows is None or not kept.whole:
-        changes = _of_all_keys(reader, log, kept, moved)
+        changes = replayed.of_all_keys()
     elif newer:
-        changes = _of_open_versions(reader, log, kept, kept.rows)
+        changes = replayed.of_open_versions(kept.rows)
     else:
-        changes = _of_concerned_keys(reader, log, kept, kept.rows, moved, stored.cut)
+        changes = replayed.of_concerned_keys(kept.rows, stored.cut)
     truncates = log.where(is_truncate())
     return versions(with_moved_values(changes, moved, truncates, key, data), truncates, key, data)
-
-
-def _of_all_keys(reader: Reader, log: DataFrame, kept: Kept, moved: DataFrame | None) -> DataFrame:
-    changes, key = _changes(reader, log), reader.plan.key
-    if kept.forgotten is not None:
-        states = kept.forgotten.living
-        if kept.rows is not None:
-            at = [*key, names.POSITION]
-            others = kept.rows.join(states.select(*map(quoted, at)), at, "left_anti")
-            states = states.unionByName(others, allowMissingColumns=True)
-        changes = _remembered(reader, log, changes, states, kept.forgotten.floor, moved)
-        changes = _with_living(key, changes, kept, kept.forgotten)
-    return changes if kept.rows is None else with_kept(key, changes, kept.rows, kept)
-
-
-def _remembered(
-    reader: Reader,
-    log: DataFrame,
-    changes: DataFrame,
-    states: DataFrame,
-    floor: str,
-    moved: DataFrame | None,
-) -> DataFrame:
-    """Return the changes completed with values of expired changes, taken from stored
-    states of the rows."""
-    if not reader.partial:
-        return changes
-    key, data, lowest = reader.plan.key, reader.plan.data, reader.span.lowest
-    late = None
-    if moved is not None and lowest is not None:
-        late = moved_late(moved, _mine(reader, log), lowest, key)
-    at, truncates = Floor(floor, key, reader.attempt.batch_id), log.where(is_truncate())
-    return remembered(changes, truncates, states, at, data, late)
-
-
-def _of_open_versions(reader: Reader, mine: DataFrame, kept: Kept, rows: DataFrame) -> DataFrame:
-    """Return the batch's own changes and the open versions of their keys."""
-    changes = _changes(reader, mine)
-    open_ones = _of(reader, rows.where(F.col(kept.ended_at).isNull()), changes)
-    # Other changes above the floor are not read here, so the versions keep their positions.
-    return with_kept(reader.plan.key, changes, open_ones, replace(kept, floor=None))
-
-
-def _of_concerned_keys(
-    reader: Reader,
-    log: DataFrame,
-    kept: Kept,
-    rows: DataFrame,
-    moved: DataFrame | None,
-    cut: bool,
-) -> DataFrame:
-    """Return all changes and versions of the keys that the batch may change and of those that moves
-    connect to them."""
-    key, mine = reader.plan.key, _mine(reader, log)
-    keys = _concerned(reader, mine, kept, rows, cut)
-    if moved is not None:
-        keys = keys.union(beside(log, mine, key))
-        keys = keys.union(tied(keys, moved, key))
-    changes, rows = (_of(reader, each, keys) for each in (_changes(reader, log), rows))
-    if kept.forgotten is not None:
-        changes = _remembered(reader, log, changes, rows, kept.forgotten.floor, moved)
-    return with_kept(key, changes, rows, kept)
 
 
 def _halved(reader: Reader, log: DataFrame) -> bool:
@@ -141,51 +80,102 @@ def _halved(reader: Reader, log: DataFrame) -> bool:
 
     The version that the new half continues is then closed already.
     """
-    before = (F.col(names.BATCH_ID) != reader.attempt.batch_id) & is_delete()
+    mine = in_batch(reader.attempt.batch_id)
+    before = ~mine & is_delete()
     # Only the batch's first change can follow an old half that is stored.
     first = F.col(names.POSITION).isin(old_halves(reader.span.lowest or ""))
     if not log.where(before & first).isEmpty():
         return True
-    partial = _mine(reader, log).where(F.col(names.ABSENT).isNotNull())
+    partial = log.where(mine).where(F.col(names.ABSENT).isNotNull())
     if not reader.partial or partial.isEmpty():
         return False
     return not beside(partial, log.where(before), reader.plan.key).isEmpty()
 
 
-def _mine(reader: Reader, log: DataFrame) -> DataFrame:
-    return log.where(F.col(names.BATCH_ID) == reader.attempt.batch_id)
+@dataclass(frozen=True)
+class _Replay:
+    """The changes (`log`), stored versions and moves from which versions are computed."""
 
+    reader: Reader
+    log: DataFrame
+    kept: Kept
+    moved: DataFrame | None
 
-def _changes(reader: Reader, log: DataFrame) -> DataFrame:
-    columns = (*reader.plan.data, names.OP, names.ABSENT, *names.TARGET_METADATA)
-    return log.where(~is_truncate()).select(*(quoted(c) for c in columns))
+    def of_all_keys(self) -> DataFrame:
+        changes, key, kept = self._changes(self.log), self.reader.plan.key, self.kept
+        if kept.forgotten is not None:
+            states = kept.forgotten.living
+            if kept.rows is not None:
+                at = [*key, names.POSITION]
+                others = kept.rows.join(states.select(*by_name(at)), at, "left_anti")
+                states = states.unionByName(others, allowMissingColumns=True)
+            changes = self._remembered(changes, states, kept.forgotten.floor)
+            changes = _with_living(key, changes, kept, kept.forgotten)
+        return changes if kept.rows is None else with_kept(key, changes, kept.rows, kept)
 
+    def of_open_versions(self, rows: DataFrame) -> DataFrame:
+        """Return the batch's own changes and the open versions of their keys."""
+        changes, kept = self._changes(self.log), self.kept
+        open_ones = self._of(rows.where(F.col(kept.ended_at).isNull()), changes)
+        # Other changes above the floor are not read here, so the versions keep their positions.
+        return with_kept(self.reader.plan.key, changes, open_ones, replace(kept, floor=None))
 
-def _of(reader: Reader, rows: DataFrame, keys: DataFrame) -> DataFrame:
-    keys = keys.select(*(quoted(k) for k in reader.plan.key)).distinct()
-    return rows.join(keys, list(reader.plan.key), "left_semi")
+    def of_concerned_keys(self, rows: DataFrame, cut: bool) -> DataFrame:
+        """Return all changes and versions of the keys that the batch may change and of those that
+        moves connect to them."""
+        key, kept = self.reader.plan.key, self.kept
+        keys = self._concerned(rows, cut)
+        if self.moved is not None:
+            keys = keys.union(beside(self.log, self._mine(), key))
+            keys = keys.union(tied(keys, self.moved, key))
+        changes, rows = self._of(self._changes(self.log), keys), self._of(rows, keys)
+        if kept.forgotten is not None:
+            changes = self._remembered(changes, rows, kept.forgotten.floor)
+        return with_kept(key, changes, rows, kept)
 
+    def _remembered(self, changes: DataFrame, states: DataFrame, floor: str) -> DataFrame:
+        """Return the changes completed with values of expired changes, taken from stored
+        states of the rows."""
+        reader = self.reader
+        if not reader.partial:
+            return changes
+        key, data, lowest = reader.plan.key, reader.plan.data, reader.span.lowest
+        late = None
+        if self.moved is not None and lowest is not None:
+            late = moved_late(self.moved, self._mine(), lowest, key)
+        at, truncates = Floor(floor, key, reader.attempt.batch_id), self.log.where(is_truncate())
+        return remembered(changes, truncates, states, at, data, late)
 
-def _concerned(
-    reader: Reader, mine: DataFrame, kept: Kept, rows: DataFrame, cut: bool
-) -> DataFrame:
-    """Return the keys with a change in the batch, or with a version that a TRUNCATE of the batch
-    ends.
+    def _mine(self) -> DataFrame:
+        return self.log.where(in_batch(self.reader.attempt.batch_id))
 
-    If the batch has a TRUNCATE (`cut`) or a late default, all keys with partial changes are
-    included, since their versions may have been completed in another way.
-    """
-    keys = [quoted(k) for k in reader.plan.key]
-    changed = _changes(reader, mine).select(*keys)
-    if reader.partial and (cut or reader.retells()):
-        partial = reader.changelog().where(F.col(names.ABSENT).isNotNull())
-        changed = changed.union(partial.select(*keys))
-    if not cut:
-        return changed
-    truncates = mine.where(is_truncate()).select(F.col(names.POSITION).alias(_AT))
-    end = F.col(kept.ended_at)
-    ends = (F.col(names.POSITION) <= F.col(_AT)) & (end.isNull() | (end > F.col(_AT)))
-    return changed.union(rows.join(F.broadcast(truncates), ends, "left_semi").select(*keys))
+    def _changes(self, log: DataFrame) -> DataFrame:
+        columns = (*self.reader.plan.data, names.OP, names.ABSENT, *names.TARGET_METADATA)
+        return log.where(~is_truncate()).select(*by_name(columns))
+
+    def _of(self, rows: DataFrame, keys: DataFrame) -> DataFrame:
+        key = self.reader.plan.key
+        return rows.join(keys.select(*by_name(key)).distinct(), list(key), "left_semi")
+
+    def _concerned(self, rows: DataFrame, cut: bool) -> DataFrame:
+        """Return the keys with a change in the batch, or with a version that a TRUNCATE of the
+        batch ends.
+
+        If the batch has a TRUNCATE (`cut`) or a late default, all keys with partial changes are
+        included, since their versions may have been completed in another way.
+        """
+        reader, mine = self.reader, self._mine()
+        keys = by_name(reader.plan.key)
+        changed = self._changes(mine).select(*keys)
+        if reader.partial and (cut or reader.retells()):
+            partial = reader.changelog().where(F.col(names.ABSENT).isNotNull())
+            changed = changed.union(partial.select(*keys))
+        if not cut:
+            return changed
+        truncates = mine.where(is_truncate()).select(F.col(names.POSITION).alias(_AT))
+        end = F.col(self.kept.ended_at)
+        ends = (F.col(names.POSITION) <= F.col(_AT)) & (end.isNull() | (end > F.col(_AT)))
+        return changed.union(rows.join(F.broadcast(truncates), ends, "left_semi").select(*keys))
 
 
 def _with_living(
@@ -196,7 +186,7 @@ def _with_living(
 
     The true position of such a delete is unknown, so it is put at the floor.
     """
-    keys = [quoted(k) for k in key]
+    keys = by_name(key)
     known = changes.select(*keys, names.POSITION)
     begins = begun(forgotten.living, names.SOURCE_TS)
     ends = []
@@ -215,7 +205,7 @@ def _with_living(
 
 def with_kept(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
     """Return the changes together with the stored versions that replace expired changes."""
-    known = changes.select(*(quoted(k) for k in key), names.POSITION)
+    known = changes.select(*by_name(key), names.POSITION)
     begins = begun(rows, kept.source_ts)
     if kept.floor is not None:  # below every known event
         begins = begins.withColumn(STOOD_AT, F.col(names.POSITION))

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import quoted
+from spark_jobs.canonical import by_name, quoted
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
 from spark_jobs.lake.tables import target_id
@@ -37,7 +37,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     # DDL alone may give an empty target its first snapshot, after which it counts as complete.
     if writer.span.lowest is None and stored.rows is not None and whole and not writer.refolds():
         return
-    floor = writer.lake.property(target, names.PROP_FLOOR)
+    floor = writer.lake.floor(target)
     standing = stored.rows
     if standing is not None and floor is not None:
         standing = writer.standing(standing, floor)
@@ -78,8 +78,8 @@ def living(rows: DataFrame) -> DataFrame:
 def newest(found: DataFrame, key: tuple[str, ...], data: list[str]) -> DataFrame:
     """Return the newest version of every key (see `versions.versions`) as rows of the target."""
     kept = [*(c for c in data if c not in key), names.SOURCE_TS, names.BATCH_ID, ENDED_AT, ENDED_TS]
-    order = F.struct(names.POSITION, *(quoted(c) for c in kept))
-    last = found.groupBy(*(quoted(k) for k in key)).agg(F.max(order).alias(_NEWEST))
+    order = F.struct(names.POSITION, *by_name(kept))
+    last = found.groupBy(*by_name(key)).agg(F.max(order).alias(_NEWEST))
     values = [F.col(quoted(c)) if c in key else F.col(_NEWEST)[c].alias(c) for c in data]
     return last.select(
         *values,

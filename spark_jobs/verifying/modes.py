@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.verification import Comparison
-from spark_jobs.canonical import quoted
+from spark_jobs.canonical import by_name
 from spark_jobs.compare import Layout
 from spark_jobs.folding.judged import above
 from spark_jobs.folding.refold import KNOWN
@@ -75,7 +75,7 @@ def _compared(
     table: TableId, cut: Cut, wanted: DataFrame, there: DataFrame, layout: Layout
 ) -> Comparison:
     sure = F.col(KNOWN) & F.col(TIMED)
-    unsure = wanted.where(~sure).select(*map(quoted, layout.key), KNOWN, TIMED)
+    unsure = wanted.where(~sure).select(*by_name(layout.key), KNOWN, TIMED)
     there = there.join(unsure, list(layout.key), "left")
     return compared(table, cut, _sure(wanted, layout), _sure(there, layout), layout)
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk import Asset
 
 from sluice.environment import ENV_SPARK_MASTER
 from sluice.errors import TerminalError, TransientError
@@ -32,6 +33,7 @@ from sluice.manifest import Manifest, SourceFile
 from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.window import Window
+from sluice.result import StagedTable
 from sluice_airflow import queued, submit, tasks
 from sluice_airflow.selection import RunSelection
 from sluice_airflow.tasks import STALE, clean_up, selection_of, taken_over
@@ -120,14 +122,15 @@ def test_any_run_completes_what_is_half_published(
 
 def test_a_manual_run_that_waited_for_its_task_still_takes_everything() -> None:
     """It is as old as its triggering: what waits in a queue is no run of the past."""
+    hour = OLD.replace(minute=0, second=0, microsecond=0)
     run = SimpleNamespace(
-        data_interval_start=FIVE,
-        data_interval_end=FIVE + timedelta(hours=1),
+        data_interval_start=hour - timedelta(hours=1),
+        data_interval_end=hour,
         run_type="manual",
         logical_date=OLD,
         run_after=OLD + timedelta(seconds=1),
     )
-    assert selection_of({"dag_run": run, "params": {}}) == EVERYTHING
+    assert selection_of({"dag_run": run, "params": {}}, "@hourly") == EVERYTHING
 
 
 def test_a_batch_that_somebody_holds_is_left_alone(tmp_path: Path) -> None:
@@ -217,6 +220,46 @@ def test_the_error_is_the_drivers_last_words(words: str) -> None:
     hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
     text = f"Cannot execute: spark-submit\n26/11/21 INFO Executor\n{words}\n"
     assert str(submit._typed(hook, text)) == f"the Spark driver ended with code 1: {words}"
+
+
+def test_an_error_of_many_lines_keeps_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook of the provider keeps the last 20."""
+    open_shop(tmp_path)
+    driver = tmp_path / "spark-submit"
+    driver.write_text("#!/bin/sh\necho 'PlanError: no key'\nseq -f '- t%g' 25\nexit 1\n")
+    driver.chmod(0o755)
+    monkeypatch.setattr(submit, "driver_environment", lambda: {"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    load = submit.LoadOperator(task_id="load", project=str(tmp_path), manifest=MANIFEST)
+    with pytest.raises(TerminalError) as raised:
+        submit._run(load, str(tmp_path))
+    tables = [f"- t{number}" for number in range(1, 26)]
+    assert str(raised.value).splitlines() == [
+        "the Spark driver ended with code 1: PlanError: no key", *tables,
+    ]  # fmt: skip
+
+
+def test_of_a_driver_that_names_no_error_the_end_is_told() -> None:
+    hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
+    lines = [f"line {number}" for number in range(100)]
+    told = str(submit._typed(hook, "\n".join(lines)))
+    assert told == "the Spark driver ended with code 1: " + "\n".join(lines[-20:])
+
+
+@pytest.mark.parametrize(
+    ("table", "uri"),
+    [
+        ("orders", "iceberg://lake/shop/orders"),
+        ("ORDERS#HIST", "iceberg://lake/shop/ORDERS%23HIST"),
+        ("ORDERS?x", "iceberg://lake/shop/ORDERS%3Fx"),
+        ("a/b", "iceberg://lake/shop/a%2Fb"),
+    ],
+)
+def test_every_table_is_an_asset_of_its_own(table: str, uri: str) -> None:
+    """Airflow passes over what follows a # or a ?."""
+    staged = StagedTable("shop", table, "branch", 1, 2, 0)
+    assert Asset(name=staged.full_name, uri=tasks.asset_uri(staged)).uri == uri
 
 
 def test_what_a_teardown_completes_goes_to_the_connections_master(

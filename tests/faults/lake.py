@@ -198,17 +198,17 @@ def finish(process: subprocess.Popen[str], patience: float = PATIENCE_SECONDS) -
 def descendants(pid: int) -> list[int]:
     """All processes below a process, the deepest last."""
     found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in _read(task).split():
-            found += [int(child), *descendants(int(child))]
+    for child in _children(pid):
+        found += [child, *descendants(child)]
     return found
 
 
-def _read(path: Path) -> str:
+def _children(pid: int) -> list[int]:
     try:
-        return path.read_text()
+        tasks = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     except OSError:  # it has just ended
-        return ""
+        return []
+    return [int(child) for told in tasks for child in told.split()]
 
 
 def kill(pids: Iterable[int]) -> None:

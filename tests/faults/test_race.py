@@ -8,12 +8,13 @@ from sluice.catalog.snapshots import publish_table
 from sluice.errors import PublishRefusedError
 from sluice.operations import stages
 from sluice.operations.undo import undo_batch
+from sluice.result import BatchResult
 from tests.faults.conftest import Shop, event
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 
-def stage(shop: Shop) -> tuple[str, stages.BatchResult]:
+def stage(shop: Shop) -> tuple[str, BatchResult]:
     """Land and load what there is, and release the lease as if it had lapsed."""
     ctx = shop.context()
     (key,) = stages.land(ctx)

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sluice.landing.landed import inspect
+from sluice.landing.landed import Inspector
 from sluice.landing.reading import reading_of
 from sluice.manifest import SourceFile
 from sluice.objects.store import LocalStore
@@ -143,7 +143,8 @@ def _looked_at(lake: Sandbox, name: str, content: bytes) -> SourceFile:
     store = LocalStore(lake.landing)
     store.put(name, content)
     staging = LocalStore(lake.root / "staged")
-    look = inspect(store, staging, store.describe(name), "", reading_of(lake.pipeline))
+    inspector = Inspector(store, staging, "", reading_of(lake.pipeline))
+    look = inspector.inspect(store.describe(name))
     assert look.rejects == ()
     return look.file
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import fastavro
 
-from sluice.landing.landed import Inspection, inspect
-from sluice.landing.reading import Reading
+from sluice.landing.landed import Inspection, Inspector
+from sluice.landing.reading import PLAIN, Reading
 from sluice.objects.store import LocalStore
 
 LINES = b'{"a":1}\n{"a":2}\n'
@@ -41,7 +41,10 @@ class Lake:
         """`more`: of `Reading`."""
         self.landing.put(key, content)
         found = next(o for o in self.landing.list() if o.key == key)
-        return inspect(self.landing, self.staging, found, "shop/staged/", Reading(limit, **more))
+        return self.inspector(Reading(limit, **more)).inspect(found)
+
+    def inspector(self, reading: Reading = PLAIN) -> Inspector:
+        return Inspector(self.landing, self.staging, "shop/staged/", reading)
 
     def staged(self, look: Inspection) -> bytes:
         assert look.file.staged

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluice.containers.csv_rows import CsvStyle
-from sluice.landing.landed import Inspection, inspect
+from sluice.landing.landed import Inspection, Inspector
 from sluice.landing.reading import Reading
 from sluice.objects.store import LocalStore
 
@@ -25,6 +25,5 @@ def look(root: Path, key: str, content: bytes, tables: CsvStyle | None) -> Inspe
     landing = LocalStore(root / "landing")
     landing.put(key, content)
     (found,) = landing.list()
-    return inspect(
-        landing, LocalStore(root / "staging"), found, "p/staged/", Reading(1 << 20, tables)
-    )
+    reading = Reading(1 << 20, tables)
+    return Inspector(landing, LocalStore(root / "staging"), "p/staged/", reading).inspect(found)

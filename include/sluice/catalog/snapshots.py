@@ -78,7 +78,8 @@ def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> None:
     """Point `main` at the branch's audited head, tag it and drop the branch, in one commit.
 
     Does nothing if `main` is at that head already, or past it. Raises PublishRefusedError if `main`
-    is no longer the recorded base, CommitStateUnknownError if the catalog did not answer.
+    is no longer the recorded base or a column of the staged rows is gone, CommitStateUnknownError
+    if the catalog did not answer.
     """
     # Another commit may come between the check and this one; it is looked at again each time.
     again = tries(_COMMIT_TRIES, on=(PublishRefusedError,))
@@ -100,6 +101,22 @@ def _refuse_moved(table: Table, staged: StagedTable, batch_id: str) -> None:
             f"{staged.base_snapshot}, but main is at {head(table)} and branch {staged.branch} at "
             f"{head(table, staged.branch)}"
         )
+    if lost := _columns_lost(table, staged.head_snapshot):
+        raise PublishRefusedError(
+            f"{'.'.join(table.name())}: batch {batch_id} was staged with {', '.join(lost)}, which "
+            "the schema does not have any more"
+        )
+
+
+def _columns_lost(table: Table, snapshot: int) -> list[str]:
+    """Return the columns that a snapshot was written with and the schema lacks. Iceberg knows
+    columns by their ids: one that is added again has another id, and rows from before NULL."""
+    written = table.snapshot_by_id(snapshot)
+    schema_id = None if written is None else written.schema_id
+    if schema_id is None or schema_id not in table.schemas():
+        return []
+    now, then = table.schema().field_ids, table.schemas()[schema_id]
+    return [field.name for field in then.fields if field.field_id not in now]
 
 
 def _publish(catalog: Catalog, table: Table, staged: StagedTable, tag: str) -> None:
@@ -107,6 +124,7 @@ def _publish(catalog: Catalog, table: Table, staged: StagedTable, tag: str) -> N
         AssertRefSnapshotId(ref=MAIN, snapshot_id=staged.base_snapshot),
         AssertRefSnapshotId(ref=staged.branch, snapshot_id=staged.head_snapshot),
         AssertRefSnapshotId(ref=tag, snapshot_id=head(table, tag)),
+        AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
     )
     updates: tuple[TableUpdate, ...] = (
         point(MAIN, SnapshotRefType.BRANCH, staged.head_snapshot),
@@ -161,11 +179,12 @@ def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Move
     """Restore `main`, the schema and the column defaults from before the batch published the table,
     if since then only Sluice's maintenance wrote.
 
-    Raises RollbackRefusedError, which names the writer.
+    If `main` is back already, the batch's tag shows that somebody moved it by hand, and that the
+    rest is not restored yet. Raises RollbackRefusedError, which names the writer.
     """
     table = catalog.load_table((staged.namespace, staged.name))
     current, base = head(table), staged.base_snapshot
-    if current == base:
+    if current == base and head(table, tag_name(batch_id)) is None:
         return Moved(staged.full_name, current, base)
     refuse_rollback(table, current, staged, batch_id)
     updates = _steps_back(table, staged, batch_id)

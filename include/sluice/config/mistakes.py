@@ -69,7 +69,9 @@ def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:
 
 def _of_an_entry(model: type[BaseModel], path: KeyPath) -> str:
     """Return where an unknown top-level key belongs, if the entries of another key may have it."""
-    for name in model.model_fields if len(path) == 1 else ():
+    if len(path) != 1:
+        return ""
+    for name in model.model_fields:
         if str(path[0]) in _fields_at(model, (name, "*")):
             return f"{name}.<name>.{path[0]}"
     return ""

@@ -51,7 +51,8 @@ def _is_server(address: str) -> bool:
         _ = parts.port
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+    alone = not set("@?#") & set(address)  # what else it tells may be a secret
+    return alone and parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def refuse_globs(document: Document, key: KeyPath, location: str) -> None:

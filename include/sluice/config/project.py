@@ -139,16 +139,17 @@ def _resolve_lake(root: Path, lake: LakeConfig) -> LakeConfig:
 
 
 def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
+    place = f"{root / PROJECT_FILE}: lake.catalog.uri"
     if uri := os.environ.get(ENV_CATALOG_URI):
-        catalog = _overridden(catalog, uri)
+        catalog, place = _overridden(catalog, uri), ENV_CATALOG_URI
     elif holds_secret(catalog.uri) or not (catalog.is_sqlite or is_clear(catalog.uri)):
         raise ConfigError(
-            f"{root / PROJECT_FILE}: lake.catalog.uri: expected no password in the file; "
+            f"{place}: expected no password in the file; "
             f"give the whole address in {ENV_CATALOG_URI}, with a number where it has a port"
         )
-    if catalog.type == "rest" and holds_secret(catalog.uri):
+    if catalog.type == "rest" and (holds_secret(catalog.uri) or set("@#") & set(catalog.uri)):
         raise ConfigError(
-            f"{ENV_CATALOG_URI}: expected no password or token in a rest catalog's address; "
+            f"{place}: expected no password or token in a rest catalog's address; "
             f"give it in {ENV_REST_TOKEN} or {ENV_REST_CREDENTIAL}"
         )
     if not catalog.is_sqlite:

@@ -10,14 +10,14 @@ from urllib.parse import parse_qsl, urlsplit
 SECRET_NAMES: Final = (
     r"secret|passw|passphrase|pwd|token|credential|keytab|(?:access|api|private).?key"
     r"|account.?key(?!provider)|encryption.?key(?![a-z]|\.material)|azure\.sas\b|\bsig\b"
-    r"|user.?info\b(?!\.)"
+    r"|user.?info\b(?!\.)|authorization\b(?!\.)|bearer"
 )
 """Pattern of names of secrets, case-insensitive; Java reads it too."""
 _SECRET: Final = re.compile(SECRET_NAMES, re.IGNORECASE)
-# Class names and paths of keystores or files: they show where secrets are, and are none themselves.
+# Class names and paths of keystores or files say where secrets are, a switch whether there are any.
 _PROVIDER: Final = re.compile(
     r"(credentials?\.provider(\.path)?|sas\.token\.provider\.type(\..+)?"
-    r"|^spark\.ssl\.(\w+\.)?privateKey)$",
+    r"|^spark\.ssl\.(\w+\.)?privateKey|hadoop\.security\.authorization)$",
     re.IGNORECASE,
 )
 _USER_INFO: Final = re.compile(r"://([^:/@\s]*):.*@")

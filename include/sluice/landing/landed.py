@@ -62,57 +62,129 @@ class Inspection:
         return max(self.file.size, self.copied)
 
 
-def inspect(
-    store: ObjectStore,
-    staging: ObjectStore,
-    stored: StoredObject,
-    prefix: str,
-    reading: Reading = PLAIN,
-) -> Inspection:
-    """Read one object to its end; stage a copy below `prefix` if Spark could not read it.
+@dataclass(frozen=True)
+class Inspector:
+    """Inspects objects of a landing place as `reading` says; copies go under `prefix` of
+    `staging`."""
 
-    Raises UnsettledFileError if the object differs from its listing, since it is then being
-    written.
-    """
-    return _inspect(
-        store,
-        staging,
-        stored,
-        prefix,
-        reading,
-        lambda plain: detect(plain, stored.key, reading),
-    )
+    store: ObjectStore
+    staging: ObjectStore
+    prefix: str
+    reading: Reading = PLAIN
 
+    def inspect(self, stored: StoredObject) -> Inspection:
+        """Read one object to its end; stage a copy if Spark could not read it.
 
-def refuse(
-    store: ObjectStore, staging: ObjectStore, stored: StoredObject, prefix: str, reason: str,
-    reading: Reading = PLAIN,
-) -> Inspection:  # fmt: skip
-    """Reject one object as a whole, so that nothing of it is loaded. Raises UnsettledFileError as
-    `inspect` does."""
-    return _inspect(store, staging, stored, prefix, reading, lambda _: Contents(reason=reason))
+        Raises UnsettledFileError if the object differs from its listing, since it is then being
+        written.
+        """
+        return self._inspect(stored, lambda plain: detect(plain, stored.key, self.reading))
 
+    def refuse(self, stored: StoredObject, reason: str) -> Inspection:
+        """Reject one object as a whole, so that nothing of it is loaded. Raises UnsettledFileError
+        as `inspect` does."""
+        return self._inspect(stored, lambda _: Contents(reason=reason))
 
-def _inspect(
-    store: ObjectStore, staging: ObjectStore, stored: StoredObject, prefix: str, reading: Reading,
-    tell: Callable[[Iterator[bytes]], Contents],
-) -> Inspection:  # fmt: skip
-    contents = _read_through(store, stored, reading, tell)
-    file = SourceFile(
-        key=stored.key,
-        url=store.url(stored.key),
-        size=stored.size,
-        etag=stored.etag,
-        version_id=stored.version_id,
-        sha256=contents.sha256,
-        hour=stored.hour,
-        container=contents.container,
-        arrival=arrival_of(name_in_order(stored.key) if reading.timed else stored.key),
-        avro_schema=datums.SCHEMA if contents.framing else contents.avro.schema,
-    )
-    if _spark_reads(stored.key, contents):
-        return Inspection(file)
-    return _stage(store, staging, prefix, contents, file, reading)
+    def _inspect(
+        self, stored: StoredObject, tell: Callable[[Iterator[bytes]], Contents]
+    ) -> Inspection:
+        contents = self._read_through(stored, tell)
+        timed = self.reading.timed
+        file = SourceFile(
+            key=stored.key,
+            url=self.store.url(stored.key),
+            size=stored.size,
+            etag=stored.etag,
+            version_id=stored.version_id,
+            sha256=contents.sha256,
+            hour=stored.hour,
+            container=contents.container,
+            arrival=arrival_of(name_in_order(stored.key) if timed else stored.key),
+            avro_schema=datums.SCHEMA if contents.framing else contents.avro.schema,
+        )
+        if _spark_reads(stored.key, contents):
+            return Inspection(file)
+        return self._stage(contents, file)
+
+    def _read_through(
+        self, stored: StoredObject, tell: Callable[[Iterator[bytes]], Contents]
+    ) -> Contents:
+        digest = hashlib.sha256()
+        size = 0
+
+        def counted(chunks: Iterator[bytes]) -> Iterator[bytes]:
+            nonlocal size
+            for chunk in chunks:
+                digest.update(chunk)
+                size += len(chunk)
+                yield chunk
+
+        with _opened(self.store, stored.key, stored.etag) as stream:
+            raw = counted(_chunks(stream, stored.key))
+            head, raw = peek(raw)
+            kind = compression.detect(head)
+            plain = compression.Plain(raw, kind, self.reading.bounds)
+            contents = tell(plain)
+            for _ in raw:
+                pass  # to the end, for the checksum
+        if size != stored.size:
+            raise written_again(stored.key)
+        split_needed = contents.split or plain.padded
+        return replace(contents, sha256=digest.hexdigest(), compression=kind, split=split_needed)
+
+    def _stage(self, contents: Contents, file: SourceFile) -> Inspection:
+        staging, room = self.staging, self.reading.bounds.staged_room(file.size)
+        with room_for_a_copy(file.key), Copy(IN_MEMORY, room) as copy:
+            rejects = self._refuse_or_copy(copy, contents, file)
+            if rejects.whole:
+                copy.empty()
+                file = replace(file, container=JSON_LINES, avro_schema="")
+            copied = copy.seek(0, os.SEEK_END)
+            copy.seek(0)
+            key = f"{self.prefix}{_staged_name(file, contents, self.reading)}"
+            with faults_of_the_store(key), room_for_a_copy(file.key, staging.url(self.prefix)):
+                staging.put_stream(key, copy)  # type: ignore[arg-type]
+        return Inspection(replace(file, url=staging.url(key), staged=True), rejects.all(), copied)
+
+    def _refuse_or_copy(self, copy: Copy, contents: Contents, file: SourceFile) -> Rejects:
+        bounds = self.reading.bounds
+        with _opened(self.store, file.key) as stream:
+            chunks = _same_bytes(_chunks(stream, file.key), file)
+            head, chunks = peek(chunks)
+            rejects = Rejects(file.key, bounds.rejects, head)
+            if contents.reason:
+                rejects.refuse_whole(contents.reason, contents.head)
+                return rejects
+            plain = compression.Plain(chunks, contents.compression, bounds)
+            try:
+                self._copy(plain, copy, contents, file, rejects)
+            except StagedTooLargeError:
+                rejects.refuse_whole(STAGED_TOO_LARGE)
+            for _ in chunks:
+                pass  # to the end, for the checksum
+        return rejects
+
+    def _copy(
+        self,
+        plain: Iterator[bytes],
+        copy: Copy,
+        contents: Contents,
+        file: SourceFile,
+        rejects: Rejects,
+    ) -> None:
+        limit = self.reading.limit
+        if contents.framing:
+            parts = datums.split(plain, contents.framing, limit)
+            datums.write_container(copy, _whole(parts, rejects), bytes.fromhex(file.sha256))
+        elif contents.container == AVRO:
+            _copy_avro(plain, copy, contents.avro, rejects)
+        elif contents.container == PARQUET:
+            for chunk in plain:
+                copy.write(chunk)
+        else:
+            for line in _whole(_parts(plain, contents, limit), rejects):
+                copy.write(line.text)
+                copy.write(b"\n")
 
 
 def _spark_reads(key: str, contents: Contents) -> bool:
@@ -127,34 +199,6 @@ def _spark_reads(key: str, contents: Contents) -> bool:
     return contents.container != JSON_LINES or ending not in _CODEC_ENDINGS
 
 
-def _read_through(
-    store: ObjectStore, stored: StoredObject, reading: Reading,
-    tell: Callable[[Iterator[bytes]], Contents],
-) -> Contents:  # fmt: skip
-    digest = hashlib.sha256()
-    size = 0
-
-    def counted(chunks: Iterator[bytes]) -> Iterator[bytes]:
-        nonlocal size
-        for chunk in chunks:
-            digest.update(chunk)
-            size += len(chunk)
-            yield chunk
-
-    with _opened(store, stored.key, stored.etag) as stream:
-        raw = counted(_chunks(stream, stored.key))
-        head, raw = peek(raw)
-        kind = compression.detect(head)
-        plain = compression.Plain(raw, kind, reading.bounds)
-        contents = tell(plain)
-        for _ in raw:
-            pass  # to the end, for the checksum
-    if size != stored.size:
-        raise written_again(stored.key)
-    split_needed = contents.split or plain.padded
-    return replace(contents, sha256=digest.hexdigest(), compression=kind, split=split_needed)
-
-
 def _opened(store: ObjectStore, key: str, etag: str = "") -> BinaryIO:
     with faults_of_an_object(key):
         return store.open(key, etag)
@@ -167,44 +211,6 @@ def _chunks(stream: BinaryIO, key: str) -> Iterator[bytes]:
             chunk = stream.read(CHUNK_BYTES)
         if chunk:
             yield chunk
-
-
-def _stage(
-    store: ObjectStore, staging: ObjectStore, prefix: str, contents: Contents, file: SourceFile,
-    reading: Reading,
-) -> Inspection:  # fmt: skip
-    room = reading.bounds.staged_room(file.size)
-    with room_for_a_copy(file.key), Copy(IN_MEMORY, room) as copy:
-        rejects = _refuse_or_copy(store, copy, contents, file, reading)
-        if rejects.whole:
-            copy.empty()
-            file = replace(file, container=JSON_LINES, avro_schema="")
-        copied = copy.seek(0, os.SEEK_END)
-        copy.seek(0)
-        key = f"{prefix}{_staged_name(file, contents, reading)}"
-        with faults_of_the_store(key), room_for_a_copy(file.key, staging.url(prefix)):
-            staging.put_stream(key, copy)  # type: ignore[arg-type]
-    return Inspection(replace(file, url=staging.url(key), staged=True), rejects.all(), copied)
-
-
-def _refuse_or_copy(
-    store: ObjectStore, copy: Copy, contents: Contents, file: SourceFile, reading: Reading
-) -> Rejects:
-    with _opened(store, file.key) as stream:
-        chunks = _same_bytes(_chunks(stream, file.key), file)
-        head, chunks = peek(chunks)
-        rejects = Rejects(file.key, reading.bounds.rejects, head)
-        if contents.reason:
-            rejects.refuse_whole(contents.reason, contents.head)
-            return rejects
-        plain = compression.Plain(chunks, contents.compression, reading.bounds)
-        try:
-            _copy(plain, copy, contents, file, reading.limit, rejects)
-        except StagedTooLargeError:
-            rejects.refuse_whole(STAGED_TOO_LARGE)
-        for _ in chunks:
-            pass  # to the end, for the checksum
-    return rejects
 
 
 def _same_bytes(chunks: Iterator[bytes], file: SourceFile) -> Iterator[bytes]:
@@ -225,28 +231,6 @@ def _staged_name(file: SourceFile, contents: Contents, reading: Reading) -> str:
     """
     identity = f"{file.key}\n{file.sha256}\n{contents.reason}\n{reading}".encode()
     return f"{hashlib.sha256(identity).hexdigest()[:32]}.{file.container}"
-
-
-def _copy(
-    plain: Iterator[bytes],
-    copy: Copy,
-    contents: Contents,
-    file: SourceFile,
-    limit: int,
-    rejects: Rejects,
-) -> None:
-    if contents.framing:
-        parts = datums.split(plain, contents.framing, limit)
-        datums.write_container(copy, _whole(parts, rejects), bytes.fromhex(file.sha256))
-    elif contents.container == AVRO:
-        _copy_avro(plain, copy, contents.avro, rejects)
-    elif contents.container == PARQUET:
-        for chunk in plain:
-            copy.write(chunk)
-    else:
-        for line in _whole(_parts(plain, contents, limit), rejects):
-            copy.write(line.text)
-            copy.write(b"\n")
 
 
 def _whole(parts: Iterator[_T | Refused], rejects: Rejects) -> Iterator[_T]:

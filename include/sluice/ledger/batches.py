@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,13 +18,13 @@ from sluice.ledger.rows import BatchRow
 from sluice.ledger.tables import BATCHES, LedgerTables, Row
 
 
+@dataclass
 class Batches:
     """The batches of one pipeline."""
 
-    def __init__(self, tables: LedgerTables, pipeline: str, clock: Callable[[], datetime]) -> None:
-        self._tables = tables
-        self._pipeline = pipeline
-        self._clock = clock
+    _tables: LedgerTables
+    _pipeline: str
+    _clock: Callable[[], datetime]
 
     def record(
         self,

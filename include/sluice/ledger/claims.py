@@ -20,7 +20,8 @@ class Claim:
 
     `name(won)` returns the batch id for the files that are won. It is called before each try to
     commit, and may write the manifest, so that no claim is without one. `once_by`: of files with
-    the same content only the first is claimed, the others are recorded as copies; `epochs`: only
+    the same content only the first is claimed, the others are recorded as copies, and one with the
+    bytes that a published batch loaded under its key as loaded by that batch again; `epochs`: only
     files of these epochs count as the same (None: all). `replaced`: the rows of loaded files whose
     changed object (other ETag, version or size) may be claimed. `modified`: object key → time of
     last modification.

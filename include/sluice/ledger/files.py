@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -30,20 +30,14 @@ from sluice.manifest import SourceFile
 from sluice.objects.store import StoredObject
 
 
+@dataclass
 class Files:
     """The files of one pipeline."""
 
-    def __init__(
-        self,
-        tables: LedgerTables,
-        pipeline: str,
-        batches: Batches,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._tables = tables
-        self._pipeline = pipeline
-        self._batches = batches
-        self._clock = clock
+    _tables: LedgerTables
+    _pipeline: str
+    _batches: Batches
+    _clock: Callable[[], datetime]
 
     def known(self) -> dict[str, FileRow]:
         """Return every object that a batch ever claimed, by key."""
@@ -136,8 +130,11 @@ class Files:
         row = partial(file_row, self._pipeline, asked.modified, self._clock())
         rows = [row(file, batch_id) for file in won]
         if asked.once_by is not None:
-            copies = copies_among(free, won, batch_id, brought, asked.once_by)
-            rows += [row(file, batch, states.FILE_COPY) for file, batch in copies]
+            put_back = {_bytes_of(r) for r in rows_of(FileRow, self._replaced(rivals))}
+            for file, batch in copies_among(free, won, batch_id, brought, asked.once_by):
+                same = row(file, batch, states.FILE_LOADED)
+                copy = replace(same, state=states.FILE_COPY)
+                rows.append(same if _bytes_of(same) in put_back else copy)
         return [asdict(row) for row in rows], (batch_id, won)
 
     def _rows(self) -> Any:
@@ -160,3 +157,7 @@ class Files:
         other = [b for b, at in loaded_at.items() if at is not None and at not in (epochs or ())]
         now, before = newest(files, "object_key"), self._replaced(files)
         return contents(now, content, other) | contents(before, content, other)
+
+
+def _bytes_of(row: FileRow) -> tuple[str, str, str]:
+    return row.object_key, row.sha256, row.batch_id

@@ -6,7 +6,7 @@ It is held in the row of a batch, or in a row of its own for maintenance.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from pyiceberg.table import Table
@@ -27,38 +27,33 @@ from sluice.ledger.rows import BatchRow
 from sluice.ledger.tables import BATCHES, LedgerTables, Row
 
 
+@dataclass
 class PipelineLease:
     """The lease of one pipeline."""
 
-    def __init__(
-        self,
-        tables: LedgerTables,
-        pipeline: str,
-        batches: Batches,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._tables = tables
-        self._pipeline = pipeline
-        self._batches = batches
-        self._clock = clock
+    _tables: LedgerTables
+    _pipeline: str
+    _batches: Batches
+    _clock: Callable[[], datetime]
 
     def acquire(
         self,
         batch_id: str,
         attempt: str,
         lease: Lease,
-        half: Callable[[], bool] = lambda: False,
+        is_half_published: Callable[[], bool] = lambda: False,
         undone: Collection[str] = (),
         expected: Callable[[BatchRow | None], bool] = lambda _: True,
     ) -> None:
         """Set the batch to `loading` under this attempt, and give it the pipeline's lease.
 
-        `half()`: whether any table has the batch; called only for a batch in `publishing`, and
-        recorded until all tables have it or none. `undone`: batches that this one undoes; they may
-        be half rolled back. `expected`: whether the batch's row is still what the caller read.
+        `is_half_published()`: whether any table has the batch; called only for a batch in
+        `publishing`, and recorded until all tables have it or none. `undone`: batches that this one
+        undoes; they may be half rolled back. `expected`: whether the batch's row is still what the
+        caller read.
 
         Raises LeaseHeldError if another batch has the lease; if another one is half published or
-        half rolled back, since the list of published batches does not tell its changes; if this
+        half rolled back, since the list of published batches does not have its changes; if this
         batch is closed; or if `expected` rejects its row, since a later attempt has it.
         """
 
@@ -72,7 +67,7 @@ class PipelineLease:
             if not expected(known):
                 raise LeaseHeldError(taken_over(self._pipeline, batch_id, attempt, old))
             row = replace(old, state=states.LOADING, attempt=attempt)
-            if old.state == states.PUBLISHING and half():
+            if old.state == states.PUBLISHING and is_half_published():
                 row = row.with_details(row.details | {HALF_PUBLISHED: True})
             return self._taken(batches, row, lease), None
 

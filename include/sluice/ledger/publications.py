@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from pyiceberg.expressions import And
@@ -16,13 +16,13 @@ from sluice.ledger.rows import Publication
 from sluice.ledger.tables import PUBLICATIONS, LedgerTables, Row
 
 
+@dataclass
 class Publications:
     """The publications of one pipeline's batches."""
 
-    def __init__(self, tables: LedgerTables, pipeline: str, clock: Callable[[], datetime]) -> None:
-        self._tables = tables
-        self._pipeline = pipeline
-        self._clock = clock
+    _tables: LedgerTables
+    _pipeline: str
+    _clock: Callable[[], datetime]
 
     def record(self, rows: Iterable[Publication]) -> None:
         """Write intended or completed publications of a batch's tables, in one commit.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from typing import Final
 
-from sluice.errors import LeaseHeldError
+from sluice.errors import HalfwayError, LeaseHeldError
 from sluice.ledger.leases import new_attempt
 from sluice.ledger.rows import (
     CLOSED,
@@ -48,12 +48,12 @@ def refuse_closed(row: BatchRow, attempt: str) -> None:
 
 
 def refuse_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None:
-    """Raise LeaseHeldError if a batch that is not in `besides` is half published or
+    """Raise HalfwayError if a batch that is not in `besides` is half published or
     half rolled back."""
     for row in batches:
         if row.halfway and row.batch_id not in besides:
             half = "rolled back" if row.state == ROLLING_BACK else "published"
-            raise LeaseHeldError(
+            raise HalfwayError(
                 f"pipeline {row.pipeline}: batch {row.batch_id} is half {half}; "
                 f"{completed_by(row)} first"
             )

@@ -21,7 +21,7 @@ FILE_COPY: Final = "copy"
 # For each state the states that a file may have before it.
 FOLLOWS: Final = {
     FILE_LOADED: frozenset({FILE_CLAIMED}),
-    FILE_HELD: frozenset({FILE_CLAIMED, FILE_LOADED}),
+    FILE_HELD: frozenset({FILE_CLAIMED, FILE_LOADED, FILE_RELEASED}),
     FILE_RELEASED: frozenset({FILE_HELD}),
 }
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from sluice.catalog.patience import in_words
-from sluice.errors import LeaseHeldError
+from sluice.errors import HalfwayError, LeaseHeldError
 from sluice.ledger.leases import Lease, new_attempt, this_holder
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import MAINTENANCE
@@ -26,7 +26,8 @@ class Turns:
     """Holds and renews the pipeline's lease, and releases it between two steps if a load waits for
     it.
 
-    Entering raises LeaseHeldError while a load has the lease.
+    Entering waits for a load that has the lease. It raises LeaseHeldError if time is up first, and
+    at once if a batch is halfway.
     """
 
     def __init__(self, ledger: PipelineLedger, lease_seconds: float, budget: float) -> None:
@@ -39,8 +40,20 @@ class Turns:
         self._since = self._until = 0.0
 
     def __enter__(self) -> Self:
-        self._take()
-        return self
+        told = ""
+        while True:
+            try:
+                self._take()
+                return self
+            except HalfwayError:
+                raise
+            except LeaseHeldError as held:
+                if time.monotonic() >= self._ends:
+                    raise
+                if str(held) != told:
+                    told = str(held)
+                    log.warning("waiting: %s", told)
+            time.sleep(PAUSE_SECONDS)
 
     def __exit__(
         self,

@@ -82,7 +82,9 @@ def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -
     rows = published_rows(ctx)
     for batch_id, publications in published.items():
         others = followers(rows, batch_id, published)
-        for log in _changelogs_written(ctx, publications) if others else ():
+        if not others:
+            continue
+        for log in _changelogs_written(ctx, publications):
             for other in others:
                 if files_of(log, other.batch_id):
                     where = ".".join(log.name()[-2:])
@@ -101,10 +103,12 @@ def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> 
     followed = {batch: followers(rows, batch, published) for batch in published}
     logs = changelogs(ctx) if any(followed.values()) else {}
     for batch_id, others in followed.items():
+        if not others:
+            continue
         written = {p.table_name for p in published[batch_id]}
         own = [one for one in statements if one.batch_id == batch_id]
         renamed = tables_renamed(ctx, own, logs)
-        for target, log in logs.items() if others else ():
+        for target, log in logs.items():
             silent = not written & published_tables(target)
             if silent and (log.properties.get(PROP_SOURCE) in renamed or files_of(log, batch_id)):
                 raise FollowedError(
@@ -123,7 +127,9 @@ def _refuse_if_forgotten(ctx: Context, published: dict[str, list[Publication]]) 
     rows = published_rows(ctx)
     for batch_id, publications in published.items():
         others = followers(rows, batch_id, published)
-        for log in _changelogs_written(ctx, publications) if others else ():
+        if not others:
+            continue
+        for log in _changelogs_written(ctx, publications):
             namespace, target = target_of(log)
             if not has_floor(ctx, namespace, target) or files_of(log, batch_id):
                 continue

@@ -108,25 +108,30 @@ def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
 
 
 def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
-    """Raise RollbackRefusedError if a later run for single tables read files of one of the batches
-    again.
+    """Raise RollbackRefusedError if a run for single tables read files of one of the batches too,
+    loaded or still free.
 
     After the undo their events would still be in these tables.
     """
     rows = published_rows(ctx)
-    again = [r for r in rows if r.details.get(TABLES) and SHARE_OF not in r.details]
-    replaced = ctx.ledger.files.replaced() if again else []
-    for batch_id in batches if again else ():
+    again = [
+        row for row in rows
+        if row.details.get(TABLES) and SHARE_OF not in row.details and row.batch_id not in batches
+    ]  # fmt: skip
+    if not again:
+        return
+    replaced = ctx.ledger.files.replaced()
+    for batch_id in {row.batch_id for row in rows}.intersection(batches):
         own = ctx.ledger.files.of_batch(batch_id)
         own += [row for row in replaced if row.batch_id == batch_id]
         files = {row.object_key for row in own}
-        for later in (r for r in followers(rows, batch_id, batches) if r in again):
-            read = {file.key for file in ctx.files.read_manifest(later.manifest).files}
-            if files & read and _has_anything(ctx, later.batch_id):
+        for other in again:
+            read = {file.key for file in ctx.files.read_manifest(other.manifest).files}
+            if files & read and _has_anything(ctx, other.batch_id):
                 raise RollbackRefusedError(
-                    f"batch {later.batch_id} read files of {batch_id} again, for "
-                    f"{', '.join(later.details[TABLES])} alone: roll that back first (sluice "
-                    f"rollback {ctx.pipeline.name} --batch {later.batch_id})"
+                    f"batch {other.batch_id} read files of {batch_id} too, for "
+                    f"{', '.join(other.details[TABLES])} alone: roll that back first (sluice "
+                    f"rollback {ctx.pipeline.name} --batch {other.batch_id})"
                 )
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from sluice.bounds import rejects_of_a_batch
 from sluice.errors import SluiceError
 from sluice.escaping import shown
-from sluice.landing.landed import Inspection, inspect, refuse
+from sluice.landing.landed import Inspection, Inspector
 from sluice.landing.reading import Reading, reading_of
 from sluice.ledger.claims import is_free, may_be_replaced
 from sluice.ledger.leases import Lease
@@ -27,7 +27,12 @@ from sluice.operations.changed import Group, grouped
 from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
 from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing, selected
-from sluice.operations.unreadable_files import UnreadableFiles, files_left_out, inspect_or_skip
+from sluice.operations.unreadable_files import (
+    UnreadableFiles,
+    files_left_out,
+    inspect_or_skip,
+    with_retries,
+)
 
 INSPECTED_AT_ONCE: Final = 4
 UNREADABLE: Final = "unreadable_file"
@@ -58,7 +63,7 @@ def land(
         for looks in batches_of(ctx, store, group.objects, bool(selection.files), refused):
             key = claim(ctx, group.placed(looks), lease, group.epoch, group.replaced)
             keys += [key] if key else []
-    refused.refuse_silence()
+    refused.raise_if_store_is_away()
     if unreadable is None and (error := files_left_out(ctx.pipeline.name, refused)):
         raise error
     return keys
@@ -182,7 +187,8 @@ def inspect_all(
     reading: Reading | None = None,
     unreadable: UnreadableFiles | None = None,
 ) -> list[Inspected]:
-    """Inspect the objects, without those that are left out (see `inspect_or_skip`).
+    """Inspect the objects, without those that are left out (see `inspect_or_skip`); without
+    `unreadable` none is, and what cannot be read raises.
 
     Copies are written below `prefix`, by default where those of batches are; `reading` defaults to
     the pipeline's.
@@ -201,11 +207,17 @@ def _inspect_in_turn(
     prefix: str = "",
     reading: Reading | None = None,
 ) -> Iterator[Inspected]:
-    prefix = prefix or ctx.files.staging_prefix(ctx.pipeline.name)
-    read_as = reading or reading_of(ctx.pipeline)
+    inspector = Inspector(
+        store,
+        ctx.files.store,
+        prefix or ctx.files.staging_prefix(ctx.pipeline.name),
+        reading or reading_of(ctx.pipeline),
+    )
 
     def look(found: StoredObject) -> Inspection | None:
-        whole = partial(_inspected, ctx, store, found, prefix, read_as)
+        whole = partial(_inspected, ctx, inspector, found)
+        if unreadable is None:
+            return with_retries(whole, UnreadableFiles())
         return inspect_or_skip(ctx.say, found.key, whole, named, unreadable)
 
     for found, inspection in zip(objects, _in_turn(look, objects), strict=True):
@@ -228,16 +240,14 @@ def _in_turn(
             yield begun.popleft().result()
 
 
-def _inspected(
-    ctx: Context, store: ObjectStore, found: StoredObject, prefix: str, reading: Reading
-) -> Inspection:
+def _inspected(ctx: Context, inspector: Inspector, found: StoredObject) -> Inspection:
     """Inspect one object.
 
     A file that breaks the inspection in an unforeseen way becomes one reject, so that the others
     can still land.
     """
     try:
-        return inspect(store, ctx.files.store, found, prefix, reading)
+        return inspector.inspect(found)
     except (SluiceError, OSError, MemoryError):
         raise
     except Exception as error:
@@ -246,4 +256,4 @@ def _inspected(
             f"land: pipeline {ctx.pipeline.name}: {found.key} goes into quarantine as a whole "
             f"({reason}: {error})"
         )
-        return refuse(store, ctx.files.store, found, prefix, reason, reading)
+        return inspector.refuse(found, reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sluice.config.epochs import MAX_EPOCH
+from sluice.ledger.details import EPOCH
 from sluice.ledger.rows import FileRow
 from sluice.operations.context import Context
 
@@ -32,6 +33,20 @@ def of_one_load(ctx: Context, epoch: int | None) -> range | None:
 def other_epoch(ctx: Context, epoch: int | None) -> int | None:
     """Return an epoch unless it is the pipeline's own; else None."""
     return None if epoch == ctx.pipeline.epoch else epoch
+
+
+def at_another_epoch(ctx: Context, batch_id: str) -> str:
+    """Say that the files of an undone batch come back at another epoch than the one that they were
+    loaded at; '' where they do not: changed files keep the epoch of what they replace."""
+    row = ctx.ledger.batches.get(batch_id)
+    before = None if row is None else row.details.get(EPOCH)
+    keys = {file.object_key for file in ctx.ledger.files.of_batch(batch_id)}
+    if before in (None, ctx.pipeline.epoch) or ctx.ledger.files.replaced(keys):
+        return ""
+    return (
+        f"batch {batch_id} was loaded at epoch {before}, and the next run loads its files at epoch "
+        f"{ctx.pipeline.epoch}, above all that older epochs brought"
+    )
 
 
 def arrivals(ctx: Context, rows: Iterable[FileRow]) -> dict[tuple[str, str], str]:

@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from sluice.config.project import Project
+from sluice.ledger.rows import LANDED
 from sluice.operations.context import Context
 from sluice.operations.reconcile import reconcile
+from sluice.operations.waiting import is_held
 from sluice.spark_submit.submit import ENTRY_POINTS, submit
 from sluice.typed_json import read_json
 
@@ -63,11 +65,19 @@ def arguments(project: Project, pipeline: str, minutes: float, dry_run: bool) ->
 def maintain(ctx: Context, minutes: float, dry_run: bool = False) -> MaintenanceResult:
     """Finish what dead attempts left, then run the driver; a dry run only runs the driver.
 
-    Raises LeaseHeldError (as TransientError of the driver) while a load has the pipeline's lease.
+    Raises TransientError if a load has the pipeline's lease for longer than there is time.
     """
     if not dry_run:
         reconcile(ctx)
+        _tell_who_loads(ctx)
     name, project = ctx.pipeline.name, ctx.project
     ctx.say(f"maintain: pipeline {name}, {budget(project, minutes)} minutes at most")
     report = submit(project, MAINTAIN, *arguments(project, name, minutes, dry_run))
     return MaintenanceResult.from_json(report)
+
+
+def _tell_who_loads(ctx: Context) -> None:
+    """Say which batch the driver, whose own words come at its end, is going to wait for."""
+    for row in ctx.ledger.unfinished():
+        if row.state != LANDED and is_held(ctx, row):
+            ctx.say(f"waiting: batch {row.batch_id} is {row.state}, held by {row.holder}")

@@ -135,7 +135,7 @@ def _inspect(
     for group in groups:
         found = inspect_all(ctx, store, group.objects, named, staged, unreadable=unreadable)
         looks += [(one.look, other_epoch(ctx, group.epoch)) for one in group.placed(found)]
-    unreadable.refuse_silence()
+    unreadable.raise_if_store_is_away()
     return looks
 
 

@@ -12,9 +12,6 @@ from sluice.operations.context import Context
 from sluice.operations.published import came_to_main
 from sluice.result import BatchResult, StagedTable
 
-# Snapshot and schema of tables, by namespace and name.
-Bases = dict[tuple[str, str], tuple[int | None, int]]
-
 
 def refuse_moved(ctx: Context, result: BatchResult) -> None:
     """Raise PublishRefusedError if `main` of a staged table has moved; so most races end before the
@@ -31,8 +28,9 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
                 f"{table.full_name}: main is at {head(now)}, "
                 f"the batch was staged on {table.base_snapshot}"
             )
-    compared = (other for table in result.tables for other in table.compared)
-    for other in () if begun else compared:
+    if begun:
+        return
+    for other in (one for table in result.tables for one in table.compared):
         at = head(known_table(ctx.catalog, other.namespace, other.name))
         if at != other.snapshot:
             raise PublishRefusedError(
@@ -43,8 +41,11 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
 
 def intents(ctx: Context, result: BatchResult) -> list[Publication]:
     """Return, for each staged table, the record of its publication that is about to happen."""
-    bases = _first_bases(ctx, result)
-    return [_intent(ctx, result, staged, bases) for staged in result.staged]
+    earlier = _earlier_publications(ctx, result)
+    return [
+        _intent(ctx, result, staged, earlier.get((staged.namespace, staged.name), staged))
+        for staged in result.staged
+    ]
 
 
 def recorded_by(ctx: Context, result: BatchResult) -> list[Publication]:
@@ -54,34 +55,33 @@ def recorded_by(ctx: Context, result: BatchResult) -> list[Publication]:
     return [p for p in newest if p.attempt == result.attempt]
 
 
-def _intent(ctx: Context, result: BatchResult, staged: StagedTable, bases: Bases) -> Publication:
-    own = (staged.base_snapshot, staged.base_schema)
-    base_snapshot, base_schema = bases.get((staged.namespace, staged.name), own)
+def _intent(
+    ctx: Context, result: BatchResult, staged: StagedTable, base: StagedTable | Publication
+) -> Publication:
+    """`base`: an earlier attempt's publication, which has the state from before the batch; else the
+    staged table."""
     return Publication(
         pipeline=ctx.pipeline.name,
         batch_id=result.batch_id,
         attempt=result.attempt,
         namespace=staged.namespace,
         table_name=staged.name,
-        base_snapshot=base_snapshot,
-        base_schema=base_schema,
+        base_snapshot=base.base_snapshot,
+        base_schema=base.base_schema,
         head_snapshot=staged.head_snapshot,
         branch=staged.branch,
         created=staged.created,
     )
 
 
-def _first_bases(ctx: Context, result: BatchResult) -> Bases:
-    """Return snapshot and schema from before the batch, of tables that an earlier attempt
-    published.
-
-    A rollback restores these.
-    """
+def _earlier_publications(ctx: Context, result: BatchResult) -> dict[tuple[str, str], Publication]:
+    """Return, by namespace and name, the publications of tables that an earlier attempt published:
+    a rollback goes back to their bases."""
     counted = (
         next((p for p in rows if p.attempt == result.attempt or came_to_main(ctx, p)), None)
         for rows in ctx.ledger.publications.since_undo(result.batch_id)
     )
-    return {(p.namespace, p.table_name): (p.base_snapshot, p.base_schema) for p in counted if p}
+    return {(p.namespace, p.table_name): p for p in counted if p}
 
 
 def detail(result: BatchResult) -> dict[str, object]:

@@ -58,7 +58,7 @@ def _reconcile_batch(
         manifest = ctx.files.read_manifest(key)
     if why := why_obsolete(ctx, manifest):
         ctx.say(f"reconcile: batch {row.batch_id} {why}")
-        undo_batch(ctx, row.batch_id, hold=True)
+        undo_batch(ctx, row.batch_id)
         return None
     free = _take_up if loads(manifest) else _record_landed
     if not free(ctx, row, key):

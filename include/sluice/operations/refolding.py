@@ -60,7 +60,7 @@ def undo_or_refold(ctx: Context, batch_id: str, dry_run: bool = False) -> list[s
     """
     _end_abandoned(ctx, dry_run, batch_id)
     try:
-        return undo.undo_batch(ctx, batch_id, hold=True, dry_run=dry_run)
+        return undo.undo_batch(ctx, batch_id, dry_run=dry_run)
     except FollowedError as followed:
         return _fold_without(ctx, undo.begun(ctx) or [batch_id], str(followed), dry_run)
 
@@ -290,7 +290,9 @@ def _end_abandoned(ctx: Context, dry_run: bool, requested: str = "") -> None:
     One that is half published is completed, any other is given up. The `requested` batch is left
     alone, since it is undone next.
     """
-    for row in () if dry_run else ctx.ledger.unfinished():
+    if dry_run:
+        return
+    for row in ctx.ledger.unfinished():
         idle = ctx.ledger.lease.has_lapsed(row) and row.batch_id != requested
         if not idle or not row.manifest or not _folds(ctx, row.manifest):
             continue
@@ -320,6 +322,6 @@ def _folds(ctx: Context, manifest_key: str) -> bool:
 
 def _give_up(ctx: Context, batch_id: str) -> None:
     try:
-        undo.undo_batch(ctx, batch_id, hold=True)
+        undo.undo_batch(ctx, batch_id)
     except SluiceError as error:  # the caller raises the first one
         ctx.say(f"rollback: batch {batch_id} is left to sluice reconcile: {error}")

@@ -112,7 +112,7 @@ def _give_up(ctx: Context, unfinished: list[str]) -> None:
         # The share of a published reprocess stays: nothing else can bring its table's rows.
         if manifest.reprocess is not None and not manifest.share_of:
             ctx.say(f"reprocess: batch {manifest.batch_id} was left unfinished and is given up")
-            undo_batch(ctx, manifest.batch_id, hold=True)
+            undo_batch(ctx, manifest.batch_id)
 
 
 def take(ctx: Context, batch: Unresolved) -> Taken:

@@ -15,6 +15,7 @@ from sluice.manifest import as_batch_id
 from sluice.names import changelog_namespace, full_name, published_tables
 from sluice.operations import refolding, undo
 from sluice.operations.context import Context
+from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.published import changelogs
 
 _FOLDS: Final = "would fold again"
@@ -73,8 +74,9 @@ def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
     if request.release:
         count = sum(_release(ctx, batch) for batch in undone)
         lines.append(f"{count} files released: the next run takes them")
-    for batch in undone if request.user else ():
-        _sign(ctx, batch, request)
+    if request.user:
+        for batch in undone:
+            _sign(ctx, batch, request)
     return [*lines, *(_held(ctx, undone) if request.holds_files else ())]
 
 
@@ -102,7 +104,8 @@ def _held(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
     for batch in batches:
         if held[batch]:
             command = f"sluice release {ctx.pipeline.name} --batch {batch}"
-            yield f"{held[batch]} files of batch {batch} are held until: {command}"
+            until = f"{held[batch]} files of batch {batch} are held until: {command}"
+            yield "; ".join(filter(None, (until, at_another_epoch(ctx, batch))))
 
 
 def _to_undo(ctx: Context, request: RollbackRequest) -> list[str]:

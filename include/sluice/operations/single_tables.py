@@ -7,10 +7,11 @@ others. Nothing is claimed; the next run takes a free file for all tables.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sluice.config.table_choice import only
+from sluice.escaping import shown
 from sluice.landing.table_folders import content_of
 from sluice.ledger import details
 from sluice.ledger import rows as states
@@ -18,7 +19,7 @@ from sluice.ledger.claims import Content, fresh_content, is_free, is_replaced, m
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FILE_HELD, FILE_LOADED, FileRow, landed_anew
 from sluice.manifest import Manifest, SourceFile, name_by_content
-from sluice.objects.store import StoredObject
+from sluice.objects.store import ObjectStore, StoredObject
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.land import batches_of
@@ -51,9 +52,11 @@ def land_tables(
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
         for looks in batches_of(ctx, store, objects, bool(selection.files), refused):
-            key = _record(ctx, _batch(ctx, names, epoch, looks, known, contents), lease)
+            manifest = _batch(ctx, names, epoch, looks, known, contents)
+            key = _record(ctx, manifest, lease)
             made += [key] if key else []
-    refused.refuse_silence()
+            _say_moved(ctx, store, {one.look.file for one in looks} - set(manifest.files), known)
+    refused.raise_if_store_is_away()
     if unreadable is None and (error := files_left_out(ctx.pipeline.name, refused)):
         raise error
     return made
@@ -153,6 +156,25 @@ def _originals(
     free = tuple(file for file in files if is_free(known.get(file.key)))
     copies = set(free) - set(fresh_content(free, contents, content))
     return tuple(file for file in files if file not in copies)
+
+
+def _say_moved(
+    ctx: Context, store: ObjectStore, left_out: Collection[SourceFile], known: Mapping[str, FileRow]
+) -> None:
+    """Report copies of loaded files that are gone, as after a move inside the landing folder."""
+    content, landing = content_of(ctx.pipeline), ctx.pipeline.landing
+    copies = [file for file in left_out if is_free(known.get(file.key))]
+    listed = {one.key for one in store.list(landing.pattern)} if copies else set()
+    gone = (r for r in known.values() if r.state == FILE_LOADED and r.object_key not in listed)
+    names = {content(row.object_key, row.sha256): row.object_key for row in gone if copies}
+    before = {f.key: names[c] for f in copies if (c := content(f.key, f.sha256)) in names}
+    if before:
+        moved = min(before)
+        ctx.say(
+            f"land: {len(before)} files, such as {shown(moved)}, have the bytes of loaded files "
+            f"that are gone, such as {shown(before[moved])}, and are not read: where they were "
+            "moved, move them back for this run"
+        )
 
 
 def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:

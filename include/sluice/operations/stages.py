@@ -28,9 +28,8 @@ from sluice.operations.waiting import (
 from sluice.result import BatchResult
 
 __all__ = [
-    "BatchResult", "Context", "current_result", "error_for_left_out", "give_up", "land",
-    "land_tables", "load", "load_and_publish", "open_context", "publish", "reconcile", "release",
-    "run",
+    "current_result", "error_for_left_out", "give_up", "land", "land_tables", "load",
+    "load_and_publish", "open_context", "publish", "reconcile", "release", "run",
 ]  # fmt: skip
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
+from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from sluice.catalog.snapshots import (
@@ -23,7 +23,7 @@ from sluice.faults import Point, reach
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.details import TAKING_OUT
-from sluice.ledger.leases import new_attempt, this_holder
+from sluice.ledger.leases import this_holder
 from sluice.ledger.rows import FOLLOWS, BatchRow, Publication, seq_of
 from sluice.names import (
     branch_name,
@@ -35,21 +35,19 @@ from sluice.operations.context import Context, known_batch
 from sluice.operations.followed import refuse_if_followed
 from sluice.operations.foreign_writes import advise_way_back
 from sluice.operations.in_use import refuse_in_use, refuse_refolded
+from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.published import newest_first, publications, tables
 from sluice.operations.sweep import left_to_maintenance
-from sluice.operations.waiting import pipeline_lease
-
-_GIVEN_UP: Final = "given-up-"
+from sluice.operations.waiting import given_up, pipeline_lease
 
 # Whether a batch is still in the state in which this rollback left it.
 Unchanged = Callable[[BatchRow | None], bool]
 
 
-def undo_batch(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = False) -> list[str]:
-    """Undo a batch: move the tables that it published back, and drop what it staged.
+def undo_batch(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
+    """Undo a batch: move the tables that it published back, and drop what it staged. Its files are
+    held: they are not loaded again until `release`.
 
-    `hold` keeps the files of an unpublished batch from being loaded again until `release` (those of
-    a published one are always held); without it, a half published batch is left to be completed.
     Return what was done, or with `dry_run` what would be. Raises RollbackRefusedError, before
     anything moves, if another writer wrote after the batch; FollowedError if that was a batch.
     """
@@ -58,35 +56,54 @@ def undo_batch(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = 
         return _undo_published(ctx, [batch_id], dry_run)
     if row.state == states.ROLLING_BACK:
         return complete_rollbacks(ctx, dry_run)
-    return _undo_unpublished(ctx, row, hold, dry_run)
+    if row.state == states.ROLLED_BACK:
+        return [_already(row), *_hold_again(ctx, row, dry_run)]
+    _refuse_at_work(ctx, row)
+    if row.state == states.PUBLISHING or publications(ctx, batch_id):
+        return _undo_published(ctx, [batch_id], dry_run, half_published=True)
+    return _undo_staged(ctx, row, dry_run)
 
 
 def give_up(ctx: Context, batch_id: str) -> list[str]:
     """Drop what a failed batch staged; the next run loads it again.
 
-    A batch that another run has published or is rolling back meanwhile is left alone.
+    A batch that another run has published or is rolling back meanwhile is left alone, and a half
+    published one is left to be completed.
     """
     row = known_batch(ctx, batch_id)
     if row.state in (states.PUBLISHED, states.ROLLING_BACK):
         return [f"batch {batch_id} is {row.state}, by another run"]
-    return _undo_unpublished(ctx, row, hold=False, dry_run=False)
-
-
-def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
-    batch_id = row.batch_id
     if row.state == states.ROLLED_BACK:
-        return [f"batch {batch_id} is rolled back already"]
-    half = row.state == states.PUBLISHING or bool(publications(ctx, batch_id))
-    if row.state == states.PUBLISHING and not hold:
+        return [_already(row)]
+    if row.state == states.PUBLISHING:
         return [f"batch {batch_id} is half published: the next run completes it, or reconcile"]
+    _refuse_at_work(ctx, row)
+    _stop(ctx, row, states.FAILED)
+    return drop_all_branches(ctx, batch_id) or _nothing_staged(row)
+
+
+def _already(row: BatchRow) -> str:
+    return f"batch {row.batch_id} is rolled back already"
+
+
+def _refuse_at_work(ctx: Context, row: BatchRow) -> None:
+    """Raise LeaseHeldError while another process works at the batch."""
     own = row.holder == this_holder()
     if row.state != states.LOADED and not own and not ctx.ledger.lease.has_lapsed(row):
         raise LeaseHeldError(
-            f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first"
+            f"batch {row.batch_id} is {row.state}, held by {row.holder}: stop that first"
         )
-    if half and hold:
-        return _undo_published(ctx, [batch_id], dry_run, half=True)
-    return _undo_staged(ctx, row, hold, dry_run)
+
+
+def _hold_again(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
+    """Hold what was released of a batch that is rolled back. A run that has claimed it meanwhile
+    finds the batch's row changed, and leaves it."""
+    files = _to_hold(ctx, row.batch_id)
+    if not files or dry_run:
+        return [f"would hold: {len(files)} files"] if files else []
+    _stop(ctx, row, states.ROLLED_BACK)
+    ctx.ledger.files.mark(row.batch_id, states.FILE_HELD, files)
+    return []
 
 
 def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
@@ -96,9 +113,11 @@ def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
     done = [
         line
         for row in (known_batch(ctx, b) for b in marked if b not in published)
-        for line in _undo_staged(ctx, row, hold=True, dry_run=dry_run)
+        for line in _undo_staged(ctx, row, dry_run)
     ]
-    return done + (_undo_published(ctx, published, dry_run, half=True) if published else [])
+    if published:
+        done += _undo_published(ctx, published, dry_run, half_published=True)
+    return done
 
 
 def begun(ctx: Context) -> list[str]:
@@ -115,7 +134,7 @@ def undo_batches_after(ctx: Context, batch_id: str, dry_run: bool = False) -> li
     newer = published_after(ctx, batch_id)
     if not newer:
         return [f"nothing was published after batch {batch_id}"]
-    return _undo_published(ctx, newer, dry_run, half=bool(begun(ctx)))
+    return _undo_published(ctx, newer, dry_run, half_published=bool(begun(ctx)))
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
@@ -135,23 +154,22 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
 
 
 def _undo_published(
-    ctx: Context, batches: list[str], dry_run: bool, half: bool = False
+    ctx: Context, batches: list[str], dry_run: bool, half_published: bool = False
 ) -> list[str]:
     """Undo published batches, newest first.
 
-    Everything is checked before waiting for the lease and again while holding it, since other
-    batches may have been published in between. `half`: some may be half published. Their branches
-    are dropped first, so that nobody can publish more, and then the publications are read again.
+    Everything is checked before waiting for the lease and again while holding it. `half_published`:
+    some may be. Their branches are dropped first, so that nobody can publish more; then the
+    publications are read again.
     """
     published, moves = _checked(ctx, batches)
     if dry_run:
-        dropped = _drop_branches(ctx, batches, dry_run) if half else []
-        return _would(ctx, batches, moves + dropped)
+        return _would(ctx, batches, moves + (_branches(ctx, batches) if half_published else []))
     with _lease(ctx, batches):
         published, _ = _checked(ctx, batches)
         unchanged = _begin(ctx, batches)
-        dropped = _drop_branches(ctx, batches) if half else []
-        if half:
+        dropped = drop_all_branches(ctx, *batches) if half_published else []
+        if half_published:
             published = newest_first(ctx, batches)
         done = [_undo_one(ctx, b, own, unchanged) for b, own in published.items()]
     return [line for lines in done for line in lines] + dropped
@@ -174,8 +192,8 @@ def _would(ctx: Context, batches: list[str], undone: list[str]) -> list[str]:
     return [*(f"would undo: {line}" for line in undone), f"would hold: {files} files"]
 
 
-def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> list[str]:
-    return [line for b in batches for line in drop_all_branches(ctx, b, dry_run)]
+def _branches(ctx: Context, batches: list[str]) -> list[str]:
+    return [line for b in batches for line in _of_each_table(ctx, b, branches)]
 
 
 @contextmanager
@@ -198,12 +216,12 @@ def _begin(ctx: Context, batches: list[str]) -> Unchanged:
     if, since the check, one of the batches was rolled back, or began to delete the changes of
     others.
     """
-    given_up = _given_up()
-    gone_on = ctx.ledger.batches.mark_rolling_back(batches, given_up, _may_go)
+    attempt = given_up()
+    gone_on = ctx.ledger.batches.mark_rolling_back(batches, attempt, _may_go)
     if gone_on:
         raise LeaseHeldError(_went_on(ctx, gone_on))
     reach(Point.ROLLBACK_MARKED)
-    return _is_at(given_up)
+    return _is_at(attempt)
 
 
 def _may_go(now: BatchRow) -> bool:
@@ -282,20 +300,22 @@ def take_out(ctx: Context, batch_id: str) -> None:
     _close(ctx, batch_id, lambda now: seq_of(now) == row.seq)
 
 
-def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
+def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
     if dry_run:
         state = f"batch {row.batch_id}, which is {row.state}"
-        return _would(ctx, [row.batch_id], [state, *drop_all_branches(ctx, row.batch_id, dry_run)])
-    given_up = _stop(ctx, row, states.ROLLING_BACK if hold else states.FAILED)
-    if hold:
-        reach(Point.ROLLBACK_MARKED)
-    done = drop_all_branches(ctx, row.batch_id)
-    if hold:
-        unchanged = _is_at(given_up)
-        done += _forget(ctx, row.batch_id, unchanged)
-        _record_undone(ctx, row.batch_id, unchanged)
-        _end(ctx, row.batch_id, unchanged)
-    return done or [f"batch {row.batch_id} had nothing staged; every table is as it was"]
+        return _would(ctx, [row.batch_id], [state, *_branches(ctx, [row.batch_id])])
+    unchanged = _is_at(_stop(ctx, row, states.ROLLING_BACK))
+    reach(Point.ROLLBACK_MARKED)
+    done = drop_all_branches(ctx, row.batch_id) + _forget(ctx, row.batch_id, unchanged)
+    _record_undone(ctx, row.batch_id, unchanged)
+    if row.state == states.ROLLING_BACK:  # perhaps of a batch that was published
+        comments.settle(ctx)
+    _end(ctx, row.batch_id, unchanged)
+    return done or _nothing_staged(row)
+
+
+def _nothing_staged(row: BatchRow) -> list[str]:
+    return [f"batch {row.batch_id} had nothing staged; every table is as it was"]
 
 
 def _stop(ctx: Context, row: BatchRow, state: str) -> str:
@@ -304,22 +324,18 @@ def _stop(ctx: Context, row: BatchRow, state: str) -> str:
 
     Raises LeaseHeldError if the batch has changed since `row` was read.
     """
-    given_up = _given_up()
+    attempt = given_up()
     stopped = ctx.ledger.batches.record(
-        row.batch_id, state, attempt=given_up,
+        row.batch_id, state, attempt=attempt,
         expected=lambda now: now is None or (now.state, now.attempt) == (row.state, row.attempt),
     )  # fmt: skip
     if not stopped:
         raise LeaseHeldError(_went_on(ctx, row.batch_id))
-    return given_up
+    return attempt
 
 
-def _given_up() -> str:
-    return f"{_GIVEN_UP}{new_attempt()}"
-
-
-def _is_at(given_up: str) -> Unchanged:
-    return lambda now: now is not None and now.attempt == given_up
+def _is_at(attempt: str) -> Unchanged:
+    return lambda now: now is not None and now.attempt == attempt
 
 
 def _require(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
@@ -340,7 +356,9 @@ def _went_on(ctx: Context, batch_id: str) -> str:
 def _end(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
     _hold_files(ctx, batch_id, unchanged)
     reach(Point.ROLLBACK_FILES)
-    ended = ctx.ledger.batches.record(batch_id, states.ROLLED_BACK, expected=unchanged)
+    ended = ctx.ledger.batches.record(
+        batch_id, states.ROLLED_BACK, attempt=given_up(), expected=unchanged
+    )
     if not ended:
         raise LeaseHeldError(_went_on(ctx, batch_id))
 
@@ -373,18 +391,29 @@ def release(ctx: Context, batch_id: str) -> int:
             f"one that is rolled back are released (sluice rollback {ctx.pipeline.name} --batch "
             f"{batch_id})"
         )
-    return ctx.ledger.files.mark(batch_id, states.FILE_RELEASED)
+    released = ctx.ledger.files.mark(batch_id, states.FILE_RELEASED)
+    if released and (otherwise := at_another_epoch(ctx, batch_id)):
+        ctx.say(f"release: {otherwise}")
+    return released
 
 
-def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
-    """Drop the branches of every attempt of the batch; return what was dropped."""
-    prefix = branch_name(batch_id, "")
-    take = branches if dry_run else drop_branches
+def drop_all_branches(ctx: Context, *batches: str) -> list[str]:
+    """Drop the branches of every attempt of the batches; return what was dropped."""
     dropped = []
-    for namespace, name in tables(ctx):
-        for branch in take(ctx.catalog, namespace, name, prefix):
-            dropped.append(f"{full_name(namespace, name)}: branch {branch} dropped")
-    if not dry_run:
+    for batch_id in batches:
+        dropped += _of_each_table(ctx, batch_id, drop_branches)
         with left_to_maintenance(f"batch {batch_id}", ctx.say):
             ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
     return dropped
+
+
+def _of_each_table(
+    ctx: Context, batch_id: str, take: Callable[[Catalog, str, str, str], list[str]]
+) -> list[str]:
+    """Say which branches of the batch go; `take` lists or drops those of one table."""
+    prefix = branch_name(batch_id, "")
+    return [
+        f"{full_name(namespace, name)}: branch {branch} dropped"
+        for namespace, name in tables(ctx)
+        for branch in take(ctx.catalog, namespace, name, prefix)
+    ]

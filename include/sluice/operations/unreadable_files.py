@@ -47,67 +47,59 @@ class UnreadableFiles:
         """How often to try a file: only once if many have failed."""
         return TRIES if self._failed < AWAY_AFTER else 1
 
-    def answer(self) -> None:
+    def count_answer(self) -> None:
         """Count an answer of the store, even a refusal: the store is not away."""
         self._answered, self._in_a_row = True, 0
 
-    def fail(self, key: str, error: TransientError) -> None:
+    def count_failure(self, key: str, error: TransientError) -> None:
         """Count a failure to return a file, or to find room for its copy; raise the store's error
         if the store seems to be away."""
         self._failed += 1
         self._in_a_row += 1
         if isinstance(error, NoRoomError):
-            self.answer()
+            self.count_answer()
         if self._in_a_row >= AWAY_AFTER:
             raise error
         self.errors[key] = error
 
-    def refuse_silence(self) -> None:
+    def raise_if_store_is_away(self) -> None:
         """Raise an error of the store if it failed for all files that a run tried."""
         if self.errors and not self._answered:
             raise next(iter(self.errors.values()))
 
 
 def inspect_or_skip(
-    say: Say,
-    key: str,
-    look: Callable[[], Inspection],
-    named: bool,
-    unreadable: UnreadableFiles | None,
+    say: Say, key: str, look: Callable[[], Inspection], named: bool, tally: UnreadableFiles
 ) -> Inspection | None:
     """Inspect one object; return None if it is left out.
 
     An object is left out if it may still be written, if the store fails to return it or there is no
-    room for its copy (not if it was `named`), and if reading it is denied. Without `unreadable`,
-    errors of the store are raised.
+    room for its copy (not if it was `named`), and if reading it is denied.
     """
-    tally = UnreadableFiles() if unreadable is None else unreadable
     try:
-        inspection = _patiently(look, tally)
+        inspection = with_retries(look, tally)
     except UnsettledFileError as error:
-        tally.answer()
+        tally.count_answer()
         if named:
             raise
         say(f"land: {error}; it is left to the next run")
         return None
     except FileDeniedError as error:
-        tally.answer()
-        if unreadable is None:
-            raise
+        tally.count_answer()
         tally.errors[key] = error
         say(f"land: {key} is left out: {error}")
         return None
     except TransientError as error:
-        if named or unreadable is None:
+        if named:
             raise
-        tally.fail(key, error)
+        tally.count_failure(key, error)
         say(f"land: {key} is left out: {error}")
         return None
-    tally.answer()
+    tally.count_answer()
     return inspection
 
 
-def _patiently(look: Callable[[], Inspection], tally: UnreadableFiles) -> Inspection:
+def with_retries(look: Callable[[], Inspection], tally: UnreadableFiles) -> Inspection:
     """Try again if the store fails, since it may have broken off in the middle of the bytes."""
     turn = 0
     while True:

@@ -23,6 +23,7 @@ Rows = list[BatchRow]
 
 _LONGEST_POLL_SECONDS: Final = 10
 _TAKEN_UP: Final = "taken-up-"
+_GIVEN_UP: Final = "given-up-"
 
 
 def taken_up() -> str:
@@ -31,6 +32,11 @@ def taken_up() -> str:
     With it, the process that had the batch before can no longer go on.
     """
     return f"{_TAKEN_UP}{new_attempt()}"
+
+
+def given_up() -> str:
+    """Return a new attempt that nobody makes, for a batch that is taken from whoever has it."""
+    return f"{_GIVEN_UP}{new_attempt()}"
 
 
 def is_taken_up(row: BatchRow) -> bool:
@@ -66,8 +72,10 @@ def wait_for_turn(ctx: Context, batch_id: str) -> None:
 
 
 def _is_at_work(row: BatchRow) -> bool:
-    """Whether a driver or a publisher has the batch, rather than a run that waits."""
-    return row.state != states.LANDED or not (row.attempt == "" or is_taken_up(row))
+    """Whether a driver or a publisher has the batch, rather than a run that waits. One that was
+    undone and landed anew has a given up attempt until a driver has it."""
+    waits = row.attempt == "" or row.attempt.startswith((_TAKEN_UP, _GIVEN_UP))
+    return row.state != states.LANDED or not waits
 
 
 def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from html import escape
 from pathlib import Path
 from typing import Final
@@ -11,8 +11,10 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from sluice.catalog.patience import in_words
 from sluice.errors import ConfigError
 from sluice.escaping import shown
+from sluice.objects.store import LocalStore
 from sluice.operations.verify import differences_in_words
 from sluice.output.report import for_terminal
 from sluice.verification import (
@@ -40,9 +42,30 @@ def refuse_unwritable(page: Path | None) -> None:
     """Raise ConfigError if no page can be written there, before a verification takes its time."""
     if page is None:
         return
-    there = page if page.exists() else page.parent
+    there = page if _is_device(page) else page.resolve().parent
     if page.is_dir() or not os.access(there, os.W_OK):
         raise ConfigError(f"--html: {page} cannot be written; name a file in a folder that exists")
+
+
+def write(page: Path | None, report: Verification, say: Callable[[str], None]) -> None:
+    """Write the report's page, whole or not at all. `say` tells that it is not written, for whoever
+    tells of the report may not come to that error."""
+    if page is None:
+        return
+    content = as_html(report).encode()
+    try:
+        if _is_device(page):
+            page.write_bytes(content)
+        else:
+            LocalStore(page.resolve().parent).put(page.resolve().name, content)
+    except OSError as error:
+        say(f"verify: {page} is not written: {in_words(error)}")
+        raise
+
+
+def _is_device(page: Path) -> bool:
+    """Whether it is there and no file, such as /dev/stdout: no other file may take its place."""
+    return page.exists() and not page.is_file()
 
 
 def for_html(text: str) -> str:

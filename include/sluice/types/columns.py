@@ -125,6 +125,13 @@ def binary_width(stated: str | None) -> int:
     return width if width <= _WIDEST_BINARY else 0
 
 
+def is_code(kind: ColumnType) -> bool:
+    """Whether a text alone does not show its value: decimals in base64, counts of a time unit,
+    lists of these."""
+    codes = (BASE64, "days", LISTED, *TIME_UNITS)
+    return kind.name != "binary" and kind.encoding.startswith(codes)
+
+
 _NUMBERS: Final = frozenset({"decimal", "int", "bigint", "float", "double", "string"})
 _INSTANTS: Final = frozenset({"timestamp", "timestamp_ntz", "date"})
 
@@ -146,8 +153,11 @@ def _of_one_kind(one: ColumnType, other: ColumnType) -> bool:
 
 
 def _encoding_for(hint: ColumnType, described: ColumnType) -> str:
-    """Return the described encoding if the hint's type can be read from it; else ''."""
-    coded = described.encoding
+    """Return the described encoding if the hint's type can be read from it; else ''.
+
+    The hint `double` says that the values are no decimals, so it need not be EXACT.
+    """
+    coded = "" if described.encoding == EXACT else described.encoding
     if described.name in ("decimal", "string") and coded.startswith((BASE64, VARIABLE)):
         unscaled = f"{UNSCALED}{described.scale}" if coded == BASE64 else coded
         return unscaled if hint.name in _NUMBERS else ""

@@ -15,11 +15,13 @@ from pyspark.sql import functions as F
 from spark_jobs.formats.common.envelope import WHOLE_TEXTS
 from spark_jobs.formats.dts_avro.schema import (
     BINARY_VALUES,
+    EXACT_NUMBERS,
     JSON_CLOCK,
     JSON_VALUE,
     JSON_WRAPPED,
     PARTS,
 )
+from spark_jobs.values import LATIN1
 
 _BARE: Final = (
     f"precision:int,scale:int,charset:string,type:string,value:string,{JSON_WRAPPED},"
@@ -36,7 +38,6 @@ _NOT_ZERO: Final = "^[^eE]*[1-9]"
 _BARE_EMPTY: Final = r'([\[,]\s*)"(NONE|NULL)"(?=\s*[,\]])'
 _WRAPPED: Final = r'"value"(\s*:\s*\{\s*"(?:bytes|array)"\s*:)'
 _CLOCK: Final = rf'\{{(\s*"(?:{"|".join(PARTS)})"\s*:)'
-_LATIN1: Final = r"^[\x00-\xff]*\z"
 _GEOMETRIES: Final = (
     "GEOMETRY", "POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON",
     "GEOMETRYCOLLECTION", "GEOMCOLLECTION", "WKB",
@@ -63,7 +64,7 @@ def image_of(branch: Column) -> Column:
     text = list_of(branch)
     short = F.regexp_replace(text, _NAMESPACE, '{"$1":')
     plain = F.regexp_replace(short, _BRANCH_INT, "$1")
-    # A double does not show whether its text was another number.
+    # from_json copies a number through a double, which may have other digits.
     shown = F.regexp_replace(plain, _NUMBER, '$1$2,"printed":"$2"')
     named = F.regexp_replace(shown, _BARE_EMPTY, '$1{"EmptyObject":"$2"}')
     unwrapped = F.regexp_replace(named, _WRAPPED, '"wrapped"$1')
@@ -75,17 +76,18 @@ def _named(value: Column) -> Column:
     """Return a value under its type's name, which is in the record or follows from its fields."""
     bare_number = value["precision"].isNotNull() & ~_is_lost(value["printed"])
     by_fields = {
-        "Integer": _of(value, bare_number, "precision", "value"),
+        "Integer": _of(value, bare_number, "precision", "value", "printed"),
         "Character": _of(value, value["charset"].isNotNull(), "charset", "value", "wrapped"),
         "Timestamp": _of(value, value["timestamp"].isNotNull(), "timestamp", "millis"),
         "DateTime": _of(value, _is_clock(value), *PARTS),
         "TimestampWithTimeZone": _zoned(value),
         **_objects(value),
     }
-    given = [_with_bytes(name, F.coalesce(value[name], bare)) for name, bare in by_fields.items()]
-    rest = [value[name].alias(name) for name in ("Decimal", "TextGeometry", "EmptyObject")]
+    given = {name: F.coalesce(value[name], bare) for name, bare in by_fields.items()}
+    given |= {name: value[name] for name in ("Decimal", "TextGeometry", "EmptyObject")}
+    exact = (_exact(name, each) for name, each in given.items())
     float_value = F.when(~_is_lost(value["Float"]["printed"]), value["Float"]).alias("Float")
-    return F.when(value.isNotNull(), F.struct(*given, float_value, *rest))
+    return F.when(value.isNotNull(), F.struct(*exact, float_value))
 
 
 def _is_lost(printed: Column) -> Column:
@@ -127,12 +129,14 @@ def _objects(value: Column) -> dict[str, Column]:
     }
 
 
-def _with_bytes(name: str, value: Column) -> Column:
-    """Return a value, binary if its type is; NULL if a character of it is no byte."""
+def _exact(name: str, value: Column) -> Column:
+    """Return a number as it is printed, and bytes as binary; NULL if a character is no byte."""
+    if name in EXACT_NUMBERS:
+        return value.withField("value", F.coalesce(value["printed"], value["value"])).alias(name)
     if name not in BINARY_VALUES:
         return value.alias(name)
     wrapped = value["wrapped"]
     characters = F.coalesce(wrapped["bytes"], value["value"])
-    latin1 = F.when(characters.rlike(_LATIN1), F.encode(characters, "ISO-8859-1"))
+    latin1 = F.when(characters.rlike(LATIN1), F.encode(characters, "ISO-8859-1"))
     base64 = F.try_to_binary(wrapped["array"], F.lit("base64"))
     return value.withField("value", F.coalesce(base64, latin1)).alias(name)

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import HuaweiCdlOptions
 from sluice.manifest import SourceFile
-from sluice.types.columns import STRING, ColumnType, decimal
+from sluice.types.columns import BASE64, STRING, ColumnType, decimal
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OP_DDL,
@@ -106,6 +106,7 @@ class HuaweiCdl(Format):
     """The decoder of `format: huawei_cdl`."""
 
     name: ClassVar[str] = "huawei_cdl"
+    bytes_as: ClassVar[str] = BASE64
     plain: ClassVar[frozenset[str]] = COUNTS
     tells_defaults: ClassVar[bool] = True
     unclear_truncates: ClassVar[str] = truncates.UNTOLD
@@ -246,10 +247,10 @@ def _ignored() -> Column:
     operation, which the schema requires, but no part of a row and no key.
     """
     op = F.col("_op")
-    contents = [_payload(n).isNotNull() for n in ("ddl", *IMAGES)]
+    contents = [_payload("ddl").isNotNull(), *(~tells_nothing(_payload(n)) for n in IMAGES)]
     named = [_operation(n).isNotNull() for n in ("OPERATION", "op")]
     bare = ~reduce(or_, contents + named)
-    rowless = ~reduce(or_, contents) & _payload("unique").isNull() & op.isin(*UPSERTS)
+    rowless = ~reduce(or_, contents) & tells_nothing(_payload("unique")) & op.isin(*UPSERTS)
     own = _payload("HEARTBEAT_IDENTIFIER").isNotNull()
     debezium = _payload("ts_ms").isNotNull() & _payload("source").isNull()
     table = F.lower("schema_").eqNullSafe(HEARTBEAT_SCHEMA) & (F.lower("table") == HEARTBEAT_TABLE)

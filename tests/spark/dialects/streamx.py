@@ -1,14 +1,28 @@
-"""StreamX: updates in one message or in two, whichever the change's number says."""
+"""StreamX: updates in one message or in two, whichever the change's number says.
+
+What a change does not carry is described, and left out of the row.
+"""
 
 from __future__ import annotations
 
 from tests.reference import Change
-from tests.spark.dialects.base import INDEX, MILLIS, Dialect, Row, images, key, texts
+from tests.spark.dialects.base import (
+    INDEX,
+    MILLIS,
+    Dialect,
+    Row,
+    images,
+    key,
+    sent_columns,
+    texts,
+    whole_inserts,
+)
 
 
 def tell(change: Change, database: str, sent: int) -> list[Row]:
     """The messages of one change."""
-    before, after = images(change)
+    change = whole_inserts(change)
+    before, after = images(change)[0], sent_columns(change)
     if change.op == "t":
         return [_message(change, database, "TRUNCATE")]
     if change.op == "u" and before and change.place[1] % 2:
@@ -20,9 +34,10 @@ def tell(change: Change, database: str, sent: int) -> list[Row]:
 
 
 def _message(change: Change, database: str, op: str, **sides: Row) -> Row:
+    before, after = images(change)
     full, clock, when = change.op == "r", change.place[1], MILLIS + change.place[1]
     columns = dict.fromkeys(("text", "amount", "doc"), "STRING") | {"id": "LONG", "x": "LONG"}
-    described = [{"name": n, "type": columns[n]} for n in next(iter(sides.values()), {})]
+    described = [{"name": n, "type": columns[n]} for n in after or before]
     source = {"dbType": "MySQL", "dbName": database, "tableName": change.table}
     return {
         "schema": {"dataColumn": described, "source": source,

@@ -14,7 +14,7 @@ from sluice.ledger.changelogs import files_of
 from sluice.objects.batch_files import batch_of
 from sluice.operations import stages
 from sluice.operations.undo import undo_batch
-from spark_jobs.decoding import decode_batch
+from spark_jobs.decoding import changelog_rows
 from spark_jobs.hold import Hold
 from tests.spark.shop import Shop, event
 
@@ -81,7 +81,7 @@ def test_who_wakes_up_before_the_changelog_writes_nothing_to_it(
         if point == Point.LOAD_PLANNED:
             late.others()
 
-    monkeypatch.setattr(decode_batch, "reach", reach)
+    monkeypatch.setattr(changelog_rows, "reach", reach)
     late.load()
     assert late.changelog().metadata.current_snapshot_id == late.left
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import TransientError
 from sluice.names import PROP_FLOOR
-from spark_jobs.lake.tables import Lake, target_id
+from spark_jobs.lake.tables import target_id
+from spark_jobs.lake.writer import Writer
 from spark_jobs.merging import load
 from spark_jobs.merging.merge import Merged, merge_table
-from spark_jobs.planning.plan import TablePlan
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
@@ -24,9 +23,9 @@ def test_a_floor_that_rises_while_changes_are_read_is_a_lost_race(
 ) -> None:
     shop = Sandbox(spark, tmp_path, {"format": "rows", "tables": {"orders": {"key": ["id"]}}})
 
-    def beside_retention(lake: Lake, plan: TablePlan, *rest: Any) -> Merged:
-        merged = merge_table(lake, plan, *rest)
-        lake.set_property(target_id(plan), PROP_FLOOR, "0000.2.9")
+    def beside_retention(writer: Writer, accepts_late: bool) -> Merged:
+        merged = merge_table(writer, accepts_late)
+        writer.lake.set_property(target_id(writer.plan), PROP_FLOOR, "0000.2.9")
         return merged
 
     monkeypatch.setattr(load, "merge_table", beside_retention)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
-from spark_jobs.decoding import decode_batch
+from spark_jobs.decoding import changelog_rows, record_rules
 from spark_jobs.merging import merge
 from spark_jobs.planning.discover import discover
 from spark_jobs.session import DEFAULTS
@@ -57,7 +57,7 @@ def refuse(*_: object) -> None:
 
 @pytest.fixture
 def no_look_ahead(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode_batch, "discover", refuse)
+    monkeypatch.setattr(record_rules, "discover", refuse)
 
 
 @pytest.mark.usefixtures("no_look_ahead")
@@ -81,13 +81,13 @@ def test_what_reads_each_record_is_small_enough_to_be_compiled(
     lake.spark.conf.set("spark.sql.codegen.wholeStage", "true")
     lake.spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     made: list[DataFrame] = []
-    typed_changes = decode_batch.typed_changes
+    typed_changes = changelog_rows.typed_changes
 
     def keep(*arguments: Any) -> DataFrame:
         made.append(typed_changes(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(decode_batch, "typed_changes", keep)
+    monkeypatch.setattr(changelog_rows, "typed_changes", keep)
     lake.load_records([event(20, before=order(1, "a"), after=order(1, "again"))])
     (frame,) = made
     plan = frame._jdf.queryExecution().executedPlan()
@@ -104,7 +104,7 @@ def test_key_changes_are_read_once_when_there_were_some_before(
 ) -> None:
     lake.load_records([event(20, before=order(1, "a"), after=order(3, "moved"))])
     assert notes(lake) == {2: "b", 3: "moved"}
-    monkeypatch.setattr(decode_batch, "discover", refuse)
+    monkeypatch.setattr(record_rules, "discover", refuse)
     counts = total(lake.load_records([event(30, before=order(3, "moved"), after=order(4, "on"))]))
     assert notes(lake) == {2: "b", 4: "on"}
     assert (counts.read, counts.applied) == (1, 1)
@@ -169,7 +169,7 @@ def test_what_is_not_the_like_has_the_batch_looked_through(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch, record: object, quarantined: int
 ) -> None:
     looked: list[int] = []
-    monkeypatch.setattr(decode_batch, "discover", lambda e: looked.append(1) or discover(e))
+    monkeypatch.setattr(record_rules, "discover", lambda e: looked.append(1) or discover(e))
     counts = total(lake.load_records([event(20, after=order(7, "c")), record]))
     assert looked
     assert (counts.read, counts.quarantined) == (2, quarantined)

@@ -21,7 +21,7 @@ from sluice.errors import PlanError
 from sluice.operations import stages
 from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult
-from spark_jobs.decoding import decode_batch
+from spark_jobs.decoding import record_rules
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.sources import as_listed, refuse_unclear
 from tests.spark import canal_messages as canal
@@ -112,7 +112,7 @@ def lake(loaded: Loaded) -> Iterator[Sandbox]:
     yield sandbox
     ctx = sandbox.context()
     for unfinished in ctx.ledger.unfinished():
-        undo_batch(ctx, unfinished.batch_id, hold=True)
+        undo_batch(ctx, unfinished.batch_id)
 
 
 def told(table: str, on_truncate: str) -> Row:
@@ -199,7 +199,7 @@ def test_a_truncate_of_one_partition_stops_a_known_batch(lake: Sandbox) -> None:
 def test_a_truncate_that_may_empty_the_table_does_so_in_a_known_batch(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decode_batch, "discover", refuse)
+    monkeypatch.setattr(record_rules, "discover", refuse)
     events = [truncate(51, "orders_p2024"), event(52, "orders_p2025", row(5, "after it"))]
 
     lake.configure(**told("public.orders", "ignore"))

@@ -238,6 +238,26 @@ def test_a_first_batch_of_a_truncate_makes_the_table(spark: SparkSession, tmp_pa
     assert sandbox.rows("t") == [{"id": 7}]
 
 
+@pytest.mark.parametrize("batches", [[(0, 1, 2)], [(0, 2), (1,)], [(2,), (1,), (0,)]])
+def test_a_key_that_changes_in_two_messages_keeps_what_they_leave_out(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    batches: list[tuple[int, ...]],
+) -> None:
+    sandbox = Sandbox(spark, tmp_path, {"format": "streamx"})
+    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
+    messages = [
+        message("INSERT", "1", after={"id": 1, "doc": "x"}),
+        message("UPDATE_BEFOR", "2", before={"id": 1}),
+        message("UPDATE_AFTER", "2", after={"id": 2}),
+    ]
+    told = [described(each, "id", "doc") for each in messages]
+    sandbox.run_each(*([told[at] for at in batch] for batch in batches))
+    assert sandbox.rows("t") == [{"id": "2", "doc": "x"}]
+    assert sandbox.agrees()
+
+
 def test_columns_from_the_six_types() -> None:
     names = ("BOOLEAN", "LONG", "DOUBLE", "DATE", "BYTES", "STRING", "GEOMETRY")
     described = json.dumps([{"name": n.lower(), "type": n} for n in names])

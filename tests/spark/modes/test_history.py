@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
-from spark_jobs.decoding import decode_batch
+from spark_jobs.decoding import record_rules
 from tests import reference
 from tests.spark.deliveries import DELIVERIES, Delivery, deliver
 from tests.spark.dialects import debezium
@@ -161,7 +161,7 @@ def test_a_new_column_is_added_and_the_short_ways_are_taken(
 ) -> None:
     lake.load_records([event(10, 1, "a")])
     lake.load_records([event(20, 1, "b", colour="red")])
-    monkeypatch.setattr(decode_batch, "discover", lambda _: pytest.fail("looked through"))
+    monkeypatch.setattr(record_rules, "discover", lambda _: pytest.fail("looked through"))
     lake.load_records([event(30, 1, "c", colour="blue")])
     rows = {r["note"]: r.get("colour") for r in lake.rows("orders__history")}
     assert rows == {"a": None, "b": "red", "c": "blue"}

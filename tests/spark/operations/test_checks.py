@@ -97,7 +97,7 @@ def test_a_batch_that_fails_its_check_waits_for_what_corrects_it(shop: Sandbox) 
     shop.write("bad.jsonl", [event(3, 2, -5)])
     batch = re.search(r"`sluice rollback p --batch (\S+)` .* `sluice release p --batch", run(shop))
     assert batch is not None
-    undo_batch(shop.context(), batch[1], hold=True)
+    undo_batch(shop.context(), batch[1])
     shop.write("good.jsonl", [event(4, 3, 7)])
     assert run(shop) == ""
     assert orders(shop) == {1: 10, 3: 7}
@@ -121,7 +121,7 @@ def test_a_check_that_cannot_be_asked_is_no_passed_check(shop: Sandbox) -> None:
         said = run(shop)
         assert "cannot be checked, so nothing is published: odd: [" in said
         assert orders(shop) == {1: 10}
-        undo_batch(shop.context(), said.split("--batch ")[1].split("`")[0], hold=True)
+        undo_batch(shop.context(), said.split("--batch ")[1].split("`")[0])
 
 
 def test_a_table_does_not_lose_too_many_rows_at_once(shop: Sandbox) -> None:

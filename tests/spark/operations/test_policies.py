@@ -43,7 +43,7 @@ def lake(shop: Sandbox) -> Iterator[Sandbox]:
     shop.configure(**project())
     ctx = shop.context()
     for row in ctx.ledger.unfinished():
-        undo_batch(ctx, row.batch_id, hold=True)
+        undo_batch(ctx, row.batch_id)
 
 
 def event(lsn: int, table: str, after: dict[str, Any] | None, op: str = "u") -> dict[str, Any]:

@@ -67,7 +67,7 @@ def test_a_batch_beneath_others_is_undone_alone(lake: Sandbox) -> None:
     _, parts = history(seed=2, parts=3)
     batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
     with pytest.raises(FollowedError):
-        undo_batch(lake.context(), batches[1], hold=True)
+        undo_batch(lake.context(), batches[1])
     refolding.undo_or_refold(lake.context(), batches[1])
     refuse_difference(lake, parts[0] + parts[2])
     assert [state(lake, b) for b in batches] == [

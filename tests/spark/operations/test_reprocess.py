@@ -261,6 +261,23 @@ def test_rows_known_by_their_place_alone_are_refused(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
+def test_rows_in_part_whose_order_is_their_place_are_refused(lake: Sandbox) -> None:
+    """The second reading would begin with rows of which the first one has moved the values away."""
+    hint = {"key": ["id"], "columns": {"id": "bigint", "amount": "decimal(4,2)"}}
+    options = {"order": "arrival", "row_image": "partial"}
+    lake.configure(format="maxwell", format_options=options, tables={"s.o": hint})
+    update = {"database": "s", "table": "o", "type": "update", "ts": 1}
+    moved = json.dumps(update | {"data": {"id": 2}, "old": {"id": 1}})
+    lake.write("a.jsonl", [_row(1, "1.00"), _row(3, "100.25"), moved])
+    run(lake)
+    assert amounts(lake, "o") == {2: "1.00"}
+    results, failure = reprocess(lake.context())
+    assert results == []
+    assert "no order, and rows that are logged in part" in str(failure)
+    assert amounts(lake, "o") == {2: "1.00"}
+
+
+@pytest.mark.long
 def test_rows_without_a_key_that_have_an_order_count_once(lake: Sandbox) -> None:
     tables = {"s.orders": {**NARROW["s.orders"], "key": []}}
     lake.configure(format="debezium", tables=tables)

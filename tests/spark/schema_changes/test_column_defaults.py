@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import TransientError
 from sluice.names import PROP_DEFAULTS
-from spark_jobs.decoding import decode_batch
+from spark_jobs.decoding import decode_batch, record_rules
 from spark_jobs.job import Job
 from spark_jobs.merging import load
 from spark_jobs.planning import defaults
@@ -171,7 +171,7 @@ def test_shapes_of_a_batch_that_is_gone_do_not_slow_the_next_ones(
     shop.load_records(BATCHES["first"], "first.jsonl")
     shop.rollback(shop.load_records(BATCHES["added"], "added.jsonl"))
     shop.load_records([event("c", 30, BEFORE, id=6, v="looked at")], "looked.jsonl")
-    monkeypatch.setattr(decode_batch, "discover", None)
+    monkeypatch.setattr(record_rules, "discover", None)
     shop.load_records([event("c", 31, BEFORE, id=7, v="known")], "known.jsonl")
     assert len(shop.rows("orders")) == 5
 

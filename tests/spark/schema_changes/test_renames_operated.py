@@ -82,7 +82,7 @@ def test_a_rename_is_rolled_back(lake: Sandbox) -> None:
     before = run(lake, "before")
     renamed = run(lake, "renamed")
     assert names_of(lake)[1] == ("untouched", None)
-    undo_batch(lake.context(), renamed, hold=True)
+    undo_batch(lake.context(), renamed)
     assert {row["title"] for row in lake.rows("orders")} >= {"untouched", "touched"}
     assert lake.agrees()
     run(lake, "since")

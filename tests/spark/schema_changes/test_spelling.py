@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
-from spark_jobs.decoding import decode_batch
+from spark_jobs.decoding import record_rules
 from tests.spark.canal_messages import message
 from tests.spark.sandbox import Sandbox, total
 from tests.spark.shareplex_records import change
@@ -170,7 +170,7 @@ def test_spellings_that_are_known_are_read_once(
     sandbox = Sandbox(spark, tmp_path, pipeline("debezium"))
     sandbox.load_records(RECORDS["debezium"][1])
     sandbox.load_records([debezium(3, {"ID": 4, "K1": "d"}, {"ID": 2, "K1": "b"})])
-    monkeypatch.setattr(decode_batch, "discover", refuse)
+    monkeypatch.setattr(record_rules, "discover", refuse)
     sandbox.load_records(
         [debezium(4, {"ID": 5, "K1": "e"}, {"ID": 4}), debezium(5, None, {"ID": 1})]
     )

@@ -98,7 +98,7 @@ def test_what_another_widening_writes_late_is_not_published(
 def test_a_batch_that_brought_a_wider_type_is_rolled_back_and_comes_again(lake: Sandbox) -> None:
     run(lake, "whole")
     batch_id = run(lake, "cents")
-    undo_batch(lake.context(), batch_id, hold=True)
+    undo_batch(lake.context(), batch_id)
     assert amounts(lake) == {1: 1, 2: 2, 3: 3}
     assert lake.agrees()
     run(lake, "fine")
@@ -133,7 +133,7 @@ def test_after_the_rollback_of_a_wider_type_the_old_one_goes_on(lake: Sandbox, n
         (wide, *_), failure = stages.run(lake.context())
         assert failure is None
         wider = amounts(lake)
-        undo_batch(lake.context(), wide.batch_id, hold=True)
+        undo_batch(lake.context(), wide.batch_id)
         assert (lake.types("orders"), amounts(lake)) == (types, rows)
         release(lake.context(), wide.batch_id)
         (lake.root / "landing" / "b.jsonl").unlink()

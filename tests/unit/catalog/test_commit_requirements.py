@@ -60,6 +60,18 @@ def test_a_branch_that_moved_is_not_published(catalog: Catalog, looks: Any) -> N
     assert ids(catalog) == [0]
 
 
+def test_rows_of_a_column_that_went_since_are_not_published(catalog: Catalog, looks: Any) -> None:
+    write(catalog, 0)
+    without = table(catalog).metadata.current_schema_id
+    add_column(catalog)
+    staged, before = stage(catalog, "b1", 1), table(catalog)
+    restore_schema(catalog, *NAME, without)
+    looks(before)
+    with pytest.raises(PublishRefusedError):
+        publish_table(catalog, staged, "b1")
+    assert ids(catalog) == [0]
+
+
 def test_rows_that_came_since_are_not_rolled_back(catalog: Catalog, looks: Any) -> None:
     write(catalog, 0)
     staged = stage(catalog, "b1", 1)

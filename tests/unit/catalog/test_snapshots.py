@@ -11,6 +11,8 @@ import pytest
 import requests
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, ServiceUnavailableError
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import RemoveSnapshotRefUpdate
 from pyiceberg.types import StringType
 from sqlalchemy.exc import InterfaceError, OperationalError
 
@@ -25,7 +27,7 @@ from sluice.catalog.snapshots import (
     rollback_table,
 )
 from sluice.errors import CommitStateUnknownError, PublishRefusedError, RollbackRefusedError
-from sluice.names import PROP_HIGHEST, branch_name, tag_name
+from sluice.names import PROP_DEFAULTS, PROP_HIGHEST, branch_name, tag_name
 from tests.unit.branches import NAME, ids, one_table, stage, table, undo, write
 
 pytestmark = pytest.mark.catalog
@@ -152,6 +154,19 @@ def test_a_branch_that_moved_or_went_is_refused(catalog: Catalog) -> None:
     assert ids(catalog) == [0]
 
 
+def test_rows_of_a_column_that_was_taken_back_are_not_published(catalog: Catalog) -> None:
+    """They would be NULL for good: a column that is added again has another id."""
+    write(catalog, 0)
+    before = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.add_column("note", StringType())
+    staged = stage(catalog, "b1", 1)
+    restore_schema(catalog, *NAME, before)
+    with pytest.raises(PublishRefusedError, match="b1 was staged with note"):
+        publish_table(catalog, staged, "b1")
+    assert ids(catalog) == [0]
+
+
 def test_is_published_at_the_head_and_past_it(catalog: Catalog) -> None:
     write(catalog, 0)
     staged = stage(catalog, "b1", 1)
@@ -219,6 +234,33 @@ def test_rollback_restores_the_schema(catalog: Catalog) -> None:
     rollback_table(catalog, replace(staged, base_schema=before), "b1")
     assert table(catalog).schema().column_names == ["id"]
     assert ids(catalog) == [0]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_rollback_restores_the_rest_where_main_was_put_back_by_hand(
+    catalog: Catalog, first: bool
+) -> None:
+    if not first:
+        write(catalog, 0)
+    before = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.add_column("note", StringType())
+    staged = replace(stage(catalog, "b1", 1), base_schema=before, defaults="told")
+    publish_table(catalog, staged, "b1")
+    by_hand = (
+        snapshots.point("main", SnapshotRefType.BRANCH, staged.base_snapshot)
+        if staged.base_snapshot
+        else RemoveSnapshotRefUpdate(ref_name="main")
+    )
+    snapshots.commit(catalog, table(catalog), (), (by_hand,))
+    rollback_table(catalog, staged, "b1")
+    after = table(catalog)
+    assert head(after) == staged.base_snapshot
+    assert after.schema().column_names == ["id"]
+    assert tag_name("b1") not in after.metadata.refs
+    assert PROP_DEFAULTS not in after.properties
+    rollback_table(catalog, staged, "b1")
+    assert table(catalog).metadata_location == after.metadata_location
 
 
 def test_a_failed_batch_gives_the_schema_back_once(catalog: Catalog) -> None:

@@ -16,12 +16,6 @@ from tests.unit.projects import LAKE, SHOP, load, mistake
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture(autouse=True)
-def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ENV_CATALOG_URI, raising=False)
-    monkeypatch.delenv(ENV_SPARK_MASTER, raising=False)
-
-
 def shop(root: Path, more: str = "") -> Pipeline:
     return load(root, shop=SHOP + more).pipeline("shop")
 

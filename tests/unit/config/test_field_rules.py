@@ -10,13 +10,7 @@ import yaml
 from pyiceberg.table.metadata import TableMetadataV3
 
 from sluice.config.project import Pipeline
-from sluice.environment import ENV_CATALOG_URI
 from tests.unit.projects import SHOP, load, mistake
-
-
-@pytest.fixture(autouse=True)
-def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ENV_CATALOG_URI, raising=False)
 
 
 def with_fields(fields: dict[str, Any]) -> str:

@@ -9,16 +9,10 @@ from typer.testing import CliRunner
 
 from sluice.cli import app
 from sluice.config.project import load_project, load_sound
-from sluice.environment import ENV_CATALOG_URI
 from sluice.errors import ConfigError
 
 SHOP = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: '%s', pattern: '%s'}\n"
 LAKE = "lake:\n  catalog: {type: jdbc, uri: 'sqlite:///%s'}\n  warehouse: '%s'\n"
-
-
-@pytest.fixture(autouse=True)
-def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ENV_CATALOG_URI, raising=False)
 
 
 def write(

@@ -24,15 +24,22 @@ def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENV_S3_ENDPOINT, "http://127.0.0.1:1")
 
 
-@pytest.mark.parametrize("endpoint", ["minio:9000", "minio", "s3://minio", "http://", "http://a:b"])
-def test_an_endpoint_without_its_scheme_is_a_mistake(
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "minio:9000", "minio", "s3://minio", "http://", "http://a:b", "http://u:s3cr3t@minio:9000",
+        "http://s3cr3t@minio", "http://minio/?key=s3cr3t", "http://minio#s3cr3t",
+    ],
+)  # fmt: skip
+def test_an_endpoint_that_is_no_server_alone_is_a_mistake(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str
 ) -> None:
-    """It was a ValueError of a library, in both of them another."""
+    """It was a ValueError of a library, in both of them another, or showed its secret in errors."""
     monkeypatch.setenv(ENV_S3_ENDPOINT, endpoint)
     told = rf"{ENV_S3_ENDPOINT}: expected http\(s\)://host\[:port\]"
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=told) as refused:
         S3Store("bucket", "").describe("a.json")
+    assert "s3cr3t" not in str(refused.value)
     with pytest.raises(ConfigError, match=told):
         spark_catalog_conf(load(tmp_path, ON_S3, shop=SHOP))
 

@@ -25,12 +25,6 @@ LAKE = {"catalog": {"type": "jdbc", "uri": "sqlite:///lake.db"}, "warehouse": "w
 SHOP = {"name": "shop", "format": "debezium", "namespace": "shop", "landing": {"url": "landing"}}
 
 
-@pytest.fixture(autouse=True)
-def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (ENV_CATALOG_URI, "SLUICE_SPARK_MASTER", "PGUSER", *SECRET_VARIABLES):
-        monkeypatch.delenv(name, raising=False)
-
-
 def write(root: Path, lake: dict[str, Any], shop: dict[str, Any], **top: Any) -> None:
     (root / "pipelines").mkdir(exist_ok=True)
     (root / "sluice.yaml").write_text(json.dumps({"lake": lake, **top}))
@@ -68,6 +62,9 @@ def refusal(root: Path, lake: dict[str, Any], shop: dict[str, Any], **top: Any) 
         "spark.executorEnv.DB_PWD",
         "spark.executorEnv.SHOP_APIKEY",
         "spark.executorEnv.X_API_KEY",
+        "spark.sql.catalog.lake.header.Authorization",
+        "spark.executorEnv.PROXY_AUTHORIZATION",
+        "spark.executorEnv.SHOP_BEARER",
     ],
 )
 @pytest.mark.parametrize("value", [PLANTED, [PLANTED]])
@@ -108,6 +105,8 @@ def test_where_hadoop_finds_secrets_is_none(tmp_path: Path) -> None:
         "spark.hadoop.fs.cosn.userinfo.region": "ap-guangzhou",
         "spark.io.encryption.keySizeBits": 256,
         "spark.hadoop.parquet.encryption.key.material.store.internally": True,
+        "spark.hadoop.hadoop.security.authorization": True,
+        "spark.hadoop.hive.security.authorization.enabled": False,
         "spark.ssl.privateKey": "/etc/ssl/server.pem",
         "spark.ssl.ui.privateKey": "/etc/ssl/ui.pem",
     }
@@ -123,6 +122,8 @@ def test_where_hadoop_finds_secrets_is_none(tmp_path: Path) -> None:
         ("jdbc", f"postgresql://u@h/db?user=u&PassWord={PLANTED}"),
         ("rest", f"https://h/?token={PLANTED}"),
         ("rest", f"https://h/v1?client_secret={PLANTED}&x=1"),
+        ("rest", "https://s3cr3t@h/v1"),
+        ("rest", f"https://h/v1#token={PLANTED}"),
         ("jdbc", f"mysql://u:{PLANTED}@h/db"),
     ],
 )
@@ -165,12 +166,14 @@ def test_a_value_in_the_wrong_place_is_told_by_its_keys(tmp_path: Path, place: s
         refusal(tmp_path, LAKE, {**SHOP, place: wrong})
 
 
+@pytest.mark.parametrize("rest", [f"/?token={PLANTED}", "@h/", "/#s3cr3t"])
 def test_a_rest_catalogs_secret_is_not_in_its_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: str
 ) -> None:
-    monkeypatch.setenv(ENV_CATALOG_URI, f"https://h/?token={PLANTED}")
+    monkeypatch.setenv(ENV_CATALOG_URI, f"https://s3cr3t{rest}")
     lake = {**LAKE, "catalog": {"type": "rest", "uri": "https://h"}}
-    assert "give it in SLUICE_CATALOG_TOKEN" in refusal(tmp_path, lake, SHOP)
+    told = f"{ENV_CATALOG_URI}: expected no password or token in a rest catalog's address; give it"
+    assert f"{told} in SLUICE_CATALOG_TOKEN" in refusal(tmp_path, lake, SHOP)
 
 
 def test_secrets_of_a_query_are_apart_from_the_address(
@@ -221,6 +224,7 @@ def test_the_environments_secrets_are_in_no_manifest(
     [
         "password", "passwd", "credential", "token", "access.key", "keytab", "account.key.shop",
         "encryption.key", "private.key", "azure.sas.c", "user_info", "pwd", "api-key",
+        "header.authorization", "bearer",
     ],
 )  # fmt: skip
 def test_spark_redacts_what_it_prints_of_its_settings(name: str) -> None:

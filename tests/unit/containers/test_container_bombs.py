@@ -76,11 +76,6 @@ def reasons(look: Inspection) -> list[str]:
     return [reject.reason for reject in look.rejects]
 
 
-@pytest.fixture
-def lake(tmp_path: Any) -> Lake:
-    return Lake(tmp_path)
-
-
 def test_a_block_of_more_records_than_bytes_could_hold_is_refused(lake: Lake) -> None:
     """Each record takes nothing, and Spark went on to make them for ever."""
     for block in ((2**62 - 1, b""), (10**9, b"\0" * 1000)):

@@ -14,7 +14,7 @@ import pytest
 from sluice.containers.compression import DamageError
 from sluice.containers.documents import Line, Refused
 from sluice.containers.framed import BAD_LENGTH, PAIRS, TRUNCATED, VALUES, split
-from sluice.landing.landed import inspect
+from sluice.landing.landed import Inspector
 from sluice.landing.reading import Reading
 from sluice.manifest import JSON_LINES
 from sluice.objects.store import LocalStore
@@ -102,7 +102,7 @@ def test_landing_makes_lines_of_them(tmp_path: Path, cut: int) -> None:
     data = gzip.compress(framed(b"\0\1", None))
     landing.put("a/f.bin.gz", data[: len(data) - cut])
     (found,) = landing.list()
-    look = inspect(landing, staging, found, "p/", Reading(layout=VALUES))
+    look = Inspector(landing, staging, "p/", Reading(layout=VALUES)).inspect(found)
     assert (look.file.container, look.file.staged) == (JSON_LINES, True)
     (staged,) = staging.list()
     lines = staging.get(staged.key).splitlines()

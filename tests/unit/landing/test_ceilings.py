@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sluice.landing.landed import inspect
+from sluice.landing.landed import Inspection, Inspector
 from sluice.ledger.rows import FILE_LOADED, PUBLISHED
 from sluice.objects.batch_files import batch_of
+from sluice.objects.store import StoredObject
 from sluice.operations import preview as preview_module
 from sluice.operations import reprocess as reprocess_module
 from sluice.operations.context import Context
@@ -48,12 +48,14 @@ def test_what_is_full_is_landed_before_the_rest_is_looked_into(
     (context.project.root / "landing" / "d.json.gz").write_bytes(gzip.compress(b"[{}]"))
     monkeypatch.setattr("sluice.operations.land.INSPECTED_AT_ONCE", 1)
 
-    def stopped_at_the_last(*told: Any) -> Any:
-        if told[2].key == "d.json.gz":
-            raise TimeoutError
-        return inspect(*told)
+    inspect = Inspector.inspect
 
-    monkeypatch.setattr("sluice.operations.land.inspect", stopped_at_the_last)
+    def stopped_at_the_last(inspector: Inspector, found: StoredObject) -> Inspection:
+        if found.key == "d.json.gz":
+            raise TimeoutError
+        return inspect(inspector, found)
+
+    monkeypatch.setattr(Inspector, "inspect", stopped_at_the_last)
     with pytest.raises(TimeoutError):
         land(context)
     assert [row.state for row in context.ledger.batches.all()] == ["landed"]

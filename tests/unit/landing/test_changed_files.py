@@ -179,7 +179,7 @@ def test_a_landing_that_was_killed_is_taken_up_as_it_was_decided(
 
 def test_rolled_back_it_is_held_and_once_released_taken_as_changed_again(context: Context) -> None:
     first = taken(context, changed=True)
-    undo_batch(context, first.batch_id, hold=True)
+    undo_batch(context, first.batch_id)
     assert land(context, changed=True) == []
     release(context, first.batch_id)
     assert taken(context) == first
@@ -207,6 +207,25 @@ def test_a_file_that_is_put_back_names_no_batch_anew(context: Context) -> None:
     assert len(context.ledger.batches.all()) == batches
 
 
+@pytest.mark.parametrize("undone", [True, False])
+def test_a_file_that_is_put_back_is_again_its_first_batchs(context: Context, undone: bool) -> None:
+    """Else no rollback of that one would hold it, and no run for single tables read it."""
+    first = batch_of(context, "a.jsonl")
+    later = load(context, changed=True)
+    if undone:
+        undo_batch(context, later)
+        release(context, later)
+    write_event(context, "a.jsonl", "first")
+    assert land(context, changed=True) == []
+    assert batch_of(context, "a.jsonl") == first
+    (key,) = land_tables(context, ["s.orders"])
+    found = {f.key: f.arrival for f in context.files.read_manifest(key).files}
+    assert found == {name: arrival_of(name) for name in ("a.jsonl", "b.jsonl")}
+    undo_batch(context, first)
+    assert land(context) == []
+    assert {row.object_key for row in context.ledger.files.held()} == {"a.jsonl", "b.jsonl"}
+
+
 def test_a_run_for_some_tables_reads_it_at_its_place(context: Context) -> None:
     load(context, changed=True)
     (key,) = land_tables(context, ["s.orders"])
@@ -224,7 +243,7 @@ def test_until_it_is_loaded_no_run_for_some_tables_reads_it(
         assert [f.key for f in context.files.read_manifest(key).files] == ["b.jsonl"], state
         assert f"land: a.jsonl of batch {batch} has changed since" in said[-2]
         if state == "claimed":
-            undo_batch(context, batch, hold=True)
+            undo_batch(context, batch)
             release(context, batch)
 
 

@@ -4,13 +4,12 @@ whether what they repeat counts."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sluice.landing import landed
+from sluice.landing.landed import Inspection, Inspector
 from sluice.ledger.rows import FILE_COPY, FILE_HELD, FILE_LOADED, FILE_RELEASED, FileRow
-from sluice.operations import land as land_module
+from sluice.objects.store import StoredObject
 from sluice.operations import preview as preview_module
 from sluice.operations.context import Context
 from sluice.operations.land import candidates, land, why_nothing
@@ -40,11 +39,13 @@ def read(context: Context, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Gets the name of each file that is read through from now on."""
     seen: list[str] = []
 
-    def noted(*given: Any) -> Any:
-        seen.append(given[2].key)
-        return landed.inspect(*given)
+    inspect = Inspector.inspect
 
-    monkeypatch.setattr(land_module, "inspect", noted)
+    def noted(inspector: Inspector, found: StoredObject) -> Inspection:
+        seen.append(found.key)
+        return inspect(inspector, found)
+
+    monkeypatch.setattr(Inspector, "inspect", noted)
     return seen
 
 
@@ -133,7 +134,7 @@ def test_where_the_batch_that_it_repeats_never_came_to_be_it_is_loaded(tmp_path:
     (key,) = land(context)
     assert (keys(context, [key]), set(context.ledger.files.copies())) == ([FIRST], {SECOND})
     batch = context.files.read_manifest(key).batch_id
-    undo_batch(context, batch, hold=True)
+    undo_batch(context, batch)
     release(context, batch)
     remove(context, FIRST)
     assert keys(context, land(context)) == [SECOND]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from sluice.errors import TerminalError, UnsettledFileError
-from sluice.landing.landed import Inspection, inspect
+from sluice.landing.landed import Inspection, Inspector
 from sluice.ledger.rows import LANDED, PUBLISHED
 from sluice.manifest import Manifest
 from sluice.objects.originals import refuse_replaced
-from sluice.objects.store import ObjectStore, StoredObject
+from sluice.objects.store import StoredObject
 from sluice.operations import land as land_module
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
@@ -25,6 +25,8 @@ from sluice.operations.window import Window
 from tests.unit.projects import SHOP, keys, open_shop
 
 pytestmark = pytest.mark.catalog
+
+INSPECT = Inspector.inspect
 
 
 @pytest.fixture
@@ -40,14 +42,12 @@ def growing(monkeypatch: pytest.MonkeyPatch, context: Context) -> Path:
     """`b.jsonl` grows between the listing and the reading, every time."""
     path = context.project.root / "landing" / "b.jsonl"
 
-    def grow_and_inspect(
-        store: ObjectStore, staging: ObjectStore, found: StoredObject, *more: Any
-    ) -> Inspection:
+    def grow_and_inspect(inspector: Inspector, found: StoredObject) -> Inspection:
         if found.key == path.name:
             path.write_text(path.read_text() + '{"op": "more"}\n')
-        return inspect(store, staging, found, *more)
+        return INSPECT(inspector, found)
 
-    monkeypatch.setattr(land_module, "inspect", grow_and_inspect)
+    monkeypatch.setattr(Inspector, "inspect", grow_and_inspect)
     return path
 
 
@@ -55,7 +55,7 @@ def test_a_file_still_being_written_waits_and_holds_nobody_up(
     context: Context, growing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert keys(context, land(context)) == ["a.jsonl"]
-    monkeypatch.setattr(land_module, "inspect", inspect)
+    monkeypatch.setattr(Inspector, "inspect", INSPECT)
     assert keys(context, land(context)) == ["b.jsonl"]
 
 
@@ -70,7 +70,7 @@ def test_released_files_whose_landing_is_killed_again_are_landed_by_the_next_run
 ) -> None:
     (key,) = land(context)
     batch = context.files.read_manifest(key).batch_id
-    undo_batch(context, batch, hold=True)
+    undo_batch(context, batch)
     release(context, batch)
     with monkeypatch.context() as killed:
         killed.setattr(type(context.ledger.batches), "record", lambda *_, **__: 1 / 0)
@@ -193,11 +193,11 @@ def test_released_files_are_read_as_the_pipeline_says_now(context: Context) -> N
 
     wrong = land_with("{table: rows}")
     assert [reject.reason for reject in wrong.rejects] == ["wrong_field_count"]
-    undo_batch(context, wrong.batch_id, hold=True)
+    undo_batch(context, wrong.batch_id)
     release(context, wrong.batch_id)
     mended = land_with('{table: rows, csv_delimiter: ";"}')
     assert (mended.rejects, mended.batch_id != wrong.batch_id) == ((), True)
-    undo_batch(context, mended.batch_id, hold=True)
+    undo_batch(context, mended.batch_id)
     release(context, mended.batch_id)
     assert land_with('{table: rows, csv_delimiter: ";"}') == mended
 

@@ -19,7 +19,6 @@ from sluice.config.formats import WIRE_FORMATS
 from sluice.config.project import Pipeline
 from sluice.containers.rejects import RAW_BYTES
 from sluice.errors import UnsettledFileError
-from sluice.landing.landed import inspect
 from sluice.landing.reading import reading_of
 from sluice.manifest import AVRO, JSON_LINES
 from sluice.positions import arrival_of
@@ -86,7 +85,7 @@ def test_a_bucket_may_have_names_that_hadoop_reads_as_others(lake: Lake) -> None
     lake.landing.put("x/a.jsonl", LINES)
     (found,) = lake.landing.list()
     listed = replace(found, key="x//a.jsonl")
-    assert lake.staged(inspect(lake.landing, lake.staging, listed, "shop/staged/")) == LINES
+    assert lake.staged(lake.inspector().inspect(listed)) == LINES
 
 
 def test_staging_again_gives_the_same_copy(lake: Lake) -> None:
@@ -277,7 +276,7 @@ def test_a_file_that_grows_is_left_for_later(lake: Lake) -> None:
     (found,) = lake.landing.list()
     lake.landing.put("a", LINES + LINES)
     with pytest.raises(UnsettledFileError, match="still being written"):
-        inspect(lake.landing, lake.staging, found, "s/")
+        lake.inspector().inspect(found)
 
 
 def test_a_file_that_another_of_its_size_replaced_is_not_taken_for_the_one_listed(
@@ -287,7 +286,7 @@ def test_a_file_that_another_of_its_size_replaced_is_not_taken_for_the_one_liste
     (found,) = lake.landing.list()
     os.utime(lake.landing.folder / "a", ns=(1, 1))
     with pytest.raises(UnsettledFileError, match="written again"):
-        inspect(lake.landing, lake.staging, found, "s/")
+        lake.inspector().inspect(found)
 
 
 def test_a_file_that_is_gone(lake: Lake) -> None:
@@ -295,4 +294,4 @@ def test_a_file_that_is_gone(lake: Lake) -> None:
     (found,) = lake.landing.list()
     lake.landing.delete_prefix("a")
     with pytest.raises(UnsettledFileError, match="gone"):
-        inspect(lake.landing, lake.staging, found, "s/")
+        lake.inspector().inspect(found)

@@ -16,10 +16,9 @@ import pytest
 from sluice.containers import avro_check
 from sluice.containers.csv_rows import CsvStyle
 from sluice.errors import SluiceError, TransientError
-from sluice.landing.landed import Inspection, inspect
+from sluice.landing.landed import Inspection, Inspector
 from sluice.manifest import JSON_LINES, Manifest
-from sluice.objects.store import ObjectStore, StoredObject, faults_of_the_store
-from sluice.operations import land as land_module
+from sluice.objects.store import StoredObject, faults_of_the_store
 from sluice.operations.context import Context
 from sluice.operations.land import inspect_all, land
 from sluice.operations.selection import open_landing
@@ -53,12 +52,14 @@ def test_a_name_that_is_no_utf8_is_left_out_and_said(context: Context, said: lis
 def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """Looking at `odd.jsonl` fails."""
 
-    def look(store: ObjectStore, staging: ObjectStore, found: StoredObject, *more: Any) -> Any:
+    inspect = Inspector.inspect
+
+    def look(inspector: Inspector, found: StoredObject) -> Inspection:
         if found.key == "odd.jsonl":
             raise error
-        return inspect(store, staging, found, *more)
+        return inspect(inspector, found)
 
-    monkeypatch.setattr(land_module, "inspect", look)
+    monkeypatch.setattr(Inspector, "inspect", look)
 
 
 def test_a_file_that_nobody_foresaw_is_one_reject(

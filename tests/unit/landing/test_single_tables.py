@@ -68,7 +68,7 @@ def test_held_files_are_not_read_until_they_are_released(context: Context) -> No
     write_event(context, "b.jsonl", "second")
     (key,) = land(context)
     batch = context.files.read_manifest(key).batch_id
-    undo_batch(context, batch, hold=True)
+    undo_batch(context, batch)
     assert taken(context) == [(0, ["a.jsonl"])]
     release(context, batch)
     assert taken(context) == [(0, ["a.jsonl", "b.jsonl"])]
@@ -99,6 +99,21 @@ def test_the_bytes_of_another_file_are_not_read_again(context: Context) -> None:
         write_event(context, name, "first" if name == "c.jsonl" else "second")
     write_event(context, "d.jsonl", "second")
     assert taken(context) == [(0, ["a.jsonl", "b.jsonl"])]
+
+
+def test_a_loaded_file_that_was_moved_is_told_with_its_former_name(
+    context: Context, said: list[str]
+) -> None:
+    """Under another name it would have another place and epoch, and unread its rows are missing."""
+    write_event(context, "b.jsonl", "first")
+    assert taken(context) == [(0, ["a.jsonl"])]
+    assert not [line for line in said if "moved" in line]
+    (context.project.root / "landing" / "a.jsonl").unlink()
+    assert taken(context) == []
+    assert said[-1] == (
+        "land: 1 files, such as b.jsonl, have the bytes of loaded files that are gone, such as "
+        "a.jsonl, and are not read: where they were moved, move them back for this run"
+    )
 
 
 def test_a_loaded_file_is_read_at_the_place_that_its_events_have(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluice.containers.csv_rows import CsvStyle
-from sluice.landing.landed import Inspection, inspect
+from sluice.landing.landed import Inspection, Inspector
 from sluice.landing.reading import Reading, reading_of
 from sluice.objects.store import LocalStore
 from sluice.positions import arrival_of
@@ -22,7 +22,7 @@ def look(root: Path, key: str, timed: bool = True) -> Inspection:
     landing.put(key, b"Op,id\nI,1\n")
     (found,) = landing.list()
     reading = Reading(tables=CsvStyle(), timed=timed)
-    return inspect(landing, LocalStore(root / "staging"), found, "p/staged/", reading)
+    return Inspector(landing, LocalStore(root / "staging"), "p/staged/", reading).inspect(found)
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from functools import partial
 from io import BytesIO
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO, Never
+from typing import BinaryIO, Never
 
 import pytest
 
 from sluice.errors import FileDeniedError, FilesLeftOutError, FilesUnreadError, TransientError
-from sluice.landing.landed import inspect
-from sluice.objects.store import LocalStore
+from sluice.landing.landed import Inspection, Inspector
+from sluice.objects.store import LocalStore, StoredObject
 from sluice.operations import land as land_module
 from sluice.operations import preview as preview_module
 from sluice.operations import stages, unreadable_files
@@ -30,6 +30,8 @@ from tests.unit.projects import SHOP, files_of_loads, keys, open_shop
 
 pytestmark = pytest.mark.catalog
 
+INSPECT = Inspector.inspect
+
 
 class Store:
     """Stands before `inspect`: fails for some files as often as it is told, and counts."""
@@ -39,13 +41,13 @@ class Store:
         self.denied: set[str] = set()
         self.asked: Counter[str] = Counter()
 
-    def inspect(self, store: Any, staging: Any, found: Any, *more: Any) -> Any:
+    def inspect(self, inspector: Inspector, found: StoredObject) -> Inspection:
         self.asked[found.key] += 1
         if found.key in self.denied:
             raise FileDeniedError(f"s3://b/{found.key}: AccessDenied; let Sluice read it")
         if self.asked[found.key] <= self.failing.get(found.key, 0):
             raise TransientError(f"s3://b/{found.key}: InternalError; try again")
-        return inspect(store, staging, found, *more)
+        return INSPECT(inspector, found)
 
     def fail(self, *keys: str, times: float = float("inf")) -> None:
         self.failing.update(dict.fromkeys(keys, times))
@@ -54,7 +56,7 @@ class Store:
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     found = Store()
-    monkeypatch.setattr(land_module, "inspect", found.inspect)
+    monkeypatch.setattr(Inspector, "inspect", lambda by, file: found.inspect(by, file))
     monkeypatch.setattr(unreadable_files, "pause", lambda _turn: 0.0)
     return found
 

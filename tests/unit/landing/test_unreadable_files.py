@@ -12,8 +12,8 @@ from botocore.stub import Stubber
 from rich.console import Console
 
 from sluice.errors import FileDeniedError, FilesLeftOutError, TerminalError, TransientError
+from sluice.landing.landed import Inspector
 from sluice.objects.s3_store import S3Store
-from sluice.operations import land as land_module
 from sluice.operations import preview as preview_module
 from sluice.operations import reprocess, stages
 from sluice.operations.context import Context
@@ -152,7 +152,7 @@ def test_a_store_that_fails_is_no_matter_of_one_file(
     def inspected(*_: Any) -> Any:
         raise TransientError("s3://x/a: SlowDown; try again")
 
-    monkeypatch.setattr(land_module, "inspect", inspected)
+    monkeypatch.setattr(Inspector, "inspect", inspected)
     with pytest.raises(TransientError, match="SlowDown"):
         land(context, unreadable=UnreadableFiles())
 

@@ -57,7 +57,9 @@ def test_the_run_with_the_earliest_batch_has_its_turn_first(context: Context, cl
     assert clock.slept == [1]
 
 
-@pytest.mark.parametrize(("attempt", "waited"), [("a1", [1]), ("taken-up-1", [])])
+@pytest.mark.parametrize(
+    ("attempt", "waited"), [("a1", [1]), ("taken-up-1", []), ("given-up-1", [])]
+)
 def test_whoever_is_at_work_is_waited_for(
     context: Context, clock: Clock, attempt: str, waited: list[float]
 ) -> None:

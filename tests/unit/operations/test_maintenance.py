@@ -47,14 +47,14 @@ def held(ledger: PipelineLedger, attempt: str) -> None:
 def test_maintenance_and_a_load_never_hold_the_lease_together(ledger: PipelineLedger) -> None:
     held(ledger, "a1")
     with pytest.raises(LeaseHeldError, match="batch b"):
-        Turns(ledger, 60, 60).__enter__()
+        Turns(ledger, 60, budget=0).__enter__()
     ledger.lease.release("b", "a1")
     with Turns(ledger, 60, 60) as turns:
         assert turns.next()
         with pytest.raises(LeaseHeldError, match="maintenance"):
             held(ledger, "a2")
         with pytest.raises(LeaseHeldError, match="maintenance"):
-            Turns(ledger, 60, 60).__enter__()
+            Turns(ledger, 60, budget=0).__enter__()
     held(ledger, "a3")
 
 
@@ -72,6 +72,25 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def nothing() -> None: ...
+
+
+def test_maintenance_waits_for_the_load_that_it_finds(
+    ledger: PipelineLedger, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    held(ledger, "a1")
+    clock.meanwhile(nothing, lambda: ledger.lease.release("b", "a1"))
+    with Turns(ledger, 60, 60) as turns:
+        assert turns.next()
+        assert clock.slept == [PAUSE_SECONDS] * 2
+    (told,) = caplog.messages
+    assert told.startswith("waiting: pipeline p: batch b is loading")
+
+
+def test_maintenance_waits_no_longer_than_it_may_work(ledger: PipelineLedger, clock: Clock) -> None:
+    held(ledger, "a1")
+    with pytest.raises(LeaseHeldError, match="batch b"):
+        Turns(ledger, 60, budget=60).__enter__()
+    assert clock.now == pytest.approx(60, abs=PAUSE_SECONDS)
 
 
 def test_a_load_that_waits_gets_the_lease_between_two_pieces_of_work_and_is_waited_for(
@@ -142,10 +161,11 @@ def test_no_new_work_begins_when_time_is_up(ledger: PipelineLedger) -> None:
         assert not turns.next()
 
 
-def test_a_half_published_batch_is_finished_first(ledger: PipelineLedger) -> None:
+def test_a_half_published_batch_is_finished_first(ledger: PipelineLedger, clock: Clock) -> None:
     ledger.batches.record("b", PUBLISHING)
     with pytest.raises(LeaseHeldError, match="sluice reconcile p"):
         Turns(ledger, 60, 60).__enter__()
+    assert clock.slept == []
 
 
 def test_the_ledger_keeps_one_row_a_state_in_one_file(
@@ -197,3 +217,16 @@ def test_maintenance_begins_nothing_when_its_driver_is_soon_to_be_stopped(
     monkeypatch.setattr(maintenance, "submit", submitted)
     maintenance.maintain(open_context(tmp_path, "shop", lambda _: None), asked, dry_run=True)
     assert asked_for[-2] == budget
+
+
+def test_a_command_says_which_load_maintenance_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_project(tmp_path, LAKE, shop=SHOP)
+    said: list[str] = []
+    ctx = open_context(tmp_path, "shop", said.append)
+    ctx.ledger.lease.acquire("b", "a1", Lease("elsewhere:1:1", 600))
+    report = MaintenanceResult("shop", False, ()).to_json()
+    monkeypatch.setattr(maintenance, "submit", lambda *_: report)
+    maintenance.maintain(ctx, 60)
+    assert "waiting: batch b is loading, held by elsewhere:1:1" in said

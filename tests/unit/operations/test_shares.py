@@ -59,7 +59,7 @@ def test_a_share_that_was_given_up_stays_so(ctx: Context, monkeypatch: pytest.Mo
         with pytest.raises(KeyboardInterrupt):
             stages.publish(ctx, key)
     assert state_of(ctx, share) == FAILED
-    undo_batch(ctx, share, hold=True)
+    undo_batch(ctx, share)
     stages.publish(ctx, key)
     assert state_of(ctx, share) == ROLLED_BACK
 

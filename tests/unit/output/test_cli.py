@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
@@ -14,11 +16,12 @@ from typer.testing import CliRunner, Result
 from sluice import __version__, cli
 from sluice.catalog import patience
 from sluice.cli import app
-from sluice.errors import ConfigError, VerifyFailedError
+from sluice.errors import ConfigError, TransientError, VerifyFailedError
 from sluice.ledger.claims import Claim
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import FAILED
 from sluice.manifest import SourceFile, as_batch_id, name_batch
+from sluice.objects import store
 from sluice.operations import stages
 from sluice.operations.context import open_context
 from sluice.output import verify_report
@@ -132,15 +135,52 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_driver_starts(tmp_p
         assert (told.exit_code, "--html" in told.output) == (ConfigError.exit_code, True)
 
 
+def verified(differing: int) -> Verification:
+    kinds = {MISSING: differing} if differing else {}
+    rows = Comparison("shop.orders", None, 2, 2 - differing, differing, kinds)
+    return Verification("shop", "", 1, (TableReport("shop.orders", ("id",), rows, None),))
+
+
 def test_a_lake_that_differs_is_said_so_where_the_page_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = Comparison("shop.orders", None, 2, 1, 1, {MISSING: 1})
-    differing = Verification("shop", "", 1, (TableReport("shop.orders", ("id",), rows, None),))
-    monkeypatch.setattr(cli, "verify_stage", lambda *_: differing)
+    monkeypatch.setattr(cli, "verify_stage", lambda *_: verified(differing=1))
     monkeypatch.setattr(verify_report, "as_html", lambda _: 1 / 0)
     told = sluice(project(tmp_path), "verify", "shop", "--html", str(tmp_path / "a.html"))
     assert (told.exit_code, "shop.orders" in told.output) == (VerifyFailedError.exit_code, True)
+
+
+@pytest.mark.parametrize("differing", [0, 1])
+def test_a_page_that_is_not_written_is_said_so_whatever_the_lake_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, differing: int
+) -> None:
+    monkeypatch.setattr(cli, "verify_stage", lambda *_: verified(differing))
+    told = sluice(project(tmp_path), "verify", "shop", "--html", "/dev/full")
+    assert "verify: /dev/full is not written: OSError: [Errno 28] No space left" in told.stderr
+    code = VerifyFailedError.exit_code if differing else TransientError.exit_code
+    assert told.exit_code == code
+
+
+def test_a_page_is_written_whole_or_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "a.html"
+    linked = tmp_path / "b.html"
+    linked.symlink_to(page)
+    folder = project(tmp_path)
+    monkeypatch.setattr(cli, "verify_stage", lambda *_: verified(differing=0))
+    assert sluice(folder, "verify", "shop", "--html", str(linked)).exit_code == 0
+    before = page.read_text()
+    assert "shop.orders" in before
+
+    def half(file: IO[bytes], content: IO[bytes]) -> None:
+        file.write(content.read()[:9])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(store, "_fill", half)
+    assert sluice(folder, "verify", "shop", "--html", str(page)).exit_code != 0
+    assert page.read_text() == before
+    assert linked.is_symlink()
 
 
 def test_a_format_of_rows_that_there_is_not_is_a_mistake_of_who_asks(tmp_path: Path) -> None:

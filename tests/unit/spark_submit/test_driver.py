@@ -25,6 +25,7 @@ from sluice.ledger.rows import (
     LOADED,
     LOADING,
     PUBLISHED,
+    PUBLISHING,
     ROLLED_BACK,
     BatchRow,
 )
@@ -80,6 +81,8 @@ def context(tmp_path: Path) -> Context:
         ("b1", LANDED, "later", True, False),
         ("b2", LOADING, "its own", True, False),
         ("b2", LOADING, "its own", False, True),
+        ("b2", LOADED, "its own", False, False),
+        ("b2", PUBLISHING, "its own", False, False),
     ],
 )
 def test_new_columns_go_only_where_nobody_else_is_at_work(
@@ -263,7 +266,7 @@ def test_who_takes_a_failed_batch_up_begins_without_the_table_it_made(context: C
 
 def test_a_driver_that_comes_too_late_stops_before_it_reads(context: Context) -> None:
     _, manifest = landed(context)
-    undo_batch(context, manifest.batch_id, hold=True)
+    undo_batch(context, manifest.batch_id)
     with pytest.raises(LeaseHeldError, match=r"is rolled_back; attempt .* stops here"):
         driver_of(context, manifest).run()
     row = context.ledger.batches.get(manifest.batch_id)

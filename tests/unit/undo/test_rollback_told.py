@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sluice.errors import TerminalError
-from sluice.ledger.rows import FAILED, FILE_HELD, FILE_RELEASED, PUBLISHED
+from sluice.ledger.rows import FAILED, FILE_HELD, PUBLISHED
 from sluice.operations import refolding
 from sluice.operations.context import Context
 from sluice.operations.rollback import RollbackRequest, roll_back
+from sluice.operations.undo import release
+from tests.unit import dumps
 from tests.unit.projects import open_shop
 from tests.unit.undone import changelog, fold, publish, state
 
@@ -30,10 +33,34 @@ def test_each_batch_that_was_undone_is_named_with_its_release(context: Context) 
 
 
 def test_of_batches_without_held_files_nothing_is_to_be_released(context: Context) -> None:
+    context.ledger.batches.record("b4", "published", attempt="a1")  # has none
+    assert [line for line in told(context, batch="b4") if "release" in line] == []
     told(context, batch="b3")
-    context.ledger.files.mark("b3", FILE_RELEASED)
-    assert [line for line in told(context, batch="b3") if "release" in line] == []
     assert [line for line in told(context, batch="b2", release=True) if "--batch" in line] == []
+
+
+def test_files_that_come_back_at_another_epoch_are_told_so(tmp_path: Path, said: list[str]) -> None:
+    """There they rank above all that came since, which nobody might expect of old files."""
+    context = open_shop(tmp_path, dumps.PIPELINE)
+    dumps.write(context, "orders/first.csv")
+    batch = dumps.load(context)
+    later = replace(dumps.raised(context, full_load=False), say=said.append)
+    above = (
+        f"batch {batch} was loaded at epoch 0, and the next run loads its files at epoch 1, above "
+        "all that older epochs brought"
+    )
+    assert told(later, batch=batch) == [f"{RELEASE.format(batch)}; {above}"]
+    assert release(later, batch) == 1
+    assert said == [f"release: {above}"]
+
+
+def test_changed_files_come_back_at_the_epoch_of_what_they_replace(tmp_path: Path) -> None:
+    context = open_shop(tmp_path, dumps.PIPELINE)
+    for text in ("id\n1\n", "id\n2\n"):
+        dumps.write(context, "orders/first.csv", text)
+        batch = dumps.load(context, changed=True)
+    later = dumps.raised(context, full_load=False)
+    assert told(later, batch=batch) == [RELEASE.format(batch)]
 
 
 def test_a_dry_run_names_every_batch_that_goes(context: Context) -> None:

@@ -56,7 +56,7 @@ def test_of_what_was_published_before_a_batch_nothing_is_read(
         read.add(self.batch_id)
 
     monkeypatch.setattr(Publication, "__init__", noted)
-    undo_batch(context, "b3", hold=True)
+    undo_batch(context, "b3")
     assert read == {"b3"}
 
 
@@ -65,7 +65,7 @@ def test_a_dry_run_tells_every_move_and_makes_none(context: Context) -> None:
     moves = [line for line in lines if "main" in line]
     assert [line.split(":")[1].strip() for line in moves] == [*["batch b3"] * 2, *["batch b2"] * 2]
     assert lines[-1] == "would hold: 2 files"
-    assert len(undo_batch(context, "b3", hold=True, dry_run=True)) == 3
+    assert len(undo_batch(context, "b3", dry_run=True)) == 3
     assert everything(context) == [[0, 1, 2, 3]] * 2
     assert [state(context, b) for b in ("b1", "b2", "b3")] == [PUBLISHED] * 3
     assert {f.state for f in context.ledger.files.known().values()} == {"claimed"}
@@ -76,7 +76,7 @@ def test_nothing_moves_where_one_table_cannot(context: Context) -> None:
     write(context, "users", 99)
     for undone in (
         lambda: undo_batches_after(context, "b1"),
-        lambda: undo_batch(context, "b3", hold=True),
+        lambda: undo_batch(context, "b3"),
     ):
         with pytest.raises(RollbackRefusedError, match="somebody else"):
             undone()
@@ -87,7 +87,7 @@ def test_nothing_moves_where_one_table_cannot(context: Context) -> None:
 def test_what_lies_under_another_batch_is_not_undone_alone(context: Context) -> None:
     for dry_run in (True, False):
         with pytest.raises(RollbackRefusedError, match="b3"):
-            undo_batch(context, "b2", hold=True, dry_run=dry_run)
+            undo_batch(context, "b2", dry_run=dry_run)
     assert everything(context) == [[0, 1, 2, 3]] * 2
 
 
@@ -136,7 +136,7 @@ def test_a_batch_that_is_being_rolled_back_is_neither_loaded_nor_published(
 
 
 def test_only_a_published_batch_can_be_gone_back_to(context: Context) -> None:
-    undo_batch(context, "b3", hold=True)
+    undo_batch(context, "b3")
     with pytest.raises(TerminalError, match="rolled_back"):
         undo_batches_after(context, "b3")
 
@@ -190,8 +190,8 @@ def test_what_was_taken_out_beneath_a_batch_does_not_come_back_with_it(context: 
     undo.take_out(context, "b2")
     context.ledger.batches.record("r1", PUBLISHED, attempt="a1", replace_details={UNDONE: ["b2"]})
     for undone in (
-        lambda: undo_batch(context, "b3", hold=True),
-        lambda: undo_batch(context, "r1", hold=True),
+        lambda: undo_batch(context, "b3"),
+        lambda: undo_batch(context, "r1"),
         lambda: undo_batches_after(context, "b1"),
         lambda: undo_batches_after(context, "b3"),
     ):
@@ -199,7 +199,7 @@ def test_what_was_taken_out_beneath_a_batch_does_not_come_back_with_it(context: 
             undone()
     assert everything(context) == [[0, 1, 2, 3]] * 2
     publish(context, "b4", 4)
-    undo_batch(context, "b4", hold=True)
+    undo_batch(context, "b4")
     assert everything(context) == [[0, 1, 2, 3]] * 2
 
 
@@ -213,7 +213,7 @@ def test_changes_of_other_tables_and_of_batches_before_bind_nobody(context: Cont
 
 def test_a_published_table_that_somebody_dropped_holds_no_rollback_up(context: Context) -> None:
     context.catalog.drop_table(("shop", "users"))
-    undo_batch(context, "b3", hold=True)
+    undo_batch(context, "b3")
     assert (ids(context, "orders"), state(context, "b3")) == ([0, 1, 2], ROLLED_BACK)
 
 
@@ -223,7 +223,7 @@ def test_what_was_to_undo_a_batch_that_is_undone_is_given_up(context: Context) -
     key = context.files.write_manifest(Manifest("shop", "r1", (), rebuild=asked))
     context.ledger.batches.record("r1", LANDED, manifest=key)
     assert stages.reconcile(context) == [key]
-    undo_batch(context, "b3", hold=True)
+    undo_batch(context, "b3")
     assert stages.reconcile(context) == []
     assert state(context, "r1") == ROLLED_BACK
 
@@ -238,7 +238,7 @@ def test_scratch_that_cannot_be_removed_is_left_to_maintenance_and_fails_no_roll
         raise OSError(errno.EBUSY, "Device or resource busy", "decoded-a1")
 
     monkeypatch.setattr(context.files, "forget_scratch", refuse)
-    undo_batch(replace(context, say=said.append), "b4", hold=True)
+    undo_batch(replace(context, say=said.append), "b4")
     assert state(context, "b4") == ROLLED_BACK
     assert said == [
         "batch b4: files beside the tables are left to maintenance: "

@@ -78,7 +78,7 @@ def test_one_that_was_merged_three_times_goes_from_where_it_came_first(
     load(context, "a1")
     stages.publish(context, key)
     assert (meddling.attempt, state(context, "b4")) == (3, PUBLISHED)
-    undo.undo_batch(context, "b4", hold=True)
+    undo.undo_batch(context, "b4")
     assert everything(context) == [[0, 1, 2, 3], [0, 1, 2, 3, 100, 101]]
 
 
@@ -135,7 +135,7 @@ def test_a_publisher_that_stood_still_says_nothing_of_a_batch_that_was_undone(
         if {row.state for row in told} != {INTENT}:
             monkeypatch.setattr(context.ledger.publications, "record", really)
             an_hour_later(context)
-            undo.undo_batch(context, "b4", hold=True)
+            undo.undo_batch(context, "b4")
         really(told)
 
     monkeypatch.setattr(context.ledger.publications, "record", late)
@@ -149,5 +149,5 @@ def test_a_publisher_that_stood_still_says_nothing_of_a_batch_that_was_undone(
     load(context, "a2")
     stages.publish(context, key)
     assert everything(context) == [[0, 1, 2, 3, 4, 5]] * 2
-    undo.undo_batch(context, "b4", hold=True)
+    undo.undo_batch(context, "b4")
     assert everything(context) == [[0, 1, 2, 3, 5]] * 2

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from sluice.faults import Point
+from sluice.ledger.comment_log import CommentStatement, record
 from sluice.ledger.rows import ROLLED_BACK, ROLLING_BACK
-from sluice.operations import stages, undo
+from sluice.operations import comments, stages, undo
 from sluice.operations.context import Context
 from tests.unit.undone import (
     Killed,
@@ -18,15 +18,9 @@ from tests.unit.undone import (
     killed_at,
     publish_users,
     state,
-    three_batches,
 )
 
 pytestmark = pytest.mark.catalog
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return three_batches(tmp_path)
 
 
 def killed(monkeypatch: pytest.MonkeyPatch, point: Point, work: Callable[[], object]) -> None:
@@ -65,3 +59,19 @@ def test_what_was_published_meanwhile_goes_before_what_a_rollback_had_begun_to_u
     undo.undo_batches_after(context, "b1")
     assert everything(context) == [[0, 1]] * 2
     assert {state(context, batch) for batch in ("b2", "b3", "b4")} == {ROLLED_BACK}
+
+
+@pytest.mark.parametrize("first", [Point.ROLLBACK_CHANGES, Point.ROLLBACK_RECORDED])
+def test_whoever_completes_it_sets_the_comments_of_those_that_stay(
+    context: Context, monkeypatch: pytest.MonkeyPatch, first: Point
+) -> None:
+    """The schema from before the batch, which comes back, may be without them."""
+    told = CommentStatement("shop", "orders", "0000.2.1", 0, "id", "the key")
+    record(context.catalog, "shop", "b2", [told])
+    comments.settle(context)
+    killed(monkeypatch, first, lambda: undo.undo_batch(context, "b3"))
+    an_hour_later(context)
+    stages.reconcile(context)
+    assert state(context, "b3") == ROLLED_BACK
+    schema = context.catalog.load_table(("shop", "orders")).schema()
+    assert schema.find_field("id").doc == "the key"

@@ -176,7 +176,7 @@ def test_an_undo_that_begins_to_take_out_since_the_look_at_it_is_not_rolled_back
 
     monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
     with pytest.raises(error, match=message):
-        undo.undo_batch(context, "u1", hold=True)
+        undo.undo_batch(context, "u1")
     assert (state(context, "u1"), everything(context)) == (PUBLISHING, WITHOUT_B1)
 
 

@@ -75,7 +75,7 @@ def publish_anew(context: Context) -> None:
     row = context.ledger.batches.get(MAINTENANCE)
     assert row is not None
     context.ledger.lease.release(MAINTENANCE, row.attempt)
-    undo_batch(context, "b4", hold=True)
+    undo_batch(context, "b4")
     release(context, "b4")
     key = loaded(context, 40)
     context.catalog.load_table(CHANGES).append(pa.table({BATCH_ID: ["b4"]}))
@@ -139,7 +139,7 @@ def test_a_publisher_that_stood_still_does_not_take_released_files_for_loaded(
     key = loaded(context, 4)
 
     def undo_it() -> None:
-        undo_batch(context, "b4", hold=True)
+        undo_batch(context, "b4")
         release(context, "b4")
 
     once_before(monkeypatch, context.ledger.files, "mark", undo_it)
@@ -156,7 +156,7 @@ def test_a_publisher_that_stood_still_does_not_take_files_that_landed_anew_for_l
 
     def land_anew() -> None:
         stages.publish(context, key)
-        undo_batch(context, "b4", hold=True)
+        undo_batch(context, "b4")
         release(context, "b4")
         context.ledger.files.claim(Claim((FILE,), lambda _: "b4"))
 
@@ -216,14 +216,14 @@ def test_a_lander_that_stood_still_does_not_bring_back_what_was_rolled_back(
     if released_before:
         (key,) = land(context)
         batch = context.files.read_manifest(key).batch_id
-        undo_batch(context, batch, hold=True)
+        undo_batch(context, batch)
         release(context, batch)
 
     def undo_meanwhile(point: Point) -> None:
         if point is Point.LAND_CLAIMED:
             (claimed,) = context.ledger.unfinished()
             context.ledger.batches.record(claimed.batch_id, LANDED)
-            undo_batch(context, claimed.batch_id, hold=True)
+            undo_batch(context, claimed.batch_id)
 
     monkeypatch.setattr(claiming, "reach", undo_meanwhile)
     assert land(context) == []

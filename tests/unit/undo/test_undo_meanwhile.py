@@ -4,6 +4,7 @@ the same batch."""
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -17,7 +18,7 @@ from sluice.errors import (
     TransientError,
 )
 from sluice.faults import Point
-from sluice.ledger.leases import Lease
+from sluice.ledger.leases import Lease, new_attempt
 from sluice.ledger.rows import (
     FAILED,
     LANDED,
@@ -26,14 +27,12 @@ from sluice.ledger.rows import (
     PUBLISHED,
     PUBLISHING,
     ROLLED_BACK,
-    Publication,
 )
 from sluice.manifest import Manifest
 from sluice.names import branch_name
 from sluice.operations import stages, undo, waiting
 from sluice.operations.context import Context
 from sluice.operations.followed import refuse_if_followed
-from sluice.operations.published import publications
 from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from tests.unit.clocks import Clock
@@ -52,7 +51,7 @@ pytestmark = pytest.mark.catalog
 def test_a_publication_that_died_halfway_is_undone_where_it_came_to(context: Context) -> None:
     publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
     assert everything(context) == [[0, 1, 2, 3, 4], [0, 1, 2, 3]]
-    undo_batch(context, "b4", hold=True)
+    undo_batch(context, "b4")
     assert everything(context) == [[0, 1, 2, 3]] * 2
     assert state(context, "b4") == "rolled_back"
     users = context.catalog.load_table(("shop", "users"))
@@ -74,7 +73,7 @@ def test_what_is_published_while_a_half_published_batch_is_undone_is_undone_too(
         refuse_if_followed(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
-    undo_batch(context, "b4", hold=True)
+    undo_batch(context, "b4")
     assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)
 
 
@@ -101,7 +100,7 @@ def test_a_half_published_batch_whose_reload_failed_is_undone_whole(context: Con
     """The state says `failed` then; the rows of the first table are in it all the same."""
     publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
     context.ledger.batches.record("b4", FAILED)
-    undo_batch(context, "b4", hold=True)
+    undo_batch(context, "b4")
     assert everything(context) == [[0, 1, 2, 3]] * 2
     assert state(context, "b4") == "rolled_back"
 
@@ -195,7 +194,7 @@ def test_what_is_rolled_back_while_its_publisher_is_suspended_stays_so(
 
     def undo_meanwhile(point: Point) -> None:
         if point == Point.PUBLISH_HELD:
-            undo_batch(context, "b4", hold=True)
+            undo_batch(context, "b4")
 
     monkeypatch.setattr("sluice.operations.publish.reach", undo_meanwhile)
     with pytest.raises(LeaseHeldError, match="b4 of shop is rolled_back by somebody else"):
@@ -207,32 +206,31 @@ def test_an_intent_for_a_table_that_is_gone_is_no_publication(context: Context) 
     publish(context, "b4", 4, tables=(), state=PUBLISHING)
     context.catalog.drop_table(("shop", "users"))
     context.ledger.batches.record("b4", FAILED)
-    undo_batch(context, "b4", hold=True)
+    undo_batch(context, "b4")
     assert state(context, "b4") == ROLLED_BACK
     assert ids(context, "orders") == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("hold", [True, False])
+@pytest.mark.parametrize("way", [undo.undo_batch, undo.give_up])
 def test_what_somebody_went_on_with_since_the_look_stays_theirs(
-    context: Context, monkeypatch: pytest.MonkeyPatch, hold: bool
+    context: Context, monkeypatch: pytest.MonkeyPatch, way: Callable[..., list[str]]
 ) -> None:
     publish(context, "b4", 4, tables=(), state=LOADED)
 
-    def published_meanwhile(ctx: Context, batch: str) -> list[Publication]:
-        told = publications(ctx, batch)
-        ctx.ledger.batches.record(batch, PUBLISHING)
-        return told
+    def published_meanwhile() -> str:
+        context.ledger.batches.record("b4", PUBLISHING)
+        return new_attempt()
 
-    monkeypatch.setattr(undo, "publications", published_meanwhile)
+    monkeypatch.setattr(undo, "given_up", published_meanwhile)
     with pytest.raises(LeaseHeldError, match="another run went on with it"):
-        undo.undo_batch(context, "b4", hold=hold)
+        way(context, "b4")
     assert state(context, "b4") == PUBLISHING
     assert any(branches(context.catalog, "shop", "orders", branch_name("b4", "")))
 
 
 def test_nobody_publishes_an_attempt_that_is_given_up(context: Context) -> None:
     publish(context, "b4", 4, tables=(), state=LOADED)
-    undo_batch(context, "b4", hold=False)
+    undo.give_up(context, "b4")
     assert state(context, "b4") == FAILED
     with pytest.raises(LeaseHeldError, match="has taken it over"):
         context.ledger.lease.renew("b4", "a1", Lease("me", 60))
@@ -250,7 +248,7 @@ def test_a_half_published_batch_that_is_merged_again_goes_back_to_before_it(
     context.ledger.batches.record("b4", LOADED, attempt="a2")
     stages.publish(context, context.files.write_manifest(Manifest("shop", "b4", ())))
     assert everything(context) == [[0, 1, 2, 3, 4, 4], [0, 1, 2, 3, 4]]
-    undo_batch(context, "b4", hold=True)
+    undo_batch(context, "b4")
     assert everything(context) == [[0, 1, 2, 3]] * 2
 
 

@@ -31,7 +31,7 @@ def read_again(context: Context) -> None:
 
 
 def refuse_b3(context: Context) -> None:
-    told = r"b4 read files of b3 again, for notes alone: .*sluice rollback shop --batch b4"
+    told = r"b4 read files of b3 too, for notes alone: .*sluice rollback shop --batch b4"
     with pytest.raises(RollbackRefusedError, match=told):
         refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)[0]) == (PUBLISHED, [0, 1, 2, 3])
@@ -44,6 +44,13 @@ def test_a_table_that_the_batch_did_not_have_keeps_no_rows_of_its_files(context:
     refolding.undo_or_refold(context, "b4")
     refolding.undo_or_refold(context, "b3")
     assert everything(context) == [[0, 1, 2]] * 2
+
+
+def test_nor_where_its_files_were_read_for_that_table_before(context: Context) -> None:
+    changelog(context, "notes", "b4")
+    read_again(context)
+    context.ledger.batches.record("b3", PUBLISHED)
+    refuse_b3(context)
 
 
 def test_nor_where_the_changes_of_those_rows_are_forgotten(context: Context) -> None:

@@ -45,7 +45,7 @@ def kill_rollback(context: Context, monkeypatch: pytest.MonkeyPatch, point: Poin
     with monkeypatch.context() as patched:
         patched.setattr(undo, "reach", killed_at(point))
         with pytest.raises(Killed):
-            undo.undo_batch(context, "b4", hold=True)
+            undo.undo_batch(context, "b4")
 
 
 def has_changes(context: Context, batch: str) -> bool:
@@ -106,7 +106,7 @@ def test_nobody_loads_beside_a_batch_that_is_half_published_until_it_is_whole_or
         context.ledger.lease.acquire("b5", "a1", Lease("elsewhere:1", 60))
     with pytest.raises(RollbackRefusedError, match="batch b4 of shop is failed"):
         undo.undo_batch(context, "b3")
-    undo.undo_batch(context, "b4", hold=True)
+    undo.undo_batch(context, "b4")
     assert everything(context) == [[0, 1, 2, 3]] * 2
     context.ledger.lease.acquire("b5", "a1", Lease("elsewhere:1", 60))
 
@@ -202,7 +202,7 @@ def test_a_rollback_that_died_while_keys_were_folded_again_stands_in_nobodys_way
     )
     context.ledger.batches.record("u1", LOADING, attempt="a1", manifest=key)
     with pytest.raises(RollbackRefusedError, match="batch u1 of shop is loading"):
-        undo.undo_batch(context, "b3", hold=True, dry_run=True)
+        undo.undo_batch(context, "b3", dry_run=True)
     refolding.undo_or_refold(context, "b3")
     assert (state(context, "u1"), state(context, "b3")) == (ROLLED_BACK, ROLLED_BACK)
     assert everything(context) == [[0, 1, 2]] * 2

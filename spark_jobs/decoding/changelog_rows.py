@@ -1,0 +1,90 @@
+"""One table's changes: from the batch's records to its partition of the changelog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.config.policies import APPLY
+from sluice.config.source_tables import truncate_policy
+from sluice.faults import Point, reach
+from sluice.result import Nulled
+from spark_jobs.canonical import quoted
+from spark_jobs.decoding import nulled, own_changes
+from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
+from spark_jobs.decoding.envelope_parts import part_of
+from spark_jobs.job import Job
+from spark_jobs.lake.gaps import begin_soft_delete
+from spark_jobs.lake.tables import TableId, changelog_id
+from spark_jobs.planning import opening
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.span import Span
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A table whose changes are in the changelog.
+
+    `bad`: number of counted records that did not fit; `moved`: whether an update changed the key;
+    `nulled`: the values that were replaced by NULL.
+    """
+
+    plan: TablePlan
+    created: bool
+    bad: int
+    moved: bool
+    span: Span
+    nulled: tuple[Nulled, ...] = ()
+
+
+def decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
+    """Write the batch's partition of the changelog; a batch without events opens no epoch."""
+    begin_soft_delete(job.lake, plan)
+    created = job.lake.ensure(plan)
+    typed = typed_changes(job, envelope, plan)
+    seen = Observation()
+    fits = F.col(BAD) == ""
+    good = typed.observe(seen, *_observed(plan, fits)).where(fits)
+    changelog = changelog_id(plan)
+    rows = good.select(*_stored_columns(job.spark, changelog, good))
+    reach(Point.LOAD_PLANNED)
+    own_changes.put(job, changelog, rows, own_changes.seen(job, changelog))
+    found = seen.get
+    span = Span(found["lowest"], found["highest"])
+    if span.highest is None:
+        plan = replace(plan, opening=None)
+    elif plan.opening is not None:
+        opening.write(job.spark, changelog.sql(), plan.opening, job.manifest.batch_id)
+    some = nulled.found(plan, found)
+    return Decoded(plan, created, int(found["bad"]), found["halves"] > 0, span, some)
+
+
+def _observed(plan: TablePlan, fits: Column) -> list[Column]:
+    return [
+        F.count_if(~fits & F.col(names.COUNTED)).alias("bad"),
+        F.min(names.POSITION).alias("lowest"),
+        F.max(F.when(fits, F.col(names.POSITION))).alias("highest"),
+        F.count_if(~F.col(names.COUNTED)).alias("halves"),
+        *nulled.counts(plan, fits),
+    ]
+
+
+def _stored_columns(spark: SparkSession, changelog: TableId, typed: DataFrame) -> list[Column]:
+    """Return the changelog's columns; those that the changes lack are NULL."""
+    stored, there = spark.table(changelog.sql()).columns, set(typed.columns)
+    return [F.col(quoted(c)) if c in there else F.lit(None).alias(c) for c in stored]
+
+
+def typed_changes(
+    job: Job, envelope: DataFrame, plan: TablePlan, with_values: bool = False
+) -> DataFrame:
+    """Return the changelog rows of one table, misfits included; `with_values` as in
+    `decode.changes`."""
+    applied = truncate_policy(job.pipeline, plan.config) == APPLY
+    events = of_table(part_of(envelope, plan.source), plan, truncates=applied)
+    located = with_origin(plan.besides.of_events(events), job.spark, job.manifest.files)
+    batch = Batch(job.manifest.batch_id, job.pipeline.epoch)
+    return changes(located, plan, batch, with_values)

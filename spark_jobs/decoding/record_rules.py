@@ -1,0 +1,123 @@
+"""The records of a batch in generic form, and the rules that concern whole records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice.config.project import Pipeline
+from sluice.errors import PlanError
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE
+from spark_jobs.decoding import (
+    drop_tables,
+    lookalikes,
+    quarantine,
+    table_renames,
+    transactions,
+    truncates,
+)
+from spark_jobs.decoding.envelope_parts import PART, in_parts
+from spark_jobs.decoding.respelled import with_spelling_of_rows
+from spark_jobs.formats import FORMATS
+from spark_jobs.formats.base import NOTHING_KNOWN, Known
+from spark_jobs.job import Job
+from spark_jobs.planning.discover import Found, discover
+from spark_jobs.planning.sources import as_listed, refuse_unclear
+from spark_jobs.planning.unfit import refuse_too_many, unfit_names
+
+# Returns the batch's records with other outcomes or names; None where it changes none.
+Rule = Callable[[Job, DataFrame, list[Found]], DataFrame | None]
+
+
+def whole_envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:
+    """Return the batch's records in generic form; raise PlanError for a batch without files."""
+    files = job.manifest.files
+    if not files:
+        raise PlanError(f"batch {job.manifest.batch_id} has no files")
+    known = replace(known, transactions=job.pipeline.holds_transactions)
+    return read_envelope(job.spark, job.pipeline, files, known)
+
+
+def read_envelope(
+    spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...], known: Known
+) -> DataFrame:
+    """Return the records in generic form, with tables renamed by their `sources`.
+
+    `absent` and `old_absent` exist for formats without partial rows too.
+    """
+    envelope = FORMATS[pipeline.format].read(spark, files, pipeline.format_options, known)
+    lacking = {"absent", "old_absent"} - set(envelope.columns)
+    whole = {name: F.lit(None).cast("array<string>") for name in sorted(lacking)}
+    return as_listed(envelope.withColumns(whole), pipeline)
+
+
+def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]:
+    """Return the envelope after all rules about whole records, and a summary of each table."""
+    found = discover(envelope)
+    refuse_unclear(job.pipeline, found)
+    envelope, found = _after(_OUTCOMES, job, envelope, found)
+    refuse_too_many(job.pipeline, found)
+    truncates.report_unclear(job.pipeline, envelope, found)
+    table_renames.by_policy(job, envelope, found)
+    envelope, found = _after((_respelled,), job, envelope, found)
+    envelope, found = drop_tables.by_policy(job, envelope, found)
+    truncates.set_aside(job, envelope, found)
+    return envelope, found
+
+
+def _after(
+    rules: Iterable[Rule], job: Job, envelope: DataFrame, found: list[Found]
+) -> tuple[DataFrame, list[Found]]:
+    for rule in rules:
+        changed = rule(job, envelope, found)
+        if changed is not None:
+            envelope, found = changed, discover(changed)
+    return envelope, found
+
+
+def _without_lookalikes(job: Job, envelope: DataFrame, found: list[Found]) -> DataFrame | None:
+    may_seem = any(table.ignored > 0 and not table.source.table for table in found)
+    return lookalikes.rejected(job, envelope) if may_seem else None
+
+
+def _without_tombstones(job: Job, envelope: DataFrame, found: list[Found]) -> DataFrame | None:
+    """Ignore empty records that the format recognises by their text, such as tombstones."""
+    ignorable = FORMATS[job.pipeline.format].ignorable
+    if not ignorable or not any(table.rejected for table in found):
+        return None
+    lines = quarantine.texts(job.spark, job.manifest.files)
+    known = lines.where(F.col("value").rlike(ignorable))
+    marks = F.broadcast(known.select(*PLACE, F.lit(True).alias("known")))
+    marked = envelope.join(marks, list(PLACE), "left")
+    passed = F.col("known") & (F.col("outcome") == OUTCOME_REJECT)
+    outcome = F.when(passed, F.lit(OUTCOME_IGNORE)).otherwise(F.col("outcome"))
+    return marked.withColumn("outcome", outcome).drop("known")
+
+
+def _without_unfit_names(job: Job, envelope: DataFrame, found: list[Found]) -> DataFrame | None:
+    unfit = unfit_names(job.pipeline, found)
+    return unfit.rejected(envelope) if unfit else None
+
+
+def _without_open_transactions(job: Job, envelope: DataFrame, _: list[Found]) -> DataFrame | None:
+    return transactions.hold_back(job, envelope) if transactions.holds(job) else None
+
+
+def _respelled(job: Job, envelope: DataFrame, found: list[Found]) -> DataFrame | None:
+    respelled = with_spelling_of_rows(job, envelope, found)
+    if respelled is None or PART not in envelope.columns:
+        return respelled
+    return in_parts(respelled)
+
+
+_OUTCOMES: Final[tuple[Rule, ...]] = (
+    _without_lookalikes,
+    _without_tombstones,
+    _without_unfit_names,
+    _without_open_transactions,
+)

@@ -1,0 +1,95 @@
+"""rollback of a batch that is rolled back already, whose files a run may take, or is taking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sluice.faults import Point
+from sluice.ledger.leases import Lease
+from sluice.ledger.rows import LANDED, PUBLISHED, ROLLED_BACK
+from sluice.operations import waiting
+from sluice.operations.context import Context
+from sluice.operations.land import land
+from sluice.operations.reconcile import reconcile
+from sluice.operations.rollback import RollbackRequest, roll_back
+from sluice.operations.undo import give_up, release, take_out, undo_batch
+from tests.unit import dumps
+from tests.unit.clocks import Clock
+from tests.unit.projects import open_shop
+from tests.unit.undone import at, state
+
+pytestmark = pytest.mark.catalog
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return open_shop(tmp_path, dumps.PIPELINE)
+
+
+@pytest.fixture
+def released(context: Context) -> str:
+    """A batch that was rolled back, and its file released."""
+    dumps.write(context, "orders/first.csv")
+    batch = dumps.load(context)
+    undo_batch(context, batch)
+    release(context, batch)
+    return batch
+
+
+def held(context: Context) -> list[str]:
+    return [row.object_key for row in context.ledger.files.held()]
+
+
+def test_released_files_are_held_again(context: Context, released: str) -> None:
+    already = f"batch {released} is rolled back already"
+    dry = roll_back(context, RollbackRequest(released, dry_run=True))
+    assert dry == [already, "would hold: 1 files"]
+    assert held(context) == []
+    until = f"1 files of batch {released} are held until: sluice release shop --batch {released}"
+    for _ in range(2):
+        assert roll_back(context, RollbackRequest(released)) == [already, until]
+        assert held(context) == ["orders/first.csv"]
+    assert land(context) == []
+
+
+def test_so_are_those_that_a_run_has_claimed_and_not_recorded(
+    context: Context, released: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It finds the batch taken from it, and does not load what is held."""
+
+    def undo() -> None:
+        undo_batch(context, released)
+
+    monkeypatch.setattr("sluice.operations.claim.reach", at(Point.LAND_CLAIMED, undo))
+    assert land(context) == []
+    assert (held(context), state(context, released)) == (["orders/first.csv"], ROLLED_BACK)
+    assert reconcile(context) == []
+
+
+@pytest.mark.parametrize("end", [undo_batch, take_out])
+def test_one_that_lands_anew_waits_and_is_not_taken_for_one_at_work(
+    context: Context, end: Callable[[Context, str], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the attempt that it had before: the run with an earlier batch, and its own, would wait for
+    each other."""
+    dumps.write(context, "orders/first.csv")
+    batch = dumps.load(context)
+    context.ledger.batches.record(batch, PUBLISHED, attempt="a1")
+    end(context, batch)
+    release(context, batch)
+    land(context, lease=Lease("elsewhere:1:1", 60))
+    context.ledger.batches.record("20200101T00-b0", LANDED, lease=context.lease)
+    clock = Clock()
+    monkeypatch.setattr(waiting, "time", clock)
+    clock.meanwhile(lambda: context.ledger.batches.record(batch, PUBLISHED))
+    waiting.wait_for_turn(context, "20200101T00-b0")
+    assert clock.slept == []
+
+
+def test_whoever_gives_the_batch_up_holds_nothing(context: Context, released: str) -> None:
+    """As a run that failed does, of which the batch was undone and released meanwhile."""
+    assert give_up(context, released) == [f"batch {released} is rolled back already"]
+    assert held(context) == []
