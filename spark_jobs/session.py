@@ -56,8 +56,8 @@ def open_session(project: Project, app: str) -> SparkSession:
 
 
 def quieten(spark: SparkSession) -> None:
-    """Leave only errors in the log, and that no executor takes a job: a cluster may never have room
-    for one."""
+    """Leave only errors in the log, and the warning that no executor takes a job: a cluster may
+    never have room for one."""
     spark.sparkContext.setLogLevel("ERROR")
     assert spark.sparkContext._jvm is not None
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j

@@ -55,7 +55,7 @@ class LeaseHeldError(TransientError):
 
 
 class HalfwayError(LeaseHeldError):
-    """A batch is half published or half rolled back: waiting does not complete it."""
+    """A batch is half published or half rolled back; waiting does not complete it."""
 
 
 class TerminalError(SluiceError):

@@ -49,7 +49,7 @@ def require_all(job: Job, written: int, found: list[Found]) -> None:
 
 
 def part_of(envelope: DataFrame, source: Source) -> DataFrame:
-    """Return the records in the folder of a table; all where there are no folders."""
+    """Return the records in the folder of a table; all records if there are no folders."""
     if PART not in envelope.columns:
         return envelope
     name = F.lit(f"{source.database}.{source.schema}.{source.table}")

@@ -35,7 +35,7 @@ def statement_columns() -> list[Column]:
 
 def collected(statements: DataFrame, at_most: int, may: str) -> list[Row]:
     """Collect the statements; raises PlanError for more than a driver can read. `may`: what they
-    may do."""
+    may do, for the message."""
     rows = statements.limit(at_most + 1).collect()
     if len(rows) > at_most:
         raise PlanError(

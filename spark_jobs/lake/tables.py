@@ -180,8 +180,11 @@ class Lake:
         return None if loaded is None else loaded.properties.get(name)
 
     def floor(self, table: TableId) -> str | None:
-        """Return the position up to which maintenance may have deleted a target's changes; None: it
-        deleted none. Its changelog has it too."""
+        """Return the position up to which maintenance may have deleted a target's changes; None if
+        it deleted none.
+
+        The target's changelog has the same floor.
+        """
         return self.property(table, names.PROP_FLOOR)
 
     def column_history(self, target: TableId) -> ColumnHistory:

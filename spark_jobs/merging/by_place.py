@@ -32,8 +32,8 @@ def refuse_by_place(job: Job, plan: TablePlan, changes: DataFrame) -> None:
 
 
 def _lacks(plan: TablePlan) -> str:
-    """Return what the table's rows lack to be read twice; "" for whole rows with a key, of which
-    the second reading has the last word."""
+    """Return what the table's rows lack to be read twice; "" for whole rows with a key, which the
+    second reading replaces."""
     if not plan.keyed:
         return "neither a key nor an order"
     if plan.history or plan.append:

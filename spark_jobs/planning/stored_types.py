@@ -72,8 +72,11 @@ class KnownTypes:
         return None if name is None else parse_type(self.existing[name])
 
     def coded(self, column: str) -> dict[int | None, ColumnType]:
-        """Return how events of earlier batches describe a stored column, if its text alone does not
-        show its value; {} for any other column, and for typed files, whose text the reader made."""
+        """Return how events of earlier batches describe a stored column whose text alone does not
+        show its value.
+
+        {} for any other column, and for typed files, whose text the reader made.
+        """
         if column not in self.existing:
             return {}
         listed = {i: c[column] for i, c in self.earlier.items() if column in c}

@@ -109,8 +109,11 @@ def _refuse_moved(table: Table, staged: StagedTable, batch_id: str) -> None:
 
 
 def _columns_lost(table: Table, snapshot: int) -> list[str]:
-    """Return the columns that a snapshot was written with and the schema lacks. Iceberg knows
-    columns by their ids: one that is added again has another id, and rows from before NULL."""
+    """Return the columns with which a snapshot was written and that the schema lacks.
+
+    Iceberg identifies columns by their ids: one that is added again has another id, and is NULL in
+    earlier rows.
+    """
     written = table.snapshot_by_id(snapshot)
     schema_id = None if written is None else written.schema_id
     if schema_id is None or schema_id not in table.schemas():

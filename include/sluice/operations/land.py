@@ -187,8 +187,8 @@ def inspect_all(
     reading: Reading | None = None,
     unreadable: UnreadableFiles | None = None,
 ) -> list[Inspected]:
-    """Inspect the objects, without those that are left out (see `inspect_or_skip`); without
-    `unreadable` none is, and what cannot be read raises.
+    """Inspect the objects, without those that are left out (see `inspect_or_skip`). Without
+    `unreadable` none is left out, and an object that cannot be read raises.
 
     Copies are written below `prefix`, by default where those of batches are; `reading` defaults to
     the pipeline's.

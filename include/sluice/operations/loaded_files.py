@@ -36,8 +36,11 @@ def other_epoch(ctx: Context, epoch: int | None) -> int | None:
 
 
 def at_another_epoch(ctx: Context, batch_id: str) -> str:
-    """Say that the files of an undone batch come back at another epoch than the one that they were
-    loaded at; '' where they do not: changed files keep the epoch of what they replace."""
+    """Return a message if the files of an undone batch will be loaded at another epoch than before;
+    "" if not.
+
+    Changed files keep the epoch of the files that they replace.
+    """
     row = ctx.ledger.batches.get(batch_id)
     before = None if row is None else row.details.get(EPOCH)
     keys = {file.object_key for file in ctx.ledger.files.of_batch(batch_id)}

@@ -77,7 +77,7 @@ def maintain(ctx: Context, minutes: float, dry_run: bool = False) -> Maintenance
 
 
 def _tell_who_loads(ctx: Context) -> None:
-    """Say which batch the driver, whose own words come at its end, is going to wait for."""
+    """Report for which batch the driver is going to wait; its own messages only come at its end."""
     for row in ctx.ledger.unfinished():
         if row.state != LANDED and is_held(ctx, row):
             ctx.say(f"waiting: batch {row.batch_id} is {row.state}, held by {row.holder}")

@@ -58,8 +58,11 @@ def recorded_by(ctx: Context, result: BatchResult) -> list[Publication]:
 def _intent(
     ctx: Context, result: BatchResult, staged: StagedTable, base: StagedTable | Publication
 ) -> Publication:
-    """`base`: an earlier attempt's publication, which has the state from before the batch; else the
-    staged table."""
+    """Return the record of a table's intended publication.
+
+    `base`: an earlier attempt's publication, which has the state from before the batch; without
+    one, the staged table's base is used.
+    """
     return Publication(
         pipeline=ctx.pipeline.name,
         batch_id=result.batch_id,
@@ -75,8 +78,8 @@ def _intent(
 
 
 def _earlier_publications(ctx: Context, result: BatchResult) -> dict[tuple[str, str], Publication]:
-    """Return, by namespace and name, the publications of tables that an earlier attempt published:
-    a rollback goes back to their bases."""
+    """Return, by namespace and name, the publications of tables that an earlier attempt published;
+    a rollback restores their bases."""
     counted = (
         next((p for p in rows if p.attempt == result.attempt or came_to_main(ctx, p)), None)
         for rows in ctx.ledger.publications.since_undo(result.batch_id)

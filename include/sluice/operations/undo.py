@@ -65,11 +65,8 @@ def undo_batch(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
 
 
 def give_up(ctx: Context, batch_id: str) -> list[str]:
-    """Drop what a failed batch staged; the next run loads it again.
-
-    A batch that another run has published or is rolling back meanwhile is left alone, and a half
-    published one is left to be completed.
-    """
+    """Drop what a failed batch staged; the next run loads it again. A batch that another run has
+    published or is rolling back is left alone, and a half published one is left to be completed."""
     row = known_batch(ctx, batch_id)
     if row.state in (states.PUBLISHED, states.ROLLING_BACK):
         return [f"batch {batch_id} is {row.state}, by another run"]
@@ -87,7 +84,7 @@ def _already(row: BatchRow) -> str:
 
 
 def _refuse_at_work(ctx: Context, row: BatchRow) -> None:
-    """Raise LeaseHeldError while another process works at the batch."""
+    """Raise LeaseHeldError while another process works on the batch."""
     own = row.holder == this_holder()
     if row.state != states.LOADED and not own and not ctx.ledger.lease.has_lapsed(row):
         raise LeaseHeldError(
@@ -96,8 +93,8 @@ def _refuse_at_work(ctx: Context, row: BatchRow) -> None:
 
 
 def _hold_again(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
-    """Hold what was released of a batch that is rolled back. A run that has claimed it meanwhile
-    finds the batch's row changed, and leaves it."""
+    """Hold the released files of a rolled back batch; a run that has claimed them finds
+    its row changed."""
     files = _to_hold(ctx, row.batch_id)
     if not files or dry_run:
         return [f"would hold: {len(files)} files"] if files else []
@@ -138,10 +135,8 @@ def undo_batches_after(ctx: Context, batch_id: str, dry_run: bool = False) -> li
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
-    """Return the batches whose rollback has begun, then those published after this one.
-
-    Raises TerminalError unless this one is published itself.
-    """
+    """Return the batches whose rollback has begun, then those published after this one; raises
+    TerminalError unless this one is published itself."""
     row = known_batch(ctx, batch_id)
     if row.state != states.PUBLISHED:
         raise TerminalError(
@@ -156,12 +151,9 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
 def _undo_published(
     ctx: Context, batches: list[str], dry_run: bool, half_published: bool = False
 ) -> list[str]:
-    """Undo published batches, newest first.
-
-    Everything is checked before waiting for the lease and again while holding it. `half_published`:
-    some may be. Their branches are dropped first, so that nobody can publish more; then the
-    publications are read again.
-    """
+    """Undo published batches, newest first. Everything is checked before waiting for the lease and
+    again while holding it. `half_published`: some may be; their branches are dropped first, so that
+    nobody can publish more, and then the publications are read again."""
     published, moves = _checked(ctx, batches)
     if dry_run:
         return _would(ctx, batches, moves + (_branches(ctx, batches) if half_published else []))
@@ -176,10 +168,8 @@ def _undo_published(
 
 
 def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publication]], list[str]]:
-    """Return the publications of the batches and the moves of `main` that undo them.
-
-    Raises RollbackRefusedError if the batches may not be undone.
-    """
+    """Return the publications of the batches and the moves of `main` that undo them; raises
+    RollbackRefusedError if the batches may not be undone."""
     published = newest_first(ctx, batches)
     refuse_in_use(ctx, batches)
     refuse_refolded(ctx, batches)
@@ -209,13 +199,9 @@ def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
 
 
 def _begin(ctx: Context, batches: list[str]) -> Unchanged:
-    """Mark the batches as `rolling_back`, so that after a crash another process completes the
-    rollback.
-
-    The mark stops publishers, and a suspended process with the same rollback. Raises LeaseHeldError
-    if, since the check, one of the batches was rolled back, or began to delete the changes of
-    others.
-    """
+    """Mark the batches as `rolling_back`, which stops publishers and a suspended rollback, and lets
+    another process complete it after a crash. Raises LeaseHeldError if, since the check, one was
+    rolled back or began to delete the changes of others."""
     attempt = given_up()
     gone_on = ctx.ledger.batches.mark_rolling_back(batches, attempt, _may_go)
     if gone_on:
@@ -229,10 +215,8 @@ def _may_go(now: BatchRow) -> bool:
 
 
 def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
-    """Describe the move of `main` of every table, batch after batch.
-
-    Raises RollbackRefusedError for the first table that may not go back.
-    """
+    """Describe the move of `main` of every table, batch after batch; raises RollbackRefusedError
+    for the first table that may not go back."""
     tables: dict[tuple[str, str], Table] = {}
     heads: dict[tuple[str, str], int | None] = {}
     moves = []
@@ -410,7 +394,7 @@ def drop_all_branches(ctx: Context, *batches: str) -> list[str]:
 def _of_each_table(
     ctx: Context, batch_id: str, take: Callable[[Catalog, str, str, str], list[str]]
 ) -> list[str]:
-    """Say which branches of the batch go; `take` lists or drops those of one table."""
+    """Return which branches of the batch are dropped; `take` lists or drops those of one table."""
     prefix = branch_name(batch_id, "")
     return [
         f"{full_name(namespace, name)}: branch {branch} dropped"

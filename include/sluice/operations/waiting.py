@@ -35,7 +35,8 @@ def taken_up() -> str:
 
 
 def given_up() -> str:
-    """Return a new attempt that nobody makes, for a batch that is taken from whoever has it."""
+    """Return an attempt id that no process has, for a batch that is taken from the
+    process that has it."""
     return f"{_GIVEN_UP}{new_attempt()}"
 
 
@@ -72,8 +73,10 @@ def wait_for_turn(ctx: Context, batch_id: str) -> None:
 
 
 def _is_at_work(row: BatchRow) -> bool:
-    """Whether a driver or a publisher has the batch, rather than a run that waits. One that was
-    undone and landed anew has a given up attempt until a driver has it."""
+    """Whether a driver or a publisher has the batch, rather than a run that waits.
+
+    A batch that was undone and landed again has a given-up attempt until a driver has it.
+    """
     waits = row.attempt == "" or row.attempt.startswith((_TAKEN_UP, _GIVEN_UP))
     return row.state != states.LANDED or not waits
 

@@ -126,7 +126,7 @@ def binary_width(stated: str | None) -> int:
 
 
 def is_code(kind: ColumnType) -> bool:
-    """Whether a text alone does not show its value: decimals in base64, counts of a time unit,
+    """Whether text alone does not show its value: decimals in base64, counts of a time unit, and
     lists of these."""
     codes = (BASE64, "days", LISTED, *TIME_UNITS)
     return kind.name != "binary" and kind.encoding.startswith(codes)
