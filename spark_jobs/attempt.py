@@ -1,4 +1,4 @@
-"""One try at one batch, as its writes are signed."""
+"""One attempt at one batch: what its writes are marked with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try at one batch; `published`: the batches published when the lease was taken."""
+    """One attempt at one batch.
+
+    `branch`: the branch of every table that the attempt writes. `published`: the batches that were
+    published when the lease was taken.
+    """
 
     batch_id: str
     branch: str

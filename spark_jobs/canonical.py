@@ -107,12 +107,13 @@ def as_place() -> list[Column]:
 
 
 def record_text() -> Column:
-    """Return an event as text, for a record without a text of its own."""
+    """Return an event as text, for formats whose records have no text of their own."""
     return F.to_json(F.struct("op", "before", "after"), {"ignoreNullFields": "false"})
 
 
 def number(text: Column) -> Column:
-    """Return `sluice.positions.encode_number` as an expression; NULL unless all digits."""
+    """Return `sluice.positions.encode_number` as an expression; NULL if the text is
+    not all digits."""
     # Patterns only: a failing cast creates an exception first, which costs far more.
     stripped = F.nullif(F.regexp_extract(text, r"^0*(0|[1-9]\d{0,98})$", 1), F.lit(""))
     # Two calls: inside a condition Spark computes a repeated subexpression each time.
@@ -149,12 +150,12 @@ def _join(components: tuple[Column, ...]) -> Column:
 
 
 def by_arrival(position: Column) -> Column:
-    """Whether a position is an order of arrival."""
+    """Whether a position is an order of arrival, for records to which the source gave none."""
     return _kind(position) == KIND_ARRIVAL
 
 
 def by_source(position: Column) -> Column:
-    """Whether a position is the source's own order of changes, and no full load."""
+    """Whether a position is the source's own order of changes, and not that of a full load."""
     return _kind(position) == KIND_SOURCE
 
 

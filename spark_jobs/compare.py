@@ -32,7 +32,7 @@ _WANTED: Final = "wanted"
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns that identify a row, and the others, which have to be equal."""
+    """The columns that identify a row (`key`), and those whose values are compared."""
 
     key: tuple[str, ...]
     values: tuple[str, ...]
@@ -80,8 +80,8 @@ def differing_keys(
 ) -> DataFrame:
     """Return the keys of some buckets whose rows are not the same in both.
 
-    Columns: `kind` (sluice.verification), `key` as a struct, the `columns` that differ, and
-    the rows `expected` and `found` as maps of text, NULL where there is none.
+    Columns: `kind` (sluice.verification), `key` as a struct, the `columns` that differ, and the
+    rows `expected` and `found` as maps of text, NULL if there is none.
     """
     wanted, sides = F.col(_WANTED), (_side(expected, layout, True), _side(found, layout, False))
     some = sides[0].unionByName(sides[1]).where(F.col(BUCKET).isin(list(buckets)))

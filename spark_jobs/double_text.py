@@ -1,4 +1,4 @@
-"""Tell a double's own spelling from a decimal with more digits than a double holds."""
+"""Distinguish a double's own spelling from a decimal with more digits than a double holds."""
 
 from __future__ import annotations
 

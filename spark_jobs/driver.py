@@ -47,9 +47,10 @@ from spark_jobs.telling import listening, tell
 
 
 class Driver:
-    """One attempt: its hold on the batch, and the work.
+    """One attempt at a batch: its claim on the batch, and the work.
 
-    `session` blocks until Spark, which is starting, has a session.
+    `session` returns the session of Spark, which is starting meanwhile; it blocks until there is
+    one.
     """
 
     def __init__(
@@ -81,7 +82,8 @@ class Driver:
                 refuse_replaced(self.pipeline, self.manifest)
                 result = self._work(bool(self.hold.predecessor))
             result = replace(result, notes=tuple(dict.fromkeys((*result.notes, *said))))
-            # Objects that are the same before and after were the same while they were read.
+            # Checked before and after: an object that did not change in between was read as
+            # inspected.
             refuse_replaced(self.pipeline, self.manifest)
             # Recorded after the last renewal: a later one would make this process the holder again.
             self.files.write_result(result)
@@ -105,7 +107,7 @@ class Driver:
             tell(f"scratch of attempt {self.hold.attempt} is left to maintenance: {error}")
 
     def _work(self, retried: bool) -> BatchResult:
-        """Load, leaving out tables that cannot be loaded where the pipeline allows that."""
+        """Load; leave out tables that cannot be loaded if the pipeline allows that."""
         if self.manifest.rebuild is not None:
             return rebuild(self._job(), self.manifest.rebuild, self._take_lease)
         while True:
@@ -135,8 +137,11 @@ class Driver:
         return load(self._ready_job(), self._take_lease, True)
 
     def _ready_job(self) -> Job:
-        """Return the job; where the pipeline holds transactions back, with the parts that other
-        batches have of transactions which end here. Under the lease nobody adds to these."""
+        """Return the job. If the pipeline holds transactions back, it also gets the parts in other
+        batches of transactions that end here.
+
+        The lease is taken before, so that no other batch adds to these.
+        """
         job = self._job()
         if not transactions.holds(job) or self.manifest.repeats:
             return job
@@ -180,7 +185,8 @@ class Driver:
         return bool(publications(self._context(), self.manifest.batch_id))
 
     def _refuse_obsolete(self) -> None:
-        """Refuse a batch whose basis was undone since it landed; called under the lease."""
+        """Refuse a batch that depends on one that was undone since it landed; called
+        under the lease."""
         if why := why_obsolete(self._context(), self.manifest):
             raise TerminalError(
                 f"batch {self.manifest.batch_id} of {self.pipeline.name} {why}: it is not loaded"
@@ -190,8 +196,10 @@ class Driver:
         return Context(self.project, self.pipeline, self.catalog, self.ledger, self.files)
 
     def _stop_work(self) -> None:
-        """Cancel Spark's jobs for a batch that was taken over; called repeatedly, since between two
-        jobs there is nothing to cancel."""
+        """Cancel Spark's jobs after another process took the batch over.
+
+        Called repeatedly, since between two jobs there is nothing to cancel.
+        """
         if self.lake is not None:
             with suppress(Exception):  # the JVM may be gone
                 self.lake.spark.sparkContext.cancelAllJobs()
@@ -210,15 +218,20 @@ class Driver:
         )  # fmt: skip
 
     def _drop_branches(self) -> None:
-        """Drop this attempt's branches: a late write may have created one again after another
-        process finished the batch, and only this process knows."""
+        """Drop this attempt's branches.
+
+        A late write may have created one again after another process finished the batch, and only
+        this process knows.
+        """
         own = branch_name(self.manifest.batch_id, self.hold.attempt)
         for namespace, name in tables_of(self.catalog, self.pipeline.namespace):
             drop_branches(self.catalog, namespace, name, own)
 
     def _forget_undone(self) -> None:
-        """Remove the changes that a late write added after the batch was rolled back: nothing else
-        removes them, unless the batch is loaded again."""
+        """Remove changes that a late write added after the batch was rolled back.
+
+        Nothing else removes them, unless the batch is loaded again.
+        """
         row = self.hold.row()
         if row is not None and row.state == states.ROLLED_BACK:
             batch = (self.pipeline.namespace, row.batch_id)
@@ -229,7 +242,8 @@ class Driver:
             raise self.hold.taken_over()
 
     def _restore_schemas(self) -> list[str]:
-        """Remove new columns, unless another batch is being loaded: it may have rows for them."""
+        """Remove the columns that this attempt added, unless another batch is being loaded, which
+        may have rows for them."""
         rows = self.ledger.unfinished()
         if self.lake is None or any(map(self.hold.is_anothers, rows)):
             return []

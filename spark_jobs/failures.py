@@ -78,9 +78,9 @@ def exit_code(work: Callable[[], Result]) -> int:
 def typed(error: Exception) -> SluiceError:
     """Return the error as one of Sluice's.
 
-    Errors of stores, catalogs and executors are transient. Mistakes are not, nor is what Spark
-    cannot compute from the data, by its SQLSTATE. The next try names a missing file, or makes it
-    again.
+    Errors of stores, catalogs and executors are transient: a later try may succeed. A missing file
+    is transient too, since the next try reports it or makes it again. Mistakes are not, nor is what
+    Spark cannot compute from the data, as its SQLSTATE shows.
     """
     if isinstance(error, SluiceError):
         return error
@@ -102,8 +102,8 @@ def typed(error: Exception) -> SluiceError:
 
 
 def _without_stack(error: Exception) -> str:
-    """Return the message of an error; for one of the JVM with its causes but without their stacks,
-    which are in the log."""
+    """Return the message of an error. One of the JVM comes with its causes, but without their stack
+    traces, which are in the log."""
     message = str(error)
     if not isinstance(error, Py4JJavaError):
         return message

@@ -1,4 +1,4 @@
-"""An attempt's hold on its batch: its row in the ledger, and the pipeline's lease."""
+"""An attempt's ownership of its batch: its row in the ledger, and the pipeline's lease."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Hold:
     """One attempt at a batch: its id, its row in the ledger, and the pipeline's lease once it has
     it.
 
-    `predecessor`: the attempt that the row named before, '' for none. `publisher`: the process that
-    waits for the load (`leases.this_holder`); when it is dead, the load ends.
+    `predecessor`: the attempt that the row named before, "" for none. `publisher`: the process that
+    waits for the load (`leases.this_holder`); if it dies, the load ends.
     """
 
     def __init__(
@@ -42,12 +42,15 @@ class Hold:
         self._lost: LeaseHeldError | None = None
 
     def row(self) -> states.BatchRow | None:
-        """Return the batch's row in the ledger, None before it has one."""
+        """Return the batch's row in the ledger; None if it has none yet."""
         return self.ledger.batches.get(self.batch_id)
 
     def begin(self, row: states.BatchRow | None) -> None:
-        """Hold the batch while it is decoded, so that it does not count as abandoned; that needs no
-        lease of the pipeline. Raises LeaseHeldError where the batch is closed."""
+        """Record this attempt as the owner of the batch while it decodes, so that the batch does
+        not count as abandoned. This needs no lease of the pipeline.
+
+        Raises LeaseHeldError if the batch is closed.
+        """
         self.predecessor = "" if row is None else row.attempt
         if row is not None:
             refuse_closed(row, self.attempt)
@@ -65,12 +68,14 @@ class Hold:
         undone: Collection[str],
         refuse: Callable[[], None],
     ) -> tuple[str, ...]:
-        """Wait a while for the pipeline's lease; raises LeaseHeldError for the task to retry later.
+        """Wait a while for the pipeline's lease, and return the published batches.
 
-        Returns the published batches; nobody adds to them while the lease is held.
-        `is_half_published`: whether some tables have the batch already. `undone`: batches that this
-        one takes out; they may be half rolled back. `refuse`: raises where the batch must not be
-        loaded, once the lease is held.
+        No other process publishes a batch while the lease is held. `is_half_published`: whether
+        some tables have the batch already. `undone`: batches that this one undoes; they may be half
+        rolled back. `refuse`: called once the lease is held; raises if the batch must not be
+        loaded.
+
+        Raises LeaseHeldError if another batch keeps the lease; the task then tries again later.
         """
         deadline = time.monotonic() + _LEASE_WAIT_SECONDS
         while True:
@@ -98,7 +103,7 @@ class Hold:
 
     @contextmanager
     def renewing(self, cancel: Callable[[], None]) -> Iterator[None]:
-        """Renew the lease during the work; where it is lost, call `cancel` until the work ends, and
+        """Renew the lease during the work. If it is lost, call `cancel` until the work ends, and
         raise LeaseHeldError."""
         thread = threading.Thread(target=self._renew, args=(cancel,), daemon=True)
         thread.start()
@@ -116,7 +121,7 @@ class Hold:
         renewed = time.monotonic()
         while not self._stop.wait(_POLL_SECONDS):
             if is_dead(self.publisher):
-                tell("nobody waits for this load any more: it stops")
+                tell("no process waits for this load any more: it stops")
                 os._exit(TransientError.exit_code)
             if self._lost is not None:
                 cancel()
@@ -135,7 +140,7 @@ class Hold:
             tell(f"lease not renewed: {type(error).__name__}: {error}")
 
     def _renew_once(self) -> None:
-        """Renew once; raises LeaseHeldError where another attempt has the batch."""
+        """Renew once; raises LeaseHeldError if another attempt owns the batch."""
         if self._held.is_set():
             self._lease(self.ledger.lease.renew)
         elif not self._hold(self._decodes):
@@ -145,7 +150,7 @@ class Hold:
         return row is not None and (row.attempt, row.state) == (self.attempt, states.LANDED)
 
     def record_loaded(self) -> None:
-        """Hand the batch to its publisher; raises LeaseHeldError where another attempt has it."""
+        """Hand the batch to its publisher; raises LeaseHeldError if another attempt owns it."""
         written = self.ledger.batches.record(
             self.batch_id, states.LOADED, attempt=self.attempt,
             lease=Lease(self.publisher, self.lease_seconds), expected=self._is_mine,
@@ -161,15 +166,15 @@ class Hold:
         )
 
     def require_mine(self) -> None:
-        """Raise LeaseHeldError where a later attempt has the batch, or it is finished."""
+        """Raise LeaseHeldError if a later attempt owns the batch, or it is closed."""
         if not self._may_take(self.row()):
             raise self.taken_over()
 
     def _may_take(self, row: states.BatchRow | None) -> bool:
-        """Whether no later attempt has the batch and nobody has finished it.
+        """Whether no later attempt owns the batch and it is not closed.
 
-        Until this attempt takes the lease, the row may still name its predecessor, or say that its
-        lease was overtaken.
+        Until this attempt takes the lease, the row may still name its predecessor, or the attempt
+        id that an expired lease got (see `refusals.overtaken`).
         """
         if row is not None and self._is_predecessors(row):
             row = replace(row, attempt=self.attempt)
@@ -183,8 +188,11 @@ class Hold:
         return row is not None and row.attempt == self.attempt and row.state == states.LOADING
 
     def is_anothers(self, row: states.BatchRow) -> bool:
-        """Whether another batch, or a later attempt at this one, is under way; what is staged is
-        published some day, whoever holds it."""
+        """Whether the row is of another batch, or a later attempt at this one, that is still under
+        way.
+
+        A staged batch is, whoever holds it, since it will be published some day.
+        """
         own = row.batch_id == self.batch_id and not self._is_taken_over(row)
         staged = row.state in (states.LOADED, states.PUBLISHING)
         return not own and (staged or not self.ledger.lease.has_lapsed(row))

@@ -1,4 +1,4 @@
-"""The work of one driver: a batch, its pipeline and its tables."""
+"""What one driver works on: a batch, its pipeline and its tables."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from spark_jobs.lake.tables import Lake
 
 
 def pipeline_for(project: Project, manifest: Manifest) -> Pipeline:
-    """Return the manifest's pipeline, limited to the batch's tables, at the manifest's epoch.
+    """Return the manifest's pipeline, with the manifest's epoch and only the tables of the batch.
 
-    Raises ConfigError where the pipeline no longer lists one of these tables.
+    Raises ConfigError if the pipeline no longer lists one of these tables.
     """
     pipeline, epoch = _with_tables(project.pipeline(manifest.pipeline), manifest), manifest.epoch
     return pipeline if epoch is None else pipeline.model_copy(update={"epoch": epoch})
@@ -41,11 +41,12 @@ def _no_check() -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """The work of one driver; `scratch` is a URL for files that only it reads.
+    """What one driver works on.
 
-    `left_out`: the source tables that cannot be loaded, each with the reason; with `consistency:
-    table` the others are loaded. `require_mine` raises LeaseHeldError where another attempt has
-    taken or ended the batch.
+    `attempt_id`: the id of the attempt, "" for a preview. `scratch`: URL of a folder for files that
+    only this driver reads. `left_out`: the source tables that cannot be loaded, each with the
+    reason; with `consistency: table` the others are loaded. `require_mine` raises LeaseHeldError if
+    another attempt owns the batch, or it is closed.
     """
 
     spark: SparkSession

@@ -30,7 +30,7 @@ from spark_jobs.session import open_session
 def _turns(
     ledger: PipelineLedger, pipeline: Pipeline, minutes: float, dry_run: bool
 ) -> Iterator[Callable[[], bool]]:
-    """Hold the pipeline's lease and watch the budget of `minutes`; a dry run needs neither."""
+    """Hold the pipeline's lease and watch the time limit, `minutes`; a dry run needs neither."""
     if dry_run:
         yield lambda: True
         return
@@ -39,8 +39,11 @@ def _turns(
 
 
 def run(folder: Path, pipeline: str, minutes: float, dry_run: bool) -> MaintenanceResult:
-    """Open the project and maintain one pipeline. Spark starts once the lease is held: a load that
-    is waited for may need the cluster's cores."""
+    """Open the project and maintain one pipeline.
+
+    Spark starts once the lease is held: a load for which maintenance waits may need the cluster's
+    cores.
+    """
     project = load_sound(folder)
     chosen, catalog = project.pipeline(pipeline), open_catalog(project)
     ledger = Ledger(catalog)

@@ -14,8 +14,8 @@ from sluice.config.spark_conf import SETTLED
 
 DEFAULTS: Final = {
     **SETTLED,
-    # The JVM's case mapping where no collation requires another: loading ICU's takes a second of
-    # each new JVM.
+    # Upper and lower case by the JVM, unless a collation requires another: loading ICU's mapping
+    # takes a second of each new JVM.
     "spark.sql.icu.caseMappings.enabled": "false",
     "spark.redaction.regex": f"(?i){SECRET_NAMES}",
     # Recording the Python call site of each expression takes half the time of building plans.
@@ -29,24 +29,24 @@ DEFAULTS: Final = {
     "spark.scheduler.mode": "FAIR",
     "spark.sql.adaptive.coalescePartitions.minPartitionSize": "16m",
     "spark.sql.files.openCostInBytes": "1048576",
-    # A batch is small beside its table: a hash join, up to this size for each partition, spares
-    # sorting the table's rows.
+    # A batch is small beside its table: with a hash join, for partitions up to this size, the
+    # table's rows need no sorting.
     "spark.sql.join.preferSortMergeJoin": "false",
     "spark.sql.autoBroadcastJoinThreshold": "24m",
-    # Cached rows are used for a minute: compressing them does not pay.
+    # Cached rows are used for a minute: compressing them is not worth it.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    # The JVM does not compile larger methods; Spark then generates smaller ones.
+    # The JVM does not compile methods larger than this; Spark then generates smaller ones.
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 _WAITS_FOR_EXECUTORS: Final = "org.apache.spark.scheduler.TaskSchedulerImpl"
-# A local driver needs to listen to itself only.
+# A local driver only needs connections from its own machine.
 _ALONE: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 
 
 def open_session(project: Project, app: str) -> SparkSession:
-    """Start Spark with the lake's catalog; `spark.conf` in sluice.yaml wins, where it may not have
-    keys of `SETTLED`."""
+    """Start Spark with the lake's catalog. `spark.conf` in sluice.yaml takes precedence; it may not
+    set keys of `SETTLED`."""
     builder = SparkSession.builder.appName(app).master(project.spark.master)
     for key, value in settings(project).items():
         builder = builder.config(key, value)
@@ -56,8 +56,8 @@ def open_session(project: Project, app: str) -> SparkSession:
 
 
 def quieten(spark: SparkSession) -> None:
-    """Leave only errors in the log, and that no executor takes a job: a cluster may never have room
-    for one."""
+    """Leave only errors in the log, and the warning that no executor takes a job: a cluster may
+    never have room for one."""
     spark.sparkContext.setLogLevel("ERROR")
     assert spark.sparkContext._jvm is not None
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j

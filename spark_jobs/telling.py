@@ -1,4 +1,4 @@
-"""Messages of a driver: on standard error, since standard output ends with the result."""
+"""Messages of a driver: they go to standard error, since standard output ends with the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _LISTENERS: Final[list[list[str]]] = []
 
 
 def tell(text: str, layout: str = "") -> None:
-    """Print a message at once, with control characters escaped: names in it may come from files.
+    """Print a message at once. Control characters are escaped, since names in it may come from
+    files.
 
     `layout`: `sluice.escaping.LINES` for an error, whose message may have several lines.
     """
@@ -29,8 +30,11 @@ def tell(text: str, layout: str = "") -> None:
 
 @contextmanager
 def listening() -> Iterator[list[str]]:
-    """Collect the messages of all threads, without errors: the caller of a driver that succeeds
-    does not see its standard error, and gets them with the result."""
+    """Collect the messages of all threads, except errors.
+
+    The caller of a driver that succeeds does not see its standard error, and gets them with the
+    result.
+    """
     kept: list[str] = []
     _LISTENERS.append(kept)
     try:

@@ -1,4 +1,4 @@
-"""Concurrent work in one driver: a single Spark job leaves cores idle."""
+"""Concurrent work in one driver, since a single Spark job leaves cores idle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convert texts of values to typed columns: exact, or NULL if a text does not fit.
+"""Convert texts of values to typed columns: exactly, or to NULL if a text does not fit.
 
 The caller finds the misfits by comparing with the texts that are NULL themselves
 (docs/architecture.md, "A batch": values are exact or rejected).
@@ -72,9 +72,10 @@ LATIN1: Final = r"^[\x00-\xff]*\z"
 
 
 def fitted(text: Column, kind: ColumnType, into: ColumnType) -> Column:
-    """Return `text`, a value of `kind`, in a column `into`; NULL if it does not fit exactly.
+    """Return `text`, a value of `kind`, in a column of type `into`; NULL if it does not fit
+    exactly.
 
-    If the column does not hold the kind no value of it fits, whatever it looks like.
+    If `into` cannot hold `kind`, no value fits, whatever it looks like.
     """
     holds = into == widest_or_text(kind, into)
     return as_type(decode(text, kind), kind, into.spark) if holds else F.lit(None).cast(into.spark)
@@ -83,7 +84,7 @@ def fitted(text: Column, kind: ColumnType, into: ColumnType) -> Column:
 def as_type(value: Column, before: ColumnType, after: str) -> Column:
     """Widen a value (see `widest_or_text`); the result does not depend on types in between.
 
-    So a decimal's text has no trailing zeros, and a float's is that of the double.
+    So a decimal's text has no trailing zeros, and a float's text is that of the double.
     """
     if before.spark == after:
         return value

@@ -62,7 +62,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def fixtures() -> Path:
-    """Other projects' change data, which is not part of this one."""
+    """Change data of other projects, which is not part of this one."""
     folder = SHARED / "fixtures"
     # Others' data may not be committed: a clone without it beside it has nothing to read.
     if not folder.is_dir():
@@ -72,7 +72,8 @@ def fixtures() -> Path:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A real S3 server of the module's own; where there is none, CI fails and others skip."""
+    """A real S3 server for the module. If it is missing, CI fails, and other machines
+    skip the tests."""
     try:
         with s3_server(tmp_path_factory.mktemp("s3")) as found:
             yield found

@@ -1,8 +1,8 @@
-"""The documents' examples: the files that they name, and the rows that these make.
+"""The documents' examples: the files that they name, and the rows that these give.
 
-A page's section `Example` has fenced blocks and tables. The line above a block names the file of
-the project that it is, in backquotes; of Python the line names what runs it. The line above a table
-names the table of the lake whose rows it shows.
+A page's section `Example` has fenced blocks and tables. The line above a block names, in
+backquotes, the project's file that the block shows; for Python the line names the command that runs
+it. The line above a table names the table of the lake whose rows it shows.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ Rows = list[dict[str, str]]
 
 @dataclass(frozen=True)
 class Example:
-    """What a page shows: the project's files by their paths, scripts that make others of them, and
-    the rows of each table."""
+    """The example of a page: the project's files by their paths, scripts that make further files,
+    and the rows of each table."""
 
     files: dict[str, str]
     scripts: tuple[str, ...]
     tables: dict[str, Rows]
 
     def write(self, project: Path) -> None:
-        """Write the project as the page says, in the folder that `docs/formats/README.md` makes."""
+        """Write the project as the page says, in the folder that
+        `docs/formats/README.md` creates."""
         (project / "landing").mkdir()
         for path, text in (files_written(INDEX) | self.files).items():
             (project / path).parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +96,7 @@ def yaml_blocks(page: Path) -> list[str]:
 
 
 def drawn_tables(page: Path, heading: str) -> list[Rows]:
-    """The tables of a terminal that a section shows, in their order."""
+    """The tables that a section shows as terminal output, in their order."""
     section = page.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return [_drawn(head, lines) for head, lines in _DRAWN.findall(section)]
 

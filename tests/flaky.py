@@ -1,6 +1,6 @@
-"""A server in front of another that fails as networks and busy object stores do.
+"""A proxy in front of a server that fails as networks and busy object stores do.
 
-Every request goes over a connection of its own, so that each has its own fate, drawn from a seed.
+Every request has a connection of its own, so that each fails by itself, as drawn from a seed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,14 @@ FATES: Final = ("busy", "reset", "cut", "slow")
 
 @dataclass
 class Flaky:
-    """`share` of the requests have one of the `fates`, both of which may be changed at any time;
-    `told` counts them. What GETs a path that ends with `denied` is refused, with one of `broken` an
-    error of the server, and with one of `cut` gets a part of the object, once. So many conditional
-    writes as `conflicts` are answered with a conflict, so many reads as `throttled` as busy."""
+    """Settings of the proxy; `share` of the requests get one of the `fates`. Both may be changed at
+    any time.
+
+    `told` counts the fates. A GET of a path that ends with `denied` is refused, with one of
+    `broken` it is an error of the server, and with one of `cut` it returns a part of the object,
+    once. `conflicts`: number of conditional writes that are answered with a conflict; `throttled`:
+    number of reads that are answered as busy.
+    """
 
     port: int
     upstream: tuple[str, int]
@@ -47,7 +51,7 @@ class Flaky:
     throttled: int = 0
 
     def draw(self) -> str:
-        """The fate of the next request; empty: none."""
+        """The fate of the next request; empty for none."""
         fate = self.rng.choice(self.fates) if self.rng.random() < self.share else ""
         self.told[fate] = self.told.get(fate, 0) + 1
         return fate

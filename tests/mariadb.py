@@ -1,4 +1,4 @@
-"""A MariaDB server of a test's own, on a free port, gone afterwards."""
+"""A MariaDB server for a test, on a free port, removed afterwards."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class Server:
 
 
 def program() -> str | None:
-    """The server, where its client is here too; distributions keep it off a user's path."""
+    """The server's program, if its client is installed too; distributions keep it off
+    a user's path."""
     if shutil.which("mariadb") is None:
         return None
     return shutil.which("mariadbd") or shutil.which("mariadbd", path="/usr/sbin")

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own, on a free port, gone afterwards."""
+"""A PostgreSQL server for a test, on a free port, removed afterwards."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def free_port() -> int:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Run a server; gives the address of its database, user and all."""
+    """Run a server; yield its address with database and user."""
     found = programs()
     assert found
     with tempfile.TemporaryDirectory(prefix="sluice-pg-", ignore_cleanup_errors=True) as folder:
@@ -51,7 +51,8 @@ def server() -> Iterator[str]:
 
 
 def restart(address: str, down: float) -> None:
-    """Stop the server of an address at once, as a crash does, and start it again after a while."""
+    """Stop the server of an address at once, as a crash does, and start it again after
+    `down` seconds."""
     found = programs()
     assert found
     with closing(psycopg2.connect(address)) as connection, connection.cursor() as cursor:

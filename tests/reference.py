@@ -1,7 +1,9 @@
-"""The reference: what a set of changes means, in plain Python, sharing no code with Spark's side.
+"""The reference: the meaning of a set of changes, in plain Python, without code shared with Spark's
+side.
 
-A table with a key is a dictionary, one without is a bag of rows. Nothing here knows of batches,
-files, order of arrival or repeats: a history is a set of changes, and this is its meaning.
+A table with a key is a dictionary, one without is a multiset of rows. Nothing here knows of
+batches, files, order of arrival or repeats: a history is a set of changes, and this gives its
+result.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ Row = tuple[tuple[str, object], ...]
 
 
 def row(values: dict[str, object]) -> Row:
-    """A row as something that sets and bags can hold."""
+    """A row in a form that sets and multisets can hold."""
     return tuple(sorted(values.items()))
 
 
@@ -22,9 +24,9 @@ def row(values: dict[str, object]) -> Row:
 class Change:
     """One change as the source logged it.
 
-    `place` is its place in the source's order, snapshot rows before everything; the delete and
-    the create of one key change share it. `absent` names columns that the change did not carry:
-    they are as the row had them, under its old key where the change gave it another.
+    `place`: its place in the source's order, with snapshot rows before everything; the delete and
+    the create of one key change share it. `absent`: columns that the change did not carry; they
+    keep the value that the row had, under its old key if the change gave it another.
     """
 
     table: str
@@ -36,14 +38,14 @@ class Change:
 
 
 def in_order(changes: Iterable[Change]) -> list[Change]:
-    """Each change once, as the source made them: at one place the delete comes first."""
+    """Each change once, in the source's order; at one place the delete comes first."""
     return sorted(set(changes), key=lambda c: (c.place, c.op != "d"))
 
 
 def over_epochs(epochs: Sequence[Iterable[Change]], full_loads: Collection[int]) -> list[Change]:
-    """The changes of several epochs as one history: each above all of the epochs before it.
+    """The changes of several epochs as one history: each epoch is above all epochs before it.
 
-    Of every table that an epoch with a full load has changes of, a TRUNCATE stands before them.
+    A TRUNCATE precedes the changes of every table of which an epoch with a full load has any.
     """
     history: list[Change] = []
     for epoch, changes in enumerate(epochs):
@@ -74,15 +76,15 @@ def keyed(changes: Iterable[Change], key: str) -> list[Row]:
 
 
 def _filled(change: Change, known: dict[str, object]) -> dict[str, object]:
-    """The row after a change: what that did not carry is as the row had it before."""
+    """The row after a change; columns that the change did not carry keep their value."""
     after = dict(change.after or ())
     return {n: known.get(n) if n in change.absent else value for n, value in after.items()}
 
 
 @dataclass(frozen=True)
 class Event:
-    """What a log of events says at a place: `row` without what was not carried, of a delete by
-    key the key alone, of a TRUNCATE nothing."""
+    """An event in a log: `row` without what was not carried. A delete has the key or the old row, a
+    TRUNCATE nothing."""
 
     place: tuple[int, int]
     gone: bool
@@ -91,7 +93,7 @@ class Event:
 
 
 def events(changes: Iterable[Change], key: str | None) -> list[Event]:
-    """All that happened to rows: an update that changes the key takes one away and brings one."""
+    """All events of rows: an update that changes the key removes one row and brings one."""
     found: list[Event] = []
     for change in in_order(changes):
         before, after = (dict(image or ()) for image in (change.before, change.after))
@@ -148,7 +150,7 @@ def _ended(change: Change, alive: dict[object, Version], key: str) -> list[objec
 
 
 def keyless(changes: Iterable[Change]) -> list[Row]:
-    """The rows that changes leave in a table without a key: equal rows count."""
+    """The rows that changes leave in a table without a key, where equal rows are counted."""
     table: Counter[Row] = Counter()
     for change in in_order(changes):
         if change.op == "t":

@@ -1,4 +1,4 @@
-"""Limits on what one landed file may unfold to: its writer decides how large that is."""
+"""Limits on how much one landed file may decompress to, since whoever wrote it decides that."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SCHEMA_BYTES_OF_A_BATCH: Final = 64 * MEBIBYTE
 
 @dataclass(frozen=True)
 class Bounds:
-    """Limits per file; a file above one of them is refused as a single reject.
+    """Limits per file; a file above one of them becomes a single reject.
 
-    `plain_bytes`: plain bytes of a compressed file. `ratio`: plain bytes per compressed byte, and
-    bytes of the copy per byte of the file; checked from `ratio_from` plain bytes on.
-    `staged_bytes`: bytes of the copy that Spark reads instead of the file. `rejects`: records that
-    landing refuses one by one. `block_bytes`: plain bytes of one compressed Avro block, which a
-    driver holds whole. `rows_from`: from this many rows on, each row of a container counts as
-    `ROW_BYTES` plain bytes.
+    `plain_bytes`: decompressed bytes of a file. `ratio`: decompressed bytes per compressed byte,
+    and bytes of the copy per byte of the file; checked from `ratio_from` decompressed bytes on.
+    `staged_bytes`: bytes of the copy that Spark reads instead of the file. `rejects`: number of
+    records that landing rejects one by one. `block_bytes`: decompressed bytes of one Avro block,
+    which a driver holds whole. `rows_from`: from this number of rows on, each row of a container
+    counts as `ROW_BYTES` decompressed bytes.
     """
 
     plain_bytes: int = FILE_BYTES
@@ -42,7 +42,7 @@ class Bounds:
         return min(self.staged_bytes, max(self.ratio_from, self.ratio * size))
 
     def unfolds_too_far(self, packed: int, plain: int) -> bool:
-        """Whether a file has too many plain bytes per compressed byte."""
+        """Whether a file has too many decompressed bytes per compressed byte."""
         by_ratio = plain >= self.ratio_from and plain > self.ratio * packed
         return plain > self.plain_bytes or by_ratio
 

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, order=True)
 class Rename:
-    """Columns that were renamed together at one position: former names and new names."""
+    """Columns that were renamed together.
+
+    `below`: events below this position use the former names. `columns`: pairs of former and new
+    name.
+    """
 
     below: str
     columns: tuple[tuple[str, str], ...]
@@ -23,7 +27,7 @@ Renames = tuple[Rename, ...]
 
 
 def from_pairs(raw: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> Renames:
-    """Return renames as JSON has them: each as its position and its pairs of names."""
+    """Return renames from JSON, which has each as its position and its pairs of names."""
     return tuple(Rename(below, tuple((old, new) for old, new in pairs)) for below, pairs in raw)
 
 

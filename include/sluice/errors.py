@@ -1,4 +1,4 @@
-"""Errors, typed by what to do next; every message says what failed and what to do."""
+"""Errors, typed by what to do next. Every message says what failed and what to do."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TransientError(SluiceError):
 
 
 class UnsettledFileError(TransientError):
-    """A landed file is still being written, or was removed: the next run looks again."""
+    """A landed file is still being written, or was removed: the next run tries it again."""
 
 
 class NoRoomError(TransientError):
@@ -55,7 +55,7 @@ class LeaseHeldError(TransientError):
 
 
 class HalfwayError(LeaseHeldError):
-    """A batch is half published or half rolled back: waiting does not complete it."""
+    """A batch is half published or half rolled back; waiting does not complete it."""
 
 
 class TerminalError(SluiceError):
@@ -80,8 +80,8 @@ def no_table(pipeline: str, name: str, listed: Iterable[str]) -> TerminalError:
 
 
 class LakeMovedError(TerminalError):
-    """The catalog has pointed to files outside the warehouse for long; the batch that met this may
-    be fine."""
+    """The catalog has pointed to files outside the warehouse for a long time; the batch at
+    hand may be fine."""
 
 
 class ConfigError(TerminalError):
@@ -98,7 +98,7 @@ class PlanError(TerminalError):
 
 
 class UnknownKeyError(PlanError):
-    """The key of a table, or the types of its columns, are not known from anywhere."""
+    """The key of a table, or the types of its columns, cannot be found out."""
 
 
 class AuditFailedError(TerminalError):
@@ -108,8 +108,8 @@ class AuditFailedError(TerminalError):
 class ResetSuspectedError(AuditFailedError):
     """The source's positions seem to have restarted.
 
-    The epoch belongs to the whole pipeline: anything loaded before it is raised may rank below what
-    is stored, also in tables that show no sign of a restart.
+    The epoch belongs to the whole pipeline: anything that is loaded before it is raised may rank
+    below stored rows, also in tables that show no sign of a restart.
     """
 
 
@@ -152,7 +152,7 @@ class CommitStateUnknownError(SluiceError):
 
 
 class RollbackRefusedError(TerminalError):
-    """Something else wrote after the batch; the message says who moved what."""
+    """Another writer wrote after the batch; the message says what it changed."""
 
 
 class FollowedError(RollbackRefusedError):

@@ -1,4 +1,4 @@
-"""Import less, so that commands start sooner."""
+"""Fewer imports, so that commands start sooner."""
 
 from __future__ import annotations
 

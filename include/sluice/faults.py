@@ -16,7 +16,7 @@ from sluice.environment import ENV_FAULT
 
 
 class Point(StrEnum):
-    """The points, named after what has just been done."""
+    """The points, named after the step that is just completed."""
 
     LAND_STAGED = "land.staged"
     LAND_MANIFEST = "land.manifest"

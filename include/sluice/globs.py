@@ -25,16 +25,16 @@ def _glob_part(part: str) -> str:
 
 
 def is_hidden(key: str) -> bool:
-    """Whether an object is skipped, as Spark skips it: a part of the key begins with `.`, or with
-    `_` without being `_name=value`, or the key ends in `._COPYING_`, as Hadoop names unfinished
-    files."""
+    """Whether an object is skipped, as Spark skips it: a part of the key begins with `.`, or
+    with `_` without being `_name=value`, or the key ends in `._COPYING_`, as Hadoop names
+    unfinished files."""
     parts = key.split("/")
     hidden = any(p.startswith(".") or (p.startswith("_") and "=" not in p) for p in parts)
     return hidden or any(p.endswith("._COPYING_") for p in parts)
 
 
 def matches_nothing(pattern: str) -> bool:
-    """Whether a folder or name in a glob, such as `_in`, is always skipped."""
+    """Whether a folder or name in a glob, such as `_in`, is one that is always skipped."""
     parts = pattern.split("/")
     literal = (part for part in parts if not re.search(r"[*?\[]", part))
     return any(part.startswith(".") for part in parts) or any(map(is_hidden, literal))

@@ -1,4 +1,4 @@
-"""The manifest: the files of one batch, fixed once; its content names the batch."""
+"""The manifest: the files of one batch, written once; its content determines the batch's id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MANIFEST_VERSION: Final = 1
 # Earlier releases check it, and ids of batches that repeat others depend on it.
 _UNUSED: Final = {"window": None}
 BATCH_ID_PATTERN: Final = "^[0-9A-Za-z-]{1,64}$"
-# What holds a file's records.
+# The kinds of files that hold records.
 JSON_LINES: Final = "jsonl"
 AVRO: Final = "avro"
 PARQUET: Final = "parquet"
@@ -54,12 +54,12 @@ WHOLE: Final = 0
 
 @dataclass(frozen=True)
 class LandingReject:
-    """A record that landing refused: the cut end of a damaged file, or a whole file.
+    """A record that landing rejected: the cut end of a damaged file, or a whole file.
 
-    `record`: its number among the file's records, from 1 (of a damaged Avro file: its number among
-    the bad blocks), or WHOLE.
-    `records`: the number of bad records of a file that is refused for having too many, else 1. The
-    reject still counts as one record read; only the ceilings of bad records use the number.
+    `record`: its number among the file's records, from 1 (in a damaged Avro file: its number among
+    the bad blocks), or WHOLE. `records`: the number of bad records of a file that is rejected for
+    having too many, else 1. The reject still counts as one record read; only the limits on bad
+    records use this number.
     """
 
     key: str
@@ -73,10 +73,10 @@ class LandingReject:
 class Reprocess:
     """The published batches whose quarantined records a batch decodes again, and why.
 
-    `records`: how many there are. `generation`: one more than that of the latest reprocess among
-    those batches, 0 for landed batches. `accept_late`: events beyond a table's floor apply at their
-    positions. `accept_open`: events of transactions without an end apply too. Without batches it is
-    a request, whichever batches it will match.
+    `records`: their number. `generation`: one more than that of the latest reprocess among those
+    batches, which is 0 for landed batches. `accept_late`: events below a table's floor apply at
+    their positions. `accept_open`: events of transactions without an end apply too. Without batches
+    it is a request, for whichever batches match.
     """
 
     batches: tuple[str, ...] = ()
@@ -91,10 +91,10 @@ class Reprocess:
 class Rebuild:
     """Targets that are rebuilt from their changelogs, without the batches in `without`.
 
-    Those batches are being undone: only keys that they changed are rebuilt; without any, all keys
-    are. `bases`: `main` of each target and its history before the first of them was published.
-    `at`: the time of the request, which sets equal requests apart. `user`: whose it is, where that
-    is known.
+    Those batches are being undone, and only keys that they changed are rebuilt; if there are none,
+    all keys are. `bases`: `main` of each target and its history before the first of them was
+    published. `at`: the time of the request, which distinguishes equal requests. `user`: who made
+    the request, if known.
     """
 
     targets: tuple[str, ...]
@@ -106,10 +106,10 @@ class Rebuild:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of one batch: files, or with `rebuild` data that is loaded already.
+    """The content of one batch: files or, with `rebuild`, data that are loaded already.
 
     `batch_id` follows from the other fields (see `name_batch` and `name_by_content`). `tables`: the
-    source tables to load, empty for all. `epoch`: the epoch that the files were loaded at before;
+    source tables to load, empty for all. `epoch`: the epoch at which the files were loaded before;
     None: the pipeline's. `share_of`: the batch that was published without these tables.
     """
 
@@ -131,17 +131,18 @@ class Manifest:
 
     @property
     def undone(self) -> tuple[str, ...]:
-        """The batches that it takes out of the tables."""
+        """The batches that this one undoes."""
         return () if self.rebuild is None else self.rebuild.without
 
     @property
     def claims(self) -> bool:
-        """Whether the batch claims its files, so that no other batch takes them."""
+        """Whether the batch claims its files, so that no other batch gets them."""
         return not (self.repeats or self.share_of)
 
     @property
     def tells_rejects(self) -> bool:
-        """Whether the batch reports landing's rejects of its files, and no other batch does."""
+        """Whether this batch, and no other one, reports the records of its files that
+        landing rejected."""
         return self.claims or self.reprocess is not None
 
     @property
@@ -174,7 +175,7 @@ class Manifest:
         raw: dict[str, Any] = json.loads(text)
         if raw["version"] != MANIFEST_VERSION:
             raise ValueError(f"manifest version {raw['version']} is not {MANIFEST_VERSION}")
-        # Without them each file has its own schema.
+        # In manifests of earlier releases each file has its own schema.
         schemas: dict[str, str] = raw.pop(_SCHEMAS, {})
         raw["files"] = tuple(_file(f, schemas) for f in raw["files"])
         raw["rejects"] = tuple(LandingReject(**r) for r in raw["rejects"])
@@ -182,7 +183,7 @@ class Manifest:
             raw.pop(name, None)
         again = raw.pop("reprocess", None)
         if again is not None:
-            if (epoch := again.pop("epoch", None)) is not None:  # where older ones have it
+            if (epoch := again.pop("epoch", None)) is not None:  # earlier releases have it here
                 raw["epoch"] = epoch
             again = Reprocess(**{**again, "batches": tuple(again["batches"])})
         tables = tuple(raw.pop("tables", ()))
@@ -227,11 +228,11 @@ def name_batch(pipeline: str, files: tuple[SourceFile, ...]) -> str:
 
 
 def name_by_content(manifest: Manifest, *more: str) -> str:
-    """Name a batch that repeats others by its whole content, except a reprocess's reason, and by
-    `more`.
+    """Return the id of a batch that repeats others, from its whole content except a reprocess's
+    reason, and from `more`.
 
-    Its name differs from that of the batch it repeats, and also changes when landing reads the
-    files differently.
+    It differs from the id of the batch that it repeats, and changes if landing reads the files in
+    another way.
     """
     again = None if manifest.reprocess is None else replace(manifest.reprocess, reason="")
     # Each file includes its schema, as earlier releases stored it; too large for one piece.

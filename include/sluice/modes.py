@@ -1,4 +1,4 @@
-"""The modes of a table: which tables are made of its events."""
+"""The modes of a table: which further tables are made from its events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HISTORY: Final = "history"
 SOFT_DELETE: Final = "soft_delete"
 APPEND: Final = "append"
 
-# Without a key nothing says which rows are versions of each other.
+# Without a key it is unknown which rows are versions of one another.
 _KEYED: Final = frozenset({HISTORY, SOFT_DELETE})
 _OF_TARGET: Final = frozenset({CURRENT, SOFT_DELETE})
 

@@ -121,7 +121,8 @@ def tombstone_table(target: str) -> str:
 
 
 def dropped_column(name: str) -> str:
-    """Return the column for values of a dropped column whose name is in use again."""
+    """Return the name of the column that keeps the values of a dropped column whose name is
+    in use again."""
     return name + _DROPPED
 
 
@@ -136,7 +137,7 @@ def events_table(target: str) -> str:
 
 
 def beside_target(target: str) -> tuple[str, ...]:
-    """Return the tables that a target's modes may add in its own namespace."""
+    """Return the tables that a target's modes may add in the target's namespace."""
     return history_table(target), events_table(target)
 
 

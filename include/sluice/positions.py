@@ -1,8 +1,9 @@
 """Positions: the source's order as text that sorts bytewise in that order.
 
 A position is `epoch.kind.component…role`: the epoch in four digits; the kind (full load, then
-arrival, then the source's own order); each component a number written as its length in two digits
-and its digits (so 9 < 10 holds as text), or a natural-sort key; the role of the half.
+arrival, then the source's own order); the components, each a number written as its length in two
+digits and its digits (so that 9 < 10 holds as text), or a natural-sort key; and the role of the
+half, old or new.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def arrival_again(arrival: str, generation: int) -> str:
     file.
 
     A record's place in Spark's reading depends on the batch's other files, so records cannot be
-    matched one by one with an earlier reading; the earlier generation gives way as a whole.
-    Formerly a block's number followed here, which begins with 0 or 1.
+    matched one by one with an earlier reading; all of the earlier generation ranks below this one.
+    In earlier releases a block's number followed here, which begins with 0 or 1.
     """
     first = _GENERATION.sub("", arrival)
     return f"{first}.2{encode_number(generation)}" if generation else first
@@ -84,12 +85,12 @@ def arrival_changed(before: str) -> str:
 
 
 def opening_position(epoch: int) -> str:
-    """Return where an epoch's full load begins: above everything older, below everything else in
-    it."""
+    """Return where an epoch's full load begins: above everything older, below
+    everything else in it."""
     return f"{epoch_prefix(epoch)}.{KIND_FULL_LOAD}"
 
 
 def epoch_prefix(epoch: int) -> str:
-    """Return the leading component, which an operator raises when the source's positions
-    restart."""
+    """Return the leading component, which an operator raises when the source's
+    positions restart."""
     return f"{epoch:04d}"

@@ -37,8 +37,9 @@ class Counts:
 class StagedTable:
     """An Iceberg table that the batch wrote on a branch, with what `publish` requires of it.
 
-    `highest`: a position that no row of the head is above. `defaults`: what is known of columns,
-    renames and additions included (see `spark_jobs.planning.column_history`). None where unknown.
+    `highest`: an upper bound of the rows' positions at the head. `defaults`: the value of the table
+    property with defaults, renames and additions of columns (see
+    `spark_jobs.planning.column_history`). Both are None if unknown.
     """
 
     namespace: str
@@ -59,9 +60,9 @@ class StagedTable:
 
 @dataclass(frozen=True)
 class ComparedTable:
-    """A table that the batch was compared with at a snapshot of `main`, without changing it.
+    """A table with which the batch was compared, at a snapshot of `main`, without changing it.
 
-    This only holds while `main` is at that snapshot.
+    The result only holds while `main` is at that snapshot.
     """
 
     namespace: str
@@ -97,8 +98,8 @@ class Nulled:
 
 @dataclass(frozen=True)
 class TableResult:
-    """One target: its source, the outcomes of its events, the tables that it staged, and those that
-    it was compared with and left unchanged."""
+    """One target: its source, the outcomes of its events, the tables that were staged, and those
+    with which the batch was compared and that it left unchanged."""
 
     source: str
     target: str
@@ -112,8 +113,8 @@ class TableResult:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A source table that cannot be loaded, and the number of its records, which no other count
-    includes."""
+    """A source table that cannot be loaded, and the number of its records, which no other
+    count includes."""
 
     source: str
     records: int

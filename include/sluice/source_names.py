@@ -1,4 +1,4 @@
-"""Names from files: which may become names of tables or columns.
+"""Names from files: which of them may become names of tables or columns.
 
 A table's name becomes a folder, and names are shown to people. Records with a name that could leave
 its folder, or change what a terminal shows, go to quarantine.
@@ -24,8 +24,8 @@ _RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
 
 
 def is_column_name(name: str) -> bool:
-    """Whether a column may have this name: not empty, bounded in length, only visible
-    characters."""
+    """Whether a column may have this name: not empty, bounded in length, only
+    visible characters."""
     return (
         0 < len(name) <= LONGEST
         and len(name.encode(errors="surrogatepass")) <= LONGEST_BYTES
@@ -39,6 +39,6 @@ def is_table_name(name: str) -> bool:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether Sluice or Iceberg keeps the name for itself, in any case, as Spark compares names."""
+    """Whether Sluice or Iceberg uses the name itself, in any case, as Spark ignores case."""
     folded = name.lower()
     return folded in _RESERVED or folded.startswith(OWN_COLUMNS)

@@ -1,4 +1,4 @@
-"""The Airflow connection that Spark applications are submitted on."""
+"""The Airflow connection on which Spark applications are submitted."""
 
 from __future__ import annotations
 

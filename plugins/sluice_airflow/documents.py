@@ -59,5 +59,5 @@ def of_pipeline(pipeline: Pipeline) -> str:
 
 
 def of_mistake(mistake: str) -> str:
-    """Return why a pipeline does not run, for the DAG that stands in for it."""
+    """Return why a pipeline does not run, for the DAG that replaces its own."""
     return f"**The configuration of this pipeline is wrong**\n\n```\n{mistake}\n```"

@@ -47,13 +47,13 @@ OWNER: Final = "sluice"
 START: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _LONGEST_TAG: Final = 100
 MAX_ACTIVE_RUNS: Final = 2
-# A load that waits for the pipeline's lease holds a slot; a publish that would give the lease
-# back must never wait for that slot. So one load of a DAG runs at a time, and publish goes first.
+# A load that waits for the pipeline's lease occupies a slot, and a publish that would release the
+# lease must never wait for that slot. So a DAG runs one load at a time, and publish goes first.
 MAX_LOADS: Final = 1
 SOON: Final = 10
 RETRIES: Final = 2
-# For stages that copy files, which may unfold a lot, or load batches again, each within the
-# project's limit.
+# For stages that copy files, which may grow a lot when decompressed, or that load batches again,
+# each within the project's limit.
 LONGEST_STAGE: Final = timedelta(hours=6)
 LONGEST_TASK: Final = timedelta(hours=1)
 # After the night's backups, before the day's reports; Spark has room for two at once.
@@ -150,7 +150,7 @@ def stand_in_id(name: str) -> str:
 
 
 def broken_dag(name: str, mistake: str) -> DAG:
-    """Build the DAG of a pipeline whose file is wrong: without a schedule, it shows the mistake and
+    """Build the DAG of a pipeline whose file is wrong: it has no schedule, shows the mistake, and
     fails with it when triggered."""
     with DAG(
         dag_id=stand_in_id(name),
@@ -204,8 +204,8 @@ def _batches(project: Project, pipelines: list[Pipeline], landed: Any) -> None:
     """Map load, publish and teardown over the manifests; the teardown does not decide the run's
     state.
 
-    `pipelines`: those that the manifests may belong to. Tables left out are reported by a separate
-    task, for a failed publish would hide what it published.
+    `pipelines`: those to which the manifests may belong. A separate task reports tables that were
+    left out, since a failed publish would hide what it published.
     """
     publish = _publish(project, pipelines)
     root = str(project.root)
@@ -230,7 +230,7 @@ def _batches(project: Project, pipelines: list[Pipeline], landed: Any) -> None:
 
 
 def _longest_load(project: Project) -> timedelta:
-    """The time limit of a driver that `sluice` starts itself."""
+    """Return the time limit of a driver that `sluice` starts itself."""
     return timedelta(seconds=project.spark.max_load_seconds)
 
 

@@ -1,4 +1,5 @@
-"""How many batches one run loads: each is a mapped task, and Airflow limits their number."""
+"""The number of batches that one run loads: each is a mapped task, and Airflow limits
+their number."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ log = logging.getLogger(__name__)
 def mappable(ctx: Context, manifests: list[str]) -> list[str]:
     """Return the batches that this run loads, as many as Airflow can map over.
 
-    Half-published batches come first, for nothing else can be loaded before they are complete; then
-    batches without an attempt, or those that fail every time would keep them from ever being
-    loaded. The rest stays landed for later runs.
+    Half-published batches come first, since nothing else can be loaded before they are complete.
+    Then come batches without an attempt: otherwise ones that fail every time would keep them from
+    ever being loaded. The rest stays landed for later runs.
     """
     most = conf.getint("core", "max_map_length")
     if len(manifests) <= most:

@@ -1,7 +1,7 @@
 """Keep a run's waiting batches from being taken over while one of them is loaded.
 
-Nothing in Airflow holds a landed batch; only the time of its last entry in the ledger shows that
-its run is still going.
+Airflow does not hold a landed batch: only the time of its last row in the ledger shows that its run
+is still going on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests of runs by hand, read from the forms' parameters."""
+"""Requests of runs that a person triggers, read from the forms' parameters."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class RunSelection(Selection):
 
 @dataclass(frozen=True)
 class Run:
-    """What a DAG run tells of the files that it takes.
+    """What a DAG run says about the files that it takes.
 
     `triggered`: when it was triggered, however long its task has waited. `schedule`: the DAG's.
     """
@@ -100,8 +100,8 @@ def _is_now(logical_date: datetime, triggered: datetime) -> bool:
 
 
 def _is_last(interval: tuple[datetime, datetime], run: Run) -> bool:
-    """Whether the interval is the one that Airflow gives a run of now, which names none: the last
-    complete one of the schedule, or an empty one without a schedule."""
+    """Whether the interval is the one that Airflow gives a run without an interval of its own: the
+    last complete one of the schedule, or an empty one without a schedule."""
     start, end = interval
     if run.schedule is None:
         return start == end

@@ -35,7 +35,8 @@ _DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME", "LC
 
 
 class LoadOperator(SparkSubmitOperator):
-    """Submit the load of one manifest; raises TransientError or TerminalError like the driver."""
+    """Submit the load of one manifest; raises TransientError or TerminalError as the
+    driver does."""
 
     template_fields = (*SparkSubmitOperator.template_fields, "manifest")
 
@@ -51,8 +52,8 @@ class LoadOperator(SparkSubmitOperator):
         self.manifest = manifest
 
     def execute(self, context: Any) -> None:
-        """Submit and wait; skip a batch that is published, rolled back, or loaded by another
-        run."""
+        """Submit and wait; skip a batch that is published, rolled back, or loaded by
+        another run."""
         manifest = str(self.manifest)
         pipeline = pipeline_of(manifest)
         self.application_args = ["--project", self.project, "--manifest", manifest]
@@ -105,7 +106,8 @@ def _run(operator: SparkSubmitOperator, project: str, small: bool = False) -> No
 
 
 def operator_environment() -> dict[str, str]:
-    """Return the driver's environment beyond the task's own; the connection's master wins."""
+    """Return the driver's environment besides the task's own; the connection's master
+    takes precedence."""
     environment = driver_environment()
     needed: dict[str, str] = {
         name: environment[name] for name in _DRIVER_NEEDS if name in environment
@@ -125,8 +127,8 @@ def _submit(hook: SparkSubmitHook, application: str) -> None:
 
 
 def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
-    """Return the error by the name that the driver printed; a driver that just died is worth a
-    retry."""
+    """Return the error by the name that the driver printed; for a driver that printed none, as it
+    just died, an error worth a retry."""
     code = hook._submit_sp.returncode if hook._submit_sp else None
     name, message = _last_words(text)
     named = name in names_of(TerminalError) and not has_died(code or 0)

@@ -1,4 +1,4 @@
-"""The bodies of the tasks: each calls a stage of Sluice and says what to do if it fails."""
+"""The functions of the tasks: each calls a stage of Sluice and says what to do if it fails."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from sluice_airflow.selection import Run, RunSelection, select
 
 log = logging.getLogger(__name__)
 
-# What the task `denied` raises, by the XCom under which `land` leaves its message. A run may be
-# cleared after an upgrade, so the keys stay whatever the classes are called.
+# The error that the task `denied` raises, by the XCom key under which `land` leaves its message. A
+# run may be cleared after an upgrade, so the keys stay, whatever the classes are called.
 DENIED: Final = {"FilesLeftOut": FilesLeftOutError, "FilesUnread": FilesUnreadError}
-# A landed batch of another run may wait this long for its load to begin, or for the next word of
-# the load that it is behind.
+# How long a landed batch of another run may wait for its load to begin, or for a sign of the load
+# that it waits for.
 STALE: Final = timedelta(minutes=30)
 ADVICE: Final = {
     "reconcile": "it is safe to clear this task: reconcile only completes what was recorded",
@@ -55,19 +55,19 @@ ADVICE: Final = {
     "batch.rollback": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
     "halfway": "some tables may have the batch. The DAG sluice_reconcile, or the pipeline's next"
     " run, completes it; the DAG sluice_rollback undoes it",
-    "rollback": "where it was refused nothing moved, and the message says why; else run it again,"
+    "rollback": "if it was refused, nothing moved, and the message says why; else run it again,"
     " or the DAG sluice_reconcile, which completes it",
 }
 
 
 @dataclass
 class Advice:
-    """Which advice goes with an error of a task: the name in ADVICE."""
+    """Which advice is logged beside an error of a task: the name in ADVICE."""
 
     about: str
 
     def heed(self, row: BatchRow | None) -> None:
-        """Advise about a batch of which some tables may be published, if this is one."""
+        """Choose the advice about a batch of which some tables may be published, if this is one."""
         if row is not None and row.halfway:
             self.about = "halfway"
 
@@ -157,8 +157,8 @@ def selection_of(context: dict[str, Any], schedule: str | None) -> RunSelection:
 def land_selection(
     project: str, pipeline: str, chosen: RunSelection, again: bool, unreadable: UnreadableFiles
 ) -> list[str]:
-    """Land the selection; `again` if this task ran before. `unreadable` collects files that cannot
-    be read."""
+    """Land the selection; `again` if this task ran before. `unreadable` collects files that
+    cannot be read."""
     ctx = open_context(project, pipeline)
     if chosen.tables:
         return list(stages.land_tables(ctx, chosen.tables, chosen, unreadable=unreadable))
@@ -169,8 +169,8 @@ def land_selection(
 def taken_over(ctx: Context, chosen: RunSelection, again: bool) -> list[str]:
     """Return batches of the selection, or half-published ones, that an earlier run abandoned.
 
-    A batch that changed recently may belong to a run whose load waits for a slot, unless this task
-    itself ran before, or a person names the files of a failed batch.
+    A batch that changed recently may belong to a run that waits for a slot. It only counts if this
+    task itself ran before, or if a person names the files of a failed batch.
     """
     abandoned = []
     for row in ctx.ledger.unfinished():
@@ -178,7 +178,8 @@ def taken_over(ctx: Context, chosen: RunSelection, again: bool) -> list[str]:
             continue
         certain = again or (chosen.explicit and row.state == FAILED)
         old = row.at is not None and datetime.now(UTC) - row.at >= STALE
-        # Nobody loads beside one that is half published: whoever comes completes it.
+        # While a batch is half published no other can be loaded, so any run completes it, whatever
+        # it selects.
         selected = row.halfway or chosen.covers(ctx, waiting_files(ctx, row))
         if (certain or old) and selected:
             log.info("batch %s is %s: this run takes it over", row.batch_id, row.state)
@@ -270,7 +271,10 @@ def summary(result: BatchResult) -> dict[str, Any]:
 
 def loaded_as(project: str, pipeline: str, manifest: str, advice: Advice | None = None) -> str:
     """Return the batch's state if there is nothing to load: it is finished, or another run loaded
-    it and is about to publish it; else ''. `advice` heeds that state."""
+    it and is about to publish it. Otherwise "".
+
+    `advice` is chosen by that state.
+    """
     ledger = open_context(project, pipeline).ledger
     row = ledger.batches.get(batch_of(manifest))
     if advice is not None:
@@ -316,7 +320,7 @@ def land_quarantined(project: str, context: dict[str, Any]) -> list[str]:
 
 
 def roll_back(project: str, context: dict[str, Any]) -> list[str]:
-    """Do what the form of `sluice_rollback` asks for; returns what was done."""
+    """Do what the form of `sluice_rollback` requests; return what was done."""
     pipeline = pipeline_of_form(context)
     with advised("rollback", pipeline):
         request = rollback_request(context)

@@ -1,1 +1,1 @@
-"""A batch into the changelogs: decoders run, bad records aside, names and tables followed."""
+"""Decoding: turn a batch's files into changelog rows, and quarantine the records that are bad."""

@@ -1,4 +1,4 @@
-"""`consistency: table`: load each table of a batch on its own, so that one failure stops one."""
+"""`consistency: table`: load each table of a batch on its own, so that a failure stops only one."""
 
 from __future__ import annotations
 
@@ -49,8 +49,11 @@ def each(
 
 
 def _reason(error: Exception) -> str:
-    """Return why a table cannot be loaded; raise errors that may pass, and those that concern a
-    file, the lake or the source rather than the table."""
+    """Return why a table cannot be loaded.
+
+    Raises the error itself if a later try may succeed, or if it concerns a file, the lake or the
+    whole source rather than the table.
+    """
     failure = typed(error)
     not_the_tables = is_of_a_file(error) or isinstance(
         failure, LakeMovedError | ResetSuspectedError
@@ -61,8 +64,8 @@ def _reason(error: Exception) -> str:
 
 
 def may_go_without(pipeline: Pipeline, error: TerminalError, gone: Mapping[str, str]) -> bool:
-    """Whether the batch may go on without the tables that `error` names. False where these were
-    left out (`gone`) before."""
+    """Whether the batch can go on without the tables that `error` names: False if all of them were
+    left out before (`gone`)."""
     return pipeline.each_table_alone and bool(error.tables.keys() - gone.keys())
 
 

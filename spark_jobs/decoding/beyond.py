@@ -1,4 +1,4 @@
-"""Events at or below the floor that cannot be judged: they go to quarantine, not the changelog."""
+"""Events at or below the floor of which it is unknown whether they apply: they go to quarantine."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ _ACCEPTED: Final = "_sluice_accepted"
 
 
 def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
-    """Move events that the table can no longer judge to quarantine; return their outcomes.
+    """Move such events from the batch's changes to quarantine; return how many records that
+    concerns.
 
-    A batch above the floor costs one read of the target's properties. Events that an operator
-    accepts stay, and apply at their own positions. Events that a reprocess finds again, though
-    they were applied before, are late.
+    A batch above the floor only costs one read of the target's properties. Events that an operator
+    accepts stay, and apply at their own positions. Events that a reprocess reads again, and that
+    were applied before, count as late.
     """
     plan, lowest = table.plan, table.span.lowest
     floor = job.lake.floor(target_id(plan))
@@ -57,7 +58,8 @@ def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
 
 
 def without(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[DataFrame, int]:
-    """Return changes, not yet in a changelog, without such events, and the number of these."""
+    """Return changes that are not yet in a changelog, without such events, and the
+    number of these."""
     floor = job.lake.floor(target_id(plan))
     if floor is None:
         return changes, 0
@@ -80,7 +82,8 @@ def _versions(job: Job, plan: TablePlan) -> DataFrame | None:
 
 
 def _put_together(job: Job, plan: TablePlan) -> bool:
-    """Whether rows consist of several events; known per table, for the changelog expires."""
+    """Whether the table's rows merge several events. Known from a property of the target, since the
+    changelog expires."""
     partial = job.lake.property(target_id(plan), names.PROP_PARTIALS) is not None
     return not plan.keyed or plan.found.partial or partial
 
@@ -93,8 +96,8 @@ def _stored(job: Job, plan: TablePlan) -> Stored:
 def _without_accepted(
     job: Job, envelope: DataFrame, plan: TablePlan, marked: DataFrame
 ) -> DataFrame:
-    """Clear BEYOND in all halves of accepted records: those in quarantine as beyond the floor, and
-    those of open transactions where these are accepted too."""
+    """Clear BEYOND in all halves of accepted records: those in quarantine as beyond the floor and,
+    if open transactions are accepted too, those of open transactions."""
     reasons = [REASON, *([OPEN] if job.manifest.accepts_open else [])]
     beyond = marked.where(F.col(BEYOND) & F.col(names.COUNTED))
     accepted = repeated.quarantined(job, _located(job, envelope, plan, beyond), reasons)
@@ -109,7 +112,8 @@ def _without_accepted(
 
 
 def _located(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame) -> DataFrame:
-    """Return the events' bytes and places, found again by file, position and key."""
+    """Return the events' bytes and places, found again in the batch's files by file,
+    position and key."""
     by = [names.ORIGIN_FILE, names.POSITION, *(() if _put_together(job, plan) else plan.key)]
     typed = computed_once(typed_changes(job, envelope, plan))
     events = typed.where(names.COUNTED).where(F.col(BAD) == "")
@@ -123,7 +127,7 @@ def _located(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame) 
 def _quarantine(
     job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame, floor: str
 ) -> int:
-    """Write events that were not applied before to the quarantine; return their number."""
+    """Write the events that were not applied before to the quarantine; return their number."""
     located = _located(job, envelope, plan, beyond)
     if job.manifest.reprocess is not None:
         located = repeated.unapplied(job, located)

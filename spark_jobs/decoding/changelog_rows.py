@@ -28,8 +28,8 @@ from spark_jobs.planning.span import Span
 class Decoded:
     """A table whose changes are in the changelog.
 
-    `bad`: how many counted records did not fit; `moved`: whether an update changed the key;
-    `nulled`: the values replaced by NULL.
+    `bad`: number of counted records that did not fit; `moved`: whether an update changed the key;
+    `nulled`: the values that were replaced by NULL.
     """
 
     plan: TablePlan

@@ -1,4 +1,4 @@
-"""Comments in a batch's DDL, for the ledger; they are applied when the batch is published."""
+"""Comments on tables and columns in a batch's DDL, for the ledger; publishing applies them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[CommentSt
     try:
         said = [(_table_of(one, event, tables), one) for one in comments(row["ddl"])]
     except UnreadableDdlError as problem:
-        tell(f"{event.name}: a DDL statement may tell a comment and is passed over ({problem})")
+        tell(f"{event.name}: a DDL statement may set a comment and is skipped ({problem})")
         return
     for turn, (of, one) in enumerate(said):
         config = None if of is None else table_config(job.pipeline, of)
@@ -46,8 +46,11 @@ def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[CommentSt
 
 
 def _table_of(one: Comment, event: Source, tables: KnownTables) -> Source | None:
-    """Return the event's table, or the statement's where the event names none; None where the two
-    differ. Raises UnreadableDdlError where the table is ambiguous."""
+    """Return the table of a comment: the event's, or that in the statement if the event names none.
+    None if the two differ.
+
+    Raises UnreadableDdlError if the table is ambiguous.
+    """
     if not event.table or "," in event.table:
         return named_by(Altered(one.table, (), one.schema), event, tables)
     return event if one.table.lower() == event.table.lower() else None

@@ -34,7 +34,7 @@ def is_of_a_file(error: Exception) -> bool:
 
 
 def without_damage(ctx: Context, manifest: Manifest, prefix: str) -> Manifest | None:
-    """Return the manifest with damaged records among its rejects; None where nothing is damaged.
+    """Return the manifest with damaged records among its rejects; None if nothing is damaged.
 
     Copies of the intact records are written below `prefix`.
     """
@@ -49,7 +49,7 @@ def without_damage(ctx: Context, manifest: Manifest, prefix: str) -> Manifest | 
 def with_copies(ctx: Context, manifest: Manifest, prefix: str) -> Manifest:
     """Return the manifest with new copies, below `prefix`, of files whose staged copy is gone.
 
-    Raises TerminalError where such a file is gone too, or differs from the landed bytes.
+    Raises TerminalError if such a file is gone too, or differs from the landed bytes.
     """
     lost = _lost(ctx, manifest, prefix)
     if not lost:
@@ -82,8 +82,10 @@ def _inspected(
 
 
 def _with(manifest: Manifest, found: Mapping[str, Inspection]) -> Manifest:
-    """Return the manifest with the results of a second inspection. A batch that does not claim its
-    files leaves their rejects to the batch that does."""
+    """Return the manifest with the results of a second inspection.
+
+    A batch that does not claim its files leaves their rejects to the batch that does.
+    """
     files = [_in_place_of(f, found[f.key].file) if f.key in found else f for f in manifest.files]
     if not manifest.tells_rejects:
         return replace(manifest, files=tuple(files))

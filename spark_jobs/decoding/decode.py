@@ -57,7 +57,7 @@ RECORD: Final = "_sluice_record"
 
 @dataclass(frozen=True)
 class Batch:
-    """The parts of a batch that a changelog row carries."""
+    """What a changelog row has of its batch."""
 
     batch_id: str
     epoch: int
@@ -94,13 +94,12 @@ def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFi
 def changes(
     events: DataFrame, plan: TablePlan, batch: Batch, with_values: bool = False
 ) -> DataFrame:
-    """Return typed changelog rows of one table, with PLACED, RECORD, BAD (misfits; '' for none)
+    """Return typed changelog rows of one table, with PLACED, RECORD, BAD (misfits; "" for none)
     and, for tables with `null_misfits`, NULLED.
 
-    BAD names the columns, and `with_values` the values too, which costs time on every record.
-
-    Three steps, texts → values → misfits, let Spark compute each value once. Each half of an update
-    also checks the other's texts: a record fits as a whole or not at all.
+    BAD names the columns; `with_values` adds the values, which costs time on every record. In three
+    steps, texts → values → misfits, Spark computes each value once. Each half of an update also
+    checks the texts of the other half: a record fits as a whole or not at all.
     """
     sides = (_OWN, _OTHER) if _splits(plan) else (_OWN,)
     texts = _split_key_changes(events, plan).select(
@@ -115,7 +114,8 @@ def changes(
 
 
 def _named(plan: TablePlan, index: int) -> Column:
-    """Return a column's value, or for a stand-in of a nullable key column its comparable form."""
+    """Return a column's value; for a column that replaces a nullable key column, its
+    comparable form."""
     column, text = plan.columns[index], F.col(_text_name(index))
     if not column.holds_nulls:
         return F.col(_value_name(index))
@@ -163,10 +163,11 @@ def changes_key(key: Sequence[PlannedColumn]) -> Column:
 
 
 def hides_key(key: Sequence[PlannedColumn]) -> Column:
-    """Whether the old row lacks a key column, and may have it under an unknown name.
+    """Whether the key in the old row cannot be trusted: a key column has an unknown spelling, or is
+    missing in a delete or a key change.
 
-    Where decoders only pass on known columns, a deleted row may have lost its key, and for a
-    changed key it is unclear whether the old row has NULL there or lists only what changed.
+    Decoders may pass on known columns only, so a missing value may be NULL, not sent, or sent under
+    another name.
     """
     before = F.col("before")
     lacking = otherwise = F.lit(False)
@@ -208,7 +209,8 @@ def _kind(deleted: Column) -> Column:
 
 
 def _texts(plan: TablePlan, side: str) -> list[Column]:
-    """Return every column's text. A deleted row has only its key: the rest may be made up."""
+    """Return the text of every column; of a deleted row the key only, for other values
+    may be made up."""
     deleted, image = F.col(f"deleted{side}"), F.col(f"image{side}")
     found = []
     for index, column in enumerate(plan.columns):
@@ -222,7 +224,8 @@ def _texts(plan: TablePlan, side: str) -> list[Column]:
 
 
 def _unchanged(column: PlannedColumn, deleted: Column) -> Column:
-    """Return a key column's text where the old row lists only the changed part of its key."""
+    """Return a key column's text if the old row leaves it out because only other key
+    columns changed."""
     old_half = deleted & (F.col("op") == OP_UPDATE)
     told = reduce(or_, (F.map_contains_key("before", name) for name in column.spellings))
     return F.when(old_half & ~told, column.text_in(F.col("after")))
@@ -248,8 +251,8 @@ def _is_code(column: PlannedColumn) -> bool:
 
 
 def _undescribed(text: Column, column: PlannedColumn, kinds: Sequence[ColumnType]) -> Column:
-    """Return the value in a record without type descriptions: by a hint, or where all known types
-    differ only in width."""
+    """Return the value in a record without type descriptions: by a hint, or if all known types
+    differ only in width; else NULL."""
     into = column.stored
     if None in column.readings:
         return fitted(text, column.readings[None], into)
@@ -260,7 +263,8 @@ def _undescribed(text: Column, column: PlannedColumn, kinds: Sequence[ColumnType
 
 
 def _bad(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Column:
-    """Return the columns whose text did not fit, and the reasons that rule the record out."""
+    """Return, as one text, the columns that did not fit and other reasons why the
+    record is rejected."""
     row = ~is_truncate()
     misfits, nulls, passed = [], [], plan.null_misfits
     for index, column in enumerate(plan.columns):
@@ -324,7 +328,7 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
 
 
 def _updates_unknown_row(plan: TablePlan) -> Column:
-    """Whether a record is an update without an old row, in itself or in another record.
+    """Whether a record is an update whose old row is neither in it nor in another record.
 
     With a key the row is known anyway, unless the source says that the old row is missing.
     """
@@ -339,10 +343,10 @@ def _repeats_column(*images: str) -> Column:
 
 
 def _lost(plan: TablePlan) -> Column:
-    """Return the columns of an event's rows that stay unknown, for a table without a key."""
+    """Return the columns of a row whose value is unknown, for a table without a key."""
     new = F.when(F.col("op") != OP_DELETE, _spelled("absent", plan))
     old = _spelled("old_absent", plan)
-    # Where the event lists what the old row has, the table's other columns are unknown.
+    # If the event lists the columns of its old row, the table's other columns are unknown.
     rest = F.array_except(F.array(*(F.lit(c.name) for c in plan.columns)), old)
     untold = F.when(F.size(rest) > 0, rest)
     old = F.when(F.array_contains(old, ALL_BUT), untold).otherwise(old)
@@ -359,7 +363,8 @@ def _spelled(listed: str, plan: TablePlan) -> Column:
 
 
 def _position(batch: Batch, plan: TablePlan) -> Column:
-    """Return epoch, the source's position or else the arrival, and the half's role."""
+    """Return the position: epoch, the source's position or else the arrival, and old
+    or new half."""
     role = F.when(F.col("deleted"), F.lit(ROLE_OLD)).otherwise(F.lit(ROLE_NEW))
     given = F.col("position")
     if plan.found.unordered:
@@ -369,15 +374,15 @@ def _position(batch: Batch, plan: TablePlan) -> Column:
 
 
 def by_place() -> Column:
-    """Return where a record arrived, as the position of a record without one."""
+    """Return the position of a record without one of its own: where it arrived."""
     return F.concat_ws(".", F.lit(KIND_ARRIVAL), "arrival", _fixed("block"), _fixed("ordinal"))
 
 
 def _row_identity() -> Column:
-    """Return what tells apart rows without a key that share a position, as full-load rows do.
+    """Return what tells apart rows without a key that have one position, as full-load rows do.
 
-    That is the event's id, or else a hash of the row's values. NULLs are left out, since another
-    file may list columns that this one lacks.
+    It is the event's id, or else a hash of the row without NULLs, since another file may list
+    columns that this one lacks.
     """
     held = F.map_filter("image", lambda _, value: value.isNotNull())
     content = F.hex(F.xxhash64(F.sort_array(F.map_entries(held))))

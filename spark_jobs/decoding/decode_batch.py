@@ -38,7 +38,7 @@ from spark_jobs.threads import side_by_side
 
 @dataclass(frozen=True)
 class DecodedBatch:
-    """The batch: its records in generic form, the tables found, and the decoded tables."""
+    """The batch: its records in generic form, the tables that it has, and the decoded ones."""
 
     envelope: DataFrame
     found: list[Found]
@@ -47,7 +47,7 @@ class DecodedBatch:
 
 
 def decode_batch(job: Job) -> DecodedBatch:
-    """Decode by the remembered shapes, one pass a table; else discover the batch's shapes first.
+    """Decode with cached shapes, in one pass per table, or discover the batch's shapes first.
 
     Raises one PlanError that names every mistake.
     """
@@ -57,7 +57,8 @@ def decode_batch(job: Job) -> DecodedBatch:
 
 
 def _decode_as_known(job: Job) -> DecodedBatch | None:
-    """Decode by the remembered shapes; None where a record has an unknown shape."""
+    """Decode with the cached shapes; None if the batch needs discovery, as for a record of an
+    unknown shape or for DDL."""
     known = recall_all(job.lake, job.pipeline.namespace)
     try:
         refuse_unclear(job.pipeline, known)
@@ -103,8 +104,11 @@ def _allowed(job: Job, table: Decoded) -> bool:
 
 
 def _covers_defaults(job: Job, table: Decoded) -> bool:
-    """Whether the target's property covers the batch's column defaults. The shapes may come from
-    a failed attempt or a rolled-back batch, so they do not prove it."""
+    """Whether the target's property has the batch's column defaults.
+
+    The cached shapes do not prove it: they may come from a failed attempt or a batch that was
+    rolled back.
+    """
     known, plan, span = (
         job.lake.column_history(target_id(table.plan)).defaults,
         table.plan,
@@ -123,7 +127,7 @@ def _decode_watched(
 
 
 def _decode_as_found(job: Job) -> DecodedBatch:
-    """Discover the batch's shapes, plan its tables, decode them and remember the shapes."""
+    """Discover the batch's shapes, plan and decode its tables, and cache the shapes."""
     kept, written = write_parts(job, whole_envelope(job))
     envelope, found = look_through(job, kept)
     require_all(job, written, found)
@@ -143,7 +147,7 @@ def _decode_as_found(job: Job) -> DecodedBatch:
         lambda plan: plan.source.name,
         lambda plan: decode_table(job, envelope, plan),
     )
-    # Unplanned tables may have changes of an earlier attempt, or of the pass by known shapes.
+    # Unplanned tables may have changes of an earlier attempt, or of the pass with cached shapes.
     planned = {(changelog.namespace, changelog.name) for changelog in map(changelog_id, plans)}
     namespace, batch_id = job.pipeline.namespace, job.manifest.batch_id
     forget_changes(job.lake.catalog, namespace, batch_id, planned, confirm=job.require_mine)
@@ -172,7 +176,7 @@ def _record(
 
 
 def _remember(job: Job, table: Decoded) -> None:
-    """Store the shapes with the target, unless it once had too many."""
+    """Store the shapes in a property of the target, unless it once had too many."""
     target = target_id(table.plan)
     before = job.lake.property(target, names.PROP_SHAPES)
     if before != "":
@@ -182,9 +186,9 @@ def _remember(job: Job, table: Decoded) -> None:
 
 
 def _still_known(job: Job, table: Decoded, known: Found | None) -> Found | None:
-    """Return the remembered shapes, or None where they have a column without a known origin.
+    """Return the cached shapes, or None if they have a column of which no origin is known.
 
-    No batch could use the shapes of a column that nothing published has.
+    No batch could use them: nothing published has that column.
     """
     mine = table.plan.defaults
     told = defaults.lowest(job.lake.column_history(target_id(table.plan)).defaults, mine)

@@ -36,9 +36,9 @@ _MOST: Final = 1_000
 
 
 def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> tuple[DataFrame, list[Found]]:
-    """Return the records, and what was found of each table, with each DROP TABLE as a TRUNCATE.
+    """Return the records and the tables' summaries, with each DROP TABLE as a TRUNCATE.
 
-    Raises PlanError where the policy is to fail, or where it is unclear what is dropped.
+    Raises PlanError if the policy is to fail, or if it is unclear what is dropped.
     """
     if job.pipeline.on_drop_table == KEEP or not any(table.ddl for table in found):
         return envelope, found
@@ -88,7 +88,7 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
 
 
 def _refuse_unsafe(pipeline: Pipeline, row: Row, ordered: Collection[Source]) -> None:
-    """Raise UnreadableDdlError for a DROP TABLE below which rows may live on."""
+    """Raise UnreadableDdlError for a DROP TABLE that must not remove all rows below it."""
     source = source_of(row)
     if FORMATS[pipeline.format].drops_to_load:
         raise UnreadableDdlError("a full load may begin with it, and its rows would go too")
@@ -98,7 +98,7 @@ def _refuse_unsafe(pipeline: Pipeline, row: Row, ordered: Collection[Source]) ->
             "empty it"
         )
     if row["lost"] and source in ordered:
-        raise UnreadableDdlError("its place in the source's order is not told")
+        raise UnreadableDdlError("its place in the source's order is unknown")
 
 
 def _report_others(rows: Sequence[Row], drops: Sequence[Row]) -> None:
@@ -124,7 +124,8 @@ def _is_of(pipeline: Pipeline, source: Source, dropped: str) -> bool:
 
 
 def _of_a_part(pipeline: Pipeline, source: Source) -> bool:
-    """Whether the table is one of several `sources` of a target, which one alone must not empty."""
+    """Whether the table is one of several `sources` of a target, none of which may
+    empty it alone."""
     config = table_config(pipeline, source)
     if config is None or not config.sources:
         return False

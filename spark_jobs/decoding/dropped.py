@@ -1,4 +1,4 @@
-"""Targets that somebody dropped: a load stops, a rebuild makes them again."""
+"""Targets that somebody dropped in the catalog: a load stops, a rebuild creates them again."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from spark_jobs.planning.span import Span
 
 
 def refuse_dropped(lake: Lake, target: TableId) -> None:
-    """Raise PlanError where a target is gone but its changelog has changes.
+    """Raise PlanError if a target is gone but its changelog has changes.
 
-    Loading a first batch, and undoing it, keep the target as long as the changelog. So a missing
-    target was dropped, and a load would create it with only its own rows. The same holds for a
-    target that an unpublished rebuild created.
+    Sluice keeps the target as long as the changelog, also when it undoes the first batch. So a
+    missing target was dropped by somebody, and a load would create it with only its own rows. The
+    same holds for a target that an unpublished rebuild created.
     """
     table = lake.load(target)
     if table is not None and head(table) is not None:
@@ -32,14 +32,14 @@ def refuse_dropped(lake: Lake, target: TableId) -> None:
         return
     if _was_published(lake, target) if table else any(True for _ in changelog.scan().plan_files()):
         raise PlanError(
-            f"{target.full_name} is gone, but its changelog has changes: somebody dropped it. Make "
-            f"it again: sluice rollback {lake.pipeline} --rebuild --table {target.name}, then run "
-            "again"
+            f"{target.full_name} is gone, but its changelog has changes: somebody dropped it. "
+            f"Rebuild it: sluice rollback {lake.pipeline} --rebuild --table {target.name}, then "
+            "run again"
         )
 
 
 def _was_published(lake: Lake, target: TableId) -> bool:
-    """Whether a published batch wrote the target; a batch with only deletes may not have."""
+    """Whether a published batch wrote the target; one that has only deletes may not have."""
     ledger = Ledger(lake.catalog).of(lake.pipeline)
     written = ledger.publications.of_batches(*ledger.batches.published())
     return any((p.namespace, p.table_name) == (target.namespace, target.name) for p in written)

@@ -1,8 +1,8 @@
-"""DROP TABLE or a TRUNCATE statement of a table that has no rows yet, so that its key is unknown.
+"""DROP TABLE or TRUNCATE statements of a table that has no rows yet, so that its key is unknown.
 
-There is no target to empty, and no changelog to keep the event in. The ledger records it with the
-other DDL (`sluice.renames`). Rows above it need nothing more. A batch with rows below it stops, for
-in any other order these rows would be gone.
+There is no target to empty, and no changelog for the event. The ledger records it with the other
+DDL (`sluice.renames`), and rows above it need nothing more. A batch with rows below it stops: if
+they had arrived before the statement, they would be gone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from spark_jobs.planning.renames_known import statements_on
 def waiting(
     pipeline: Pipeline, found: Iterable[Found], plans: Iterable[TablePlan]
 ) -> list[ColumnStatement]:
-    """Return the batch's statements that drop or empty tables without a plan."""
+    """Return the batch's statements that drop or empty tables without a plan; they are recorded."""
     planned = {plan.source for plan in plans}
     return [
         ColumnStatement(table.source.name, at, (), statement)
@@ -44,7 +44,7 @@ def waiting(
 
 
 def refuse_made_since(job: Job, found: Collection[Found], plans: Iterable[TablePlan]) -> None:
-    """Raise TransientError where another batch created the target of a dropped table while this
+    """Raise TransientError if another batch created the target of a dropped table while this
     batch was decoded."""
     for one in waiting(job.pipeline, found, plans):
         source = next(table.source for table in found if table.source.name == one.source_table)
@@ -66,8 +66,8 @@ def _empties(pipeline: Pipeline, config: TableConfig | None, statement: str) -> 
 
 
 def refuse_from_before(job: Job, plan: TablePlan, mine: DataFrame) -> None:
-    """Raise PlanError where a batch has changes below a statement that dropped or emptied its table
-    before the target existed, and no TRUNCATE stands for that statement."""
+    """Raise PlanError if a batch has changes below a statement that dropped or emptied its table
+    before the target existed, unless a TRUNCATE at or above it is in a changelog."""
     states_others = FORMATS[job.pipeline.format].states_other_tables
     if job.pipeline.on_drop_table != EMPTY and not states_others:
         return
@@ -85,7 +85,7 @@ def refuse_from_before(job: Job, plan: TablePlan, mine: DataFrame) -> None:
         return
     raise PlanError(
         f"table {plan.source.name}: batch {newest.batch_id} {_did(newest)} at "
-        f"{newest.position}, before a row had come of it; this one has rows from before that, "
+        f"{newest.position}, before any of its rows; this one has rows from before that, "
         "which are gone at the source. Load that batch once more, now that the table has rows: "
         f"sluice rollback {job.pipeline.name} --batch {newest.batch_id}, run again, then sluice "
         f"release {job.pipeline.name} --batch {newest.batch_id}, and run once more. A full load "
@@ -96,7 +96,7 @@ def refuse_from_before(job: Job, plan: TablePlan, mine: DataFrame) -> None:
 
 def _did(told: ColumnStatement) -> str:
     dropped = dropped_tables(told.statement)
-    return "dropped it, or made it anew," if dropped else "truncated it"
+    return "dropped or replaced it" if dropped else "truncated it"
 
 
 def _position() -> Column:

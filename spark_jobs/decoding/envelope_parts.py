@@ -17,8 +17,8 @@ _MOST_FOLDERS: Final = 512
 
 
 def write_parts(job: Job, envelope: DataFrame) -> tuple[DataFrame, int]:
-    """Write the records partitioned by source table, so that each table's pass reads only its part.
-    Return them and their number."""
+    """Write the records partitioned by source table, so that each table's pass reads only its part;
+    return them and their number."""
     written = Observation()
     parts = in_parts(envelope)
     counted = parts.observe(written, F.count(F.lit(1)).alias("records"))
@@ -35,9 +35,10 @@ def in_parts(envelope: DataFrame) -> DataFrame:
 
 
 def require_all(job: Job, written: int, found: list[Found]) -> None:
-    """Raise TransientError where records are missing from the scratch files.
+    """Raise TransientError if records are missing from the scratch files.
 
-    Another driver that takes this one for dead removes its files; Spark would go on without them.
+    Another driver that takes this one for dead removes its files, and Spark would go on without
+    them.
     """
     there = sum(table.total for table in found)
     if there != written:
@@ -48,7 +49,7 @@ def require_all(job: Job, written: int, found: list[Found]) -> None:
 
 
 def part_of(envelope: DataFrame, source: Source) -> DataFrame:
-    """Return the records in the folder of a table; all where there are no folders."""
+    """Return the records in the folder of a table; all records if there are no folders."""
     if PART not in envelope.columns:
         return envelope
     name = F.lit(f"{source.database}.{source.schema}.{source.table}")

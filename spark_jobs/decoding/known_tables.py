@@ -17,7 +17,7 @@ from spark_jobs.planning.plan import target_name
 
 @dataclass(frozen=True)
 class KnownTables:
-    """Tables with rows in the batch, and, read only when needed, the stored ones.
+    """Tables with rows in the batch, and the stored ones, which are read only when needed.
 
     `as_typed`: the format's events name tables as the statement spells them.
     """
@@ -27,14 +27,14 @@ class KnownTables:
     as_typed: bool = False
 
     def all(self) -> Collection[Source]:
-        """Return each table once, in the batch's spelling where it has the table."""
+        """Return each table once, in the batch's spelling if the batch has it."""
         by_name = {source.name: source for source in (*self.stored(), *self.with_rows)}
         return by_name.values()
 
     def one(self, stated: Source, also: Iterable[Source] = ()) -> Source:
-        """Return the table that a stated name refers to, or the name itself where no table matches.
+        """Return the table that a stated name refers to, or the name itself if no table matches.
 
-        `also`: further candidates. Raises UnreadableDdlError where several match.
+        `also`: further candidates. Raises UnreadableDdlError if several match.
         """
         if stated in self.with_rows:
             return stated
@@ -46,7 +46,7 @@ class KnownTables:
 
 
 def known_tables(job: Job, found: Iterable[Found]) -> KnownTables:
-    """Return the known tables of a batch, given what was found in it."""
+    """Return the known tables of a batch, from the summaries of its tables."""
     with_rows = frozenset(table.source for table in found if table.images)
     return KnownTables(with_rows, cache(lambda: _stored(job)), job.pipeline.wire.ddl_as_typed)
 
@@ -58,7 +58,8 @@ def _stored(job: Job) -> list[Source]:
 
 
 def _sources(pipeline: Pipeline, target: str, name: str) -> Iterator[Source]:
-    """Split a dotted name into the parts that give its target's name; nothing for more dots."""
+    """Yield the ways to split a dotted name into the parts of a source that gives the target's
+    name; none if there are more dots than parts."""
     *of, table = name.split(".")
     first, second = ([*of, "", ""])[:2]
     ways = (Source(first, second, table), Source("", first, table))[: 3 - len(of)]

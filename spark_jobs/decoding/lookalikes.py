@@ -33,7 +33,7 @@ def any_there(job: Job) -> bool:
 
 
 def rejected(job: Job, envelope: DataFrame) -> DataFrame | None:
-    """Return the envelope with such records rejected; None where it has none."""
+    """Return the envelope with such records rejected; None if it has none."""
     fmt = FORMATS[job.pipeline.format]
     found = envelope.where(seeming(fmt.seeming)).select(*PLACE)
     if not fmt.seeming or found.isEmpty():

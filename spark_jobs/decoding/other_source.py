@@ -10,11 +10,11 @@ from spark_jobs.planning.discover import Found
 
 
 def refuse_other_source(lake: Lake, target: TableId, found: Found, config: TableConfig) -> None:
-    """Raise PlanError where a target holds the rows of another source table.
+    """Raise PlanError if a target has the rows of another source table.
 
     `shared_targets.refuse_shared_targets` only sees the tables of one batch. A shorter name (`t`
-    beside `s.t`) is another table: one batch would treat them as two, and a short name could belong
-    to several longer ones. A table with `sources` may have begun under any of these names.
+    beside `s.t`) is another table: within a batch the two are two tables, and a short name could
+    belong to several longer ones. A table with `sources` may have begun under any of these names.
     """
     told = lake.property(target, names.PROP_SOURCE)
     changes = bool(found.images or found.truncates)

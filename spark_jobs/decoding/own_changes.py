@@ -11,7 +11,7 @@ from spark_jobs.lake.tables import TableId
 
 
 def seen(job: Job, changelog: TableId) -> int | None:
-    """Return the changelog's snapshot, for `put`; read it before checking who holds the batch."""
+    """Return the changelog's snapshot, for `put`; to be read before checking who owns the batch."""
     table = job.lake.load(changelog)
     return None if table is None else head(table)
 
@@ -19,9 +19,10 @@ def seen(job: Job, changelog: TableId) -> int | None:
 def put(job: Job, changelog: TableId, rows: DataFrame, since: int | None) -> None:
     """Write the batch's changes, unless its partition changed since the snapshot `since`.
 
-    A whole Spark job runs between the check of who holds the batch and the commit. If a later
+    A whole Spark job runs between the check of who owns the batch and the commit. If a later
     attempt writes the partition meanwhile, the commit is refused and its rows stay. Other batches
-    write other partitions and do not conflict. Raises LeaseHeldError where another attempt has it.
+    write other partitions and do not conflict. Raises LeaseHeldError if another attempt owns the
+    batch.
     """
     job.require_mine()
     writer = rows.writeTo(changelog.sql()).option("isolation-level", "serializable")

@@ -78,8 +78,10 @@ def make_plans(
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A table of the batch that the pipeline loads. `news`: the batch's DDL about the table;
-    `statements`: all known DDL about it."""
+    """A table of the batch that the pipeline loads.
+
+    `news`: the batch's DDL about the table; `statements`: all known DDL about it.
+    """
 
     table: Found
     config: TableConfig
@@ -116,7 +118,7 @@ def _changes_columns(job: Job, candidate: _Candidate) -> bool:
 
 
 def _plan(job: Job, candidate: _Candidate) -> TablePlan:
-    """Plan a table under its current column names, with all known DDL."""
+    """Plan a table by its current column names and all known DDL."""
     table, config = candidate.table, candidate.config
     refuse_renames(job.pipeline, table.source, candidate.news)
     target = _target(job, table)

@@ -42,7 +42,7 @@ def _class(name: str) -> Column:
 
 
 def remember(found: Found, known: Found | None) -> str:
-    """Return the shapes as property text; '' where there are too many to be worth checking."""
+    """Return the shapes as property text; '' if there are too many to be worth checking."""
     known = known or Found(found.source, moves=False)
     listed = {
         name: sorted((getattr(known, name) | getattr(found, name)).items())
@@ -84,10 +84,12 @@ def recall_all(lake: Lake, namespace: str) -> list[Found]:
 
 @dataclass(frozen=True)
 class Watch:
-    """The checks of one pass over the batch, for one table.
+    """Checks, while one table of the batch is decoded, that every record has a shape that is
+    cached.
 
-    `key`: the key columns; `whole_before`: old images are complete, and checked too; `seeming`:
-    reasons for which records were ignored though they may hold more.
+    `known`: the cached shapes of all tables; `table`: that of this one; `key`: its key columns;
+    `whole_before`: old images are complete, and checked too; `seeming`: reasons of ignored records
+    that may hold more than the decoder saw.
     """
 
     known: tuple[Found, ...]
@@ -97,10 +99,11 @@ class Watch:
     seeming: frozenset[str] = frozenset()
 
     def mark(self, envelope: DataFrame) -> DataFrame:
-        """Add the record's class for the table: its index in `_CLASSES`, or NULL for none.
+        """Add the record's class for this table: an index into `_CLASSES`, NULL for records of
+        other tables.
 
-        One column, so that Spark classifies each record once rather than once per count; a number,
-        because comparing texts costs more.
+        It is one column, so that Spark classifies each record once and not once per count, and a
+        number, because comparing texts costs more.
         """
         mine, ignored = F.col(_MINE), F.col("outcome") == OUTCOME_IGNORE
         changing = (
@@ -167,8 +170,8 @@ class Watch:
 class Seen:
     """Results of one pass.
 
-    `elsewhere`: ignored records of no table; `expected`: every record had a known shape; `unsure`:
-    some ignored records may hold more.
+    `elsewhere`: number of ignored records that belong to no table; `expected`: whether every record
+    had a known shape; `unsure`: whether ignored records may hold more than the decoder saw.
     """
 
     found: Found

@@ -1,4 +1,4 @@
-"""A record's number in the landed file, where landing left refused records out of the copy."""
+"""A record's number in the landed file, if landing left rejected records out of the copy."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _KEPT: Final = "_kept_before"
 
 
 def in_landed_file(rejects: DataFrame, spark: SparkSession, manifest: Manifest) -> DataFrame:
-    """Return rejects, located by `origin`, with `record` counted in the file as it landed.
+    """Return rejects, located by `origin`, with `record` as the number in the file as it landed.
 
-    `record` comes counted from 1 in what Spark reads. Of an Avro container the blocks that landing
-    left out count as none, for nobody knows how many records they have.
+    Before, `record` is counted from 1 in what Spark reads. Blocks of an Avro container that landing
+    left out are not counted, since the number of their records is unknown.
     """
     kept = _kept_before(manifest)
     if not kept:
@@ -31,8 +31,8 @@ def in_landed_file(rejects: DataFrame, spark: SparkSession, manifest: Manifest) 
 
 
 def _kept_before(manifest: Manifest) -> dict[str, list[int]]:
-    """Return, by file, how many records were kept before each refused one: of 1, 4 and 5 that are
-    0, 2 and 2."""
+    """Return, by file, how many records were kept before each rejected one: for rejected records 1,
+    4 and 5 that is 0, 2 and 2."""
     counted = {f.key for f in manifest.files if f.container == JSON_LINES or datums.is_container(f)}
     refused: dict[str, list[int]] = {}
     for reject in manifest.rejects:

@@ -57,7 +57,7 @@ def read_envelope(
 
 
 def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]:
-    """Return the envelope after all rules on whole records, and what was found of each table."""
+    """Return the envelope after all rules about whole records, and a summary of each table."""
     found = discover(envelope)
     refuse_unclear(job.pipeline, found)
     envelope, found = _after(_OUTCOMES, job, envelope, found)

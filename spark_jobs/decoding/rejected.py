@@ -18,10 +18,10 @@ from spark_jobs.kept import computed_once
 
 
 def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
-    """Write the batch's quarantine rows; return the outcomes of what landing rejected.
+    """Write the batch's quarantine rows; return the counts of what landing rejected.
 
-    The rows replace those of an earlier attempt, which may exist where the batch is `retried`.
-    Raises LeaseHeldError where a later attempt has the batch.
+    The rows replace those of an earlier attempt, which may exist if the batch is `retried`. Raises
+    LeaseHeldError if a later attempt owns the batch.
     """
     bad = any(table.bad for table in batch.tables) or any(f.rejected for f in batch.found)
     if not (bad or job.manifest.rejects or retried):

@@ -59,8 +59,8 @@ def statements_of_batch(
 def _concerns(pipeline: Pipeline, event: Source, of: Source, told: ColumnStatement) -> bool:
     """Whether a statement concerns, or may concern, a table that the pipeline loads.
 
-    A statement whose table is unknown may concern any table. A name as typed may also be that of a
-    listed table whose rows are still to come, with a schema that the event lacks.
+    A statement whose table is unknown may concern any. Where events name tables as typed, the name
+    may be that of a listed table whose rows are still to come, with a schema that the event lacks.
     """
     if table_config(pipeline, of) is not None or (told.problem is not None and not of.table):
         return True
@@ -75,7 +75,8 @@ def _as_written(rename: ColumnStatement, labels: Collection[str]) -> ColumnState
 
 
 def _by_place(told: Iterable[ColumnStatement]) -> list[ColumnStatement]:
-    """Combine statements at the same position, in order, since all apply to rows below it.
+    """Combine statements at the same position, in their order, since all apply to the rows below
+    it.
 
     A repeated statement counts once.
     """
@@ -92,13 +93,13 @@ def _as_one(told: Sequence[ColumnStatement]) -> ColumnStatement:
 
 
 def _in_turn(first: _Told, then: _Told) -> _Told:
-    """Combine two changes, applied one after the other, into one."""
+    """Combine two changes into one that applies the first and then the second."""
     added = (*kept_columns(first.added, then.columns), *then.added)
     return replace(first, columns=in_turn(first.columns, then.columns), added=added)
 
 
 def placed_statements(job: Job, envelope: DataFrame, pattern: str) -> list[Row]:
-    """Return the statements that match the pattern, in record order; `at`: their position.
+    """Return the statements that match the pattern, in record order, with their position as `at`.
 
     Raises PlanError for more than a driver can read.
     """
@@ -113,10 +114,10 @@ def placed_statements(job: Job, envelope: DataFrame, pattern: str) -> list[Row]:
 def _of_statement(
     source: Source, row: Row, ordered: Collection[Source], tables: KnownTables
 ) -> Iterator[tuple[Source, ColumnStatement]]:
-    """Yield the column changes of a statement, by the event's table or, in a topic of schema
-    changes, by the statement's.
+    """Yield the column changes of a statement by table: the event's or, in a topic of schema
+    changes, the statement's.
 
-    `ordered`: the tables whose rows all have a position of the source.
+    `ordered`: the tables whose rows all have a position from the source.
     """
     followed: dict[Source, Altered] = {}
     problem = None
@@ -139,7 +140,7 @@ def _of_statement(
 def _table_of(
     one: Altered, source: Source, lost: bool, ordered: Collection[Source], tables: KnownTables
 ) -> Source:
-    """Return the table of a statement; raise UnreadableDdlError where it cannot be followed."""
+    """Return the table of a statement; raise UnreadableDdlError if it cannot be followed."""
     if not source.table or "," in source.table:
         of = named_by(one, source, tables)
     else:
@@ -147,18 +148,18 @@ def _table_of(
     if not of.table:
         raise UnreadableDdlError("neither it nor its event names a table")
     if lost and of in ordered and any(_names_since(one)):
-        raise UnreadableDdlError("its place in the source's order is not told")
+        raise UnreadableDdlError("its place in the source's order is unknown")
     if not all(map(_is_legal, _names_since(one))):
         raise UnreadableDdlError("no column may have such a name")
     return of
 
 
 def named_by(one: Altered, source: Source, tables: KnownTables) -> Source:
-    """Return the table that a statement names where its event names none.
+    """Return the table that a statement names, for an event that names none.
 
-    It is in the event's schema unless the statement names another. In another schema, or where
-    neither names one (a statement that Canal's parser cannot read), the table must have rows in the
-    batch or be stored. Raises UnreadableDdlError where several tables match, or none has rows.
+    It is in the event's schema unless the statement names another. In another schema, or if neither
+    names one (a statement that Canal's parser cannot read), the table must have rows in the batch
+    or be stored. Raises UnreadableDdlError if several tables match, or none has rows.
     """
     said, here = one.schema.lower(), (source.database.lower(), source.schema.lower())
     if not one.table:

@@ -1,8 +1,8 @@
-"""Quarantined records among those of a reprocess, which decodes whole files.
+"""Which records of a reprocess were quarantined before; a reprocess decodes whole files.
 
-Records here have `origin`, the object's key, `record`, their number in it, and their bytes, `raw`.
-Where landing refused a part of a file, another limit may refuse another part, and older rows have
-numbers of the rest alone: there the bytes tell which records were quarantined.
+Records here have `origin` (the object's key), `record` (their number in it) and their bytes, `raw`.
+If landing rejected a part of a file, another limit may reject another part, and older quarantine
+rows are numbered by the remaining records. There, the bytes tell which records were quarantined.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from spark_jobs.job import Job
 
 
 def quarantined(job: Job, records: DataFrame, reasons: Collection[str] = ()) -> DataFrame:
-    """Return the records that the repeated batches quarantined, for some reasons or any."""
+    """Return the records that the reprocessed batches quarantined, for some reasons or
+    (`()`) for any."""
     rows = _in_quarantine(job)
     cut, wanted = _cut(rows), rows.where(F.col("reason").isin(*reasons)) if reasons else rows
     numbered = records.join(cut, "origin", "left_anti")
@@ -27,9 +28,9 @@ def quarantined(job: Job, records: DataFrame, reasons: Collection[str] = ()) -> 
 
 
 def unapplied(job: Job, records: DataFrame) -> DataFrame:
-    """Return the records without those that the repeated batches applied.
+    """Return the records without those that the reprocessed batches applied.
 
-    In a file with quarantined records, all others were applied, unless landing refused a part of
+    In a file with quarantined records all others were applied, unless landing rejected a part of
     it. Other files landed with this batch.
     """
     rows = _in_quarantine(job)
@@ -39,7 +40,7 @@ def unapplied(job: Job, records: DataFrame) -> DataFrame:
 
 
 def _cut(rows: DataFrame) -> DataFrame:
-    """Return the files of which landing may have refused a part: no table is known of that."""
+    """Return the files of which landing may have rejected a part: such rejects have no table."""
     return rows.where(F.col("source_table") == "").select("origin").distinct()
 
 

@@ -1,7 +1,7 @@
 """DDL and TRUNCATE events that spell their table as the statement did.
 
-Before they are planned, such events get the name of the one table that has rows, is stored or is
-listed, and whose name differs only in case. Events without such a table keep their name.
+Before planning, such events get the name of the one table that differs from theirs only in case and
+that has rows, is stored or is listed. Events without such a table keep their name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spark_jobs.telling import tell
 
 
 def with_spelling_of_rows(job: Job, envelope: DataFrame, found: list[Found]) -> DataFrame | None:
-    """Return the envelope with tables spelled as in row events; None where nothing changes."""
+    """Return the envelope with tables spelled as in row events; None if nothing changes."""
     tables = known_tables(job, found)
     if not tables.as_typed:
         return None
@@ -45,7 +45,7 @@ def _respelled(
         one = tables.one(stated, also)
     except UnreadableDdlError as problem:
         if table.truncates:
-            tell(f"{stated.name}: nobody can tell of which table a TRUNCATE is ({problem})")
+            tell(f"{stated.name}: it is unknown which table a TRUNCATE concerns ({problem})")
         return
     if one != stated:
         yield stated, one

@@ -20,14 +20,14 @@ def ddl_events(envelope: DataFrame, pattern: str) -> DataFrame:
 
 
 def statement_position(job: Job) -> Column:
-    """Return the position, with epoch, of an event that has its origin."""
+    """Return the position, with epoch, of an event to which `with_origin` was applied."""
     position = F.coalesce("position", by_place())
     return F.concat_ws(".", F.lit(epoch_prefix(job.pipeline.epoch)), position)
 
 
 def statement_columns() -> list[Column]:
-    """Return the columns of a statement: the parts of its event's table ('' where absent), `lost`
-    (the source gives no position) and `ddl` (the text)."""
+    """Return the columns of a statement: the parts of its event's table ("" if absent), `lost`
+    (whether the source gives no position) and `ddl` (the text)."""
     parts = (F.coalesce(n, F.lit("")).alias(n) for n in SOURCE_PARTS)
     text, lost = F.substring("ddl", 1, LONGEST), F.col("position").isNull()
     return [*parts, lost.alias("lost"), text.alias("ddl")]
@@ -35,7 +35,7 @@ def statement_columns() -> list[Column]:
 
 def collected(statements: DataFrame, at_most: int, may: str) -> list[Row]:
     """Collect the statements; raises PlanError for more than a driver can read. `may`: what they
-    may do."""
+    may do, for the message."""
     rows = statements.limit(at_most + 1).collect()
     if len(rows) > at_most:
         raise PlanError(

@@ -1,6 +1,6 @@
 """RENAME TABLE by `on_rename_table`: report it, or stop the batch.
 
-Later events have the new name. Where a table's `sources` list both names, its target follows the
+Later events have the new name. If a table's `sources` list both names, its target follows the
 rename, and nothing is reported.
 """
 
@@ -26,9 +26,9 @@ _MOST: Final = 1_000
 
 
 def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> None:
-    """Report every loaded table whose events go elsewhere under its new name.
+    """Report every loaded table whose later events go to another target, by its new name.
 
-    Raises one PlanError for all of them where the policy is to fail.
+    Raises one PlanError for all of them if the policy is to fail.
     """
     if not any(table.ddl for table in found):
         return
@@ -68,7 +68,8 @@ def _messages(pipeline: Pipeline, row: Row) -> Iterator[str]:
 
 
 def _source(event: Source, table: TableName) -> Source:
-    """Return the full name of a table in a statement; the event's own table as the event has it."""
+    """Return the full name of a table in a statement; the event's own table is spelled as
+    in the event."""
     name = event.table if table.name.lower() == event.table.lower() else table.name
     if event.schema or not table.schema:
         return Source(event.database, table.schema or event.schema, name)
@@ -76,7 +77,8 @@ def _source(event: Source, table: TableName) -> Source:
 
 
 def _parts(pipeline: Pipeline, old: Source, new: Source) -> bool:
-    """Whether the pipeline loads the old name and the new name goes elsewhere."""
+    """Whether the pipeline loads the old name, and the new name belongs to another
+    target or none."""
     if pipeline.tables is None:
         return True
     before = _claimants(pipeline, old)

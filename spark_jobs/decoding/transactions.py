@@ -1,8 +1,8 @@
 """`on_open_transaction: hold`: events wait in quarantine until their transaction's end has landed.
 
-`sluice.transactions` lists the ends in published batches, since an end may land first. When an end
-lands after events that wait, its batch also decodes their files again
-(`sluice.operations.open_transactions`), so that a transaction is published whole.
+`sluice.transactions` lists the ends in published batches, since an end may land first. If an end
+lands after events that wait, its batch also decodes the files of those again
+(`sluice.operations.open_transactions`), so that a transaction is published as a whole.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _OPEN: Final = "_sluice_open"
 
 
 def holds(job: Job) -> bool:
-    """Whether events of open transactions wait. False where an operator accepts them."""
+    """Whether events of open transactions have to wait; False if an operator accepts them."""
     return job.pipeline.holds_transactions and not job.manifest.accepts_open
 
 
 def hold_back(job: Job, envelope: DataFrame) -> DataFrame | None:
     """Return the envelope with events of open transactions as rejects, and the transaction in
-    `detail`; None where there are none.
+    `detail`; None if there are none.
 
-    Raises PlanError where changes lack a transaction id.
+    Raises PlanError if changes lack a transaction id.
     """
     _refuse_untold(job, envelope)
     ended = _ended(job, envelope)
@@ -77,10 +77,11 @@ def count_held(job: Job, envelope: DataFrame) -> int:
 
 def remember(job: Job, envelope: DataFrame) -> None:
     """Record the transactions that the batch ends, and those of its changes that other batches
-    ended. They replace the rows of an earlier attempt. Ids are prefixed by the epoch, within which
-    they are unique.
+    ended.
 
-    The second kind keeps an end on which the batch depends when the other batch is undone.
+    The second kind keeps an end on which the batch depends when the other batch is undone. The rows
+    replace those of an earlier attempt. Ids are prefixed by the epoch, since they are only unique
+    within one.
     """
     if not job.pipeline.holds_transactions:
         return
@@ -147,7 +148,7 @@ def _refuse_untold(job: Job, envelope: DataFrame) -> None:
     if first is not None:
         table = ".".join(part for part in first if part)
         raise PlanError(
-            f"table {table}: it has changes that do not tell their transaction, and pipeline "
-            f"{job.pipeline.name} holds back what is of open ones. Let the source tell them (of "
+            f"table {table}: it has changes without a transaction id, and pipeline "
+            f"{job.pipeline.name} holds back events of open ones. Let the source send it ("
             "Debezium: provide.transaction.metadata), or set `on_open_transaction: apply`"
         )

@@ -1,5 +1,5 @@
-"""TRUNCATEs that a format sends as DDL: of an unknown table, of a part of one, or of one without
-other events."""
+"""TRUNCATEs that a format sends as DDL: of an unknown table, of a part of a table, or of a table
+without other events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST: Final = 100
 
 
 def report_unclear(pipeline: Pipeline, envelope: DataFrame, found: list[Found]) -> None:
-    """Report such TRUNCATEs by database or table, in formats that send them."""
+    """Report TRUNCATEs of an unknown table or of a part of one, in formats that send them."""
     pattern = FORMATS[pipeline.format].unclear_truncates
     if not (pattern and any(table.ddl for table in found)):
         return
@@ -32,14 +32,14 @@ def report_unclear(pipeline: Pipeline, envelope: DataFrame, found: list[Found]) 
     listed = (s for s in sources if not s.table or table_config(pipeline, s) is not None)
     for name in sorted(source.name for source in listed):
         tell(
-            f"{name or 'an event without a table'}: a TRUNCATE came as a statement whose table is "
-            "not told, or of a part of a table: it changes nothing, and the rows stay"
+            f"{name or 'an event without a table'}: a TRUNCATE came as a statement for an unknown "
+            "table, or for a part of a table: it changes nothing, and the rows stay"
         )
 
 
 def set_aside(job: Job, envelope: DataFrame, found: list[Found]) -> None:
-    """Put among `drops` the statements of tables of which nothing else came, where the format has
-    statements of tables whose rows it does not have."""
+    """Add the TRUNCATEs of tables without other events to their `drops`, in formats that send
+    statements of tables whose rows they do not send."""
     alone = [t.source for t in found if t.truncates and t.records == t.truncates + t.ddl]
     if not (alone and FORMATS[job.pipeline.format].states_other_tables):
         return

@@ -20,11 +20,11 @@ _OLD: Final = "_sluice_old"
 
 
 def completed(events: DataFrame) -> DataFrame:
-    """Return the events with `after` completed, and in `absent` the columns that stay unknown.
+    """Return the events with `after` completed; `absent` then names the columns that stay unknown.
 
-    `absent` is NULL for a complete row. Where an update lists what it sent, columns that both
-    images lack do not count; a column that only the old row lacks is unknown, since the row to
-    delete would be a guess. For an update in two records, the old row is in the other record.
+    `absent` is NULL for a complete row. If an update lists what it sent, a column that both images
+    lack is not counted as absent. A column that only the old row lacks is unknown, since the row to
+    delete would be a guess. For an update in two records the old row is in the other record.
     """
     absent, before = F.col("absent"), F.coalesce("before", F.create_map().cast(IMAGE_TYPE))
     all_but = F.array_contains(absent, ALL_BUT)

@@ -1,1 +1,1 @@
-"""Changes to rows, by position alone: folds, and what is stored against them."""
+"""Folding: reduce changes to rows, by position alone, and compare them with what is stored."""

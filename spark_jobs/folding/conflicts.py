@@ -26,7 +26,8 @@ _CONTENTS: Final = "_sluice_contents"
 def located(
     found: Conflicts, rows: DataFrame, key: Sequence[str], data: Sequence[str]
 ) -> Conflicts:
-    """Return counted conflicts with the lowest position of one in the batch's changes, `rows`."""
+    """Return the counted conflicts with the lowest position of one among the batch's
+    changes, `rows`."""
     if not found.records or found.at is not None:
         return found
     counted = rows.where(F.col(names.COUNTED))

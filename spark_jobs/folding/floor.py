@@ -1,7 +1,7 @@
-"""The floor: the highest position that maintenance expired from a table's tombstones or changelog.
+"""The floor: the highest position up to which a table's tombstones or changes expired.
 
-Above it, every event is known. At or below it, only the stored rows are, each the result of all of
-its key's events. Pure functions; only `retention` moves the floor.
+Every event above it is known. At or below it, only the stored rows are known, each the result of
+all events of its key. Pure functions; only `retention` moves the floor.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _HALF: Final = "_sluice_half"
 
 @dataclass(frozen=True)
 class Floor:
-    """A table's floor and key; `batch_id`: a batch that no stored row includes yet."""
+    """A table's floor (`at`) and key. `batch_id`: a batch whose changes no stored row
+    includes yet."""
 
     at: str
     key: Sequence[str]
@@ -50,20 +51,21 @@ class Floor:
 
 
 def mark_all(changes: DataFrame, floor: str) -> DataFrame:
-    """Add BEYOND in a table whose rows consist of several events (no key, or partial rows): any
-    event at or below the floor could matter."""
+    """Add the boolean BEYOND to changes of a table whose rows merge several events (no key, or
+    partial rows): true for every event at or below the floor."""
     return changes.withColumn(BEYOND, F.col(names.POSITION) <= floor)
 
 
 def mark(
     changes: DataFrame, stored: Stored, floor: str, key: Sequence[str], keeps_deleted: bool = False
 ) -> DataFrame:
-    """Add BEYOND: whether an event is at or below the floor and no stored state can judge it.
+    """Add the boolean BEYOND: the event is at or below the floor, and it is unknown whether it
+    applies.
 
-    A living row of the key can judge it, since no delete came after; so can a tombstone or TRUNCATE
-    above the event. A soft-deleted row counts as a tombstone: a later delete may have expired.
-    With soft deletes (`keeps_deleted`) a TRUNCATE cannot judge, since a forgotten delete may have
-    ended the row first. A TRUNCATE itself applies to rows below it, whenever it arrives.
+    It is known if its key has a live row (nothing deleted it later), or if a tombstone or TRUNCATE
+    lies at or above the event. A soft-deleted row counts as a tombstone, since the tombstone of a
+    later delete may have expired. With soft deletes (`keeps_deleted`) a TRUNCATE proves nothing: a
+    delete that expired may have ended the row before it. TRUNCATEs are never marked.
     """
     stored = _by_life(stored, key)
     position = F.col(names.POSITION)
@@ -78,10 +80,10 @@ def mark(
 def mark_between(
     changes: DataFrame, versions: DataFrame, floor: str, key: Sequence[str]
 ) -> DataFrame:
-    """Extend `mark` to events at or below the floor that lie in no stored version.
+    """Also mark events at or below the floor that begin a version outside all stored versions.
 
-    The end of the version that such an event begins may have expired. Within a stored version,
-    nothing else happened to the row.
+    The end of such a version may have expired. Within a stored version nothing else happened to the
+    row.
     """
     began, ended = F.col(names.POSITION), F.col(names.POSITION_TO)
     known = versions.select(
@@ -100,10 +102,10 @@ def mark_between(
 
 
 def mark_halves(marked: DataFrame) -> DataFrame:
-    """Extend BEYOND to the other half of a marked half.
+    """Also mark the other half of every update of which one half is marked.
 
-    The delete of an old key, which its row could judge, must not apply without the new key's row.
-    Halves share one of their `places`, whether in one record or two.
+    A delete of the old key must not apply without the row under the new key. Halves are matched by
+    `places`, whether they came in one record or in two.
     """
     ordered = marked.where(by_source(F.col(names.POSITION)))
     at = ordered.select(
@@ -121,7 +123,8 @@ def mark_halves(marked: DataFrame) -> DataFrame:
 
 
 def _by_life(stored: Stored, key: Sequence[str]) -> Stored:
-    """Return the stored state with soft-deleted rows as tombstones, the newest of each key."""
+    """Return the stored state with soft-deleted rows as tombstones; of each key only
+    the newest one."""
     if stored.rows is None or names.IS_DELETED not in stored.rows.columns:
         return stored
     deleted, columns = F.coalesce(names.IS_DELETED, F.lit(False)), [*key, names.SOURCE_TS]
@@ -136,8 +139,8 @@ def _by_life(stored: Stored, key: Sequence[str]) -> Stored:
 
 
 def remembering(stored: Stored, versions: DataFrame, key: Sequence[str]) -> Stored:
-    """Return the stored state with version ends of the history as tombstones, the newest of each
-    key, since real tombstones may have expired."""
+    """Return the stored state with the version ends of the history as additional tombstones, since
+    real tombstones may have expired; of each key only the newest one."""
     columns = by_name([*key, *names.TARGET_METADATA])
     tombstones = ended(versions, names.POSITION_TO, names.VALID_TO).select(*columns)
     if stored.tombstones is not None:
@@ -154,11 +157,13 @@ def since_floor(
     floor: Floor,
     tombstones: DataFrame | None = None,
 ) -> DataFrame:
-    """Return the changes above the floor, with the stored state of `keys` in place of those below.
+    """Return the changes above the floor, with stored state in place of expired changes.
 
-    The changelog has every event above the floor, so a stored row stands at the floor: its values
-    from above come again with their events. A tombstone keeps its position, since accepted events
-    of the floor's batch lie below it too. Adds STOOD_AT.
+    The result has the known changes above the floor and all changes of `floor.batch_id`; each
+    stored row of `keys` as an insert at the floor, or at its own position if that is lower; and
+    each of their tombstones at or below the floor as a delete at its own position. Values that a
+    stored row has from above the floor come again with their changes. Adds STOOD_AT: the position
+    of the stored row, NULL for changes.
     """
     position, key = F.col(names.POSITION), list(floor.key)
     above = known.where((position > floor.at) | in_batch(floor.batch_id))

@@ -34,9 +34,10 @@ _ENDED: Final = "_sluice_ended"
 
 
 def content_hash(frame: DataFrame, columns: Sequence[str]) -> Column:
-    """Return a hash that NULL columns, wider types and the order of columns do not change.
+    """Return a hash of a row that does not depend on NULL columns, widened types or the order of
+    columns.
 
-    Each value is hashed with its column's name, so that swapped columns differ.
+    Each value is hashed with its column's name, so that swapped values differ.
     """
     types = {f.name: f.dataType for f in frame.schema}
     named = ((F.col(quoted(c)), zlib.crc32(c.encode()), types[c]) for c in sorted(columns))
@@ -66,8 +67,9 @@ def fold(changes: DataFrame, batch_id: str, key: Sequence[str], data: Sequence[s
 def fold_counting(
     changes: DataFrame, batch_id: str, key: Sequence[str], data: Sequence[str]
 ) -> DataFrame:
-    """Return `fold` with DISTINCT, the number of different events, and CONFLICTS, how many of these
-    share a position with other content. It costs about twice as much."""
+    """Return `fold` with two more columns: DISTINCT, the number of different events, and
+    CONFLICTS, how many of these share a position with an event of other content. It costs about
+    twice as much."""
     events = F.collect_set(F.when(F.col(names.COUNTED), F.struct(*_identity(changes, data, []))))
     # Hashes, because Spark compares structs pairwise.
     contents = F.array_distinct(F.transform(events, lambda t: F.xxhash64(t[_AT], t[_CONTENT])))
@@ -102,7 +104,8 @@ def _fold(
     data: Sequence[str],
     more: list[Column],
 ) -> DataFrame:
-    """Fold to the greatest (position, hash, change): ties are equal in every kept column."""
+    """Fold to the greatest (position, hash, change): events that tie are equal in
+    every kept column."""
     keys, kept = by_name(key), _kept(data, key)
     order = (F.col(names.POSITION), content_hash(changes, data).alias(_HASH))
     winner = F.max(F.struct(*order, *by_name(kept))).alias(WINNER)
@@ -115,7 +118,8 @@ def _fold(
 
 
 def event_hash(changes: DataFrame, data: Sequence[str]) -> Column:
-    """Return the identity of an event among those at its position: op and content."""
+    """Return what distinguishes an event from others at its position: a hash of
+    operation and content."""
     return F.xxhash64(content_hash(changes, data), F.col(names.OP))
 
 
@@ -167,10 +171,11 @@ def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
 
 
 def carried(column: str) -> Column:
-    """Whether a change carries a value of the column, NULL included.
+    """Whether a change sets the column, NULL included.
 
-    A change that lists its carried columns has, in others, only the default of a column added
-    later. The row holds that default as if a complete change had carried it.
+    True for complete changes and for the columns that a partial change names. A change that lists
+    its carried columns also sets one that was added later and has a default: the default is filled
+    in already, as in a complete change.
     """
     all_but = F.array_contains(names.ABSENT, F.lit(ALL_BUT))
     default = F.coalesce(all_but & F.col(quoted(column)).isNotNull(), F.lit(False))
@@ -178,8 +183,8 @@ def carried(column: str) -> Column:
 
 
 def listed_as_carried(column: str, row: str = "") -> str:
-    """Return SQL for whether `_absent` says that an event carries the column; `row`: an alias with
-    a dot."""
+    """Return SQL for whether `_absent` says that an event carries the column; `row`: an
+    alias with a dot."""
     absent = f"{row}{names.ABSENT}"
     listed = f"array_contains({absent}, {literal(column)})"
     all_but = f"array_contains({absent}, {literal(ALL_BUT)})"

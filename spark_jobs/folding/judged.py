@@ -1,7 +1,7 @@
-"""The part of a table with a floor that `verify` can judge: what lies above the floor.
+"""The part of a table with a floor that `verify` can check: what lies above the floor.
 
-Above the floor the changelog has every event. Rows at or below it stand for expired events, and so
-do columns that no event above the floor carries.
+Above the floor the changelog has every event. Rows at or below it are the result of expired events,
+and so are columns that no event above the floor carries.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from spark_jobs.folding.refold import KNOWN
 
 
 def above(frame: DataFrame, floor: str | None) -> DataFrame:
-    """Return the events, rows or tombstones above the floor; all where there is none."""
+    """Return the events, rows or tombstones above the floor; all of them if there is no floor."""
     return frame if floor is None else frame.where(F.col(names.POSITION) > floor)
 
 
 def judged_rows(
     found: DataFrame, refolded: DataFrame, key: Sequence[str], floor: str | None
 ) -> DataFrame:
-    """Return the target's rows that the refolded changes above the floor can judge.
+    """Return the target's rows that can be compared with the refolded changes above the floor.
 
-    These are the rows above it, and rows of keys with changes above it, whatever their position.
+    These are the rows above it, and the rows of keys with changes above it. Keys with an unknown
+    column are left out.
     """
     if floor is None:
         return found

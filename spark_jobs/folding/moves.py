@@ -1,8 +1,9 @@
-"""Moves: key changes whose new half leaves out columns that only the old key's row has.
+"""Key changes (*moves*) whose new row is partial: its missing values are in the row of the old key.
 
-Halves are matched by place, since in many formats they are separate records; halves of one record
-by that record too. A *move* is a place at which one key goes and one other comes. With more of
-either it is ambiguous which row went where, and the new rows stay as they came.
+A key change is two changes, a delete of the old key and an upsert of the new one. They are matched
+by place (see `places`), since in many formats they are separate records; halves of one record also
+by that record. A place counts only with exactly one old key and one other new key. Otherwise the
+pairing is ambiguous, and the new rows stay partial.
 
 A frame of moves has the columns AT (position and key of the old half, which identify a move), TO
 (position of the new half), and OLD and NEW (the keys as structs).
@@ -49,8 +50,8 @@ _HASH: Final = "_sluice_hash"
 
 
 def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
-    """Return the moves among changes without TRUNCATEs; None where no place has both a delete and
-    a partial change."""
+    """Return the moves among changes without TRUNCATEs; None if no place has both a delete and a
+    partial change."""
     deleted = is_delete()
     gone = rows.where(deleted).select(F.explode(meeting_places()).alias(_PLACE))
     partial = _partial(rows).select(F.explode(meeting_places()).alias(_PLACE))
@@ -71,11 +72,11 @@ def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
 
 
 def _brought(halves: DataFrame) -> DataFrame:
-    """Return the new halves of each place: lowest and highest key, NEW and _NEW_LAST, and TO.
+    """Return one row per place: NEW and _NEW_LAST, the lowest and highest key that arrives there
+    (equal if there is one), and TO, the highest position.
 
-    A half may have two places (see `places.places`) and counts at the first one with an old half.
-    Where a place has halves for which it is the first, those for which it is the second do not
-    count.
+    A half with two candidate places counts at the first one that has an old half. Where a place is
+    the first choice of some halves, those with it as their second choice are ignored.
     """
     first = F.min(F.struct(_RANK, _PLACE)).alias(_FIRST)
     chosen = halves.groupBy(_KEY, names.POSITION).agg(first).select("*", f"{_FIRST}.*")
@@ -89,7 +90,7 @@ def _brought(halves: DataFrame) -> DataFrame:
 def beside(rows: DataFrame, brought: DataFrame, key: Sequence[str]) -> DataFrame:
     """Return the keys of partial changes that share a place with a change of `brought`.
 
-    That change may complete a move, or end one: a place with two keys on one side is no move.
+    Such a change may complete a move, or make one ambiguous.
     """
     there = brought.select(F.explode(places()).alias(_PLACE))
     partial = _partial(rows).withColumn(_PLACE, F.explode(places()))
@@ -97,7 +98,8 @@ def beside(rows: DataFrame, brought: DataFrame, key: Sequence[str]) -> DataFrame
 
 
 def tied(keys: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Return all keys that moves connect to `keys`, and the connected ones of `keys`."""
+    """Return the keys that moves connect to `keys`, directly or through others, together with those
+    of `keys` that take part in a move."""
     there = moved.select(F.col(OLD).alias(_KEY), F.col(NEW).alias(_NEXT))
     ties = keep(there.union(moved.select(NEW, OLD)).distinct())
     wanted = keys.select(_ident(key).alias(_KEY)).distinct()
@@ -116,13 +118,15 @@ def with_moved_values(
     key: Sequence[str],
     data: Sequence[str],
 ) -> DataFrame:
-    """Return the changes with the new halves of moves completed from the old key's row.
+    """Return the changes with the first changes of moved rows completed from the row under the old
+    key.
 
-    Columns that no change of that row carried are NULL: the new key's former values belong to
-    another row. Where no row of the old key is known, or it is gone, nothing moved.
+    A column that such a change leaves out gets the last value of the old key's row, or NULL if no
+    change of that row carried it: earlier values of the new key belong to another row. Nothing is
+    filled where no row of the old key is known, or it was deleted.
 
-    `changes` holds all known changes of the tied keys. `truncates`: `_position` of the TRUNCATEs;
-    None where all changes are above them.
+    `changes` must have all known changes of all keys that moves connect. `truncates`: the
+    TRUNCATEs, with `_position`; None if every change is above them. Same columns as `changes`.
     """
     values = [c for c in data if c not in key]
     if moved is None or not values or moved.isEmpty():
@@ -139,7 +143,8 @@ def with_moved_values(
 
 
 def _rows(changes: DataFrame, key: Sequence[str], values: Sequence[str]) -> DataFrame:
-    """Return upserts as `values`, `_absent`, `_position`, STOOD_AT, _KEY and _HASH."""
+    """Return upserts with the columns `values`, `_absent`, `_position`, STOOD_AT,
+    _KEY and _HASH."""
     stood = F.col(STOOD_AT) if STOOD_AT in changes.columns else F.lit(None).cast("string")
     return changes.where(~is_delete()).select(
         *(quoted(c) for c in values), names.ABSENT, names.POSITION, _ident(key).alias(_KEY),
@@ -148,7 +153,8 @@ def _rows(changes: DataFrame, key: Sequence[str], values: Sequence[str]) -> Data
 
 
 def _of_lives(rows: DataFrame, lives: DataFrame) -> DataFrame:
-    """Return the changes of each life, with the stored row that stands for its expired ones."""
+    """Return the changes in each move's span (see `_parts`), with the stored row that replaces the
+    expired ones."""
     position, below = F.col(names.POSITION), F.col(AT)[_POSITION]
     within = (position < below) & (F.col(_ENDED).isNull() | (position > F.col(_ENDED)))
     stood_at = F.col(STOOD_AT)
@@ -156,7 +162,8 @@ def _of_lives(rows: DataFrame, lives: DataFrame) -> DataFrame:
 
 
 def _with_standing(given: DataFrame, rows: DataFrame, values: Sequence[str]) -> DataFrame:
-    """Fill columns that the lineage lacks from a stored row from after the move."""
+    """Fill columns that no change of the moved row carried from a stored row of the new key, if
+    that is from after the move."""
     each = (F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values)
     stood = rows.where(F.col(STOOD_AT).isNotNull())
     joined = given.join(stood.select(_KEY, STOOD_AT, F.struct(*each).alias(_STOOD)), _KEY, "left")
@@ -179,10 +186,12 @@ def _taken(column: str, values: Sequence[str]) -> Column:
 def _parts(
     changes: DataFrame, moved: DataFrame, truncates: DataFrame | None, key: Sequence[str]
 ) -> DataFrame:
-    """Return for each move, AT, the life of its row under the old key, _KEY.
+    """Return one row per move: AT, its old key _KEY, and where that key began to hold the moved
+    row.
 
-    _ENDED: where an earlier life of that key ended, by a delete or TRUNCATE. _FROM and _NEXT: TO
-    and AT of the move that brought the row to the key. Each may be NULL.
+    _ENDED: position of the last delete or TRUNCATE of the key before the move, where an earlier row
+    of it ended. _FROM and _NEXT: position (TO) and id (AT) of the earlier move that brought the row
+    to the key. Each may be NULL.
     """
     events = (
         moved.select(F.col(OLD).alias(_KEY), AT, F.col(AT)[_POSITION], F.lit(0)),
@@ -206,7 +215,8 @@ def _parts(
 
 
 def _ends(changes: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Return where old keys' rows were deleted, without old halves of updates of one key."""
+    """Return the deletes of old keys' rows, as _KEY and _POSITION, without the old halves of
+    updates that keep the key."""
     rows = changes.select(
         _ident(key).alias(_KEY), names.OP, names.POSITION, F.explode(places()).alias(_PLACE)
     )
@@ -229,9 +239,11 @@ def _cut_short(parts: DataFrame, truncates: DataFrame | None) -> DataFrame:
 
 
 def _lineage(parts: DataFrame) -> DataFrame:
-    """Return for every move, _MOVE, its own part and the parts of the moves before it.
+    """Return for every move, as _MOVE, its own span (see `_parts`) and those of the moves before
+    it.
 
-    Steps double in each round, so that a row that moved a thousand times takes ten rounds.
+    The length of steps doubles in each round, so a row that moved a thousand times takes ten
+    rounds.
     """
     parts = keep(parts)
     steps = parts.where(F.col(_NEXT).isNotNull()).select(AT, _NEXT)
@@ -245,11 +257,12 @@ def _lineage(parts: DataFrame) -> DataFrame:
 
 
 def _given(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFrame:
-    """Return for every move the newest values that its lineage carried, each as a struct of `v`.
+    """Return for every move AT and _GIVEN: per column a struct of `v`, the newest value that a
+    change of the moved row carried under any of its earlier keys.
 
-    Values that a key had before a row moved to it belong to another row and do not count. Where the
-    lineage has none, a stored row at the floor from after that move counts: it has the values of
-    expired changes.
+    Values of a key from before the row moved to it belong to another row and are ignored. Where no
+    change carried a column, a stored row from after that move is used: it has the values of expired
+    changes.
     """
     own = F.col(_FROM).isNull() | (F.col(names.POSITION) >= F.col(_FROM))
     standing = F.coalesce(F.col(STOOD_AT) >= F.col(_FROM), F.lit(False))

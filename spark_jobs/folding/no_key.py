@@ -1,8 +1,8 @@
-"""Tables without a key: a row's count is its inserts minus its deletes over distinct positions.
+"""Tables without a key: equal rows are counted, as inserts minus deletes over distinct positions.
 
-An inserted row is identified by its position, so repeats coincide. Which of several equal rows a
-delete takes is not visible in the data; the newest always stay. Positions contain a hash of the
-row's content, or the event's id; of two contents with one id the one with the greater hash counts.
+An inserted row is identified by its position, so repeated events coincide. The data do not show
+which of several equal rows a delete removes; the newest ones stay. Positions contain a hash of the
+row's content, or the event's id. Of two contents with one id, that with the greater hash counts.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ _THEIRS: Final = "_sluice_theirs"
 
 @dataclass(frozen=True)
 class NoKeyChanges:
-    """The batch's rows, the rest of the changelog, and the columns of a row's content.
+    """The batch's changes (`rows`), the rest of the changelog (`others`), and the columns of a
+    row's content (`data`).
 
-    `anew`: the pairing of deletes with inserts may have changed, by a TRUNCATE of the batch or by a
-    default that makes rows equal.
+    `truncated_at`: position of the newest TRUNCATE. `anew`: all rows have to be counted again,
+    because of a TRUNCATE in the batch or a default that makes rows equal.
     """
 
     rows: DataFrame
@@ -42,9 +43,9 @@ class NoKeyChanges:
 
 @dataclass(frozen=True)
 class RowOutcome:
-    """Instances to insert (`_op` insert) or to remove (`_op` delete), by `_position`.
+    """Rows to insert (`_op` insert) or to remove (`_op` delete), by `_position`.
 
-    With `anew` these are all instances of the table.
+    With `anew` these are all rows of the table.
     """
 
     counts: Counts
@@ -53,12 +54,13 @@ class RowOutcome:
     anew: bool = False
 
     def living(self) -> DataFrame:
-        """Return the instances to insert, as rows of the target."""
+        """Return the rows to insert, as rows of the target."""
         return self.instances.where(~is_delete()).drop(names.OP)
 
 
 def plan_rows(changes: NoKeyChanges) -> RowOutcome:
-    """Drop repeats, then pair deletes with inserts wherever a touched content was ever deleted."""
+    """Drop repeated events, then pair deletes with inserts for every content of the batch that was
+    ever deleted."""
     data, mine = changes.data, _once(changes.rows, changes.data)
     fresh = _fresh(mine, changes.others)
     counts = _counts(changes, fresh)
@@ -83,7 +85,7 @@ def _fresh(rows: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _once(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:
-    """Return one row a position."""
+    """Return one event for each position: that with the greatest content hash."""
     greatest = F.max_by(F.struct(*by_name(rows.columns)), content_hash(rows, data))
     return rows.groupBy(names.POSITION).agg(greatest.alias(_ROW)).select(f"{_ROW}.*")
 
@@ -123,7 +125,8 @@ def _anti(rows: DataFrame, deletes: DataFrame, data: tuple[str, ...]) -> DataFra
 def _paired(
     everything: DataFrame, deletes: DataFrame, touched: DataFrame, data: tuple[str, ...]
 ) -> DataFrame:
-    """Return all instances of touched contents with deletes, marked to stay or to go."""
+    """Return all rows with a content that is in `touched` and was ever deleted, marked to
+    stay or to go."""
     contents = _contents(touched, data)
     deleted = _contents(deletes, data)
     both = contents.join(deleted, _same(contents, deleted, data), "left_semi")
@@ -131,7 +134,7 @@ def _paired(
 
 
 def _ranked(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:
-    """Mark instances: of equal rows the newest stay, the rest are deleted."""
+    """Mark inserted rows: of equal ones the newest stay, as many as inserts exceed deletes."""
     content = Window.partitionBy(*by_name(data))
     ranked = rows.withColumns(
         {

@@ -1,4 +1,4 @@
-"""Places: positions at which the two halves of an update, separate records, are matched."""
+"""Places: positions by which the two halves of an update, in separate records, are matched."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _TWO_NUMBERS: Final = r"\d+~(\d+)\.\d$"
 
 
 def position_place() -> Column:
-    """Return the position without the half's role, which both halves of an update share."""
+    """Return the position without the number of the half (old or new), as both halves have it."""
     return F.regexp_replace(names.POSITION, _ROLE, "")
 
 
 def places() -> Column:
-    """Return where the old half of a change may be: at its own place, or at the one before.
+    """Return an array of one or two places at which the other half of an update may be.
 
-    Some formats do not say whether both halves share a number or have successive ones. There a new
-    half has both numbers, `….n~m.1` with `m` the one before `n`, and an old half its own, `….n~.0`.
+    The first is the position without the number of the half. Some formats do not say whether both
+    halves share a number or have successive ones: there a new half is at `….n~m.1`, with `m` the
+    number before `n`, and an old half at `….n~.0`. Such a new half has a second place, with `m`.
     """
     earlier = F.regexp_replace(names.POSITION, _TWO_NUMBERS, "$1~")
     two = F.col(names.POSITION).rlike(r"~\d+\.\d$")
@@ -34,9 +35,11 @@ def places() -> Column:
 
 
 def meeting_places() -> Column:
-    """Return `places`; for an update in one record the place includes that record.
+    """Return `places`; for an update whose halves are in one record, its position with file and
+    record.
 
-    Otherwise changes that share a place, such as changes of two logs, could be matched wrongly.
+    Without the record, changes that share a place, such as changes of two logs, could be matched
+    wrongly.
     """
     is_old = is_delete()
     one_record = F.when(is_old, ~F.col(names.COUNTED)).otherwise(F.col(names.OP) == OP_UPDATE)
@@ -46,7 +49,7 @@ def meeting_places() -> Column:
 
 
 def old_halves(position: str) -> list[str]:
-    """Return the positions that the old half of a new half may have, see `places`."""
+    """Return the one or two positions that the old half of a new half may have (see `places`)."""
     earlier = re.sub(_TWO_NUMBERS, r"\1~", position)
     found = [re.sub(_ROLE, "", position), earlier]
     return [f"{at}.{ROLE_OLD}" for at in found[: 1 if earlier == position else 2]]

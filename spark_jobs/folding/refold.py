@@ -1,11 +1,11 @@
-"""refold: the wanted content of a table, computed from all published changes at once.
+"""refold: the content that a table should have, computed from all published changes at once.
 
 `verify` uses it to find faults of the incremental path, so it shares none of that code (fold,
 resolve, merge, no_key): windows here, aggregates there. Only the content hash is shared, which by
 definition decides between two events at one position.
 
 A changelog here has the source's columns and `sluice.names.CHANGELOG_METADATA`, and only events of
-published batches; the refolded frame has the source's columns, `_op`, `_position` and KNOWN.
+published batches. The refolded frame has the source's columns, `_op`, `_position` and KNOWN.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_TRUNCATE, OP_UPDATE, by_
 from spark_jobs.folding.fold import content_hash
 from spark_jobs.kept import keep
 
-# No source has columns of these names.
+# No column of a source has one of these names.
 KNOWN: Final = "_sluice_known"
 _CONTENT: Final = "_sluice_content"
 _TRUNCATED_AT: Final = "_sluice_truncated_at"
@@ -44,9 +44,9 @@ _SURVIVORS: Final = "_sluice_survivors"
 def refold(
     changelog: DataFrame, key: Sequence[str], data: Sequence[str], partial: bool
 ) -> DataFrame:
-    """Return the wanted rows of the target (`_op` is not delete) and of the tombstones.
+    """Return the rows that the target (`_op` is not delete) and the tombstones should have.
 
-    One row a key; without a key, the inserts that no delete took. `partial`: some event left
+    One row per key; without a key, the inserts that no delete removed. `partial`: some event left
     columns out. KNOWN is false for a row with a column that no event carried.
     """
     events = _in_force(changelog)
@@ -60,12 +60,13 @@ def refold(
 
 
 def rows_of(refolded: DataFrame) -> DataFrame:
-    """Return the wanted rows of the target: the source's columns and `_position`."""
+    """Return the rows that the target should have: the source's columns and `_position`."""
     return refolded.where(F.col(names.OP) != OP_DELETE).drop(names.OP, KNOWN)
 
 
 def tombstones_of(refolded: DataFrame, changelog: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Return the wanted tombstones: key and `_position`, with NULL keys for the newest TRUNCATE."""
+    """Return the tombstones that the table should have: key and `_position`, with NULL keys for the
+    newest TRUNCATE."""
     deleted = refolded.where(F.col(names.OP) == OP_DELETE)
     dead = deleted.select(*by_name(key), names.POSITION)
     types = {f.name: f.dataType for f in changelog.schema}
@@ -93,8 +94,8 @@ def _whole(events: DataFrame, data: Sequence[str]) -> DataFrame:
 
 
 def newest(events: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Return each key's newest event; ties go to the higher content hash, repeats to the later
-    source time."""
+    """Return each key's newest event. At one position the higher content hash wins; of repeated
+    events the one with the later source time."""
     newest_first = Window.partitionBy(*by_name(key)).orderBy(
         F.col(names.POSITION).desc(), F.col(_CONTENT).desc(), F.col(names.SOURCE_TS).desc()
     )
@@ -102,7 +103,7 @@ def newest(events: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def _surviving(once: DataFrame, data: Sequence[str]) -> DataFrame:
-    """Return, of equal rows, the newest ones, as many as inserts exceed deletes."""
+    """Return, of equal rows, the newest ones: as many as inserts exceed deletes."""
     inserted = F.col(names.OP) != OP_DELETE
     equal = Window.partitionBy(*by_name(data))
     survivors = F.sum(F.when(inserted, 1).otherwise(-1)).over(equal)
@@ -112,8 +113,11 @@ def _surviving(once: DataFrame, data: Sequence[str]) -> DataFrame:
 
 
 def lives_filled_in(events: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
-    """Return every event that begins or ends a state of a row, with left-out columns taken from the
-    row's earlier events under any key; KNOWN is false where no such event carried a column."""
+    """Return every event that begins or ends a state of a row, completed from the row's earlier
+    events under any key.
+
+    KNOWN is false if a left-out column was carried by none of these.
+    """
     rows = _rows(_lives(_whole(events, data), key), key)
     so_far = (
         Window.partitionBy(_ROW)
@@ -128,8 +132,8 @@ def lives_filled_in(events: DataFrame, key: Sequence[str], data: Sequence[str]) 
 
 
 def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Number the lives of a key: a new one begins at a delete, and at a row that comes from another
-    key, _COMES.
+    """Number the lives of each key, as _LIFE: one begins at a delete, and at a row that comes from
+    another key (_COMES).
 
     A delete with an upsert of the same key at the same place is the old half of an update in two
     records. It ends nothing and is dropped.
@@ -156,9 +160,9 @@ def _upserts() -> Column:
 
 
 def _places() -> tuple[Column, Column]:
-    """Return the place of an event, and the place where its old half may be.
+    """Return the place of an event, and the place at which its old half may be.
 
-    With the mark `~` that may be the place before, whose number follows the mark.
+    For a position with the mark `~`, the latter is the place before, whose number follows the mark.
     """
     own = F.regexp_replace(names.POSITION, r"\.[0-9]$", "")
     before = F.regexp_replace(own, r"[0-9]+~([0-9]+)$", "$1~")
@@ -166,18 +170,19 @@ def _places() -> tuple[Column, Column]:
 
 
 def _record() -> Column:
-    """Return the record of a half whose other half must be in the same record; else ''."""
+    """Return the record of a half whose other half is in the same record; else ""."""
     split = F.when(_upserts(), F.col(names.OP) == OP_UPDATE).otherwise(~F.col(names.COUNTED))
     alone = split & (F.instr(names.POSITION, "~") == 0)
     return F.when(alone, F.concat_ws("#", names.ORIGIN_RECORD, names.ORIGIN_FILE)).otherwise("")
 
 
 def _coming(real: DataFrame, spread: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Add _COMES to a row that comes from another key: that key, and the position of its delete.
+    """Add _COMES to rows that come from another key: that key and the position of its delete.
 
-    A row moves where one key goes and one comes at a place (for updates in one record, in that
-    record); an event's own place takes precedence over the one before. This only matters where
-    columns were left out. If no living row is known at the old key (_ALIVE), none moved.
+    A row moves at a place (for an update in one record, in that record) where exactly one key goes
+    and one other comes. An event's own place takes precedence over the one before. Only moves with
+    left-out columns are found, since others do not matter. Without a live row at the old key
+    (_ALIVE) nothing moved.
     """
     mine, at_place = Window.partitionBy(_ROW, names.POSITION), Window.partitionBy(_PLACE)
     told = _suspects(spread).select(
@@ -210,7 +215,7 @@ def _suspects(spread: DataFrame) -> DataFrame:
 
 
 def _rows(lives: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Add _ROW: the first life of a row, under this key or another."""
+    """Add _ROW, which identifies a row: its first life, under this key or an earlier one."""
     own = F.struct(F.struct(*by_name(key)).alias("key"), F.col(_LIFE).alias("life"))
     named = lives.withColumn(_ROW, own)
     come = named.where(F.col(_COMES).isNotNull()).select(_ROW, f"{_COMES}.*").distinct()
@@ -224,7 +229,7 @@ def _rows(lives: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def _first_of(steps: DataFrame) -> DataFrame:
-    """Return the steps from _ROW to _COMES, each followed to its end."""
+    """Return the steps from _ROW to _COMES, with _COMES replaced by the first origin of each."""
     while True:
         further = steps.select(F.col(_ROW).alias(_COMES), F.col(_COMES).alias(_LIFE))
         if steps.join(further, _COMES, "left_semi").isEmpty():
@@ -234,14 +239,15 @@ def _first_of(steps: DataFrame) -> DataFrame:
 
 
 def _carried_last(column: str) -> Column:
-    """Return the last carried value, or the default of a column added later."""
+    """Return the value that was carried last, or the default of a column that was added later."""
     value = F.struct(F.col(quoted(column)).alias("v"))
     told = ~is_left_out(column) | (_lists_carried() & F.col(quoted(column)).isNotNull())
     return F.last(F.when(told, value), ignorenulls=True)
 
 
 def is_left_out(column: str) -> Column:
-    """Whether an event leaves a column out; `_absent` lists either these or the carried ones."""
+    """Whether an event leaves a column out. `_absent` lists either the left-out columns or, with
+    ALL_BUT, the carried ones."""
     listed = F.coalesce(F.array_contains(names.ABSENT, F.lit(column)), F.lit(False))
     return listed != _lists_carried()
 

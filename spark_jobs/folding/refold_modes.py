@@ -1,4 +1,4 @@
-"""refold for the modes: the wanted versions and events of a table.
+"""refold for the modes: the versions and events that a table should have.
 
 Independent of the incremental path, as `refold` is.
 """
@@ -30,9 +30,9 @@ _CHANGE: Final = "_sluice_change"
 
 
 def versions_of(changelog: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
-    """Return every version of every row: `data`, a history's other columns, KNOWN and TIMED.
+    """Return every version of every row: `data`, the history's other columns, KNOWN and TIMED.
 
-    A TRUNCATE ends the lives of all keys: below and above it a key belongs to different rows.
+    A TRUNCATE ends all rows: below and above it a key belongs to different rows.
     """
     whose = [_ERA, *key]
     filled = lives_filled_in(_eras(changelog), whose, data)
@@ -47,7 +47,7 @@ def versions_of(changelog: DataFrame, key: Sequence[str], data: Sequence[str]) -
 
 
 def _times() -> Column:
-    """Return the distinct source times of events; a missing time counts as one."""
+    """Return the distinct source times of events; a missing time counts as one of them."""
     return F.collect_set(F.struct(names.SOURCE_TS))
 
 
@@ -63,7 +63,8 @@ def _ends() -> list[Column]:
 
 
 def _eras(changelog: DataFrame) -> DataFrame:
-    """Return the changes of rows with position and moment of the first TRUNCATE at or above."""
+    """Return the changes of rows, with the position (_ERA) and the end (_END) of the first TRUNCATE
+    at or above each."""
     changes = changelog.where(F.col(names.OP) != OP_TRUNCATE)
     changes = changes.withColumn(_CHANGE, F.monotonically_increasing_id())
     joined = changes.join(F.broadcast(_truncates(changelog)), F.col(_ERA) >= F.col(names.POSITION))
@@ -73,7 +74,8 @@ def _eras(changelog: DataFrame) -> DataFrame:
 
 
 def _truncates(changelog: DataFrame) -> DataFrame:
-    """Where eras end, _ERA, and the moment, _END; above them the one that has not ended."""
+    """Return the TRUNCATEs as ends of eras, _ERA and _END, with one more row for the era that
+    has not ended."""
     truncates = changelog.where(F.col(names.OP) == OP_TRUNCATE).groupBy(names.POSITION)
     ends = truncates.agg(
         F.min(names.SOURCE_TS).alias(names.SOURCE_TS), (F.size(_times()) == 1).alias(TIMED)
@@ -97,7 +99,8 @@ def newest_versions(versions: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def events_of(changelog: DataFrame, data: Sequence[str]) -> DataFrame:
-    """Return every event once: `data`, `_op`, `_position` and CONTENT, which tells ties apart."""
+    """Return every event once: `data`, `_op`, `_position` and CONTENT, a hash that distinguishes
+    events at one position."""
     told = with_content(changelog, data)
     one = Window.partitionBy(names.POSITION, names.OP, CONTENT).orderBy(names.BATCH_ID)
     ranked = told.withColumn(_RANK, F.row_number().over(one)).where(F.col(_RANK) == 1)
@@ -105,7 +108,8 @@ def events_of(changelog: DataFrame, data: Sequence[str]) -> DataFrame:
 
 
 def with_content(events: DataFrame, data: Sequence[str]) -> DataFrame:
-    """Return events with CONTENT and NULL in left-out columns; a TRUNCATE has no values."""
+    """Return events with CONTENT, and NULL in the columns that they leave out; a TRUNCATE
+    has no values."""
     truncates = F.col(names.OP) == OP_TRUNCATE
     silent = {c: truncates | is_left_out(c) for c in data}
     said = {c: F.when(~nothing, F.col(quoted(c))) for c, nothing in silent.items()}

@@ -1,4 +1,5 @@
-"""Compare folded keys with the stored state: which apply, are late, or are there already."""
+"""Compare folded keys with the stored state: which changes apply, are late, or are
+stored already."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ _VERSION: Final = f"struct<{names.POSITION}:string,{names.SOURCE_TS}:timestamp>"
 
 @dataclass(frozen=True)
 class Stored:
-    """The content of the branch's base; None where a table has no rows yet.
+    """The content of the tables on which the branch is based; None for a table that has no rows
+    yet.
 
     `truncated_at`, `truncated_by`: position and batch of the newest TRUNCATE, from the table's own
     tombstone. `cut`: the batch itself has a TRUNCATE, which may remove stored rows.
@@ -48,7 +50,8 @@ class Stored:
     truncated_by: str | None = None
 
     def cut_by(self, truncated: str | None) -> Stored:
-        """Return this state with a TRUNCATE of the batch at a position."""
+        """Return this state with a TRUNCATE of the batch at position `truncated` (None:
+        without one)."""
         if truncated is None:
             return self
         return replace(self, truncated_at=max(self.truncated_at or "", truncated), cut=True)
@@ -66,14 +69,15 @@ class Tally:
 
 @dataclass(frozen=True)
 class Ends:
-    """How many keys end as a row, and how many deleted."""
+    """How many keys end with a row, and how many with a delete."""
 
     rows: int
     deletes: int
 
 
 def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
-    """Add STATUS and CONTRADICTS, by the newest of row, tombstone and TRUNCATE."""
+    """Add STATUS and CONTRADICTS, by comparing with the newest of row, tombstone and
+    TRUNCATE of the key."""
     joined = with_stored(folded, stored, key)
     newest = F.greatest(ROW, TOMBSTONE, _truncation(stored.truncated_at))
     mine, theirs = F.col(names.POSITION), newest[names.POSITION]
@@ -83,7 +87,7 @@ def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
         .otherwise(F.lit(LATE))
     )
     younger = F.col(names.SOURCE_TS) > newest[names.SOURCE_TS]
-    # A full load ranks below every change whenever it was made.
+    # A full load ranks below every change, whenever it was made.
     contradicts = (mine < theirs) & younger & by_source(mine) & by_source(theirs)
     return joined.withColumns({STATUS: status, CONTRADICTS: contradicts}).drop(ROW, TOMBSTONE)
 
@@ -120,7 +124,8 @@ def _join(left: DataFrame, right: DataFrame | None, key: Sequence[str], name: st
 
 
 def settle_ties(resolved: DataFrame, unlike: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Apply changes that win a tie: at equal positions, the higher content hash stays."""
+    """Apply the changes of `unlike` that win against the row at their position: the higher
+    content hash wins."""
     won = unlike.where(F.col(MINE) > F.col(_THEIRS)).select(*by_name(key))
     marked = resolved.join(F.broadcast(won.withColumn(_WON, F.lit(True))), list(key), "left")
     status = F.when(F.col(_WON) & ~is_delete(), F.lit(APPLY))
@@ -130,8 +135,12 @@ def settle_ties(resolved: DataFrame, unlike: DataFrame, key: Sequence[str]) -> D
 def unlike_stored(
     resolved: DataFrame, rows: DataFrame, key: Sequence[str], data: Sequence[str]
 ) -> DataFrame:
-    """Return changes that differ from the stored row at their position: key, `_position` and MINE,
-    the hash of the change, with that of the row."""
+    """Return the changes that have the same position as the stored row of their key and other
+    content.
+
+    Columns: the key, `_position`, MINE (content hash of the change) and _THEIRS (of the stored
+    row).
+    """
     mine = resolved.where(F.col(STATUS) == EQUAL).select(
         *by_name(key), names.POSITION, content_hash(resolved, data).alias(MINE)
     )
@@ -142,7 +151,8 @@ def unlike_stored(
 
 
 def count_newer(folded: DataFrame) -> tuple[int, int, Ends]:
-    """Return counted records, counted newest records of a key, and how the keys end."""
+    """Return the number of counted records, that of keys whose newest record is counted, and how
+    the keys end."""
     sums = folded.agg(
         F.sum(RECORDS).alias("read"), F.count_if(F.col(names.COUNTED)).alias("applied"), *_ends()
     ).first()
@@ -165,7 +175,8 @@ def _ends() -> tuple[Column, Column]:
 def tally_newer(
     read: int, applied: int, changes: DataFrame, key: Sequence[str], data: Sequence[str]
 ) -> Tally:
-    """Return the outcomes where every change is above everything stored, so that none is late."""
+    """Return the outcomes of a batch whose changes are all above everything stored, so that
+    none is late."""
     distinct, conflicts = applied, 0
     if read != applied:
         distinct, conflicts = count_distinct(changes, key, data, read)

@@ -14,13 +14,14 @@ from spark_jobs.canonical import is_truncate
 
 @dataclass(frozen=True)
 class Truncation:
-    """The TRUNCATEs of a batch: the newest position, and how many records they are."""
+    """The TRUNCATEs of a batch: the newest position, and the number of records."""
 
     position: str | None
     records: int
 
     def counts(self, newest: str | None) -> Counts:
-        """Return the outcomes: one that is the table's newest applies, the rest are superseded."""
+        """Return the outcomes: the one that is the table's newest is applied, the others
+        are superseded."""
         if self.position is None:
             return Counts()
         applied = int(self.records > 0 and newest == self.position)

@@ -1,7 +1,7 @@
 """Versions: turn the changes of keys into one row for every state of a row, with its end.
 
-A version begins at an event other than a delete and ends at the key's next event or TRUNCATE, by
-position. Columns that an event did not carry keep the value of the version before.
+A version begins at an event other than a delete, and ends at the next event or TRUNCATE of its key,
+by position. Columns that an event did not carry keep their value of the version before.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def versions(
 ) -> DataFrame:
     """Return all versions of the keys in `changes`.
 
-    `changes`: `data`, `_op`, `_absent`, `_position`, `_source_ts`, `_batch_id`, without TRUNCATEs;
+    `changes`: `data`, `_op`, `_absent`, `_position`, `_source_ts`, `_batch_id`, without TRUNCATEs.
     `truncates`: `_position`, `_source_ts`. Returns `data`, `_position`, `_source_ts`, `_batch_id`
-    and the end, ENDED_AT (a position) and ENDED_TS: both NULL while the version is open.
-    Of different events at one position the one with the higher content hash wins, as in fold.
+    and the end, ENDED_AT (a position) and ENDED_TS, both NULL while the version is open. Of
+    different events at one position the one with the higher content hash wins, as in fold.
     """
     keys = by_name(key)
     era = F.col(_ERA)[names.POSITION]
@@ -62,7 +62,8 @@ def begun(stored: DataFrame, source_ts: str) -> DataFrame:
 def ended(stored: DataFrame, position: str, source_ts: str) -> DataFrame:
     """Return the ends of stored versions as deletes.
 
-    Where another change ended a version, `versions` treats the delete as that change's old half.
+    If another change ended the version, `versions` treats the delete as the old half of that
+    change.
     """
     closed = stored.where(F.col(position).isNotNull())
     return _as_changes(closed, OP_DELETE, position, source_ts)
@@ -89,7 +90,7 @@ def without_renewed(changes: DataFrame, keys: list[Column]) -> DataFrame:
 
 
 def _in_eras(changes: DataFrame, truncates: DataFrame) -> DataFrame:
-    """Add _ERA: the first TRUNCATE at or after the change, by which its version ends."""
+    """Add _ERA: the first TRUNCATE at or above the change, which ends its version."""
     mark = F.struct(names.POSITION, names.SOURCE_TS)
     marks = truncates.agg(F.sort_array(F.collect_set(mark)).alias(_TRUNCATES))
     after = F.filter(_TRUNCATES, lambda mark: mark[names.POSITION] >= F.col(names.POSITION))
@@ -98,7 +99,7 @@ def _in_eras(changes: DataFrame, truncates: DataFrame) -> DataFrame:
 
 
 def _value(column: str, ordered: WindowSpec) -> Column:
-    """Return the newest carried value; a delete carries NULL for every column."""
+    """Return the value that was carried last; a delete carries NULL for every column."""
     deleted = is_delete()
     value = F.struct(F.when(~deleted, F.col(quoted(column))).alias("v"))
     newest = F.last(F.when(deleted | carried(column), value), ignorenulls=True)

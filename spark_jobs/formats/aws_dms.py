@@ -1,7 +1,8 @@
 """AWS DMS: messages of its Kafka and Kinesis targets, CSV and Parquet files of its S3 target.
 
-Order: the column that a mapping rule fills from `AR_H_CHANGE_SEQ`, where the pipeline names one;
-otherwise arrival, for nothing else in a record orders. Full-load rows rank below every change.
+Order: the column that a mapping rule fills from `AR_H_CHANGE_SEQ`, if the pipeline names one;
+otherwise arrival, since nothing else in a record gives an order. Full-load rows rank below every
+change.
 """
 
 from __future__ import annotations
@@ -165,8 +166,8 @@ def _without(row: Column, name: Column) -> Column:
 def _read_rows(
     spark: SparkSession, files: tuple[SourceFile, ...], options: AwsDmsOptions
 ) -> DataFrame:
-    """Read rows of the S3 target into the columns of `_read_messages`; the object's key names the
-    table."""
+    """Read rows of the S3 target into the columns of `_read_messages`; the object's key
+    names the table."""
     order, time = options.order_column, options.timestamp_column
     meta = Meta((OPERATION,), tuple(filter(None, (order, time))))
     rows = with_facts(spark, read_rows(spark, files, meta), files, _facts_of_key)
@@ -211,7 +212,7 @@ def _facts_of_key(file: SourceFile) -> dict[str, Any]:
 
 
 def _images(options: AwsDmsOptions) -> dict[str, Column]:
-    """Separate the old values, NULL where there are none, from the row.
+    """Separate the old values, NULL if there are none, from the row.
 
     Old values are in a field of their own, or beside the new ones under names with a prefix or a
     suffix.
@@ -302,7 +303,8 @@ def _envelope(options: AwsDmsOptions) -> dict[str, Column]:
 
 
 def _left_out(options: AwsDmsOptions, absent: dict[str, Column]) -> dict[str, Column]:
-    """What was not logged: missing columns where an option says so, marked ones of CSV files."""
+    """The columns that were not logged: missing ones if an option says so, marked ones
+    of CSV files."""
     if options.is_partial:
         return absent
     marked = absent.items() if options.csv_not_logged else ()
@@ -315,8 +317,11 @@ def _over(row: Column, values: Column) -> Column:
 
 
 def _carried(values: Column, row: Column) -> Column:
-    """The old values of a deleted row that count: files have these columns in every row, but empty
-    where the deleted row is in the others."""
+    """The old values of a deleted row.
+
+    Files have these columns in every row, but leave them empty if the deleted row is in the other
+    columns.
+    """
 
     def in_row(name: Column) -> Column:
         return F.coalesce(F.map_contains_key(row, name), F.lit(False))
@@ -345,7 +350,7 @@ def _lacks_image() -> Column:
 
 
 def _lacks_order() -> Column:
-    """Whether a change lacks its order: it would rank below all that have one."""
+    """Whether a change lacks its order, without which it would rank below all that have one."""
     return ~F.coalesce("_order", F.lit("")).rlike(f"^{DIGITS}$")
 
 

@@ -37,11 +37,11 @@ class SourceColumn:
 
 @dataclass(frozen=True)
 class Known:
-    """Facts from the pipeline's earlier batches, with which a decoder can do less.
+    """Facts from the pipeline's earlier batches, with which a decoder has less to do.
 
-    `old_columns`: the only columns of `before` that are needed; None for all. `partial` False: all
-    images so far had all values, so `absent` need not name columns, only be not NULL where some
-    are absent. `transactions`: the envelope needs its columns `transaction` and `ends`.
+    `old_columns`: the only columns of `before` that are needed; None for all. `partial`: False if
+    all images so far had all values; then `absent` need not name columns, and only be not NULL if
+    some are absent. `transactions`: the envelope needs its columns `transaction` and `ends`.
     """
 
     old_columns: frozenset[str] | None = None
@@ -109,14 +109,15 @@ class Format(ABC):
         """
 
     def columns(self, types: str, options: Any) -> list[SourceColumn]:
-        """Read one distinct value of the envelope's `types`; [] where it describes no columns.
+        """Read one distinct value of the envelope's `types`; [] if it describes no columns.
 
         A column without a description is text until it has a hint.
         """
         return []
 
     def is_event(self, line: Column) -> Column:
-        """Whether a line's text rules out all of `seeming`; cheap, false in doubt."""
+        """Whether a line's text shows that the record is none of `seeming`; cheap,
+        false in doubt."""
         return F.lit(False)
 
     def holds_more(self, line: Column) -> Column:

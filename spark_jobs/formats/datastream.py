@@ -237,8 +237,8 @@ def _schema(name: Column) -> Column:
 
 
 def _op() -> Column:
-    """The operation; `is_deleted` means a delete whatever the type, and Oracle's UPDATE-DELETE
-    lacks it."""
+    """The operation; `is_deleted` means a delete whatever the type, and Oracle's
+    UPDATE-DELETE lacks it."""
     meta = F.col("source_metadata")
     change = meta["change_type"]
     deleted = change.isin(*DELETES) | (F.lower(meta["is_deleted"]) == "true")
@@ -265,8 +265,8 @@ def _reason() -> Column:
 
 
 def _is_unreadable() -> Column:
-    """Whether the metadata have an unreadable place: by its time alone the change would rank below
-    all others."""
+    """Whether the metadata have an unreadable place: by its time alone the change would rank
+    below all others."""
     lsns = [*(parts[0] for parts in _LSN.values()), _LSN_OF_DIGITS]
     return _is_other("rs_id", _RS_ID[0]) | _is_other("lsn", "|".join(lsns))
 
@@ -320,7 +320,7 @@ def _numbers() -> dict[str, Column]:
 
 
 def _stated(name: str) -> Column:
-    """A text of the metadata; NULL where it is blank."""
+    """A text of the metadata; NULL if it is blank."""
     return F.nullif(F.trim(F.col("source_metadata")[name]), F.lit(""))
 
 
@@ -350,7 +350,7 @@ def _hex(text: Column, pattern: str) -> Column:
 
 
 def _key() -> Column:
-    """The key columns that the metadata names; NULL where the row does not have them all."""
+    """The key columns that the metadata names; NULL if the row does not have them all."""
     return carried_key(_named_key(), F.map_keys("payload"))
 
 

@@ -1,1 +1,1 @@
-"""The lake's tables from Spark: names, evolution, branches, cuts; the writes of a merge."""
+"""The lake's tables in Spark: names, schema evolution, branches, consistent cuts, and writes."""

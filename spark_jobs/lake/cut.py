@@ -33,7 +33,7 @@ _FOREIGN_AT_MOST: Final = 5
 class TargetTables:
     """A target, its changelog and its tombstones; `key` is empty for a table without one.
 
-    `history` and `events`: the tables that its modes made, None where they made none.
+    `history` and `events`: the tables of its modes, None if they do not exist.
     """
 
     target: TableId
@@ -52,8 +52,10 @@ class TargetTables:
 
 @dataclass(frozen=True)
 class Cut:
-    """Published batches and the snapshot of every `main`: None for a table without rows, no entry
-    for a table that was dropped. Two cuts are equal where targets and tombstones are the same."""
+    """The published batches, and the snapshot of every `main` (None: the table has no rows).
+
+    Dropped tables have no entry. Two cuts are equal if targets and tombstones are the same.
+    """
 
     published: tuple[str, ...]
     heads: dict[TableId, int | None] = field(compare=False)
@@ -61,15 +63,16 @@ class Cut:
     tables: dict[TableId, Table] = field(compare=False, default_factory=dict)
 
     def floor(self, target: TableId) -> str | None:
-        """The position up to which maintenance may have deleted changes; None: it deleted none."""
+        """The position up to which maintenance may have deleted changes; None if it
+        deleted none."""
         return self._property(target, names.PROP_FLOOR)
 
     def column_history(self, target: TableId) -> ColumnHistory:
-        """The defaults and renames that a target's rows were written by."""
+        """The defaults and renames with which a target's rows were written."""
         return column_history.read(self._property(target, names.PROP_DEFAULTS))
 
     def is_whole(self, table: TableId | None) -> bool:
-        """Whether a table that a mode made exists and lacks no published change."""
+        """Whether a table of a mode exists and has every published change."""
         head = None if table is None else self.heads.get(table)
         return table is not None and head is not None and not is_behind(self.tables[table], head)
 
@@ -88,7 +91,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Cutter:
-    """Reads one pipeline's tables and its batches in the ledger."""
+    """Reads a pipeline's tables, and its batches in the ledger, in one consistent state."""
 
     catalog: Catalog
     ledger: PipelineLedger

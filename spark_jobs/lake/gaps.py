@@ -1,4 +1,4 @@
-"""The start of a table's gap: the last snapshot before the changes that it lacks."""
+"""Start of a table's gap: the last snapshot before the changes that the table lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark_jobs.planning.plan import TablePlan
 
 
 def start_gap(lake: Lake, table: TableId) -> None:
-    """Record the table's `main`, where it has one, as the last snapshot before its gap."""
+    """Record the snapshot of the table's `main`, if it has one, as the last one before its gap."""
     loaded = lake.load(table)
     if loaded is not None and (last := head(loaded)) is not None:
         lake.set_property(table, names.PROP_GAP, str(last))
@@ -18,7 +18,7 @@ def start_gap(lake: Lake, table: TableId) -> None:
 def begin_soft_delete(lake: Lake, plan: TablePlan) -> None:
     """Record the last snapshot of a target before it gets the columns of soft_delete.
 
-    A later rewrite of the target would else hide that deleted rows are missing from before.
+    Without that, a later rewrite of the target would hide that rows deleted before are missing.
     """
     table = target_id(plan)
     if plan.soft_delete and names.IS_DELETED not in (lake.columns(table) or (names.IS_DELETED,)):

@@ -15,7 +15,8 @@ from spark_jobs.planning.widening import changes_as, in_current_columns
 def rows_at(
     spark: SparkSession, cut: Cut, table: TableId, like: DataFrame | None = None
 ) -> DataFrame:
-    """Return a table's rows at the cut; no rows, in the columns of `like`, where it was dropped."""
+    """Return a table's rows at the cut; an empty frame with the columns of `like` if
+    it was dropped."""
     if table not in cut.heads and like is not None:
         return like.limit(0)
     snapshot = cut.heads[table]
@@ -43,5 +44,5 @@ def living_at(spark: SparkSession, cut: Cut, tables: TargetTables, like: DataFra
 
 
 def is_partial(changes: DataFrame, tables: TargetTables) -> bool:
-    """Whether some changes carry only part of the columns, so that rows merge several changes."""
+    """Whether some changes leave out columns, so that rows merge several changes."""
     return bool(tables.key) and not changes.where(F.col(names.ABSENT).isNotNull()).isEmpty()

@@ -1,4 +1,5 @@
-"""A target as a batch finds it: its bases, what is known of its columns, and its changes."""
+"""A target's tables at the snapshots on which a batch builds, their column history and
+their changes."""
 
 from __future__ import annotations
 
@@ -37,7 +38,12 @@ _SPLIT_BYTES: Final = 4 << 20
 
 
 class Reader:
-    """Reads a target, its tombstones and the tables of its modes at the bases of an attempt."""
+    """Reads a target, its tombstones and the tables of its modes at the snapshots (`bases`) on
+    which an attempt builds.
+
+    `partial`: rows may merge several changes. `before`: the defaults and renames with which the
+    stored rows were written; `now`: those that hold once the batch is published.
+    """
 
     def __init__(self, lake: Lake, plan: TablePlan, attempt: Attempt, span: Span) -> None:
         self.lake, self.plan, self.attempt = lake, plan, attempt
@@ -72,7 +78,8 @@ class Reader:
         return highest is not None and lowest is not None and lowest > highest
 
     def retells(self) -> bool:
-        """Whether the batch brings defaults or renames that change how stored changes are read."""
+        """Whether stored changes read differently with the defaults and renames that this batch
+        brings: one of them reaches below the highest stored position."""
         refills = self._refills()
         return any(not self._lack_alike(refill) for refill in refills) or self._renames_below()
 
@@ -80,41 +87,49 @@ class Reader:
         return defaults.refills(self.before.held(), self.now.held(), self.types)
 
     def _lack_alike(self, refill: defaults.Refill) -> bool:
-        """Whether a default changes no stored change: the batch is above them, and either none has
-        the column or all are full-load rows, which take no default away."""
+        """Whether a default leaves all stored changes as they are.
+
+        A default of DDL does if it applies above everything stored. Any other does if the batch is
+        above everything stored and none of the stored changes had the column, or all are full-load
+        rows.
+        """
         if refill.before.stated or refill.now.stated:
             return refill.above(self._highest())
         had_column = bool(refill.before.firsts) and not defaults.of_full_load(self._highest() or "")
         return self.all_newer() and not had_column
 
     def refolds(self) -> bool:
-        """Whether rows that merge several changes have to be folded again."""
+        """Whether rows that merge several changes have to be folded again (see `retells`)."""
         return self.partial and self.retells()
 
     def _renames_below(self) -> bool:
-        """Whether a new rename is below something stored."""
+        """Whether a rename that is new, or no longer known, reaches below something stored."""
         new = set(self.now.renames).symmetric_difference(self.before.renames)
         stored = any(base.snapshot is not None for base in self.bases.values())
         return stored and bool(self._beneath(new))
 
     def defaults_between(self, floor: str) -> Defaults:
-        """Return new defaults of statements that are above the floor and below something stored."""
+        """Return the new defaults of DDL that apply above the floor and below something stored."""
         highest = self._highest()
         return {r.name: r.now for r in self._refills() if r.between(floor, highest)}
 
     def standing(self, rows: DataFrame, floor: str) -> DataFrame:
-        """Return stored rows with the defaults told late filled in, as if these had been known when
-        changes below the floor were forgotten."""
+        """Return stored rows as the baseline for changes that maintenance expired.
+
+        With partial changes, columns that DDL added between the floor and the highest stored
+        position get their default, as if the DDL had been known when the changes expired. Same
+        columns as `rows`.
+        """
         added = self.defaults_between(floor) if self.partial else NO_DEFAULTS
         return defaults.as_standing(rows, added, floor)
 
     def renames_told_late(self) -> bool:
-        """Whether a new rename of DDL, not of the configuration, is below something stored."""
+        """Whether a new rename by DDL, not by the configuration, reaches below something stored."""
         new = set(self.now.renames) - set(self.before.renames)
         return any(r.below != DECLARED for r in self._beneath(new))
 
     def _beneath(self, renames: Collection[Rename]) -> list[Rename]:
-        """Return the renames that are not above everything stored."""
+        """Return the renames that reach below something stored."""
         highest = self._highest()
         return [r for r in renames if highest is None or r.below == DECLARED or r.below <= highest]
 
@@ -123,14 +138,16 @@ class Reader:
         return None if None in bounds else max(h for h in bounds if h is not None)
 
     def published_before(self) -> bool:
-        """Whether the target has the batch's tag: a half-published batch is merged again."""
+        """Whether the target has the batch's tag already: a half-published batch is
+        merged again."""
         loaded = self.lake.load(target_id(self.plan))
         return (
             loaded is not None and head(loaded, names.tag_name(self.attempt.batch_id)) is not None
         )
 
     def stored(self, as_written: bool = False) -> Stored:
-        """Return the rows at the bases, by the current defaults and renames or `as_written`."""
+        """Return the rows at the bases, read with the current defaults and renames, or
+        `as_written`."""
         return stored_at(self.lake, self.plan, self.bases, None if as_written else self.now)
 
     def _has_partials(self) -> bool:
@@ -143,7 +160,8 @@ class Reader:
         return self.now.changes(self.changes_of(*counted))
 
     def mine(self) -> DataFrame:
-        """Return this batch's changes."""
+        """Return this batch's changes, under current names and with the defaults that may
+        concern them."""
         lowest = self.span.lowest or ""
         below = {n: d for n, d in self.now.held().items() if d.reaches(lowest)}
         in_force = self.now if self.now.renames else ColumnHistory(below)

@@ -21,8 +21,8 @@ def stored_at(
     bases: Mapping[TableId, Base],
     now: ColumnHistory | None = None,
 ) -> Stored:
-    """Return target and tombstones at their bases, read by the defaults and renames `now` in force;
-    None: as they were written."""
+    """Return target and tombstones at their bases, read with the defaults and renames `now` (None:
+    as they were written)."""
     target, tombstones_table = target_id(plan), tombstone_id(plan)
     rows = lake.rows(target, bases[target].snapshot)
     tombstones = lake.rows(tombstones_table, bases[tombstones_table].snapshot)

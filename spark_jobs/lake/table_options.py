@@ -24,7 +24,7 @@ _BOUNDED: Final = {f"write.metadata.metrics.column.{names.POSITION}": "full"}
 
 @dataclass(frozen=True)
 class TableOptions:
-    """Options of a table to create; `rewrites`: it may be rewritten for a wider type."""
+    """Options of a table to create; `rewrites`: its rows may be rewritten for a wider type."""
 
     partition: str
     properties: dict[str, str]

@@ -72,7 +72,7 @@ class TableId:
 
 @dataclass(frozen=True)
 class Base:
-    """The state that a merge starts from: `main`'s snapshot (None: no rows yet), the schema id
+    """The state on which a merge builds: the snapshot of `main` (None: no rows yet), the schema id
     before the batch, and an upper bound of the rows' positions (None: unknown)."""
 
     snapshot: int | None
@@ -123,12 +123,14 @@ class Lake:
         self._heads_before: dict[TableId, int | None] = {}
 
     def load(self, table: TableId) -> Table | None:
-        """Return the table's current metadata, None where the table does not exist."""
+        """Return the table's current metadata, None if the table does not exist."""
         return find_table(self.catalog, table.namespace, table.name)
 
     def columns(self, table: TableId) -> dict[str, str] | None:
-        """Return the stored columns' names and Spark types, without the columns that changes of
-        types have made; None where the table does not exist."""
+        """Return the names and Spark types of the stored columns; None if the table does not exist.
+
+        Columns that a change of type has set aside are left out.
+        """
         if self.load(table) is None:
             return None
         self.spark.catalog.refreshTable(table.sql())
@@ -160,7 +162,7 @@ class Lake:
         return names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
 
     def own_tables(self, namespace: str, at_most: int) -> list[Table]:
-        """Return the pipeline's targets in a namespace; none where it holds more than `at_most`."""
+        """Return the pipeline's targets in a namespace; none if there are more than `at_most`."""
         try:
             listed = self.catalog.list_tables(namespace)
         except NoSuchNamespaceError:
@@ -173,17 +175,20 @@ class Lake:
         return [t for t in tables if t.properties.get(names.PROP_PIPELINE) == self.pipeline]
 
     def property(self, table: TableId, name: str) -> str | None:
-        """Return a property of a table, None where it is not set."""
+        """Return a property of a table, None if it is not set."""
         loaded = self.load(table)
         return None if loaded is None else loaded.properties.get(name)
 
     def floor(self, table: TableId) -> str | None:
-        """Return the position up to which maintenance may have deleted a target's changes; None: it
-        deleted none. Its changelog has it too."""
+        """Return the position up to which maintenance may have deleted a target's changes; None if
+        it deleted none.
+
+        The target's changelog has the same floor.
+        """
         return self.property(table, names.PROP_FLOOR)
 
     def column_history(self, target: TableId) -> ColumnHistory:
-        """Return the defaults and renames that a target's published rows were written by."""
+        """Return the defaults and renames with which a target's published rows were written."""
         return column_history.read(self.property(target, names.PROP_DEFAULTS))
 
     def set_property(self, table: TableId, name: str, value: str) -> None:
@@ -198,7 +203,7 @@ class Lake:
             self.catalog.create_namespace_if_not_exists(name)
 
     def ensure(self, plan: TablePlan) -> bool:
-        """Create missing tables, add new columns, widen types; True where the target is new."""
+        """Create missing tables, add new columns, widen types; return whether the target is new."""
         owner = self.pipeline
         created = self._ensure(target_id(plan), target_columns(plan), target_options(plan, owner))
         self._ensure(changelog_id(plan), changelog_columns(plan), changelog_options(plan, owner))
@@ -259,7 +264,8 @@ class Lake:
         self._identify(table, options)
 
     def _identify(self, table: TableId, options: TableOptions) -> None:
-        """Set the identifier fields by a separate commit, which `_ensure` repeats after a crash."""
+        """Set the identifier fields in a commit of its own, which `_ensure` repeats
+        after a crash."""
         if options.identifier:
             fields = ", ".join(quoted(c) for c in options.identifier)
             self.spark.sql(f"ALTER TABLE {table.sql()} SET IDENTIFIER FIELDS {fields}")
@@ -281,8 +287,11 @@ class Lake:
     def _change_types(
         self, table: TableId, before: Mapping[str, str], after: Mapping[str, str]
     ) -> None:
-        """Change types in a changelog or tombstones. A rollback does not touch these tables, so
-        their columns may have wider types than the target's, and keep them."""
+        """Change types in a changelog or tombstones.
+
+        A rollback does not touch these tables, so their columns may have wider types than the
+        target's, and keep them.
+        """
         aside = {}
         for column, kind in after.items():
             if is_promoted(before[column], kind):
@@ -308,9 +317,9 @@ class Lake:
             rewrite(self.spark, self.catalog, table, before, others)
 
     def restore_schemas(self) -> list[str]:
-        """Take back the columns that this session added; returns the tables' names.
+        """Remove the columns that this session added; return the tables' names.
 
-        Nothing is restored where any table has changed since: another batch may have filled the
+        Nothing is removed if any of the tables has changed since: another batch may have filled the
         columns. Targets go last: plans are made from a target's columns, so no other table may have
         columns that its target lacks.
         """
@@ -327,7 +336,7 @@ class Lake:
         return restored
 
     def _has_moved(self, table: TableId) -> bool:
-        """Whether `main` has moved; a changelog, which every load moves, does not count."""
+        """Whether `main` has moved; not for a changelog, which every load moves."""
         if names.is_changelog(table.namespace, table.name):
             return False
         loaded = self.load(table)
@@ -344,7 +353,10 @@ class Lake:
 
     def _schema_before(self, table: TableId, loaded: Table) -> int:
         """Return the schema that a rollback restores: the one that this session found, or that of a
-        batch published since. Maintenance and rewritten types do not count."""
+        batch published since.
+
+        Commits of maintenance and for rewritten types are not batches.
+        """
         now, main = loaded.metadata.current_schema_id, head(loaded)
         past = list(with_equal_rows(loaded, main))
         if main is None or self._heads_before.get(table, main) in past:
@@ -353,7 +365,8 @@ class Lake:
         return now if newest is None or newest.schema_id is None else newest.schema_id
 
     def rows(self, table: TableId, snapshot: int | None) -> DataFrame | None:
-        """Return a snapshot's rows in those current columns that it has; None for no snapshot."""
+        """Return a snapshot's rows, in the current columns that the snapshot has; None
+        without a snapshot."""
         if snapshot is None:
             return None
         rows = self.spark.read.option("versionAsOf", snapshot).table(table.sql())
@@ -369,7 +382,7 @@ class Lake:
     def staged(self, table: TableId, branch: str, base: Base, highest: str | None) -> StagedTable:
         """Describe for publish a table that the batch wrote on `branch`.
 
-        Raises TransientError where another run has dropped the branch meanwhile.
+        Raises TransientError if another run has dropped the branch meanwhile.
         """
         loaded = self.load(table)
         if loaded is None or branch not in loaded.metadata.refs:

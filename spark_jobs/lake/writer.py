@@ -71,11 +71,11 @@ class Writer(Reader):
         by: tuple[str, ...] | None = None,
         append: bool = False,
     ) -> None:
-        """MERGE the changes into the target's branch, or append them where nothing is stored.
+        """MERGE the changes into the target's branch, or append them if nothing is stored.
 
-        `rows`: the number of changes that are no deletes, where it was counted; raises
-        AuditFailedError where another number was written. Mode soft_delete writes its targets
-        elsewhere.
+        `rows`: the number of changes that are not deletes, if it was counted; raises
+        AuditFailedError if another number was written. Not for targets with soft deletes:
+        `soft_delete.write` writes those.
         """
         if self.plan.soft_delete:
             return
@@ -99,7 +99,8 @@ class Writer(Reader):
         columns: list[str],
         gone: str,
     ) -> None:
-        """MERGE one row per change; a key whose change is `gone`, a condition in SQL, gets none."""
+        """MERGE one row per change. `gone`: SQL condition for changes after which their
+        key has no row."""
         on = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in key)
         sets = ", ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in columns)
         listed, values = (", ".join(f"{p}{quoted(c)}" for c in columns) for p in ("", "s."))
@@ -116,8 +117,8 @@ class Writer(Reader):
         )
 
     def audit_written(self, table: TableId, rows: int | None) -> None:
-        """Raise AuditFailedError where the first write to the branch inserted or updated another
-        number of rows; None: they were not counted."""
+        """Raise AuditFailedError unless the first write to the branch inserted or updated `rows`
+        rows; None: they were not counted."""
         reach(Point.LOAD_WRITTEN)
         loaded = None if rows is None else self.lake.load(table)
         if rows is not None and loaded is not None:
@@ -145,7 +146,8 @@ class Writer(Reader):
     def settle(
         self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
     ) -> None:
-        """Replace the rows `there` by those `wanted`, and touch no equal ones.
+        """Write the difference between the rows `there` and the rows `wanted`; equal rows are not
+        touched.
 
         Rows are identified by the columns `by`; only rows that are `there` may be deleted.
         """
@@ -164,7 +166,8 @@ class Writer(Reader):
             self._merge(table, source, by, wanted.columns, _DELETED)
 
     def replace(self, table: TableId, wanted: DataFrame, there: DataFrame | None) -> bool:
-        """Overwrite the table by the rows `wanted` where those `there` differ; True where they did.
+        """Overwrite the table with the rows `wanted` if the rows `there` differ; return whether
+        they did.
 
         Any writer may have changed the rows `there`, so all of them are compared.
         """
@@ -174,7 +177,8 @@ class Writer(Reader):
         return True
 
     def sql(self, table: TableId, source: DataFrame, statement: Callable[[str], str]) -> None:
-        """Run a statement that reads `source`; it gets the name of a view."""
+        """Run a statement on rows of `source`; `statement` makes its text from the name of a
+        view of them."""
         rewrites = self.plan.config.write_mode == _COPY_ON_WRITE
         if rewrites and table != tombstone_id(self.plan):
             # Spark 4.1 finds the files to rewrite by a query in which the tables behind a view
@@ -188,9 +192,10 @@ class Writer(Reader):
             self.lake.spark.catalog.dropTempView(view)
 
     def write_tombstones(self, applied: DataFrame, stored: Stored, deletes: int) -> None:
-        """Write a tombstone for every key whose newest event is a delete; delete the others'.
+        """Write a tombstone for every key whose newest event is a delete, and delete those of other
+        keys.
 
-        `deletes`: how many there are; raises AuditFailedError where another number was written.
+        `deletes`: the number of such keys; raises AuditFailedError if another number was written.
         """
         table, key = tombstone_id(self.plan), by_name(self.plan.key)
         columns = [*self.plan.key, *names.TARGET_METADATA]
@@ -208,7 +213,8 @@ class Writer(Reader):
             self.audit_written(table, deletes)
 
     def truncate(self, position: str | None, stored: Stored) -> None:
-        """Delete rows and tombstones below a TRUNCATE; write one tombstone for the whole table."""
+        """Delete rows and tombstones below a TRUNCATE, and write one tombstone for
+        the whole table."""
         if position is None or position != stored.truncated_at:
             return
         for table in self.compared[1:] if self.plan.soft_delete else self.compared:
@@ -221,7 +227,7 @@ class Writer(Reader):
         self._delete(tombstone_id(self.plan), " AND ".join(nulls))
 
     def _delete(self, table: TableId, condition: str) -> None:
-        """Delete by a MERGE: a DELETE of whole files leaves its snapshot unsigned."""
+        """Delete by a MERGE, since a DELETE of whole files leaves its snapshot unsigned."""
         one = self.lake.spark.range(1)
         merge = f"MERGE INTO {self.branch(table)} t USING"
         self.sql(table, one, lambda s: f"{merge} {s} s ON {condition} WHEN MATCHED THEN DELETE")
@@ -249,7 +255,7 @@ class Writer(Reader):
         return tuple(self._staged(table) for table in self.bases if table in self.branched)
 
     def left_alone(self) -> tuple[ComparedTable, ...]:
-        """Return every table that the batch was compared with and changed nothing in."""
+        """Return every table with which the batch was compared, and in which it changed nothing."""
         return tuple(
             ComparedTable(table.namespace, table.name, base.snapshot)
             for table, base in self.bases.items()
@@ -265,6 +271,6 @@ class Writer(Reader):
         return replace(staged, created=self.created, defaults=self._defaults())
 
     def _defaults(self) -> str | None:
-        """Return the value of `sluice.defaults` that publish sets; None leaves it as it is."""
+        """Return the value of `sluice.defaults` for publish to set; None leaves it as it is."""
         text = self.now.text()
         return NO_HISTORY if text is None and self.before != self.now else text

@@ -1,4 +1,5 @@
-"""Compare the row count in a snapshot's summary with the number of rows that were counted."""
+"""Compare the row count in a snapshot's summary with the number of rows that were
+counted before."""
 
 from __future__ import annotations
 

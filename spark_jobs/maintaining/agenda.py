@@ -1,7 +1,7 @@
 """The steps of maintenance that each table of a pipeline gets, and their order.
 
-The table that this pipeline maintained least recently comes first, the ledger's tables included: a
-run that stops is resumed by the next one, and no table waits for ever.
+The table that this pipeline maintained least recently comes first, the ledger's tables included. So
+the next run continues one that stopped, and no table waits for ever.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _BESIDE: Final[dict[str, StepOf]] = {"leftovers": steps.remove_leftovers}
 def maintain(upkeep: Upkeep, proceed: Callable[[], bool]) -> MaintenanceResult:
     """Maintain every table of the pipeline, and the ledger.
 
-    `proceed` is called before each step: False leaves the rest to the next run, and it may raise
-    LeaseHeldError. Errors of tables are raised together, after all tables.
+    `proceed` is called before each step. If it returns False, the rest is left to the next run; it
+    may raise LeaseHeldError. Errors of tables are raised together, after all tables.
     """
     started = time.monotonic()
     turn = _Turn(upkeep, proceed)
@@ -78,7 +78,8 @@ class _Turn:
     """Whether every error so far may be tried again."""
 
     def take(self, table: TableId, work: Mapping[str, StepOf]) -> None:
-        """Do all steps of a table, unless time is up; where one fails, the other tables go on."""
+        """Do all steps of a table, unless time is up; if one fails, other tables are
+        still maintained."""
         for kind, step in work.items():
             if self.left or not self.proceed():
                 self.left.append(table.full_name)
@@ -110,7 +111,8 @@ class _Turn:
         tell(f"maintain: {self.failed[-1]}")
 
     def refuse_failed(self) -> None:
-        """Raise TransientError where every error may be tried again, else TerminalError."""
+        """Raise the collected errors: TransientError if a later try may mend all of them, else
+        TerminalError."""
         if self.failed:
             kind = TransientError if self.passing else TerminalError
             raise kind("; ".join(self.failed))
@@ -129,8 +131,8 @@ def _agenda(upkeep: Upkeep) -> list[tuple[TableId, dict[str, StepOf]]]:
 
 
 def own_tables(upkeep: Upkeep) -> dict[TableId, str]:
-    """Return when each of the pipeline's targets, histories, tables of events, changelogs and
-    tombstones was maintained last."""
+    """Return the pipeline's targets, histories, tables of events, changelogs and tombstones, each
+    with the time when it was maintained last."""
     namespace = upkeep.pipeline.namespace
     return {
         TableId(*table.name()[-2:]): steps.last_marked(upkeep, table)

@@ -1,4 +1,4 @@
-"""Iceberg's procedures on one table, and the queries that say whether they are due."""
+"""Iceberg's procedures on one table, and queries for whether they are due."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _FILE_PATH: Final = 2147483546  # field id of `file_path` in position-delete fil
 
 @dataclass(frozen=True)
 class Debt:
-    """How many partitions of a table have too many small files, or too many deleted rows."""
+    """The number of partitions of a table that have too many small files, and of those that have
+    too many deleted rows."""
 
     crowded: int
     hidden: int
@@ -49,7 +50,7 @@ def rewrite_data(spark: SparkSession, table: TableId, rules: Maintenance) -> str
         "min-input-files": str(rules.small_files),
         "delete-ratio-threshold": str(rules.delete_share),
         "remove-dangling-deletes": "true",
-        # Committed groups stay done where the time is up or the driver dies.
+        # Groups that are committed stay done if time is up or the driver dies.
         "partial-progress.enabled": "true",
         "partial-progress.max-commits": "10",
     }
@@ -58,7 +59,7 @@ def rewrite_data(spark: SparkSession, table: TableId, rules: Maintenance) -> str
 
 
 def spare_deletes(spark: SparkSession, table: TableId) -> int:
-    """Count the position-delete files that a rewrite may save: one per data file has to stay.
+    """Count the position-delete files that a rewrite may save: all but one per data file.
 
     A delete file for one data file has equal bounds of `file_path`.
     """
@@ -72,7 +73,7 @@ def spare_deletes(spark: SparkSession, table: TableId) -> int:
 
 
 def rewrite_deletes(spark: SparkSession, table: TableId, rules: Maintenance) -> str:
-    """Compact position-delete files; those of deleted data files go."""
+    """Compact position-delete files, and remove those of data files that no longer exist."""
     options = {"min-input-files": str(rules.small_files)}
     done = _call(spark, "rewrite_position_delete_files", table, f"options => {_map(options)}")
     before, after = done["rewritten_delete_files_count"], done["added_delete_files_count"]
@@ -98,7 +99,7 @@ def rewrite_manifests(spark: SparkSession, table: TableId) -> str:
 def expire_snapshots(spark: SparkSession, table: TableId, snapshots: Sequence[int]) -> str:
     """Expire exactly these snapshots, and delete the files that only they refer to.
 
-    By age alone the procedure would expire snapshots that a rollback needs: so it gets the list,
+    By age alone the procedure would expire snapshots that a rollback needs. So it gets the list,
     and a time before every snapshot.
     """
     ids = ", ".join(f"{int(snapshot)}L" for snapshot in snapshots)

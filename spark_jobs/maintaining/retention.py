@@ -1,7 +1,7 @@
-"""Retention: tombstones and changes of old batches are deleted, and the floor says up to where.
+"""Retention: tombstones and changes of old batches are deleted; the floor records up to where.
 
 A batch's age counts from its publication in the ledger. The floor is raised before anything is
-deleted: after a crash in between, some late events can no longer be judged, and the next
+deleted. After a crash in between, some late events go to quarantine needlessly, and the next
 maintenance deletes the rest.
 """
 
@@ -33,7 +33,7 @@ class Expired:
 
 
 def forget(upkeep: Upkeep, target: TableId) -> str:
-    """Expire a target's old tombstones and changes; returns how many, '' for none.
+    """Expire a target's old tombstones and changes; return a summary, "" if there were none.
 
     A table without a key keeps everything: its rows are counted from its whole changelog. Histories
     and tables of events keep everything too.
@@ -60,7 +60,7 @@ def forget(upkeep: Upkeep, target: TableId) -> str:
 
 
 def forget_ends(upkeep: Upkeep, ends: TableId) -> str:
-    """Expire the ends of transactions of old batches; returns how many, '' for none."""
+    """Expire the transaction ends of old batches; return a summary, "" if there were none."""
     if upkeep.lake.load(ends) is None:
         return ""
     rules, pipeline = upkeep.pipeline.maintenance, upkeep.pipeline.name
@@ -83,7 +83,10 @@ def _is_keyed_target(upkeep: Upkeep, table: TableId) -> bool:
 
 
 def _expired(upkeep: Upkeep, table: TableId, days: int) -> Expired | None:
-    """Return a table's expired batches; those ordered by arrival, without a time order, stay."""
+    """Return a table's expired batches and the highest position of their rows.
+
+    Batches whose rows are ordered by arrival, which has no order in time, do not expire.
+    """
     loaded = upkeep.lake.load(table)
     if loaded is None or loaded.current_snapshot() is None:
         return None
@@ -125,7 +128,8 @@ def _statement(table: TableId, batches: str) -> str:
 
 
 def _delete(upkeep: Upkeep, expired: Expired) -> None:
-    """Delete the rows, signed as maintenance, which a rollback of the last batches ignores."""
+    """Delete the rows in a snapshot signed as maintenance, which a rollback of the last
+    batches ignores."""
     batches = ", ".join(literal(batch) for batch in expired.batches)
     upkeep.spark.conf.set(_SUMMARY, "retention")
     try:

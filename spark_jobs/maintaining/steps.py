@@ -1,6 +1,6 @@
 """The steps of maintenance.
 
-Each looks whether the table needs it, and returns what it did, or in a dry run would do; '' for
+Each checks whether the table needs it, and returns what it did or, in a dry run, would do; "" for
 nothing.
 """
 
@@ -26,13 +26,13 @@ _POSITION_DELETES: Final = 2  # the format version that has them as files
 
 
 def _loaded(upkeep: Upkeep, table: TableId) -> Table | None:
-    """Return the table where it has rows; after a rollback of its first batch it has no `main`."""
+    """Return the table if it has rows; after a rollback of its first batch it has no `main`."""
     loaded = upkeep.lake.load(table)
     return loaded if loaded is not None and loaded.current_snapshot() is not None else None
 
 
 def drop_stale_tags(upkeep: Upkeep, table: TableId) -> str:
-    """Drop the tags of batches beyond `keep_tags`: they keep snapshots from expiring."""
+    """Drop the tags of batches beyond `keep_tags`: a tag keeps its snapshot from expiring."""
     loaded = upkeep.lake.load(table)
     tags = stale_tags(loaded, _promised(upkeep)) if loaded is not None else []
     if tags and loaded is not None and not upkeep.dry_run:
@@ -45,8 +45,10 @@ def _promised(upkeep: Upkeep) -> Retention:
 
 
 def drop_dead_branches(upkeep: Upkeep, table: TableId) -> str:
-    """Drop the branches of finished batches: a suspended driver may have written one after the
-    others were dropped, and a branch keeps its snapshots from expiring."""
+    """Drop the branches of finished batches: a branch keeps its snapshots from expiring.
+
+    A suspended driver may have written one after the others were dropped.
+    """
     loaded = upkeep.lake.load(table)
     refs = (
         [] if loaded is None else [r for r in loaded.metadata.refs if r.startswith(names.BRANCHES)]
@@ -116,9 +118,9 @@ def expire_snapshots(upkeep: Upkeep, table: TableId) -> str:
 
 
 def remove_orphans(upkeep: Upkeep, table: TableId) -> str:
-    """Delete files that no snapshot refers to and that are too old to be still in the making.
+    """Delete files that no snapshot refers to and that are too old to belong to a running write.
 
-    Their age counts from the present time, not from `now`: the store dates them so.
+    Their age counts from the present time, not from `now`, since the store dates them by it.
     """
     if upkeep.lake.load(table) is None:
         return ""
@@ -128,7 +130,7 @@ def remove_orphans(upkeep: Upkeep, table: TableId) -> str:
 
 
 def remove_leftovers(upkeep: Upkeep, table: TableId) -> str:
-    """Remove files that dead attempts left beside the tables, as far as the ledger knows them."""
+    """Remove files that dead attempts left beside the tables, as far as the ledger shows."""
     before = upkeep.days_ago(upkeep.pipeline.maintenance.orphan_days)
     removed = sweep(upkeep.files, upkeep.ledger, before, upkeep.dry_run)
     return f"{removed} files" if removed else ""
@@ -141,7 +143,7 @@ def compact(upkeep: Upkeep, table: TableId) -> str:
 
 
 def mark(upkeep: Upkeep, table: TableId) -> str:
-    """Record when this pipeline finished a table: the oldest mark comes first in a run."""
+    """Record when this pipeline finished the table; the oldest mark comes first in a run."""
     if not upkeep.dry_run and upkeep.lake.load(table) is not None:
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         upkeep.lake.set_property(table, _marked_by(upkeep, table.namespace), moment)
@@ -149,7 +151,7 @@ def mark(upkeep: Upkeep, table: TableId) -> str:
 
 
 def last_marked(upkeep: Upkeep, table: Table | None) -> str:
-    """Return when this pipeline finished a table last; '' for never."""
+    """Return when this pipeline finished the table last; "" for never."""
     if table is None:
         return ""
     namespace = table.name()[-2]
@@ -157,6 +159,7 @@ def last_marked(upkeep: Upkeep, table: Table | None) -> str:
 
 
 def _marked_by(upkeep: Upkeep, namespace: str) -> str:
-    """Return the property with the mark; in tables that pipelines share each has its own."""
+    """Return the name of the property with the mark; in tables that pipelines share
+    each has its own."""
     suffix = f".{upkeep.pipeline.name}" if namespace == names.LEDGER_NAMESPACE else ""
     return f"{names.PROP_MAINTAINED}{suffix}"

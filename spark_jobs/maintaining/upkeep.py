@@ -1,4 +1,4 @@
-"""The subject of one maintenance: session, tables, ledger, pipeline."""
+"""What one maintenance works on: session, tables, ledger, pipeline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_jobs.lake.tables import Lake
 
 @dataclass(frozen=True)
 class Upkeep:
-    """The subject of one maintenance; ages count from `now`."""
+    """What one maintenance works on; ages count from `now`."""
 
     spark: SparkSession
     lake: Lake

@@ -1,1 +1,1 @@
-"""A batch into branches of its targets, its rehearsal, and targets made again."""
+"""Merging: write a batch to branches of its targets, forecast that, and rebuild targets."""

@@ -25,7 +25,7 @@ def audit(result: BatchResult) -> None:
 
 
 def refuse_lost(plan: TablePlan, counts: Counts) -> None:
-    """Raise AuditFailedError unless the counts are of as many records as were read."""
+    """Raise AuditFailedError unless as many records have an outcome as were read."""
     found = plan.found
     expected = found.records + found.ignored + found.rejected
     if counts.read != expected:
@@ -36,7 +36,8 @@ def refuse_lost(plan: TablePlan, counts: Counts) -> None:
 
 
 def unmerged(pipeline: Pipeline, plan: TablePlan, bad: int) -> Counts:
-    """Return the outcomes of a table's records that do not reach the merge; `bad`: the misfits."""
+    """Return the outcomes of a table's records that are not merged; `bad`: the
+    number of misfits."""
     found = plan.found
     passed = found.ignored + found.passed_over(truncate_policy(pipeline, plan.config))
     lost = bad + found.rejected
@@ -63,24 +64,24 @@ def refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
         raise ResetSuspectedError(
             f"position_reset_suspected: {late} of {read} records of {plan.name} are older by "
             "position than the stored rows of their keys, but newer by the source's time. If the "
-            "source counts anew (failover, reset log, restored cluster), run: "
-            f"sluice raise-epoch {pipeline.name}, with --full-load where it sends all rows anew; "
+            "source restarted its positions (failover, reset log, restored cluster), run: "
+            f"sluice raise-epoch {pipeline.name}, with --full-load where it sends all rows again; "
             "then load again. If it does not, set "
             f"`on_position_reset: accept` in the pipeline {pipeline.name}"
         )
 
 
 def refuse_too_many_bad(job: Job, found: list[Found], misfits: int, held: int) -> None:
-    """Raise AuditFailedError where more records are bad than the pipeline allows.
+    """Raise AuditFailedError if more records are bad than the pipeline allows.
 
-    `misfits`: records that do not fit their tables; `held`: rejects of open transactions, which do
-    not count.
+    `misfits`: the number of records that do not fit their tables; `held`: that of rejects because
+    of open transactions, which are not counted as bad.
     """
     read = sum(f.records + f.ignored + f.rejected for f in found)
     lost = sum(f.rejected for f in found) + misfits + len(job.manifest.rejects) - held
     again = job.manifest.reprocess
     if again is not None and lost <= again.records:
-        return  # a published batch held them already
+        return  # a published batch had them already
     lost += sum(reject.records - 1 for reject in job.manifest.rejects)
     if job.pipeline.too_many_bad(lost, read):
         raise AuditFailedError(

@@ -1,4 +1,4 @@
-"""A table's content before the undone batches, and its column names without them."""
+"""A table's content from before the batches to undo, and its column names without them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from spark_jobs.planning.renames_known import known_renames, renames_from, state
 
 @dataclass(frozen=True)
 class Before:
-    """A table's floor, and the rows of target and history before the undone batches; None where
-    nothing is undone, or there is no floor."""
+    """A table's floor, and the rows of target and history from before the batches to undo; None if
+    there are no such batches, or no floor."""
 
     floor: str | None
     rows: DataFrame | None
@@ -29,7 +29,7 @@ class Before:
 def before_undone(reader: Reader, asked: Rebuild) -> Before:
     """Read the rows at the snapshots onto which the batches were merged.
 
-    Raises RollbackRefusedError where such a snapshot has expired.
+    Raises RollbackRefusedError if such a snapshot has expired.
     """
     plan = reader.plan
     floor = reader.lake.floor(target_id(plan))
@@ -42,7 +42,7 @@ def before_undone(reader: Reader, asked: Rebuild) -> Before:
 
 
 def _held_before(reader: Reader, asked: Rebuild, table: TableId) -> DataFrame | None:
-    """Return the table's rows before the undone batches."""
+    """Return the table's rows from before the batches to undo."""
     base, loaded = asked.bases.get(table.name), reader.lake.load(table)
     if base is not None and loaded and loaded.snapshot_by_id(base) is None:
         raise RollbackRefusedError(
@@ -50,15 +50,16 @@ def _held_before(reader: Reader, asked: Rebuild, table: TableId) -> DataFrame | 
             f"{', '.join(asked.without)}, has expired; they cannot be undone any more"
         )
     rows = reader.lake.rows(table, base)
-    # The defaults of that time are not kept; current ones fill missing columns.
+    # The defaults of that time are not stored; current ones fill missing columns.
     return None if rows is None else reader.now.rows(rows, ColumnHistory(), reader.types)
 
 
 def forget_renames(reader: Reader, floor: str | None) -> bool:
-    """Forget renames that only the undone batches brought; return whether there were any.
+    """Drop renames that only the batches to undo brought from `reader.now`; return whether there
+    were any.
 
-    Values that a rename put into one column cannot be separated, so the whole table is made again
-    from its changes. Raises RollbackRefusedError where maintenance has expired some.
+    Values that a rename put into one column cannot be separated, so the whole table is then rebuilt
+    from its changes. Raises RollbackRefusedError if maintenance has expired some of these.
     """
     plan, counted = reader.plan, reader.attempt.published
     kept = tuple(r for r in reader.before.renames if r.below == DECLARED)

@@ -1,4 +1,4 @@
-"""Rows that are read again and have no identity but their place in a file."""
+"""Rows of files that are read again, if only their place in a file identifies them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from spark_jobs.planning.plan import TablePlan
 
 
 def refuse_by_place(job: Job, plan: TablePlan, changes: DataFrame) -> None:
-    """Raise PlanError where rows read again cannot be recognised.
+    """Raise PlanError if rows that are read again cannot be recognised.
 
-    Without a source position, a row or version is identified by its place in a file, which changes
-    when the file is reprocessed or has changed. So does the place from which on a row that was
-    logged in part takes the values of an earlier one.
+    Without a position from the source, a row or version is identified by its place in a file. That
+    changes if the file was changed, and differs when it is reprocessed. So does the place from
+    which on a row that was logged in part takes the values of an earlier one.
     """
     lacks = _lacks(plan)
     if not (lacks and reads_again(job.manifest)):
@@ -26,14 +26,14 @@ def refuse_by_place(job: Job, plan: TablePlan, changes: DataFrame) -> None:
     if not changes.where(_by_place(job.manifest)).isEmpty():
         raise PlanError(
             f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "
-            "so that rows read again cannot be told from those loaded before. "
+            "so that rows read again cannot be distinguished from those loaded before. "
             f"{_instead(job)}"
         )
 
 
 def _lacks(plan: TablePlan) -> str:
-    """Return what the table's rows lack to be read twice; "" for whole rows with a key, of which
-    the second reading has the last word."""
+    """Return what the table's rows lack to be read twice; "" for whole rows with a key, which the
+    second reading replaces."""
     if not plan.keyed:
         return "neither a key nor an order"
     if plan.history or plan.append:
@@ -47,8 +47,11 @@ def reads_again(manifest: Manifest) -> bool:
 
 
 def _by_place(manifest: Manifest) -> Column:
-    """Whether a change's position contains its place in a file that is read again: as a whole, or
-    as a suffix where arrival orders changes at one position of the source's log."""
+    """Whether a change's position contains its place in a file that is read again.
+
+    The place is the whole position, or a suffix if arrival orders changes at one position of the
+    source's log.
+    """
     position = F.col(names.POSITION)
     again = manifest.files if manifest.repeats else manifest.changed
     arrivals = F.array(*(F.lit(f".{file.arrival}.") for file in again))

@@ -70,7 +70,7 @@ def _refuse_unsound(job: Job, staged: StagedTable, plan: TablePlan) -> None:
 
 
 def _refuse_swing(job: Job, staged: StagedTable, plan: TablePlan, before: int, after: int) -> None:
-    """Raise AuditFailedError where a table, unless small, changes by more than `max_row_swing`."""
+    """Raise AuditFailedError if a table, unless small, changes by more than `max_row_swing`."""
     most = plan.config.max_row_swing
     if most is None or before < SHARE_COUNTS_FROM or abs(after - before) <= most * before:
         return
@@ -143,7 +143,7 @@ def _where(job: Job, staged: StagedTable) -> str:
 
 
 def how_to_go_on(job: Job) -> str:
-    """Return the commands with which a pipeline goes on without a bad batch."""
+    """Return the commands with which an operator goes on without a bad batch."""
     pipeline, batch = job.pipeline.name, job.manifest.batch_id
     if not job.manifest.claims:  # its files are other batches'
         return f"To give the batch up: sluice rollback {pipeline} --batch {batch}"

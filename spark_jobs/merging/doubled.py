@@ -1,7 +1,7 @@
-"""doubled: keys with several rows in a target, which only another writer can have caused.
+"""Keys that have several rows in a target, which only another writer can have caused.
 
-Sluice's writes keep keys unique, so a sound batch does not check this. Duplicate keys make a batch
-fail: counts do not add up, or a MERGE finds two rows for one change.
+Sluice's writes keep keys unique, so a batch is not checked for this in advance. Duplicate keys make
+a batch fail: counts do not add up, or a MERGE finds two rows for one change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHOWN: Final = 3
 
 
 def refuse_doubled(job: Job, plan: TablePlan, error: Exception) -> None:
-    """Raise AuditFailedError where `main` of the target has keys with several rows: they may have
+    """Raise AuditFailedError if `main` of the target has keys with several rows, which may have
     caused `error`."""
     try:
         shown = _doubled(job, plan)
@@ -29,7 +29,7 @@ def refuse_doubled(job: Job, plan: TablePlan, error: Exception) -> None:
     if shown:
         raise AuditFailedError(
             f"{target_id(plan).full_name}: key_not_unique: it holds more than one row of a key, "
-            f"which somebody else wrote: {', '.join(shown)}; nothing is published. Make it again "
+            f"which somebody else wrote: {', '.join(shown)}; nothing is published. Rebuild it "
             f"from its changelog: sluice rollback {job.pipeline.name} --rebuild --table {plan.name}"
             ", then run again"
         ) from error

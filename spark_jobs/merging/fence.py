@@ -1,4 +1,4 @@
-"""The fence between a merge and retention, should the lease between them have lapsed."""
+"""A guard against retention during a merge, in case the lease between them has lapsed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from spark_jobs.planning.plan import TablePlan
 
 @contextmanager
 def nothing_forgotten(lake: Lake, plan: TablePlan) -> Iterator[None]:
-    """Raise TransientError where maintenance expired changes or tombstones of the table meanwhile.
+    """Raise TransientError if maintenance expired changes or tombstones of the table meanwhile.
 
-    The reads before and after would not be of one state. The floor is raised before anything
-    expires, so that an equal floor proves it did not happen.
+    Reads from before and after would not be of one state. The floor is raised before anything
+    expires, so an unchanged floor proves that nothing did.
     """
     floor = lake.floor(target_id(plan))
     yield

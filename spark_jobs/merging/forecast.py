@@ -42,7 +42,7 @@ from spark_jobs.planning.widening import changes_as, fixed_columns, refuse_widen
 
 
 def forecast(job: Job) -> Forecast:
-    """Return what a load of the batch would do; raise PlanError where the load would.
+    """Return what a load of the batch would do; raise PlanError if the load would.
 
     `job.attempt.published`: the batches that count as published.
     """
@@ -90,7 +90,7 @@ def _misfits(plan: TablePlan, typed: DataFrame) -> tuple[int, tuple[Nulled, ...]
 
 
 def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
-    """Return the column renames that the target's rows do not have yet."""
+    """Return the column renames that the target's rows do not have yet, as text."""
     told = set(plan.renames).difference(job.lake.column_history(target_id(plan)).renames)
     pairs = (pair for rename in sorted(told) for pair in rename.columns)
     return tuple(f"{former} → {now}" for former, now in pairs)
@@ -99,7 +99,7 @@ def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
 def _schema_changes(
     plan: TablePlan, existing: dict[str, str] | None, fixed: set[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return columns to add and to widen; raise PlanError where a column cannot be widened."""
+    """Return columns to add and columns to widen; raise PlanError if a column cannot be widened."""
     if existing is None:
         return (), ()
     added, widened = [], []

@@ -49,9 +49,10 @@ from spark_jobs.telling import tell
 def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> BatchResult:
     """Decode into the changelogs, take the lease, merge into branches, audit.
 
-    `hold_lease` returns the pipeline's published batches once the lease is held.
+    `hold_lease` returns the pipeline's published batches once the lease is held. `retried`: whether
+    an earlier attempt may have written quarantine rows. `main` of a target never moves here.
 
-    Raises PlanError, AuditFailedError, LeaseHeldError. `main` of a target never moves here.
+    Raises PlanError, AuditFailedError, LeaseHeldError; TerminalError if no table can be loaded.
     """
     started = time.monotonic()
     if job.pipeline.holds_transactions:  # which events wait depends on what is published
@@ -86,8 +87,8 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
 
 
 def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
-    """Write the quarantine and refuse a batch with too many bad records; return the outcomes of
-    records without a target."""
+    """Write the quarantine, and refuse a batch that has too many bad records; return the outcomes
+    of records without a target."""
     found, plans = batch.found, [table.plan for table in batch.tables]
     misfits = sum(table.bad for table in batch.tables)
     unassigned = without_table(found, plans)

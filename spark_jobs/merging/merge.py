@@ -100,6 +100,8 @@ def _write_modes(writer: Writer, stored: Stored, newer: bool) -> None:
 
 
 def _merged(writer: Writer, rows: DataFrame, tallied: Tally, truncates: Counts) -> Merged:
+    """Return the result of a merge; conflicts get a position, and TRUNCATEs are added
+    to the counts."""
     plan = writer.plan
     return Merged(
         counts=tallied.counts + truncates,
@@ -111,10 +113,10 @@ def _merged(writer: Writer, rows: DataFrame, tallied: Tally, truncates: Counts) 
 
 
 def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
-    """Rebuild the tables from all published changes, where stored rows cannot get their current
-    column names. The stored positions still tell which records are late.
+    """Rebuild the tables from all published changes, since stored rows cannot get their current
+    column names. The stored positions still show which records are late.
 
-    Raises PlanError with `misnamed` where maintenance has expired changes.
+    Raises PlanError with the text `misnamed` if maintenance has expired changes.
     """
     plan = writer.plan
     if writer.lake.floor(target_id(plan)):
@@ -133,7 +135,8 @@ def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
 
 
 def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
-    """Return the batch's TRUNCATEs, without an epoch's opening that the table already has."""
+    """Return the batch's TRUNCATEs, without the opening of an epoch if the table
+    already has that."""
     opening = plan.opening
     opened = Truncation(None if opening is None else opening.position, 0)
     found = truncation(mine) if plan.found.truncates else opened
@@ -142,7 +145,8 @@ def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
 
 
 def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
-    """Merge a batch whose changes are all above everything stored: the newest of a key applies."""
+    """Merge a batch whose changes are all above everything stored: each key's newest
+    change applies."""
     key, data = writer.plan.key, writer.plan.data
     folded = fold(rows, writer.attempt.batch_id, key, data)
     # `keep` would cost more. The cache is safe here: the count fills it before anything else reads
@@ -159,14 +163,16 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
 
 
 def _judges(writer: Writer, stored: Stored) -> Stored:
-    """Return the state against which events at or below the floor are judged."""
+    """Return the stored state with which events at or below the floor are compared: also with the
+    ends of versions in the history."""
     plan, table = writer.plan, history_id(writer.plan)
     rows = writer.lake.rows(table, writer.bases[table].snapshot) if plan.history else None
     return stored if rows is None else remembering(stored, rows, plan.key)
 
 
 def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, judges: Stored) -> Tally:
-    """Merge keyed rows; `judges`: the stored state, with further known deletes."""
+    """Merge keyed rows; `judges`: the stored state, with further deletes from the history if
+    there are any."""
     plan = writer.plan
     data = plan.data
     folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
@@ -188,7 +194,8 @@ def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, judges: Stored
 
 
 def _conflicts(writer: Writer, unlike: DataFrame) -> Conflicts:
-    """Return the conflicts of changes, unlike the row at their position, with published changes."""
+    """Return the conflicts with published changes, for changes that differ from the row at
+    their position."""
     if unlike.isEmpty():
         return Conflicts()
     plan, mine = writer.plan, in_batch(writer.attempt.batch_id)
@@ -218,7 +225,8 @@ def _columns(data: list[str]) -> list[Column]:
 def _with_refolded(
     writer: Writer, applied: DataFrame, settled: DataFrame, stored: Stored
 ) -> DataFrame:
-    """Return the applied rows, with partial and late ones folded again from the whole changelog."""
+    """Return the applied rows; keys with partial or late changes are folded again from the
+    whole changelog."""
     plan = writer.plan
     data = plan.data
     changelog = writer.changelog()
@@ -245,7 +253,7 @@ def _with_refolded(
 
 
 def _moves(writer: Writer, rows: DataFrame, mine: DataFrame, stored: Stored) -> DataFrame | None:
-    """Return the table's moves, or None where the batch cannot affect any: it only has whole rows
+    """Return the table's moves; None if the batch cannot affect any, as it only has complete rows
     above everything stored."""
     above_all = writer.all_newer() and not _affects_all_keys(stored, writer)
     if above_all and mine.where(F.col(names.ABSENT).isNotNull()).isEmpty():
@@ -256,7 +264,7 @@ def _moves(writer: Writer, rows: DataFrame, mine: DataFrame, stored: Stored) -> 
 def _to_refold(
     writer: Writer, applied: DataFrame, settled: DataFrame, stored: Stored, changelog: DataFrame
 ) -> DataFrame:
-    """Return the keys that the batch concerns and that consist of several changes."""
+    """Return the keys that the batch may change and that have partial, late or equal changes."""
     keys = by_name(writer.plan.key)
     mine = changelog.where(in_batch(writer.attempt.batch_id))
     partial = mine.where(F.col(names.ABSENT).isNotNull())
@@ -270,12 +278,13 @@ def _to_refold(
 
 
 def _affects_all_keys(stored: Stored, writer: Writer) -> bool:
-    """Whether the batch changes the meaning of stored events of any key."""
+    """Whether stored changes of any key may read differently after this batch, by a
+    TRUNCATE or by DDL."""
     return stored.cut or writer.retells()
 
 
 def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
-    """Merge a table without a key: count rows by content, identify instances by position."""
+    """Merge a table without a key: count rows by content, and identify each one by its position."""
     changes = _instances(writer, rows, stored)
     outcome = plan_rows(changes)
     if outcome.anew:

@@ -37,9 +37,9 @@ def _unlisted(pipeline: Pipeline, found: Iterable[Found]) -> list[str]:
 
 
 def unlisted(pipeline: Pipeline, found: Iterable[Found]) -> str:
-    """Return a note on source tables with rows that `tables:` does not list; '' for none.
+    """Return a note on source tables with rows that `tables:` does not list; "" if there are none.
 
-    A batch that is decoded by remembered shapes reports none.
+    A batch that is decoded with cached shapes reports none.
     """
     if pipeline.tables is None:
         return ""
@@ -79,7 +79,7 @@ def unknown_columns(plan: TablePlan) -> Iterator[str]:
 
 
 def _unreadable(job: Job, envelope: DataFrame, found: list[Found]) -> Iterator[str]:
-    """Yield a note where no record could be read in the format, with the reasons."""
+    """Yield a note, with the reasons, if no record could be read in the pipeline's format."""
     lost = job.manifest.rejects
     read = sum(table.total for table in found) + len(lost)
     bad = sum(table.rejected for table in found if not table.source.table) + len(lost)

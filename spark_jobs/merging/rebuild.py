@@ -1,8 +1,8 @@
-"""rebuild: make targets again from their changelogs, or undo batches beneath later ones.
+"""rebuild: rebuild targets from their changelogs, or undo batches that others followed.
 
-The published changes, without the undone batches, determine target, tombstones and history; where
+The published changes, without the undone batches, determine target, tombstones and history. Where
 these differ, the difference is merged into the batch's branches. Up to the floor, stored rows
-stand for the expired changes.
+replace expired changes.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from spark_jobs.threads import side_by_side
 
 
 def rebuild(job: Job, asked: Rebuild, hold_lease: Callable[[], tuple[str, ...]]) -> BatchResult:
-    """Stage the wanted content of the targets; `hold_lease` as in `load.load`.
+    """Write the rebuilt content of the targets to branches; `hold_lease` as in `load.load`.
 
-    Raises RollbackRefusedError where the content without the batches is no longer known.
+    Raises RollbackRefusedError if the content without the batches is no longer known.
     """
     started = time.monotonic()
     published = hold_lease()
@@ -53,13 +53,13 @@ def rebuild(job: Job, asked: Rebuild, hold_lease: Callable[[], tuple[str, ...]])
 
 
 def _plan(job: Job, target: str) -> TablePlan:
-    """Plan a table as it is stored, or, where it is gone, as its changelog has it."""
+    """Plan a table from its stored columns or, if it is gone, from those of its changelog."""
     namespace = job.pipeline.namespace
     changelog = TableId(names.changelog_namespace(namespace), names.changelog_table(target))
     source = Source("", "", job.lake.property(changelog, names.PROP_SOURCE) or target)
     key = names.decode_key(job.lake.property(changelog, names.PROP_KEY) or "[]")
     now = job.lake.columns(TableId(namespace, target)) or {}
-    # A rollback takes wider types back in the target alone.
+    # A rollback restores narrower types in the target alone.
     stored = {
         name: now.get(name, kind) for name, kind in (job.lake.columns(changelog) or {}).items()
     }

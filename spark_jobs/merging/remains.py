@@ -1,7 +1,7 @@
-"""The wanted content of a target's tables, from its published changes, and the merge to reach it.
+"""A target's tables, computed from its published changes, and the merge that makes them so.
 
-Differences are merged into the batch's branches. Up to the floor, stored rows stand for expired
-changes.
+Differences to the stored tables are merged into the batch's branches. Up to the floor, stored rows
+replace expired changes.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _ENDED: Final = "_sluice_ended"
 
 
 def remake(writer: Writer) -> None:
-    """Make a target's tables again from all published changes and the batch's own, whatever they
-    hold, under whatever names. No change may have expired."""
+    """Rebuild a target's tables from all published changes and the batch's own, whatever the tables
+    hold and whatever their columns are called. No change may have expired."""
     settle(Remains.open(writer, Rebuild((writer.plan.target,), at=""), misnamed=True))
 
 
 def settle(remains: Remains) -> None:
-    """Make the target's tables hold what remains, on the batch's branches."""
+    """Write the rebuilt content of the target's tables to the batch's branches."""
     writer, plan = remains.writer, remains.plan
     replaced = _settle_keyed(remains) if plan.keyed else _settle_rows(remains)
     if plan.append:
@@ -62,7 +62,8 @@ def settle(remains: Remains) -> None:
 
 
 def _truncated_by(remains: Remains, position: str) -> str:
-    """Return the batch that brought a TRUNCATE, from the changelog or the stored tombstone."""
+    """Return the batch that brought the TRUNCATE at `position`, from the changelog or the
+    stored tombstone."""
     told = remains.truncates.where(F.col(names.POSITION) == position)
     first = told.agg(F.min(names.BATCH_ID)).first()
     batch = first[0] if first else None
@@ -70,9 +71,11 @@ def _truncated_by(remains: Remains, position: str) -> str:
 
 
 class Remains:
-    """The known content of a table without the undone batches.
+    """Input for rebuilding a target's tables without some batches (`asked.without`): the remaining
+    changes, the undone ones, and the stored rows that replace expired changes.
 
-    `misnamed`: stored rows cannot be read under their current column names.
+    `keys`: the keys to rebuild. `misnamed`: stored rows cannot be read under current column names,
+    so everything is rebuilt from changes.
     """
 
     def __init__(self, writer: Writer, asked: Rebuild, before: Before, misnamed: bool) -> None:
@@ -94,8 +97,8 @@ class Remains:
 
     @classmethod
     def open(cls, writer: Writer, asked: Rebuild, misnamed: bool = False) -> Remains:
-        """Rename columns of the rows on the branches, by the remaining batches, and return what
-        remains."""
+        """Read what remains without the undone batches; columns of rows on the branches are
+        renamed first."""
         before = before_undone(writer, asked)
         misnamed = misnamed or (bool(asked.without) and forget_renames(writer, before.floor))
         if not misnamed:
@@ -104,13 +107,18 @@ class Remains:
 
     @property
     def now(self) -> ColumnHistory | None:
-        """Return the names and defaults for stored rows; None where their names differ."""
+        """Return the current names and defaults of columns; None if stored rows cannot be
+        read by them."""
         return None if self.misnamed else self.writer.now
 
     def settle(
         self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
     ) -> bool:
-        """Make the table hold the wanted rows; return whether all of it was replaced."""
+        """Write the difference between `wanted` and the stored rows to the table's branch, by key
+        `by`.
+
+        Without undone batches the whole table is compared. Returns whether all of it was replaced.
+        """
         if self.undone is None:
             return self.writer.replace(table, wanted, there)
         found = there if there is None else self.of_keys(there)
@@ -125,9 +133,10 @@ class Remains:
         return max(found, default=None)
 
     def _keys(self, log: DataFrame) -> DataFrame:
-        """Return the keys that the undone batches changed.
+        """Return the keys that the undone batches changed, or all keys.
 
-        All keys, where nothing is undone, a TRUNCATE is undone, or rows must be completed again.
+        All keys if no batch is undone, an undone one had a TRUNCATE, partial rows have to be folded
+        again, or a table of a mode has a gap.
         """
         key = by_name(self.plan.key)
         retold = self.misnamed or self.writer.refolds()
@@ -154,14 +163,14 @@ class Remains:
         return tuple(row[0] for row in gone.select(names.POSITION).distinct().collect())
 
     def _tied(self, log: DataFrame, keys: DataFrame) -> DataFrame:
-        """Return the keys, and the keys that moves connect to them."""
+        """Return the keys together with those that moves connect to them."""
         if self.undone is None or not self.writer.partial:
             return keys
         keys = keys.union(beside(log, self.undone, self.plan.key))
         return keys if self.moved is None else keys.union(tied(keys, self.moved, self.plan.key))
 
     def versions(self) -> DataFrame | None:
-        """Return the stored history; None where there is none."""
+        """Return the stored history; None if there is none."""
         if not self.plan.history:
             return None
         table, writer = history_id(self.plan), self.writer
@@ -171,7 +180,7 @@ class Remains:
         return self.now.rows(rows, written_by(writer, table), writer.types)
 
     def of_keys(self, rows: DataFrame) -> DataFrame:
-        """Return the rows of the concerned keys."""
+        """Return the rows of the keys to rebuild; all rows of a table without a key."""
         if self.keys is None:
             return rows
         return rows.join(self.keys, list(self.plan.key), "left_semi")
@@ -191,7 +200,8 @@ class Remains:
         return since_floor(known, rows, self.keys, Floor(self.floor, self.plan.key))
 
     def standing(self) -> DataFrame | None:
-        """Return the rows that stand for expired changes: those from before the undone batches."""
+        """Return the stored rows that replace expired changes, from before the undone batches if
+        there are any."""
         rows = self.stored.rows if self.undone is None else self.before
         if rows is None or self.floor is None or not self.writer.partial:
             return rows
@@ -203,7 +213,7 @@ def _not_above(position: str | None, floor: str | None) -> bool:
 
 
 def _settle_rows(remains: Remains) -> bool:
-    """Settle a table without a key: count its rows again from all changes."""
+    """Write a table without a key: count its rows again from all changes. Returns False."""
     data = tuple(remains.plan.data)
     changes = NoKeyChanges(
         remains.changes, remains.changes.limit(0), data, remains.truncated_at, anew=True
@@ -214,7 +224,7 @@ def _settle_rows(remains: Remains) -> bool:
 
 
 def _settle_keyed(remains: Remains) -> bool:
-    """Settle target, tombstones and history; return whether all tombstones were replaced."""
+    """Write target, tombstones and history; return whether all tombstones were replaced."""
     plan = remains.plan
     _refuse_forgotten(remains)
     data = plan.data
@@ -248,7 +258,7 @@ def _columns(data: Sequence[str]) -> list[Column]:
 
 
 def _settle_versions(remains: Remains, data: list[str], rows: DataFrame) -> DataFrame:
-    """Settle the history; return the target's rows, which with soft deletes are versions too."""
+    """Write the history; return the target's rows, which with soft deletes are versions too."""
     plan, there = remains.plan, remains.versions()
     if plan.history:
         old = None if there is None else _forgotten(remains, there)
@@ -264,7 +274,7 @@ def _settle_versions(remains: Remains, data: list[str], rows: DataFrame) -> Data
 def _kept_rows(remains: Remains) -> Kept:
     """Return the target's rows up to the floor, in place of expired changes.
 
-    With partial changes, rows above the floor too, since they may have values of expired changes.
+    With partial changes also rows above the floor, since they may have values of expired changes.
     """
     rows = remains.standing()
     if rows is None or remains.floor is None:
@@ -277,7 +287,8 @@ def _kept_rows(remains: Remains) -> Kept:
 
 
 def _forgotten(remains: Remains, there: DataFrame) -> DataFrame | None:
-    """Return stored versions, and their ends, whose events may have expired."""
+    """Return stored versions and their ends that may come from expired events, without undone ones;
+    None if the table has no floor."""
     if remains.floor is None:
         return None
     if remains.undone is not None:
@@ -288,7 +299,7 @@ def _forgotten(remains: Remains, there: DataFrame) -> DataFrame | None:
 
 
 def _up_to_floor(remains: Remains, rows: DataFrame, floor: str) -> DataFrame:
-    """Return stored rows up to the floor, without those of undone events."""
+    """Return stored tombstones up to the floor, without those of undone events."""
     rows = remains.of_keys(rows).where(F.col(names.POSITION) <= floor)
     if remains.undone is None:
         return rows
@@ -296,15 +307,18 @@ def _up_to_floor(remains: Remains, rows: DataFrame, floor: str) -> DataFrame:
 
 
 def _below(remains: Remains, rows: DataFrame, floor: str, ended_at: str) -> DataFrame:
-    """Return stored versions and ends up to the floor; later ones come with their events."""
+    """Return stored versions and ends up to the floor; later ones are made again from
+    their events."""
     rows = remains.of_keys(rows).where(F.col(names.POSITION) <= floor)
     return rows.withColumn(ended_at, F.when(F.col(ended_at) <= floor, F.col(ended_at)))
 
 
 def _brought(remains: Remains, undone: DataFrame, place: str) -> DataFrame:
-    """Return keys and positions (in column `place`) of undone events that began or ended versions.
+    """Return key and position (as column `place`) of the undone events that began or ended a
+    version.
 
-    Those in the history before these batches are left out: another batch brought them too.
+    Positions that the history had before the undone batches are left out: another batch brought the
+    same event.
     """
     key = by_name(remains.plan.key)
     found = undone.select(*key, F.col(names.POSITION).alias(place)).distinct()
@@ -323,7 +337,8 @@ def _reopened(remains: Remains, ends: DataFrame, rows: DataFrame) -> DataFrame:
 def _versions(
     remains: Remains, data: list[str], kept: Kept, states: DataFrame | None = None
 ) -> DataFrame:
-    """Return the versions; `states`: stored ones, by which partial changes are completed."""
+    """Return the versions of the keys to rebuild; `states`: stored versions, to complete
+    partial changes."""
     changes = remains.changes.select(
         *by_name((*data, names.OP, names.ABSENT, *names.TARGET_METADATA))
     )
@@ -338,18 +353,19 @@ def _versions(
 
 
 def _refuse_undone(remains: Remains, before: DataFrame, floor: str) -> None:
-    """Raise RollbackRefusedError where the snapshot has rows of batches that were undone since."""
+    """Raise RollbackRefusedError if the snapshot from before has rows of batches undone since."""
     counted = of_batches(remains.writer.attempt.published)
     if not before.where((F.col(names.POSITION) <= floor) & ~counted).isEmpty():
         raise RollbackRefusedError(
-            f"{remains.plan.name}: of the snapshot from before the batch, which stands for what "
-            f"maintenance has forgotten up to {floor}, rows were undone since: without the batch "
-            "nobody can tell what their keys held"
+            f"{remains.plan.name}: the snapshot from before the batch, which replaces what "
+            f"maintenance has forgotten up to {floor}, has rows that were undone since: it is "
+            "unknown what their keys held without the batch"
         )
 
 
 def _refuse_forgotten(remains: Remains) -> None:
-    """Raise RollbackRefusedError where the rows from before cannot stand for expired events."""
+    """Raise RollbackRefusedError if rows from before the undone batches cannot replace
+    expired events."""
     floor, plan = remains.floor, remains.plan
     if remains.undone is None or floor is None:
         return
@@ -368,5 +384,5 @@ def _refuse_forgotten(remains: Remains) -> None:
     if not known.isEmpty():
         raise RollbackRefusedError(
             f"{plan.name}: some keys have late changes that came up to the floor {floor}, where "
-            "deletes are forgotten: without the batch nobody can tell whether they count"
+            "deletes are forgotten: without the batch it is unknown whether they apply"
         )

@@ -1,4 +1,4 @@
-"""Column renames and defaults that a batch brings, applied to stored rows on its branches."""
+"""Renames and defaults of columns that a batch brings, applied to stored rows on its branches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_jobs.planning.renames import moves_of_rows
 
 
 def clash(writer: Writer) -> str:
-    """Return why stored rows cannot get their current column names; '' where they can."""
+    """Return why stored rows cannot get their current column names; "" if they can."""
     if not _of_rows(writer):
         return ""
     found = renames.clash(writer.before.renames, writer.now.renames, writer.types)
@@ -29,17 +29,17 @@ def clash(writer: Writer) -> str:
     one, other, stored = found
     return (
         f"{writer.plan.name}: columns {one!r} and {other!r} are both in {stored!r} of the stored "
-        "rows, for a rename between them was told too late, and maintenance has forgotten changes "
-        f"from which they could be made again; {ELSEWHERE}"
+        "rows, because a rename between them came too late, and maintenance has forgotten changes "
+        f"from which they could be rebuilt; {ELSEWHERE}"
     )
 
 
 def _standing(writer: Writer) -> str:
-    """Return why a late rename or default is impossible in a table with partial rows and a floor.
+    """Return why late DDL cannot be applied to a table with partial rows and a floor; "" if it can.
 
-    A stored row stands for expired changes under the names of its newest change, so a late rename
-    between them would pick values under the wrong name, wherever the floor is. A default is unclear
-    where a full load has the added column, and may mean its NULL.
+    A late rename: a stored row merges changes from before and after it, so it is unclear which
+    value belongs to which name. A late default: where full loads have the column too, its NULL may
+    be a value of theirs.
     """
     floor = writer.lake.floor(target_id(writer.plan))
     if not (writer.partial and floor):
@@ -52,14 +52,14 @@ def _standing(writer: Writer) -> str:
     else:
         return ""
     return (
-        f"{writer.plan.name}: {what} was told later than changes above it, which do not carry all "
+        f"{writer.plan.name}: {what} came later than changes above it, which do not carry all "
         f"columns, and maintenance has forgotten those up to {floor}, to which they belong; "
         f"{ELSEWHERE}"
     )
 
 
 def rename(writer: Writer) -> None:
-    """Rename the columns of stored rows, before anything else is written to the branches."""
+    """Rename columns of stored rows; comes before anything else is written to the branches."""
     now = writer.now.renames
     for table in _of_rows(writer):
         before = written_by(writer, table)
@@ -78,13 +78,13 @@ def rename(writer: Writer) -> None:
 
 
 def _of_rows(writer: Writer) -> list[TableId]:
-    """Return target, history and events table, where they hold rows."""
+    """Return those of target, history and events table that hold rows."""
     filled = [table for table, base in writer.bases.items() if base.snapshot is not None]
     return [table for table in filled if table != tombstone_id(writer.plan)]
 
 
 def fill(writer: Writer) -> None:
-    """Fill columns that were added after a stored row with their known defaults."""
+    """Fill columns that were added later than a stored row with their known defaults."""
     now = writer.now
     for table in _of_rows(writer):
         before = written_by(writer, table)
@@ -101,7 +101,7 @@ def _refills(writer: Writer, before: Defaults, now: Defaults) -> list[Refill]:
 
 
 def _fill(writer: Writer, table: TableId, refills: list[Refill]) -> None:
-    """Fill rows of other batches; the batch's own rows are filled already."""
+    """Fill stored rows of other batches; the batch's own rows have their defaults already."""
     if not refills:
         return
     told = defaults.as_row(writer.lake.spark, refills)
@@ -123,7 +123,8 @@ def _update(
 ) -> None:
     """Set columns of stored rows (`t`) that differ from `values`.
 
-    `values` is SQL that may use the row `one` (`s`); `among` is SQL that restricts the rows.
+    `values`: column → SQL, which may use the one row of `one` as `s`. `among`: SQL that selects the
+    rows.
     """
     sets = ", ".join(f"t.{quoted(column)} = {value}" for column, value in values.items())
     changed = " OR ".join(f"NOT (t.{quoted(c)} <=> {value})" for c, value in values.items())
@@ -139,7 +140,8 @@ def _update(
 
 
 def _note(writer: Writer) -> None:
-    """Give the target a snapshot to publish, where the batch changes renames or defaults."""
+    """Make sure that the target has a snapshot to publish if the batch changes
+    renames or defaults."""
     if writer.now == writer.before:
         return
     target = target_id(writer.plan)

@@ -1,1 +1,1 @@
-"""What a table's modes make of its events beside the rows."""
+"""Modes: history, soft deletes and tables of events, which are made beside or in a target."""

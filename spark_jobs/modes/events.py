@@ -48,7 +48,7 @@ def write(writer: Writer) -> None:
     if there is None:
         _append(writer, keep(once(writer.changelog(), writer.plan.data)))
     elif lacks:
-        # Renames and defaults of the meantime are missing in the table, so it is rebuilt.
+        # Rows from before the gap lack later renames and defaults, so the table is rebuilt.
         floor = writer.lake.floor(target_id(writer.plan))
         rebuild(writer, writer.changelog(), None, floor)
     else:
@@ -58,7 +58,7 @@ def write(writer: Writer) -> None:
 
 
 def _lowest(writer: Writer) -> str:
-    """Return the lowest position of the batch's changes, including a full load's opening."""
+    """Return the lowest position of the batch's changes, an epoch's opening included."""
     opening = writer.plan.opening
     told = [writer.span.lowest, opening.position if opening else None]
     return min(position for position in told if position is not None)
@@ -82,8 +82,10 @@ def stored(writer: Writer) -> DataFrame | None:
 
 
 def identified(events: DataFrame, data: Sequence[str]) -> DataFrame:
-    """Return events with CONTENT, and NULL in columns that they do not carry: some formats write a
-    placeholder there, and a TRUNCATE takes no defaults."""
+    """Return events with CONTENT, and NULL in columns that they do not carry.
+
+    Some formats write a placeholder there, and a TRUNCATE gets no defaults.
+    """
     of_rows = ~is_truncate()
     said = {c: F.when(of_rows & F.expr(listed_as_carried(c)), F.col(quoted(c))) for c in data}
     plain = events.withColumns(said)
@@ -91,9 +93,10 @@ def identified(events: DataFrame, data: Sequence[str]) -> DataFrame:
 
 
 def once(changes: DataFrame, data: Sequence[str]) -> DataFrame:
-    """Return each distinct event of a changelog once, in the table's columns and CONTENT.
+    """Return each distinct event of a changelog once, with the table's columns and CONTENT.
 
-    Other columns take the least value, so that the result is deterministic.
+    If an event came several times, other columns are those of the least row, which is
+    deterministic.
     """
     others = [c for c in names.EVENTS_METADATA if c != names.POSITION]
     kept = [names.BATCH_ID, *data, *(c for c in others if c != names.BATCH_ID)]
@@ -110,9 +113,9 @@ def without(events: DataFrame, others: DataFrame) -> DataFrame:
 
 
 def rebuild(writer: Writer, log: DataFrame, undone: DataFrame | None, floor: str | None) -> None:
-    """Make the table hold the changelog's events, and its own ones at or below the floor.
+    """Make the table hold the changelog's events, and of its own those at or below the floor.
 
-    `undone`: the changes of undone batches; only events that no other batch brought are removed.
+    `undone`: the changes of undone batches; events that another batch brought too are kept.
     """
     there, wanted = stored(writer), once(log, writer.plan.data)
     if there is None:
@@ -149,8 +152,8 @@ def _brought_alone(
 ) -> DataFrame:
     """Return the stored events of `gone` that only undone batches brought.
 
-    At or below the floor, other batches that brought an event may have expired. There the batch in
-    the stored event decides, which brought it first.
+    At or below the floor the changes of other batches that brought an event may have expired. There
+    the batch in the stored event decides, which was the first to bring it.
     """
     rows = there.join(gone.select(*IDENTITY), list(IDENTITY), "left_semi")
     if floor is None:

@@ -1,6 +1,6 @@
 """Completion of partial changes with values that only expired changes carried.
 
-The values come from stored states of the row: versions of the history, and the target's living row.
+The values come from stored states of the row: versions of the history, and the target's live row.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ def remembered(
     data: Sequence[str],
     late: DataFrame | None = None,
 ) -> DataFrame:
-    """Return the changes, with each key's first one above the floor completed by expired values.
+    """Complete each key's first change above the floor with values that only expired changes
+    carried.
 
-    A column takes its value from the newest state up to which no published change above the floor
-    carried it. At or below the floor, a state replaces the change at its position, since earlier
-    changes may have expired. `late`: changes (see `moved_late`) that are left to
-    `moves.with_moved_values`.
+    A column gets its value from the newest of `states` that lies before the first published change
+    that carries the column. A state at or below the floor replaces the change at its position,
+    since changes before it may have expired. `late`: changes to skip, as key and position (see
+    `moved_late`); `moves.with_moved_values` completes them.
     """
     key, position = floor.key, F.col(names.POSITION)
     at = [*key, names.POSITION]
@@ -59,8 +60,8 @@ def remembered(
 def moved_late(moved: DataFrame, mine: DataFrame, lowest: str, key: Sequence[str]) -> DataFrame:
     """Return key and position of moved rows that the batch may have changed before their move.
 
-    `mine`: the batch's changes, `lowest`: their lowest position. A row that moved several times may
-    have been changed under any of its keys.
+    `mine`: the batch's changes; `lowest`: their lowest position. All keys of a row that moved
+    several times are considered.
     """
     changed = mine.select(F.struct(*by_name(key)).alias(OLD)).union(moved.select(NEW))
     late = moved.where(F.col(TO) >= lowest).join(changed, OLD, "left_semi")
@@ -70,7 +71,8 @@ def moved_late(moved: DataFrame, mine: DataFrame, lowest: str, key: Sequence[str
 def _silent(
     above: DataFrame, key: Sequence[str], values: Sequence[str], batch_id: str
 ) -> DataFrame:
-    """Return each key's first change, _FIRST, and for each column the first one that carried it."""
+    """Return each key's first change, as _FIRST, and per column the first published change that
+    carries it, as the struct _CARRIED; both are positions."""
     keys, position = by_name(key), F.col(names.POSITION)
     published = ~in_batch(batch_id)
     carriers = (F.min(F.when(published & carried(c), position)).alias(c) for c in values)
@@ -84,7 +86,7 @@ def _silent(
 def _values(
     silent: DataFrame, states: DataFrame, key: Sequence[str], values: Sequence[str]
 ) -> DataFrame:
-    """Return _FIRST and _VALUES of each key: for each column a struct of `v`, or NULL."""
+    """Return key, _FIRST and _VALUES: per column a struct of `v`, or NULL if no state has one."""
     position = F.col(names.POSITION)
     row = F.struct(*(F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values))
     joined = silent.join(states.select(*by_name(key), names.POSITION, row.alias(_STATE)), list(key))

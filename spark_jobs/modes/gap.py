@@ -1,7 +1,7 @@
-"""Gaps in history and events tables from while their mode was switched off.
+"""Gaps in history and events tables: changes of batches from while the mode was switched off.
 
-Once the mode is on again, the next batch that writes to the table closes the gap. A target in which
-soft_delete is switched on has a gap too: the rows deleted before.
+Once the mode is on again, the next batch that writes to the table closes the gap. A target for
+which soft_delete is switched on has a gap too: it lacks the rows that were deleted before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spark_jobs.planning.renames import clash
 
 
 def mark_gap(reader: Reader) -> None:
-    """Note in the tables of switched-off modes the last snapshot before this batch, whose changes
+    """Record in the tables of switched-off modes the last snapshot before this batch, whose changes
     they do not get."""
     plan = reader.plan
     if not plan.history:
@@ -28,7 +28,7 @@ def mark_gap(reader: Reader) -> None:
 
 
 def _mark(reader: Reader, table: TableId, whose: str) -> None:
-    """Note the gap; `whose`: the property that names the table's target, see `names.whose`."""
+    """Record the gap; `whose`: the property that names the table's target, see `names.whose`."""
     found = reader.lake.load(table)
     if found is None or found.properties.get(whose) != reader.plan.name:
         return
@@ -41,8 +41,8 @@ def _mark(reader: Reader, table: TableId, whose: str) -> None:
 def written_by(reader: Reader, table: TableId) -> ColumnHistory:
     """Return the renames and defaults with which the table's rows were written.
 
-    For a table with a gap these are the ones noted when it began (`PROP_GAP_TOLD`), if its rows can
-    be renamed from there; otherwise the target's.
+    For a table with a gap these are the ones recorded when it began (`PROP_GAP_TOLD`), if rows can
+    be renamed from those; otherwise the target's.
     """
     text = reader.lake.property(table, names.PROP_GAP_TOLD)
     if text is None or not behind(reader, table):
@@ -53,6 +53,6 @@ def written_by(reader: Reader, table: TableId) -> ColumnHistory:
 
 
 def behind(reader: Reader, table: TableId) -> bool:
-    """Whether the table, at the batch's base, lacks published changes."""
+    """Whether the table, at the batch's base, lacks published changes (has a gap)."""
     found = reader.lake.load(table)
     return found is not None and is_behind(found, reader.bases[table].snapshot)

@@ -28,13 +28,13 @@ from spark_jobs.modes.soft_delete import living
 def write(writer: Writer, stored: Stored, newer: bool) -> None:
     """Write the versions that the batch begins or ends to the history's branch.
 
-    `newer`: the batch is above everything that it concerns.
+    `newer`: the batch is above everything stored.
     """
     if not writer.plan.history:
         return
     table = history_id(writer.plan)
-    # A history with a gap is completed by any batch that writes to it, even for a rename alone:
-    # after that write it counts as whole.
+    # A history with a gap is completed by any batch that writes to it, even if that only has a
+    # rename: after the write it counts as complete.
     whole = not behind(writer, table)
     if writer.span.lowest is None and whole and not writer.refolds():
         return

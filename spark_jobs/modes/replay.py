@@ -1,7 +1,7 @@
-"""Compute the versions of the keys that a batch concerns, from changelog and stored versions.
+"""Versions of the keys that a batch may change, from changelog and stored versions.
 
-The changelog takes precedence, since it alone knows which columns a change carried. A stored
-version counts where maintenance has expired its event.
+The changelog takes precedence, since it alone has the columns that each change carried. A stored
+version is used if maintenance has expired its event.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _AT: Final = "_sluice_at"
 
 @dataclass(frozen=True)
 class Forgotten:
-    """The living rows of the target, which include the effect of expired events."""
+    """The target's live rows and its floor. The rows replace events that expired."""
 
     living: DataFrame
     floor: str
@@ -36,11 +36,12 @@ class Forgotten:
 
 @dataclass(frozen=True)
 class Kept:
-    """The stored versions of a table (None: none), and its columns for their times and end.
+    """A table's stored versions (`rows`, None: the table is empty) and the names of its columns for
+    source time, end position and end time of a version.
 
-    `whole`: it has the versions of all published batches; `forgotten`: the rows to take in place of
-    expired events. `floor`: the table's floor, given for a table that keeps only the newest
-    version, which may contain values of expired events.
+    `whole`: the table has the versions of all published batches. `forgotten`: live rows that
+    replace expired events. `floor`: set for a table that keeps only the newest version, which may
+    have values of expired events.
     """
 
     rows: DataFrame | None
@@ -53,10 +54,10 @@ class Kept:
 
 
 def replay(reader: Reader, kept: Kept, newer: bool, stored: Stored) -> DataFrame:
-    """Return the versions (see `versions.versions`) of every key that the batch concerns.
+    """Return the versions (see `versions.versions`) of every key that the batch may change.
 
-    All keys, where the table is not whole. `newer`: the batch is above everything stored, so that
-    only its own changes, the open versions and the TRUNCATEs are read.
+    All keys, if the table lacks versions of published batches. `newer`: the batch is above
+    everything stored; then only its own changes, the open versions and the TRUNCATEs are read.
     """
     key, data = reader.plan.key, reader.plan.data
     log = reader.changelog()
@@ -75,8 +76,10 @@ def replay(reader: Reader, kept: Kept, newer: bool, stored: Stored) -> DataFrame
 
 
 def _halved(reader: Reader, log: DataFrame) -> bool:
-    """Whether a change of the batch may be a new half whose old half came in an earlier batch: the
-    version that it continues is then closed."""
+    """Whether the old half of an update in the batch may have come in an earlier batch.
+
+    The version that the new half continues is then closed already.
+    """
     mine = in_batch(reader.attempt.batch_id)
     before = ~mine & is_delete()
     # Only the batch's first change can follow an old half that is stored.
@@ -111,14 +114,15 @@ class _Replay:
         return changes if kept.rows is None else with_kept(key, changes, kept.rows, kept)
 
     def of_open_versions(self, rows: DataFrame) -> DataFrame:
-        """Return the batch's own changes, with the open versions of their keys."""
+        """Return the batch's own changes and the open versions of their keys."""
         changes, kept = self._changes(self.log), self.kept
         open_ones = self._of(rows.where(F.col(kept.ended_at).isNull()), changes)
-        # Above the floor, only the batch's own events are read.
+        # Other changes above the floor are not read here, so the versions keep their positions.
         return with_kept(self.reader.plan.key, changes, open_ones, replace(kept, floor=None))
 
     def of_concerned_keys(self, rows: DataFrame, cut: bool) -> DataFrame:
-        """Return all changes of the batch's keys, and of keys that moves connect to them."""
+        """Return all changes and versions of the keys that the batch may change and of those that
+        moves connect to them."""
         key, kept = self.reader.plan.key, self.kept
         keys = self._concerned(rows, cut)
         if self.moved is not None:
@@ -130,7 +134,8 @@ class _Replay:
         return with_kept(key, changes, rows, kept)
 
     def _remembered(self, changes: DataFrame, states: DataFrame, floor: str) -> DataFrame:
-        """Return the changes completed with expired values, by the rows' stored states."""
+        """Return the changes completed with values of expired changes, taken from stored
+        states of the rows."""
         reader = self.reader
         if not reader.partial:
             return changes
@@ -153,10 +158,11 @@ class _Replay:
         return rows.join(keys.select(*by_name(key)).distinct(), list(key), "left_semi")
 
     def _concerned(self, rows: DataFrame, cut: bool) -> DataFrame:
-        """Return the keys with a change in the batch, or with a version that its TRUNCATE ends.
+        """Return the keys with a change in the batch, or with a version that a TRUNCATE of the
+        batch ends.
 
-        If the batch has a TRUNCATE (`cut`) or a late default, all keys with partial changes count,
-        since their versions may have been completed differently.
+        If the batch has a TRUNCATE (`cut`) or a late default, all keys with partial changes are
+        included, since their versions may have been completed in another way.
         """
         reader, mine = self.reader, self._mine()
         keys = by_name(reader.plan.key)
@@ -175,9 +181,10 @@ class _Replay:
 def _with_living(
     key: Sequence[str], changes: DataFrame, kept: Kept, forgotten: Forgotten
 ) -> DataFrame:
-    """Return the changes, with living rows in place of changes that expired during a gap.
+    """Add changes that expired while the mode was off: an insert for each live row that no change
+    explains, and a delete for each open version whose row is gone.
 
-    An open version whose row is gone ended at an unknown position, for which the floor stands.
+    The true position of such a delete is unknown, so it is put at the floor.
     """
     keys = by_name(key)
     known = changes.select(*keys, names.POSITION)
@@ -197,7 +204,7 @@ def _with_living(
 
 
 def with_kept(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
-    """Return the changes, with stored versions in place of expired changes."""
+    """Return the changes together with the stored versions that replace expired changes."""
     known = changes.select(*by_name(key), names.POSITION)
     begins = begun(rows, kept.source_ts)
     if kept.floor is not None:  # below every known event

@@ -28,13 +28,13 @@ _NEWEST: Final = "_sluice_newest"
 
 
 def write(writer: Writer, stored: Stored, newer: bool) -> None:
-    """Write the newest version of every key that the batch concerns to the target's branch.
+    """Write the newest version of every key that the batch may change to the target's branch.
 
-    `newer`: the batch is above everything that it concerns.
+    `newer`: the batch is above everything stored.
     """
     target = target_id(writer.plan)
     whole = not behind(writer, target)
-    # DDL alone may give an empty target its first snapshot, after which it counts as whole.
+    # DDL alone may give an empty target its first snapshot, after which it counts as complete.
     if writer.span.lowest is None and stored.rows is not None and whole and not writer.refolds():
         return
     floor = writer.lake.floor(target)

@@ -1,7 +1,7 @@
-"""Columns that DDL adds: rows from below the statement hold the default that it states.
+"""Columns that DDL adds: rows from below the statement get the default that it states.
 
 Unlike the events' descriptions (`spark_jobs/planning/defaults.py`), a statement gives the position
-at which the column was added: a change below lacks it, even if it has another of that name.
+at which the column was added: a change below lacks it, even if it has another column of that name.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from spark_jobs.telling import tell
 
 @dataclass(frozen=True)
 class Addition:
-    """A column that DDL added. `at`: the statement's position; `name`: the table's current name of
-    the column; `stored`: its type in the table, '' where that was not recorded; the others as in
-    `sluice.ddl.defaults.AddedColumn`."""
+    """A column that DDL added.
+
+    `at`: the statement's position; `name`: the column's current name in the table; `stored`: its
+    type in the table, "" if that was not recorded; the others as in
+    `sluice.ddl.defaults.AddedColumn`.
+    """
 
     at: str
     name: str
@@ -44,7 +47,7 @@ def additions_of(
     """Return the columns that a table's statements added, in the source's order.
 
     `types`: the table's columns and their stored types. A table of several `sources` has none: each
-    statement is for the rows of one source, and rows do not say whose they are.
+    statement concerns the rows of one source, and rows do not show from which source they are.
     """
     if config.sources:
         return ()
@@ -65,8 +68,8 @@ def _place(one: Addition) -> tuple[str, str, bool, str, bool, bool]:
 
 
 def with_stated_defaults(defaults: Defaults, additions: Additions) -> Defaults:
-    """Combine defaults, by current names, with those of DDL; of several statements that add a
-    column the first counts."""
+    """Combine defaults, by current names, with those of DDL; the first of several statements that
+    add a column counts."""
     combined = dict(defaults)
     for one in {one.name: one for one in reversed(additions)}.values():
         of_events = combined.get(one.name, NOTHING)
@@ -88,6 +91,6 @@ def tell_unfit(
     row = spark.range(1).select(*values).first() if values else None
     for name in (name for name in held if row is not None and row[name] is None):
         tell(
-            f"{table}: what DDL tells as the default of column {name!r} cannot be read as "
+            f"{table}: the default in DDL of column {name!r} cannot be read as "
             f"{types[name]}: rows from before the column are NULL there"
         )

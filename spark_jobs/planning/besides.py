@@ -1,9 +1,9 @@
-"""`on_type_change: new_column`: values that a stored column cannot hold go into one beside it.
+"""`on_type_change: new_column`: values that a stored column cannot hold go to an extra column.
 
-The stored type stays. Where an event describes `amount` as a type that `widest` does not join with
-it, its value goes to `amount__string`, named by the type (`_FAMILIES`), and `amount` is NULL; an
-event without the column has neither. So a row has a value in one of them at most. A column that is
-not stored yet gets the type described at the lowest position.
+The stored type stays. If an event describes `amount` with a type that `widest` does not join with
+it, its value goes to `amount__string`, named by the type (`_FAMILIES`), and `amount` is NULL. An
+event without the column has neither. So a row has a value in at most one of them. A column that is
+not stored yet gets the type that is described at the lowest position.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ _SUFFIXES: Final = tuple(f"__{family}" for family in ("number", "double", *_ALON
 
 @dataclass(frozen=True)
 class Besides:
-    """The columns of a table whose values go beside them.
+    """The columns whose values of another type go to an extra column `<name>__<type>`, by the
+    option `on_type_change: new_column`.
 
-    `suffixes`: the suffix of the new name, by a description's short name and by each name that
-    events use for the column; `own`: the source's own columns that end in a suffix; `enabled`:
-    whether the table may have such columns, of any batch: one without a key has none.
+    `suffixes`: short name of a description → column name in events → suffix. `own`: source columns
+    whose own names end in such a suffix. `enabled`: whether the table may have extra columns at
+    all; a table without a key has none.
     """
 
     enabled: bool = False
@@ -45,7 +46,8 @@ class Besides:
     own: frozenset[str] = frozenset()
 
     def of_described(self, described: Described) -> dict[int, dict[str, SourceColumn]]:
-        """Return descriptions under the new names, without defaults: stored rows have values."""
+        """Return the descriptions under the new names; extra columns have no defaults, since stored
+        rows have values."""
         return {
             ident: {
                 name + suffix: replace(column, default=None) if suffix else column
@@ -56,7 +58,7 @@ class Besides:
         }
 
     def of_spelling(self, spelled: Spelling) -> Spelling:
-        """Add the new names, in as many spellings as events have of the column's own."""
+        """Add the new names, in as many spellings as events have of the original name."""
         in_events = dict(spelled.in_events)
         for name, suffix in chain.from_iterable(of.items() for of in self.suffixes.values()):
             names = spelled.in_events.get(name.lower(), (name,))
@@ -64,7 +66,7 @@ class Besides:
         return replace(spelled, in_events=in_events)
 
     def of_events(self, events: DataFrame) -> DataFrame:
-        """Return the envelope's events with their values under the new names."""
+        """Return the envelope's events with the values under the new names."""
         if not self.enabled:
             return events
         images = {image: self._moved(F.col(image)) for image in ("before", "after")}
@@ -77,7 +79,7 @@ class Besides:
         return moved
 
     def _listed(self, absent: Column) -> Column:
-        """Add to each absent name all columns that may be beside it, in later batches too."""
+        """Add to each absent name the extra columns that it may have, now or in later batches."""
         own = F.array(*map(F.lit, sorted(self.own))).cast("array<string>")
 
         def with_others(name: Column) -> Column:
@@ -103,9 +105,10 @@ NOTHING_BESIDE: Final = Besides()
 def besides(
     found: Found, described: Described, types: KnownTypes, spelled: Spelling, key: Collection[str]
 ) -> Besides:
-    """Return the columns whose values go beside them; columns of the `key` and hinted ones do not.
+    """Return which columns get an extra column for values of another type; the `key` and hinted
+    columns never do.
 
-    Raises PlanError where the source has a column of the new name, the table has no key, or it is
+    Raises PlanError if the source has a column of the new name, the table has no key, or it is
     unknown which type came first.
     """
     if types.policy != NEW_COLUMN:
@@ -124,7 +127,8 @@ def besides(
 def _suffixes(
     found: Found, described: Described, types: KnownTypes, fixed: Collection[str]
 ) -> dict[int, dict[str, str]]:
-    """Compare descriptions in the order of their positions; a type that joins widens the first."""
+    """Return the suffixes, by comparing descriptions in the order of their positions; a type that
+    can be joined to the first one widens that."""
     standing = {name: parse_type(kind) for name, kind in types.existing.items()}
     beside: dict[int, dict[str, str]] = {}
     for ident in sorted(described, key=lambda ident: (_lowest(found, ident), found.types[ident])):
@@ -150,10 +154,10 @@ def _lowest(found: Found, ident: int) -> str:
 
 
 def _refuse_unplaced(found: Found, name: str, types: KnownTypes) -> None:
-    """Refuse a column whose first type is unknown: recalled descriptions have no positions."""
+    """Refuse a column whose first type is unknown, since cached descriptions have no positions."""
     if name not in types.existing and not found.lowest:
         raise PlanError(
-            f"table {found.source.name}: nobody tells which type of {name!r} came first"
+            f"table {found.source.name}: it is unknown which type of {name!r} came first"
         )
 
 

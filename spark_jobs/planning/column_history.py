@@ -1,7 +1,7 @@
-"""Defaults, renames and additions of a table's columns, by which changes are read.
+"""Defaults, renames and additions of a table's columns, with which changes are read.
 
-They follow from the set of events. Those by which a target's rows were written are stored with it
-as the property `sluice.defaults`.
+They follow from the set of events. Those with which a target's rows were written are stored with
+it, in the property `sluice.defaults`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ColumnHistory:
     additions: Additions = ()
 
     def held(self) -> Defaults:
-        """Return the defaults by current names, those of DDL included."""
+        """Return the defaults by current column names, those of DDL included."""
         return with_stated_defaults(self._of_events(), self.additions)
 
     def _of_events(self) -> Defaults:
@@ -52,11 +52,11 @@ class ColumnHistory:
         return by_name
 
     def changes(self, rows: DataFrame) -> DataFrame:
-        """Return changes under current names, with the defaults of the columns that they lack."""
+        """Return changes under current names, with the defaults of columns that they lack."""
         return defaults.filled(renamed(rows, self.renames), self.held())
 
     def text(self) -> str | None:
-        """Return the value of the table property; None where there is nothing to store."""
+        """Return the value of the table property; None if there is nothing to store."""
         entries: dict[str, Any] = dict(defaults.entries(self.defaults))
         if self.renames:
             pairs = [[rename.below, rename.columns] for rename in self.renames]
@@ -66,7 +66,8 @@ class ColumnHistory:
         return json.dumps(entries, ensure_ascii=False) if entries else None
 
     def rows(self, stored: DataFrame, before: ColumnHistory, types: Mapping[str, str]) -> DataFrame:
-        """Return stored rows, written by `before`, as these defaults and renames have them.
+        """Return stored rows, written with the defaults and renames `before`, as they read with
+        these.
 
         `types`: the table's columns, some of which the rows may lack.
         """
@@ -74,7 +75,7 @@ class ColumnHistory:
         stored = stored.withColumns(new) if new else stored
         if self.renames == before.renames:
             return defaults.refilled(stored, before.held(), self.held())
-        # A default belongs to the column that it was stated for, whatever its name is now.
+        # A default belongs to the column for which it was stated, whatever its name is now.
         bare = defaults.refilled(stored, before.held(), NO_DEFAULTS)
         return defaults.refilled(
             rows_renamed(bare, before.renames, self.renames), NO_DEFAULTS, self.held()

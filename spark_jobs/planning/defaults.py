@@ -1,18 +1,19 @@
 """The value of rows in a column that was added after them: its default.
 
 `ALTER TABLE … ADD COLUMN … DEFAULT` sends no event for existing rows, but later events describe the
-column with its default. An event has the column where its schema or one of its images names it. The
+column with its default. An event has the column if its schema or one of its images names it. The
 rule, which follows from the set of events alone:
 
-- A change lacks the column below the lowest position of the source's order whose event has it.
+- A change lacks the column below the lowest position, in the source's order, of an event that
+  has it.
 - A full-load row or an arrival ranks below every change, whenever it was made. So it lacks the
-  column only where it is also below the lowest position of its own kind whose event has it.
-- A row that lacks the column holds the default described at the lowest position of the source's
-  order, or NULL where that has none. Every other row keeps its value: an event that has the column
+  column only if it is also below the lowest position of its own kind whose event has it.
+- A row that lacks the column has the default described at the lowest position in the source's
+  order, or NULL if there is none. Every other row keeps its value: an event that has the column
   is never below the lowest one that has it, so no NULL of an event is overwritten.
 
-More events only lower these positions: a stored row that lacked the column held NULL or a default,
-and one that no longer lacks it holds NULL again.
+More events only lower these positions: a stored row that lacked the column had NULL or a default,
+and one that no longer lacks it has NULL again.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from spark_jobs.values import as_type, fitted
 _KINDS: Final = (KIND_FULL_LOAD, KIND_ARRIVAL, KIND_SOURCE)
 _ABOVE_ALL: Final = "~"
 _LIMITS_TYPE: Final = "map<string,string>"
-# A statement's bytes depend on the charset, its times on the time zone, of its session.
+# The bytes in a statement depend on the charset of its session, the times on its time zone.
 _SPELLED_APART: Final = frozenset({"binary", "timestamp"})
 
 
 @dataclass(frozen=True)
 class StatedDefault:
-    """A default that DDL states at a position; `text` as in the SQL, None for NULL.
+    """A default that DDL states at a position (`at`); `text` as in the SQL, None for NULL.
 
     `verbatim`: whether a text column holds it unchanged. `stored`: the type of the column when rows
-    were filled, '' where that was not recorded. `of_session`: whether it is an instant in the time
+    were filled, "" if that was not recorded. `of_session`: whether it is an instant in the time
     zone of the statement's session.
     """
 
@@ -55,7 +56,7 @@ class StatedDefault:
     of_session: bool = False
 
     def value(self, into: ColumnType) -> Column:
-        """Return the default as a value of a stored type; NULL where it has none."""
+        """Return the default as a value of a stored type; NULL if it has none."""
         apart = self.of_session or into.name in _SPELLED_APART
         lost = apart or (into == STRING and not self.verbatim)
         return fitted(F.lit(None if lost else self.text).cast("string"), into, into)
@@ -70,12 +71,13 @@ class StatedDefault:
 
 @dataclass(frozen=True)
 class Default:
-    """The default of a column; `firsts`: the lowest position that has it, by kind of position.
+    """The default of a column.
 
-    `text`: the default described at the lowest position of the source's order, as images would
-    carry it, of type `kind`; None: there was none, or no event of that order has the column.
-    `stated`: the default in DDL, which gives the position of the addition; the events' default
-    counts where this one cannot be read as the column's type.
+    `firsts`: the lowest position whose event has the column, by kind of position. `text`: the
+    default described at the lowest position in the source's order, as images would carry it, of
+    type `kind`; None if there was none, or no event of that order has the column. `stated`: the
+    default in DDL, which gives the position of the addition; the events' default is used if this
+    one cannot be read as the column's type.
     """
 
     firsts: Mapping[str, str]
@@ -85,12 +87,12 @@ class Default:
 
     @property
     def since(self) -> str:
-        """The lowest position of the source's order that has the column."""
+        """The lowest position, in the source's order, whose event has the column."""
         return self.firsts.get(KIND_SOURCE, _ABOVE_ALL)
 
     @property
     def limits(self) -> dict[str, str]:
-        """The position below which a change holds the default, by kind of position."""
+        """By kind of position: the position below which a change has the default."""
         if self.stated is not None:
             return self.stated.limits(self.firsts)
         if self.text is None:
@@ -103,22 +105,22 @@ class Default:
         return any(kind != KIND_SOURCE for kind in self.firsts)
 
     def reaches(self, lowest: str) -> bool:
-        """Whether a change at or above the position may hold the default."""
+        """Whether a change at or above the position may have the default."""
         return any(limit > lowest for limit in self.limits.values())
 
     def limit(self) -> Column:
-        """Return `limits` as a map; NULL where there are none."""
+        """Return `limits` as a map; NULL if there are none."""
         pairs = [F.lit(part) for pair in self.limits.items() for part in pair]
         return F.create_map(*pairs) if pairs else F.lit(None).cast(_LIMITS_TYPE)
 
     def value(self, stored: str) -> Column:
-        """Return the default as a value of the stored column's type; NULL where it has none."""
+        """Return the default as a value of the stored column's type; NULL if it has none."""
         into = parse_type(stored)
         of_events = fitted(F.lit(self.text).cast("string"), self.kind, into)
         return of_events if self.stated is None else F.coalesce(self.stated.value(into), of_events)
 
     def value_since(self, stored: str) -> Column:
-        """Return the value in rows filled before the column got a wider type."""
+        """Return the value that rows got if they were filled before the column got a wider type."""
         then = (self.stated.stored if self.stated else "") or stored
         return as_type(self.value(then), parse_type(then), stored)
 
@@ -132,10 +134,10 @@ NOTHING: Final = Default({})
 def of_batch(
     found: Found, described: Mapping[int, Mapping[str, SourceColumn]], epoch: int, tells: bool
 ) -> dict[str, Default]:
-    """Return the defaults of every column in a batch's events; recalled shapes give names only.
+    """Return the defaults of every column in a batch's events; cached shapes give names only.
 
     `tells`: whether the format's events carry defaults. Without them only the columns of full loads
-    matter, for DDL may state a default.
+    matter, since DDL may state a default.
     """
     columns: dict[int, Mapping[str, SourceColumn | None]] = {
         ident: dict.fromkeys(image) for ident, image in found.images.items()
@@ -158,12 +160,13 @@ def _first(firsts: Mapping[str, str], column: SourceColumn | None) -> Default:
 
 
 def lowest(one: Defaults, two: Defaults) -> dict[str, Default]:
-    """Merge two sets of defaults; of a column in both, the values at the lower positions count."""
+    """Merge two sets of defaults; of a column in both, the values at the lower
+    positions are kept."""
     return {n: _both(one.get(n, NOTHING), two.get(n, NOTHING)) for n in (*one, *two)}
 
 
 def _both(one: Default, two: Default) -> Default:
-    """Merge two defaults; at equal positions one with a text counts: images carry none."""
+    """Merge two defaults; at equal positions that with a text is kept, since images carry none."""
     kinds = [k for k in _KINDS if k in one.firsts or k in two.firsts]
     firsts = {k: min(d.firsts.get(k, _ABOVE_ALL) for d in (one, two)) for k in kinds}
     lower = min(one, two, key=lambda d: (d.since, d.text is None, d.text or "", repr(d.kind)))
@@ -177,11 +180,12 @@ def covers(
     highest: str | None,
     described: bool,
 ) -> bool:
-    """Whether events with these columns, between two positions, can change no known default.
+    """Whether a batch needs no update of the known defaults: events with these columns, between
+    these two positions, cannot change any.
 
-    With events of two kinds the lowest of one is unknown, so they could. Events without
-    descriptions carry no default; they matter where they could take back a known one, and in a full
-    load, whose rows may hold a default of DDL.
+    The positions must be of one kind, because the lowest one of a second kind is not given. Events
+    without descriptions (`described`) carry no default; they are only checked if they could take
+    back a known one, and in a full load, whose rows may have a column that DDL added.
     """
     of_columns = [known.get(name, NOTHING).firsts for name in columns]
     plain = not described and all(default.text is None for default in known.values())
@@ -202,7 +206,7 @@ def _kind(position: str) -> str:
 
 
 def entries(defaults: Defaults) -> dict[str, dict[str, Any]]:
-    """Return defaults as stored in the table property, by column; empty ones are left out."""
+    """Return defaults by column, in the form of the table property; empty ones are left out."""
     return {n: _entry(d) for n, d in sorted(defaults.items()) if d.firsts}
 
 
@@ -213,7 +217,7 @@ def _entry(default: Default) -> dict[str, Any]:
 
 
 def of_entries(raw: Mapping[str, dict[str, Any]]) -> dict[str, Default]:
-    """Parse the result of `entries`, of earlier releases too, which stored one kind of position."""
+    """Parse the result of `entries`; earlier releases stored one kind of position."""
     return {n: _default(entry) for n, entry in raw.items()}
 
 
@@ -225,7 +229,8 @@ def _default(entry: dict[str, Any]) -> Default:
 
 
 def filled(rows: DataFrame, defaults: Defaults, at: Column | None = None) -> DataFrame:
-    """Fill in the defaults of columns that changes lack, by their position or, if given, `at`."""
+    """Fill in the defaults of columns that changes lack, by their position or, if
+    given, by `at`."""
     types = {f.name: f.dataType.simpleString() for f in rows.schema}
     at = F.col(names.POSITION) if at is None else at
     kind = F.substring(at, KIND_AT, 1)
@@ -239,10 +244,11 @@ def filled(rows: DataFrame, defaults: Defaults, at: Column | None = None) -> Dat
 
 
 def as_standing(rows: DataFrame, defaults: Defaults, floor: str) -> DataFrame:
-    """Return stored rows as they represent the deleted changes below the floor.
+    """Return stored rows with the unambiguous defaults of DDL filled in, by the row's position or
+    the floor, whichever is lower.
 
-    They hold the defaults of statements above the floor, for all changes below lacked the column; a
-    NULL from above the floor comes again with its event. `ambiguous` defaults are left out.
+    Stored rows replace expired changes, all of which lacked a column that was added above the
+    floor. A NULL from above the floor comes again with its event.
     """
     sure = {n: d for n, d in defaults.items() if d.stated and not d.ambiguous}
     return filled(rows, sure, F.least(names.POSITION, F.lit(floor)))
@@ -252,7 +258,7 @@ def as_standing(rows: DataFrame, defaults: Defaults, floor: str) -> DataFrame:
 class Refill:
     """A column whose stored values change because its default has changed.
 
-    In SQL the stored row is `t`, the one row of `as_row` is `s`.
+    In its SQL the stored row is `t`, and the one row of `as_row` is `s`.
     """
 
     name: str
@@ -262,21 +268,22 @@ class Refill:
 
     @property
     def _first(self) -> StatedDefault | None:
-        """The default of DDL, where the column had none before."""
+        """The default of DDL, if the column had none before; else None."""
         return None if self.before.limits else self.now.stated
 
     def above(self, highest: str | None) -> bool:
-        """Whether DDL states the first default, above everything stored."""
+        """Whether the column's first default is one of DDL that applies above everything stored."""
         stated = self._first
         return stated is not None and highest is not None and stated.at > highest
 
     def between(self, floor: str, highest: str | None) -> bool:
-        """Whether DDL states the first default, above the floor and not above everything stored."""
+        """Whether the column's first default is one of DDL that applies above the floor, but not
+        above everything stored."""
         stated = self._first if self.now.limits else None
         return stated is not None and stated.at > floor and not self.above(highest)
 
     def struct(self) -> Column:
-        """Return limits and values, before and now, as one column."""
+        """Return limits and values, of before and of now, as one column."""
         return F.struct(
             self.before.limit().alias("was_below"),
             self.before.value_since(self.stored).alias("was"),
@@ -286,7 +293,8 @@ class Refill:
 
     @property
     def value(self) -> str:
-        """SQL for the new value: a row that lacked the column held a default or NULL."""
+        """SQL for the new value of a row that lacks, or lacked, the column: it had a
+        default or NULL."""
         stored, refill = f"t.{quoted(self.name)}", f"s.{quoted(self.name)}"
         position = f"t.{names.POSITION}"
         kind = f"substring({position}, {KIND_AT}, 1)"
@@ -299,8 +307,10 @@ class Refill:
 
 
 def refills(before: Defaults, now: Defaults, types: Mapping[str, str]) -> list[Refill]:
-    """Return the columns, by name and stored type, whose stored values change; a default that is no
-    longer in force is taken back."""
+    """Return the columns, by name and stored type, whose stored values change.
+
+    A default that no longer applies is replaced by NULL.
+    """
     pairs = {n: (before.get(n, NOTHING), now.get(n, NOTHING)) for n in types}
     return [Refill(n, types[n], *pair) for n, pair in pairs.items() if _differ(*pair)]
 
@@ -320,7 +330,7 @@ def as_row(spark: SparkSession, refills: Iterable[Refill]) -> DataFrame:
 
 
 def refilled(rows: DataFrame, before: Defaults, now: Defaults) -> DataFrame:
-    """Return stored rows, which hold the defaults `before`, with the defaults `now`."""
+    """Return stored rows, which have the defaults `before`, with the defaults `now`."""
     types = {f.name: f.dataType.simpleString() for f in rows.schema}
     values = {refill.name: refill for refill in refills(before, now, types)}
     if not values:

@@ -17,7 +17,7 @@ from spark_jobs.planning.planned_column import PlannedColumn
 def descriptions(
     fmt: Format, found: Found, options: FormatOptions
 ) -> dict[int, dict[str, SourceColumn]]:
-    """Return the columns of each description, by its short name and by column name."""
+    """Return the columns of each description, by its short name and then by column name."""
     return {
         ident: {c.name: c for c in read_description(fmt, types, options)}
         for ident, types in sorted(found.types.items(), key=lambda item: item[1])
@@ -25,7 +25,7 @@ def descriptions(
 
 
 def read_description(fmt: Format, types: str, options: FormatOptions) -> list[SourceColumn]:
-    """Return a description's columns; [] for a damaged one, so that its columns are text.
+    """Return a description's columns; [] for a damaged one, whose columns are then text.
 
     Names that no column may have are left out: rows with such a column are quarantined.
     """
@@ -51,7 +51,7 @@ def as_read(
 
 
 def refuse_too_many_columns(pipeline: Pipeline, source: Source, columns: Collection[str]) -> None:
-    """Raise PlanError above the pipeline's ceiling, which bounds a table's metadata."""
+    """Raise PlanError above the pipeline's limit, which bounds a table's metadata."""
     if len(columns) > pipeline.max_columns_per_table:
         raise PlanError(
             f"table {source.name}: its events have {len(columns)} columns, above "

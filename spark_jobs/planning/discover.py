@@ -1,4 +1,5 @@
-"""One pass over a batch: its tables, columns, keys and types, and records that are no events."""
+"""One pass over a batch, which finds its tables, columns, keys and types, and counts
+its records."""
 
 from __future__ import annotations
 
@@ -41,11 +42,12 @@ class Source:
 class Found:
     """A summary of one table's events, the same in every order of delivery.
 
-    `images`, `keys` and `types` hold each distinct value by its `short_name`. `lowest`: the lowest
+    `images`, `keys` and `types` have each distinct value by its `short_name`. `lowest`: the lowest
     position of an event with such an image or types, by short name and kind of position; for
-    arrivals, whose positions are not known yet, the kind alone. `moves`: whether an update may
-    change the key, True unless it was checked. `drops`: the TRUNCATEs that are statements dropping
-    the table, or emptying one of which nothing else came, each after its position with the epoch.
+    arrivals, whose positions are not known yet, only the kind. `moves`: whether an update may
+    change the key; True unless it was checked. `drops`: position, with epoch, and text of the
+    statements that are read as a TRUNCATE: a DROP of the table, or a TRUNCATE of a table without
+    other events.
     """
 
     source: Source
@@ -96,9 +98,9 @@ def short_name(part: Column) -> Column:
 
 
 def discover(envelope: DataFrame) -> list[Found]:
-    """Summarise an envelope per source table; rejects without a table come under an empty one.
+    """Summarise an envelope per source table; rejects without a table are under an empty name.
 
-    Raises PlanError for a batch of more forms than a driver can hold.
+    Raises PlanError for a batch with more distinct forms of records than a driver can hold.
     """
     rows = _summary(envelope).limit(_MOST_FORMS + 1).collect()
     if len(rows) > _MOST_FORMS:

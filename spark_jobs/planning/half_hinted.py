@@ -1,7 +1,7 @@
-"""A renamed column with a hint under one of its names only.
+"""A renamed column that has a hint under one of its names only.
 
 Values that no event describes are read by the hint under all names; values that events describe are
-not. That is refused where the hint changes values without changing the type.
+not. This is refused if the hint changes values without changing the type.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def _is_described(column: PlannedColumn) -> bool:
 def refuse_half_hinted(
     plan: TablePlan, now: PlannedColumn, former: Iterable[PlannedColumn]
 ) -> None:
-    """Raise PlanError where a hint under one name changes values, and events under the other name
-    would be read without it."""
+    """Raise PlanError if a hint under one name changes values, and events describe the other name,
+    so that they would be read without it."""
     for one in former:
         for hinted, bare in ((now, one), (one, now)):
             if _changes_values(plan, hinted) and _is_described(bare) and not _is_hinted(plan, bare):
@@ -35,5 +35,5 @@ def refuse_half_hinted(
 
 
 def _changes_values(plan: TablePlan, column: PlannedColumn) -> bool:
-    """Whether the column's hint changes values: their sign, or zeros at the end."""
+    """Whether the column's hint changes values: their sign, or their trailing zeros."""
     return _is_hinted(plan, column) and any(map(changes_values, column.readings.values()))

@@ -1,8 +1,8 @@
-"""Key columns that the source renamed: all names of one are spellings of one column.
+"""Key columns that the source renamed: all their names are spellings of one column.
 
 The key identifies rows, changes and tombstones, so its column keeps its name in the table. Events
-use the name of their time, and none of these names is a column of its own. Other columns are
-renamed by position (`spark_jobs.planning.renames`).
+use the name that the column had at their time, and none of these names may be another column's.
+Other columns are renamed by position (`spark_jobs.planning.renames`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class _Group:
 def key_names(
     found: Found, key: Iterable[str], renames: Renames, statements: Collection[ColumnStatement]
 ) -> KeyNames:
-    """Return the other names of the columns of a `key`, by the table's renames.
+    """Return the other names of the columns of a `key`, from the table's renames.
 
-    Raises PlanError where another column of the source had one of these names.
+    Raises PlanError if another column of the source had one of these names.
     """
     groups = [g for g in _groups(renames, key) if g.others]
     for group in groups:
@@ -56,8 +56,8 @@ def key_told(
     script: tuple[str, ...],
     renames: Renames,
 ) -> list[str]:
-    """Return the key by the table, the configuration, the events (under current names) or a script
-    of DDL, whichever is first to have one."""
+    """Return the key from the first of these that has one: the stored table, the configuration, the
+    events (under current names), a script of DDL."""
     if stored is not None:
         return [*map(source_name, stored)]
     if config.key is not None:
@@ -72,7 +72,7 @@ def _groups(renames: Renames, key: Iterable[str]) -> list[_Group]:
 
 
 def _folded(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return pairs in lower case, without drops: a dropped column is none of the key's."""
+    """Return pairs in lower case, without drops, since a dropped column is not in the key."""
     return [(old.lower(), new.lower()) for old, new in pairs if new != dropped_column(old)]
 
 
@@ -104,7 +104,8 @@ def _carries_two(image: Iterable[str], group: _Group) -> bool:
 def _comes_or_goes(
     one: ColumnStatement, group: _Group, statements: Collection[ColumnStatement]
 ) -> bool:
-    """Whether a column of the group was dropped, or added after another was renamed."""
+    """Whether a column of the group was dropped, or was added after a rename from or
+    to its name."""
     dropped = {old.lower() for old, new in one.columns if old is not None and new is None}
     added = {new.lower() for old, new in one.columns if old is None and new is not None}
     before = (other for other in statements if other.position <= one.position)

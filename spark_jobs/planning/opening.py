@@ -1,9 +1,9 @@
-"""The opening of an epoch that begins with a full load: a TRUNCATE of each table before all of it.
+"""The opening of an epoch that begins with a full load: a TRUNCATE of each table before its rows.
 
-An operator declares the full load (`full_loads` of the pipeline). Every batch with events of such
-an epoch for a table has the table's opening among its changes, always at the same position. So it
-follows from the set of events alone and outlives the rollback of any one batch, and a table without
-events of the epoch keeps its rows.
+An operator declares the full load (`full_loads` of the pipeline). Every batch that has events of
+such an epoch for a table also has the table's opening among its changes, always at the same
+position. So it follows from the set of events alone, and does not depend on any one batch, which
+may be rolled back. A table without events of the epoch keeps its rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_jobs.canonical import OP_TRUNCATE, quoted
 
 @dataclass(frozen=True)
 class Opening:
-    """An epoch that begins with a full load, and the time that the operator gave for its start."""
+    """An epoch that begins with a full load, with the start time that the operator gave."""
 
     epoch: int
     at: str
@@ -32,21 +32,22 @@ class Opening:
         return opening_position(self.epoch)
 
     def stored_by(self, truncated_at: str | None) -> bool:
-        """Whether a table has the opening, by the position of its newest TRUNCATE.
+        """Whether a table has the opening, judged by the position of its newest TRUNCATE.
 
-        Any TRUNCATE of the epoch will do: its batch brought the opening too.
+        Any TRUNCATE of the epoch proves it: its batch brought the opening too.
         """
         return truncated_at is not None and truncated_at.startswith(epoch_prefix(self.epoch))
 
 
 def opening_of(pipeline: Pipeline) -> Opening | None:
-    """Return the opening of the pipeline's current epoch, where it is declared a full load."""
+    """Return the opening of the pipeline's current epoch; None unless it is declared
+    a full load."""
     declared = (one for one in pipeline.full_loads if one.epoch == pipeline.epoch)
     return next((Opening(one.epoch, one.at) for one in declared), None)
 
 
 def write(spark: SparkSession, changelog: str, opening: Opening, batch_id: str) -> None:
-    """Append the opening to a batch's partition of a changelog; it counts as no record."""
+    """Append the opening to a batch's partition of a changelog; it is not counted as a record."""
     columns = spark.table(changelog).columns
     row = _row(spark, opening, batch_id)
     values = [quoted(c) if c in row.columns else F.lit(None).alias(c) for c in columns]

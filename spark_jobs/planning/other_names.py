@@ -1,6 +1,7 @@
-"""Columns that the source renamed: a hint or a script for one of the names holds for all.
+"""Columns that the source renamed: a hint, or a type in a script, for one of the names holds for
+all.
 
-Else a column's type would depend on which of its names a batch happens to have.
+Otherwise a column's type would depend on which of its names a batch has.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from spark_jobs.planning.renames import used_again, wanted
 
 @dataclass(frozen=True)
 class Others:
-    """The other names of a column: the current one first, then the former ones, newest first.
+    """The other names of a column: the current one first, then former ones, the newest first.
 
-    `alone`: no other column had one of these names, so that a hint for any holds for all; else a
-    hint for the current name holds for that alone.
+    `alone`: no other column had one of these names, so a hint for any of them holds for all.
+    Otherwise a hint for the current name only holds for that name.
     """
 
     names: tuple[str, ...]
@@ -40,7 +41,7 @@ class KnownNames:
     """The names that a table's columns had, in lower case.
 
     `used_again`: names that two columns had, one after the other; `of_key`: other names of the
-    key's columns; `others`: other names of the rest.
+    key's columns; `others`: other names of the other columns.
     """
 
     used_again: frozenset[str] = frozenset()
@@ -58,8 +59,10 @@ def known_names(
     renames: Renames,
     told: Iterable[ColumnStatement],
 ) -> KnownNames:
-    """Return the columns' names by a table's renames; raises PlanError where a column of the key
-    shared a name with another column."""
+    """Return the names of a table's columns, from its renames.
+
+    Raises PlanError if a column of the key shared a name with another column.
+    """
     columns, statements = list(key), list(told)
     of_key = key_names(found, columns, renames, statements)
     # Several sources each add columns at positions of their own.

@@ -1,6 +1,7 @@
-"""Refuse a batch whose plan was overtaken between decoding, which needs no lease, and the lease.
+"""Refusals of a batch whose plan became outdated between decoding, which needs no lease, and the
+lease.
 
-All of these errors pass: the next try decodes the batch anew.
+All of these errors are transient: the next try decodes the batch again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from spark_jobs.planning.span import Span
 
 
 def refuse_forgotten(plan: TablePlan, batch_id: str, span: Span, before: ColumnHistory) -> None:
-    """Raise TransientError where the batch was decoded by defaults that a rollback took back."""
+    """Raise TransientError if the batch was decoded with defaults that a rollback has
+    since removed."""
     recalled = not any(default.firsts for default in plan.defaults.values())
     if recalled and not defaults.covers(
         before.defaults, plan.defaults, span.lowest, span.highest, plan.described
@@ -27,16 +29,16 @@ def refuse_forgotten(plan: TablePlan, batch_id: str, span: Span, before: ColumnH
 
 
 def refuse_other_types(plan: TablePlan, batch_id: str, stored: Mapping[str, str]) -> None:
-    """Raise TransientError where a stored column no longer holds the planned type: Spark would
-    round the values."""
+    """Raise TransientError if a stored column no longer has the planned type: Spark would
+    round values."""
     there = ((parse_type(stored[c.name]), c.stored) for c in plan.columns if c.name in stored)
     if any(widest(known, planned) != known for known, planned in there):
         raise TransientError(_overtaken(plan, batch_id, "a column got another type"))
 
 
 def refuse_narrowing(table: str, column: str, stored: str, planned: str) -> None:
-    """Raise TransientError where a column got, after the plan, a type that the planned one does not
-    hold: its values would be rounded."""
+    """Raise TransientError if a column got, after the plan, a type whose values the planned one
+    cannot hold: they would be rounded."""
     if widest_or_text(parse_type(stored), parse_type(planned)) != parse_type(planned):
         raise TransientError(
             f"{table}: column {column!r} is {stored} meanwhile, not what holds it in the plan, "
@@ -45,7 +47,7 @@ def refuse_narrowing(table: str, column: str, stored: str, planned: str) -> None
 
 
 def refuse_other_columns(plan: TablePlan, batch_id: str, stored: Iterable[str]) -> None:
-    """Raise TransientError where the target has a column that the plan lacks: the batch's rows may
+    """Raise TransientError if the target has a column that the plan lacks: the batch's rows may
     need a default there."""
     planned = set(plan.data)
     if any(name not in planned and not is_reserved(name) for name in stored):
@@ -59,10 +61,11 @@ def refuse_other_names(
     known: Collection[Rename],
     stated: Collection[Rename],
 ) -> None:
-    """Raise TransientError where stored rows have names that the plan has no columns for, or where
-    a `stated` rename, new since the plan, leads to a name that none of its columns has.
+    """Raise TransientError if columns were renamed since the plan was made.
 
-    A plan without records (a rebuild's) is made from the tables' columns and has no renames.
+    Either stored rows have names for which the plan has no columns, or a `stated` rename leads to a
+    name that no planned column has. A plan without records (a rebuild's) is made from the tables'
+    columns, and has no renames.
     """
     unplanned = plan.follows and set(stated).difference(known, plan.renames)
     if (unplanned and plan.found.records) or not set(before) <= set(known):

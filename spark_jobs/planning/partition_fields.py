@@ -1,8 +1,8 @@
 """The partition fields that Iceberg accepts for a table's columns.
 
 Iceberg gives each field a name that no column may have (`PartitionSpec.Builder`), and accepts each
-transform for some types only (its specification, "Partition Transforms"). Checked here, for Iceberg
-would refuse in the middle of each batch.
+transform only for some types (its specification, "Partition Transforms"). It is checked here,
+because Iceberg would only refuse in the middle of each batch.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _twice(fields: Iterable[Partition]) -> Iterator[str]:
 
 
 def _dimension(field: Partition) -> tuple[str, str]:
-    """Return a column and its kind of transform, which Iceberg accepts once."""
+    """Return a column and its kind of transform; Iceberg accepts each such pair once."""
     return field.column, "time" if field.transform in TIME_TRANSFORMS else field.transform
 
 

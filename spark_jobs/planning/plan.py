@@ -37,11 +37,12 @@ from spark_jobs.planning.table_inputs import (
 
 @dataclass(frozen=True)
 class TablePlan:
-    """One source table of the batch and its target; `opening`: of an epoch that is a full load.
+    """One source table of the batch and its target.
 
-    `declared`: the renames of the configuration, None where the pipeline follows none; `renames`
-    and `additions`: all that were known when the plan was made. `tells_defaults`: see `Format`;
-    `as_typed`: statements name the table as their author typed it.
+    `opening`: set in an epoch that begins with a full load. `declared`: the renames of the
+    configuration, None if the pipeline follows none; `renames` and `additions`: all that were known
+    when the plan was made. `tells_defaults`: see `Format`; `as_typed`: statements name the table as
+    their author typed it.
     """
 
     source: Source
@@ -126,7 +127,7 @@ class TablePlan:
 def table_config(pipeline: Pipeline, source: Source) -> TableConfig | None:
     """Return the configuration of a source table, by its full name or the end of it.
 
-    None where the pipeline lists tables without this one, or the run does not load it.
+    None if the pipeline lists tables without this one, or the run does not load it.
     """
     if pipeline.tables is None:
         return TableConfig()
@@ -135,7 +136,7 @@ def table_config(pipeline: Pipeline, source: Source) -> TableConfig | None:
 
 
 def target_name(pipeline: Pipeline, source: Source) -> str:
-    """Return the target's name by the pipeline's `table_name` template."""
+    """Return the target's name, by the pipeline's `table_name` template."""
     return pipeline.table_name.format(
         database=source.database, schema=source.schema, table=source.table
     )
@@ -215,7 +216,7 @@ def _no_key(pipeline: Pipeline, found: Found) -> str:
     spelled = "; list it as its rows spell it, which a statement may not" if typed else ""
     others = "   # with `tables:` these alone are loaded: list all others, too"
     return (
-        f"nobody tells the key of table {found.source.name}. "
+        f"no key is known for table {found.source.name}. "
         f"Add to pipelines/{pipeline.name}.yaml:\n"
         f"tables:{others if pipeline.tables is None else ''}\n"
         f"  {found.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none{spelled}"
@@ -223,7 +224,8 @@ def _no_key(pipeline: Pipeline, found: Found) -> str:
 
 
 def _refuse_unfit(plan: TablePlan, names: list[str], stored: Stored) -> None:
-    """Raise PlanError where the stored table or the modes do not fit; `names`: as at the source."""
+    """Raise PlanError if the plan does not fit the stored table or the modes; `names`: as
+    at the source."""
     _refuse_other_key(plan, stored.key)
     _refuse_reserved(plan, names)
     _refuse_null_keys(plan)

@@ -23,12 +23,12 @@ _NO_TEXT: Final = ("float", "double", "binary")
 class PlannedColumn:
     """A stored column, and the type of its values by each description in the events.
 
-    `readings` maps a `short_name` to the type of the values; `None` stands for events without a
-    description and for hints. `others`: other spellings of the name in events. `rule`: the column
-    holds a form in which equal values of the column `compares` are the same text
-    (`sluice.config.collations`). `silent`: the column is NULL, for its name is one of a key column.
-    `always_told`: an image without the column means NULL, see `Format.whole_rows`. `has_type`: the
-    batch's events, a hint or a script give its type.
+    `readings`: the type of the values by `short_name` of the description; `None` stands for events
+    without a description and for hints. `others`: other spellings of the name in events. `rule`:
+    the column has the form of the column `compares` in which equal values are the same text
+    (`sluice.config.collations`). `silent`: the column is NULL, since its name is another name of a
+    key column. `always_told`: an image without the column means NULL, see `Format.whole_rows`.
+    `has_type`: the batch's events, a hint or a script give its type.
     """
 
     name: str
@@ -43,7 +43,7 @@ class PlannedColumn:
 
     @property
     def source_name(self) -> str:
-        """The source's column that the column holds or compares."""
+        """The source's column whose values, or comparable form, the column has."""
         return self.compares or self.name
 
     @property
@@ -53,15 +53,15 @@ class PlannedColumn:
 
     @property
     def holds_nulls(self) -> bool:
-        """Whether NULL is a value of the key column that is compared."""
+        """Whether the column is the comparable form of a key column in which NULL is a value."""
         return NULL in self.rule
 
     def reading(self, description: int) -> ColumnType:
-        """Return the type of the texts in events with a description; a hint wins."""
+        """Return the type of the texts in events with a description; a hint takes precedence."""
         return self.readings[description if description in self.readings else None]
 
     def text_in(self, image: Column) -> Column:
-        """Return the column's text in an image; NULL where the image has none."""
+        """Return the column's text in an image; NULL if the image has none."""
         if self.silent:
             return F.lit(None).cast("string")
         text = _compared(F.coalesce(*(image[name] for name in self.spellings)), self.rule)
@@ -72,8 +72,8 @@ class PlannedColumn:
         return F.when(has_value, null_safe(text))
 
     def compared(self, value: Column, stored: ColumnType) -> Column:
-        """Return the comparable form of a value of the column `compares`, stored as this type; NULL
-        is a value too."""
+        """Return the comparable form of a value of the column `compares`, stored as this type;
+        NULL has one too."""
         return null_safe(_compared(as_type(value, stored, STRING.spark), self.rule))
 
 
@@ -83,7 +83,7 @@ def null_safe(text: Column) -> Column:
 
 
 def _compared(text: Column, rule: str) -> Column:
-    """Return the text in the form of a rule: without blanks at the end, in upper case by Unicode.
+    """Return the text in the form of a rule: without trailing blanks, in upper case by Unicode.
 
     Upper, not lower case: Greek sigma has two lower forms. UNICODE: independent of the locale.
     """
@@ -100,7 +100,7 @@ def key_by_rules(
     compared: Mapping[str, str],
     whole_rows: bool = False,
 ) -> tuple[tuple[str, ...], tuple[PlannedColumn, ...]]:
-    """Return the key and the columns, with those that compare key columns by rules added.
+    """Return the key and the columns, with columns added for the comparable forms of key columns.
 
     `whole_rows`: see `Format`. Raises PlanError for a rule of a column that is not in the key, or
     whose type has no such rule.

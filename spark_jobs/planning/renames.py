@@ -1,9 +1,9 @@
 """Columns that the source renamed: `ALTER TABLE … RENAME COLUMN a TO b` sends no event of a row.
 
-Names resolve by position: in a change below the rename, whenever it comes, `a` means `b`; in one
+Names resolve by position: in a change below the rename, whenever it arrives, `a` means `b`; in one
 above it, `a` is another column, added later. So a changelog keeps the names of its events and is
 read under current names. Stored rows are renamed by a MERGE on the branch of the batch that brings
-the rename. A renamed column stays in the table and is NULL.
+the rename. The column under the old name stays in the table and is NULL.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ def declared(former: Mapping[str, str]) -> Renames:
 
 
 def used_again(renames: Iterable[Rename]) -> frozenset[str]:
-    """Return, in lower case, names of dropped columns that another column got since."""
+    """Return, in lower case, the names of dropped columns that another column has taken since."""
     pairs = (pair for rename in renames for pair in rename.columns)
     return frozenset(old.lower() for old, new in pairs if new == names.dropped_column(old))
 
 
 @dataclass(frozen=True)
 class _Stretch:
-    """The positions from the previous stretch's `below` up to this one, and the names there.
+    """An interval of positions, from the previous one's `below` up to `below`, in which each column
+    name has one meaning.
 
-    `now`: name in events → current name; of several with one current name, the one renamed last
-    comes first, and one never renamed last. `gone`: names of columns that the source lost later,
-    when another column got the name that they had by then.
+    `now`: name in events → current name. Of several names with one current name, the column renamed
+    last comes first, and one that never was renamed comes last. `gone`: names of columns that were
+    lost later, when another column took their name.
     """
 
     below: str
@@ -54,22 +55,21 @@ class _Stretch:
         return {name: now for name, now in self.now.items() if name != now}
 
     def of(self, column: str) -> _Origins:
-        """Return the events' columns that are this column now."""
+        """Return the events' columns that are now this column."""
         possible = [name for name, now in self.now.items() if now == column]
         return _Origins(possible, [name for name in possible if name not in self.gone])
 
     def leaves_out(self, name: str) -> bool:
-        """Whether the events' column is `gone`, and its current name is another column's."""
+        """Whether the events' column is `gone` and another column surely has its current name."""
         return name in self.gone and bool(self.of(self.now[name]).sure)
 
 
 @dataclass(frozen=True)
 class _Origins:
-    """Former columns that may be one current column (`possible`), and those that are it in changes
-    with a position of the source's order (`sure`).
+    """The columns of events that may hold one current column.
 
-    A full-load row, an arrival or a row without a position may mean any of them, for its rank does
-    not say when it was made.
+    `possible` applies to full-load rows, arrivals and rows without a position, whose rank does not
+    say when they were made. `sure` applies to changes with a position in the order of the source.
     """
 
     possible: list[str]
@@ -82,8 +82,10 @@ _NOWHERE: Final = _Origins([], [])
 def _stretches(
     renames: Renames, columns: Collection[str], bounds: Iterable[str] = ()
 ) -> list[_Stretch]:
-    """Return a stretch up to each rename and each of `bounds`; a column keeps its name where the
-    table has no column of the current name."""
+    """Return the intervals up to each rename and each of `bounds`.
+
+    A column keeps its name if the table has no column of the current name.
+    """
     stored = {name.lower(): name for name in columns}
     stretches = []
     for below in sorted({rename.below for rename in renames}.union(bounds)):
@@ -99,7 +101,7 @@ def _stretches(
 
 
 def _given_at(later: Iterable[Rename], name: str) -> str:
-    """Return the last position at which a column gets another name; '' for never."""
+    """Return the last position at which the column gets another name; "" for never."""
     at = ""
     for rename in sorted(later):
         since = rename.of(name)
@@ -112,11 +114,11 @@ def _folded(pair: tuple[str, str]) -> tuple[str, str]:
 
 
 def _is_taken(later: Iterable[Rename], name: str, done: Collection[tuple[str, str]]) -> bool:
-    """Whether a later rename gives another column the name that this one has by then.
+    """Whether another column later takes this column's name.
 
-    Renames of the configuration do not count, for they have no position. Nor do repeated renames,
-    `done` before: several sources of one table make them one after the other; nor the names of
-    dropped columns, which several share.
+    Not counted are renames of the configuration, which have no position; repetitions of an earlier
+    rename (`done`), which several sources of one table send one after the other; and the names of
+    dropped columns, which several columns share.
     """
     for rename in sorted(later):
         since = rename.of(name)
@@ -161,13 +163,14 @@ def renamed(changes: DataFrame, renames: Renames) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Into:
-    """A column of changes, or of the rows with the alias `row`, below a rename."""
+    """A column of changes, or of rows with the alias `row`, whose values are to come from
+    former columns."""
 
     column: str
     row: str = ""
 
     def value(self, origins: _Origins, types: Mapping[str, str]) -> str:
-        """Return SQL for the column's value by the columns that it was."""
+        """Return SQL for the column's value, from the columns that it may have been."""
         sure, any_of = (self._first(o, types) for o in (origins.sure, origins.possible))
         if not origins.sure or sure == any_of:
             return any_of
@@ -198,10 +201,11 @@ def _renamed_list(listed: str, moved: Mapping[str, str]) -> str:
 def moves_of_rows(
     before: Renames, now: Renames, types: Mapping[str, str], row: str = ""
 ) -> dict[str, str]:
-    """Return SQL, by column, for stored rows written under the renames `before`, read under `now`.
+    """Return SQL by column that turns stored rows, written under the renames `before`, into rows
+    under `now`.
 
-    `types`: the stored columns; `row`: a prefix of each. `_absent` is renamed too. The renames must
-    not `clash`.
+    `types`: the stored columns; `row`: a prefix for each. `_absent` is renamed too. The renames
+    must not `clash`.
     """
     steps = [(old.below, _steps(old, new)) for old, new in _side_by_side(before, now, types)]
     touched = sorted(
@@ -229,9 +233,10 @@ def _side_by_side(
 
 
 def clash(before: Renames, now: Renames, columns: Collection[str]) -> tuple[str, str, str] | None:
-    """Return two current columns that stored rows have in one column, and that column; or None.
+    """Return two current columns that stored rows have in one column, and that column; None if
+    there are none.
 
-    A rename between the two came too late: a stored row does not say which of them it holds, or it
+    A rename between the two came too late: a stored row does not show which of them it has, or it
     lacks the value of one that was `gone` then.
     """
     for old, new in _side_by_side(before, now, columns):

@@ -1,4 +1,5 @@
-"""The renames of a table's columns from all sources, and the columns that they require."""
+"""The renames of a table's columns from statements, configuration and stored rows, and the columns
+that they require."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ from spark_jobs.planning.renames import declared, used_again, wanted
 def renames_from(told: Iterable[ColumnStatement], config: TableConfig) -> Renames:
     """Return the renames of one table's statements, in the source's order.
 
-    A dropped column whose name another one gets later counts as renamed, for an event below the
-    drop does not mean the new column. Not so in a table of several sources: each has columns of its
-    own.
+    A dropped column whose name another column gets later counts as renamed, since an event below
+    the drop does not mean the new column. This does not hold for a table of several sources, each
+    of which has columns of its own.
     """
     statements = list(told)
     added = [
@@ -61,7 +62,7 @@ def published(catalog: Catalog, pipeline: str) -> list[ColumnStatement]:
 
 
 def follows_renames(pipeline: Pipeline) -> bool:
-    """Whether columns that the source renames get their new names here."""
+    """Whether columns that the source renames get their new names in the target."""
     return pipeline.on_schema_change == EVOLVE
 
 
@@ -73,7 +74,7 @@ def renames_matter(pipeline: Pipeline) -> bool:
 def refuse_renames(
     pipeline: Pipeline, source: Source, statements: Iterable[ColumnStatement]
 ) -> None:
-    """Raise PlanError where a batch renames columns and on_schema_change is fail."""
+    """Raise PlanError if a batch renames columns and on_schema_change is fail."""
     pairs = (pair for one in statements for pair in one.columns if None not in pair)
     renames = [f"{old} to {new}" for old, new in pairs]
     if renames and pipeline.on_schema_change == FAIL:
@@ -86,7 +87,7 @@ def refuse_renames(
 def renames_of(
     pipeline: Pipeline, config: TableConfig, statements: Iterable[ColumnStatement]
 ) -> Renames | None:
-    """Return a table's renames by statements and configuration; None: they are not followed."""
+    """Return a table's renames from statements and configuration; None if they are not followed."""
     if not follows_renames(pipeline):
         return None
     return in_order(renames_from(statements, config), declared(config.renamed_columns))
@@ -99,8 +100,10 @@ def names_at_source(
     source: str,
     key: Collection[str],
 ) -> KeyNames:
-    """Return the other names that the columns of a stored key have or had at a source table;
-    `others`: the stored source tables."""
+    """Return the other names that the columns of a stored key have, or had, at a source table.
+
+    `others`: the stored source tables.
+    """
     of_source = of_table(statements, source, pipeline.wire.ddl_as_typed, others)
     table = Source("", "", source)
     renames = renames_of(pipeline, table_config(pipeline, table) or TableConfig(), of_source)
@@ -110,12 +113,12 @@ def names_at_source(
 def following(
     pipeline: Pipeline, plan: TablePlan, renames: Renames | None, stored: Collection[str]
 ) -> TablePlan:
-    """Return the plan with the columns that renames require, where the pipeline follows them.
+    """Return the plan with the columns that renames require, if the pipeline follows them.
 
-    A current name gets a type that holds the values of the former ones; without a type of its own,
-    and not `stored`, it is read as they are. Raises PlanError where there is no such type, for
-    columns of the key, which identify rows, and where values of a dropped column would mix with
-    another's.
+    A current name gets a type that holds the values of the former names. If it has no type of its
+    own and is not `stored`, its values are read as theirs. Raises PlanError if there is no such
+    type, if a column of the key is renamed, since the key identifies rows, and if values of a
+    dropped column would mix with another's.
     """
     if renames is None:
         return plan
@@ -130,8 +133,11 @@ def following(
 
 @dataclass(frozen=True)
 class _Renaming:
-    """The renames of a plan's columns; `folds_case`: statements may spell names otherwise than
-    events; `texts`: text holds types that do not fit."""
+    """The renames of a plan's columns.
+
+    `folds_case`: statements may spell names in another case than events; `texts`: types that do not
+    fit together are stored as text.
+    """
 
     plan: TablePlan
     renames: Renames
@@ -140,7 +146,7 @@ class _Renaming:
     texts: bool
 
     def step(self, columns: Mapping[str, PlannedColumn]) -> dict[str, PlannedColumn]:
-        """Return the columns with those of current names."""
+        """Return the columns together with those of current names."""
         names = wanted(without_key(self.renames, self.plan.key), columns)
         spelled = _spelled(names, columns, self.renames if self.folds_case else ())
         again, result = used_again(self.renames), dict(columns)
@@ -163,7 +169,8 @@ class _Renaming:
 def _spelled(
     names: Mapping[str, Iterable[str]], columns: Iterable[str], renames: Renames
 ) -> dict[str, str]:
-    """How the names of now are spelled, by them in lower case: a column's keeps its spelling."""
+    """Return current name in lower case → its spelling: that of the existing column,
+    else `_cased`."""
     found = {name.lower(): name for name in columns}
     for name, former in names.items():
         found.setdefault(name.lower(), _cased(name, former, renames))
@@ -171,7 +178,8 @@ def _spelled(
 
 
 def _cased(name: str, former: Iterable[str], renames: Renames) -> str:
-    """A typed name as the events that are to come have it, by its former ones, which came."""
+    """Return a name from a statement in the case in which the source will send it, judged by how it
+    sent the former names (Oracle: `title` arrives as `TITLE`)."""
     typed = {old for rename in renames for old, _ in rename.columns}
     for known in former:
         for old in sorted(one for one in typed if one.lower() == known.lower()):
@@ -185,7 +193,7 @@ def _taken(plan: TablePlan, name: str) -> str:
     return (
         f"table {plan.source.name}: a column was dropped and one of its name added since, so its "
         f"values go to {name!r}, but the source has a column of that name; set on_schema_change: "
-        "additive, which tells the two columns not apart"
+        "additive, which does not tell the two columns apart"
     )
 
 
@@ -226,7 +234,7 @@ def _holding(
 def statements_on(
     catalog: Catalog, pipeline: str, plan: TablePlan, batches: Collection[str]
 ) -> list[ColumnStatement]:
-    """Return the statements of some batches on a plan's table."""
+    """Return the statements of some batches that concern a plan's table."""
     statements = (one for one in recorded(catalog, pipeline) if one.batch_id in batches)
     stored = cache(lambda: stored_sources(catalog, pipeline, plan.namespace).values())
     return of_table(statements, plan.source.name, plan.as_typed, stored)
@@ -238,9 +246,9 @@ def of_table(
     as_typed: bool,
     others: Callable[[], Collection[str]],
 ) -> list[ColumnStatement]:
-    """Return the statements on a source table.
+    """Return the statements that concern a source table.
 
-    One that came before the table was known has its name as typed: it counts where it can mean no
+    A statement from before the table was known has its name as typed. It counts if it can mean no
     other of the tables.
     """
     return [
@@ -251,7 +259,7 @@ def of_table(
 
 
 def known_renames(plan: TablePlan, stated: Renames, before: Renames) -> Renames:
-    """Return a table's renames by its statements, its configuration and its stored rows.
+    """Return a table's renames from its statements, its configuration and its stored rows.
 
     Renames to a name that no column has yet are left out: the next batch's plan adds the column.
     """

@@ -1,4 +1,4 @@
-"""Refuse targets of two source tables: a target has the rows of one."""
+"""Refuse two source tables with one target: a target has the rows of one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _APART: Final = "tell them apart in `table_name`, for example {database}_{table}
 
 
 def refuse_shared_targets(plans: Iterable[TablePlan], format_name: str) -> None:
-    """Raise PlanError where two source tables have one target and would overwrite each other."""
+    """Raise PlanError if two source tables have one target, where each would overwrite the
+    other's rows."""
     owners: dict[str, TablePlan] = {}
     for plan in plans:
         for name in _written(plan):
@@ -30,7 +31,8 @@ def refuse_shared_targets(plans: Iterable[TablePlan], format_name: str) -> None:
 
 
 def _advice(one: Source, other: Source, format_name: str) -> str:
-    """Advise how to separate two tables, or to join them where events name one in two ways."""
+    """Advise how to separate two tables, or how to join them if events name one
+    table in two ways."""
     if not _may_be_one(one.name, other.name):
         return _APART
     short, long = sorted((one, other), key=lambda source: len(source.name))

@@ -1,7 +1,7 @@
 """Treat events of several source tables as those of one, by `sources:` of the pipeline's tables.
 
-The envelope gets the name of the entry in `tables:`, so that everything after it has one source
-table. Events that must not be merged silently keep their own name, and are refused by it.
+The envelope gets the name of the entry in `tables:`, so that everything after it sees one source
+table. Events that must not be merged silently keep their own name, by which they are refused.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _NAME, _LISTED, _ENTRY = "_sluice_name", "_sluice_listed", "_sluice_entry"
 
 
 def as_listed(envelope: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Return the envelope with `database`, `schema` and `table` of sources as in `tables:`.
+    """Return the envelope with `database`, `schema` and `table` as the entry in `tables:` names
+    them.
 
-    A table that two entries claim keeps its name, and so does a TRUNCATE of one source where it
-    must not empty the whole table: `refuse_unclear` refuses them.
+    A table that two entries claim keeps its name, and so does a TRUNCATE of one source that must
+    not empty the whole target: `refuse_unclear` refuses them.
     """
     tables = pipeline.tables or {}
     patterns = with_sources(tables)
@@ -68,7 +69,8 @@ def _listed(tables: Iterable[str]) -> Column:
 
 
 def _entry(pipeline: Pipeline, patterns: Mapping[str, list[str]]) -> Column:
-    """Return a record's entry of `tables:` with sources; NULL where it keeps its name."""
+    """Return a record's entry of `tables:` that has sources; NULL if the record keeps
+    its own name."""
     name, listed = F.col(_NAME), F.col(_LISTED)
     by_pattern = (
         F.when(name.rlike(rf"\A{regex(own)}\z"), F.lit(entry)) for entry, own in patterns.items()
@@ -83,8 +85,11 @@ def _entry(pipeline: Pipeline, patterns: Mapping[str, list[str]]) -> Column:
 
 
 def _among(name: Column, names: Collection[str]) -> Column:
-    """Return `name.isin(names)`; for few names as an array, since the code that Spark generates for
-    `isin` grows with each name below its threshold, and this runs on every record."""
+    """Return `name.isin(names)`, for few names by an array.
+
+    The code that Spark generates for `isin` grows with each name below its threshold, and this runs
+    on every record.
+    """
     if not names or len(names) > _HASHED_ABOVE:
         return name.isin(*names)
     return F.array_contains(F.array(*map(F.lit, names)), name)
@@ -95,8 +100,8 @@ def _config(pipeline: Pipeline, entry: str) -> TableConfig:
 
 
 def _names() -> dict[str, Column]:
-    """Return the parts of the entry's name; the first of two is the database where the record has
-    only that, else the schema."""
+    """Return the parts of the entry's name. Of a name with two parts, the first is the database if
+    the record has only that, else the schema."""
     entry = F.col(_ENTRY)
     parts = F.split(entry, r"\.")
     third, second = (F.try_element_at(parts, F.lit(at)) for at in (-3, -2))
@@ -113,7 +118,7 @@ def _names() -> dict[str, Column]:
 
 
 def refuse_unclear(pipeline: Pipeline, found: Iterable[Found]) -> None:
-    """Raise PlanError with every source table of a batch that `sources` leave ambiguous."""
+    """Raise one PlanError for all source tables of a batch that `sources` leave ambiguous."""
     if not with_sources(pipeline.tables):
         return
     mistakes = [_mistake(pipeline, table) for table in found if table.source.table]

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Span:
-    """The highest position of a batch's changes in one table, and a lower bound of all.
-
-    None without changes.
-    """
+    """A lower bound and the highest position of a batch's changes in one table; None
+    without changes."""
 
     lowest: str | None = None
     highest: str | None = None

@@ -1,9 +1,9 @@
 """One column in several spellings: `K1` in one event, `k1` in another.
 
 Column names in Spark and Iceberg are case-insensitive, and sources mix cases: Canal's rows have the
-case of the statement, its descriptions that of the table. So a column has the spelling of the
-stored table, else one that follows from the set of events alone: the only one in descriptions and
-keys, or the greatest, for lower case sorts above upper case.
+case of the statement, its descriptions that of the table. So a column gets the spelling of the
+stored table, or else one that follows from the set of events alone: the only one in descriptions
+and keys, or the greatest, as lower case sorts above upper case.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Spelling:
 def spelling(
     found: Found, described: Described, existing: Iterable[str], key_names: KeyNames
 ) -> Spelling:
-    """Choose each column's spelling; raises PlanError where the source has two such columns."""
+    """Choose each column's spelling; raises PlanError if the source has two such columns."""
     _refuse_two_columns(found, described, {name.lower() for name in existing})
     listed = {name for columns in described.values() for name in columns}
     preferred = listed.union(*found.keys.values())
@@ -124,7 +124,8 @@ def _one_of(names: tuple[str, ...], preferred: set[str]) -> str:
 
 
 def _refuse_two_columns(found: Found, described: Described, stored: set[str]) -> None:
-    """Refuse two columns that differ by case: a description has both, or all images with one do.
+    """Refuse two columns that differ only in case: a description has both, or all images with one
+    have both.
 
     Any other image with both is a bad record.
     """

@@ -1,9 +1,9 @@
 """The type that a column is stored as, and how its values are read.
 
 It follows from the hint, the existing table and *all* descriptions in the events, by `widest` or,
-with `on_type_change: string`, `widest_or_text`; never from the order of arrival. A script of DDL
-gives the type where none of them does. With `on_type_change: quarantine` or `new_column`
-(`besides`) a stored column keeps its type where others do not fit it.
+with `on_type_change: string`, by `widest_or_text`; never from the order of arrival. If none of them
+gives a type, a script of DDL does. With `on_type_change: quarantine` or `new_column` (`besides`) a
+stored column keeps its type if another does not fit it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from spark_jobs.planning.widening import is_promoted
 
 @dataclass(frozen=True)
 class KnownTypes:
-    """A table's types apart from its events: hints, stored columns, scripts.
+    """What is known of a table's types apart from its events: hints, stored columns, scripts.
 
-    `policy`: `on_type_change`. `used_again`: names of two columns, whose types need not fit.
-    `ddl`: the types in a script that texts of the format can be read as. `others`: other names of
-    renamed columns. `bare`: the batch's events describe no column at all. `earlier`: the
+    `policy`: `on_type_change`. `used_again`: names that two columns had, whose types need not fit
+    together. `ddl`: the types in a script as which texts of the format can be read. `others`: other
+    names of renamed columns. `bare`: the batch's events describe no column at all. `earlier`: the
     descriptions of earlier batches. `bytes_as`: see `Format`.
     """
 
@@ -52,27 +52,31 @@ class KnownTypes:
     bytes_as: str = ""
 
     def lender(self, column: str) -> str | None:
-        """Return another name of an unhinted column that has a hint; None where there is none."""
+        """Return another name of the column that has a hint, if the column itself has
+        none; else None."""
         lender = None if column in self.hints else self._first(column, self.hints)
         stored = self.existing.get(column)
         if lender is None or stored is None or self._others(column).alone:
             return lender
-        # Two columns shared a name: a stored value of another type may be the other column's.
+        # Two columns had this name: a stored value of another type may be the other column's.
         return lender if stored_form(parse_type(self.hints[lender])).spark == stored else None
 
     def scripted(self, column: str) -> ColumnType | None:
-        """Return a script's type of a column, by its own name before the others."""
+        """Return the column's type in a script, by its own name or else by its other names."""
         name = self._first(column, self.ddl)
         return None if name is None else self.ddl[name]
 
     def stored_as(self, column: str) -> ColumnType | None:
-        """Return the type that a column is stored as, under any of its names."""
+        """Return the type as which a column is stored, under any of its names."""
         name = self._first(column, self.existing)
         return None if name is None else parse_type(self.existing[name])
 
     def coded(self, column: str) -> dict[int | None, ColumnType]:
-        """Return how events of earlier batches describe a stored column, if its text alone does not
-        show its value; {} for any other column, and for typed files, whose text the reader made."""
+        """Return how events of earlier batches describe a stored column whose text alone does not
+        show its value.
+
+        {} for any other column, and for typed files, whose text the reader made.
+        """
         if column not in self.existing:
             return {}
         listed = {i: c[column] for i, c in self.earlier.items() if column in c}
@@ -88,7 +92,8 @@ class KnownTypes:
         return self.others.get(column.lower(), NO_OTHERS)
 
     def _first(self, column: str, available: Collection[str]) -> str | None:
-        """Return the first of a column's names that is among these, as spelled there."""
+        """Return the first of a column's names that is in `available`, spelled as there;
+        None for none."""
         if column in available or column.lower() not in self.others:
             return column if column in available else None
         spelled = {name.lower(): name for name in available}
@@ -96,12 +101,13 @@ class KnownTypes:
         return next((spelled[name] for name in names if name in spelled), None)
 
     def stands(self, column: str) -> bool:
-        """Whether the column keeps its stored type where another does not fit it."""
+        """Whether the column keeps its stored type if another one does not fit it."""
         kept = self.policy == policies.QUARANTINE and column.lower() not in self.used_again
         return kept and column in self.existing
 
     def join(self, column: str) -> Callable[[ColumnType, ColumnType], ColumnType | None]:
-        """Return the function that gives a type that holds two others, or None."""
+        """Return the function that gives a type for the values of two others, or None if
+        there is none."""
         text = self.policy == policies.STRING or column.lower() in self.used_again
         return widest_or_text if text else widest
 
@@ -109,7 +115,7 @@ class KnownTypes:
 def planned(
     name: str, described: Mapping[int, Mapping[str, SourceColumn]], types: KnownTypes
 ) -> PlannedColumn:
-    """Plan one column; raises PlanError where no type holds all of its types."""
+    """Plan one column; raises PlanError if no type holds all of its types."""
     readings: dict[int | None, ColumnType] = {
         ident: columns[name].type for ident, columns in described.items() if name in columns
     }
@@ -138,8 +144,8 @@ def _needs_description(kind: ColumnType) -> bool:
 def _undescribed(name: str, types: KnownTypes) -> PlannedColumn:
     """Plan a column that no event describes.
 
-    A stored type changes to a script's only where Iceberg promotes it in place, so that no later
-    script stops a batch.
+    A stored type changes to that in a script only if Iceberg promotes it in place, so that no later
+    script can stop a batch.
     """
     script = types.scripted(name)
     stated = script or STRING
@@ -154,9 +160,9 @@ def _undescribed(name: str, types: KnownTypes) -> PlannedColumn:
 
 
 def _lent(name: str, lender: str, types: KnownTypes) -> PlannedColumn:
-    """Plan a column that no event describes by the hint for another of its names.
+    """Plan a column that no event describes, by the hint for another of its names.
 
-    Raises PlanError where it was stored otherwise, before the rename was known.
+    Raises PlanError if it was stored with another type, before the rename was known.
     """
     hint = parse_type(types.hints[lender])
     stored = types.existing.get(name)
@@ -173,19 +179,20 @@ def _lent(name: str, lender: str, types: KnownTypes) -> PlannedColumn:
 
 
 def _is_otherwise(stored: ColumnType, hint: ColumnType, types: KnownTypes) -> bool:
-    """Whether a stored column holds values that were not read by a hint."""
+    """Whether a stored column has values that were not read by the hint."""
     both = widest(stored, stored_form(hint))
     return types.bare if both is None else changes_values(hint) and both != stored
 
 
 def changes_values(hint: ColumnType) -> bool:
-    """Whether a hint changes values beyond their type: their sign, or zeros at the end."""
+    """Whether a hint changes values and not only their type: their sign, or their
+    trailing zeros."""
     return hint.encoding == UNSIGNED or hint.width > 0
 
 
 def half_hinted(table: str, hinted: str, bare: str) -> PlanError:
     """Return the error for a renamed column that events describe under one name and that has a hint
-    under another."""
+    under another one."""
     return PlanError(
         f"table {table}: columns {hinted!r} and {bare!r} are one that the source renamed, and the "
         f"hint of {hinted!r} changes its values; hint {bare!r} too in `columns:`, or, where its "
@@ -198,8 +205,8 @@ def _hinted(
 ) -> dict[int | None, ColumnType]:
     """Return the hint in the encoding of each description.
 
-    Records without a description are read as VARIABLE numbers where one has these, which reads
-    plain numbers too.
+    Records without a description are read as VARIABLE numbers if a description has these; that
+    reads plain numbers too.
     """
     written = {i: as_described(hint, kind, i in typed) for i, kind in described.items()}
     kinds = set(written.values())
@@ -227,14 +234,14 @@ def _stored(name: str, kinds: list[ColumnType], types: KnownTypes) -> ColumnType
 
 
 def _wider(stored: ColumnType, kinds: Iterable[ColumnType]) -> ColumnType:
-    """Return a type that holds the stored one and those kinds that fit it."""
+    """Return a type for the values of the stored one and of those kinds that fit it."""
     for kind in sorted(kinds, key=str):
         stored = widest(stored, stored_form(kind)) or stored
     return stored
 
 
 def stored_form(kind: ColumnType) -> ColumnType:
-    """Return the stored form of a type: text for times of day."""
+    """Return the type as which values of a type are stored: text for times of day."""
     return (
         STRING if kind.spark == "string" else ColumnType(kind.name, "", kind.precision, kind.scale)
     )

@@ -1,4 +1,4 @@
-"""The columns of a target and of the tables beside it."""
+"""The columns of a target and of its other tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class NewColumn:
 
 
 def target_columns(plan: TablePlan) -> list[NewColumn]:
-    """Return a target's columns: source, audit, marks of deleted rows; keys are NOT NULL."""
+    """Return a target's columns: the source's, the audit columns, the marks of deleted rows; keys
+    are NOT NULL."""
     data = [NewColumn(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
     data += [NewColumn(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]
     return data + [NewColumn(n, t) for n, t in _SOFT_DELETE_TYPES.items() if plan.soft_delete]

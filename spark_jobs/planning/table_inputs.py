@@ -1,4 +1,5 @@
-"""A table by its events, its configuration and scripts of DDL, in the spelling of its columns."""
+"""What a table's plan is made from: events, configuration and scripts of DDL, with columns spelled
+as in the table."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from spark_jobs.planning.stored_types import KnownTypes, planned
 
 @dataclass(frozen=True)
 class Stored:
-    """The stored table: its columns' Spark types, none where there is no table yet, its key, the
-    columns' former names, and the descriptions that events of earlier batches had."""
+    """The stored table: its columns' Spark types (empty if there is no table yet), its key, the
+    columns' former names, and the descriptions in events of earlier batches."""
 
     types: Mapping[str, str] = field(default_factory=dict)
     key: tuple[str, ...] | None = None
@@ -31,7 +32,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class TableInputs:
-    """A table by its events, configuration and scripts, in the spelling of its columns."""
+    """A table's events, configuration and scripts, with columns spelled as in the table."""
 
     described: Described
     found: Found
@@ -45,8 +46,11 @@ class TableInputs:
 def gather_inputs(
     pipeline: Pipeline, fmt: Format, found: Found, config: TableConfig, stored: Stored
 ) -> TableInputs:
-    """Combine all sources of a table's columns and key; raises PlanError where its events describe
-    too many columns, or types that `on_type_change` cannot place."""
+    """Combine everything that is known of a table's columns and key.
+
+    Raises PlanError if its events describe too many columns, or types that `on_type_change` cannot
+    place.
+    """
     as_described = descriptions(fmt, found, pipeline.format_options)
     spelled = spelling(found, as_described, stored.types, stored.names.of_key)
     described, as_found = spelled.of_described(as_described), spelled.of_found(found)
@@ -84,10 +88,11 @@ def _as_carried(column: PlannedColumn, spelled: Spelling) -> PlannedColumn:
 
 
 def column_names(inputs: TableInputs, existing: Mapping[str, str]) -> list[str]:
-    """Return stored columns first, then described ones in their order, then the rest by name.
+    """Return the columns in order: stored ones, then described ones in their order, then the rest
+    by name.
 
-    A table that has only had a TRUNCATE gets its hinted columns and its key: events may describe
-    other columns of its script otherwise.
+    A table that has only had a TRUNCATE gets its hinted columns and its key, since later events may
+    describe the other columns of its script in another way.
     """
     names = dict.fromkeys(n for n in existing if not is_reserved(n))
     for columns in inputs.described.values():
@@ -104,8 +109,8 @@ def column_names(inputs: TableInputs, existing: Mapping[str, str]) -> list[str]:
 def _key(
     hints: TableConfig, found: Found, stored: tuple[str, ...] | None, ddl: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Return the key by the configuration, the events, the stored table or a script of DDL; None
-    where none of them has it."""
+    """Return the key from the configuration, the events, the stored table or a script of DDL; None
+    if none of them has it."""
     declared = hints.key
     if declared is None and found.keys:
         declared = list(max((len(key), key) for key in found.keys.values())[1])

@@ -1,4 +1,5 @@
-"""Limits on a batch: names that no table or column may have, ceilings on their number."""
+"""Limits on a batch: names that no table or column may have, and the number of
+tables and columns."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def unfit_names(pipeline: Pipeline, found: Sequence[Found]) -> Unfit:
 
 
 def refuse_too_many(pipeline: Pipeline, found: Sequence[Found]) -> None:
-    """Raise PlanError above the pipeline's ceilings, which bound a batch's metadata."""
+    """Raise PlanError above the pipeline's limits, which bound a batch's metadata."""
     ours = [f for f in found if f.images and table_config(pipeline, f.source) is not None]
     if len(ours) > pipeline.max_tables_per_batch:
         shown = ", ".join(f.source.name for f in ours[:_SHOWN_AT_MOST])

@@ -1,11 +1,11 @@
 """A column that gets a wider type.
 
-Iceberg promotes some types in place. For the others (int → decimal, a decimal of another scale, any
+Iceberg promotes some types in place. For others (int → decimal, a decimal of another scale, any
 type → text) a column of the new type replaces the old one:
 
 - in a target or history the rows are rewritten on a branch, and one commit moves `main` there and
   changes the schema, so that no reader sees the column without its values;
-- in a changelog, which several batches may be writing to, the old column stays for its rows under
+- in a changelog, to which several batches may be writing, the old column is kept for its rows under
   another name (SET_ASIDE), and is read as the new one.
 """
 
@@ -73,7 +73,7 @@ def is_promoted(before: str, after: str) -> bool:
 def refuse_widening(
     table: str, column: str, before: str, after: str, rewrites: bool, fixed: bool
 ) -> None:
-    """Raise PlanError unless the column can have the type.
+    """Raise PlanError unless the column can get the type.
 
     `rewrites`: the pipeline allows tables to be rewritten; `fixed`: the column is in the key, or
     the table is partitioned by it.
@@ -95,7 +95,8 @@ def promote(spark: SparkSession, table: Place, column: str, after: str) -> None:
 def set_aside(
     spark: SparkSession, table: Place, before: Mapping[str, str], after: Mapping[str, str]
 ) -> None:
-    """Replace columns of a changelog by ones of other types, and keep the old columns."""
+    """Replace columns of a changelog by columns of other types; the old ones are kept
+    under other names."""
     spark.catalog.refreshTable(table.sql())
     there = frozenset(spark.table(table.sql()).columns)
     for column, kind in after.items():
@@ -107,16 +108,17 @@ def set_aside(
 
 def _free_name(there: Container[str], kind: str, column: str) -> str:
     """Return an unused name: a column may get one type twice, by a batch that is rolled back and
-    comes again."""
+    loaded again."""
     numbers = (f"#{number}" for number in itertools.count(2))
     names_ = (f"{SET_ASIDE}{kind}{number} {column}" for number in itertools.chain([""], numbers))
     return next(name for name in names_ if name not in there)
 
 
 def changes_as(changes: DataFrame, types: Mapping[str, str]) -> DataFrame:
-    """Return a changelog's rows with the values of columns set aside, cast to the target's types.
+    """Return a changelog's rows with the values of columns that were set aside, cast to the
+    target's types.
 
-    The changelog may have wider types: it keeps one that a rollback took back in the target.
+    The changelog may have wider types: a rollback restores narrower ones only in the target.
     """
     whole = _with_set_aside(changes)
     actual = {f.name: f.dataType.simpleString() for f in whole.schema}
@@ -150,7 +152,8 @@ def rewrite(
 ) -> None:
     """Change the types of columns of a target or history in one commit.
 
-    Raises TransientError where their types changed meanwhile, or other writers win every try.
+    Raises TransientError if their types changed meanwhile, or if other writers commit first at
+    every try.
     """
 
     def once() -> None:
@@ -170,7 +173,7 @@ def rewrite(
 
 
 def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:
-    """Raise TransientError where another batch has changed the columns' types."""
+    """Raise TransientError if another batch has changed the columns' types."""
     for column, kind in types.items():
         now = _in_spark(table.schema().find_field(column).field_type)
         if now != parse_type(kind).spark:
@@ -187,7 +190,7 @@ def _in_spark(kind: IcebergType) -> str:
 
 
 def _add_wider(spark: SparkSession, table: Place, columns: Mapping[str, str]) -> None:
-    """Add the wider columns anew; drops those of an interrupted attempt."""
+    """Add the wider columns; drop those of an interrupted attempt first."""
     spark.catalog.refreshTable(table.sql())
     alter, there = f"ALTER TABLE {table.sql()}", spark.table(table.sql()).columns
     for column in columns:
@@ -240,7 +243,7 @@ def _wider(column: str, before: str, after: str) -> Column:
 
 
 def is_own(column: str) -> bool:
-    """Whether a change of type made the column."""
+    """Whether Sluice made the column, for a change of type."""
     return column.startswith((SET_ASIDE, _WIDER))
 
 

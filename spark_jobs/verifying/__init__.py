@@ -1,1 +1,1 @@
-"""Targets beside what their changelogs, or the source itself, say."""
+"""Verification: targets compared with their changelogs, or with the source itself."""

@@ -1,6 +1,6 @@
-"""verify: compare targets and tombstones with their changelogs, folded again.
+"""verify: compare targets and tombstones with their changelogs, which are folded again.
 
-It writes nothing, takes no lease, and reads one cut of the lake by recorded snapshots.
+It writes nothing, takes no lease, and reads all tables at the recorded snapshots of one cut.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spark_jobs.verifying.modes import compare_modes
 
 
 def verify(spark: SparkSession, cutter: Cutter, only: str | None) -> Verification:
-    """Compare every table of a pipeline, or one; once more where the lake changed meanwhile.
+    """Compare every table of a pipeline, or one; a second time if the lake changed meanwhile.
 
     Raises TerminalError for an unknown table, TransientError while a batch is being published.
     """
@@ -85,7 +85,7 @@ def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> Table
 
 
 def _layout(key: tuple[str, ...], data: tuple[str, ...]) -> Layout:
-    """Rows without a key are identified by their positions."""
+    """Return the columns to compare; rows without a key are identified by their positions."""
     if not key:
         return Layout((names.POSITION,), data)
     return Layout(key, (*(c for c in data if c not in key), names.POSITION))

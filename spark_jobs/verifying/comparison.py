@@ -20,7 +20,7 @@ _SHOWN_AT_MOST: Final = 20
 def compared(
     table: TableId, cut: Cut, wanted: DataFrame, found: DataFrame, layout: Layout
 ) -> Comparison:
-    """Compare the rows `found` in a table with those `wanted` there."""
+    """Compare the rows `found` in a table with the rows `wanted` there."""
     expected, there = (compare.alike(side, found, layout.columns) for side in (wanted, found))
     left, right = together(lambda: _buckets(expected, layout), lambda: _buckets(there, layout))
     unlike = [b for b in sorted(left.keys() | right.keys()) if left.get(b) != right.get(b)]
@@ -54,7 +54,7 @@ def _differing(
             row[compare.KIND], tuple(row[compare.COLUMNS] or ()), row[compare.EXPECTED],
             row[compare.FOUND],
         )
-        # Without the key: Python has no times before Christ or infinite ones.
+        # Without the key, since Python has no times before Christ and no infinite ones.
         for row in first.drop(compare.KEY).collect()
     )  # fmt: skip
     return {row[compare.KIND]: row["count"] for row in counted}, tuple(shown)

@@ -1,4 +1,4 @@
-"""Compare the tables and rows that a table's modes make with its changelog."""
+"""Compare the tables and rows of a table's modes with its changelog."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _END_TIMES: Final = (names.VALID_TO, names.DELETED_AT)
 def compare_modes(
     spark: SparkSession, tables: TargetTables, cut: Cut, changelog: DataFrame, floor: str | None
 ) -> tuple[Comparison, ...]:
-    """Compare history, soft-deleted rows and events, each where the table has them.
+    """Compare history, soft-deleted rows and events, each if the table has it.
 
-    Only rows above the floor are compared; of versions those in which every column is known, with
-    the time of their end where it is TIMED. Without a floor, a column that no event carried is
-    known to be NULL. A table that lacks changes from when its mode was off is skipped.
+    Only rows above the floor are compared. Of versions, those are compared in which every column is
+    known, with the time of their end if it is TIMED. Without a floor, a column that no event
+    carried is known to be NULL. A table that lacks changes from when its mode was off is skipped.
     """
     target = above(rows_at(spark, cut, tables.target, changelog), floor)
     data = [c for c in target.columns if c in changelog.columns and c not in names.RESERVED_COLUMNS]
@@ -81,7 +81,7 @@ def _compared(
 
 
 def _sure(rows: DataFrame, layout: Layout) -> DataFrame:
-    """Return the KNOWN rows, without the time of their end where it is not TIMED."""
+    """Return the KNOWN rows, without the time of their end if it is not TIMED."""
     timed = F.coalesce(TIMED, F.lit(True))
     times = {c: F.when(timed, F.col(c)) for c in layout.values if c in _END_TIMES}
     return rows.withColumns(times).where(F.coalesce(KNOWN, F.lit(True)))

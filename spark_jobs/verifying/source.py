@@ -1,7 +1,8 @@
-"""verify --source: compare targets with the tables of the database that their events come from.
+"""verify --source: compare targets with the tables of the database from which their events come.
 
-The source's rows are the expected ones. A target is compared as published or, with a watermark, as
-its changelog gives it at that source time. Values are compared as text in one spelling.
+The source's rows are the expected ones. A target is compared as published or, with a watermark, in
+the state that its changelog gives for that source time. Values are compared as text in one
+spelling.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def verify_source(
 ) -> Verification:
     """Compare every table of a pipeline, or one, with the source's table.
 
-    Raises TerminalError where the source has none of the tables, or one cannot be compared, and
+    Raises TerminalError if the source has none of the tables, or one cannot be compared, and
     TransientError while a batch is being published.
     """
     started, at = time.monotonic(), datetime.now(UTC)
@@ -80,7 +81,7 @@ def _database(spark: SparkSession, address: str) -> SourceDatabase:
 
 @dataclass(frozen=True)
 class _Shared:
-    """The columns to compare; those of `key` identify a row, or all where the key is empty."""
+    """The columns to compare; those of `key` identify a row, or all columns if the key is empty."""
 
     columns: Sequence[LiveColumn]
     key: tuple[str, ...]

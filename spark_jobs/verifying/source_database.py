@@ -1,7 +1,7 @@
 """A database as a source to compare with: its tables, their columns and their rows as text.
 
-The server itself makes text of the values, so that no driver rounds, pads or shifts them. Each
-table is read by one statement over one connection, which gives a consistent state of it.
+The server itself turns values into text, so that no driver rounds, pads or shifts them. Each table
+is read by one statement over one connection, which gives a consistent state of it.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class SourceTable:
         return f"{self.schema}.{self.name}"
 
     def is_called(self, source: str) -> bool:
-        """Whether an event may name the table so; its database may have been renamed since."""
+        """Whether events may name the table so; its database may have been renamed since."""
         return source in (self.name, self.text) or source.endswith(f".{self.text}")
 
 
 @dataclass(frozen=True)
 class LiveColumn:
-    """A column: its name, type, the form of its values' text, and SQL for this text."""
+    """A column: its name, its type, the form of its values' text, and SQL for that text."""
 
     name: str
     kind: str
@@ -102,9 +102,9 @@ class SourceDatabase(ABC):
         """Return the table's columns, sorted by name."""
 
     def table(self, source: str) -> SourceTable | None:
-        """Return the table that events name so; None where there is none.
+        """Return the table that events name so; None if there is none.
 
-        Raises TerminalError where several match.
+        Raises TerminalError if several match.
         """
         found = [table for table in self._tables if table.is_called(source)]
         if len(found) > 1:
@@ -119,8 +119,8 @@ class SourceDatabase(ABC):
         return keep(rows.toDF(*(c.name for c in columns)))
 
     def query(self, sql: str) -> DataFrame:
-        """Run a statement of the dialect; raises TerminalError where the database refuses the user
-        or the statement."""
+        """Run a statement of the dialect; raises TerminalError if the database refuses the user or
+        the statement."""
         try:
             return self._reader.option("query", sql).load()
         except Py4JJavaError as error:

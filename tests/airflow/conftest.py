@@ -1,4 +1,5 @@
-"""An Airflow of the tests' own: its home, its SQLite, its DAGs; made once a session."""
+"""An Airflow of the tests' own: its home, its SQLite database, its DAGs; created
+once per session."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def airflow_db(project: Path) -> None:
 
 @pytest.fixture(scope="session")
 def parsed(airflow_db: None) -> Callable[[], dict[str, Any]]:
-    """Read every DAG of `dags/` anew, as the DAG processor does."""
+    """Return a function that reads every DAG of `dags/` again, as the DAG processor does."""
 
     def parse() -> dict[str, Any]:
         from airflow.dag_processing.dagbag import DagBag
@@ -70,13 +71,13 @@ def parsed(airflow_db: None) -> Callable[[], dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def dags(parsed: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The DAGs, for tests that only look."""
+    """The DAGs, for tests that do not change them."""
     return parsed()
 
 
 @pytest.fixture
 def states() -> Callable[[Any], dict[str, str]]:
-    """The states of a run's tasks, by task id and map index."""
+    """Return a function for the states of a run's tasks, by task id and map index."""
 
     def of(run: Any) -> dict[str, str]:
         return {
@@ -112,7 +113,8 @@ def run(parsed: Callable[[], dict[str, Any]], states: Callable[[Any], dict[str, 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Airflow and its providers warn of their own libraries; here only ours are errors."""
+    """Ignore warnings of Airflow and its providers about their own libraries; only
+    Sluice's are errors."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:

@@ -24,7 +24,7 @@ Runs = Callable[..., tuple[Any, dict[str, str]]]
 
 @dataclass
 class Stages:
-    """Stands in for `operations.stages`: remembers what was called, and fails where it is told."""
+    """Replaces `operations.stages`: records the calls, and fails where the test says so."""
 
     batches: list[str] = field(default_factory=lambda: ["b1", "b2"])
     calls: list[tuple[Any, ...]] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""docker-compose.yaml as plain processes: its own commands, environment and health checks, with
-the names of its machines as ports of this one, from a file in S3 to a table that a run published.
+"""docker-compose.yaml as plain processes: its own commands, environment and health checks, with the
+names of its machines as ports of this one, from a file in S3 to a published table.
 
-What only containers have is not tried here: the images, the volumes, the users.
+What only containers have is not tested here: images, volumes, users.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ PATIENCE = 600.0
 
 @dataclass(frozen=True)
 class Topology:
-    """Where the machines of the compose file are on this one, what `.env` says, and what every
-    process is told beside."""
+    """Where the machines of the compose file are on this one, the variables of `.env`, and those
+    that every process gets in addition."""
 
     places: Mapping[str, str]
     variables: Mapping[str, str]
@@ -90,7 +90,7 @@ def topology(tmp_path: Path) -> Iterator[Topology]:
 
 
 def variables_with(s3: S3Server) -> dict[str, str]:
-    """What a person fills into `.env`."""
+    """The variables that a person fills in in `.env`."""
     return {
         "POSTGRES_PASSWORD": secrets.token_hex(8),
         "CATALOG_PASSWORD": secrets.token_hex(8),
@@ -127,7 +127,8 @@ def places_of(folder: Path, database: str, s3: S3Server) -> dict[str, str]:
 
 
 def environment_of_image(folder: Path) -> dict[str, str]:
-    """As the Dockerfile has it, and what a machine that is not the process's own alone asks for."""
+    """The environment in the Dockerfile, and what a process needs that shares its
+    machine with others."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     return mine | {
         "PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}",
@@ -212,7 +213,7 @@ def all_running(topology: Topology, folder: Path) -> Iterator[None]:
 
 
 def environment(topology: Topology, name: str) -> dict[str, str]:
-    """Where a container would have the port for itself."""
+    """The environment of a service, with ports of this machine in place of the container's."""
     health = topology.places["http://127.0.0.1:8974"].rpartition(":")[2]
     return topology.environment_of(name) | {
         "AIRFLOW__API__HOST": "127.0.0.1",
@@ -242,7 +243,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def client_of(topology: Topology, folder: Path) -> Iterator[httpx.Client]:
-    """Airflow's interface, for the admin whom the init service made."""
+    """A client for Airflow's interface, logged in as the admin that the init service created."""
     admin = {"username": "admin", "password": topology.variables["AIRFLOW_ADMIN_PASSWORD"]}
     with httpx.Client(base_url=topology.api, timeout=60, trust_env=False) as client:
         found = client.post("/auth/token", json=admin).json()["access_token"]

@@ -1,4 +1,4 @@
-"""What the DAGs are, as Airflow parses them: each known trap is a check."""
+"""The DAGs as Airflow parses them, with a check for each known trap."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Run = Callable[..., tuple[Any, dict[str, str]]]
 
 @pytest.fixture(scope="module")
 def lake(project: Path) -> Path:
-    """The project with neither tables nor files."""
+    """The project without tables and files."""
     for folder in ("data", "landing"):
         shutil.rmtree(project / folder, ignore_errors=True)
     (project / "landing").mkdir()
@@ -151,7 +151,7 @@ def test_a_table_that_is_left_out_makes_its_run_red_and_the_next_one_green(
 
 @contextmanager
 def killed_in_its_merge(project: Path) -> Iterator[list[int]]:
-    """The driver that makes a branch is killed, with its JVM, once."""
+    """The driver is killed once, with its JVM, when it creates a branch."""
     killed: list[int] = []
     done = threading.Event()
 
@@ -173,7 +173,7 @@ def killed_in_its_merge(project: Path) -> Iterator[list[int]]:
 
 
 def words(pid: int) -> str:
-    """A process's command line; empty where it has just ended."""
+    """A process's command line; empty if the process has just ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
@@ -196,7 +196,7 @@ def set_line(project: Path, name: str, value: str) -> None:
 
 
 def set_table(project: Path, name: str, config: str) -> None:
-    """Configure one more table, or that one anew."""
+    """Configure a table in the pipeline's file."""
     path = project / "pipelines" / "shop.yaml"
     kept = [line for line in path.read_text().splitlines() if not line.startswith(f"  {name}:")]
     kept.insert(kept.index("tables:") + 1, f"  {name}: {config}")

@@ -1,4 +1,4 @@
-"""Of more batches than Airflow maps over a run loads some, and in the end each has its turn."""
+"""If there are more batches than Airflow maps over, a run loads some, and later runs the others."""
 
 from __future__ import annotations
 

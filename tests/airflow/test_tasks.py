@@ -1,4 +1,5 @@
-"""The tasks' own decisions: whose batch a run takes over, which driver's end is worth a retry."""
+"""The tasks' own decisions: which batches a run takes over, and after which driver
+errors it retries."""
 
 from __future__ import annotations
 

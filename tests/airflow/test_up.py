@@ -30,7 +30,7 @@ PATIENCE = 600.0
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout whose Airflow is apart from the developer's own."""
+    """A checkout with an Airflow of its own, apart from the developer's."""
     folder = tmp_path / "checkout"
     (folder / "scripts").mkdir(parents=True)
     shutil.copy(ROOT / "scripts" / "airflow.sh", folder / "scripts")
@@ -69,7 +69,7 @@ def test_a_run_that_is_triggered_in_the_airflow_of_make_up_publishes(
 
 @contextmanager
 def up(checkout: Path, project: Path) -> Iterator[httpx.Client]:
-    """What `make up` starts, as a client whom it lets in; stopped as `make down` does."""
+    """Start what `make up` starts; yield a logged-in client; stop as `make down` does."""
     script = str(checkout / "scripts" / "airflow.sh")
     # Of the environment nothing that says how Airflow is set up: all of that is the script's.
     mine = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}

@@ -79,7 +79,7 @@ def run(shop: Shop) -> subprocess.Popen[str]:
 
 
 def wait_for_branch(shop: Shop, process: subprocess.Popen[str]) -> None:
-    """Until the run is in the middle of its merge."""
+    """Wait until the run is in the middle of its merge."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not any(ref.startswith("batch_") for ref in shop.refs()):
         assert process.poll() is None, finish(process, PATIENCE_SECONDS)

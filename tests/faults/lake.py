@@ -1,4 +1,4 @@
-"""A lake of several tables at one moment of its life, that can be put back to that moment."""
+"""A lake of several tables at one moment, which can be restored to that moment."""
 
 from __future__ import annotations
 
@@ -49,14 +49,15 @@ def event(op: str, table: str, lsn: int, after: Any = None, before: Any = None) 
 
 
 def first_hour() -> list[str]:
-    """What the lake holds before."""
+    """The events that are loaded before a test begins."""
     orders = [event("c", "orders", k, {"id": k, "total": "1.00"}) for k in range(1, 41)]
     customers = [event("c", "customers", 50 + k, {"id": k, "name": f"c{k}"}) for k in range(1, 9)]
     return orders + customers + [event("c", "visits", 70 + k, {"at": k % 3}) for k in range(9)]
 
 
 def second_hour() -> list[str]:
-    """Updates, deletes, a key that changes, a new column, a late event, a record that is none."""
+    """Updates, deletes, a key that changes, a new column, a late event, a record that
+    cannot be read."""
     return [
         *(event("u", "orders", 100 + k, {"id": k, "total": "2.50"}) for k in range(1, 11)),
         *(event("d", "orders", 120 + k, before={"id": k, "total": "1.00"}) for k in range(20, 25)),
@@ -72,7 +73,7 @@ def second_hour() -> list[str]:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a lake holds, without what differs from one attempt to the next.
+    """The content of a lake, without what differs from one attempt to the next.
 
     `keys`: the identifier fields of its tables.
     """
@@ -84,13 +85,14 @@ class Contents:
 
 @dataclass(frozen=True)
 class Lake:
-    """A project in a folder; tables know absolute paths, so it is put back in place."""
+    """A project in a folder. Tables know absolute paths, so it is restored in the same place."""
 
     root: Path
 
     @classmethod
     def make(cls, root: Path, more: str = "") -> Lake:
-        """A project with its first hour landed; `more` is of the pipeline's own lines."""
+        """Create a project with its first hour landed; `more`: further lines of the
+        pipeline's file."""
         (root / "pipelines").mkdir(parents=True)
         (root / "landing").mkdir()
         (root / "sluice.yaml").write_text(PROJECT)
@@ -100,28 +102,29 @@ class Lake:
         return lake
 
     def land(self, key: str, events: Iterable[str]) -> None:
-        """Put a file where the pipeline looks for files."""
+        """Write a file into the landing folder."""
         path = self.root / "landing" / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{e}\n" for e in events))
 
     def land_cut(self, key: str, events: Iterable[str]) -> None:
-        """The same, compressed and cut in its last bytes: landing decodes it on its own."""
+        """Write a compressed file whose last bytes are cut off, so that landing has
+        to decode it."""
         self.land(key, [])
         whole = gzip.compress("".join(f"{e}\n" for e in events).encode(), mtime=0)
         (self.root / "landing" / key).write_bytes(whole[:-6])
 
     def land_second_hour(self) -> None:
-        """Two files, of which landing has to decode one on its own."""
+        """Land two files, of which landing has to decode one."""
         self.land("dt=2026-03-01/hr=01/b.jsonl", second_hour())
         self.land_cut("dt=2026-03-01/hr=01/c.jsonl.gz", second_hour()[:30])
 
     def save(self, name: str) -> None:
-        """Remember this moment."""
+        """Save the present state under a name."""
         shutil.copytree(self.root, self._saved(name))
 
     def restore(self, name: str) -> None:
-        """Go back to a moment."""
+        """Restore a saved state."""
         shutil.rmtree(self.root)
         shutil.copytree(self._saved(name), self.root)
 
@@ -141,11 +144,11 @@ class Lake:
         return finish(self.start(*arguments, fault=fault))
 
     def context(self) -> Context:
-        """What the stages work with."""
+        """The context of the stages."""
         return open_context(self.root, "shop")
 
     def contents(self) -> Contents:
-        """All rows of all tables of the pipeline, the quarantine, the states of the batches."""
+        """All rows of all tables of the pipeline, the quarantine, and the states of the batches."""
         catalog = open_catalog(load_project(self.root))
         named = [*catalog.list_tables("shop"), *catalog.list_tables("shop__cdc")]
         rows = {".".join(name): sorted(map(repr, _all(catalog, name))) for name in named}
@@ -160,7 +163,8 @@ class Lake:
         return Contents(rows, {b.batch_id: b.state for b in ledger.batches.all()}, keys)
 
     def leftovers(self) -> list[str]:
-        """Branches, scratch, staged copies, manifests that no batch of the ledger has."""
+        """Branches, scratch files, staged copies, and manifests of batches that the ledger
+        does not have."""
         catalog = open_catalog(load_project(self.root))
         found = [
             f"{'.'.join(name)}: {ref}"
@@ -179,19 +183,20 @@ class Lake:
 
 
 def _all(catalog: Catalog, name: tuple[str, ...]) -> list[dict[str, Any]]:
-    """A column that a dead attempt added holds nothing but NULL until the batch is loaded."""
+    """The rows of a table without NULL values, since a column that a dead attempt added is NULL
+    until the batch is loaded."""
     rows = catalog.load_table(name).scan().to_arrow().to_pylist()
     return [{column: v for column, v in row.items() if v is not None} for row in rows]
 
 
 def finish(process: subprocess.Popen[str], patience: float = PATIENCE_SECONDS) -> tuple[int, str]:
-    """Wait for a process; its exit code and what it said."""
+    """Wait for a process; return its exit code and its output."""
     told, _ = process.communicate(timeout=patience)
     return process.returncode, told
 
 
 def descendants(pid: int) -> list[int]:
-    """Everything below a process, the deepest last."""
+    """All processes below a process, the deepest last."""
     found: list[int] = []
     for child in _children(pid):
         found += [child, *descendants(child)]
@@ -207,7 +212,7 @@ def _children(pid: int) -> list[int]:
 
 
 def kill(pids: Iterable[int]) -> None:
-    """End processes without a word."""
+    """End processes at once."""
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)

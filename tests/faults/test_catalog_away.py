@@ -1,4 +1,4 @@
-"""A catalog that answers nobody for a minute, in the middle of a merge."""
+"""A catalog that answers no request for a minute, in the middle of a merge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AWAY_SECONDS: Final = 75
 
 @contextmanager
 def away(shop: Shop) -> Iterator[None]:
-    """Nobody else can read or write the catalog's database."""
+    """While this lasts, no other process can read or write the catalog's database."""
     with closing(sqlite3.connect(shop.root / "data" / "catalog.db", timeout=60)) as catalog:
         catalog.execute("BEGIN EXCLUSIVE")
         yield

@@ -1,6 +1,6 @@
-"""Maintenance, a reprocess, a rebuild, an undo beneath others that die: the next one completes it.
+"""Maintenance, a reprocess, a rebuild, an undo by folding that die: the next one completes it.
 
-Each is killed at a point, asked for again, and compared with one that nothing happened to.
+Each is killed at a point and started again, and the result is compared with an undisturbed one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BATCH: Final = "<the first batch>"
 
 
 def _age(lake: Lake) -> None:
-    """As if all batches had been published some days ago."""
+    """Let all batches be some days old."""
     table = open_catalog(load_project(lake.root)).load_table((LEDGER_NAMESPACE, BATCHES))
     rows = table.scan().to_arrow()
     at = pc.subtract(rows["at"], pa.scalar(timedelta(days=3)))
@@ -39,14 +39,14 @@ def _age(lake: Lake) -> None:
 
 
 def _damage(lake: Lake) -> None:
-    """As if somebody had deleted rows of two targets."""
+    """Delete rows of two targets, as another writer would."""
     catalog = open_catalog(load_project(lake.root))
     catalog.load_table(("shop", "orders")).delete("id < 9")
     catalog.load_table(("shop", "customers")).delete("id = 3")
 
 
 def _mend(lake: Lake) -> None:
-    """As if the column had been hinted wider, for what did not fit the first time."""
+    """Hint a wider type, so that values fit that did not fit the first time."""
     path = lake.root / "pipelines" / "shop.yaml"
     path.write_text(path.read_text().replace("decimal(9,2)", "decimal(18,2)"))
 
@@ -57,7 +57,7 @@ def _nothing(_: Lake) -> None:
 
 @dataclass(frozen=True)
 class Operation:
-    """A command, what happens to the lake before it, and the points at which it is killed."""
+    """A command, what is done to the lake before it, and the points at which it is killed."""
 
     command: tuple[str, ...]
     before: Callable[[Lake], None]
@@ -121,7 +121,7 @@ def _load(lake: Lake) -> None:
 
 @pytest.fixture(scope="module")
 def wanted(lake: Lake) -> Callable[[str], Contents]:
-    """What an operation makes of the lake when nothing happens to it."""
+    """Return a function for the content of the lake after an undisturbed operation."""
     known: dict[str, Contents] = {}
 
     def of(name: str) -> Contents:

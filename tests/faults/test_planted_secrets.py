@@ -1,4 +1,5 @@
-"""Secrets in the environment of real drivers, looked for in all that these leave behind."""
+"""Secrets in the environment of real drivers, searched for in everything that these
+leave behind."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ PLACES: Final = (
 
 
 def told(lake: Lake, *arguments: str) -> tuple[int, str]:
-    """What a command ends with, and says on both its outputs."""
+    """The exit code of a command, and its output on both streams."""
     planted = dict.fromkeys(PLACES, PLANTED)
     done = subprocess.run(
         [SLUICE, *arguments, "--project", str(lake.root)],

@@ -36,15 +36,14 @@ TRIED: Final = 1
 
 
 def sample(faults: list[str]) -> list[object]:
-    """All faults; those that the seed does not choose are left to `make faults`."""
+    """All faults; those that the seed does not choose are marked for `make faults`."""
     chosen = random.Random(os.environ.get("SLUICE_FAULT_SEED", "0")).sample(faults, TRIED)
     return [f if f in chosen else pytest.param(f, marks=pytest.mark.long) for f in faults]
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake at three moments: `empty`, `landed`, its second hour not loaded, and `loaded`, all
-    done."""
+    """A lake at three moments: `empty`; `landed`, with its second hour not loaded; and `loaded`."""
     lake = Lake.make(tmp_path_factory.mktemp("faults") / "shop")
     lake.save("empty")
     code, told = lake.command("run", "shop")
@@ -120,7 +119,8 @@ def test_a_rollback_that_dies_is_completed_by_the_next(
 
 
 def _targets(contents: Contents) -> dict[str, list[str]]:
-    """Without what is written before a batch is published: its changes, its quarantine."""
+    """The content without what is written before a batch is published: its changes,
+    its quarantine."""
     return {
         name: rows
         for name, rows in contents.rows.items()

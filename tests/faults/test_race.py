@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 
 def stage(shop: Shop) -> tuple[str, BatchResult]:
-    """Land and load what there is, and let go of the lease as if it had lapsed."""
+    """Land and load what there is, and release the lease as if it had lapsed."""
     ctx = shop.context()
     (key,) = stages.land(ctx)
     result = stages.load(ctx, key)

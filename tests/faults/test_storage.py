@@ -56,7 +56,8 @@ def on_s3(root: Path, server: S3Server, name: str) -> Lake:
 
 
 def rows(contents: Contents) -> dict[str, list[str]]:
-    """Without what names the batch: its files' ETags and times are the bucket's own."""
+    """The rows without the columns that name the batch: ETags and times of files
+    differ per bucket."""
     targets = {n: r for n, r in contents.rows.items() if n.startswith("shop.")}
     return {n: sorted(_data(row) for row in r) for n, r in targets.items()}
 
@@ -105,7 +106,7 @@ def test_a_full_disk_fails_the_run_and_the_next_one_goes_on(tmp_path: Path) -> N
 
 
 def _with_full_disk(lake: Lake) -> subprocess.Popen[str]:
-    """A run none of whose files can grow beyond the limit."""
+    """Start a run in which no file can grow beyond the limit."""
     return subprocess.Popen(
         [SLUICE, "run", "shop", "--project", str(lake.root)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ.copy(),

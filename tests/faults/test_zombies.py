@@ -1,6 +1,7 @@
-"""A process that is suspended, given up, and wakes up when another has done its work.
+"""A process that is suspended and given up, and continues when another one has done its work.
 
-Its machine stood still, or its network was gone: it is alive, and knows nothing of what followed.
+Its machine stood still, or its network was gone: it is alive, and does not know what happened
+since.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ PUBLISHER: Final = [
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake whose second hour is landed, and what it holds when that is loaded."""
+    """A lake whose second hour is landed, and its content after that is loaded."""
     lake = Lake.make(tmp_path_factory.mktemp("zombies") / "shop")
     with (lake.root / "pipelines" / "shop.yaml").open("a") as pipeline:
         pipeline.write(f"lease_seconds: {LEASE_SECONDS}\n")
@@ -58,10 +59,12 @@ def wanted(lake: Lake) -> Contents:
 
 
 def suspended(lake: Lake, point: Point) -> tuple[subprocess.Popen[str], int]:
-    """A run, and the process of it that stands still at the point, in the lake as it was landed.
+    """Return a run, and that of its processes that is suspended at the point, in the lake as it was
+    landed.
 
-    Its thread that renews the lease may stand still while it reads or commits: SQLite's lock is its
-    own then until it wakes up, and nobody can commit meanwhile. Such a run is done away with.
+    Its thread that renews the lease may be suspended while it reads or commits: it then keeps
+    SQLite's lock until it continues, and no other process can commit. Such a run is ended, and
+    tried again.
     """
     for _ in range(SUSPENSIONS):
         lake.restore("landed")
@@ -86,7 +89,7 @@ def _stopped(lake: Lake, point: Point) -> tuple[subprocess.Popen[str], int]:
 
 
 def is_free(catalog: Path) -> bool:
-    """Whether nobody reads or writes the catalog at the moment, so that others can."""
+    """Whether no process reads or writes the catalog at the moment, so that others can."""
     with closing(sqlite3.connect(catalog, timeout=1, isolation_level=None)) as connection:
         try:
             connection.execute("BEGIN EXCLUSIVE")

@@ -1,4 +1,5 @@
-"""A source whose table changes its columns, what it logs, and what the tables must hold then."""
+"""A source whose table changes its columns: its log, and the rows that the tables must
+have in the end."""
 
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ Version = tuple[int, dict[int, int]]
 
 @dataclass
 class Column:
-    """One column of the source, with the default that it was added with.
+    """One column of the source, with the default with which it was added.
 
-    `replaced`: after its end another one got its name. `first`: the place of the first change that
-    has it, from which on what it holds is told.
+    `replaced`: after its end another column got its name. `first`: the place of the first change
+    that has it; from there on its default is known.
     """
 
     name: str
@@ -37,19 +38,19 @@ class Column:
 
     @property
     def described(self) -> Row:
-        """As a Connect schema has it."""
+        """The column's description, as in a Connect schema."""
         kind = BIGINT if self.wide else INT
         return kind if self.default is None else kind | {"default": self.default}
 
     def held(self, at: int, told: dict[int, int]) -> int | None:
-        """What a version of a place holds in it."""
+        """The value of the column in a version of a place."""
         untold = self.first is not None and at < self.first
         return told.get(id(self), self.default if untold else None)
 
 
 @dataclass
 class Table:
-    """A table that changes, and what it logs: statements, and changes with the columns they had."""
+    """A table that changes, and its log: statements, and changes with the columns that they had."""
 
     database: str
     columns: list[Column] = field(default_factory=lambda: [Column("a"), Column("b")])
@@ -77,7 +78,8 @@ class Table:
         self._tell(f"MODIFY COLUMN {column.name} bigint")
 
     def _take(self, taker: Column, name: str) -> None:
-        """A default of a name that another column had is not always told (configuration.md)."""
+        """Let another column take a name; the default of such a column is not always known
+        (configuration.md)."""
         if name in self.used and taker.first is None:
             taker.default = None
         for column in self.columns:
@@ -130,7 +132,7 @@ class Table:
                 "snapshot": "false"}  # fmt: skip
 
     def spelled(self, ident: int, version: Version) -> Row:
-        """What the tables show of a version: each column under the name that it had last."""
+        """A version as the tables show it: each column under the last name that it had."""
         shown: Row = {"id": ident}
         for column in self.columns:
             name = f"{column.name}__dropped" if column.replaced else column.name
@@ -139,12 +141,12 @@ class Table:
         return shown
 
     def rows(self) -> Counter[Any]:
-        """The rows of now."""
+        """The present rows."""
         newest = {ident: known[-1] for ident, known in self.versions.items()}
         return counted(self.spelled(i, told) for i, told in newest.items() if told is not None)
 
     def history(self) -> Counter[Any]:
-        """All versions that there ever were."""
+        """All versions that ever existed."""
         return counted(
             self.spelled(ident, told)
             for ident, known in self.versions.items()
@@ -154,7 +156,7 @@ class Table:
 
 
 def counted(rows: Any) -> Counter[Any]:
-    """Rows by what they hold; a column that is NULL is as none."""
+    """Rows by their values; a column that is NULL counts as missing."""
     return Counter(tuple(sorted((k, v) for k, v in row.items() if v is not None)) for row in rows)
 
 

@@ -1,4 +1,5 @@
-"""How the changes of a source come: in which files and batches, how often, in what order."""
+"""How the changes of a source are delivered: in which files and batches, how often,
+in what order."""
 
 from __future__ import annotations
 
@@ -26,10 +27,12 @@ Batch = dict[str, File]
 
 @dataclass(frozen=True)
 class Delivery:
-    """How a log comes: in how many batches; which of them is tried and given up at its turn.
+    """A way to deliver a log: the number of batches, and which of them is given up at its first
+    turn.
 
-    `retried_last`: the batch given up is loaded after all others, else at once. `newest_first`:
-    what a batch brings is older than all that those before it brought, but for repetitions.
+    `retried_last`: the batch that was given up is loaded after all others, else at once.
+    `newest_first`: the changes of a batch are older than all of those before it, except for
+    repetitions.
     """
 
     seed: int
@@ -71,7 +74,7 @@ class Delivery:
     def _cut(
         self, log: list[Change], dialect: Dialect, database: str, rng: random.Random
     ) -> list[File]:
-        """A log cut into files where their order is all that tells the changes' order."""
+        """The log cut into files whose order is the only order of the changes."""
         records = [record for change in log for record in dialect.tell(change, database, 0)]
         for record in dialect.asides(database):
             records.insert(rng.randrange(len(records)), record)
@@ -80,7 +83,7 @@ class Delivery:
         return [records[a:b] for a, b in itertools.pairwise(ends)]
 
     def turns(self, batches: int) -> Iterator[tuple[int, bool]]:
-        """Which batch is loaded when, and whether it is published."""
+        """Which batch is loaded at which turn, and whether it is published."""
         given_up = [self.given_up] if self.given_up < batches else []
         for at in range(batches):
             if at in given_up:
@@ -153,6 +156,6 @@ def load(lake: Sandbox, name: str, changes: list[Change]) -> str:
 
 
 def shown(lake: Sandbox, database: str, table: str, besides: Collection[str] = ()) -> list[Row]:
-    """What people see, but for columns that are none of the source's."""
+    """The rows that people see, without columns that are not the source's."""
     rows = lake.rows(f"{database}_{table}")
     return as_rows([{k: v for k, v in row.items() if k not in besides} for row in rows])

@@ -1,4 +1,4 @@
-"""What the tests of all decoders share: files to read, and the table that events add up to."""
+"""What the tests of all decoders share: files to read, and the table that events give."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def jsonl(path: Path, records: Iterable[Any]) -> SourceFile:
 
 
 def envelope_columns(df: DataFrame) -> list[str]:
-    """The columns that a decoder owes, in order; some may give more (`spark_jobs.canonical`)."""
+    """The columns that every decoder returns, in order; some return more
+    (`spark_jobs.canonical`)."""
     assert set(df.columns) - set(ENVELOPE) <= {"absent", "old_absent", "transaction", "ends"}
     return [name for name in df.columns if name in ENVELOPE]
 
@@ -41,7 +42,7 @@ def table_name(row: Row) -> str:
 
 
 def fold(rows: Iterable[Row], key: list[str]) -> Table:
-    """The rows that events leave, by position and by the old half before the new one."""
+    """The rows that events leave, by position, with the old half before the new one."""
     table: Table = {}
     placed = sorted(
         enumerate(rows), key=lambda r: (r[1]["position"] or "1", r[1]["op"] != "delete", r[0])
@@ -90,7 +91,7 @@ def _meanings(rows: Iterable[dict[str, Any]], kinds: dict[str, ColumnType]) -> l
 
 
 def meaning(value: Any, kind: ColumnType = STRING) -> Any:
-    """A value without its spelling: numbers, instants and JSON by content."""
+    """A value without its spelling: numbers, instants and JSON by their content."""
     if value is None:
         return "NULL"
     text = value if isinstance(value, str) else json.dumps(value)
@@ -145,7 +146,7 @@ def assert_event(row: Row, op: str) -> None:
 
 
 def assert_rejected(row: Row, reason: str, record: Any) -> None:
-    """A reject says why and keeps its text: to the letter, where the reader could not read it."""
+    """A reject has a reason and keeps its text: exactly, if the reader could not read it."""
     assert (row["outcome"], row["reason"]) == ("reject", reason)
     assert row["raw"] is not None
     if reason == "not_json":

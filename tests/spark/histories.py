@@ -1,6 +1,6 @@
-"""Micro histories for the property tests: sources played step by step, and what they log.
+"""Small histories for the property tests: sources that are changed step by step, and their logs.
 
-A step is three small numbers, so that Hypothesis can shrink what fails.
+A step is three small numbers, so that Hypothesis can shrink failures.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ STEPS = st.lists(st.tuples(*[st.integers(0, 11)] * 3), min_size=30, max_size=60)
 
 @dataclass
 class Source:
-    """One table being changed; every change is logged at a place of its own.
+    """One table that is changed; every change is logged at a place of its own.
 
-    `only_rows`: rows come, each in the place of the one with its key, and nothing else happens.
+    `only_rows`: only whole rows are logged, each replacing the one with its key.
     """
 
     name: str
@@ -51,9 +51,9 @@ class Source:
 
 @dataclass
 class KeyedSource(Source):
-    """A table with key `id`; some changes carry the whole old row, others its key at most.
+    """A table with key `id`; some changes carry the whole old row, others at most its key.
 
-    `partial`: some updates leave out the column `doc`, and some changes of the key do.
+    `partial`: some updates leave out the column `doc`, and so do some changes of the key.
     """
 
     partial: bool = False
@@ -126,7 +126,7 @@ class KeyedSource(Source):
 
 @dataclass
 class KeylessSource(Source):
-    """A table without a key, of which equal rows are the rule; the log has whole old rows."""
+    """A table without a key, in which equal rows are common; the log has whole old rows."""
 
     rows: list[dict[str, object]] = field(default_factory=list)
 
@@ -167,13 +167,15 @@ def play(
 
 
 def drawn(seed: int) -> list[list[Step]]:
-    """A history of many steps without Hypothesis, whose first one is always the smallest."""
+    """A history of many steps without Hypothesis, whose own first example is always
+    the smallest."""
     rng = random.Random(seed)
     return [[(d(12), d(12), d(12)) for _ in range(60)] for d in [rng.randrange] * len(sources())]
 
 
 def history(seed: int, parts: int) -> tuple[list[Change], list[list[Change]]]:
-    """Changes of every table, with key changes and TRUNCATEs, dealt out in no order."""
+    """Changes of every table, with key changes and TRUNCATEs, dealt out to `parts` in
+    random order."""
     log = [change for source in play(drawn(seed)) for change in source.log]
     rng = random.Random(seed)
     dealt: list[list[Change]] = [[] for _ in range(parts)]

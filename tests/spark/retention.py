@@ -1,4 +1,4 @@
-"""A batch whose changes are forgotten, as retention does it once they are old."""
+"""A batch whose changes expire, as retention does it once they are old."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.spark.sandbox import Sandbox
 
 
 def forget(lake: Sandbox, batch_id: str, name: str = "orders") -> None:
-    """Of one table: the floor first, then the changes go."""
+    """Expire a batch's changes of one table: the floor first, then the changes."""
     table = lake.catalog.load_table(("shop__cdc", f"{name}__changes"))
     mine = f"_batch_id = '{batch_id}'"
     forgotten = table.scan(row_filter=mine).to_arrow()["_position"].to_pylist()

@@ -40,7 +40,7 @@ NAMESPACE = "shop"
 
 
 class Sandbox:
-    """One project, one pipeline `p`, one catalog; batches are loaded here and now."""
+    """One project, one pipeline `p`, one catalog; batches are loaded in this process."""
 
     def __init__(self, spark: SparkSession, root: Path, pipeline: Mapping[str, Any]) -> None:
         self.root = root
@@ -74,7 +74,7 @@ class Sandbox:
         return landed(path, key)
 
     def land(self) -> Manifest:
-        """What landing makes of all files that are new; they have to be one batch."""
+        """Land all files that are new as one batch; return its manifest."""
         context = open_context(self.root, "p")
         (key,) = land(context)
         return context.files.read_manifest(key)
@@ -98,7 +98,8 @@ class Sandbox:
         return load(job, lambda: tuple(self.published), retried=False)
 
     def drive(self, project: Project, entry: Path, *arguments: str, small: bool = False) -> str:
-        """Stand for `driver.submit.submit` of a load: the driver's work, in the shared session."""
+        """Replaces `driver.submit.submit` for a load: does the driver's work, in the
+        shared session."""
         assert entry == LOAD_BATCH
         context = self.context()
         manifest = context.files.read_manifest(arguments[arguments.index("--manifest") + 1])
@@ -112,13 +113,13 @@ class Sandbox:
         return result.to_json()
 
     def submit(self, project: Project, entry: Path, *arguments: str, small: bool = False) -> str:
-        """The same by the driver itself, with its lease and its attempts."""
+        """Replaces it by the driver itself, with its lease and its attempts."""
         assert entry == LOAD_BATCH
         key = arguments[arguments.index("--manifest") + 1]
         return driver.drive(self.project, key, lambda: self.spark, this_holder()).to_json()
 
     def look(self, project: Project, entry: Path, *arguments: str) -> str:
-        """The same for `sluice plan`."""
+        """Replaces it for `sluice plan`."""
         assert entry == PLAN_BATCH
         context = self.context()
         manifest = context.files.read_manifest(arguments[arguments.index("--manifest") + 1])
@@ -131,7 +132,7 @@ class Sandbox:
         return forecast(job).to_json()
 
     def context(self) -> Context:
-        """What the stages work with."""
+        """The context of the stages."""
         return open_context(self.root, "p")
 
     def load_landed(self) -> BatchResult:
@@ -192,7 +193,7 @@ class Sandbox:
         return self.load(self.write(key or f"{next(self._attempts)}.jsonl", records))
 
     def rows(self, table: str, metadata: bool = False) -> list[dict[str, Any]]:
-        """What people see in a target."""
+        """The rows of a target as people see them."""
         found = self.catalog.load_table((NAMESPACE, table)).scan().to_arrow().to_pylist()
         hidden = () if metadata else TARGET_METADATA
         return [{k: v for k, v in row.items() if k not in hidden} for row in found]

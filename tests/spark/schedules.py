@@ -1,5 +1,5 @@
-"""Random schedules of a recording: which records come in which file of which batch, how often,
-and what an operator undoes on the way."""
+"""Random schedules of a recording: which records come in which file of which batch, how often, and
+what an operator undoes in between."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FILES: Final = 2
 class Schedule:
     """How a recording is delivered.
 
-    `newest_first`: what a batch brings is older than all that those before it brought, but for
-    repetitions. `given_up`: the batch that is loaded and not published at first. `undone`: the
+    `newest_first`: the records of a batch are older than all of those before it, except for
+    repetitions. `given_up`: the batch that is loaded and at first not published. `undone`: the
     batch that is rolled back when all are published, and loaded again.
     """
 

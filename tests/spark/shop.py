@@ -37,7 +37,7 @@ def truncate(lsn: int) -> str:
 
 
 class Shop(Sandbox):
-    """A sandbox with a ledger: what was published when, and what rollback would need."""
+    """A sandbox with a ledger, which has what was published when, as a rollback needs it."""
 
     def context(self) -> Context:
         """The pipeline as the stages see it."""
@@ -63,11 +63,11 @@ class Shop(Sandbox):
         dry_run: bool = False,
         proceed: Callable[[], bool] = lambda: True,
     ) -> MaintenanceResult:
-        """Maintain the pipeline as if so much time had passed since."""
+        """Maintain the pipeline as if `after` had passed since."""
         return maintain(self.upkeep(after, dry_run), proceed)
 
     def upkeep(self, after: timedelta = LONG_AFTER, dry_run: bool = False) -> Upkeep:
-        """What each step of maintenance works with."""
+        """The context of each step of maintenance."""
         ctx = self.context()
         lake, pipeline = Lake(self.spark, ctx.catalog, "p"), ctx.pipeline
         now = datetime.now(UTC) + after

@@ -1,4 +1,4 @@
-"""Tables of one column, `id`, written and staged as a driver leaves them: `orders` by default."""
+"""Tables with one column, `id`, written and staged as a driver leaves them; by default `orders`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def ids(catalog: Catalog, name: Name = NAME) -> list[int]:
 def write(
     catalog: Catalog, value: int, branch: str = "main", name: Name = NAME, batch: str = ""
 ) -> int:
-    """Append one row, which is somebody else's if it is of no batch; returns the snapshot."""
+    """Append one row, which is another writer's if it has no batch; return the snapshot."""
     loaded = table(catalog, name)
     row = pa.table({"id": pa.array([value], pa.int64())})
     signed = {SUMMARY_BATCH: batch} if batch else {}
@@ -53,7 +53,7 @@ def write(
 def stage(
     catalog: Catalog, batch: str, value: int, attempt: str = "a1", name: Name = NAME
 ) -> StagedTable:
-    """What a driver leaves: a branch of `main` with one row more."""
+    """Stage as a driver does: a branch of `main` with one more row."""
     loaded = table(catalog, name)
     base, schema = head(loaded), loaded.metadata.current_schema_id
     branch = branch_name(batch, attempt)
@@ -67,7 +67,7 @@ def stage(
 
 
 def _write_first(catalog: Catalog, value: int, branch: str, name: Name, batch: str) -> int:
-    """Spark can begin a table on a branch; pyiceberg has to write `main` and take it away."""
+    """Begin a table on a branch: Spark can do that; pyiceberg has to write `main` and remove it."""
     after = write(catalog, value, name=name, batch=batch)
     loaded = table(catalog, name)
     loaded.manage_snapshots().create_branch(snapshot_id=after, branch_name=branch).commit()

@@ -9,7 +9,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Clock:
-    """Stands in for `time`; whoever sleeps moves it."""
+    """Replaces `time`; whoever sleeps moves it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -17,7 +17,7 @@ class Clock:
         self._events: list[Callable[[], object]] = []
 
     def meanwhile(self, *events: Callable[[], object]) -> None:
-        """Let these happen, one with each sleep."""
+        """Let these events happen, one with each sleep."""
         self._events += events
 
     def monotonic(self) -> float:
@@ -43,7 +43,7 @@ def fails_once(error: Exception, action: Callable[..., object]) -> Callable[...,
 
 
 class StandingClock:
-    """One of the time of day that stands still until it is moved."""
+    """A clock for the time of day that stands still until it is moved."""
 
     def __init__(self) -> None:
         self.now = NOON

@@ -1,5 +1,5 @@
-"""Files that land, whose batches are published and undone as the ledger has it: dumps, unless a
-test has another pipeline."""
+"""Files that land, and whose batches are published and undone in the ledger: dumps, unless a test
+has another pipeline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_event(context: Context, key: str, op: str) -> None:
 
 
 def load(context: Context, changed: bool = False) -> str:
-    """What a run leaves in the ledger; returns its batch."""
+    """Write what a run leaves in the ledger; return its batch."""
     (key,) = land(context, changed=changed)
     manifest = context.files.read_manifest(key)
     publish(context.ledger, manifest.batch_id, context.pipeline.epoch)
@@ -41,7 +41,7 @@ def publish(ledger: PipelineLedger, batch: str, epoch: int) -> None:
 
 
 def undo(ledger: PipelineLedger, batch: str) -> None:
-    """What a rollback of a published batch leaves in the ledger."""
+    """Write what a rollback of a published batch leaves in the ledger."""
     ledger.files.mark(batch, FILE_HELD)
     ledger.batches.record(batch, ROLLED_BACK)
 

@@ -1,4 +1,4 @@
-"""A driver that is played, or has no Spark, where landing, ledger and operations are real."""
+"""A driver that is simulated, or has no Spark, with real landing, ledger and operations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ONE = Counts(read=1, applied=1)
 
 
 def driver_of(ctx: Context, manifest: Manifest) -> Driver:
-    """A driver for what it does before, after and beside its work with Spark."""
+    """A driver, to test what it does before, after and beside its work with Spark."""
 
     def session() -> Never:
         raise AssertionError("no Spark here")
@@ -33,7 +33,7 @@ def driver_of(ctx: Context, manifest: Manifest) -> Driver:
 
 
 def play(ctx: Context, answer: Callable[[Manifest], tuple[Counts, tuple[LeftOut, ...]]]) -> Any:
-    """A driver that loads nothing and says what a real one would."""
+    """A driver that loads nothing and returns the result that a real one would."""
 
     def submit(project: Project, entry: Path, *arguments: str, small: bool = False) -> str:
         manifest = ctx.files.read_manifest(arguments[arguments.index("--manifest") + 1])

@@ -42,7 +42,7 @@ def load(root: Path, lake: str = LAKE, **pipelines: str) -> Project:
 
 
 def mistake(root: Path, lake: str = LAKE, **pipelines: str) -> str:
-    """What is said of a project that cannot be loaded, by paths below its root."""
+    """The message about a project that cannot be loaded, with paths below its root."""
     with pytest.raises(ConfigError) as caught:
         load(root, lake, **pipelines)
     return str(caught.value).replace(f"{root}/", "")
@@ -59,7 +59,7 @@ def keys(context: Context, manifests: list[str]) -> list[str]:
 
 
 def files_of_loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Gets the files of each batch that a run would load, in the place of its load."""
+    """Collects the files of each batch that a run would load, instead of loading it."""
     loaded: list[str] = []
 
     def load(ctx: Context, key: str) -> BatchResult | None:
@@ -71,7 +71,7 @@ def files_of_loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def empty_lake(root: Path) -> Project:
-    """A project without pipelines, whose tables are the test's own."""
+    """A project without pipelines, for a test with tables of its own."""
     catalog = CatalogConfig(type="jdbc", uri=f"sqlite:///{root}/catalog.db")
     lake = LakeConfig(catalog=catalog, warehouse=str(root / "w"))
     return Project(root=root, lake=lake, spark=SparkConfig(), pipelines={})

@@ -1,6 +1,6 @@
-"""One dependency a folder: airflow in dags/ and plugins/, pyspark in spark_jobs/; packages that
-import those before them alone; nothing at all that makes objects of bytes; and no test module that
-another module takes anything from."""
+"""One dependency per folder: airflow in dags/ and plugins/, pyspark in spark_jobs/; packages
+only import those before them; nothing makes objects of bytes; and no test module imports
+from another one."""
 
 from __future__ import annotations
 

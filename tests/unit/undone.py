@@ -1,4 +1,4 @@
-"""A shop of two tables with three published batches, for the tests of what undoes them."""
+"""A shop of two tables with three published batches, for tests that undo them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ TABLES = ("orders", "users")
 
 
 class Killed(BaseException):
-    """What ends a process where it stands."""
+    """The exception that ends a process at a point."""
 
 
 def at(point: Point, action: Callable[[], None], time: int = 1) -> Callable[[Point], None]:
-    """What `reach` does: the action, when it comes to the point for that time."""
+    """A function for `reach`: runs the action when the point is reached for the `time`-th time."""
     passed: list[Point] = []
 
     def reach(here: Point) -> None:
@@ -46,7 +46,8 @@ def at(point: Point, action: Callable[[], None], time: int = 1) -> Callable[[Poi
 
 
 def killed_at(point: Point, time: int = 1) -> Callable[[Point], None]:
-    """What `reach` does in a process that ends when it comes to the point for that time."""
+    """A function for `reach`, in a process that ends when it reaches the point for the
+    `time`-th time."""
 
     def die() -> None:
         raise Killed
@@ -55,9 +56,9 @@ def killed_at(point: Point, time: int = 1) -> Callable[[Point], None]:
 
 
 def three_batches(tmp_path: Path) -> Context:
-    """Two tables with a row from before, and batches b1, b2, b3 that add a row to each.
+    """Two tables with an earlier row, and batches b1, b2, b3 that add a row to each.
 
-    Made once, and put back for each test in the same place, for tables know their paths.
+    Created once, and restored for each test in the same place, since tables know their paths.
     """
     root, kept = tmp_path.parent / "three_batches", tmp_path.parent / "three_batches_kept"
     if kept.is_dir():
@@ -84,7 +85,7 @@ def write(context: Context, name: str, value: int) -> None:
 
 
 def stage(context: Context, batch: str, name: str, value: int, attempt: str = "a1") -> StagedTable:
-    """What a driver leaves: a branch of `main` with one row more."""
+    """Stage as a driver does: a branch of `main` with one more row."""
     return branches.stage(context.catalog, batch, value, attempt, ("shop", name))
 
 
@@ -95,7 +96,8 @@ def publish(
     tables: tuple[str, ...] = TABLES,
     state: str = PUBLISHED,
 ) -> None:
-    """A batch of one file that is published in `tables`, as the ledger has it; staged in all."""
+    """Publish a batch of one file in `tables`, with its rows in the ledger; it is staged
+    in all tables."""
     file = SourceFile(f"{batch}.jsonl", f"file:///{batch}.jsonl", 1)
     context.ledger.files.claim(Claim((file,), lambda _: batch))
     rows = []
@@ -124,8 +126,8 @@ def publish_users(context: Context) -> None:
 
 
 def fold(context: Context, value: int = 99) -> Callable[[Context, str], BatchResult]:
-    """What the driver does for a batch that undoes others: one row more in each table stands for
-    what their keys are without these."""
+    """Replaces the driver of a batch that undoes others: one more row in each table stands for
+    the folded rows."""
 
     def load(_: Context, key: str) -> BatchResult:
         manifest = context.files.read_manifest(key)
@@ -142,7 +144,7 @@ def fold(context: Context, value: int = 99) -> Callable[[Context, str], BatchRes
 
 
 def an_hour_later(context: Context) -> None:
-    """Whoever held a lease does so no more."""
+    """Let all leases lapse."""
     context.ledger._clock = lambda: datetime.now(UTC) + timedelta(hours=1)
 
 

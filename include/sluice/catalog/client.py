@@ -49,7 +49,7 @@ _LIBPQ: Final = {
 def open_catalog(project: Project) -> Catalog:
     """Open the catalog; creates a missing embedded one.
 
-    Raises CatalogAwayError where it does not answer for `patience.SECONDS`, TerminalError where the
+    Raises CatalogAwayError if it does not answer for `patience.SECONDS`, TerminalError if the
     server is not an Iceberg catalog.
     """
     catalog = project.lake.catalog
@@ -68,7 +68,7 @@ def open_catalog(project: Project) -> Catalog:
 
 
 def find_table(catalog: Catalog, namespace: str, name: str) -> Table | None:
-    """Load a table as it is now; None where it does not exist."""
+    """Load a table as it is now; None if it does not exist."""
     try:
         return catalog.load_table((namespace, name))
     except NoSuchTableError:
@@ -76,7 +76,7 @@ def find_table(catalog: Catalog, namespace: str, name: str) -> Table | None:
 
 
 def known_table(catalog: Catalog, namespace: str, name: str) -> Table:
-    """Load a table that must exist; raises TerminalError where somebody dropped it."""
+    """Load a table that must exist; raises TerminalError if somebody dropped it."""
     table = find_table(catalog, namespace, name)
     if table is None:
         raise TerminalError(f"{full_name(namespace, name)} is gone: somebody dropped it")
@@ -101,7 +101,7 @@ def _pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:
 
 
 def _with_timeouts(uri: str) -> str:
-    """Return the URI with timeouts and keepalives; its own parameters win."""
+    """Return the URI with timeouts and keepalives; parameters that it has already are kept."""
     given = parse_qs(urlsplit(uri).query)
     more = urlencode({name: value for name, value in _LIBPQ.items() if name not in given})
     return f"{uri}{'&' if '?' in uri else '?'}{more}" if more else uri

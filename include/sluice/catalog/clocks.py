@@ -1,4 +1,5 @@
-"""A table's time never goes back by more than a minute, or Spark and Trino cannot read the table.
+"""A guard on table times: a table whose time goes back by more than a minute cannot be read by
+Spark or Trino.
 
 Iceberg's Java library refuses such metadata (`TableMetadata`, ONE_MINUTE); pyiceberg writes it.
 """
@@ -17,7 +18,7 @@ _TOLERATED_MS: Final = 50_000
 
 
 def refuse_clock_behind(table: Table) -> None:
-    """Raise TransientError where this host's clock is too far behind the table's last commit."""
+    """Raise TransientError if this host's clock is too far behind the table's last commit."""
     logged = [entry.timestamp_ms for entry in table.metadata.snapshot_log[-1:]]
     behind = max(table.metadata.last_updated_ms, *logged, 0) - time.time_ns() // 1_000_000
     if behind > _TOLERATED_MS:

@@ -1,4 +1,4 @@
-"""Iceberg's filter expressions for values: an object is compared, never SQL text."""
+"""Iceberg's filter expressions for values, which are passed as objects and never as SQL text."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pyiceberg.expressions import BooleanExpression, EqualTo, In
 
 
 def equals(column: str, value: Any) -> BooleanExpression:
-    """Rows whose column holds the value."""
+    """Rows whose column has the value."""
     return EqualTo(column, value)  # type: ignore[call-arg]
 
 
 def among(column: str, values: Iterable[Any]) -> BooleanExpression:
-    """Rows whose column holds one of the values."""
+    """Rows whose column has one of the values."""
     return In(column, values)  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""Gaps of the tables that modes make: a mode that was switched off missed all changes since.
+"""Gaps of history and events tables: while a mode is switched off, its table gets no changes.
 
 The table property PROP_GAP has the last snapshot before the gap.
 """
@@ -26,8 +26,11 @@ def is_behind(table: Table, snapshot: int | None) -> bool:
 
 
 def gap_followed(table: Table) -> str | None:
-    """Return the new value of PROP_GAP after maintenance rewrote a table with a gap; None where it
-    is stored already. It must be stored before the snapshots in between expire."""
+    """Return the new value of PROP_GAP after maintenance rewrote a table with a gap; None if that
+    is stored already.
+
+    It must be stored before the snapshots in between expire.
+    """
     now = head(table)
     if now is None or not is_behind(table, now) or table.properties[PROP_GAP] == str(now):
         return None

@@ -1,4 +1,4 @@
-"""The history behind a snapshot of a table: its ancestors, and who changed rows."""
+"""The history behind a snapshot of a table: its ancestors, and which writers changed rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ancestors(table: Table, snapshot: int | None) -> set[int]:
 
 
 def passes_over(table: Table, past: Container[int], snapshot: int) -> bool:
-    """Whether `past`, a line of ancestors without the snapshot, goes back to before it.
+    """Whether `past`, a line of ancestors without the snapshot, goes back to before the snapshot.
 
     If the line ends after it, snapshots in between may have expired: Iceberg keeps the parent of
     the oldest one, pyiceberg does not.
@@ -32,7 +32,7 @@ def passes_over(table: Table, past: Container[int], snapshot: int) -> bool:
 
 
 def with_equal_rows(table: Table, snapshot: int | None) -> Iterator[int]:
-    """Yield a snapshot and its ancestors, as long as only maintenance lies between."""
+    """Yield a snapshot and its ancestors, as long as only maintenance lies between them."""
     while snapshot is not None:
         yield snapshot
         current = table.snapshot_by_id(snapshot)
@@ -42,14 +42,18 @@ def with_equal_rows(table: Table, snapshot: int | None) -> Iterator[int]:
 
 
 def foreign(table: Table, among: Container[int]) -> list[str]:
-    """Return the snapshots that changed rows and are neither a batch's nor maintenance's."""
+    """Return those of the snapshots that changed rows and that neither a batch nor
+    maintenance wrote."""
     others = [s for s in table.metadata.snapshots if s.snapshot_id in among and _is_foreign(s)]
     newest_first = sorted(others, key=lambda s: s.sequence_number or 0, reverse=True)
     return [f"{s.snapshot_id} ({operation_of(s)})" for s in newest_first]
 
 
 def _is_foreign(snapshot: Snapshot) -> bool:
-    """An empty snapshot is not foreign: creating a branch of an empty table writes one."""
+    """Whether a snapshot is such a one (see `foreign`).
+
+    An empty snapshot is not: creating a branch of an empty table writes one.
+    """
     summary = snapshot.summary.additional_properties if snapshot.summary else {}
     empty = summary.get("changed-partition-count") == "0"
     return changes_rows(snapshot) and SUMMARY_BATCH not in summary and not empty
@@ -61,7 +65,10 @@ def operation_of(snapshot: Snapshot) -> str:
 
 
 def changes_rows(snapshot: Snapshot) -> bool:
-    """Whether a snapshot changes rows; Sluice's maintenance does not count: the floor covers what
-    retention deletes, and a wider type keeps the values."""
+    """Whether a snapshot changes rows.
+
+    Sluice's maintenance does not count: the floor covers what retention deletes, and a wider type
+    keeps the values.
+    """
     summary = snapshot.summary.additional_properties if snapshot.summary else {}
     return operation_of(snapshot) != "replace" and SUMMARY_MAINTENANCE not in summary

@@ -1,8 +1,8 @@
-"""Retries while a catalog or a store is away: a restart, a failover, a broken network.
+"""Retries while a catalog or a store is away, as during a restart, a failover or a network failure.
 
 Only actions that may run twice are retried for that long (`retry`): reads, and creating what may
-exist already. A commit whose answer was lost is looked up by its sender. Actions that lose to
-others are tried a few times (`tries`).
+exist already. If the answer to a commit was lost, its sender checks whether it arrived. Actions
+that fail because others commit first are tried a few times (`tries`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OF_CATALOGS: Errors = (
 )  # fmt: skip
 # Errors of Sluice, and those of databases, catalogs, object stores and disks.
 EXPECTED: Errors = (SluiceError, OSError, DBAPIError, RESTError, CommitFailedException)
-# Databases, and pyarrow for S3, raise the same class for errors that waiting does not help.
+# Databases, and pyarrow for S3, raise the same class for errors that waiting does not mend.
 _HOPELESS: Final = (
     "authentication failed", "no password supplied", "pg_hba.conf", "does not exist",
     "permission denied", "unable to open database file", "readonly database",
@@ -59,8 +59,8 @@ class CatalogAwayError(TransientError):
 def retry(action: Callable[[], T], also: Errors = ()) -> T:
     """Run an action again, for SECONDS, while its error is transient; `also`: more such errors.
 
-    Raises CatalogAwayError when the time is up, LakeMovedError where a file stayed missing, and any
-    other error unchanged.
+    Raises CatalogAwayError when the time is up, LakeMovedError if a file was missing all the time,
+    and any other error unchanged.
     """
     give_up = time.monotonic() + SECONDS
     turn = 0
@@ -80,7 +80,8 @@ def retry(action: Callable[[], T], also: Errors = ()) -> T:
 
 
 def tries(most: int, on: Errors, longest_pause: float = 0.0) -> Retrying:
-    """Return a caller of an action that runs it up to `most` times while it raises one of `on`.
+    """Return a caller that runs an action up to `most` times while it raises one of the errors
+    `on`.
 
     The last of these errors is raised unchanged. `longest_pause`: seconds, see `pause`; 0: none.
     """
@@ -100,8 +101,8 @@ def tries(most: int, on: Errors, longest_pause: float = 0.0) -> Retrying:
 def _given_up(problem: Exception) -> SluiceError:
     """Return the error to raise when the time is up.
 
-    A file that newer metadata replaced is missing for a moment; where it stays missing, warehouse
-    and catalog do not belong together.
+    A file that newer metadata replaced is missing for a moment. If it stays missing, warehouse and
+    catalog do not belong together.
     """
     if isinstance(problem, FileNotFoundError):
         return LakeMovedError(
@@ -140,7 +141,7 @@ def in_words(problem: Exception) -> str:
 
 
 def is_hopeless(problem: Exception) -> bool:
-    """Whether waiting does not help: access is denied, or what is asked for does not exist."""
+    """Whether waiting does not help: access is denied, or the requested object does not exist."""
     if isinstance(problem, (UnauthorizedError, ForbiddenError, PermissionError)):
         return True
     text = str(problem).lower()
@@ -156,7 +157,7 @@ def _is_of_a_store(problem: Exception) -> bool:
 
 
 def as_sluice_error(problem: Exception) -> SluiceError:
-    """One of Sluice's errors for one of EXPECTED: whether to try again, and why."""
+    """Return one of Sluice's errors, which say whether to try again, for one of EXPECTED."""
     if isinstance(problem, SluiceError):
         return problem
     if is_hopeless(problem):

@@ -1,4 +1,4 @@
-"""Replaces columns by others, under the former names, in one commit."""
+"""Replace columns by others that take their names, in one commit."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from sluice.names import SUMMARY_MAINTENANCE
 def replace_columns(
     catalog: Catalog, table: Table, columns: Mapping[str, str], branch: str, signature: str
 ) -> None:
-    """Replace columns by others, which take their names, and move `main` to the branch that holds
-    the new columns' values, in one commit.
+    """Replace columns by others that take their names, and move `main` to the branch that has the
+    new columns' values, in one commit.
 
     `table`: as it was when the branch was made; `columns`: the old column's name → the new one's;
     `signature`: of the snapshot that the caller wrote to the branch. A table without rows has no
-    branch. Raises PublishRefusedError where `main` or the schema has changed, or somebody else
-    wrote to the branch: those files may hold the values under the field id of a column that was
+    branch. Raises PublishRefusedError if `main` or the schema has changed, or if another writer
+    wrote to the branch: its files may have the values under the field id of a column that was
     dropped.
     """
     base = head(table)

@@ -1,4 +1,4 @@
-"""pyiceberg's REST catalog with timeouts and retries; by default it waits without end."""
+"""pyiceberg's REST catalog with timeouts and retries; without these it waits for ever."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ _DEFAULTS_AT: Final = f"{PROP_DEFAULTS}-at."
 
 @dataclass(frozen=True)
 class Moved:
-    """`main` of one table before and after a commit; `after` None: the branch was removed."""
+    """`main` of one table before and after a commit; `after` None: `main` was removed."""
 
     table: str
     before: int | None
@@ -69,7 +69,7 @@ class Moved:
 
 
 def head(table: Table, ref: str = MAIN) -> int | None:
-    """Return the snapshot that a branch or tag points to; None where there is none."""
+    """Return the snapshot that a branch or tag points to; None if there is none."""
     named: SnapshotRef | None = table.metadata.refs.get(ref)
     return None if named is None else named.snapshot_id
 
@@ -77,9 +77,9 @@ def head(table: Table, ref: str = MAIN) -> int | None:
 def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> None:
     """Point `main` at the branch's audited head, tag it and drop the branch, in one commit.
 
-    Does nothing where `main` is at that head already, or past it. Raises PublishRefusedError when
-    `main` is no longer the recorded base or a column of the staged rows is gone,
-    CommitStateUnknownError when the catalog did not answer.
+    Does nothing if `main` is at that head already, or past it. Raises PublishRefusedError if `main`
+    is no longer the recorded base or a column of the staged rows is gone, CommitStateUnknownError
+    if the catalog did not answer.
     """
     # Another commit may come between the check and this one; it is looked at again each time.
     again = tries(_COMMIT_TRIES, on=(PublishRefusedError,))
@@ -109,8 +109,11 @@ def _refuse_moved(table: Table, staged: StagedTable, batch_id: str) -> None:
 
 
 def _columns_lost(table: Table, snapshot: int) -> list[str]:
-    """Return the columns that a snapshot was written with and the schema lacks. Iceberg knows
-    columns by their ids: one that is added again has another id, and rows from before NULL."""
+    """Return the columns with which a snapshot was written and that the schema lacks.
+
+    Iceberg identifies columns by their ids: one that is added again has another id, and is NULL in
+    earlier rows.
+    """
     written = table.snapshot_by_id(snapshot)
     schema_id = None if written is None else written.schema_id
     if schema_id is None or schema_id not in table.schemas():
@@ -138,9 +141,9 @@ def _properties(table: Table, staged: StagedTable) -> tuple[TableUpdate, ...]:
     """Return the updates of two table properties.
 
     `highest`: a batch whose positions are all above it need not be compared with the rows. A
-    rollback leaves it: too high a value only costs a comparison. `defaults`: what rows hold in
-    added columns, needed for late rows. It goes back with a rollback, so the value of each base is
-    kept in a property of its own while the base exists.
+    rollback leaves it, since too high a value only costs a comparison. `defaults`: the values of
+    added columns in earlier rows, needed for late rows. A rollback restores it, so the value of
+    each base is kept in a property of its own while the base exists.
     """
     stated = {PROP_HIGHEST: staged.highest, PROP_DEFAULTS: staged.defaults}
     known = {name: value for name, value in stated.items() if value is not None}
@@ -159,7 +162,7 @@ def _defaults_at(snapshot: int | None) -> str:
 
 
 def _defaults_back(table: Table, base: int | None) -> tuple[TableUpdate, ...]:
-    """Return the updates that restore `defaults` of the base, where the batch changed them."""
+    """Return the updates that restore `defaults` of the base, if the batch changed them."""
     kept = _defaults_at(base)
     before = table.properties.get(kept)
     if before is None:
@@ -177,10 +180,10 @@ def is_published(table: Table, staged: StagedTable) -> bool:
 
 def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Moved:
     """Restore `main`, the schema and the column defaults from before the batch published the table,
-    if only Sluice's maintenance wrote since.
+    if since then only Sluice's maintenance wrote.
 
-    Where `main` is back already, the batch's tag tells that somebody moved it by hand, and that the
-    rest is not. Raises RollbackRefusedError, which names who wrote.
+    If `main` is back already, the batch's tag shows that somebody moved it by hand, and that the
+    rest is not restored yet. Raises RollbackRefusedError, which names the writer.
     """
     table = catalog.load_table((staged.namespace, staged.name))
     current, base = head(table), staged.base_snapshot
@@ -214,7 +217,8 @@ def _steps_back(table: Table, staged: StagedTable, batch_id: str) -> list[TableU
 def _schema_back(table: Table, schema_id: int) -> list[TableUpdate]:
     """Return the updates that make an earlier schema current again.
 
-    The recorded shapes go: they may be of the later schema, and the next batch is planned by them.
+    They remove the cached shapes, which may be of the later schema: the next batch would be planned
+    with them.
     """
     known = [PROP_SHAPES] if PROP_SHAPES in table.properties else []
     forgotten = [RemovePropertiesUpdate(removals=known)] if known else []
@@ -224,8 +228,8 @@ def _schema_back(table: Table, schema_id: int) -> list[TableUpdate]:
 def refuse_rollback(table: Table, current: int | None, staged: StagedTable, batch_id: str) -> None:
     """Raise RollbackRefusedError unless `main`, at `current`, may go back to before the batch.
 
-    It may where it is there already, or where only maintenance wrote since the batch. Raises
-    FollowedError where another batch wrote since, or a needed snapshot has expired.
+    It may if it is there already, or if only maintenance wrote since the batch. Raises
+    FollowedError if another batch wrote since, or a needed snapshot has expired.
     """
     base, published = staged.base_snapshot, staged.head_snapshot
     if current == base:
@@ -274,7 +278,7 @@ def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: st
 
 
 def strangers_since(table: Table, snapshot: int) -> list[str]:
-    """Return the `foreign` snapshots of `main` after a given one, newest first."""
+    """Return the foreign snapshots of `main` (see `foreign`) after a given one, newest first."""
     past = ancestors(table, head(table)) - ancestors(table, snapshot)
     return foreign(table, past)
 
@@ -317,10 +321,10 @@ def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:
 
 
 def drop_tag(catalog: Catalog, namespace: str, name: str, tag: str) -> None:
-    """Remove a tag, wherever it points to.
+    """Remove a tag, whatever snapshot it points to.
 
-    Raises TransientError after several lost races, not PublishRefusedError: no merge is to be
-    repeated.
+    Raises TransientError if other writers commit first at every try; not PublishRefusedError, since
+    no merge has to be repeated.
     """
 
     def drop() -> None:
@@ -352,8 +356,8 @@ def commit(
 ) -> None:
     """Commit updates of a table under their requirements.
 
-    Raises PublishRefusedError where one of them does not hold, CommitStateUnknownError where the
-    catalog did not answer, or the store while the catalog wrote there; TransientError where this
+    Raises PublishRefusedError if one of these does not hold; CommitStateUnknownError if the catalog
+    did not answer, or the store did not while the catalog wrote there; TransientError if this
     host's clock is behind.
     """
     refuse_clock_behind(table)

@@ -30,9 +30,9 @@ _POSTGRES_LIMITS: Final = {
     ".jdbc.tcpKeepAlive": "true",
 }
 _S3A: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
-# Keys in Hadoop's settings, then the chain of boto3 and pyarrow: environment, web identity,
-# profile, role. Not as single providers: where there is no web identity, its provider's error ends
-# Hadoop's search.
+# First the keys in Hadoop's settings, then the order of boto3 and pyarrow: environment, web
+# identity, profile, role. The latter are one provider, not several: without a web identity, the
+# error of its provider would end Hadoop's search.
 _S3A_CREDENTIALS: Final = (
     "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
     "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",

@@ -1,1 +1,1 @@
-"""The project as its files say it: read, checked and typed once."""
+"""The project's configuration: its files are read, checked and typed once."""

@@ -1,8 +1,9 @@
 """`collations:` and `null_keys:` of a table: key columns that are not compared by value.
 
-Such a source treats 'abc' and 'ABC', or 'abc' and 'abc ', as one key, and events may carry either;
-or NULL is a key value like any other. An extra column of Sluice holds what all equal values have in
-common and replaces the key column in the key; the key column itself holds the newest event's value.
+The source treats 'abc' and 'ABC', or 'abc' and 'abc ', as one key, and events may carry either; or
+NULL is a key value like any other. An extra column of Sluice has a form that is the same for all
+equal values, and replaces the key column in the key. The key column itself has the newest event's
+value.
 """
 
 from __future__ import annotations

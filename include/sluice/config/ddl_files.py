@@ -54,9 +54,9 @@ class DdlFiles(Strict):
 
 @dataclass(frozen=True)
 class DdlTable:
-    """A table as a script defines it; `where` is file and line.
+    """A table as a script defines it; `where`: file and line.
 
-    `unknown` maps columns of unknown type, which `columns` has as text, to that type.
+    `unknown`: column → type, for columns of a type that is not known; `columns` has them as text.
     """
 
     name: str
@@ -70,7 +70,7 @@ class PipelineDdl(ListedTables):
     """A pipeline's tables, with the types and keys that its scripts give."""
 
     ddl: DdlFiles | None = Field(
-        None, description="CREATE TABLE statements: types and keys that nobody else tells"
+        None, description="CREATE TABLE statements: types and keys that are not given otherwise"
     )
     _ddl_tables: Mapping[str, DdlTable] = PrivateAttr(default_factory=dict)
 
@@ -81,7 +81,7 @@ class PipelineDdl(ListedTables):
         return copy
 
     def ddl_table(self, source: str) -> DdlTable | None:
-        """Return the scripts' table for a source table; None if there is none or several match."""
+        """Return the scripts' table for a source table; None if no table or several match."""
         name = source.lower()
         own = listed_name(self._ddl_tables, name)
         longer = [other for other in self._ddl_tables if other.endswith(f".{name}")]
@@ -102,8 +102,8 @@ _T = TypeVar("_T", bound=PipelineDdl)
 
 
 def with_ddl(root: Path, document: Document, pipeline: _T) -> _T:
-    """Return the pipeline with its scripts' tables; raises ConfigError if a script cannot be
-    read."""
+    """Return the pipeline with its scripts' tables; raises ConfigError if a script
+    cannot be read."""
     if pipeline.ddl is None:
         return pipeline
     paths = (path for place in pipeline.ddl.files for path in _scripts(root, document, place))

@@ -18,7 +18,7 @@ from sluice.types.columns import parse_type
 
 _NAME: Final = r"^[a-z0-9_-]+$"
 _PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
-# Without R, which croniter allows: it is another time at each evaluation.
+# Not R, which croniter allows: it stands for another time at each evaluation.
 _CRON_WORDS: Final = (
     "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat|l|w"
 )
@@ -27,7 +27,7 @@ _SOME_DAY: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _BRACES: Final = re.compile(r"\{[^{}]*,[^{}]*\}")
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _ADDRESS: Final = re.compile(r"^(s3a?://[A-Za-z0-9._-]+(/|$)|file:///)")
-# With one slash too: `s3:/bucket` is no folder that anybody means.
+# With one slash too: nobody means a folder by `s3:/bucket`.
 _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/|://")
 _S3: Final = re.compile(r"^s3a?://")
 TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
@@ -58,7 +58,7 @@ Key = Annotated[
     list[str] | None,
     AfterValidator(_distinct),
     Field(
-        description="key columns; [] says that the table has none; absent: the events tell",
+        description="key columns; [] says that the table has none; absent: that of the events",
     ),
 ]
 
@@ -140,7 +140,7 @@ def _pattern(value: str) -> str:
     if matches_nothing(value):
         raise ValueError("a glob without names that are never taken: those with . or _ in front")
     if _BRACES.search(value):
-        raise ValueError("a glob of * ? [ ] alone: braces stand for themselves")
+        raise ValueError("a glob of * ? [ ] alone: braces are taken literally")
     try:
         glob_pattern(value)
     except re.error as error:
@@ -157,7 +157,8 @@ def _hint(value: str) -> str:
 
 
 def _whole_types(value: Any) -> Any:
-    """Raise ValueError for a type that YAML cut at its comma, leaving a key without a value."""
+    """Raise ValueError for a type that YAML cut at its comma, which leaves a key
+    without a value."""
     rests = [key for key, rest in value.items() if rest is None] if isinstance(value, dict) else []
     cut = [key for key, kind in value.items() if _is_cut(kind)] if rests else []
     if cut and str(rests[0]).endswith(")"):

@@ -188,13 +188,13 @@ class DebeziumOptions(PlaceholderOptions):
     """Options of `format: debezium`, see docs/formats/debezium.md and debezium-avro.md."""
 
     connector: Annotated[Connector | None, _json_schema(Connector)] = Field(
-        None, description="mongodb: images are documents; absent: the first record tells"
+        None, description="mongodb: images are documents; absent: as the first record"
     )
     decimal_format: DecimalFormat = Field(
         "base64", description="numeric: the JSON converter has decimal.format=NUMERIC"
     )
     layout: Annotated[Layout | None, _json_schema(Layout)] = Field(
-        None, description="how Avro lies in files that are no containers"
+        None, description="the layout of Avro in files that are not containers"
     )
     schema_registry: Annotated[str, AfterValidator(_registry)] = Field(
         "", description="URL of a schema registry"
@@ -249,7 +249,7 @@ class DatahubTupleOptions(CsvOptions):
 class HuaweiCdlOptions(PlaceholderOptions):
     """Options of `format: huawei_cdl`, see docs/formats/huawei_cdl.md."""
 
-    database: str = Field("", description="name of the database, which version 1.0 does not tell")
+    database: str = Field("", description="name of the database, which version 1.0 does not have")
 
 
 class DtsAvroOptions(FormatOptions):

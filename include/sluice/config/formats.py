@@ -1,4 +1,4 @@
-"""The wire formats and the facts that set each apart; decoders are in `spark_jobs/formats`."""
+"""The wire formats, and how they differ; their decoders are in `spark_jobs/formats`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sluice.config.format_options import FormatOptions
 
 @dataclass(frozen=True)
 class WireFormat:
-    """The facts of a format.
+    """What distinguishes a format from others.
 
     `transactions`: events name their transaction, and its end is marked. `keyed`: keys of its Kafka
     messages matter. `ddl_as_typed`: DDL events name tables as the statement does. `folds_case`: its
-    sources are Oracle, which has a column's unquoted name in upper case. `table_folders`:
-    how many folders, counted from the file, name its table. `timed_files`: file names state when
+    source is Oracle, which stores a column's unquoted name in upper case. `table_folders`: number
+    of folders, counted from the file, that name its table. `timed_files`: file names state when
     their changes were written. `avro`: files may be Avro containers.
     """
 
@@ -67,9 +67,9 @@ def options_model(format_name: object) -> type[FormatOptions]:
 
 
 def refuse_unknown_ends(format_name: str, consistency: str) -> None:
-    """Raise ValueError where events of open transactions cannot be held back."""
+    """Raise ValueError if events of open transactions cannot be held back with this format."""
     if format_name in WIRE_FORMATS and not WIRE_FORMATS[format_name].transactions:
         known = ", ".join(sorted(name for name, wire in WIRE_FORMATS.items() if wire.transactions))
-        raise ValueError(f"apply: {format_name} does not tell where transactions end ({known} do)")
+        raise ValueError(f"apply: {format_name} does not mark the end of transactions ({known} do)")
     if consistency != "batch":
         raise ValueError("apply, or `consistency: batch`: a transaction is published whole")

@@ -17,7 +17,7 @@ MARIADB: Final = "jdbc:mariadb:"
 MYSQL: Final = "jdbc:mysql:"
 _KNOWN: Final = (POSTGRES, MARIADB, MYSQL)
 _HOST: Final = r"(?:[\w.-]+|\[[\da-fA-F:.]+\])?(?::\d+)?"
-# Hosts, a database and settings: drivers read more forms, some with a password among the hosts.
+# Hosts, a database and settings. Drivers read more forms, some with a password among the hosts.
 _ADDRESS: Final = re.compile(
     rf"jdbc:(?:postgresql|mariadb|mysql):(?:[a-z-]+:)?//{_HOST}(?:,{_HOST})*(?:/[^?;=,()@]*)?(?:\?.*)?"
 )
@@ -27,7 +27,7 @@ _ADDRESS: Final = re.compile(
 class LiveSource:
     """A database by its JDBC address, without secrets.
 
-    `watermark`: the time as of which to compare; events after it do not count. None: all count.
+    `watermark`: the time as of which to compare; later events are ignored. None: no event is.
     """
 
     address: str

@@ -18,7 +18,7 @@ class Maintenance(Strict):
         7, ge=1, le=MOST_DAYS, description="older snapshots go, but rollback's own stay"
     )
     tombstone_days: int = Field(
-        30, ge=1, le=MOST_DAYS, description="how long a table remembers deletes"
+        30, ge=1, le=MOST_DAYS, description="how long a table keeps deletes"
     )
     changelog_days: int = Field(
         30, ge=1, le=MOST_DAYS, description="at least as long as tombstone_days"
@@ -26,7 +26,7 @@ class Maintenance(Strict):
     orphan_days: int = Field(
         3, ge=2, le=MOST_DAYS, description="files that no snapshot has, from this age on"
     )
-    small_files: int = Field(8, ge=2, description="so many in one partition are made one")
+    small_files: int = Field(8, ge=2, description="this many in one partition are made one")
     delete_share: float = Field(0.1, gt=0, le=1, description="of rows that deletes hide in a file")
 
     @model_validator(mode="after")

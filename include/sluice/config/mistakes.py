@@ -68,7 +68,7 @@ def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:
 
 
 def _of_an_entry(model: type[BaseModel], path: KeyPath) -> str:
-    """Return where an unknown top-level key belongs, if it is a key of the entries below one."""
+    """Return where an unknown top-level key belongs, if the entries of another key may have it."""
     if len(path) != 1:
         return ""
     for name in model.model_fields:

@@ -1,4 +1,4 @@
-"""Refuse pipelines that would share a name or a target."""
+"""Refuse pipelines that share a name, or that may write to one target."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Written = tuple["Document", "Pipeline"]
 def refuse_overlap(pipelines: Iterable[Written]) -> None:
     """Raise ConfigError, with file and line, for pipelines that share a name or may share a target.
 
-    Two pipelines may share a namespace only if both list their tables and no target is in both: a
-    table that appears later would otherwise belong to both.
+    Two pipelines may share a namespace only if both list their tables and no target is in both.
+    Without the lists, a table that appears later would belong to both.
     """
     before: list[Written] = []
     for document, pipeline in pipelines:
@@ -57,7 +57,8 @@ def _may_meet(one: Pipeline, other: Pipeline) -> bool:
 
 
 def _targets(pipeline: Pipeline) -> set[str] | None:
-    """Return the names that a pipeline may write, in lower case; None if only events tell."""
+    """Return the targets that a pipeline may write, in lower case; None if only
+    events name them."""
     targets = [_target(pipeline.table_name, name) for name in pipeline.tables or ()]
     names = {target.lower() for target in targets if target is not None}
     if pipeline.tables is None or None in targets:

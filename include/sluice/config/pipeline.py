@@ -60,7 +60,7 @@ class Landing(Strict):
 
     url: Location = Field(description="a folder, relative to sluice.yaml, or s3://bucket/prefix")
     pattern: Pattern = Field("**/*", description="glob below url; ** is any number of folders")
-    region: Region | None = Field(None, description="the bucket's region, where it differs")
+    region: Region | None = Field(None, description="the bucket's region, if it differs")
 
     @property
     def on_s3(self) -> bool:
@@ -69,7 +69,7 @@ class Landing(Strict):
 
 
 class TableConfig(SourceTables):
-    """Settings of one table; they win over what events say."""
+    """Settings of one table; they take precedence over the events."""
 
     key: Key = None
     columns: Hints = Field(default_factory=dict)
@@ -120,7 +120,7 @@ class Pipeline(PipelineDdl):
     format_options: Annotated[FormatOptions, WithJsonSchema({"type": "object"})] = Field(
         FormatOptions(), validate_default=True, description="the format's own, see its page"
     )
-    landing: Landing = Field(description="where files arrive, and which of them count")
+    landing: Landing = Field(description="where files arrive, and which of them to load")
     namespace: Namespace = Field(
         description="the targets' Iceberg namespace; changelogs go to <namespace>__cdc"
     )
@@ -129,7 +129,7 @@ class Pipeline(PipelineDdl):
         description="the target's name, over {database}, {schema}, {table} as the events name them",
     )
     modes: Modes = Field(
-        [CURRENT], description="which tables are made of every table's events; a table's own win"
+        [CURRENT], description="which tables are made of a table's events, unless it has its own"
     )
     tables: dict[str, TableConfig] | None = Field(
         None, description="source table → its settings; with it only the listed tables are loaded"
@@ -156,11 +156,11 @@ class Pipeline(PipelineDdl):
     on_type_change: OnTypeChange = Field(
         "fail",
         validate_default=True,
-        description="what to do with a column of two types that no type holds",
+        description="what to do with a column of two types that do not fit together",
     )
     consistency: Literal["batch", "table"] = Field(
         "batch",
-        description="batch: all tables of a batch or none are published; table: each for itself",
+        description="batch: all tables of a batch or none are published; table: each by itself",
     )
     on_open_transaction: Literal["apply", "hold"] = Field(
         "apply", description="hold: events wait until the end of their transaction has landed"
@@ -195,7 +195,7 @@ class Pipeline(PipelineDdl):
     max_bytes_per_batch: int = Field(
         10 * 1024 * MEBIBYTE,
         ge=1,
-        description="most bytes of a batch; one larger file makes a batch alone",
+        description="most bytes of a batch; a larger file is a batch by itself",
     )
     max_document_bytes: int = Field(
         64 * MEBIBYTE,
@@ -203,13 +203,13 @@ class Pipeline(PipelineDdl):
         description="largest document of a file that is read whole; larger ones are quarantined",
     )
     max_tables_per_batch: int = Field(
-        500, ge=1, description="tables that one batch may have events for; more stop it"
+        500, ge=1, description="tables for which one batch may have events; more stop it"
     )
     max_columns_per_table: int = Field(
         1000, ge=1, description="columns that the events of one table may have; more stop the batch"
     )
     max_plain_bytes_per_file: int = Field(
-        FILE_BYTES, ge=MEBIBYTE, description="a compressed file that holds more is refused"
+        FILE_BYTES, ge=MEBIBYTE, description="a compressed file with more bytes is refused"
     )
     max_compression_ratio: int = Field(
         RATIO,
@@ -238,7 +238,7 @@ class Pipeline(PipelineDdl):
     @classmethod
     def _of_the_format(cls, value: Any, info: ValidationInfo) -> FormatOptions:
         if "format" not in info.data:
-            return FormatOptions()  # the format is refused; nothing tells its options
+            return FormatOptions()  # the format is refused, so its options are unknown
         given = {} if isinstance(value, FormatOptions) else value
         return options_model(info.data["format"]).model_validate(given)
 

@@ -87,7 +87,7 @@ def refuse_landing(
             where = f"the warehouse {lake.warehouse!r}" if own in tables else repr(own)
             raise refused(
                 document, LANDING,
-                f"a place whose files are of events alone, for what is in {where} would be landed, "
+                f"a place with files of events only, since the files in {where} would be landed, "
                 f"got {landing!r} with the pattern {pipeline.landing.pattern!r}",
             )  # fmt: skip
 

@@ -13,7 +13,7 @@ KEEP: Final = "keep"
 EMPTY: Final = "empty"
 # Columns that changed.
 EVOLVE: Final = "evolve"
-# Types that no type holds.
+# Types that do not fit together.
 STRING: Final = "string"
 NEW_COLUMN: Final = "new_column"
 QUARANTINE: Final = "quarantine"

@@ -57,9 +57,9 @@ class LakeConfig(Strict):
 class SparkConfig(Strict):
     """Where Spark runs; `SLUICE_SPARK_MASTER` wins over `master`."""
 
-    master: str = Field("local[*]", description="Spark's master; in Airflow spark_default wins")
+    master: str = Field("local[*]", description="Spark's master; in Airflow spark_default's")
     conf: SparkConf = Field(
-        default_factory=dict, description="settings of Spark; they win over Sluice's own"
+        default_factory=dict, description="settings of Spark; they override Sluice's own"
     )
     max_load_seconds: int = Field(
         21_600, ge=60, le=MOST_LOAD_SECONDS, description="a driver that takes longer is stopped"

@@ -1,5 +1,5 @@
-"""`renamed_columns:` of a table, for sources such as PostgreSQL whose events do not tell
-renames."""
+"""`renamed_columns:` of a table, for sources such as PostgreSQL whose events do not
+show renames."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def _former_to_now(value: dict[str, str]) -> dict[str, str]:
     since = {name.lower() for name in value.values()}
     if "" in former | since or len(former) < len(value) or former & since:
         raise ValueError(
-            "former name → name of now, and no name of now that is a former one too (of a column "
-            "renamed twice both former names have the name of now)"
+            "former name → present name, and no present name that is a former one too (of a column "
+            "renamed twice, both former names have the present name)"
         )
     return value
 
@@ -22,5 +22,5 @@ def _former_to_now(value: dict[str, str]) -> dict[str, str]:
 RenamedColumns = Annotated[
     dict[str, str],
     AfterValidator(_former_to_now),
-    Field(description="former name → name of now, where no DDL event tells the rename"),
+    Field(description="former name → present name, if no DDL event has the rename"),
 ]

@@ -21,7 +21,7 @@ class Renaming(Protocol):
 def refuse_unheeded(
     on_type_change: str, on_schema_change: str, tables: Mapping[str, Renaming] | None
 ) -> None:
-    """Raise ValueError for settings that `on_schema_change` makes ineffective."""
+    """Raise ValueError for settings that have no effect with this `on_schema_change`."""
     if on_type_change == NEW_COLUMN and on_schema_change not in _ADDING:
         raise ValueError(
             f"fail, string or quarantine where on_schema_change is {on_schema_change}: "
@@ -31,5 +31,5 @@ def refuse_unheeded(
     if on_schema_change != EVOLVE and renaming:
         raise ValueError(
             f"on_schema_change: {EVOLVE} beside renamed_columns (of {', '.join(renaming)}): with "
-            f"{on_schema_change} nobody follows them"
+            f"{on_schema_change} they are not followed"
         )

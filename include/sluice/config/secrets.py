@@ -21,7 +21,7 @@ _PROVIDER: Final = re.compile(
     re.IGNORECASE,
 )
 _USER_INFO: Final = re.compile(r"://([^:/@\s]*):.*@")
-# A port that is no number: a password, where the host is missing.
+# A port that is not a number: it is a password, if the host is missing.
 _NO_PORT: Final = re.compile(r"://([^:/?#@\[\s]*):(?!\d*(?:[^\w%.~-]|$))[^/?#@\s'\"]*")
 _PARAMETER: Final = re.compile(rf"((?:{_SECRET.pattern})[^=&?\s]*=)[^&\s'\"]*", re.IGNORECASE)
 _NAMED: Final = re.compile(r"([^\s=&?;,'\"]+)=")
@@ -43,7 +43,7 @@ def is_clear(uri: str) -> bool:
     """Whether every reader finds the same host in an address.
 
     Readers disagree on a password with an unescaped @ / ? #, and may show the rest of it; likewise
-    on a password in place of the port where the host is missing.
+    on a password in place of the port if the host is missing.
     """
     try:
         _ = urlsplit(uri).port

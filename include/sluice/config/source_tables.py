@@ -57,7 +57,7 @@ class ListedTables(Strict):
     _chosen: frozenset[str] | None = PrivateAttr(None)
 
     def choosing(self, names: Collection[str]) -> Self:
-        """Return a copy that loads only these tables; the others keep their claims on sources."""
+        """Return a copy that loads only these tables; the others keep their `sources`."""
         copy = self.model_copy()
         copy._chosen = frozenset(names)
         return copy
@@ -79,15 +79,15 @@ def matches(patterns: Iterable[str], name: str) -> bool:
 
 
 def listed_name(tables: Collection[str], name: str) -> str | None:
-    """Return the entry of `tables` for a source table: its full name, else the longest end of
-    it."""
+    """Return the entry of `tables` for a source table: its full name, else the
+    longest end of it."""
     parts = name.split(".")
     ends = (".".join(parts[start:]) for start in range(len(parts)))
     return next((end for end in ends if end in tables), None)
 
 
 def claimants(tables: Mapping[str, SourceTables], name: str) -> list[str]:
-    """Return the entries of `tables:` that a source table matches, by name or pattern."""
+    """Return the entries of `tables:` that match a source table, by name or by pattern."""
     by_pattern = {
         n for n, table in tables.items() if table.sources and matches(table.sources, name)
     }

@@ -1,5 +1,5 @@
-"""`spark.conf` of the project: any Spark setting except secrets and settings that tables depend
-on."""
+"""`spark.conf` of the project: any Spark setting except secrets and settings that
+tables depend on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from sluice.config.secrets import refuse_secret_settings
 
-# With other values of these the same files would make other tables.
+# With other values of these settings the same files would give other tables.
 SETTLED: Final = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
@@ -19,12 +19,13 @@ SETTLED: Final = {
     # Names come from files, and a name like ${env:…} would be replaced by what the environment
     # holds.
     "spark.sql.variable.substitute": "false",
-    # When two maps are merged the second one's values win, in the first one's order.
+    # If two maps are merged, the second one's values are used, in the first one's order.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
-    # `decode` knows GBK and its like, and what it cannot read shows as U+FFFD, not as an error.
+    # `decode` also reads GBK and similar charsets, and shows what it cannot read as U+FFFD instead
+    # of an error.
     "spark.sql.legacy.javaCharsets": "true",
     "spark.sql.legacy.codingErrorAction": "true",
-    # What cannot be read is quarantined, never left out.
+    # Records that cannot be read are quarantined, never left out.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
 }

@@ -1,1 +1,1 @@
-"""What holds records in a file: JSON, CSV, Avro, Parquet, framed messages, compression."""
+"""File contents: JSON, CSV, Avro, Parquet, framed messages, and compression."""

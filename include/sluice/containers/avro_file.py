@@ -67,7 +67,7 @@ class BadBlock:
 
 @dataclass(frozen=True)
 class AvroFile:
-    """What `walk` learned of a container.
+    """The result of `walk` for a container.
 
     `whole`: bytes of the header and the whole blocks without the `bad` ones; `damage`: why the file
     has no more of them; `supported`: whether Spark supports the codec.

@@ -47,7 +47,7 @@ def next_start(offset: int) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class Balance:
-    """How far a scan went, and whether all brackets were closed there."""
+    """How far a scan went (`at`), and whether all brackets were closed there."""
 
     end: int
     closed: bool = False
@@ -74,7 +74,7 @@ def balance(text: str, at: int, until: int, next_start: re.Pattern[str] = NEXT_S
 
 
 def ends_another(text: str) -> bool:
-    """Whether a broken document ends with a bracket that closes none of its own."""
+    """Whether a broken document ends with a bracket that closes none of its own brackets."""
     scanned = balance(text + "\n", 0, len(text) + 1)
     return text.endswith("]") and scanned.end <= len(text)
 

@@ -1,4 +1,4 @@
-"""Compressed bytes as an iterator of plain ones; damage is an error that says what to trust."""
+"""Decompression of a stream of bytes; an error for damage says what of it can be trusted."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ BOMB: Final = "decompression_bomb"
 TOO_MANY_ROWS: Final = "too_many_rows"
 TOO_MUCH: Final = (BOMB, TOO_MANY_ROWS)
 
-# zstd's own interface cannot stop half way, so its input is what bounds the output: four bytes
-# make a block of 128 KiB, a piece 8 MiB.
+# zstd's own interface cannot stop half way, so its output is limited by the size of its input: four
+# bytes may make a block of 128 KiB, so a piece of 256 bytes may make 8 MiB.
 _PIECE_BYTES: Final = {GZIP: 1 << 16, BZIP2: 1 << 14, ZSTD: 1 << 8}
 _ZSTD_WINDOW_BYTES: Final = 1 << 27
 
@@ -37,9 +37,9 @@ _MAGIC: Final = {
 
 
 class DamageError(Exception):
-    """Compressed bytes end early or are not what they were.
+    """Compressed bytes end early, or were changed.
 
-    `trusted`: all that came before is as it was written; else any of it may be wrong.
+    `trusted`: everything before the damage is as it was written; otherwise any of it may be wrong.
     """
 
     def __init__(self, reason: str, trusted: bool) -> None:

@@ -1,7 +1,7 @@
 """Turn CSV files into JSON lines: one object a row, every value a text or null.
 
 Rows follow RFC 4180: fields in double quotes may have delimiters, line ends and doubled quotes. An
-unquoted field that equals the null text is NULL, a quoted one never is: so `,,` is NULL and `,"",`
+unquoted field that equals the null text is NULL, a quoted one never is. So `,,` is NULL and `,"",`
 is the empty text, as Spark, AWS DMS and most writers have it.
 """
 

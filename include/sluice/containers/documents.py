@@ -1,9 +1,8 @@
 """Split files into JSON documents: one a line, pretty-printed, an array, or `KEY^VALUE`.
 
-A tab may also follow a key, and `;` or `|` one that is an object.
-
-Everything here works on bytes and text alone. A document's text is kept as it is, except that one
-of several lines loses the white space between its tokens. Numbers are never parsed.
+After a key there may also be a tab or, if the key is an object, `;` or `|`. Everything here works
+on bytes and text alone. A document's text is kept as it is, except that one of several lines loses
+the white space between its tokens. Numbers are never parsed.
 """
 
 from __future__ import annotations
@@ -217,7 +216,8 @@ class _Splitter(TextWindow):
         return f'{{"key":{key},"value":{value}}}' if self.keys else value
 
     def _take_broken(self, parsed: Document, offset: int = 0) -> Line | Refused:
-        """Take what is broken at `offset`, up to its own end or else as far as one can tell."""
+        """Take the broken document at `offset`, up to its own end or else up to where the next
+        one may begin."""
         if parsed.incomplete and self.ended and self.cut:
             return self._cut_off()
         end = self.ends.own(offset)

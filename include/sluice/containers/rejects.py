@@ -1,4 +1,4 @@
-"""Collect what landing could not hand on, in bounded memory: by file, and by batch."""
+"""Collect the records that landing rejects, in bounded memory: by file, and by batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bound how far an Avro container's blocks decompress: readers hold a whole block in memory."""
+"""Limits on how far an Avro container's blocks decompress: readers hold a whole block in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAMAGED: Final = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOF
 
 
 class Unfolding:
-    """Counts what the blocks of one file hold, against its `bounds`.
+    """Counts the decompressed size of one file's blocks, against its `bounds`.
 
     A damaged block counts as far as it can be read; its decoder reports the damage.
     """
@@ -35,15 +35,15 @@ class Unfolding:
 
     @property
     def wants(self) -> int:
-        """How many bytes of a block's body are needed."""
+        """Number of bytes of a block's body that `add` needs."""
         return self._bounds.block_bytes if self._codec in _PIECES else 0
 
     def add(self, records: int, body: bytes, size: int, end: int) -> str:
-        """Count a block and return why it alone is too much, or "".
+        """Count a block; return why it alone is too large, or "".
 
         Its body has `size` bytes, of which `body` are the first; it ends at `end` of the file. A
-        block that is too much does not count, because a damaged byte can make it claim anything.
-        Raises DamageError, not trusted, if the blocks together are too much.
+        block that is too large does not count, because a damaged byte can make it claim any size.
+        Raises DamageError, not trusted, if the blocks together are too large.
         """
         if self._bounds.has_too_many_rows(size, records):
             return TOO_MANY_ROWS
@@ -59,9 +59,9 @@ class Unfolding:
         return ""
 
     def _is_within(self, size: int, end: int) -> bool:
-        """Whether a block cannot be too much, so that it need not be decompressed.
+        """Whether a block cannot be too large, so that it need not be decompressed.
 
-        Most blocks are like this, and to decompress them takes longer than all other checks.
+        This holds for most blocks, and decompressing takes longer than all other checks.
         """
         bounds = self._bounds
         small = size * _DEFLATE_MOST <= bounds.block_bytes

@@ -1,1 +1,2 @@
-"""Statements of DDL: what they say of tables, columns and defaults; parsed, never executed."""
+"""DDL statements: which tables, columns and defaults they change. They are parsed,
+never executed."""

@@ -15,10 +15,10 @@ _MARK: Final = re.compile(r"[(),]")
 def each_alone(text: str, *, every: bool) -> str:
     """Spell each column of a bracketed ADD list as an ADD of its own.
 
-    Grammars only read the brackets alone and without IF NOT EXISTS (MySQL's and MariaDB's "ALTER
-    TABLE", `ADD [COLUMN] [IF NOT EXISTS] (col_name …, …)`). `every`: also where they stand alone,
-    for grammars such as MySQL's that do not read every column and key inside. Quoted parts of the
-    text must be masked, for brackets and commas in them do not count.
+    Grammars only read the brackets if nothing else follows and without IF NOT EXISTS (MySQL's and
+    MariaDB's "ALTER TABLE", `ADD [COLUMN] [IF NOT EXISTS] (col_name …, …)`). `every`: also if
+    nothing else follows, for grammars such as MySQL's that do not read every column and key inside.
+    Quoted parts of the text must be masked, since brackets and commas in them do not count.
     """
     parts, at, end = [], 0, 0
     for begins in _ADDS.finditer(text):

@@ -73,8 +73,8 @@ def comments(text: str) -> list[Comment]:
 
 
 def harmless(text: str) -> str | None:
-    """Return a comment without control characters, at most LONGEST characters; None if nothing is
-    left."""
+    """Return a comment without control characters, at most LONGEST characters; None if
+    nothing is left."""
     shown = "".join(" " if unicodedata.category(one)[0] in "CZ" else one for one in text).strip()
     return (shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…") or None
 
@@ -103,7 +103,8 @@ def _of_comment(statement: exp.Comment) -> Comment | None:
 
 
 def _comments_beside(text: str, *, anew: bool) -> list[Comment] | None:
-    """None where MySQL's grammar does not read all of it, or makes of it what nobody knows."""
+    """Return the comments of MySQL's statements; None if its grammar does not read all of the text,
+    or reads parts that are not understood here."""
     read = read_by(MYSQL, text)
     try:
         return None if read is None else [one for part in read for one in _beside(part, anew)]
@@ -147,8 +148,8 @@ def _definitions(action: exp.Expr) -> Iterator[tuple[exp.ColumnDef, bool]]:
 
 
 def _of_create(statement: exp.Create) -> Iterator[Comment]:
-    """Return the comments of a CREATE TABLE; none if it has none, for other databases set them
-    separately."""
+    """Return the comments of a CREATE TABLE; none if it has none, for other databases set
+    them separately."""
     from sqlglot import exp
 
     schema = statement.this

@@ -42,8 +42,8 @@ _SIGNS: Final = frozenset("(),;.[")
 _DEPTH: Final = {"(": 1, ")": -1}
 # psql's own commands, which the server does not know.
 _OF_PSQL: Final = re.compile(r"^\\.*$", re.MULTILINE)
-# Of sqlcmd: behind a `;` the tokenizer takes all that follows for a part of such a command. What is
-# put in its place is as long, for places count.
+# Commands of sqlcmd: the tokenizer takes everything after a `;` as a part of such a command. The
+# replacement has the same length, since places in the text are used.
 _OF_SQLCMD: Final = re.compile(
     r"^[ \t]*(GO([ \t]+\d+)?[ \t]*;?|PRINT\b.*)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE
 )
@@ -243,7 +243,7 @@ def _closing(tokens: Sequence[_Token], opening: int) -> int | None:
 
 
 def _inside(part: Sequence[_Token], opening: int) -> list[_Token]:
-    """Return what stands in the parentheses of a part."""
+    """Return the tokens inside the parentheses of a part."""
     return list(part[opening + 1 : _closing(part, opening)])
 
 
@@ -261,7 +261,7 @@ def _split(inside: Sequence[_Token]) -> list[list[_Token]]:
 
 
 def _is_apart(part: Sequence[_Token], dialect: str) -> bool:
-    """Whether a part of a column list is no column."""
+    """Whether a part of a column list is not a column."""
     words = _OF_NO_COLUMN | _INDEXES.get(dialect, frozenset())
     beginning = tuple(token.word for token in part[:2])
     return not part[0].is_name or beginning[0] in words or beginning in _IN_TWO_WORDS

@@ -20,11 +20,12 @@ ColumnChange = tuple[str | None, str | None]
 class AddedColumn(NamedTuple):
     """An added column, with its value in the rows that existed.
 
-    `default`: None for NULL. `verbatim`: a text column holds this very text; times and decimals may
-    be spelled differently by the source. `kind`: how formats differ in writing it: `ENUM`, `SET`;
-    `CHAR` for a text shorter than its column, which all but MySQL pad with blanks; `BIT` for bits
-    or booleans that only MySQL has as a number; `TIMESTAMP`, which only in MySQL is an instant.
-    `of_session`: the default is an instant in the unknown time zone of the statement's session.
+    `default`: None for NULL. `verbatim`: a text column has exactly this text; times and decimals
+    may be spelled differently by the source. `kind`: a type whose values formats write differently:
+    `ENUM`, `SET`; `CHAR` for a text shorter than its column, which all but MySQL pad with blanks;
+    `BIT` for bits or booleans, which only MySQL has as numbers; `TIMESTAMP`, which only in MySQL is
+    an instant. `of_session`: the default is an instant in the unknown time zone of the statement's
+    session.
     """
 
     name: str
@@ -34,8 +35,8 @@ class AddedColumn(NamedTuple):
     of_session: bool = False
 
     def as_written(self, written: Collection[str]) -> AddedColumn:
-        """Return the column for a format whose events write only these kinds as the statement
-        does."""
+        """Return the column for a format whose events write only these kinds as the
+        statement does."""
         verbatim = self.verbatim and (not self.kind or self.kind in written)
         of_session = self.of_session or (self.kind == TIMESTAMP and self.kind in written)
         return AddedColumn(self.name, self.default, verbatim, of_session=of_session)
@@ -60,8 +61,8 @@ class _Constant(NamedTuple):
 
 
 def source_of(text: str, grammar: str) -> str:
-    """Return the database whose own words a grammar reads in a statement; '' if several share
-    them."""
+    """Return the database whose own words a grammar reads in a statement; "" if
+    several have them."""
     if grammar == SQL_SERVER:
         return SQL_SERVER
     if any(found[1] for found in _ORACLES.finditer(text)):
@@ -147,8 +148,10 @@ def _is_required(not_null: exp.ColumnConstraint | None) -> bool:
 
 
 def _leaves_null(default: exp.ColumnConstraint, source: str) -> bool:
-    """Whether existing rows keep NULL, as SQL Server's do: known by the source, a named constraint
-    or an N'' text."""
+    """Whether existing rows keep NULL, as SQL Server's do.
+
+    SQL Server is known by the `source`, a named constraint or an N'' text.
+    """
     from sqlglot import exp
 
     national = isinstance(default.kind.this, exp.National)

@@ -10,7 +10,7 @@ from typing import Final
 from sluice.ddl.brackets import each_alone
 from sluice.ddl.create_table import MYSQL
 
-# A comment that does not end reaches to the end, for to look for that of each takes long.
+# A comment without an end goes on to the end of the text: searching for each end would take long.
 _QUOTED_OR_COMMENT: Final = re.compile(
     r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|\\.|--[^\n]*"
     r"|/\*(?P<executed>M?!\d*)?(?P<text>.*?)(?:(?P<end>\*/)|\Z)",
@@ -78,8 +78,8 @@ def readable(text: str) -> str:
 
 
 def executed(text: str) -> str:
-    """Return a text with the executable comments of MySQL and MariaDB (`/*M!`) unwrapped, but for
-    what looks so in quotes."""
+    """Return a text with the executable comments of MySQL and MariaDB (`/*M!`) unwrapped, except
+    inside quotes."""
 
     def shown(found: re.Match[str]) -> str:
         return f" {found['text']} " if found["executed"] and found["end"] else found[0]

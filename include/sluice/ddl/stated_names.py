@@ -26,16 +26,16 @@ def named(stated: str, sources: Iterable[str]) -> list[str]:
 
 
 def may_be(stated: str, source: str, others: Callable[[], Collection[str]]) -> bool:
-    """Whether a name means one source table and none of `others`, which is only called if that is
-    unclear."""
+    """Whether a name means this source table and none of `others`, which is only called if
+    that is unclear."""
     if stated == source or not may_name(stated, source):
         return stated == source
     return named(stated, (source, *others())) == [source]
 
 
 def in_case_of(name: str, typed: str, known: str) -> str:
-    """A name in the case into which its source put another one: that was `known` as it is for what
-    was typed, as Oracle has `TITLE` of `title`."""
+    """Return `name` in upper or lower case as the source stores it, judged by a name of which both
+    the `typed` and the stored (`known`) form are known (Oracle: `title` → `TITLE`)."""
     if typed == known or typed.lower() != known.lower():
         return name
     return name.upper() if known.isupper() else name.lower() if known.islower() else name

@@ -1,1 +1,1 @@
-"""Inspect landed files: what they hold, whether they are whole, how to read them."""
+"""Inspection of landed files: their format, whether they are whole, and how to read them."""

@@ -1,4 +1,4 @@
-"""Tell what a landed file is, by its first bytes and its name, and whether it is whole."""
+"""Determine what a landed file is, by its first bytes and its name, and whether it is whole."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ _NO_AVRO: Final = AvroFile()
 class Contents:
     """The result of one pass over an object's bytes.
 
-    `reason`: why nothing of it can be read, '' if it can; `head`: its first bytes then. `split`:
-    its documents have to be copied as lines. `csv`: the style of CSV rows. `framed_as`, `framing`:
-    how binary messages, and how bare datums, are told apart. `keys`: a key before a record counts.
+    `reason`: why nothing of it can be read, "" if it can; `head`: its first bytes in that case.
+    `split`: its documents have to be copied as lines. `csv`: the style of CSV rows. `framed_as`:
+    the layout of binary messages; `framing`: how bare datums are separated. `keys`: whether a key
+    before a record is kept.
     """
 
     sha256: str = ""
@@ -59,7 +60,8 @@ class Contents:
 
 
 def detect(plain: Iterator[bytes], key: str, reading: Reading) -> Contents:
-    """Tell what a file is by its first bytes, then by its name; read to the end to find damage."""
+    """Determine what a file is, by its first bytes, then by its name; read to the end
+    to find damage."""
     if reading.timed and holds_transactions(key):
         return Contents(reason=TRANSACTIONS)
     contents = Contents(

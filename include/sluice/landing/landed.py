@@ -75,15 +75,14 @@ class Inspector:
     def inspect(self, stored: StoredObject) -> Inspection:
         """Read one object to its end; stage a copy if Spark could not read it.
 
-        Raises UnsettledFileError if the object differs from its listing, for then it is being
+        Raises UnsettledFileError if the object differs from its listing, since it is then being
         written.
         """
         return self._inspect(stored, lambda plain: detect(plain, stored.key, self.reading))
 
     def refuse(self, stored: StoredObject, reason: str) -> Inspection:
-        """Reject one object as a whole: nothing of it is loaded. Raises UnsettledFileError as
-        `inspect` does.
-        """
+        """Reject one object as a whole, so that nothing of it is loaded. Raises UnsettledFileError
+        as `inspect` does."""
         return self._inspect(stored, lambda _: Contents(reason=reason))
 
     def _inspect(
@@ -227,7 +226,8 @@ def _same_bytes(chunks: Iterator[bytes], file: SourceFile) -> Iterator[bytes]:
 def _staged_name(file: SourceFile, contents: Contents, reading: Reading) -> str:
     """Return the copy's name: the same for the same key, content and way of reading.
 
-    Read in another way, a file gets another copy, and a waiting batch keeps its own.
+    If a file is later read with other options, it gets another copy, and a waiting batch keeps its
+    own.
     """
     identity = f"{file.key}\n{file.sha256}\n{contents.reason}\n{reading}".encode()
     return f"{hashlib.sha256(identity).hexdigest()[:32]}.{file.container}"

@@ -1,4 +1,4 @@
-"""How to read a pipeline's files, as far as their bytes alone do not show it."""
+"""How to read a pipeline's files, as far as their bytes do not show it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ DOCUMENT_LIMIT: Final = 64 * MEBIBYTE
 class Reading:
     """How a pipeline's files are read.
 
-    `limit`: bytes of the largest document. `tables`: set if the files hold rows of a table, so they
-    may be Parquet, or CSV in this style. `layout`: one of `framed.LAYOUTS` if files other than Avro
-    containers hold binary messages. `framing`: how files hold bare Avro datums if they may, see
-    `sluice.containers.datums`. `bounds`: what a file may not exceed. `thorough`: decode containers
-    to find the one that cannot be. `keys`: keep a key that precedes its record on a line. `avro`:
-    whether the format has Avro containers. `timed`: names of files state when their changes were
-    written, and so order them.
+    `limit`: bytes of the largest document. `tables`: the style of CSV rows, set if the files have
+    rows of a table, so that they may be Parquet or CSV. `layout`: one of `framed.LAYOUTS` if files
+    other than Avro containers have binary messages. `framing`: how bare Avro datums are separated,
+    if files may have these, see `sluice.containers.datums`. `bounds`: what a file may not exceed.
+    `thorough`: decode containers, to find a damaged one. `keys`: keep a key that precedes its
+    record on a line. `avro`: whether the format has Avro containers. `timed`: file names state when
+    their changes were written, and so order them.
     """
 
     limit: int = DOCUMENT_LIMIT

@@ -1,5 +1,5 @@
 """The table of a file by its folders, for formats whose records do not name it, and the order of
-files that are called by a time.
+files whose names are times.
 
 Source: AWS DMS's documentation of Amazon S3 as a target.
 """
@@ -39,16 +39,17 @@ def folders(key: str) -> list[str]:
 
 
 def name_in_order(key: str) -> str:
-    """Return the name by which a file that is called by a time is sorted.
+    """Return the name by which a file whose name is a time is sorted.
 
-    It is the key, but folders of dates that do not begin with the year go behind the file.
+    It is the key, but folders of dates that do not begin with the year are put after the file's
+    name.
     """
     return _YEAR_LAST.sub(r"\1\3/\2", key) if _YEAR_LAST.fullmatch(key) else key
 
 
 def holds_transactions(key: str) -> bool:
-    """Whether a file has the changes of all tables (`PreserveTransactions`), without columns'
-    names."""
+    """Whether a file has the changes of all tables (`PreserveTransactions`), without
+    columns' names."""
     return _TRANSACTIONS_FILE.match(key.rpartition("/")[2]) is not None
 
 

@@ -1,1 +1,1 @@
-"""The record of files, batches and publications, and who works on which pipeline."""
+"""The ledger: files, batches and publications, and which process works on which pipeline."""

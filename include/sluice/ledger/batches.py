@@ -38,9 +38,10 @@ class Batches:
         add_details: Mapping[str, Any] | None = None,
         expected: Callable[[BatchRow | None], bool] = lambda _: True,
     ) -> bool:
-        """Write a batch's new state; arguments left out keep their values. AT_REST ends the lease.
+        """Write a batch's new state; arguments left out keep their values. A state in AT_REST ends
+        the lease.
 
-        Where `expected` rejects the current row, nothing is written and False is returned.
+        Returns whether it was written: it is not if `expected` rejects the current row.
         """
 
         def decide(table: Table) -> tuple[list[Row], bool]:
@@ -64,11 +65,12 @@ class Batches:
     def mark_rolling_back(
         self, batch_ids: Collection[str], attempt: str, expected: Callable[[BatchRow], bool]
     ) -> str:
-        """Make the batches `rolling_back` under this attempt, all in one commit: a process that
-        dies leaves all of them marked or none. They get one `seq`, which tells no order.
+        """Set the batches to `rolling_back` under this attempt, all in one commit, so that a
+        process that dies leaves all of them marked or none. They get one `seq`, which says nothing
+        about their order.
 
-        Where one is unknown, or `expected` rejects its current row, nothing is written and its id
-        is returned.
+        If a batch is unknown, or `expected` rejects its current row, nothing is written and its id
+        is returned; else "".
         """
 
         def decide(table: Table) -> tuple[list[Row], str]:
@@ -83,8 +85,8 @@ class Batches:
         return self._tables.append(BATCHES, decide)
 
     def keep_waiting(self, batch_ids: Iterable[str]) -> None:
-        """Write the rows of landed batches that nobody holds again: a new `at` shows that they wait
-        behind others and are not abandoned."""
+        """Write the rows of landed batches that no process holds again: a new time in `at` shows
+        that they wait behind others and are not abandoned."""
 
         def decide(table: Table) -> tuple[list[Row], None]:
             known = self.at(table)
@@ -111,11 +113,11 @@ class Batches:
         return {row.batch_id for row in self.all() if row.state == states.PUBLISHED}
 
     def epochs(self) -> dict[str, int | None]:
-        """Return the epoch that each batch was loaded at; None where it is unknown."""
+        """Return the epoch that each batch was loaded at; None if it is unknown."""
         return {row.batch_id: row.details.get(EPOCH) for row in self.all()}
 
     def at(self, table: Table) -> dict[str, BatchRow]:
-        """Return the batches that the table object's own snapshot has, the row under which
-        maintenance holds the lease included."""
+        """Return the batches in the table object's own snapshot, with the row under which
+        maintenance holds the lease."""
         rows = self._tables.scan(table, of_pipeline(self._pipeline))
         return latest(BatchRow, rows, "batch_id")

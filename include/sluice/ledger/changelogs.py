@@ -1,4 +1,4 @@
-"""A batch's changes in the changelogs of its pipeline: one partition of each."""
+"""A batch's changes in the changelogs of its pipeline: one partition in each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TRIES: Final = 10
 
 
 def _go_on() -> None:
-    """The default of `confirm`: nothing speaks against it."""
+    """The default of `confirm`, which never objects."""
 
 
 def forget_changes(
@@ -37,10 +37,10 @@ def forget_changes(
     besides: Container[tuple[str, str]] = (),
     confirm: Callable[[], None] = _go_on,
 ) -> list[str]:
-    """Remove a batch's changes from all changelogs except `besides`; returns what was done.
+    """Remove a batch's changes from all changelogs except `besides`; return what was done.
 
-    `confirm` raises to keep them. It is called after the files of a changelog are listed, so that
-    files which the batch writes when it is loaded again are never among them.
+    `confirm` raises to keep them. It is called after the files of a changelog are listed, so files
+    that the batch writes when it is loaded again are never among those that are removed.
     """
     done = []
     for where, name in tables_of(catalog, namespace):
@@ -70,8 +70,11 @@ def changelogs_of(catalog: Catalog, pipeline: str, namespace: str) -> dict[str, 
 def _forget_with_retries(
     catalog: Catalog, name: tuple[str, str], batch_id: str, confirm: Callable[[], None]
 ) -> bool:
-    """Retry where pyiceberg misses a file to delete and commits nothing: its threads share the
-    bounds of the manifest in hand (pyiceberg 0.12, `_OverwriteFiles._deleted_entries`)."""
+    """Remove the batch's changes from one changelog, with retries.
+
+    pyiceberg may miss a file to delete, and then commits nothing: its threads share the bounds of
+    the manifest that they read (pyiceberg 0.12, `_OverwriteFiles._deleted_entries`).
+    """
     again = tries(_TRIES, on=(ValidationException,))
     return again(_forget, catalog, name, batch_id, confirm)
 
@@ -99,8 +102,8 @@ def batches_in(changelog: Table) -> set[str]:
 
 
 def _drop(table: Table, files: Iterable[DataFile]) -> None:
-    """Delete whole files of one partition without reading them: the current schema may lack columns
-    that they have."""
+    """Delete whole files of one partition without reading them, since they may have columns that
+    the current schema lacks."""
     refuse_clock_behind(table)
     with table.transaction() as transaction, transaction.update_snapshot().overwrite() as dropped:
         for file in files:

@@ -1,4 +1,4 @@
-"""What a run asks of the ledger, and which of the files it may claim by their rows there."""
+"""Requests to claim files for a batch, and which files the ledger's rows allow to be claimed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ Content = Callable[[str, str], str]
 
 @dataclass(frozen=True)
 class Claim:
-    """Files to be claimed where no batch has them, under the batch id that `name` returns for those
-    that are won.
+    """A request to claim those of `files` that no batch has.
 
-    `name` is called before each try to commit; it may write the manifest, so that no claim is
-    without one. A changed object (other ETag, version or size) under a known key is claimed only
-    where the key's row is still one of `replaced`. With `once_by`, an object whose content another
-    one had (at one of `epochs`, if given) is recorded as a copy instead; one with the bytes that a
-    published batch loaded under its key, as loaded by that batch again. `modified`: by key.
+    `name(won)` returns the batch id for the files that are won. It is called before each try to
+    commit, and may write the manifest, so that no claim is without one. `once_by`: of files with
+    the same content only the first is claimed, the others are recorded as copies, and one with the
+    bytes that a published batch loaded under its key as loaded by that batch again; `epochs`: only
+    files of these epochs count as the same (None: all). `replaced`: the rows of loaded files whose
+    changed object (other ETag, version or size) may be claimed. `modified`: object key → time of
+    last modification.
     """
 
     files: tuple[SourceFile, ...]
@@ -40,12 +41,12 @@ def is_free(row: FileRow | None) -> bool:
 
 
 def is_replaced(found: SourceFile | StoredObject, row: FileRow) -> bool:
-    """Whether the object differs from the one that the ledger recorded under its key."""
+    """Whether the object differs from the one that the ledger has under its key."""
     return not is_same_object(found, row)
 
 
 def may_be_replaced(found: SourceFile | StoredObject, row: FileRow) -> bool:
-    """Whether the recorded object is loaded and another one has replaced it since."""
+    """Whether the ledger's object is loaded and another one has replaced it since."""
     return row.state == FILE_LOADED and is_replaced(found, row)
 
 
@@ -62,7 +63,7 @@ def available(
 def fresh_content(
     files: tuple[SourceFile, ...], seen: set[str], content: Content
 ) -> tuple[SourceFile, ...]:
-    """Return the files whose content is not in `seen`; adds theirs to `seen`."""
+    """Return the files whose content is not in `seen`, and add theirs to it."""
     fresh = []
     for file in files:
         value = content(file.key, file.sha256)
@@ -79,8 +80,8 @@ def copies_among(
     brought: Mapping[str, str],
     content: Content,
 ) -> Iterator[tuple[SourceFile, str]]:
-    """Yield the files that were not `won`, each with the batch that has its content: `batch_id`,
-    or the batch in `brought` (content to batch)."""
+    """Yield the files that were not `won`, each with the batch that has its content: `batch_id`, or
+    that in `brought` (content → batch)."""
     own = {content(file.key, file.sha256) for file in won}
     taken = {file.key for file in won}
     for file in files:

@@ -21,9 +21,10 @@ _NOWHERE: Final = ""
 
 @dataclass(frozen=True)
 class CommentStatement:
-    """The comment that a statement gives a target's column, or the target (`column_name` None).
+    """The comment that a statement sets on a target's column, or on the target (`column_name`
+    None).
 
-    `comment` None: the comment is removed. `turn`: the order among comments of one position.
+    `comment` None: the comment is removed. `turn`: the order among comments at one position.
     """
 
     namespace: str
@@ -36,7 +37,7 @@ class CommentStatement:
 
     @property
     def place(self) -> tuple[str, int, str]:
-        """The sort key: of two comments on one column the one with the higher key counts."""
+        """The sort key: of two comments on one column, the one with the higher key is used."""
         return self.position, self.turn, self.comment or ""
 
 

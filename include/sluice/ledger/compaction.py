@@ -1,7 +1,7 @@
 """Compaction of the ledger: one file for each table, without rows that a later row repeats.
 
-Every renewal of a lease is a row. For each state that a batch, file or publication was in, its last
-row is kept, so its history of states stays.
+Every renewal of a lease is a row. For each state that a batch, file or publication had, its last
+row is kept, so the history of states stays.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Compacted:
 
 
 def compact_ledger(catalog: Catalog, name: str, dry_run: bool = False) -> Compacted:
-    """Compact one table of the ledger; a concurrent write wins."""
+    """Compact one table of the ledger; if another process writes meanwhile, nothing is changed."""
 
     def shrink(rows: Any) -> Any:
         return newest(rows, *_SAME_STATE[name])

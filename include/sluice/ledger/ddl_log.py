@@ -1,5 +1,5 @@
-"""The DDL statements of each batch, in an append-only table of the ledger: the rows of a batch's
-last attempt count."""
+"""The DDL statements of each batch, in append-only tables of the ledger: the rows of a batch's last
+attempt are valid."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The keys of `BatchRow.details`: what the ledger records of a batch beside its state.
+"""The keys of `BatchRow.details`: what the ledger records of a batch besides its state.
 
-They are stored, and shown to programs under these names.
+They are stored, and programs see them under these names.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ TABLES: Final = "tables"
 SHARE_OF: Final = "share_of"
 # The attempt at that batch which left the tables out.
 LEFT_OUT_BY: Final = "left_out_by"
-# The batches that the batch took out of the tables, or the targets that it rebuilt.
+# The batches that the batch undid, or the targets that it rebuilt.
 UNDONE: Final = "undone"
 REBUILT: Final = "rebuilt"
-# The attempt at a batch that undoes others, once its tables are published: those go next.
+# The attempt at a batch that undoes others, once its tables are published: the undone batches'
+# changes are deleted next.
 TAKING_OUT: Final = "taking_out"
 ROLLED_BACK_BY: Final = "rolled_back_by"
 RELEASED_BY: Final = "released_by"
@@ -73,7 +74,8 @@ def left_out_by(attempt: str) -> dict[str, str]:
 
 
 def of_rebuild(manifest: Manifest) -> dict[str, Any]:
-    """Details of a rebuild: the targets and who asked for it, or the batches that it leaves out."""
+    """Details of a rebuild: the targets and the user who asked for it, or the batches
+    that it undoes."""
     if manifest.rebuild is None:
         return {}
     if manifest.rebuild.without:
@@ -83,10 +85,11 @@ def of_rebuild(manifest: Manifest) -> dict[str, Any]:
 
 
 def taking_out(attempt: str) -> dict[str, str]:
-    """Details of a batch that undoes others, between its last table and its publication."""
+    """Details of a batch that undoes others, between the publication of its last
+    table and its own."""
     return {TAKING_OUT: attempt}
 
 
 def undone_by(user: str, released: bool) -> dict[str, str]:
-    """Details of a rollback: who asked for it, and for the release of the files."""
+    """Details of a rollback: the user who asked for it, and whether the files were released."""
     return {ROLLED_BACK_BY: user} | ({RELEASED_BY: user} if released else {})

@@ -46,8 +46,10 @@ class Files:
     def unsettled(
         self, listed: Sequence[StoredObject]
     ) -> tuple[list[StoredObject], dict[str, FileRow]]:
-        """Return the listed objects that no batch has in this version, and the rows of their keys:
-        most of a lake's files are settled and need no second look."""
+        """Return the listed objects that no batch has in this version, and the rows of their keys.
+
+        Most of a lake's files belong to a batch and need no second look.
+        """
         left, rows = unsettled(self._newest(), listed)
         return left, {row.object_key: row for row in rows_of(FileRow, rows)}
 
@@ -61,7 +63,7 @@ class Files:
 
     def copies(self) -> dict[str, FileRow]:
         """Return the objects whose bytes another object had when they were read, by key; their
-        `batch_id` is that object's."""
+        `batch_id` is the batch of that object."""
         rows = self._tables.read(FILES, copied(self._pipeline))
         return latest(FileRow, rows, "object_key")
 
@@ -73,7 +75,7 @@ class Files:
     ) -> set[str]:
         """Return the contents of the objects that are claimed, loaded or held.
 
-        Contents loaded at other `epochs` do not count: there the same bytes are other events.
+        Contents loaded at other `epochs` are left out: there the same bytes are other events.
         `among`: the checksums that matter; None: all.
         """
         rows = self._rows()
@@ -81,8 +83,8 @@ class Files:
         return set(self._contents(rows, content, epochs))
 
     def replaced(self, among: Collection[str] | None = None) -> list[FileRow]:
-        """Return the objects that published batches loaded and for which a later batch took another
-        object of the same key. `among`: the keys that matter; None: all."""
+        """Return the objects that published batches loaded, and for which a later batch took
+        another object of the same key. `among`: the keys that matter; None: all."""
         rows = self._rows()
         rows = rows if among is None else having(rows, "object_key", among)
         return list(rows_of(FileRow, self._replaced(rows)))
@@ -93,14 +95,13 @@ class Files:
         return sorted(rows_of(FileRow, rows), key=lambda row: row.object_key)
 
     def claim(self, asked: Claim) -> tuple[str, tuple[SourceFile, ...]]:
-        """Claim the files that no batch has; return the batch id and its files.
-
-        ("", ()) when nothing is left.
-        """
+        """Claim the files that no batch has; return the batch id and its files, or ("", ()) if
+        none is left."""
         return self._tables.append(FILES, partial(self._decide, asked))
 
     def mark(self, batch_id: str, state: str, seen: Container[FileRow] | None = None) -> int:
-        """Give the batch's files the state, where theirs allows it (FOLLOWS); returns how many.
+        """Set the state of those of the batch's files whose present state allows it (FOLLOWS);
+        return how many.
 
         `seen`: the rows that the caller read; files whose row changed since are left alone.
         """

@@ -21,7 +21,7 @@ class Lease:
     seconds: float
 
 
-# Tells two hosts of one name apart, such as clones of an image.
+# Distinguishes two hosts of one name, such as clones of an image.
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 PROC: Final = Path("/proc")
 _ALIVE: Final = "alive"
@@ -30,7 +30,8 @@ ANYBODY: Final = "whoever publishes"
 
 
 def this_holder() -> str:
-    """Name this process, `host:pid:start`; the start time tells a reused pid apart."""
+    """Name this process as `host:pid:start`; the start time distinguishes processes that had
+    the same pid."""
     return f"{_machine()}:{os.getpid()}:{_started(os.getpid())}"
 
 
@@ -55,8 +56,8 @@ def is_dead(holder: str) -> bool:
 
 
 def _machine() -> str:
-    """The host, its boot and its process namespace: machines can share a name, and containers
-    share a boot without sharing pids."""
+    """Return host, boot and process namespace: machines may share a name, and containers share a
+    boot without sharing pids."""
     try:
         boot = BOOT_ID.read_text().strip()
         namespace = os.stat("/proc/self/ns/pid").st_ino
@@ -66,8 +67,8 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """When the process started, in the kernel's ticks; `_ALIVE` where /proc does not show it, ''
-    where there is no such process."""
+    """Return when the process started, in the kernel's ticks; `_ALIVE` if it exists and /proc does
+    not show it, "" if there is no such process."""
     try:
         stat = (PROC / str(pid) / "stat").read_text()
     except OSError:
@@ -77,8 +78,8 @@ def _started(pid: int) -> str:
 
 
 def _alive(pid: int) -> str:
-    """`_ALIVE` or '': for a machine without /proc, or whose /proc hides other users' processes
-    (proc(5), `hidepid`)."""
+    """Return `_ALIVE` or "", for a machine without /proc, or whose /proc hides other users'
+    processes (proc(5), `hidepid`)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -54,11 +54,12 @@ class PipelineLedger:
         self.publications = Publications(tables, pipeline, self._now)
 
     def unfinished(self) -> list[BatchRow]:
-        """Return the batches that are neither published nor rolled back, oldest first, after those
-        that are halfway: nothing else can be loaded before these are complete.
+        """Return the batches that are neither published nor rolled back: first those that are
+        halfway, since nothing else can be loaded before these are complete, then the others, oldest
+        first.
 
-        A batch counts as `landed` too where its files are claimed and nothing is recorded (landing
-        died), or where it was rolled back and its released files are claimed again.
+        A batch also counts as `landed` if its files are claimed but it was not recorded (landing
+        died), or if it was rolled back and its released files are claimed again.
         """
         recorded = {row.batch_id: row for row in self.batches.all()}
         for file in self.files.claimed():

@@ -1,5 +1,5 @@
-"""The newest rows of the ledger's tables, computed in Arrow: a ledger has many more rows than the
-caller needs as Python objects."""
+"""The newest rows of the ledger's tables, computed in Arrow, since a ledger has many more rows than
+a caller needs as Python objects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def newest(rows: Any, *key: str) -> Any:
     order = pc.sort_indices(rows["seq"])
     keys = rows.select(key).take(order).append_column(_ROW, pa.arange(0, rows.num_rows))
     last = keys.group_by(list(key)).aggregate([(_ROW, "max")])
-    # Whole rows are copied once only: of a large ledger they are most of the memory.
+    # Whole rows are copied only once: in a large ledger they take most of the memory.
     return rows.take(order.take(last[f"{_ROW}_max"].combine_chunks().sort()))
 
 
@@ -82,7 +82,8 @@ def _same_version(before: Any, now: Any) -> Any:
 
 
 def replaced_rows(rows: Any) -> Any:
-    """Return the loaded objects whose key a later batch has and their own batch did not give up."""
+    """Return the rows of objects that a batch still has as loaded, and whose key a
+    later batch has."""
     of_batches = newest(rows, "object_key", "batch_id")
     loaded = having(of_batches, "state", [FILE_LOADED])
     now = newest(rows, "object_key").select(["object_key", "batch_id"])
@@ -96,9 +97,10 @@ def with_checksums(rows: Any, checksums: Iterable[str]) -> Any:
 
 
 def contents(rows: Any, content: Content, elsewhere: Iterable[str]) -> dict[str, str]:
-    """Return the batch of each content that is claimed, loaded or held.
+    """Return content → batch, for contents that are claimed, loaded or held.
 
-    Objects that the batches `elsewhere` loaded or hold do not count; their claimed ones do.
+    Objects that the batches `elsewhere` loaded or hold are left out; those that they claimed are
+    not.
     """
     claimed = pc.equal(rows["state"], FILE_CLAIMED)
     here = pc.or_(claimed, pc.invert(_is_among(rows, "batch_id", elsewhere)))
@@ -115,8 +117,8 @@ def publications_of(rows: Any) -> list[Publication]:
 
 
 def publications_since_undo(rows: Any) -> list[list[Publication]]:
-    """Return, for each table of a batch, its rows since the batch was last taken out of it, newest
-    first."""
+    """Return, for each table of a batch, its rows since the batch was last undone there,
+    newest first."""
     tables: dict[tuple[str, str, str], list[Publication]] = {}
     for row in sorted(rows_of(Publication, rows), key=attrgetter("seq")):
         since = tables.setdefault(_published_in(row), [])

@@ -1,5 +1,7 @@
-"""The lease of a pipeline: whoever has it alone loads, publishes, undoes or maintains. It is held
-in the row of a batch, or in a row of its own for maintenance."""
+"""The lease of a pipeline: only its owner loads, publishes, undoes or maintains.
+
+It is held in the row of a batch, or in a row of its own for maintenance.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,16 @@ class PipelineLease:
         undone: Collection[str] = (),
         expected: Callable[[BatchRow | None], bool] = lambda _: True,
     ) -> None:
-        """Take the lease for a batch and make it `loading` under this attempt.
+        """Set the batch to `loading` under this attempt, and give it the pipeline's lease.
 
-        Raises LeaseHeldError while another batch has the lease, where another is half published or
-        half rolled back (its changes are in no list of published batches), or where this one is
-        closed, or `expected` rejects its row: a later attempt has it.
-        `is_half_published`, called for a batch in `publishing`: whether any table has it; that is
-        recorded until all tables have it or none.
-        `undone`: batches that this one takes out of the tables; they may be half rolled back.
+        `is_half_published()`: whether any table has the batch; called only for a batch in
+        `publishing`, and recorded until all tables have it or none. `undone`: batches that this one
+        undoes; they may be half rolled back. `expected`: whether the batch's row is still what the
+        caller read.
+
+        Raises LeaseHeldError if another batch has the lease; if another one is half published or
+        half rolled back, since the list of published batches does not have its changes; if this
+        batch is closed; or if `expected` rejects its row, since a later attempt has it.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
@@ -72,8 +76,8 @@ class PipelineLease:
     def acquire_for_maintenance(self, attempt: str, lease: Lease, *undone: str) -> None:
         """Take the lease under the batch id MAINTENANCE, for maintenance or a rollback.
 
-        Raises LeaseHeldError while a batch or another maintenance has it, or where a batch that is
-        not one of `undone` is half published or half rolled back.
+        Raises LeaseHeldError if a batch or another maintenance has it, or if a batch that is not in
+        `undone` is half published or half rolled back.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
@@ -86,7 +90,7 @@ class PipelineLease:
         self._tables.append(BATCHES, decide)
 
     def renew(self, batch_id: str, attempt: str, lease: Lease) -> None:
-        """Extend the lease; raises LeaseHeldError when another attempt or batch took it, or the
+        """Extend the lease. Raises LeaseHeldError if another attempt or batch took it, or the
         batch is closed."""
 
         def decide(table: Table) -> tuple[list[Row], None]:
@@ -112,7 +116,8 @@ class PipelineLease:
         self._tables.append(BATCHES, decide)
 
     def has_lapsed(self, row: BatchRow) -> bool:
-        """Whether nobody holds the batch's lease: never taken, expired, or its holder is dead."""
+        """Whether no process holds the batch: the lease was never taken, has expired, or its
+        holder is dead."""
         until = row.lease_until
         return not row.holder or until is None or until <= self._clock() or is_dead(row.holder)
 

@@ -1,4 +1,4 @@
-"""Publications: what each batch did to each table, intended first and then done."""
+"""Publications: what each batch did to each table; recorded as intended first, then as done."""
 
 from __future__ import annotations
 
@@ -50,8 +50,10 @@ class Publications:
         return publications_since_undo(self._tables.read(PUBLICATIONS, where))
 
     def built_on(self, snapshots: Iterable[int]) -> set[str]:
-        """Return the batches with a publication onto one of the snapshots, whatever became of it:
-        few of all that a pipeline ever published."""
+        """Return the batches that have a publication onto one of the snapshots, in whatever state.
+
+        They are few of all that a pipeline ever published.
+        """
         where = And(of_pipeline(self._pipeline), among("base_snapshot", snapshots))
         rows = self._tables.read(PUBLICATIONS, where, ("batch_id",))
         return set(rows["batch_id"].to_pylist())

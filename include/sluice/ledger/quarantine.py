@@ -44,8 +44,8 @@ def counted(catalog: Catalog, pipeline: str, batch_ids: Iterable[str]) -> list[Q
 def details(
     catalog: Catalog, pipeline: str, batch_ids: Iterable[str], reason: str
 ) -> list[tuple[str, str]]:
-    """Return the batch and the detail of each of these batches' records that are in quarantine for
-    the reason."""
+    """Return batch and detail of those records of these batches that are in quarantine
+    for the reason."""
     own = And(of_pipeline(pipeline), equals("reason", reason))
     where = And(own, of_batches(batch_ids))
     rows = LedgerTables(catalog).read(QUARANTINE, where, ("batch_id", "detail"))

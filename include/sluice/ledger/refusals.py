@@ -1,4 +1,5 @@
-"""When a batch may not take or keep the pipeline's lease: each refusal raises LeaseHeldError."""
+"""Conditions under which a batch may not take or keep the pipeline's lease; they raise
+LeaseHeldError."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def refuse_held(
 
 
 def refuse_closed(row: BatchRow, attempt: str) -> None:
-    """Raise LeaseHeldError for a batch that nobody may load or publish any more."""
+    """Raise LeaseHeldError for a batch that may not be loaded or published any more."""
     if row.state in CLOSED:
         raise LeaseHeldError(
             f"batch {row.batch_id} of {row.pipeline} is {row.state}; attempt {attempt} stops here"
@@ -47,7 +48,8 @@ def refuse_closed(row: BatchRow, attempt: str) -> None:
 
 
 def refuse_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None:
-    """Raise HalfwayError where a batch not in `besides` is half published or half rolled back."""
+    """Raise HalfwayError if a batch that is not in `besides` is half published or
+    half rolled back."""
     for row in batches:
         if row.halfway and row.batch_id not in besides:
             half = "rolled back" if row.state == ROLLING_BACK else "published"
@@ -58,8 +60,11 @@ def refuse_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None
 
 
 def completed_by(row: BatchRow) -> str:
-    """Return the command that completes a batch that is halfway: reconcile resumes an interrupted
-    publication or rollback; a batch that failed then is loaded again, or rolled back."""
+    """Return the command that completes a batch that is halfway.
+
+    `reconcile` resumes an interrupted publication or rollback. A batch that failed halfway is
+    loaded again or rolled back.
+    """
     if row.state in HALFWAY:
         return f"sluice reconcile {row.pipeline}"
     undo = f"sluice rollback {row.pipeline} --batch {row.batch_id}"
@@ -67,22 +72,23 @@ def completed_by(row: BatchRow) -> str:
 
 
 def overtaken(batches: Iterable[BatchRow], batch_id: str) -> list[BatchRow]:
-    """The other batches whose lease lapsed at work, each with an attempt that no process has.
+    """Return new rows for the other batches whose lease lapsed while they were loading or
+    maintaining, with an attempt id that no process has.
 
-    Whoever takes or renews the lease writes these rows too: a process that stood still may not
-    renew its lease and go on with the list of published batches that it read before.
+    They are written together with a new lease. A process that was suspended then cannot renew its
+    old lease and go on with an outdated list of published batches.
     """
     lapsed = [r for r in batches if r.batch_id != batch_id and r.state in _AT_WORK and r.holder]
     return [replace(r, attempt=f"{_OVERTAKEN}{new_attempt()}").without_lease() for r in lapsed]
 
 
 def is_overtaken(row: BatchRow) -> bool:
-    """Whether a batch's last attempt lost its lease, and none has followed it."""
+    """Whether the batch's last attempt lost its lease to another batch and none has followed it."""
     return row.attempt.startswith(_OVERTAKEN)
 
 
 def taken_over(pipeline: str, batch_id: str, attempt: str, row: BatchRow | None) -> str:
-    """The message for an attempt at a batch that is no longer its own."""
+    """Return the message for an attempt that no longer owns its batch."""
     if row is None:
         now = "the ledger does not know it"
     elif is_overtaken(row):

@@ -1,8 +1,8 @@
 """Renamed columns from the DDL of each batch: the ledger's table `sluice.renames`.
 
-It also has dropped and added columns, since a column may be added under the former name of another;
-statements that could not be parsed, with the `problem`; and, without columns, statements that
-dropped a table before it had a target. A batch's rows count once it is published.
+It also has dropped and added columns, since a column may be added under the former name of another
+one; statements that could not be parsed, with the `problem`; and, without columns, statements that
+dropped or emptied a table before it had a target. A batch's rows count once it is published.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from sluice.ledger.tables import RENAMES, Row
 
 @dataclass(frozen=True)
 class ColumnStatement:
-    """One statement, and the position below which events have the former names.
+    """One statement, and the position below which events use the former names.
 
-    `added`: the added columns for which the statement says what earlier rows hold.
+    `added`: the added columns of which the statement states the value in earlier rows.
     """
 
     source_table: str
@@ -71,10 +71,10 @@ def recorded(catalog: Catalog, pipeline: str) -> list[ColumnStatement]:
 def tables_named_in(
     stated: Iterable[ColumnStatement], sources: Collection[str], format_name: str
 ) -> frozenset[str]:
-    """Return the source tables that statements are about.
+    """Return the source tables that the statements concern.
 
-    Where the format has table names as typed, they are matched with the stored `sources`: a table
-    may have been unknown when its statement came.
+    If the format has table names as typed, they are matched with the stored `sources`: a table may
+    have been unknown when its statement came.
     """
     names = {one.source_table for one in stated}
     if not WIRE_FORMATS[format_name].ddl_as_typed:

@@ -1,4 +1,4 @@
-"""The ledger's rows, files, batches and publications, and their states."""
+"""The ledger's rows (files, batches and publications) and their states."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ MAINTAINING: Final = "maintaining"
 
 # Nothing is left to do for such a batch.
 FINISHED: Final = frozenset({PUBLISHED, ROLLED_BACK})
-# Nobody loads or publishes such a batch.
+# Such a batch is not loaded or published any more.
 CLOSED: Final = FINISHED | {ROLLING_BACK}
 # A batch that enters one of these gives its lease back.
 AT_REST: Final = CLOSED | {FAILED}
-# Some tables may hold such a batch and others not: no other batch is loaded meanwhile.
+# Some tables may have such a batch and others not: no other batch is loaded meanwhile.
 HALFWAY: Final = frozenset({PUBLISHING, ROLLING_BACK})
 
 INTENT: Final = "intent"
@@ -84,13 +84,13 @@ class BatchRow:
 
     @property
     def details(self) -> dict[str, Any]:
-        """The values recorded beside the state; for the keys see `ledger.details`."""
+        """The values recorded besides the state; for the keys see `ledger.details`."""
         values: dict[str, Any] = json.loads(self.detail) if self.detail else {}
         return values
 
     @property
     def halfway(self) -> bool:
-        """Whether some tables may hold the batch and others not: no other batch is loaded then."""
+        """Whether some tables may have the batch and others not: no other batch is loaded then."""
         if self.state in FINISHED:
             return False
         return self.state in HALFWAY or HALF_PUBLISHED in self.details
@@ -105,18 +105,20 @@ class BatchRow:
 
 
 def seq_of(row: BatchRow | None) -> int:
-    """Return the row's `seq`, which changes with every write; 0 where there is no row."""
+    """Return the row's `seq`, which changes with every write; 0 if there is no row."""
     return 0 if row is None else row.seq
 
 
 def landed_anew(row: BatchRow | None) -> bool:
-    """Whether a batch with claimed files is to be recorded as landed: it is new, or rolled back."""
+    """Whether a batch with claimed files may be recorded as landed: it is new, or
+    was rolled back."""
     return row is None or row.state == ROLLED_BACK
 
 
 @dataclass(frozen=True)
 class Publication:
-    """One table of a batch: `main` before and after. `base_snapshot` None: it had no snapshot."""
+    """The publication of one table of a batch: `main` before and after; `base_snapshot`
+    None: no snapshot."""
 
     pipeline: str
     batch_id: str
@@ -139,8 +141,10 @@ class Publication:
 
     @property
     def staged(self) -> StagedTable:
-        """The table as `publish_table` and `rollback_table` take it. Its base is from before the
-        batch, also where an earlier attempt at the batch had published it."""
+        """The table as `publish_table` and `rollback_table` take it.
+
+        Its base is from before the batch, even if an earlier attempt at the batch had published it.
+        """
         return StagedTable(
             self.namespace, self.table_name, self.branch, self.base_snapshot, self.head_snapshot,
             self.base_schema, self.created,

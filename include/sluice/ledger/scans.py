@@ -28,7 +28,7 @@ class _Cached:
 
 
 def scan(table: Table, where: BooleanExpression, columns: tuple[str, ...] = ALL_COLUMNS) -> Any:
-    """Read the rows of the snapshot that the table object holds into Arrow."""
+    """Read rows of the table object's snapshot into Arrow."""
     return table.scan(row_filter=where, selected_fields=columns).to_arrow()
 
 

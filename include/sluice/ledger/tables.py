@@ -1,8 +1,9 @@
 """The ledger's Iceberg tables, and the one way to write them: append to the snapshot just read.
 
-pyiceberg's own append retries a lost commit on the new head, so that of two claimants both win.
-Here the tables allow no retry (`commit.retry.num-retries` is 0), the append requires `main` to be
-the snapshot that the decision was made from, and the loop that reads and decides again is ours.
+pyiceberg's own append retries a lost commit on the new head, so that of two claims both would
+succeed. Here the tables allow no retry (`commit.retry.num-retries` is 0), the append requires
+`main` to be the snapshot from which the decision was made, and Sluice's own loop reads and decides
+again.
 """
 
 from __future__ import annotations
@@ -128,7 +129,8 @@ _OUTCOME_UNKNOWN: Errors = (CommitStateUnknownException, *OF_CATALOGS, OSError)
 
 
 class LedgerTables:
-    """Opens the ledger's tables, creates missing ones, and appends by decision."""
+    """Opens the ledger's tables, creates missing ones, and appends rows by decisions on
+    what they have."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -151,9 +153,9 @@ class LedgerTables:
     def append(self, name: str, decide: Callable[[Table], Decision[T]]) -> T:
         """Append the rows that `decide` returns for the current table, if no one wrote meanwhile.
 
-        After a lost race `decide` is called again with the new table. It returns rows, perhaps
-        none, and the value to return. Every row gets the commit's sequence number as its `seq`.
-        Raises TerminalError where this process may not write, TransientError where the disk is
+        If another process wrote first, `decide` is called again with the new table. It returns
+        rows, perhaps none, and the value to return. Every row gets the commit's sequence number as
+        its `seq`. Raises TerminalError if this process may not write; TransientError if the disk is
         full, this host's clock is behind, or every try fails.
         """
         sent: dict[str, T] = {}
@@ -278,7 +280,8 @@ def _next_seq(table: Table) -> int:
 
 
 def _tidy_up(table: Table) -> None:
-    """Rewrite a table of many small files as one; a concurrent write wins."""
+    """Rewrite a table of many small files as one; if another process writes meanwhile,
+    nothing is changed."""
     if _files(table) >= COMPACT_AT:
         _rewrite(table, scan(table, AlwaysTrue()))
 
@@ -290,7 +293,8 @@ def _files(table: Table) -> int:
 
 
 def _rewrite(table: Table, rows: Any) -> None:
-    """Replace the table by one file of these rows, unless somebody wrote it; expire snapshots."""
+    """Replace the table's content by one file of these rows, unless another process wrote it;
+    expire snapshots."""
     refuse_clock_behind(table)
     with suppress(CommitFailedException, *_OUTCOME_UNKNOWN):
         with table.transaction() as transaction:
@@ -300,7 +304,8 @@ def _rewrite(table: Table, rows: Any) -> None:
 
 
 def _arrived(table: Table, sent: dict[str, T]) -> str | None:
-    """Return the token of a commit of ours whose answer was lost but which is in the history."""
+    """Return the token of one of the `sent` commits, whose answers were lost, that is in the
+    history; None if none is."""
     if not sent:
         return None
     for snapshot in reversed(table.metadata.snapshots):
@@ -311,10 +316,10 @@ def _arrived(table: Table, sent: dict[str, T]) -> str | None:
 
 
 def _with_retries(action: Callable[[], T]) -> T:
-    """Read again when the catalog is away, or a metadata file was replaced under the reader.
+    """Read again if the catalog is away, or a metadata file was replaced during the read.
 
     Raises CommitStateUnknownError after the last try, since an earlier commit may have arrived;
-    LakeMovedError where the file stays missing.
+    LakeMovedError if a file was missing all the time.
     """
     try:
         return retry(action, also=(FileNotFoundError,))

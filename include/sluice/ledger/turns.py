@@ -1,4 +1,4 @@
-"""Maintenance holds the pipeline's lease in short stretches, until its time is up."""
+"""Maintenance holds the pipeline's lease step by step, until its time is up."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ log = logging.getLogger(__name__)
 
 
 class Turns:
-    """Holds and renews the pipeline's lease, and lets waiting loads have it between two steps.
+    """Holds and renews the pipeline's lease, and releases it between two steps if a load waits for
+    it.
 
-    Entering waits for a load that has the lease; it raises LeaseHeldError where time is up first,
-    and at once where a batch is halfway.
+    Entering waits for a load that has the lease. It raises LeaseHeldError if time is up first, and
+    at once if a batch is halfway.
     """
 
     def __init__(self, ledger: PipelineLedger, lease_seconds: float, budget: float) -> None:
@@ -63,9 +64,9 @@ class Turns:
         self._give_back()
 
     def next(self) -> bool:
-        """Whether there is time for one more step; a waiting load goes first.
+        """Whether there is time for one more step; a waiting load gets the lease first.
 
-        Raises LeaseHeldError where the lease was lost.
+        Raises LeaseHeldError if the lease was lost.
         """
         if time.monotonic() >= self._ends:
             return False
@@ -79,7 +80,7 @@ class Turns:
         return True
 
     def _take_again(self) -> bool:
-        """Take the lease as soon as it is free; False where time is up first."""
+        """Take the lease as soon as it is free; False if time is up first."""
         while True:
             time.sleep(PAUSE_SECONDS)
             if time.monotonic() >= self._ends:

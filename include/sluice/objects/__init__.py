@@ -1,1 +1,1 @@
-"""Folders and buckets, and the files that a batch keeps there beside the tables."""
+"""Folders and buckets, and the files of batches that are kept there beside the tables."""

@@ -49,13 +49,13 @@ class BatchFiles:
         return self.manifest_key(manifest.pipeline, manifest.batch_id)
 
     def fix_manifest(self, manifest: Manifest) -> bool:
-        """Write a manifest unless its key exists; False where another one is stored there."""
+        """Write a manifest unless its key exists; False if another one is stored there."""
         key = self.manifest_key(manifest.pipeline, manifest.batch_id)
         fixed = self.store.put_if_absent(key, manifest.to_json().encode())
         return fixed or self.read_manifest(key) == manifest
 
     def read_manifest(self, key: str) -> Manifest:
-        """Read a manifest; raises TerminalError where there is none."""
+        """Read a manifest; raises TerminalError if there is none."""
         try:
             return Manifest.from_json(self.store.get(key).decode())
         except FileNotFoundError as error:
@@ -69,7 +69,7 @@ class BatchFiles:
         )
 
     def read_result(self, pipeline: str, batch_id: str, attempt: str) -> BatchResult:
-        """Read the result of an attempt; raises TerminalError where it has not finished."""
+        """Read the result of an attempt; raises TerminalError if it has not finished."""
         try:
             return BatchResult.from_json(
                 self.store.get(self._result_key(pipeline, batch_id, attempt)).decode()

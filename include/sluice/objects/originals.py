@@ -17,9 +17,11 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 def refuse_replaced(pipeline: Pipeline, manifest: Manifest) -> None:
-    """Raise TerminalError where an object of the batch is gone, or has other bytes than landed.
+    """Raise TerminalError if an object of the batch is gone, or has other bytes than when it
+    landed.
 
-    One request for each object; an object written again is read, and its checksum compared.
+    It takes one request per object; an object that was written again is read, to compare its
+    checksum.
     """
     store = open_store(pipeline.landing.url, region=pipeline.landing.region)
     originals = [file for file in manifest.files if not file.staged]
@@ -31,7 +33,8 @@ def refuse_replaced(pipeline: Pipeline, manifest: Manifest) -> None:
 
 
 def replaced(pipeline: Pipeline, manifest: Manifest, wrong: list[str]) -> TerminalError:
-    """Return the error for objects that are not those that landed; `wrong`: which, and how."""
+    """Return the error for objects that are no longer as they landed; `wrong`: which ones, and
+    how they differ."""
     name, batch = pipeline.name, manifest.batch_id
     return TerminalError(
         f"batch {batch} of {name}: {'; '.join(wrong[:5])} in {pipeline.landing.url}; nothing "
@@ -42,7 +45,7 @@ def replaced(pipeline: Pipeline, manifest: Manifest, wrong: list[str]) -> Termin
 
 
 def _verdict(store: ObjectStore, file: SourceFile) -> str:
-    """Return how an object differs from the landed one; '' if it does not."""
+    """Return how an object differs from the landed one; "" if it does not."""
     try:
         now = store.describe(file.key)
         if is_same_object(now, file):

@@ -43,7 +43,7 @@ CONNECTIONS: Final = 16
 DELETED_AT_ONCE: Final = 1000
 
 _ABSENT: Final = ("404", "NoSuchKey", "NotFound")
-# The object that is there does not meet the condition of the request.
+# The object with this key does not meet the condition of the request.
 _ANOTHER: Final = ("412", "PreconditionFailed")
 # S3's answer while a delete or another write of the key is under way: the request is to be sent
 # again (API reference of PutObject, If-None-Match), which botocore does not do.
@@ -108,7 +108,7 @@ class S3Store:
 
     @cached_property
     def _is_versioned(self) -> bool:
-        """Whether the bucket has versions; False where that may not be read."""
+        """Whether the bucket has versions; False if that may not be read."""
         try:
             return self.client.get_bucket_versioning(Bucket=self.bucket).get("Status") in _VERSIONED
         except ClientError as error:

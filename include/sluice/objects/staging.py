@@ -1,4 +1,4 @@
-"""The staged copy of a landed file: in memory while small, and of limited size."""
+"""The staged copy of a landed file: in memory while it is small, and of limited size."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _hour_in(key: str) -> str:
 
 
 class Identity(Protocol):
-    """Tells an object from another one under the same key."""
+    """What distinguishes an object from another one under the same key."""
 
     @property
     def size(self) -> int: ...
@@ -82,14 +82,17 @@ class Identity(Protocol):
 
 
 def is_same_object(one: Identity, other: Identity) -> bool:
-    """Whether size, ETag and version are the same. A version that is unknown on one side, as where
-    the right to read it was granted or revoked since, does not count."""
+    """Whether size, ETag and version are the same.
+
+    A version that is unknown on one side is not compared: the right to read it may have been
+    granted or revoked since.
+    """
     versions = {one.version_id, other.version_id} - {""}
     return (one.size, one.etag) == (other.size, other.etag) and len(versions) < 2
 
 
 class ObjectStore(Protocol):
-    """The operations that Sluice needs of a folder or a bucket."""
+    """The operations that Sluice needs on a folder or a bucket."""
 
     def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
         """List the objects whose key matches a glob; `**/` also matches no folder at all."""
@@ -102,8 +105,8 @@ class ObjectStore(Protocol):
     def open(self, key: str, etag: str = "") -> BinaryIO:
         """Open an object as a stream.
 
-        Raises FileNotFoundError; FileDeniedError where this object alone may not be read; with the
-        `etag` that was listed, UnsettledFileError where another object is there by now.
+        Raises FileNotFoundError; FileDeniedError if this object alone may not be read;
+        UnsettledFileError if another object than the one with the listed `etag` is there now.
         """
         ...
 
@@ -169,7 +172,7 @@ def faults_of_the_store(key: str) -> Iterator[None]:
 def faults_of_an_object(key: str) -> Iterator[None]:
     """Turn errors of reading one object into TransientError: the other objects may be sound.
 
-    Raises UnsettledFileError where it is gone; errors of an exhausted resource (`_OUT_OF`) pass
+    Raises UnsettledFileError if it is gone; errors of an exhausted resource (`_OUT_OF`) pass
     unchanged.
     """
     try:
@@ -190,8 +193,8 @@ class LocalStore:
         self.folder = folder.resolve()
 
     def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
-        """See `ObjectStore`; a missing folder is empty, and files that vanish meanwhile are left
-        out."""
+        """See `ObjectStore`; a missing folder is empty, and files that vanish meanwhile
+        are left out."""
         wanted = glob_pattern(pattern)
         for parent, folders, names in os.walk(self.folder, onerror=_raise_unless_gone):
             folders[:] = sorted(name for name in folders if not is_hidden(name))
@@ -249,7 +252,7 @@ class LocalStore:
         os.replace(_temporary(path, content), path)
 
     def put_if_absent(self, key: str, content: bytes) -> bool:
-        """See `ObjectStore`; a hard link is created only where no file is."""
+        """See `ObjectStore`; a hard link is only created if there is no file yet."""
         path = self._path(key)
         temporary = _temporary(path, BytesIO(content))
         try:
@@ -281,7 +284,7 @@ class LocalStore:
 
 
 def _raise_unless_gone(error: OSError) -> None:
-    """Raise where a folder cannot be read: it must not count as empty."""
+    """Raise the error for a folder that cannot be read, since it must not count as empty."""
     if not isinstance(error, FileNotFoundError):
         raise error
 

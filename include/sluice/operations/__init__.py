@@ -1,1 +1,1 @@
-"""The stages of a batch and what operators do with batches, one module each."""
+"""The stages of a batch, and what operators do with batches, one module each."""

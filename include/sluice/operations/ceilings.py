@@ -1,7 +1,7 @@
-"""Ceilings on the files of one batch that only their inspection tells: distinct schemas (each is
-held once), bytes of copies, and rejects.
+"""Limits on the files of one batch that only their inspection shows: distinct schemas (each is
+stored once), bytes of copies, and rejects.
 
-A listing has only an object's own size; decompressed it may be a hundred times as large.
+A listing only has an object's own size; decompressed it may be a hundred times as large.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sluice.operations.claim import Inspected
 def within_ceilings(
     looks: Iterable[Inspected], most_rejects: int, most_bytes: float = math.inf
 ) -> Iterator[list[Inspected]]:
-    """Yield lists of as many files as the ceilings allow; a single file may exceed them.
+    """Yield lists of as many files as the limits allow; a single file may exceed them.
 
     A file that has a copy counts with the larger of its own size and the copy's. `BatchRejects`
     keeps about `most_rejects` rejects of each list.
@@ -34,7 +34,7 @@ def within_ceilings(
 
 
 class _Room:
-    """The room left below one batch's ceilings."""
+    """What is left of one batch's limits."""
 
     def __init__(self, most_rejects: int, most_bytes: float) -> None:
         self._rejects = BatchRejects(most_rejects)

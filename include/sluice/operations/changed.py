@@ -1,7 +1,8 @@
 """Objects that changed after they were loaded, for a run with `--changed`.
 
-Events that an object shares with the one it replaces have the same position, and so are duplicates;
-hence it is loaded at the epoch of that one. If arrival is the order, all its events come after.
+Events that such an object shares with the one it replaces have the same position and count as
+duplicates, so it is loaded at the epoch of that one. If arrival is the order, all its events come
+after those of the replaced object.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from sluice.positions import arrival_changed
 
 @dataclass(frozen=True)
 class Before:
-    """The published batches that loaded other objects under a key, and the last one's arrival."""
+    """The published batches that loaded other objects under a key, and the last one's place in the
+    order of arrival."""
 
     batches: tuple[str, ...]
     arrival: str
@@ -53,9 +55,10 @@ class Group:
 
 
 def grouped(ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow]) -> list[Group]:
-    """Group objects by what may share a batch, new ones first, without known copies.
+    """Group objects that may share a batch, new ones first, without known copies.
 
-    Changed objects are apart, for they may be refused and must not keep others from being loaded.
+    Changed objects get groups of their own: they may be refused, which must not keep others from
+    being loaded.
     """
     groups = _by_epoch(ctx, objects, known)
     return [replace(one, objects=without_copies(ctx, one.objects, one.epoch)) for one in groups]
@@ -81,8 +84,11 @@ def _by_epoch(
 def _loaded(
     ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow]
 ) -> dict[str, list[FileRow]]:
-    """Return what published batches loaded under the objects' keys, oldest first; also for an
-    object that is free because a batch that took it was rolled back and the one before was not."""
+    """Return by key what published batches loaded under the objects' keys, oldest first.
+
+    An object may be free and still have such rows: a batch that had taken it was rolled back, and
+    the batch before was not.
+    """
     if not objects:
         return {}
     found = {o.key: o for o in objects}

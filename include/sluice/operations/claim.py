@@ -1,4 +1,4 @@
-"""Claims: one run alone gets a batch's files, its manifest and its row in the ledger."""
+"""Claims: only one run gets a batch's files, and writes its manifest and its row in the ledger."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def claim(
     epoch: int | None = None,
     replaced: Container[FileRow] = (),
 ) -> str:
-    """Make a batch of the files that no batch has; return its manifest's key, "" if none is left or
-    another run has taken the batch up.
+    """Make a batch of the files that no batch has, and return its manifest's key; "" if no file is
+    left, or another run has taken the batch up.
 
     `replaced`: the ledger's rows of loaded objects that these files may replace, as they were read;
     those objects were loaded at `epoch`.
@@ -66,7 +66,8 @@ def claim(
 
 
 def _leave(ctx: Context, files: Collection[SourceFile]) -> None:
-    """Report the files that the batch did not get, and remove copies of them that nobody needs."""
+    """Report the files that the batch did not get, and remove their staged copies if no
+    batch needs them."""
     for file in files:
         ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
     with left_to_maintenance("land", ctx.say):
@@ -82,7 +83,8 @@ def _write_manifest(
     name = ctx.pipeline.name
     manifest = Manifest(name, name_batch(name, files), files, rejects, epoch=epoch)
     if not ctx.files.fix_manifest(manifest):
-        # The same objects were released and are read in another way: the manifest of then is wrong.
+        # The same objects were released, and are inspected with other options now: the earlier
+        # manifest does not apply, so the new one gets another name.
         manifest = replace(manifest, batch_id=name_by_content(manifest))
         ctx.files.write_manifest(manifest)
     return manifest
@@ -91,8 +93,11 @@ def _write_manifest(
 def _record(
     ctx: Context, batch_id: str, won: tuple[SourceFile, ...], seq: int, lease: Lease | None
 ) -> str:
-    """Record that the batch is landed, unless its row changed since it had this `seq`: another run
-    takes up a batch that looks dead because this took long after its claim."""
+    """Record that the batch is landed; return its manifest's key, or "" if its row changed since it
+    had this `seq`.
+
+    If this run took long after its claim, another one may have taken the batch up as abandoned.
+    """
     key = ctx.files.manifest_key(ctx.pipeline.name, batch_id)
     landed = ctx.ledger.batches.record(
         batch_id, states.LANDED, manifest=key, lease=lease,

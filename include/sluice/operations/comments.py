@@ -1,8 +1,8 @@
 """Comments of targets, as the statements of published batches set them, in order of position.
 
-They are part of a table's schema and properties, not of its rows: after each publication and each
-rollback they are computed from all published batches, so that the order of these does not matter,
-and what a crash left undone is done by the next one.
+They are part of a table's schema and properties, not of its rows. After each publication and each
+rollback they are computed from all published batches, so their order does not matter, and whatever
+a crash left undone is done at the next time.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _TRIES: Final = 5
 
 @dataclass
 class _Comments:
-    """The comments of one target: of columns by their present names in lower case, None for no
-    comment; of the target itself under _OF_TABLE, if a statement mentions it."""
+    """The comments of one target: of columns by their current names in lower case (None: no
+    comment), and of the target itself under _OF_TABLE, if a statement mentions it."""
 
     columns: dict[str, str | None] = field(default_factory=dict)
     table: dict[str, str | None] = field(default_factory=dict)
 
 
 def settle(ctx: Context, publishing: str = "") -> None:
-    """Set the comments of every target; `publishing`: a batch that counts as published already."""
+    """Set the comments of every target; `publishing`: a batch that already counts as published."""
     if ctx.pipeline.on_schema_change != EVOLVE:
         return
     statements = recorded(ctx.catalog, ctx.pipeline.name)
@@ -59,7 +59,8 @@ def _target(one: CommentStatement) -> tuple[str, str]:
 def _settle_one(
     ctx: Context, namespace: str, name: str, statements: list[CommentStatement], counted: set[str]
 ) -> None:
-    """Set the comments of one target; raises TransientError if others write in each of _TRIES."""
+    """Set the comments of one target; raises TransientError if other writers commit first
+    at all _TRIES."""
 
     def settle() -> None:
         if (table := find_table(ctx.catalog, namespace, name)) is not None:
@@ -76,7 +77,7 @@ def _settle_one(
 
 
 def _renames(table: Table) -> Renames:
-    """Return the renames that the published rows are written by."""
+    """Return the renames under which the published rows are written."""
     raw = json.loads(table.properties.get(PROP_DEFAULTS) or "{}")
     return from_pairs(raw.get(RENAMES_IN_DEFAULTS, []))
 
@@ -84,8 +85,8 @@ def _renames(table: Table) -> Renames:
 def _comments(
     statements: Iterable[CommentStatement], counted: set[str], renames: Renames
 ) -> _Comments:
-    """Return the comments that the batches in `counted` set, and None for everything that only
-    other batches mention."""
+    """Return the comments that the batches in `counted` set, and None for whatever only other
+    batches mention."""
     comments = _Comments()
     for one in sorted(statements, key=lambda one: one.place):
         comment = one.comment if one.batch_id in counted else None

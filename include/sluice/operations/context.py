@@ -41,7 +41,7 @@ class Context:
 
     @property
     def lease(self) -> Lease:
-        """The lease by which this process takes a batch of the pipeline."""
+        """The lease with which this process takes a batch of the pipeline."""
         return Lease(this_holder(), self.pipeline.lease_seconds)
 
 

@@ -1,7 +1,8 @@
-"""Copies: objects with the bytes of others, read once and then known by the ledger's checksum.
+"""Copies: objects with the bytes of others, which are read once and then known by their checksum in
+the ledger.
 
-Every run decides anew whether a copy is left out, for the file that it repeats may be released
-since, or be of an epoch before the last full load. The ledger's row only saves the reading.
+Every run decides again whether a copy is left out, because the file that it repeats may have been
+released since, or be of an epoch before the last full load. The ledger's row only saves reading it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Drops the tables of batches that were never published, so that the next batch makes them anew."""
+"""Drop the tables of batches that were never published, so that the next batch
+creates them again."""
 
 from __future__ import annotations
 
@@ -32,14 +33,14 @@ _DEAD: Final = frozenset({states.FAILED, states.ROLLED_BACK})
 
 
 def drop_empty_tables(ctx: Context) -> list[str]:
-    """Drop the targets in which nothing was ever published, or all was rolled back, with their
-    changelogs, tombstones, histories and events; return the targets' names.
+    """Drop the targets in which nothing was ever published, or everything was rolled back, with
+    their changelogs, tombstones, histories and events; return the targets' names.
 
-    Their types and key are those of a batch that failed, perhaps because of a wrong hint that is
-    corrected by now. Nothing is dropped while a batch is being decoded, which needs no lease and
-    may create tables, nor while somebody else has the pipeline's lease. A catalog drops a table
-    without a check of its state, so the state is checked before each drop; and files are kept, so
-    that a table dropped by mistake can be registered again (`purge` is refused by some catalogs).
+    Their types and key are those of a batch that failed, perhaps because of a wrong hint that has
+    been corrected. Nothing is dropped while a batch is being decoded, which needs no lease and may
+    create tables, nor while another process has the pipeline's lease. A catalog drops a table
+    without checking its state, so the state is checked before each drop. Files are kept, so that a
+    table dropped by mistake can be registered again (some catalogs refuse `purge`).
     """
     empty = [t for t in _targets(ctx) if _is_empty(ctx, t)] if _nobody_stages(ctx) else []
     if not empty:
@@ -54,14 +55,15 @@ def _nobody_stages(ctx: Context) -> bool:
 
 
 def _is_dead(row: states.BatchRow) -> bool:
-    """Whether nobody stages the batch: true also of one that this process has taken up and not yet
-    given to a driver."""
+    """Whether no process writes for the batch; also true of one that this process has taken up and
+    not yet given to a driver."""
     own = row.holder == this_holder() and is_taken_up(row)
     return own or row.state in _DEAD
 
 
 def _targets(ctx: Context) -> Iterator[str]:
-    """The pipeline's targets without snapshots, and those of which only the changelog is left."""
+    """Yield the pipeline's targets without snapshots, and those of which only the
+    changelog is left."""
     own = ctx.pipeline.namespace
     tables = tables_of(ctx.catalog, own)
     for space, name in tables:
@@ -76,7 +78,7 @@ def _targets(ctx: Context) -> Iterator[str]:
 
 
 def _is_empty(ctx: Context, target: str) -> bool:
-    """Whether no table of the target has a snapshot, and its changelog only changes of batches
+    """Whether no table of the target has a snapshot, and its changelog only has changes of batches
     that are not published."""
     *published, changelog = _tables(ctx, target)
     if any(table.metadata.refs for table in _existing(ctx, published)):
@@ -86,7 +88,7 @@ def _is_empty(ctx: Context, target: str) -> bool:
 
 
 def _tables(ctx: Context, target: str) -> list[tuple[str, str]]:
-    """Everything that a pipeline creates for a target: the changelog last."""
+    """Return all tables that a pipeline creates for a target, the changelog last."""
     own, beside = ctx.pipeline.namespace, changelog_namespace(ctx.pipeline.namespace)
     return [
         (own, target),
@@ -102,8 +104,11 @@ def _existing(ctx: Context, idents: list[tuple[str, str]]) -> Iterator[Table]:
 
 
 def _drop(ctx: Context, target: str) -> bool:
-    """Drop the tables of a target: first itself, so that nobody publishes into it, last the
-    changelog, by which a later run finds what is left. Return whether all of them were dropped."""
+    """Drop the tables of a target; return whether all of them were dropped.
+
+    The target goes first, so that nothing is published to it, and the changelog last, by which a
+    later run finds what is left.
+    """
     for ident in _tables(ctx, target):
         if not (_is_empty(ctx, target) and _nobody_stages(ctx)):
             return False

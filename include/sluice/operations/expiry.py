@@ -1,8 +1,8 @@
 """Decide from metadata alone which snapshots and tags maintenance may remove.
 
 The last `keep_tags` published batches can be rolled back one after the other, newest first. So the
-snapshots that their publications name stay, and with them every snapshot of `main` since the oldest
-of these, for a rollback walks along them to see who wrote.
+snapshots that their publications name are kept, and with them every snapshot of `main` since the
+oldest of these, since a rollback goes along them to see who wrote.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sluice.names import tag_name
 
 @dataclass(frozen=True)
 class Retention:
-    """The snapshots that must stay, and the tags of batches beyond `keep_tags`."""
+    """The snapshots that must be kept, and the tags of batches beyond `keep_tags`."""
 
     snapshots: frozenset[int]
     stale_tags: frozenset[str]
@@ -51,7 +51,7 @@ def published_before(ledger: PipelineLedger, moment: datetime) -> frozenset[str]
 
 
 def stale_tags(table: Table, promised: Retention) -> list[str]:
-    """Return the table's tags of batches beyond `keep_tags`, never other people's tags."""
+    """Return the table's tags of batches beyond `keep_tags`, but no tags that others made."""
     return sorted(promised.stale_tags.intersection(table.metadata.refs))
 
 

@@ -1,4 +1,4 @@
-"""Whether a batch that stays is built on, or was compared with, one that shall be undone."""
+"""Refusals to undo a batch on which later batches were built, or with which they were compared."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ from sluice.operations.published import (
 
 
 def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) -> None:
-    """Raise FollowedError if a batch that stays is built on, or was compared with, one of these.
+    """Raise FollowedError if a batch that stays was built on one of these, or compared with it.
 
-    RollbackRefusedError if maintenance has forgotten whether one was."""
+    Raises RollbackRefusedError if that cannot be told any more, since maintenance expired the
+    changes.
+    """
     own = {
         (p.namespace, p.table_name, p.head_snapshot): p.batch_id
         for publications in published.values()
@@ -57,20 +59,26 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
 
 
 def _refuse_if_undone_beneath(ctx: Context, published: dict[str, list[Publication]]) -> None:
-    """`main` from before a batch has the rows of batches that were taken out beneath it since, also
-    if that left nothing to write, as for keys that the batch deleted. A batch without publications
-    moves no table back."""
+    """Raise FollowedError if a later batch undid others: the snapshot from before `published` still
+    has the undone rows.
+
+    This holds even if the undo wrote nothing to the table, as for keys that the batch deleted.
+    Batches without publications move no table back and pass.
+    """
     rows = published_rows(ctx)
     for batch_id in (batch for batch, own in published.items() if own):
         for later in followers(rows, batch_id, published):
             if undone := later.details.get(UNDONE):
-                did = f"took out {', '.join(undone)} after batch {batch_id}"
+                did = f"undid {', '.join(undone)} after batch {batch_id}"
                 raise FollowedError(f"batch {later.batch_id} {did}")
 
 
 def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -> None:
-    """A later batch whose changes were all late, or stored already, wrote nothing; without the
-    batch that it was compared with they would be in no table."""
+    """Raise FollowedError if a later batch has changes in a changelog of one of these batches.
+
+    Changes that were late, or stored already, wrote nothing; after the undo no table would have
+    them.
+    """
     rows = published_rows(ctx)
     for batch_id, publications in published.items():
         others = followers(rows, batch_id, published)
@@ -85,8 +93,12 @@ def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -
 
 
 def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> None:
-    """A batch may have events of a table and write nothing to it, as one of duplicates or of DDL
-    alone: what others wrote since is right only with it."""
+    """Raise FollowedError if a batch has changes or renames of a table to which it wrote nothing,
+    and later batches exist.
+
+    Such a batch had only duplicates or DDL. What later batches wrote may depend on it, and no
+    snapshot shows that.
+    """
     rows, statements = published_rows(ctx), recorded(ctx.catalog, ctx.pipeline.name)
     followed = {batch: followers(rows, batch, published) for batch in published}
     logs = changelogs(ctx) if any(followed.values()) else {}
@@ -100,14 +112,18 @@ def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> 
             silent = not written & published_tables(target)
             if silent and (log.properties.get(PROP_SOURCE) in renamed or files_of(log, batch_id)):
                 raise FollowedError(
-                    f"batch {others[0].batch_id} came after batch {batch_id}, which tells of "
-                    f"{target} and wrote nothing of it"
+                    f"batch {others[0].batch_id} came after batch {batch_id}, which has "
+                    f"changes or renames of {target} and wrote nothing to it"
                 )
 
 
 def _refuse_if_forgotten(ctx: Context, published: dict[str, list[Publication]]) -> None:
-    """If maintenance has forgotten the changes of a batch, it may have forgotten those of a later
-    one that was compared with it. The oldest go first: while any are left, all later ones are."""
+    """Raise RollbackRefusedError if the changes of a batch expired, and with them maybe those of a
+    later batch that was compared with it.
+
+    The oldest changes expire first: while the changelog has any of this batch or an earlier one, it
+    has all later ones.
+    """
     rows = published_rows(ctx)
     for batch_id, publications in published.items():
         others = followers(rows, batch_id, published)
@@ -121,13 +137,13 @@ def _refuse_if_forgotten(ctx: Context, published: dict[str, list[Publication]]) 
                 raise RollbackRefusedError(
                     f"{full_name(namespace, target)}: maintenance has forgotten the changes of "
                     f"batch {batch_id} (changelog_days), and may have those of batch "
-                    f"{others[-1].batch_id}, which came after it: what of these was there already "
-                    "would be in no table; it cannot be undone any more"
+                    f"{others[-1].batch_id}, which came after it: changes that it found there "
+                    "already would be in no table; the batch cannot be undone any more"
                 )
 
 
 def _changelogs_written(ctx: Context, publications: list[Publication]) -> list[Table]:
-    """Return the changelogs of the targets of these publications, in whichever namespace."""
+    """Return the changelogs of the targets of these publications, in all namespaces."""
     written = defaultdict(set)
     for p in publications:
         written[target_namespace(p.namespace)].add(p.table_name)

@@ -1,4 +1,4 @@
-"""Advice for undoing a batch after which somebody else than Sluice wrote to one of its tables."""
+"""Advice for undoing a batch after which another writer than Sluice wrote to one of its tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHERE: Final = "docs/operations.md, Verifying"
 
 @contextmanager
 def advise_way_back(ctx: Context, p: Publication) -> Iterator[None]:
-    """Add to the refusal to move a table back how to go on."""
+    """Add advice how to go on to the error that refuses to move a table back."""
     try:
         yield
     except FollowedError:  # nobody but a batch
@@ -29,9 +29,10 @@ def advise_way_back(ctx: Context, p: Publication) -> Iterator[None]:
 
 
 def way_back(ctx: Context, p: Publication) -> str:
-    """Say how to go on with undoing a batch after whose publication somebody wrote to a table.
+    """Return how to go on with undoing a batch after whose publication another writer wrote to a
+    table.
 
-    A table cannot be made again while a batch is half published or half rolled back.
+    A table cannot be rebuilt while a batch is half published or half rolled back.
     """
     row = known_batch(ctx, p.batch_id)
     if row.state == states.PUBLISHED:
@@ -47,8 +48,8 @@ def way_back(ctx: Context, p: Publication) -> str:
 
 
 def _call(ctx: Context, p: Publication) -> str:
-    """Return the call that sets a table to what the batch published or, if that has expired, to
-    what was before it."""
+    """Return the SQL call that sets a table to what the batch published or, if that has expired, to
+    what was there before it."""
     table = find_table(ctx.catalog, p.namespace, p.table_name)
     snapshots = set() if table is None else {s.snapshot_id for s in table.metadata.snapshots}
     back = next((s for s in (p.head_snapshot, p.base_snapshot) if s in snapshots), None)
@@ -56,6 +57,6 @@ def _call(ctx: Context, p: Publication) -> str:
 
 
 def _target(ctx: Context, p: Publication) -> str:
-    """Return the target of a table, which may be a history or events beside it."""
+    """Return the target of a table, which may be the target itself or its history or events."""
     targets = (target for target in changelogs(ctx) if p.table_name in published_tables(target))
     return next(targets, p.table_name)

@@ -1,4 +1,4 @@
-"""Whether a batch under way, or a published one, depends on a batch that shall be undone."""
+"""Refusals to undo a batch on which a batch under way, or another published one, depends."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ _ON_THE_WAY: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
 
 
 def refuse_in_use(ctx: Context, batches: list[str]) -> None:
-    """Raise RollbackRefusedError if a batch under way, or a reprocess, depends on one of the
-    batches.
-    """
+    """Raise RollbackRefusedError if a batch under way, or a published one, depends on one
+    of the batches."""
     _refuse_on_the_way(ctx, batches)
     _refuse_if_repeated(ctx, batches)
     _refuse_if_shared(ctx, batches)
@@ -35,20 +34,23 @@ def refuse_in_use(ctx: Context, batches: list[str]) -> None:
 
 
 def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
-    """A batch under way does not stage events that are late, or stored already: without the batch
-    that it was compared with, these would be in no table."""
+    """Raise RollbackRefusedError while another batch is loading, loaded, publishing or half way.
+
+    It skipped events that were late, or that the tables had from the batches to undo. After the
+    undo no table would have them.
+    """
     rows = ctx.ledger.unfinished()
     taken = {b for row in rows if row.batch_id in batches for b in row.details.get(UNDONE, ())}
     for row in (row for row in rows if row.batch_id not in taken):
         if row.batch_id not in batches and (row.state in _ON_THE_WAY or row.halfway):
             raise RollbackRefusedError(
-                f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state}, compared with what "
-                f"shall be undone: {_end_of(ctx, row)}, and try again"
+                f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state}, compared with "
+                f"batches to be undone: {_end_of(ctx, row)}, and try again"
             )
 
 
 def _end_of(ctx: Context, row: BatchRow) -> str:
-    """Say how a batch under way can be ended."""
+    """Return what the operator can do to end a batch under way."""
     if row.state == states.ROLLING_BACK or only_goes_on(ctx, row):
         return f"let it be completed ({_completed_by(row)})"
     undo = f"sluice rollback {ctx.pipeline.name} --batch {row.batch_id}"
@@ -56,7 +58,11 @@ def _end_of(ctx: Context, row: BatchRow) -> str:
 
 
 def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
-    """A reprocess counts what its batch changed as duplicate: that would be in no table."""
+    """Raise RollbackRefusedError if a later batch reprocessed one of the batches.
+
+    It counted what its predecessor had changed as duplicates. After the undo no table would have
+    it.
+    """
     resolved = resolutions(ctx.ledger.batches.all())
     for batch_id in batches:
         later = resolved.get(batch_id)
@@ -68,7 +74,11 @@ def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
 
 
 def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
-    """Undoing a batch holds its files, also for the table that it was published without."""
+    """Raise RollbackRefusedError if a published batch has a table that one of the batches was
+    published without.
+
+    The undo would hold the files of that table too.
+    """
     for row in ctx.ledger.batches.all():
         origin = row.details.get(SHARE_OF)
         if row.state == states.PUBLISHED and origin in batches and row.batch_id not in batches:
@@ -79,8 +89,11 @@ def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
 
 
 def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
-    """If events of open transactions are held back, a later batch's events may be in the tables
-    only because an earlier batch brought the end of their transaction."""
+    """Raise RollbackRefusedError if a later batch has changes of a transaction whose end one of the
+    batches brought.
+
+    With `on_open_transaction: hold` the end is why these changes were loaded.
+    """
     if not ctx.pipeline.holds_transactions or not batches:
         return
     ended, rows = transactions.by_batch(ctx.catalog, ctx.pipeline.name), published_rows(ctx)
@@ -95,8 +108,11 @@ def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
 
 
 def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
-    """A run for single tables reads the files of other batches too, loaded or still free: with such
-    a batch undone, their events would still be in these tables."""
+    """Raise RollbackRefusedError if a run for single tables read files of one of the batches too,
+    loaded or still free.
+
+    After the undo their events would still be in these tables.
+    """
     rows = published_rows(ctx)
     again = [
         row for row in rows
@@ -120,26 +136,30 @@ def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
 
 
 def _has_anything(ctx: Context, batch_id: str) -> bool:
-    """Whether a batch brought changes or rows to any table, forgotten changes included."""
+    """Whether a batch brought changes or rows to any table, expired changes included."""
     logs = changelogs(ctx).values()
     return any(files_of(log, batch_id) for log in logs) or bool(publications(ctx, batch_id))
 
 
 def refuse_refolded(ctx: Context, batches: list[str]) -> None:
-    """Raise FollowedError for a published batch that took others out: `main` from before it has
-    their rows. Raise RollbackRefusedError for one that has begun to take them out, for what would
-    bring them back is gone in part. One that is only half published may be undone."""
+    """Refuse to undo a batch that itself undoes others.
+
+    Raises FollowedError if it is published: the snapshots before it have the undone rows. Raises
+    RollbackRefusedError if it has begun to delete the undone changes: it can only be completed. One
+    that is only half published may be undone.
+    """
     for batch_id in batches:
         row = known_batch(ctx, batch_id)
         undone = ", ".join(row.details.get(UNDONE, ()))
         if undone and row.state == states.PUBLISHED:
-            raise FollowedError(f"batch {batch_id} took out {undone}")
+            raise FollowedError(f"batch {batch_id} undid {undone}")
         if only_goes_on(ctx, row):
             raise RollbackRefusedError(
-                f"batch {batch_id} of {ctx.pipeline.name} is taking out {undone}: that is "
-                f"completed, and not undone ({_completed_by(row)})"
+                f"batch {batch_id} of {ctx.pipeline.name} is undoing {undone}: that can "
+                f"only be completed ({_completed_by(row)})"
             )
 
 
 def _completed_by(row: BatchRow) -> str:
+    """Return the command that completes a batch."""
     return f"sluice {'reconcile' if row.state in states.HALFWAY else 'run'} {row.pipeline}"

@@ -1,7 +1,8 @@
 """land: choose the files of a run, write them into manifests and claim them in the ledger.
 
-A scheduled run takes every file below the end of its interval that the ledger does not know; a
-window takes exactly its hours. Files above a ceiling go into further batches, so none is left over.
+A scheduled run takes every file before the end of its interval that the ledger does not know; a
+window takes exactly its hours. If the files exceed a batch's limits, there are several batches, so
+none is left over.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ def land(
     unreadable: UnreadableFiles | None = None,
     changed: bool = False,
 ) -> list[str]:
-    """Claim the files to load; return the manifests' keys, [] when nothing has landed.
+    """Claim the files to load; return the manifests' keys, [] if nothing has landed.
 
-    `changed`: also load objects that replaced loaded ones, in batches of their own. `lease`: held
-    by a caller that loads the batches at once, so that no other run takes them for abandoned.
+    `changed`: also load objects that replaced loaded ones, in batches of their own. `lease`: taken
+    for a caller that loads the batches at once, so that no other run takes them for abandoned.
     `unreadable`: collects the files that cannot be read; without it FilesLeftOutError or
-    FilesUnreadError is raised for them once the others are claimed. If the store fails for all of
-    them, that raises.
+    FilesUnreadError is raised for them once the others are claimed. If the store fails for all
+    files, its error is raised.
 
-    A file that is still being written, or that the store fails to hand out, is left to the next
-    run; if it was requested by name, UnsettledFileError or TransientError is raised.
+    A file that is still being written, or that the store fails to return, is left to the next run;
+    if it was requested by name, UnsettledFileError or TransientError is raised.
     """
     store = open_landing(ctx)
     refused = UnreadableFiles() if unreadable is None else unreadable
@@ -77,7 +78,7 @@ def candidates(
 
 
 def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
-    """Say why a run for all landed files, or for the selected ones, found nothing to load."""
+    """Return why a run, for all landed files or for the selected ones, found nothing to load."""
     landing = ctx.pipeline.landing
     found = landed(ctx, selection)
     if selection.window and not found:
@@ -136,6 +137,8 @@ def _to_take(ctx: Context, objects: list[StoredObject], changed: bool) -> list[G
 
 
 def _changed(ctx: Context, found: StoredObject, row: FileRow, take: bool) -> str:
+    """Return the message about an object that differs from the ledger's; `take`: whether this
+    run loads it."""
     if not may_be_replaced(found, row):
         return (
             f"land: {found.key} has changed since batch {row.batch_id} took it; "
@@ -146,7 +149,7 @@ def _changed(ctx: Context, found: StoredObject, row: FileRow, take: bool) -> str
 
 
 def chunks(ctx: Context, objects: list[StoredObject]) -> Iterator[list[StoredObject]]:
-    """Split objects, by hour and name, into lists within the ceilings of count and bytes; a single
+    """Split objects, by hour and name, into lists within the limits on count and bytes; a single
     object may exceed the latter."""
     chunk: list[StoredObject] = []
     size = 0
@@ -184,8 +187,8 @@ def inspect_all(
     reading: Reading | None = None,
     unreadable: UnreadableFiles | None = None,
 ) -> list[Inspected]:
-    """Inspect the objects, without those that are left out (see `inspect_or_skip`); without
-    `unreadable` none is, and what cannot be read raises.
+    """Inspect the objects, without those that are left out (see `inspect_or_skip`). Without
+    `unreadable` none is left out, and an object that cannot be read raises.
 
     Copies are written below `prefix`, by default where those of batches are; `reading` defaults to
     the pipeline's.
@@ -225,7 +228,8 @@ def _inspect_in_turn(
 def _in_turn(
     look: Callable[[StoredObject], Inspection | None], objects: list[StoredObject]
 ) -> Iterator[Inspection | None]:
-    """Inspect several objects at a time, in order; few wait behind a slow one."""
+    """Inspect several objects at a time, and yield the results in order; few wait
+    behind a slow one."""
     with ThreadPoolExecutor(INSPECTED_AT_ONCE) as pool:
         begun: deque[Future[Inspection | None]] = deque()
         for found in objects:
@@ -237,8 +241,11 @@ def _in_turn(
 
 
 def _inspected(ctx: Context, inspector: Inspector, found: StoredObject) -> Inspection:
-    """Inspect one object. A file that breaks the inspection in an unforeseen way is one reject, so
-    that it does not keep the others from landing."""
+    """Inspect one object.
+
+    A file that breaks the inspection in an unforeseen way becomes one reject, so that the others
+    can still land.
+    """
     try:
         return inspector.inspect(found)
     except (SluiceError, OSError, MemoryError):

@@ -16,9 +16,12 @@ def epoch_of(ctx: Context, epoch: int | None) -> int:
 
 
 def of_one_load(ctx: Context, epoch: int | None) -> range | None:
-    """Return the epochs in which the same bytes are the same events as at this one: a full load
-    that replaces everything before it may repeat any file of it. None, for all epochs, if there is
-    no such load: then nobody has to look up at which epoch a file was loaded."""
+    """Return the epochs in which the same bytes are the same events as at this one; None for all
+    epochs.
+
+    A full load replaces everything before it, and may repeat any file of an earlier epoch. If the
+    pipeline has no such load, the epochs of loaded files need not be looked up.
+    """
     begun = [one.epoch for one in ctx.pipeline.full_loads]
     if not begun:
         return None
@@ -28,13 +31,16 @@ def of_one_load(ctx: Context, epoch: int | None) -> range | None:
 
 
 def other_epoch(ctx: Context, epoch: int | None) -> int | None:
-    """Return an epoch if it is not the pipeline's own, else None."""
+    """Return an epoch unless it is the pipeline's own; else None."""
     return None if epoch == ctx.pipeline.epoch else epoch
 
 
 def at_another_epoch(ctx: Context, batch_id: str) -> str:
-    """Say that the files of an undone batch come back at another epoch than the one that they were
-    loaded at; '' where they do not: changed files keep the epoch of what they replace."""
+    """Return a message if the files of an undone batch will be loaded at another epoch than before;
+    "" if not.
+
+    Changed files keep the epoch of the files that they replace.
+    """
     row = ctx.ledger.batches.get(batch_id)
     before = None if row is None else row.details.get(EPOCH)
     keys = {file.object_key for file in ctx.ledger.files.of_batch(batch_id)}
@@ -47,7 +53,8 @@ def at_another_epoch(ctx: Context, batch_id: str) -> str:
 
 
 def arrivals(ctx: Context, rows: Iterable[FileRow]) -> dict[tuple[str, str], str]:
-    """Return the places of all files of these rows' batches, by batch and key."""
+    """Return by batch and key the places, in the order of arrival, of all files of these
+    rows' batches."""
     batches = sorted({row.batch_id for row in rows})
     keys = {batch: ctx.files.manifest_key(ctx.pipeline.name, batch) for batch in batches}
     return {

@@ -22,7 +22,8 @@ _SHARE_FOR_WORK: Final = 0.8
 
 @dataclass(frozen=True)
 class Step:
-    """One piece of work on one table, done or (dry run) to be done; `detail` in words."""
+    """One piece of work on one table, done or (in a dry run) to be done; `detail`: a
+    text for people."""
 
     table: str
     step: str
@@ -50,8 +51,8 @@ class MaintenanceResult:
 
 
 def budget(project: Project, minutes: float) -> float:
-    """Return so many minutes, or fewer if the driver would be stopped before: time is left for the
-    step that is under way."""
+    """Return `minutes`, or fewer if the driver would be stopped before that, so that the step
+    under way can end."""
     return min(minutes, project.spark.max_load_seconds / 60 * _SHARE_FOR_WORK)
 
 
@@ -62,9 +63,9 @@ def arguments(project: Project, pipeline: str, minutes: float, dry_run: bool) ->
 
 
 def maintain(ctx: Context, minutes: float, dry_run: bool = False) -> MaintenanceResult:
-    """Finish what dead attempts left, then run the driver; a dry run does neither.
+    """Finish what dead attempts left, then run the driver; a dry run only runs the driver.
 
-    Raises TransientError where a load has the pipeline's lease for longer than there is time.
+    Raises TransientError if a load has the pipeline's lease for longer than there is time.
     """
     if not dry_run:
         reconcile(ctx)
@@ -76,7 +77,7 @@ def maintain(ctx: Context, minutes: float, dry_run: bool = False) -> Maintenance
 
 
 def _tell_who_loads(ctx: Context) -> None:
-    """Say which batch the driver, whose own words come at its end, is going to wait for."""
+    """Report for which batch the driver is going to wait; its own messages only come at its end."""
     for row in ctx.ledger.unfinished():
         if row.state != LANDED and is_held(ctx, row):
             ctx.say(f"waiting: batch {row.batch_id} is {row.state}, held by {row.holder}")

@@ -1,4 +1,5 @@
-"""Whether a batch is obsolete, because a batch that it depends on was undone since it was made."""
+"""Whether an unpublished batch is obsolete: a batch that it depends on was undone
+since it was made."""
 
 from __future__ import annotations
 
@@ -17,10 +18,9 @@ _UNDONE: Final = frozenset({states.ROLLING_BACK, states.ROLLED_BACK})
 
 
 def why_obsolete(ctx: Context, manifest: Manifest) -> str:
-    """Say why an unpublished batch must not be loaded any more; "" if it may be.
+    """Return why an unpublished batch must not be loaded any more; "" if it may be.
 
-    A batch that reads or undoes what another one brought goes with it: loaded later, it would bring
-    back what an operator took out.
+    Loaded later, it would bring back records that an operator removed, or count some twice.
     """
     return next(_reasons(ctx, manifest), "")
 
@@ -39,8 +39,11 @@ def _reasons(ctx: Context, manifest: Manifest) -> Iterator[str]:
 
 
 def _undone_or_in_use(ctx: Context, own: str, without: tuple[str, ...]) -> Iterator[str]:
-    """A batch that undoes others may be loaded long after it was requested, when others depend on
-    these. One that has begun to take them out only goes on: it undid those that are gone."""
+    """Yield a reason if a batch to undo is gone already, or other batches depend on it by now.
+
+    A batch that undoes others may be loaded long after it was requested. One that has begun to
+    delete their changes is always completed: the batches that are gone, it undid itself.
+    """
     row = ctx.ledger.batches.get(own)
     if row is not None and only_goes_on(ctx, row):
         return
@@ -54,7 +57,10 @@ def _undone_or_in_use(ctx: Context, own: str, without: tuple[str, ...]) -> Itera
 
 
 def _repeated(ctx: Context, own: str, again: Reprocess) -> Iterator[str]:
-    """Two batches that read the same records again would count them twice in a keyless table."""
+    """Yield a reason for each batch whose records were undone, or reprocessed by another batch.
+
+    Two batches that read the same records again would count them twice in a table without a key.
+    """
     rows = ctx.ledger.batches.all()
     undone = {row.batch_id for row in rows if row.state in _UNDONE}
     resolved = resolutions(rows)

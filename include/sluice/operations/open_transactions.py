@@ -1,8 +1,8 @@
 """Batches that hold back events of open transactions, and the batch that completes them.
 
-A batch that brings the end of a transaction also decodes the files again that hold its other
-events, and is the reprocess of the batches that landed them: they are published together and undone
-together. None of that is in its manifest: each attempt finds out anew.
+A batch that brings the end of a transaction also decodes the files again that have its other
+events, and counts as the reprocess of the batches that landed these: they are published together
+and undone together. None of this is in its manifest, since each attempt determines it again.
 """
 
 from __future__ import annotations

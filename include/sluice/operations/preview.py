@@ -1,7 +1,8 @@
 """plan: forecast what a run would do, without changing anything.
 
-Landed files are inspected and read as a load does; copies that Spark needs of some of them are in
-a folder of their own, which is removed afterwards. No claim, manifest, changelog or branch is made.
+Landed files are inspected and read as for a load. The copies that Spark needs of some of them are
+in a folder of their own, which is removed afterwards. No claim, manifest, changelog or branch is
+made.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from sluice.typed_json import read_json
 class TableForecast:
     """The changes that a run would make to one target.
 
-    `added` and `widened` name columns with their types, `renamed` both names. `hit_files` and
-    `hit_bytes`: data files of the target that hold rows to be replaced or deleted; None if unknown
-    (no key). `nulled`: the values that would be NULL (`null_misfits`).
+    `added` and `widened`: columns with their types; `renamed`: both names. `hit_files` and
+    `hit_bytes`: data files of the target with rows to be replaced or deleted; None if unknown (no
+    key). `nulled`: the values that would become NULL (`null_misfits`).
     """
 
     source: str
@@ -76,10 +77,10 @@ class Forecast:
 class Preview:
     """The files that a run would take, and its forecast.
 
-    `files` and `bytes` in so many `batches`; `repeated` files have the bytes of another one and are
-    left out; `unfinished` batches would be loaded again first, and are not part of the forecast.
-    `denied`: files that cannot be read, with the reason; a run would load the others and end with
-    an error. `changed`: the files that would replace loaded ones.
+    `files` and `bytes` in so many `batches`. `repeated`: files that have the bytes of another one
+    and are left out. `unfinished`: batches that would be loaded again first, and are not part of
+    the forecast. `denied`: files that cannot be read, with the reason; a run would load the others
+    and end with an error. `changed`: the files that would replace loaded ones.
     """
 
     pipeline: str
@@ -95,7 +96,9 @@ class Preview:
 
 def preview(ctx: Context, selection: Selection = EVERYTHING, changed: bool = False) -> Preview:
     """Forecast a run that starts now, as one batch per epoch; raises PlanError if a load would.
-    `changed`: as for `land`."""
+
+    `changed`: as for `land`.
+    """
     folder = f"planned-{new_attempt()}"
     prefix = f"{ctx.pipeline.name}/{folder}/"
     objects = candidates(ctx, selection, changed)
@@ -158,7 +161,7 @@ def _by_content(
     ctx: Context, looks: list[tuple[Inspection, int | None]]
 ) -> tuple[list[Inspection], list[Inspection]]:
     """Return the files to take, and those with the bytes of others, as the claims of a run would
-    decide epoch by epoch."""
+    decide, epoch by epoch."""
     content, taken = content_of(ctx.pipeline), set[SourceFile]()
     checksums = {look.file.sha256 for look, _ in looks}
     for epoch in dict.fromkeys(at for _, at in looks):

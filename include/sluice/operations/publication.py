@@ -14,10 +14,10 @@ from sluice.result import BatchResult, StagedTable
 
 
 def refuse_moved(ctx: Context, result: BatchResult) -> None:
-    """Raise PublishRefusedError if `main` of a staged table has moved: most races end here, before
-    the first commit.
+    """Raise PublishRefusedError if `main` of a staged table has moved; so most races end before the
+    first commit.
 
-    Tables that were only compared are checked too, as long as nothing is published.
+    Tables with which the batch was only compared are checked too, as long as nothing is published.
     """
     begun = False
     for table in result.staged:
@@ -49,7 +49,8 @@ def intents(ctx: Context, result: BatchResult) -> list[Publication]:
 
 
 def recorded_by(ctx: Context, result: BatchResult) -> list[Publication]:
-    """Return this attempt's publications, of tables about which nothing was recorded since."""
+    """Return this attempt's publications of those tables about which no later attempt
+    recorded anything."""
     newest = ctx.ledger.publications.of_batches(result.batch_id)
     return [p for p in newest if p.attempt == result.attempt]
 
@@ -57,8 +58,11 @@ def recorded_by(ctx: Context, result: BatchResult) -> list[Publication]:
 def _intent(
     ctx: Context, result: BatchResult, staged: StagedTable, base: StagedTable | Publication
 ) -> Publication:
-    """`base`: an earlier attempt's publication, which has the state from before the batch; else the
-    staged table."""
+    """Return the record of a table's intended publication.
+
+    `base`: an earlier attempt's publication, which has the state from before the batch; without
+    one, the staged table's base is used.
+    """
     return Publication(
         pipeline=ctx.pipeline.name,
         batch_id=result.batch_id,
@@ -74,8 +78,8 @@ def _intent(
 
 
 def _earlier_publications(ctx: Context, result: BatchResult) -> dict[tuple[str, str], Publication]:
-    """Return, by namespace and name, the publications of tables that an earlier attempt published:
-    a rollback goes back to their bases."""
+    """Return, by namespace and name, the publications of tables that an earlier attempt published;
+    a rollback restores their bases."""
     counted = (
         next((p for p in rows if p.attempt == result.attempt or came_to_main(ctx, p)), None)
         for rows in ctx.ledger.publications.since_undo(result.batch_id)
@@ -98,10 +102,10 @@ def detail(result: BatchResult) -> dict[str, object]:
 
 
 def begin_to_take_out(ctx: Context, result: BatchResult) -> None:
-    """Record that all tables have a batch that undoes others. From now on it can only be completed,
-    for the changes that would bring these back are removed.
+    """Record that all tables of a batch that undoes others are published, and that the undone
+    batches' changes are deleted next. From here on the batch can only be completed.
 
-    Raises LeaseHeldError if somebody undid it meanwhile.
+    Raises LeaseHeldError if another process undid it.
     """
     begun = ctx.ledger.batches.record(
         result.batch_id, states.PUBLISHING,
@@ -113,8 +117,8 @@ def begin_to_take_out(ctx: Context, result: BatchResult) -> None:
 
 
 def is_taking_out(row: states.BatchRow | None, result: BatchResult) -> bool:
-    """Whether this attempt undoes others and has begun to remove their changes; from then on it can
-    only be completed."""
+    """Whether this attempt undoes others and has begun to delete their changes (see
+    `begin_to_take_out`)."""
     return row is not None and row.details.get(details.TAKING_OUT) == result.attempt
 
 
@@ -126,14 +130,16 @@ def require_done(ctx: Context, result: BatchResult) -> None:
 
 
 def is_mine(ctx: Context, result: BatchResult) -> bool:
-    """Whether the publication of this attempt is still under way."""
+    """Whether the ledger still has this attempt's publication as under way."""
     row = ctx.ledger.batches.get(result.batch_id)
     return row is not None and is_under_way(row, result)
 
 
 def require_mine(ctx: Context, result: BatchResult) -> None:
-    """Raise LeaseHeldError if somebody else has finished or undone the publication, who took this
-    process for dead while it was suspended."""
+    """Raise LeaseHeldError if another process has completed or undone this attempt's publication.
+
+    It may do so once the lease has lapsed, as that of a suspended process.
+    """
     if not is_mine(ctx, result):
         row = ctx.ledger.batches.get(result.batch_id)
         now = "gone" if row is None else row.state
@@ -149,5 +155,5 @@ def may_begin(row: states.BatchRow, result: BatchResult) -> bool:
 
 
 def is_under_way(row: states.BatchRow, result: BatchResult) -> bool:
-    """Whether the batch is being published from what this attempt staged."""
+    """Whether the batch is being published, by this attempt."""
     return row.state == states.PUBLISHING and row.attempt == result.attempt

@@ -36,9 +36,9 @@ MERGE_AGAIN_AT_MOST: Final = 3
 
 
 def publish(ctx: Context, manifest_key: str) -> BatchResult:
-    """Point `main` of every table at the batch's branch; merge again if `main` has moved.
+    """Point `main` of every table at the batch's branch; if `main` has moved, merge again.
 
-    Raises PublishRefusedError after a bounded number of tries, LeaseHeldError when a later attempt
+    Raises PublishRefusedError after a bounded number of tries, LeaseHeldError if a later attempt
     has taken the batch over.
     """
     manifest = ctx.files.read_manifest(manifest_key)
@@ -53,8 +53,11 @@ def publish(ctx: Context, manifest_key: str) -> BatchResult:
 
 
 def _load_if_given_up(ctx: Context, manifest_key: str, batch_id: str) -> None:
-    """Load a failed batch again: in Airflow a publish that fails gives its batch up, and its task
-    may be cleared alone."""
+    """Load a failed batch again.
+
+    In Airflow a publish task that fails gives its batch up, and may then be cleared without its
+    load task.
+    """
     row = ctx.ledger.batches.get(batch_id)
     if row is not None and row.state == states.FAILED:
         ctx.say(f"publish: batch {batch_id} was given up; loading it again")
@@ -81,8 +84,9 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
 
 
 def _begin(ctx: Context, result: BatchResult) -> None:
-    """Record the publication that is about to happen, for whoever may have to complete it."""
-    # A process that was suspended here is refused; reconcile completes for one that dies.
+    """Record the publication that is about to happen, for another process that may have
+    to complete it."""
+    # If this process was suspended here, it is refused; if it dies, reconcile completes its work.
     begun = ctx.ledger.batches.record(
         result.batch_id, states.PUBLISHING,
         expected=lambda row: row is not None and may_begin(row, result),
@@ -109,7 +113,8 @@ def _move(ctx: Context, result: BatchResult) -> None:
 
 
 def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
-    """Finish a batch that all tables have: end the batches it undoes, mark its files as loaded."""
+    """Finish a batch that all tables have: end the batches that it undoes, and mark its
+    files as loaded."""
     if manifest.undone:
         begin_to_take_out(ctx, result)
     for undone in manifest.undone:

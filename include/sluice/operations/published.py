@@ -1,4 +1,4 @@
-"""Which batches are published, which tables have their rows, and what they stand on."""
+"""Which batches are published, which tables have their rows, and on what they are built."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sluice.operations.context import Context
 
 @contextmanager
 def advise_rollback(ctx: Context, batch_id: str) -> Iterator[None]:
-    """Add to an error that another try would not mend how to go on without the batch."""
+    """Add to an error that another try would not mend how an operator goes on without the batch."""
     try:
         yield
     except TerminalError as error:
@@ -38,8 +38,11 @@ def advise_rollback(ctx: Context, batch_id: str) -> Iterator[None]:
 
 
 def publications(ctx: Context, batch_id: str) -> list[Publication]:
-    """Return the batch's publication of each table that still exists: the newest one that is
-    recorded as published or, if only its intent is recorded, that `main` is built on."""
+    """Return the batch's valid publication of each table that still exists.
+
+    That is the newest one that is recorded as published or, if only the intent is recorded, that is
+    in `main`.
+    """
     counted = (
         next((p for p in rows if p.state == states.PUBLISHED or came_to_main(ctx, p)), None)
         for rows in ctx.ledger.publications.since_undo(batch_id)
@@ -51,7 +54,8 @@ def publications(ctx: Context, batch_id: str) -> list[Publication]:
 def newest_first(ctx: Context, batches: list[str]) -> dict[str, list[Publication]]:
     """Return the publications of the batches, in the order in which the batches are undone.
 
-    The rows of the batches tell no order: the mark that their rollback has begun is a new one.
+    It is the order of publication. The batches' own rows do not have it, since they were written
+    again when the rollback began.
     """
     published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
     last = {b: max((p.seq for p in own), default=0) for b, own in published.items()}
@@ -59,18 +63,18 @@ def newest_first(ctx: Context, batches: list[str]) -> dict[str, list[Publication
 
 
 def is_here(ctx: Context, p: Publication) -> bool:
-    """Whether the table is in the pipeline's present namespace, and not in one that it left."""
+    """Whether the table is in the pipeline's current namespace, and not in one that it left."""
     return target_namespace(p.namespace) == ctx.pipeline.namespace
 
 
 def came_to_main(ctx: Context, p: Publication) -> bool:
-    """Whether `main` of the table is, or is built on, the snapshot that the attempt staged."""
+    """Whether `main` of the table is, or is built on, the snapshot of the publication."""
     table = find_table(ctx.catalog, p.namespace, p.table_name)
     return table is not None and p.head_snapshot in ancestors(table, head(table))
 
 
 def unfinished_without_taken(ctx: Context) -> list[BatchRow]:
-    """Return the unfinished batches without those that one of them takes out."""
+    """Return the unfinished batches without those that one of them undoes."""
     rows = ctx.ledger.unfinished()
     taken = {batch for row in rows for batch in row.details.get(UNDONE, ())}
     return [row for row in rows if row.batch_id not in taken]
@@ -83,7 +87,7 @@ def not_gone(ctx: Context) -> set[str]:
 
 
 def only_goes_on(ctx: Context, row: BatchRow) -> bool:
-    """Whether a batch that undoes others has begun to take them out and is not finished."""
+    """Whether a batch that undoes others has begun to delete their changes, and is not finished."""
     undone = row.details.get(UNDONE)
     if not undone or not row.halfway:
         return False
@@ -124,7 +128,7 @@ def target_of(changelog: Table) -> tuple[str, str]:
 
 
 def has_floor(ctx: Context, namespace: str, target: str) -> bool:
-    """Whether maintenance has ever forgotten changes of a target."""
+    """Whether maintenance has ever expired changes of a target."""
     table = find_table(ctx.catalog, namespace, target)
     return table is not None and PROP_FLOOR in table.properties
 
@@ -132,6 +136,6 @@ def has_floor(ctx: Context, namespace: str, target: str) -> bool:
 def tables_renamed(
     ctx: Context, statements: list[ColumnStatement], logs: dict[str, Table]
 ) -> frozenset[str]:
-    """Return the source tables of these changelogs that the statements rename columns of."""
+    """Return the source tables of these changelogs whose columns the statements rename."""
     sources = [log.properties.get(PROP_SOURCE, target) for target, log in logs.items()]
     return tables_named_in(statements, sources, ctx.pipeline.format)

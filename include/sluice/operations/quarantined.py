@@ -1,8 +1,8 @@
 """Quarantined records that are not resolved yet, derived from the ledger and stored nowhere else.
 
-A record is resolved when a reprocess of its batch is published. The ledger's row that says so also
-names the batches that it repeated, so nothing has to be marked afterwards: no crash can come in
-between, and when the reprocess is rolled back the records are unresolved again.
+A record is resolved when a reprocess of its batch is published. The ledger's row of the reprocess
+also names the batches that it repeated, so nothing has to be marked afterwards: a crash cannot come
+in between, and if the reprocess is rolled back, the records are unresolved again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from sluice.operations.context import Context, known_batch
 class Unresolved:
     """A published batch with unresolved quarantined records, counted by file.
 
-    `epoch`: the one it was loaded at, None if unknown. `reasons`: why they are in quarantine.
+    `epoch`: that at which it was loaded, None if unknown. `reasons`: why the records are in
+    quarantine.
     """
 
     batch_id: str
@@ -36,8 +37,8 @@ class Unresolved:
         return self.files.total()
 
     def waits_for(self, reason: str) -> bool:
-        """Whether a record is in quarantine for a reason, given with or without the part after its
-        colon."""
+        """Whether a record is in quarantine for a reason, given with or without the part
+        after its colon."""
         return any(reason in (stored, stored.partition(":")[0]) for stored in self.reasons)
 
 
@@ -56,7 +57,7 @@ def resolutions(rows: Iterable[BatchRow]) -> dict[str, str]:
 def unresolved_records(row: BatchRow, resolved: Iterable[str]) -> int:
     """Return the number of a batch's unresolved records in quarantine.
 
-    It is 0 for a batch that is not published, which is loaded again as itself.
+    It is 0 for a batch that is not published, since that is loaded again itself.
     """
     if row.state != PUBLISHED or row.batch_id in resolved:
         return 0

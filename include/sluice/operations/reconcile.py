@@ -1,4 +1,4 @@
-"""Finish or undo what dead attempts left."""
+"""Finish or undo what attempts that died left behind."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def _none(_: Manifest) -> bool:
 
 
 def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[str]:
-    """Finish or undo what dead attempts left; return the manifests of batches to load again.
+    """Finish or undo what attempts that died left; return the manifests of batches to load again.
 
-    Publications and rollbacks that were under way are completed; branches of failed attempts and
-    tables that were never published are dropped; a batch whose lease somebody holds is left alone.
-    `loads`: whether the caller loads a batch at once. It gets the lease of these, so that of
-    concurrent runs only one returns a batch.
+    Publications and rollbacks that were under way are completed. Branches of failed attempts, and
+    tables that were never published, are dropped. A batch whose lease another process holds is left
+    alone. `loads`: whether the caller loads the batch at once; such a batch gets the caller's
+    lease, so that of concurrent runs only one returns it.
     """
     keys = [_reconcile_batch(ctx, row, loads) for row in _without_rollbacks(ctx)]
     again = [key for key in keys if key is not None]
@@ -42,8 +42,10 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
 def _reconcile_batch(
     ctx: Context, row: states.BatchRow, loads: Callable[[Manifest], bool]
 ) -> str | None:
-    """Finish or undo one batch; return its manifest if it is to be loaded again, None if another
-    process has it, or it is finished or undone now."""
+    """Finish or undo one batch; return its manifest if it is to be loaded again.
+
+    Returns None if another process has it, or it is now finished or undone.
+    """
     if not ctx.ledger.lease.has_lapsed(row):
         ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
         return None
@@ -75,8 +77,11 @@ def _take_up(ctx: Context, row: states.BatchRow, key: str) -> bool:
 
 
 def _record_landed(ctx: Context, row: states.BatchRow, key: str) -> bool:
-    """Record a batch that was never recorded, or not since its files were released; one that failed
-    or died keeps its row, which says since when. Return False if the row has changed since."""
+    """Record a batch that was never recorded, or not since its files were released; return False if
+    its row has changed since.
+
+    A batch that failed or died keeps its row, which shows since when.
+    """
     recorded = ctx.ledger.batches.record(
         row.batch_id, states.LANDED, manifest=key,
         expected=lambda now: landed_anew(now) and _is_unchanged(row, now),
@@ -89,7 +94,7 @@ def _is_unchanged(row: states.BatchRow, now: states.BatchRow | None) -> bool:
 
 
 def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
-    """Complete the rollbacks that died; return the batches that are unfinished then."""
+    """Complete interrupted rollbacks; return the batches that are unfinished then."""
     rows = unfinished_without_taken(ctx)
     begun = [row.batch_id for row in rows if row.state == states.ROLLING_BACK]
     if not begun:

@@ -1,8 +1,8 @@
-"""Refolding: undo a batch beneath later ones, or make a target again from its changelog.
+"""Refolding: undo a batch that others followed, or rebuild a target from its changelog.
 
 Both are a batch of their own, without files: its driver folds keys again from the changes of
 published batches (`spark_jobs/merging/rebuild.py`). It is audited and published like any other
-batch, so that all of its tables change or none.
+batch, so either all of its tables change or none.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def undo_or_refold(ctx: Context, batch_id: str, dry_run: bool = False) -> list[s
     """Undo a batch for good: move its tables back or, if later batches are built on it, fold the
     keys that it changed again without it.
 
-    Return what was done, or with `dry_run` what would be. Raises RollbackRefusedError naming what
-    stands in the way; then every table is as it was.
+    Return what was done, or with `dry_run` what would be. Raises RollbackRefusedError with the
+    reason if that is impossible; then every table is as it was.
     """
     _end_abandoned(ctx, dry_run, batch_id)
     try:
@@ -76,7 +76,7 @@ def undo_or_refold_after(ctx: Context, batch_id: str, dry_run: bool = False) -> 
 
 
 def rebuild(ctx: Context, table: str = "", dry_run: bool = False, user: str = "") -> list[str]:
-    """Make all targets of the pipeline, or one, again from their changelogs; see `Rebuild`.
+    """Rebuild all targets of the pipeline, or one, from their changelogs; see `Rebuild`.
 
     Raises TerminalError for an unknown table.
     """
@@ -122,17 +122,19 @@ def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> 
 
 
 def _instead(ctx: Context, batches: list[str]) -> str:
-    """Say what to do instead of undoing batches that have no changes of their own."""
+    """Return what to do instead of undoing batches that have no changes of their own."""
     rows = (known_batch(ctx, batch_id) for batch_id in batches)
     if undone := [batch for row in rows for batch in row.details.get(UNDONE, ())]:
         releases = ", ".join(f"sluice release {ctx.pipeline.name} --batch {one}" for one in undone)
         return f"to have that back, release its files and run: {releases}"
-    return "what was made again from its changelog is what the batches say: nothing is to be undone"
+    return "targets that were rebuilt agree with the published batches: there is nothing to undo"
 
 
 def _published(ctx: Context, batches: list[str]) -> Published:
-    """Return the publications of the batches that have changes of their own; raises
-    RollbackRefusedError unless all are published still, or all are half rolled back."""
+    """Return the publications of those of the batches that have changes of their own.
+
+    Raises RollbackRefusedError unless all batches are still published, or all are half rolled back.
+    """
     rows = [row for row in ctx.ledger.batches.all() if row.batch_id in batches]
     half_back = all(row.state == states.ROLLING_BACK for row in rows)
     for row in rows:
@@ -146,11 +148,12 @@ def _published(ctx: Context, batches: list[str]) -> Published:
 
 
 def _base(ctx: Context, target: str, published: Published) -> int | None:
-    """Return the snapshot of a target onto which the first of the batches to write it was merged;
-    the target's own if none did."""
+    """Return the snapshot of a target on which the first of the batches that wrote it was built;
+    the target's present one if none did."""
     name = ctx.pipeline.full_name(target)
     written = [p for batch in published.values() for p in batch if p.full_name == name]
-    # Batches tell no order: the ledger's row of a half rolled back one is newer than its rows.
+    # The ledger's rows do not have the order of the batches: that of a half rolled back batch is
+    # newer than its rows in the tables.
     first = min(written, key=lambda p: p.seq, default=None)
     return _main(ctx, target) if first is None else first.base_snapshot
 
@@ -163,10 +166,10 @@ def _main(ctx: Context, target: str) -> int | None:
 def _changes(
     ctx: Context, logs: dict[str, Table], batch_id: str, published: list[states.Publication]
 ) -> list[Changes]:
-    """Return the targets that a published batch has changes of, or renamed columns of.
+    """Return the targets of which a published batch has changes or renamed columns.
 
-    Raises RollbackRefusedError if somebody else wrote to one since, or if a changelog, or its
-    changes of the batch, are gone: nothing tells then which keys are to be folded.
+    Raises RollbackRefusedError if another writer wrote to one since, or if a changelog, or the
+    batch's changes in it, are gone: then it is unknown which keys have to be folded.
     """
     _refuse_without_changelog(ctx, logs, published)
     found = []
@@ -195,7 +198,7 @@ def _refuse_without_changelog(
             raise RollbackRefusedError(f"{p.full_name}: {_left(ctx, p)}")
         if p.table_name not in tables:
             raise RollbackRefusedError(
-                f"{p.full_name}: nothing tells what batch {p.batch_id} changed: its changelog is "
+                f"{p.full_name}: it is unknown what batch {p.batch_id} changed: its changelog is "
                 "gone"
             )
 
@@ -204,8 +207,8 @@ def _left(ctx: Context, p: states.Publication) -> str:
     left = target_namespace(p.namespace)
     return (
         f"batch {p.batch_id} wrote it in namespace {left}, which pipeline {ctx.pipeline.name} left "
-        f"for {ctx.pipeline.namespace}: with `namespace: {left}` again it can be undone; or drop "
-        "the table, where nobody reads it any more, and try again"
+        f"for {ctx.pipeline.namespace}: with `namespace: {left}` again it can be undone; or, if "
+        "nobody reads the table any more, drop it and try again"
     )
 
 
@@ -218,8 +221,8 @@ def _without_changes(ctx: Context, target: str, batch_id: str) -> str:
         )
     again = f"sluice rollback {ctx.pipeline.name} --rebuild --table {target}"
     return (
-        f"{name}: its changelog has no changes of batch {batch_id}, which wrote it; what the "
-        f"others say is made of it by: {again}"
+        f"{name}: its changelog has no changes of batch {batch_id}, which wrote it; to "
+        f"rebuild it from the changes of the others: {again}"
     )
 
 
@@ -234,8 +237,11 @@ def _refuse_foreign_writes(ctx: Context, p: states.Publication) -> None:
 
 
 def _made_since(ctx: Context, table: Table, p: states.Publication) -> int:
-    """Return the snapshot by which a table was last made from its changelog after a batch, else the
-    one that the batch published: nothing is left of what somebody wrote before."""
+    """Return the snapshot by which a table was last rebuilt from its changelog after a batch, else
+    the one that the batch published.
+
+    Nothing is left of what other writers wrote before it.
+    """
     before = ancestors(table, p.head_snapshot)
     rows = (r for r in ctx.ledger.batches.all() if r.state == states.PUBLISHED)
     made = [
@@ -252,7 +258,7 @@ def _now() -> str:
 
 
 def _carry_out(ctx: Context, request: Rebuild) -> list[str]:
-    """Load and publish the batch; if that fails, leave nothing of it."""
+    """Load and publish the batch; if that fails, remove all it left."""
     manifest = Manifest(ctx.pipeline.name, "", (), rebuild=request)
     batch_id = name_by_content(manifest)
     key = _record(ctx, replace(manifest, batch_id=batch_id))
@@ -266,8 +272,8 @@ def _carry_out(ctx: Context, request: Rebuild) -> list[str]:
 
 
 def _record(ctx: Context, manifest: Manifest) -> str:
-    """Record the batch with a lease; without one it would look abandoned until its driver begins,
-    for it has no files."""
+    """Record the batch with a lease. It has no files, so without a lease it would look abandoned
+    until its driver begins."""
     key = ctx.files.write_manifest(manifest)
     ctx.ledger.batches.record(
         manifest.batch_id, states.LANDED, manifest=key,
@@ -278,9 +284,12 @@ def _record(ctx: Context, manifest: Manifest) -> str:
 
 
 def _end_abandoned(ctx: Context, dry_run: bool, requested: str = "") -> None:
-    """End batches that undo or rebuild and whose process died, for no later run finds them by their
-    files: complete one that is half published, give up any other. The `requested` batch is left
-    alone, for it is undone next."""
+    """End batches that undo or rebuild and whose process died, since no later run finds them by
+    their files.
+
+    One that is half published is completed, any other is given up. The `requested` batch is left
+    alone, since it is undone next.
+    """
     if dry_run:
         return
     for row in ctx.ledger.unfinished():
@@ -295,8 +304,8 @@ def _end_abandoned(ctx: Context, dry_run: bool, requested: str = "") -> None:
 
 
 def _complete(ctx: Context, row: states.BatchRow) -> None:
-    """Complete a publication; if that fails, the undo that follows is refused, or makes the tables
-    again."""
+    """Complete a publication; if that fails, the undo that follows is refused, or
+    rebuilds the tables."""
     ctx.say(f"rollback: completing the publication of batch {row.batch_id}")
     try:
         publish(ctx, row.manifest)
@@ -305,7 +314,7 @@ def _complete(ctx: Context, row: states.BatchRow) -> None:
 
 
 def _folds(ctx: Context, manifest_key: str) -> bool:
-    """Whether a batch folds keys again; False if somebody deleted its manifest."""
+    """Whether the batch is one that folds keys again; False if its manifest was deleted."""
     with suppress(TerminalError):
         return ctx.files.read_manifest(manifest_key).rebuild is not None
     return False

@@ -1,8 +1,8 @@
 """reprocess: decode quarantined records again, after a fix of configuration or code.
 
-A reprocess is a batch of the whole files that hold the records: events that were applied before
-count as duplicates, records that decode now are applied at their own position, the rest is
-quarantined again. It claims no file: files stay with the batch that loaded them.
+A reprocess is a batch of the whole files that hold the records. Events that were applied before
+count as duplicates, records that can be decoded now are applied at their own position, and the rest
+is quarantined again. It claims no file: files stay with the batch that loaded them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ NO_OPTIONS: Final = Reprocess()
 
 @dataclass(frozen=True)
 class Taken:
-    """A batch with quarantined records, and the files that hold them as in its manifest."""
+    """A batch with quarantined records, and those of its files that hold them, as in
+    its manifest."""
 
     unresolved: Unresolved
     files: tuple[SourceFile, ...]
@@ -47,7 +48,7 @@ class Taken:
 
     @property
     def alike(self) -> tuple[int | None, tuple[str, ...]]:
-        """Epoch and tables, which must be equal in batches that are decoded again together."""
+        """Epoch and tables, which must be equal for batches that are decoded again together."""
         return self.unresolved.epoch, self.tables
 
     @property
@@ -66,9 +67,9 @@ def reprocess(
 ) -> tuple[list[BatchResult], SluiceError | None]:
     """Decode the unresolved records of the pipeline, or of one batch, and publish the result.
 
-    `asked`: the reason and the `accept` options; a reason of `sluice.quarantine` chooses the
-    batches with such records, any other text is only recorded. Return the results and the first
-    failure; ([], None) if nothing is in quarantine.
+    `asked`: the reason and the `accept` options. A reason that occurs in `sluice.quarantine`
+    selects the batches with such records; any other text is only recorded. Return the results and
+    the first failure; ([], None) if nothing is in quarantine.
     """
     with renewing_landed(ctx):
         return load_and_publish(ctx, land_quarantined(ctx, batch_id, asked, ctx.lease))
@@ -83,11 +84,10 @@ def land_quarantined(
 ) -> list[str]:
     """Make batches of the files that hold unresolved records; return their manifests' keys.
 
-    `lease`: held by a caller that loads them at once, so that no other run takes them for
-    abandoned. `signature`: kept in the ledger behind the reason.
-    A reprocess that an earlier run left unfinished is given up first, for its manifest says how
-    files were read before the fix. Raises TerminalError naming a file that is gone, changed or
-    denied; then no batch is made.
+    `lease`: taken for a caller that loads them at once, so that no other run takes them for
+    abandoned. `signature`: kept in the ledger after the reason. A reprocess that an earlier run
+    left unfinished is given up first, since its manifest has the files as they were read before the
+    fix. Raises TerminalError naming a file that is gone, changed or denied; then no batch is made.
     """
     _give_up(ctx, reconcile(ctx))
     waiting = _for_reason(ctx, unresolved(ctx, batch_id), asked.reason)
@@ -99,7 +99,7 @@ def land_quarantined(
 
 def _for_reason(ctx: Context, waiting: list[Unresolved], reason: str) -> list[Unresolved]:
     """Return the batches with a record in quarantine for the reason; all of them if there is none,
-    for then the reason is the operator's own text."""
+    since the reason is then the operator's own text."""
     chosen = [batch for batch in waiting if batch.waits_for(reason)]
     if waiting and reason and not chosen:
         ctx.say(f"reprocess: no record is in quarantine for {reason!r}; all that wait are taken")
@@ -132,8 +132,8 @@ def take(ctx: Context, batch: Unresolved) -> Taken:
 def _find(
     ctx: Context, manifest: Manifest, wanted: Collection[str]
 ) -> tuple[dict[str, SourceFile], int]:
-    """Find files in a batch, or in those whose transactions it completed; return their generation
-    too."""
+    """Find files in a batch, or in the batches whose transactions it completed; return them with
+    the generation of the reprocess."""
     found: dict[str, SourceFile] = {}
     generation = 0
     for level, manifests in enumerate(_levels(ctx, manifest)):
@@ -162,7 +162,8 @@ def _completed_by(ctx: Context, manifests: list[Manifest]) -> list[Manifest]:
 
 
 def _chunks(ctx: Context, taken: list[Taken]) -> Iterator[list[Taken]]:
-    """Group whole batches of one epoch and for the same tables, as many as the ceilings allow."""
+    """Group batches of one epoch and for the same tables, as many as the limits allow; a batch
+    is never split."""
     chunk: list[Taken] = []
     for one in taken:
         together = [*chunk, one]
@@ -175,7 +176,7 @@ def _chunks(ctx: Context, taken: list[Taken]) -> Iterator[list[Taken]]:
 
 
 def _too_much(ctx: Context, together: list[Taken]) -> bool:
-    """Whether these batches together exceed a ceiling of one batch."""
+    """Whether these batches together exceed a limit of one batch."""
     files, size = sum(len(t.files) for t in together), sum(t.bytes for t in together)
     schemas = sum(len(s.encode()) for s in set[str]().union(*(t.schemas for t in together)))
     return (
@@ -186,8 +187,10 @@ def _too_much(ctx: Context, together: list[Taken]) -> bool:
 
 
 def _read_apart(ctx: Context, chunk: list[Taken], asked: Reprocess) -> Iterator[Manifest]:
-    """Yield manifests as of `read_again`, each of as many batches as the ceiling of bytes allows
-    once their files are inspected, which tells the size of copies."""
+    """Yield manifests as of `read_again`, each with as many batches as the limit on bytes allows.
+
+    The limit is checked after inspection, which gives the size of copies.
+    """
     looks = _looks_of(ctx, chunk)
     part, sizes = list[Taken](), dict[str, int]()
     for one in chunk:
@@ -237,7 +240,8 @@ def _manifest(
 
 
 def _look(ctx: Context, old: dict[str, SourceFile]) -> list[Inspection]:
-    """Inspect the files; raises TerminalError unless all are there with the bytes they had."""
+    """Inspect the files; raises TerminalError unless all are there with the same
+    bytes as before."""
     store = open_landing(ctx)
     listed = {found.key: found for found in store.list(ctx.pipeline.landing.pattern)}
     gone = sorted(set(old) - set(listed))

@@ -1,4 +1,4 @@
-"""rollback, the command: requests to undo batches or to make targets again, carried out."""
+"""rollback, the command: carry out requests to undo batches or to rebuild targets."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _FOLDS: Final = "would fold again"
 
 @dataclass(frozen=True)
 class RollbackRequest:
-    """Exactly one of: the `batch` to undo, the batch to go back `to` (every batch published after
-    it is undone), or `rebuild` (make all targets again, or only `table`).
+    """A request with exactly one of: the `batch` to undo, the batch to go back `to` (every batch
+    published after it is undone), or `rebuild` (of all targets, or only `table`).
 
     `release`: let the next run load the undone files again; else they are held. `dry_run`: only
-    say what would be done. `user`: who requests it, kept in the ledger.
+    return what would be done. `user`: who makes the request, kept in the ledger.
     """
 
     batch: str = ""
@@ -64,8 +64,8 @@ class RollbackRequest:
 def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
     """Carry out the request, in all tables or in none; return what was done, or would be.
 
-    Raises RollbackRefusedError naming what stands in the way, TerminalError for an unknown batch or
-    table; then every table is as it was.
+    Raises RollbackRefusedError with the reason if that is impossible, TerminalError for an unknown
+    batch or table; then every table is as it was.
     """
     undone = _to_undo(ctx, request)
     if request.dry_run:
@@ -81,7 +81,7 @@ def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
 
 
 def _would(ctx: Context, request: RollbackRequest, undone: Sequence[str]) -> list[str]:
-    """Describe what would be done, with all batches that would go and their changes."""
+    """Describe what would be done, with all batches that would be undone and their changes."""
     lines = _undo(ctx, request)
     named = [f"would undo: batch {', '.join(undone)}"] if request.to and undone else []
     if any(line.startswith(_FOLDS) for line in lines):
@@ -99,7 +99,7 @@ def _changes(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
 
 
 def _held(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
-    """Say for each batch that has files by which command they can be landed again."""
+    """Yield, for each batch that has files, the command with which they can be landed again."""
     held = Counter(file.batch_id for file in ctx.ledger.files.held())
     for batch in batches:
         if held[batch]:

@@ -1,4 +1,4 @@
-"""Selections: the landed files that a run is requested for, whether a batch has them or not."""
+"""Selections: the landed files for which a run is requested, whether a batch has them or not."""
 
 from __future__ import annotations
 
@@ -46,8 +46,10 @@ def landed(ctx: Context, selection: Selection = EVERYTHING) -> list[StoredObject
 def selected(
     ctx: Context, store: ObjectStore, selection: Selection = EVERYTHING
 ) -> list[StoredObject]:
-    """Return the selected objects of an open store, whether a batch has them or not; raises
-    TerminalError for a named file that is not there."""
+    """Return the selected objects of an open store, whether a batch has them or not.
+
+    Raises TerminalError for a named file that is not there.
+    """
     listed = store.list(ctx.pipeline.landing.pattern)
     objects = sorted((o for o in listed if _can_be_named(ctx, o.key)), key=lambda o: o.key)
     if not objects:
@@ -93,7 +95,7 @@ def _named(ctx: Context, objects: list[StoredObject], files: Sequence[str]) -> l
 
 
 def _spellings(ctx: Context, name: str) -> tuple[str, ...]:
-    """Return the keys and paths that a user's name may stand for; in a bucket only the key."""
+    """Return the keys and paths that a user may mean by a name; in a bucket only the key."""
     landing = ctx.pipeline.landing
     if landing.on_s3:
         return (name,)
@@ -106,7 +108,8 @@ def _absolute(ctx: Context, key: str) -> str:
 
 
 def _report_future_hours(ctx: Context, objects: list[StoredObject]) -> None:
-    """Report files named by a future hour (local time, or a mistake), which an hour's run skips."""
+    """Report files whose name has a future hour (local time, or a mistake), which an
+    hour's run skips."""
     now = datetime.now(UTC)
     if later := [o.key for o in objects if hour_start(o.hour) > now]:
         ctx.say(
@@ -117,7 +120,7 @@ def _report_future_hours(ctx: Context, objects: list[StoredObject]) -> None:
 
 
 def _can_be_named(ctx: Context, key: str) -> bool:
-    """Whether a name is UTF-8: neither a manifest nor Spark can express any other."""
+    """Whether a name is UTF-8: neither a manifest nor Spark can have any other."""
     try:
         key.encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""Shares: with `consistency: table`, the tables that a batch was published without.
+"""Shares: with `consistency: table`, the tables without which a batch was published.
 
-Each becomes a batch of its own, of the same files and for that table alone. It is recorded as
-failed, so that the next run loads it again, and is done when it is published.
+Each becomes a batch of its own, with the same files, for that table alone. It is recorded as
+failed, so that the next run loads it, and is done when it is published.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from sluice.result import BatchResult
 
 
 def split_off(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
-    """Make a batch for each table that a batch is published without; do nothing for one that exists
-    already, or was given up since this very attempt made it."""
+    """Make a batch for each table without which a batch is published.
+
+    Does nothing for one that exists already, or that was given up after this very attempt made it.
+    """
     made_by = details.left_out_by(result.attempt)
     for left in result.left_out:
         share = share_of(ctx.pipeline, manifest, left.source, result.epoch)
@@ -42,7 +44,7 @@ def _has_details(row: BatchRow | None, wanted: Mapping[str, str]) -> bool:
 def share_of(pipeline: Pipeline, manifest: Manifest, source: str, epoch: int) -> Manifest:
     """Return the manifest of a batch for one source table alone, without the rejects of landing.
 
-    Its events keep the epoch that the batch was loaded at, whenever it is loaded.
+    Its events keep the epoch at which the batch was loaded, whenever they are loaded.
     """
     listed = listed_name(pipeline.tables, source) if pipeline.tables else None
     share = replace(
@@ -53,7 +55,8 @@ def share_of(pipeline: Pipeline, manifest: Manifest, source: str, epoch: int) ->
 
 
 def waiting_files(ctx: Context, row: BatchRow) -> list[tuple[str, str]]:
-    """Return key and hour of the files that an unfinished batch claimed or, if a share, reads."""
+    """Return key and hour of the files that an unfinished batch claimed or, if it is a
+    share, reads."""
     if details.SHARE_OF not in row.details:
         claimed = ctx.ledger.files.of_batch(row.batch_id)
         return [(file.object_key, file.hour) for file in claimed]

@@ -1,8 +1,8 @@
 """Batches for single tables: they read files that stay free, or that are loaded already.
 
 Events that a table has already count as duplicates, so files may be read for one table any number
-of times: to fill a table that was added to `tables:`, before or after the files were loaded for
-the others. Nothing is claimed; the next run takes a free file for all tables.
+of times: to fill a table that was added to `tables:`, before or after the files were loaded for the
+others. Nothing is claimed; the next run takes a free file for all tables.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def land_tables(
 ) -> list[str]:
     """Make batches of the selected files for these tables; return the manifests' keys.
 
-    Without a window and without files, all landed files are read. A published batch of the same
-    files and tables is not made again. `unreadable`: as for `land`. Raises ConfigError for a table
+    Without a window and without files, all landed files are read. No batch is made if one of the
+    same files and tables is published. `unreadable`: as for `land`. Raises ConfigError for a table
     that the pipeline does not list.
     """
     names = tuple(sorted(set(tables)))
@@ -85,7 +85,7 @@ def _may_be_read(
 ) -> bool:
     """Whether a run may read the object: not if it is held, nor if it replaced a loaded one.
 
-    `before`: the keys whose loaded object was replaced; the new object is read only once it is
+    `before`: the keys whose loaded object was replaced; the new object is read only after it is
     loaded itself, at its own place and epoch. An object that may still have the bytes of the loaded
     one, as a copy in another landing place has, is compared when it is read.
     """
@@ -107,7 +107,7 @@ def _may_have_its_bytes(found: StoredObject, row: FileRow) -> bool:
 
 
 def _has_its_bytes(ctx: Context, file: SourceFile, known: Mapping[str, FileRow]) -> bool:
-    """Whether a file has the bytes that were loaded under its name, if any were."""
+    """Whether a file has the bytes that were loaded under its name; True if none were."""
     row = known.get(file.key)
     if row is None or not may_be_replaced(file, row) or file.sha256 == row.sha256:
         return True
@@ -125,7 +125,7 @@ def _say_changed(ctx: Context, row: FileRow) -> None:
 def _by_epoch(
     ctx: Context, found: list[StoredObject], known: Mapping[str, FileRow]
 ) -> Iterator[tuple[int | None, list[StoredObject]]]:
-    """Group objects by epoch: loaded files keep the one of their batch; None is the pipeline's."""
+    """Group objects by epoch: a loaded file keeps that of its batch; None is the pipeline's own."""
     at = ctx.ledger.batches.epochs()
     groups: dict[int | None, list[StoredObject]] = {}
     for one in found:
@@ -138,7 +138,7 @@ def _by_epoch(
 def _at_their_places(
     ctx: Context, files: list[SourceFile], known: Mapping[str, FileRow]
 ) -> tuple[SourceFile, ...]:
-    """Return the files; loaded ones with the place in the order of arrival that they have."""
+    """Return the files; loaded ones keep their place in the order of arrival."""
     keys = {file.key for file in files}
     rows = [row for key, row in known.items() if key in keys and row.state == FILE_LOADED]
     stored, batches = arrivals(ctx, rows), {row.object_key: row.batch_id for row in rows}

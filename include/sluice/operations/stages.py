@@ -39,13 +39,13 @@ def run(
     tables: Sequence[str] = (),
     changed: bool = False,
 ) -> tuple[list[BatchResult], SluiceError | None]:
-    """Run all stages: for batches that earlier attempts left first, then for landed files.
+    """Run all stages: first for batches that earlier attempts left, then for landed files.
 
     `tables`: load only these, from loaded files too (see `single_tables`); `changed`: also load
-    objects that replaced loaded ones. A batch that fails does not hold up the next ones; return the
-    results and the first failure, or else FilesLeftOutError or FilesUnreadError if files could not
-    be read. Raises LeaseHeldError if the batches of other runs make no progress for as long as a
-    lease lasts.
+    objects that replaced loaded ones. A batch that fails does not keep the next ones from being
+    loaded. Return the results and the first failure, or else FilesLeftOutError or FilesUnreadError
+    if files could not be read. Raises LeaseHeldError if the batches of other runs make no progress
+    for as long as a lease lasts.
     """
     if tables and changed:
         raise ConfigError(
@@ -83,8 +83,10 @@ def _left(ctx: Context, selection: Selection) -> list[str]:
 def load_and_publish(
     ctx: Context, manifests: list[str]
 ) -> tuple[list[BatchResult], SluiceError | None]:
-    """Load and publish landed batches one after the other; see `run`. The caller renews their
-    leases (`renewing_landed`)."""
+    """Load and publish landed batches one after the other; see `run`.
+
+    The caller renews their leases (`renewing_landed`).
+    """
     results: list[BatchResult] = []
     failure: SluiceError | None = None
     for key in manifests:
@@ -107,7 +109,8 @@ def load_and_publish(
 
 
 def _load_in_turn(ctx: Context, key: str) -> BatchResult | None:
-    """Load and publish one batch in its turn; return None if another run has it, or finished it."""
+    """Load and publish one batch when its turn comes; return None if another run has it,
+    or finished it."""
     wait_for_turn(ctx, batch_of(key))
     row = ctx.ledger.batches.get(batch_of(key))
     if _is_finished(ctx, row):
@@ -127,7 +130,7 @@ def _is_finished(ctx: Context, row: states.BatchRow | None) -> bool:
 
 
 def _give_up(ctx: Context, manifest_key: str) -> None:
-    """Drop what the batch staged; one that another run has is left to that run."""
+    """Drop what the batch staged; a batch that another run has is left to that run."""
     try:
         for line in give_up(ctx, batch_of(manifest_key)):
             ctx.say(f"rollback: {line}")

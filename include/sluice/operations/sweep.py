@@ -30,7 +30,7 @@ def sweep(
 ) -> int:
     """Remove files that no batch needs and that are older than `before`; return how many.
 
-    The age spares a landing that is under way, whose files are there before the ledger knows them.
+    Newer files may belong to a landing under way: they are there before the ledger knows them.
     """
     pipeline = ledger.pipeline
     doomed = sorted(_doomed(files, pipeline, _needs(files, ledger), before))
@@ -42,7 +42,7 @@ def sweep(
 
 
 def clean_up(files: BatchFiles, ledger: PipelineLedger, manifest: Manifest, say: Say) -> None:
-    """Remove a finished batch's copies and scratch."""
+    """Remove a finished batch's copies and scratch files."""
     batch_id = manifest.batch_id
     with left_to_maintenance(f"batch {batch_id}", say):
         forget_copies(files, ledger, manifest.files, but=batch_id)
@@ -51,8 +51,10 @@ def clean_up(files: BatchFiles, ledger: PipelineLedger, manifest: Manifest, say:
 
 @contextmanager
 def left_to_maintenance(whose: str, say: Say) -> Iterator[None]:
-    """Report, instead of raising, that files beside the tables cannot be removed: the batch is
-    published, or rolled back, all the same, and `sweep` removes them later."""
+    """Report, instead of raising, that files beside the tables cannot be removed.
+
+    The batch is published, or rolled back, all the same, and `sweep` removes them later.
+    """
     try:
         yield
     except (SluiceError, OSError) as error:
@@ -62,8 +64,11 @@ def left_to_maintenance(whose: str, say: Say) -> Iterator[None]:
 def forget_copies(
     files: BatchFiles, ledger: PipelineLedger, landed: Iterable[SourceFile], but: str = ""
 ) -> None:
-    """Remove the copies of these files, unless an unfinished batch other than `but` may read them.
-    A driver that misses one makes it again (`spark_jobs.decoding.copies`)."""
+    """Remove the staged copies of these files, unless an unfinished batch other than `but` may read
+    them.
+
+    A driver that misses one makes it again (`spark_jobs.decoding.copies`).
+    """
     pipeline = ledger.pipeline
     copies = {files.staged_key(pipeline, file) for file in landed if file.staged}
     if not copies:
@@ -103,7 +108,7 @@ def _doomed(files: BatchFiles, pipeline: str, needs: _Needs, before: datetime) -
 
 
 def _kept(found: StoredObject, needs: _Needs) -> bool:
-    """Whether a batch needs a file: manifest and results while the ledger has the batch, scratch
-    while it is unfinished."""
+    """Whether the file must stay: manifests and results as long as the ledger has the batch,
+    scratch files until the batch is finished."""
     _, batch_id, name = (*found.key.split("/", 2), "", "")[:3]
     return batch_id in (needs.unfinished if name.startswith(SCRATCH) else needs.batches)

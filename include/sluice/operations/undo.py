@@ -1,4 +1,4 @@
-"""Undo a batch in all its tables, or not at all, by moving `main` back; and release its files."""
+"""Undo a batch in all its tables, or in none, by moving `main` back; and release its files."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ Unchanged = Callable[[BatchRow | None], bool]
 
 
 def undo_batch(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
-    """Undo a batch: move the tables that it published back, and drop what it staged.
+    """Undo a batch: move the tables that it published back, and drop what it staged. Its files are
+    held: they are not loaded again until `release`.
 
-    Its files are held: they are not loaded again until `release`. Return what was done, or with
-    `dry_run` what would be. Raises RollbackRefusedError, before anything moves, if somebody wrote
-    after the batch; FollowedError if that was a batch.
+    Return what was done, or with `dry_run` what would be. Raises RollbackRefusedError, before
+    anything moves, if another writer wrote after the batch; FollowedError if that was a batch.
     """
     row = known_batch(ctx, batch_id)
     if row.state == states.PUBLISHED:
@@ -65,11 +65,8 @@ def undo_batch(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
 
 
 def give_up(ctx: Context, batch_id: str) -> list[str]:
-    """Drop what a failed batch staged; the next run loads it again.
-
-    A batch that another run has published or is rolling back meanwhile is left alone, and a half
-    published one is left to be completed.
-    """
+    """Drop what a failed batch staged; the next run loads it again. A batch that another run has
+    published or is rolling back is left alone, and a half published one is left to be completed."""
     row = known_batch(ctx, batch_id)
     if row.state in (states.PUBLISHED, states.ROLLING_BACK):
         return [f"batch {batch_id} is {row.state}, by another run"]
@@ -87,7 +84,7 @@ def _already(row: BatchRow) -> str:
 
 
 def _refuse_at_work(ctx: Context, row: BatchRow) -> None:
-    """Raise LeaseHeldError while another process works at the batch."""
+    """Raise LeaseHeldError while another process works on the batch."""
     own = row.holder == this_holder()
     if row.state != states.LOADED and not own and not ctx.ledger.lease.has_lapsed(row):
         raise LeaseHeldError(
@@ -96,8 +93,8 @@ def _refuse_at_work(ctx: Context, row: BatchRow) -> None:
 
 
 def _hold_again(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
-    """Hold what was released of a batch that is rolled back. A run that has claimed it meanwhile
-    finds the batch's row changed, and leaves it."""
+    """Hold the released files of a rolled back batch; a run that has claimed them finds
+    its row changed."""
     files = _to_hold(ctx, row.batch_id)
     if not files or dry_run:
         return [f"would hold: {len(files)} files"] if files else []
@@ -107,7 +104,7 @@ def _hold_again(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
 
 
 def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
-    """Complete the rollbacks that died; raises as `undo_batch` does."""
+    """Complete the rollbacks whose process died; raises as `undo_batch` does."""
     marked = begun(ctx)
     published = [batch_id for batch_id in marked if publications(ctx, batch_id)]
     done = [
@@ -121,7 +118,7 @@ def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
 
 
 def begun(ctx: Context) -> list[str]:
-    """The batches whose rollback has begun and not ended."""
+    """Return the batches whose rollback has begun and not ended."""
     rows = ctx.ledger.batches.all()
     return [row.batch_id for row in rows if row.state == states.ROLLING_BACK]
 
@@ -154,12 +151,9 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
 def _undo_published(
     ctx: Context, batches: list[str], dry_run: bool, half_published: bool = False
 ) -> list[str]:
-    """Undo published batches, newest first, once all of their tables may go back.
-
-    That is checked before the lease is waited for, and again under it, for other batches may have
-    been published in between. Of batches that may be `half_published`, the branches are dropped
-    first: without them nobody publishes more, and what was published since is undone too.
-    """
+    """Undo published batches, newest first. Everything is checked before waiting for the lease and
+    again while holding it. `half_published`: some may be; their branches are dropped first, so that
+    nobody can publish more, and then the publications are read again."""
     published, moves = _checked(ctx, batches)
     if dry_run:
         return _would(ctx, batches, moves + (_branches(ctx, batches) if half_published else []))
@@ -174,7 +168,7 @@ def _undo_published(
 
 
 def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publication]], list[str]]:
-    """Return the publications of the batches, and the moves of `main` that undo them; raises
+    """Return the publications of the batches and the moves of `main` that undo them; raises
     RollbackRefusedError if the batches may not be undone."""
     published = newest_first(ctx, batches)
     refuse_in_use(ctx, batches)
@@ -194,8 +188,8 @@ def _branches(ctx: Context, batches: list[str]) -> list[str]:
 
 @contextmanager
 def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
-    """Hold the pipeline's lease, so that no load begins between the check and the moves, and nobody
-    else completes the same rollback. Raises LeaseHeldError."""
+    """Hold the pipeline's lease, so that no load begins between check and undo, and no other
+    process completes the same rollback. Raises LeaseHeldError."""
     if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
         # Its publisher may have the lease; no other batch is loaded beside a half published one.
         yield
@@ -205,9 +199,9 @@ def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
 
 
 def _begin(ctx: Context, batches: list[str]) -> Unchanged:
-    """Mark the batches as `rolling_back`, for whoever comes after a crash: that closes them to
-    publishers and to a suspended rollback. Raises LeaseHeldError if one was rolled back, or began
-    to take others out, since the check."""
+    """Mark the batches as `rolling_back`, which stops publishers and a suspended rollback, and lets
+    another process complete it after a crash. Raises LeaseHeldError if, since the check, one was
+    rolled back or began to delete the changes of others."""
     attempt = given_up()
     gone_on = ctx.ledger.batches.mark_rolling_back(batches, attempt, _may_go)
     if gone_on:
@@ -262,8 +256,8 @@ def _close(ctx: Context, batch_id: str, unchanged: Unchanged) -> list[str]:
 
 
 def _record_undone(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
-    """Mark the publications of all attempts as rolled back, those of dropped tables included: the
-    batch may be published again."""
+    """Mark the publications of all attempts as rolled back, since the batch may be published again;
+    those of dropped tables too."""
     recorded = ctx.ledger.publications.of_batches(batch_id)
     _require(ctx, batch_id, unchanged)
     ctx.ledger.publications.record(replace(p, state=states.ROLLED_BACK) for p in recorded)
@@ -277,8 +271,8 @@ def _forget(ctx: Context, batch_id: str, unchanged: Unchanged) -> list[str]:
 
 
 def take_out(ctx: Context, batch_id: str) -> None:
-    """Finish the rollback of a batch whose tables were folded again without it; do nothing if it is
-    rolled back already.
+    """Finish the rollback of a batch whose tables were folded again without it; do nothing if that
+    is done.
 
     Raises TransientError if others keep interfering: the next reconcile goes on.
     """
@@ -309,8 +303,8 @@ def _nothing_staged(row: BatchRow) -> list[str]:
 
 
 def _stop(ctx: Context, row: BatchRow, state: str) -> str:
-    """Take the batch from whoever would go on to publish it, by a new attempt that nobody makes;
-    return that attempt. A batch that is `rolling_back` is completed after a crash.
+    """Give the batch `state` and a new attempt id, so that the process that had it can no longer
+    publish; return that id. A batch that is left `rolling_back` by a crash is completed later.
 
     Raises LeaseHeldError if the batch has changed since `row` was read.
     """
@@ -329,7 +323,8 @@ def _is_at(attempt: str) -> Unchanged:
 
 
 def _require(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
-    """Raise LeaseHeldError if somebody finished this rollback: the batch may be loaded again."""
+    """Raise LeaseHeldError if another process completed this rollback: the batch may be
+    loaded again."""
     if not unchanged(known_batch(ctx, batch_id)):
         raise LeaseHeldError(_went_on(ctx, batch_id))
 
@@ -353,9 +348,11 @@ def _end(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
 
 
 def _hold_files(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
-    """Hold the batch's files in the state in which they were read before the batch was checked:
-    later another landing may have them. Files that a publisher marks in between are held in the
-    next turn."""
+    """Mark the batch's files as held, until none is left to mark.
+
+    Only rows that are unchanged since they were read are marked: another landing may have got the
+    file since. Files that a publisher marks in between are held in the next round.
+    """
     while files := _to_hold(ctx, batch_id):
         _require(ctx, batch_id, unchanged)
         ctx.ledger.files.mark(batch_id, states.FILE_HELD, files)
@@ -397,7 +394,7 @@ def drop_all_branches(ctx: Context, *batches: str) -> list[str]:
 def _of_each_table(
     ctx: Context, batch_id: str, take: Callable[[Catalog, str, str, str], list[str]]
 ) -> list[str]:
-    """Say which branches of the batch go; `take` lists or drops those of one table."""
+    """Return which branches of the batch are dropped; `take` lists or drops those of one table."""
     prefix = branch_name(batch_id, "")
     return [
         f"{full_name(namespace, name)}: branch {branch} dropped"

@@ -1,4 +1,4 @@
-"""Files that the store lists but does not hand out: the other files are loaded without them.
+"""Files that the store lists but does not return: the other files are loaded without them.
 
 Nothing is recorded about them, so each run tries them again, and the first one that can read them
 takes them. Until then each run that selects them ends with an error.
@@ -25,7 +25,7 @@ from sluice.operations.context import Say
 
 NAMED_AT_MOST: Final = 20
 TRIES: Final = 3
-# So many failures in a row, with no file read in between, mean that the store is away.
+# This number of failures in a row, with no file read in between, means that the store is away.
 AWAY_AFTER: Final = 8
 
 
@@ -34,7 +34,7 @@ class UnreadableFiles:
     """The files that a run could not read, and how often the store failed so far.
 
     `errors`: why a file could not be read, by its key. Threads count here without a lock, because
-    whether the store is away need not be known to the exact file.
+    the number at which the store counts as away need not be exact.
     """
 
     errors: dict[str, FileDeniedError | TransientError] = field(default_factory=dict)
@@ -44,16 +44,16 @@ class UnreadableFiles:
 
     @property
     def tries(self) -> int:
-        """How often to try a file: only once when many have failed."""
+        """How often to try a file: only once if many have failed."""
         return TRIES if self._failed < AWAY_AFTER else 1
 
     def count_answer(self) -> None:
-        """Count an answer of the store, be it a refusal: it is not away."""
+        """Count an answer of the store, even a refusal: the store is not away."""
         self._answered, self._in_a_row = True, 0
 
     def count_failure(self, key: str, error: TransientError) -> None:
-        """Count a failure to hand out a file, or to find room for its copy; raise the store's error
-        when the store seems to be away."""
+        """Count a failure to return a file, or to find room for its copy; raise the store's error
+        if the store seems to be away."""
         self._failed += 1
         self._in_a_row += 1
         if isinstance(error, NoRoomError):
@@ -63,7 +63,7 @@ class UnreadableFiles:
         self.errors[key] = error
 
     def raise_if_store_is_away(self) -> None:
-        """Raise an error of the store when it failed for all files that a run tried."""
+        """Raise an error of the store if it failed for all files that a run tried."""
         if self.errors and not self._answered:
             raise next(iter(self.errors.values()))
 
@@ -71,10 +71,10 @@ class UnreadableFiles:
 def inspect_or_skip(
     say: Say, key: str, look: Callable[[], Inspection], named: bool, tally: UnreadableFiles
 ) -> Inspection | None:
-    """Inspect one object; return None for one that is left out.
+    """Inspect one object; return None if it is left out.
 
-    An object is left out when it may still be written, when the store fails to hand it out or
-    there is no room for its copy (not if it was `named`), and when reading it is denied.
+    An object is left out if it may still be written, if the store fails to return it or there is no
+    room for its copy (not if it was `named`), and if reading it is denied.
     """
     try:
         inspection = with_retries(look, tally)
@@ -100,7 +100,7 @@ def inspect_or_skip(
 
 
 def with_retries(look: Callable[[], Inspection], tally: UnreadableFiles) -> Inspection:
-    """Try again when the store fails: it may have broken off in the middle of the bytes."""
+    """Try again if the store fails, since it may have broken off in the middle of the bytes."""
     turn = 0
     while True:
         try:

@@ -12,13 +12,13 @@ from sluice.spark_submit.submit import ENTRY_POINTS, submit
 from sluice.verification import KINDS, Comparison, Verification
 
 _BESIDE_CHANGELOGS: Final = (
-    "The changelog says otherwise: see which snapshots no batch wrote, and put main back to before "
-    "them; where there is none, a rule of the merge is broken: keep the lake as it is and report it"
+    "The changelog has other rows: see which snapshots no batch wrote, and set main back to before "
+    "them; if there are none, Sluice has a fault: keep the lake as it is and report it"
 )
 _BESIDE_SOURCE: Final = (
-    "The source holds something else: what it changed after the newest event of a table, which the "
-    "report names, differs rightly, and is gone once it is loaded. For the rest run verify without "
-    "--source: where the targets are what their changelogs say, the source did not send it"
+    "The source has other rows: changes after a table's newest event, which the report "
+    "names, are reported until they are loaded. For other differences run verify without --source: "
+    "if the targets agree with their changelogs, the source did not send the changes"
 )
 
 
@@ -52,6 +52,6 @@ def refuse_differences(found: Verification) -> None:
 
 
 def differences_in_words(comparison: Comparison) -> str:
-    """Say how many keys differ in which way."""
+    """Return how many keys differ in which way, as text."""
     kinds = (f"{comparison.kinds[k]:,} {k}" for k in KINDS if comparison.kinds.get(k))
     return ", ".join(kinds) or "nothing differs"

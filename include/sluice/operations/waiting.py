@@ -1,7 +1,7 @@
 """Concurrent runs of one pipeline: one loads a batch, the others wait for their turn.
 
-Correctness does not depend on it, for commits are guarded: it saves drivers that would wait for
-the pipeline's lease, each with a machine's memory, and give up.
+Correctness does not depend on it, since commits are guarded. It avoids drivers that wait for the
+pipeline's lease, each with a machine's memory, until they give up.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ _GIVEN_UP: Final = "given-up-"
 
 
 def taken_up() -> str:
-    """Return a new attempt for a batch that a run takes up and gives to a driver later; it fences
-    off whoever had the batch before."""
+    """Return a new attempt id for a batch that a run takes up and gives to a driver later.
+
+    With it, the process that had the batch before can no longer go on.
+    """
     return f"{_TAKEN_UP}{new_attempt()}"
 
 
 def given_up() -> str:
-    """Return a new attempt that nobody makes, for a batch that is taken from whoever has it."""
+    """Return an attempt id that no process has, for a batch that is taken from the
+    process that has it."""
     return f"{_GIVEN_UP}{new_attempt()}"
 
 
@@ -43,12 +46,12 @@ def is_taken_up(row: BatchRow) -> bool:
 
 
 def is_held(ctx: Context, row: BatchRow) -> bool:
-    """Whether another process has the batch, and is alive."""
+    """Whether another process has the batch, and its lease has not lapsed."""
     return row.holder != this_holder() and not ctx.ledger.lease.has_lapsed(row)
 
 
 def wait_for_others(ctx: Context) -> None:
-    """Block while another run holds a batch; the leases of one that died have to lapse.
+    """Block while another run holds a batch; if one died, until its lease has lapsed.
 
     Raises LeaseHeldError, as does `wait_for_turn`, if nothing changes for as long as a lease lasts.
     """
@@ -70,16 +73,19 @@ def wait_for_turn(ctx: Context, batch_id: str) -> None:
 
 
 def _is_at_work(row: BatchRow) -> bool:
-    """Whether a driver or a publisher has the batch, rather than a run that waits. One that was
-    undone and landed anew has a given up attempt until a driver has it."""
+    """Whether a driver or a publisher has the batch, rather than a run that waits.
+
+    A batch that was undone and landed again has a given-up attempt until a driver has it.
+    """
     waits = row.attempt == "" or row.attempt.startswith((_TAKEN_UP, _GIVEN_UP))
     return row.state != states.LANDED or not waits
 
 
 def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
-    """Block while `before` returns batches, given those that others hold and those that wait here.
+    """Block while `before` returns batches, given those that others hold and those that wait in
+    this process.
 
-    The ledger is polled less often the more batches it returns.
+    The more batches it returns, the less often the ledger is polled.
     """
     reported, last, deadline = "", None, 0.0
     while ahead := before(*_held_and_own(ctx)):
@@ -109,10 +115,10 @@ def renewing_landed(ctx: Context) -> AbstractContextManager[None]:
 
 @contextmanager
 def pipeline_lease(ctx: Context, *undone: str) -> Iterator[None]:
-    """Hold the pipeline's lease, as maintenance does; raises LeaseHeldError while somebody else has
-    it.
+    """Hold the pipeline's lease, as maintenance does; raises LeaseHeldError while another process
+    has it.
 
-    `undone`: batches that may be half rolled back, because their rollback is what goes on here.
+    `undone`: batches that may be half rolled back, because their rollback is completed here.
     """
     attempt, lease = new_attempt(), ctx.ledger.lease
     lease.acquire_for_maintenance(attempt, ctx.lease, *undone)
@@ -125,14 +131,14 @@ def pipeline_lease(ctx: Context, *undone: str) -> Iterator[None]:
 
 
 def renewing(ctx: Context, renew: Callable[[], object]) -> AbstractContextManager[None]:
-    """Renew a lease of the pipeline while the context lasts, three times within its length."""
+    """Renew a lease of the pipeline while the context lasts, after each third of its length."""
     third = ctx.lease.seconds / 3
     return repeating(renew, third, first=third)
 
 
 @contextmanager
 def repeating(action: Callable[[], object], seconds: float, first: float) -> Iterator[None]:
-    """Call `action` every so many seconds while the context lasts, the first time after `first`;
+    """Call `action` every `seconds` while the context lasts, the first time after `first` seconds;
     its errors are ignored."""
     stop = threading.Event()
     thread = threading.Thread(target=_repeat, args=(action, seconds, first, stop), daemon=True)

@@ -1,4 +1,4 @@
-"""Windows of hours, as the command line, the form of a DAG and its runs state them."""
+"""Windows of hours, as the command line, the form of a DAG and its runs give them."""
 
 from __future__ import annotations
 

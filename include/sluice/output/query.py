@@ -27,7 +27,7 @@ from sluice.names import CATALOG, NAMESPACES_OF_SQL, full_name
 from sluice.output.rows import Output, write_rows
 from sluice.output.sql_filter import BASE_TABLE, Node, nodes, row_filter
 
-# DuckDB has these schemas itself and refuses to choose between two meanings of a name.
+# DuckDB has these schemas itself, and refuses a name with two meanings.
 _DATABASES: Final = ("memory", "system", "temp", CATALOG)
 _ALL_COLUMNS: Final = ("STAR", "POSITIONAL_REFERENCE")
 _WHOLE_ROWS: Final = ("SHOW_REF", "PIVOT")
@@ -95,8 +95,8 @@ def _answer(connection: duckdb.DuckDBPyConnection, catalog: Catalog, statement: 
 
 
 def _shut_in(connection: duckdb.DuckDBPyConnection) -> None:
-    """Lock DuckDB down to the registered tables: `read_text` and its like would show files and
-    environment of this process to whoever sends the query."""
+    """Restrict DuckDB to the registered tables: `read_text` and similar functions would show this
+    process's files and environment to whoever sends the query."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
@@ -131,8 +131,8 @@ def _at_versions(statement: str) -> str:
 
 
 def _tokens(statement: str) -> list[str]:
-    """Return DuckDB's tokens of the statement, which respect quotes and comments; places are in
-    bytes."""
+    """Return DuckDB's tokens of the statement, which respect quotes and comments; places
+    are in bytes."""
     text = statement.encode()
     ends = [start for start, _ in duckdb.tokenize(statement)] + [len(text)]
     return [text[a:b].decode() for a, b in pairwise([0, *ends])]
@@ -284,8 +284,8 @@ def _snapshot(table: Table, used: Used) -> int | None:
 
 
 def _load(catalog: Catalog, used: Used) -> Table:
-    """Load a table by its exact name, else by the only name that matches ignoring case, as in
-    SQL."""
+    """Load a table by its exact name, else by the only name that matches ignoring
+    case, as in SQL."""
     try:
         return catalog.load_table((used.namespace, used.name))
     except NoSuchTableError:

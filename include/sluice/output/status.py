@@ -1,4 +1,4 @@
-"""`sluice status`: what became of a pipeline's batches, for people and for programs."""
+"""`sluice status`: the state of a pipeline's batches, for people and for programs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _LISTED: Final = (details.REPROCESSED, details.UNDONE, details.REBUILT)
 class BatchStatus:
     """A batch, and what of it waits for an operator.
 
-    `unresolved`: its records in quarantine that no reprocess resolved. `resolved_by`: the batch
-    that did. `held`: how many of its files wait for release.
+    `unresolved`: number of its records in quarantine that no reprocess resolved. `resolved_by`: the
+    batch that resolved them. `held`: number of its files that wait for release.
     """
 
     row: BatchRow

@@ -48,8 +48,11 @@ def refuse_unwritable(page: Path | None) -> None:
 
 
 def write(page: Path | None, report: Verification, say: Callable[[str], None]) -> None:
-    """Write the report's page, whole or not at all. `say` tells that it is not written, for whoever
-    tells of the report may not come to that error."""
+    """Write the report's page, as a whole or not at all.
+
+    `say` reports that it is not written, since the caller may end with another error before it
+    reports this one.
+    """
     if page is None:
         return
     content = as_html(report).encode()
@@ -64,7 +67,7 @@ def write(page: Path | None, report: Verification, say: Callable[[str], None]) -
 
 
 def _is_device(page: Path) -> bool:
-    """Whether it is there and no file, such as /dev/stdout: no other file may take its place."""
+    """Whether the path exists and is not a file, such as /dev/stdout: no file may replace it."""
     return page.exists() and not page.is_file()
 
 

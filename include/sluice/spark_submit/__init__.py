@@ -1,1 +1,1 @@
-"""spark-submit as a child process: its start, its end, and what it says."""
+"""spark-submit as a child process: its command line, its time limit, and its output."""

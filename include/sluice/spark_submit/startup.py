@@ -1,8 +1,8 @@
-"""A quick start of the driver's JVM: an archive (CDS) of a load's classes, written at set-up.
+"""A quick start of the driver's JVM, with an archive (CDS) of a load's classes, written at set-up.
 
-The JVM takes such an archive only where its class path has no folder with files, such as Spark's
-conf folder. So Spark gets an empty conf folder, and its defaults by file. An archive that does not
-fit any more (another Java, other jars) is ignored by the JVM.
+The JVM uses such an archive only if its class path has no folder with files, such as Spark's conf
+folder. So Spark gets an empty conf folder, and its defaults by file. The JVM ignores an archive
+that no longer fits (another Java, other jars).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xshare:auto"
 
 
 def possible() -> bool:
-    """Whether Spark's settings are those that the set-up wrote: the user names no conf folder."""
+    """Whether Spark's settings are those that the set-up wrote: the user has set no conf folder."""
     return _CONF_DIR not in os.environ and NO_CONF.is_dir() and defaults_file().is_file()
 
 

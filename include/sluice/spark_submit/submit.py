@@ -25,13 +25,12 @@ _AVRO_LIMITS: Final = " ".join(
     f"-Dorg.apache.avro.limits.{name}.maxLength={most}"
     for name, most in (("bytes", 64 << 20), ("string", 64 << 20), ("collectionItems", 1_000_000))
 )
-# The optimizing compiler (C2) competes with the data for the cores. A small batch ends before C2
-# pays off and runs without it (200 k events on 2 cores: 36 s instead of 45), but with the whole
+# The optimizing compiler (C2) competes with the data for the cores. A small batch ends before C2 is
+# worth it, and runs without it (200 k events on 2 cores: 36 s instead of 45), but with the whole
 # code cache: the fifth that C1 gets by itself is full after a batch of many tables, and nothing
-# more is compiled (60 tables: 148 s instead of 96).
-# In a larger batch only hot code is compiled by C2 (1 M events: 68 s instead of 93 without C2): at
-# four times the JVM's thresholds, and ten times that for query planning, which works on no rows
-# (64 s).
+# more is compiled (60 tables: 148 s instead of 96). In a larger batch only hot code is compiled by
+# C2 (1 M events: 68 s instead of 93 without C2): at four times the JVM's thresholds, and ten times
+# that for query planning, which works on no rows (64 s).
 _COMPILE_QUICKLY: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 _COMPILE_LATE: Final = (
     "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=3000 "
@@ -51,8 +50,8 @@ _AS_PLAIN_TEXT: Final = 8
 """Rough ratio of text to bytes in a compressed or binary file."""
 # A JVM changes case by the machine's language: in Turkish, I is not the upper case of i.
 JVM_DEFAULTS: Final = f"{_AVRO_LIMITS} -Duser.language=en"
-# Where Python encodes file names in UTF-8, the JVM must too: it goes by the locale alone, and in C,
-# or a locale that is not installed, finds no file whose name is not ASCII.
+# If Python encodes file names in UTF-8, the JVM must too: it uses the locale alone, and in C, or a
+# locale that is not installed, it finds no file whose name is not ASCII.
 _ENCODING: Final = "utf-8"
 _LOCALE: Final = "C.UTF-8"
 _DEFAULT_CONF: Final = {
@@ -63,7 +62,7 @@ _DEFAULT_CONF: Final = {
 
 
 def is_small(manifest: Manifest) -> bool:
-    """Whether a batch ends before the JVM's optimizing compiler pays off."""
+    """Whether a batch ends before the JVM's optimizing compiler is worth its cost."""
     if manifest.rebuild is not None:
         return False
     text = sum(f.size if _is_plain(f) else f.size * _AS_PLAIN_TEXT for f in manifest.files)
@@ -91,7 +90,7 @@ def spark_conf(project: Project, small: bool = False) -> dict[str, str]:
 
 
 def properties_file() -> str | None:
-    """Return the path of Spark's defaults where a quick start hides the conf folder, else None."""
+    """Return the path of Spark's defaults if a quick start hides the conf folder, else None."""
     return str(startup.defaults_file()) if startup.usable() else None
 
 
@@ -145,8 +144,11 @@ def submit(project: Project, entry: Path, *arguments: str, small: bool = False) 
 
 
 def has_died(code: int) -> bool:
-    """Whether an exit code means that the driver was killed or crashed: then its output does not
-    tell why. A shell reports a signal as 128 plus its number."""
+    """Whether an exit code means that the driver was killed or crashed, so that its output does not
+    say why.
+
+    A shell reports a signal as 128 plus its number.
+    """
     return code < 0 or code > SIGNALS
 
 

@@ -57,8 +57,8 @@ _PATTERN: Final = re.compile(
 class ColumnType:
     """A type by `name` (one of the keys above) with its encoding; precision and scale of decimals.
 
-    `width`: the length of BINARY(n), to which values are padded with zeros, which MySQL's binary
-    log leaves out. `most`: the length of VARBINARY(n). A longer value fits neither.
+    `width`: the length of BINARY(n), to which values are padded with zeros, since MySQL's binary
+    log leaves these out. `most`: the length of VARBINARY(n). A longer value fits neither.
     """
 
     name: str
@@ -107,8 +107,8 @@ def _any_of(encodings: list[str]) -> str:
 
 
 def listed(element: ColumnType) -> ColumnType:
-    """Return the type of a list, stored as JSON text; elements without an encoding stay as they
-    are."""
+    """Return the type of a list, stored as JSON text; elements without an encoding
+    stay as they are."""
     coded = f"{LISTED}{element.name}[{element.encoding}]"
     return ColumnType("string", coded) if element.encoding else STRING
 
@@ -126,7 +126,7 @@ def binary_width(stated: str | None) -> int:
 
 
 def is_code(kind: ColumnType) -> bool:
-    """Whether a text alone does not show its value: decimals in base64, counts of a time unit,
+    """Whether text alone does not show its value: decimals in base64, counts of a time unit, and
     lists of these."""
     codes = (BASE64, "days", LISTED, *TIME_UNITS)
     return kind.name != "binary" and kind.encoding.startswith(codes)
@@ -181,8 +181,8 @@ def widest(one: ColumnType, two: ColumnType) -> ColumnType | None:
 
 
 def widest_or_text(one: ColumnType, two: ColumnType) -> ColumnType | None:
-    """Return the type that holds both without loss, else string; None for bytes, which have no
-    text."""
+    """Return the type that holds both without loss, else string; None for bytes, which
+    have no text."""
     return widest(one, two) or (None if "binary" in (one.name, two.name) else STRING)
 
 

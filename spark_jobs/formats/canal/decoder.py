@@ -190,11 +190,12 @@ def _read(spark: SparkSession, files: tuple[SourceFile, ...], options: _Options)
 
 
 def _of_schema_file(applies: bool) -> dict[str, Column]:
-    """Return the fields of messages, and of schema files of TiCDC's storage sink as if they were.
+    """Return the fields of messages; schema files of TiCDC's storage sink are turned into messages.
 
     A schema file has a statement and the time of its commit, or only describes a table. Source:
-    TiCDC's `cloudstorage.TableDefinition`. `applies`: statements count. Where rows go by arrival
-    they must not, for every row ranks below them: a TRUNCATE would empty its table for ever.
+    TiCDC's `cloudstorage.TableDefinition`. `applies`: whether statements are used. They must not be
+    if rows are ordered by arrival, since every row then ranks below them: a TRUNCATE would empty
+    its table for ever.
     """
     is_one = F.col("type").isNull() & F.col("TableVersion").isNotNull()
     stated, version = F.nullif("Query", F.lit("")), F.col("TableVersion").try_cast("bigint")

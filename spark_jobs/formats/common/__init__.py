@@ -1,1 +1,1 @@
-"""What several formats share: containers, envelopes, Connect's types, values that were not sent."""
+"""Parts that several formats share: containers, envelopes, Connect's types, values not sent."""

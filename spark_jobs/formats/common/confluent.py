@@ -60,7 +60,7 @@ def _ids(messages: DataFrame) -> dict[str, list[int]]:
 
 
 def _schema_id(part: str) -> Column:
-    """The id of a message's schema; NULL where it is not in the wire format.
+    """The id of a message's schema; NULL if it is not in the wire format.
 
     No registry assigns the id 0: it is Apicurio's own format, whose ids have eight bytes.
     """
@@ -112,7 +112,7 @@ def _parsed(part: str, ident: int) -> str:
 
 
 def _from_wire(part: str, ident: int, node: Node) -> Column:
-    """The datum and the end mark; both NULL where it cannot be decoded."""
+    """The datum and the end mark; both NULL if it cannot be decoded."""
     end = {"name": "end", "type": {"type": "fixed", "name": "sluice.End", "size": len(_END)}}
     datum = {"name": "datum", "type": connect_avro.writer_schema(node)}
     schema = {"type": "record", "name": "sluice.Message", "fields": [datum, end]}
@@ -123,7 +123,7 @@ def _from_wire(part: str, ident: int, node: Node) -> Column:
 
 
 def _refused(part: str, nodes: Mapping[int, Node]) -> Column:
-    """Why a message cannot be decoded; NULL where it can be, or is null."""
+    """Why a message cannot be decoded; NULL if it can be, or is null."""
     ident = F.col(_id_of(part))
     whole = [
         (ident == i) & F.coalesce(F.col(_parsed(part, i))["end"] == F.lit(_END), F.lit(False))

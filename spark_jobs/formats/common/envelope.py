@@ -90,7 +90,8 @@ def _with_few_facts(records: DataFrame, facts: Mapping[str, Mapping[str, Any]]) 
 
 
 def with_arrival(spark: SparkSession, lines: DataFrame, files: tuple[SourceFile, ...]) -> DataFrame:
-    """Add each line's place in the order of arrival, as `decode` gives it to other records."""
+    """Add each line's place in the order of arrival, in the form that `decode` gives to
+    other records."""
     joined = with_facts(spark, lines, files, lambda file: {_OBJECT: file.arrival})
     place_in_file = (number(F.col(name).cast("string")) for name in ("block", "ordinal"))
     arrival = F.concat_ws(".", F.coalesce(_OBJECT, "file"), *place_in_file)
@@ -170,7 +171,7 @@ def any_repeats_column(*images: Column) -> Column:
 
 
 def overlaid(row: Column, values: Column) -> Column:
-    """`row` with `values` over it; NULL where either is NULL. Neither may name a column twice.
+    """`row` with `values` over it; NULL if either is NULL. Neither may name a column twice.
 
     The two may spell a column in different case.
     """
@@ -204,9 +205,9 @@ def with_row(records: DataFrame, old: str, sent: str) -> DataFrame:
 def absent_but(changed: Column, row: Column) -> Column:
     """`absent` of an update that sends changed columns; `row` is these over the old row.
 
-    A NULL of the old row may be a value that was not logged, so it says nothing of the new row.
-    Neither column may have the name of an envelope column: in the select that makes the envelope a
-    lambda sees the new column of that name.
+    A NULL in the old row may be a value that was not logged, so it does not show the value in the
+    new row. Neither column may have the name of an envelope column: in the select that makes the
+    envelope a lambda sees the new column of that name.
     """
     names = F.map_keys(changed)
     sent = F.map_filter(row, lambda name, v: v.isNotNull() | F.array_contains(names, name))
@@ -235,7 +236,7 @@ def table_names(parts: Column) -> dict[str, Column]:
 
 
 def carried_key(named: Column, carried: Column) -> Column:
-    """The key columns that a record names; NULL where it names none or its row lacks one.
+    """The key columns that a record names; NULL if it names none or its row lacks one.
 
     Names match in any case.
     """
@@ -274,7 +275,7 @@ def lacking(names: Column, carried: Column) -> Column:
 def name_of(row: Column, configured: str) -> Column:
     """The row's spelling of a configured column name.
 
-    NULL where the row has no such column, or several that differ in case alone.
+    NULL if the row has no such column, or several that differ in case alone.
     """
     names = F.map_keys(row)
     alike = F.filter(names, lambda name: F.lower(name) == configured.lower())
@@ -283,7 +284,7 @@ def name_of(row: Column, configured: str) -> Column:
 
 
 def column_of(row: Column, configured: str) -> Column:
-    """The value of a configured column; NULL where `name_of` is NULL."""
+    """The value of a configured column; NULL if `name_of` is NULL."""
     return F.try_element_at(row, name_of(row, configured))
 
 

@@ -45,7 +45,8 @@ _MOST_IN_PATTERN: Final = 100
 
 @dataclass(frozen=True)
 class Meta:
-    """Names of the columns about the change: exact ones, and those that match in any case."""
+    """Names of the columns that describe the change: `fixed` ones match exactly, `any_case`
+    ones in any case."""
 
     fixed: tuple[str, ...] = ()
     any_case: tuple[str, ...] = ()
@@ -58,7 +59,7 @@ class Meta:
     def spelled(self, columns: Collection[str]) -> dict[str, str]:
         """Return each name as a file with these columns spells it.
 
-        If several columns differ from it by case, none of them is meant.
+        If several columns differ from it only by case, none of them is used.
         """
         return {n: _spelled(n, columns) if n in self.any_case else n for n in self.names}
 
@@ -75,10 +76,9 @@ def read_rows(
 
     `table` is the column of `meta` that names a row's table; without one each file is a table.
 
-    Returns `meta` (a struct of texts, NULL where a file lacks the column), `row` (the other
-    columns), `types` (a record's schema; NULL for JSON lines), `repeats` (a column comes twice),
-    the text of a line that is no JSON, and the place. A first pass over JSON lines finds their
-    columns.
+    Returns `meta` (a struct of texts, NULL if a file lacks the column), `row` (the other columns),
+    `types` (a record's schema; NULL for JSON lines), `repeats` (a column comes twice), the text of
+    a line that is no JSON, and the place. A first pass over JSON lines finds their columns.
     """
     lines = tuple(f for f in files if f.container == JSON_LINES)
     scans = [_read_typed(spark, *schema, group, meta) for schema, group in by_schema(files).items()]

@@ -22,15 +22,15 @@ _OCTETS: Final = re.compile(r"hex:((?:[0-9a-fA-F]{2})+)")
 
 
 def unsent(row: Column, placeholders: Sequence[str]) -> Column:
-    """Return the columns whose value was not sent; NULL where all were sent."""
+    """Return the columns whose value was not sent; NULL if all were sent."""
     texts = _all_spellings(placeholders)
     missing = F.map_filter(row, lambda _, value: value.isin(*texts))
     return F.when(_holds_any(row, texts), F.map_keys(missing))
 
 
 def any_unsent(row: Column, placeholders: Sequence[str]) -> Column:
-    """Return a non-NULL list where any value was not sent: `unsent` without the names, which Spark
-    can compile."""
+    """Return a non-NULL list where any value was not sent: `unsent` without the names, which
+    Spark can compile."""
     return F.when(_holds_any(row, _all_spellings(placeholders)), F.array(F.lit("")))
 
 

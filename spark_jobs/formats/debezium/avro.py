@@ -87,7 +87,7 @@ def find(spark: SparkSession, files: tuple[SourceFile, ...], options: DebeziumOp
     required = layout is not None
     sorted_files = Files(containers, lines, False, avro_json.headers(spark, lines, required))
     if required and (without := [f.key for f in sorted_files.json]):
-        raise TerminalError(f"{without}: no line KEYSCHEMA^VALUESCHEMA tells the Avro schemas")
+        raise TerminalError(f"{without}: no line KEYSCHEMA^VALUESCHEMA gives the Avro schemas")
     return sorted_files
 
 
@@ -107,7 +107,7 @@ def read(spark: SparkSession, files: Files, options: DebeziumOptions) -> list[Re
 
 
 def read_head(messages: Iterable[Records]) -> Head | None:
-    """Return the connector in the names of the schemas; None where there is none, or several."""
+    """Return the connector in the names of the schemas; None if there is none, or several."""
     sources = (_child(datum.node, "source") for some in messages for datum in some.values)
     matches = {_SOURCE_NAME.fullmatch(node["name"]) for node in sources if node is not _NOTHING}
     names = {match and match[1] for match in matches}

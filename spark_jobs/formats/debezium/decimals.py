@@ -31,8 +31,8 @@ def is_numeric(options: DebeziumOptions) -> bool:
 
 
 def refuse_other(lines: Iterable[str], options: DebeziumOptions) -> None:
-    """Raise TerminalError where the first described decimal is not in the form of the option: it
-    would be read as another number."""
+    """Raise TerminalError if the first described decimal is not in the form of the option: it would
+    be read as another number."""
     decimals = (one for line in lines if DECIMAL in line for one in _decimals(line))
     name, written = next(decimals, ("", None))
     if written and (written == NUMERIC) != is_numeric(options):

@@ -29,7 +29,7 @@ _SQLSERVER: Final = "sqlserver"
 _TICDC: Final = "TiCDC"
 _ALL: Final = ("connector", "db", "schema", "table", "collection", "ts_ms", "ts_us", "txId")
 _POS_DIGITS: Final = 20
-# Longer, and so higher, than any place in a log. Used where a row has no place.
+# Longer, and so higher, than any place in a log; for rows without a place.
 _NO_PLACE: Final = f"'{'9' * 40}'"
 _FILE_NUMBER: Final = "regexp_extract(source.file, '([0-9]+)$', 1)"
 _SHARED: Final = {
@@ -58,7 +58,8 @@ _LCR_PARTS: Final = 4
 def sharing(options: DebeziumOptions) -> frozenset[str]:
     """The connectors whose events may share a place in the source's log.
 
-    SQL Server is one where the option says so: its changes have no place inside their commit then.
+    SQL Server is among them if the option says so: its changes then have no place inside their
+    commit.
     """
     by_arrival = options.sqlserver_order == BY_ARRIVAL
     return frozenset(_SHARED) if by_arrival else frozenset(_SHARED) - {_SQLSERVER}

@@ -39,10 +39,10 @@ _CONNECTOR: Final = r'"connector"\s*:\s*'
 
 @dataclass(frozen=True)
 class Scanned:
-    """The records of all files in one form, whichever they are in.
+    """The records of all files in one form, whatever form the files have.
 
-    `head`: what the first event tells of its form and connector; `expected`: the same, where every
-    event must have it. `documents`: some images are MongoDB's documents.
+    `head`: form and connector of the first event; `expected`: the same if every event must have it.
+    `documents`: whether some images are MongoDB's documents.
     """
 
     flat: DataFrame
@@ -75,8 +75,8 @@ def scan(
 def _head(
     spark: SparkSession, lines: tuple[SourceFile, ...], options: DebeziumOptions
 ) -> Head | None:
-    """Return what the first JSON event tells; raises TerminalError where its decimals are not in
-    the form that the options say."""
+    """Return form and connector of the first JSON event; raises TerminalError if its decimals are
+    not in the form that the options say."""
     head = read_head(spark, lines)
     if head and head.described:
         debezium_decimals.refuse_other(first_lines(spark, lines), options)
@@ -84,7 +84,7 @@ def _head(
 
 
 def _expected(head: Head | None, known: Known, mixed: bool) -> Head | None:
-    """Return the form and connector that every event must have; None where they may differ."""
+    """Return the form and connector that every event must have; None if they may differ."""
     ordered = head is not None and head.connector in CONNECTORS
     return head if ordered and not (known.nothing or mixed) else None
 

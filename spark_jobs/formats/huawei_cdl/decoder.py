@@ -191,7 +191,7 @@ def _payload(name: str) -> Column:
 
 
 def _operation(name: str) -> Column:
-    """The operation of one version; NULL where it is blank."""
+    """The operation of one version; NULL if it is blank."""
     return F.when(F.trim(_payload(name)) != "", _payload(name))
 
 
@@ -377,7 +377,7 @@ def _lsn() -> Column:
 
 
 def _key() -> Column:
-    """The columns of `unique`; NULL where the row lacks any."""
+    """The columns of `unique`; NULL if the row lacks any."""
     image = F.coalesce(F.col("_after"), _deleted_row())
     named = F.map_keys(_payload("unique"))
     return carried_key(named, F.map_keys(image))

@@ -37,7 +37,7 @@ def old_left_out(placeholders: Sequence[str]) -> Column:
 
 
 def lob_columns() -> Column:
-    """The names in LOB_COLUMNS, a JSON list or comma-separated; NULL where it is unreadable."""
+    """The names in LOB_COLUMNS, a JSON list or comma-separated; NULL if it is unreadable."""
     text = F.trim(F.col("payload")["LOB_COLUMNS"])
     listed = F.from_json(text, "array<string>")
     names = F.when(text.startswith("["), listed).otherwise(F.split(text, r"\s*,\s*"))
@@ -51,7 +51,7 @@ def _without_value(image: Column) -> Column:
 
 
 def _together(*lists: Column) -> Column:
-    """The union of lists that may be NULL; NULL where all are."""
+    """The union of lists that may be NULL; NULL if all are."""
     none = F.array().cast("array<string>")
     first, *others = (F.coalesce(names, none) for names in lists)
     for more in others:

@@ -1,4 +1,4 @@
-"""What the dialects share: one abstract change, and what a format can say of it."""
+"""What the dialects share: one abstract change, and what a format can express of it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ MILLIS = 10**12
 
 @dataclass(frozen=True)
 class Dialect:
-    """One way of writing a history down.
+    """One format's way to write a history.
 
-    `tell(change, database, sent)` gives the records of one change; `sent` differs between repeats.
-    `truncates`: the format has a word for TRUNCATE. `by_arrival`: the place in the landed files is
-    the order, so a history is written in order and once. `source_table` and `table_name` are the
-    pipeline's: how it names a table of the events, and its target. Without `write` and `content`,
-    JSON lines; `content(records)` are bytes that landing looks at as it does at any file.
-    `file(record, at)`: the file that a record is in, of those that are written at one time.
-    `only_rows`: the format tells rows and nothing else, so that a history is of whole rows, each of
-    which takes the place of the one with its key; `besides`: columns of a table that are none of
-    the source's. `asides(database)`: what stands among changes and changes no row: heartbeats,
-    marks of transactions, statements.
+    `tell(change, database, sent)` returns the records of one change; `sent` differs between
+    repeats. `truncates`: the format can express a TRUNCATE. `by_arrival`: the place in the landed
+    files is the order, so a history is written in order and once. `source_table` and `table_name`:
+    how the pipeline names a table of the events, and its target. Without `write` and `content`,
+    files are JSON lines; `content(records)` returns bytes that are landed as any file.
+    `file(record, at)`: the file of a record, among those that are written at one time. `only_rows`:
+    the format only has rows, so a history has whole rows, each of which replaces the one with its
+    key. `besides`: columns of a table that are not the source's. `asides(database)`: records among
+    the changes that change no row: heartbeats, transaction markers, statements.
     """
 
     name: str
@@ -59,7 +58,7 @@ class Dialect:
 
 
 def images(change: Change) -> tuple[Row, Row]:
-    """The row before and the row after; empty where the change has none."""
+    """The row before and the row after; empty if the change has none."""
     return dict(change.before or ()), dict(change.after or ())
 
 
@@ -69,12 +68,13 @@ def sent_columns(change: Change) -> Row:
 
 
 def whole_inserts(change: Change) -> Change:
-    """The change as a format has it in which an insert, even that of a changed key, is whole."""
+    """The change for a format in which an insert, even that of a changed key, is complete."""
     return change if change.op == "u" else replace(change, absent=frozenset())
 
 
 def moves(change: Change) -> bool:
-    """An update after which the old row is another one, or one of many equal ones."""
+    """Whether this is an update after which the old row is another one, or one of
+    many equal ones."""
     before, after = images(change)
     return bool(before and after) and ("id" not in after or before["id"] != after["id"])
 
@@ -92,10 +92,10 @@ def ident(change: Change) -> Row:
 
 
 def serial(change: Change) -> int:
-    """A place of its own for each change, where a format knows no two at one place."""
+    """A different place for each change, for formats that cannot have two at one place."""
     return 2 * change.place[1] + (change.op != "d")
 
 
 def texts(row: Row) -> Row:
-    """Values as formats write them that know text alone."""
+    """Values as formats write them that only have text."""
     return {name: None if value is None else str(value) for name, value in row.items()}

@@ -1,4 +1,4 @@
-"""A batch that had nothing for a table is published only while that table is what it was."""
+"""A batch that changed nothing in a table is published only while that table is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of one key at one position that differ: decided, the same in every order, and told."""
+"""Different events of one key at one position: decided, the same in every order, and reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver that stood still before it wrote a changelog, while others ended its batch."""
+"""A driver that was suspended before it wrote a changelog, while others finished its batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PIPELINE = {
 
 
 class Late:
-    """A shop with a landed batch, and what others do with it while its first driver stands still.
+    """A shop with a landed batch, and what others do with it while its first driver is suspended.
 
     `left`: the snapshot of the changelog that they leave.
     """

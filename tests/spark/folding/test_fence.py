@@ -1,4 +1,4 @@
-"""Retention while a batch is merged, whose lease has lapsed without its driver being dead."""
+"""Retention during the merge of a batch whose lease has lapsed although its driver is alive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A first batch that fails binds nobody: the hint or the key that was wrong can be mended."""
+"""After a first batch that failed, a wrong hint or key can be corrected."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The floor: what a table has forgotten, and what then becomes of events from before.
+"""The floor: what a table no longer knows, and what happens to events from below it.
 
-One history of three tables, all of it expired; then one batch with events from below and above.
+One history of three tables expires as a whole; then one batch has events from below and above.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PIPELINE = {
 
 @dataclass(frozen=True)
 class Told:
-    """The shop after the last batch, and what was there before it."""
+    """The shop after the last batch, and its state before it."""
 
     shop: Shop
     history: tuple[BatchResult, ...]
@@ -158,7 +158,7 @@ def test_batches_from_before_retention_can_still_be_undone(told: Told) -> None:
 
 
 def foresees(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`sluice plan` tells of an event below the floor what its load will make of it."""
+    """`sluice plan` forecasts what the load will do with an event below the floor."""
     monkeypatch.setattr(preview, "submit", shop.look)
     path = shop.landing / "late.jsonl"
     path.write_text(event("u", "orders", 12, id=2, status="late") + "\n")

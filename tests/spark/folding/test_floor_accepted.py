@@ -1,4 +1,4 @@
-"""Events from below the floor that an operator accepts, where a delete is still remembered."""
+"""Events below the floor that an operator accepts, if a delete is still known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the names of files order, nothing is forgotten: a file of any name may still come."""
+"""If file names give the order, nothing expires: a file of any name may still come."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Defaults that are told of rows which stand for changes that maintenance has forgotten.
+"""Defaults that become known for rows that replace expired changes.
 
-The newest change of such a row is above the statement, and left the column out as those before did.
+The newest change of such a row is above the statement, and left the column out, as those before
+did.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Undone beneath others where a floor is: what the batch brought at or below it goes too.
+"""Undo by folding in a table with a floor: the batch's events at or below the floor are undone too.
 
-Tombstones are forgotten after days, which raises the floor; the changelog may be kept for longer.
+Tombstones expire after days, which raises the floor; the changelog may be kept for longer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batches that look like those before, and batches wholly above what is stored: the short ways."""
+"""Batches with known shapes, and batches wholly above the stored rows: the short ways."""
 
 from __future__ import annotations
 

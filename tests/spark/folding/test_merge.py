@@ -1,4 +1,4 @@
-"""Cases of the merge that once went wrong, each as small as it can be told."""
+"""Cases in which the merge once went wrong, each as small as possible."""
 
 from __future__ import annotations
 

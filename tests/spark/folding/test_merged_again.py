@@ -1,4 +1,4 @@
-"""What a batch finds changed between two tries at it, or between its decoding and its merge."""
+"""Changes that a batch meets between two tries, or between its decoding and its merge."""
 
 from __future__ import annotations
 

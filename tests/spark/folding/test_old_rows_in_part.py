@@ -1,4 +1,4 @@
-"""Updates whose old row tells a part of its key, or of a row that has none."""
+"""Updates whose old row has only a part of its key, or of a row in a table without a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables without a key: updates whose old row no record tells."""
+"""Tables without a key: updates whose old row is in no record."""
 
 from __future__ import annotations
 

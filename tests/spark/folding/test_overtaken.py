@@ -94,7 +94,7 @@ def test_rows_of_one_place_that_arrive_again_are_refused(
     assert stages.run(lake.context())[1] is None
     before = lake.rows("orders")
     (key,) = land_quarantined(lake.context())
-    with pytest.raises(PlanError, match="rows read again cannot be told from those"):
+    with pytest.raises(PlanError, match="rows read again cannot be distinguished from those"):
         lake.stage_manifest(lake.context().files.read_manifest(key))
     assert lake.rows("orders") == before
 

@@ -1,4 +1,4 @@
-"""A source that starts counting anew is noticed, before its events are lost as late ones."""
+"""A source that restarts its positions is noticed, before its events are lost as late ones."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_a_source_that_tells_no_transactions_is_refused(lake: Sandbox) -> None:
     lake.write("a.jsonl", [untold])
     results, failure = stages.run(lake.context())
     assert results == []
-    assert "table d.s.orders: it has changes that do not tell their transaction" in str(failure)
+    assert "table d.s.orders: it has changes without a transaction id" in str(failure)
 
 
 @pytest.mark.long
@@ -204,7 +204,7 @@ def test_a_delete_that_tells_no_transaction_is_refused_and_a_snapshots_row_is_no
     lake.write("b.jsonl", [untold | {"op": "d", "before": untold["after"], "after": None}])
     results, failure = stages.run(lake.context())
     assert results == []
-    assert "it has changes that do not tell their transaction" in str(failure)
+    assert "it has changes without a transaction id" in str(failure)
 
 
 @pytest.mark.long

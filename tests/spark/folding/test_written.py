@@ -1,4 +1,4 @@
-"""What a merge decides on is what it writes, or the batch fails."""
+"""A merge writes exactly the rows on which it decided, or the batch fails."""
 
 from __future__ import annotations
 

@@ -109,12 +109,12 @@ def test_a_table_that_no_plan_can_be_made_for_is_left_out(lake: Sandbox) -> None
     results, failure = run(lake)
     assert results == []  # neither has a key: of a batch without any table nothing is published
     assert failure is not None
-    assert "nobody tells the key of table d.s.orders" in str(failure)
-    assert "nobody tells the key of table d.s.notes" in str(failure)
+    assert "no key is known for table d.s.orders" in str(failure)
+    assert "no key is known for table d.s.notes" in str(failure)
 
     lake.configure(**pipeline({"s.orders": KEYED, "s.notes": {}}))
     (batch,), failure = run(lake)
-    assert "nobody tells the key of table d.s.notes" in str(failure)
+    assert "no key is known for table d.s.notes" in str(failure)
     assert texts(lake, "orders") == {1: "a"}
     assert not lake.catalog.table_exists((NAMESPACE, "notes"))
 

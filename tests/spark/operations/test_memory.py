@@ -1,4 +1,5 @@
-"""What was loaded is known from the newest rows of the tables alone, whoever else wrote to them."""
+"""What was loaded follows from the newest rows of the tables alone, even if others
+wrote to them."""
 
 from __future__ import annotations
 

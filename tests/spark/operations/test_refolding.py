@@ -1,4 +1,4 @@
-"""A batch undone beneath later ones leaves what the others make; a rebuild makes a target again."""
+"""Undo of a batch that others followed leaves what the others give; a rebuild restores a target."""
 
 from __future__ import annotations
 

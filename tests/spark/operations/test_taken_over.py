@@ -1,4 +1,4 @@
-"""A driver that stood still while another attempt finished its batch."""
+"""A driver that was suspended while another attempt finished its batch."""
 
 from __future__ import annotations
 

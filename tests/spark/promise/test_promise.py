@@ -1,8 +1,8 @@
 """The promise, in every format: rows follow from the set of events, and from nothing else.
 
-One abstract history of a source is told in the words of each format, delivered in an adversary's
-order, and has to end as the plain-Python reference says. One example a format by itself;
-`make prove` (`SLUICE_PROVE=40`) draws more of both, and shrinks what fails.
+One abstract history of a source is written in each format, delivered in an adversary's order, and
+has to end as the plain-Python reference says. One example per format by default; `make prove`
+(`SLUICE_PROVE=40`) draws more of both, and shrinks failures.
 """
 
 from __future__ import annotations

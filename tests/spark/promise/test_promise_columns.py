@@ -36,7 +36,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def drawn(seed: int) -> list[Step]:
-    """Many steps without Hypothesis, whose first ones are always the smallest."""
+    """Many steps without Hypothesis, whose own first example is always the smallest."""
     rng = random.Random(seed)
     return [(rng.randrange(12), rng.randrange(12), rng.randrange(12)) for _ in range(40)]
 

@@ -1,8 +1,9 @@
-"""The promise beside maintenance: what is forgotten takes nothing from target and open versions.
+"""The promise together with maintenance: expiry removes nothing from the target and the open
+versions.
 
-Rows of one table change, leaving a large value out, are deleted and come again. Between the batches
-maintenance forgets all that came, and the history is switched off and on. What comes then is above
-the floor, in any order, some of it twice.
+Rows of one table change, leave a large value out, are deleted and come again. Between the batches
+maintenance expires everything so far, and the history is switched off and on. Later changes are
+above the floor, in any order, some of them twice.
 """
 
 from __future__ import annotations

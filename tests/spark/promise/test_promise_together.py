@@ -1,9 +1,9 @@
-"""The promise where all of it happens to one table: columns, keys, TRUNCATE, values not sent, undo.
+"""The promise if everything happens to one table: columns, keys, TRUNCATE, values not sent, undo.
 
-A table of the source gets columns, loses, renames and widens them; its rows change, move to other
-keys, leave a large value out, are truncated. What it logs comes in any batches, some of it twice;
-batches are undone between, and what they brought comes again. In the end target and history are
-what the source has and had, in mode `current` or `soft_delete`.
+A table of the source gets, loses, renames and widens columns; its rows change, move to other keys,
+leave a large value out, and are truncated. Its log comes in any batches, some of it twice; batches
+are undone in between, and their events come again. In the end target and history agree with the
+source, in mode `current` or `soft_delete`.
 """
 
 from __future__ import annotations

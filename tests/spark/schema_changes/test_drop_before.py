@@ -79,7 +79,7 @@ def test_rows_from_before_it_stop_until_it_is_loaded_once_more(
     shop = shop_of(spark, tmp_path, monkeypatch)
     made, _ = shop.run_each(MADE, NEW)
     shop.write("old.jsonl", OLD)
-    with pytest.raises(PlanError, match=rf"shop\.orders: batch {made} dropped it, or made it anew"):
+    with pytest.raises(PlanError, match=rf"shop\.orders: batch {made} dropped or replaced it at"):
         shop.run()
     assert places(shop) == LEFT
     refolding.undo_or_refold(shop.context(), made)

@@ -63,7 +63,7 @@ def test_a_rename_told_too_late_for_what_is_forgotten_stops(
     changed, renamed = event("u", 20, id=1, name=PLACEHOLDER, b="2"), ddl(15)
     if late:
         shop.load_records([changed], "1.jsonl")
-        with pytest.raises(PlanError, match="a rename of its columns was told later than changes"):
+        with pytest.raises(PlanError, match="a rename of its columns came later than changes"):
             shop.load_records([renamed], "2.jsonl")
     else:
         shop.load_records([renamed], "1.jsonl")
@@ -80,7 +80,7 @@ def test_a_rename_told_too_late_stops_where_its_place_is_forgotten_too(
     whole = event("c", 1, id=1, title="big", b="1")
     shop.load_records([whole, event("u", 20, id=1, title=PLACEHOLDER, b="2")], "0.jsonl")
     forget(shop, shop.published[0])
-    with pytest.raises(PlanError, match="a rename of its columns was told later than changes"):
+    with pytest.raises(PlanError, match="a rename of its columns came later than changes"):
         shop.load_records([ddl(15)], "1.jsonl")
 
 

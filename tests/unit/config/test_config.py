@@ -51,7 +51,7 @@ def test_only_whole_batches_of_formats_that_tell_ends_hold_transactions(tmp_path
     assert not shop(tmp_path).holds_transactions
     assert shop(tmp_path, "on_open_transaction: hold\n").holds_transactions
     text = mistake(tmp_path, shop=SHOP.replace("debezium", "canal") + "on_open_transaction: hold\n")
-    assert "canal does not tell where transactions end (debezium, dts_avro, maxwell" in text
+    assert "canal does not mark the end of transactions (debezium, dts_avro, maxwell" in text
     text = mistake(tmp_path, shop=SHOP + "consistency: table\non_open_transaction: hold\n")
     assert "a transaction is published whole" in text
 
@@ -154,7 +154,7 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
         ("tables: {a: {columns: {b: decimal(10}}}\n", "tables.a.columns.b: expected a column type"),
         (
             "tables: {a: {renamed_columns: {b: c, c: d}}}\n",
-            "tables.a.renamed_columns: expected former name → name of now, and no name of now that",
+            "tables.a.renamed_columns: expected former name → present name, and no present name",
         ),
         ("tables: {a: {renamed_columns: {b: ''}}}\n", "tables.a.renamed_columns: expected former"),
         ("tables: {a: {renamed_columns: {b: d, B: e}}}\n", "renamed_columns: expected former"),

@@ -43,7 +43,7 @@ def test_a_landing_that_meets_the_warehouse_is_refused(
     """Iceberg's own files were landed, and each landing wrote some more of them."""
     (tmp_path / "link").symlink_to(tmp_path / "warehouse")
     write(tmp_path, landing, warehouse)
-    told = r"shop\.yaml:4: landing\.url: expected a place whose files are of events alone"
+    told = r"shop\.yaml:4: landing\.url: expected a place with files of events only"
     with pytest.raises(ConfigError, match=told) as caught:
         load_project(tmp_path)
     assert load_sound(tmp_path).lake.warehouse in str(caught.value)
@@ -82,7 +82,7 @@ def test_a_landing_with_sluices_own_files_is_refused(
     tmp_path: Path, landing: str, file: str
 ) -> None:
     write(tmp_path / "p", landing, "../warehouse", "landing/lake.db")
-    with pytest.raises(ConfigError, match=f"for what is in '.*/{file}' would be landed"):
+    with pytest.raises(ConfigError, match=f"since the files in '.*/{file}' would be landed"):
         load_project(tmp_path / "p")
 
 

@@ -1,5 +1,5 @@
-"""A bucket may tell the versions of its objects at one time and not at another: by the rights that
-Sluice has then. What is not told makes no other object of one."""
+"""A bucket may return the versions of its objects at one time and not at another, by the rights
+that Sluice then has. A missing version does not make an object another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds a lease, and whether he is dead."""
+"""Which process holds a lease, and whether it is dead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that stood still until its lease lapsed goes on only where nobody else took it, and one
+"""A process that was suspended until its lease lapsed only goes on if no other took the lease; one
 that died has lost it."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def publish_loaded(ledger: PipelineLedger) -> None:
 
 
 def maintain(ledger: PipelineLedger) -> None:
-    """A rollback takes a published batch out, or maintenance is at work."""
+    """A rollback undoes a published batch, or maintenance is running."""
     ledger.lease.acquire_for_maintenance("m1", B)
     ledger.lease.release(MAINTENANCE, "m1")
 

@@ -1,4 +1,4 @@
-"""Of what has landed only what may be to do is looked at: a lake's ledger has many files more."""
+"""Only files that may have to be loaded are looked at, since a lake's ledger has many more."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_beside_a_live_source_it_says_so() -> None:
     assert Verification.from_json(BESIDE_SOURCE.to_json()) == BESIDE_SOURCE
     assert "4 published batches beside jdbc:postgresql://db/[shop]" in text_of(BESIDE_SOURCE)
     assert "beside jdbc:postgresql://db/[shop]" in Page(as_html(BESIDE_SOURCE)).text
-    with pytest.raises(VerifyFailedError, match="The source holds something else"):
+    with pytest.raises(VerifyFailedError, match="The source has other rows"):
         refuse_differences(BESIDE_SOURCE)
 
 

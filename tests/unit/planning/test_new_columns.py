@@ -82,6 +82,6 @@ def test_types_that_fit_what_stands_one_by_one_may_not_fit_together() -> None:
 
 
 def test_known_shapes_do_not_say_which_type_came_first() -> None:
-    with pytest.raises(PlanError, match="nobody tells which type of 'amount' came first"):
+    with pytest.raises(PlanError, match="it is unknown which type of 'amount' came first"):
         of("int", "string", found=replace(FOUND, lowest={}))
     assert of("int", "string", stored="int", found=replace(FOUND, lowest={})).suffixes

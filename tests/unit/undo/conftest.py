@@ -1,4 +1,4 @@
-"""Fixtures of what undoes batches: the shop of three, its changelogs, and a fold that is played."""
+"""Fixtures for undoing batches: the shop of three batches, its changelogs, and a simulated fold."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def context(tmp_path: Path) -> Context:
 
 @pytest.fixture
 def with_changelogs(context: Context) -> None:
-    """Has the tables of `context` have changelogs, with a change of each batch."""
+    """Give the tables of `context` changelogs, with a change of each batch."""
     for name in TABLES:
         changelog(context, name, "b1", "b2", "b3")
 
 
 @pytest.fixture
 def folded(context: Context, with_changelogs: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has one row more in each table of `context` stand for what a driver folds again."""
+    """Let one more row in each table of `context` replace what a driver would fold again."""
     monkeypatch.setattr(refolding, "load", fold(context))

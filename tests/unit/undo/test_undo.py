@@ -179,7 +179,9 @@ def test_a_batch_of_repeats_alone_is_not_undone_beneath_others_alone(context: Co
     changelog(context, "orders", "b3", "b4")
     context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
     publish(context, "b5", 5, tables=("users",))
-    with pytest.raises(FollowedError, match="b5 came after batch b4, which tells of orders"):
+    with pytest.raises(
+        FollowedError, match=r"b5 came after batch b4, which has changes .* of orders"
+    ):
         undo_batch(context, "b4")
 
 
@@ -193,7 +195,7 @@ def test_what_was_taken_out_beneath_a_batch_does_not_come_back_with_it(context: 
         lambda: undo_batches_after(context, "b1"),
         lambda: undo_batches_after(context, "b3"),
     ):
-        with pytest.raises(FollowedError, match="batch r1 took out b2"):
+        with pytest.raises(FollowedError, match="batch r1 undid b2"):
             undone()
     assert everything(context) == [[0, 1, 2, 3]] * 2
     publish(context, "b4", 4)

@@ -1,4 +1,4 @@
-"""rollback where the tables cannot go back: what is folded again, and what is refused, and why."""
+"""rollback if the tables cannot go back: what is folded again, what is refused, and why."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_of_what_was_made_again_nothing_is_undone_beneath_others(context: Contex
     publish(context, "r1", 7)
     context.ledger.batches.record("r1", PUBLISHED, replace_details={"rebuilt": list(TABLES)})
     publish(context, "b5", 5)
-    with pytest.raises(RollbackRefusedError, match="nothing is to be undone"):
+    with pytest.raises(RollbackRefusedError, match="there is nothing to undo"):
         refolding.undo_or_refold(context, "r1")
 
 

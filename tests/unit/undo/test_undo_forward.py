@@ -1,4 +1,4 @@
-"""An undo beneath others whose tables are complete: it goes on, whatever ends it in between."""
+"""An undo by folding whose tables are complete: it is completed, whatever interrupts it."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_an_undo_that_was_killed_while_it_took_the_batch_out_is_not_rolled_back(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = kill(context, monkeypatch)
-    told = rf"{mine} of shop is taking out b1: that is completed.*\(sluice reconcile shop\)"
+    told = rf"{mine} of shop is undoing b1: that can only be completed.*\(sluice reconcile shop\)"
     with pytest.raises(RollbackRefusedError, match=told):
         refolding.undo_or_refold(context, mine)
     assert (state(context, mine), everything(context)) == (PUBLISHING, WITHOUT_B1)
@@ -148,7 +148,7 @@ def test_an_undo_that_takes_the_batch_out_is_not_loaded_again(
 @pytest.mark.parametrize(
     ("look", "error", "message"),
     [
-        (1, RollbackRefusedError, "u1 of shop is taking out b1"),
+        (1, RollbackRefusedError, "u1 of shop is undoing b1"),
         (2, LeaseHeldError, "another run went on with it"),
     ],
 )

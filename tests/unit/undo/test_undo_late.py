@@ -1,4 +1,5 @@
-"""Processes that stand still for longer than their lease, and go on when others have finished."""
+"""Processes that are suspended for longer than their lease, and continue when others
+have finished."""
 
 from __future__ import annotations
 
@@ -69,8 +70,8 @@ def changes(context: Context) -> list[str]:
 
 
 def publish_anew(context: Context) -> None:
-    """What follows a rollback that died: its lease lapses, others complete it, and the batch comes
-    again."""
+    """What follows a rollback that died: its lease lapses, others complete it, and the
+    batch comes again."""
     row = context.ledger.batches.get(MAINTENANCE)
     assert row is not None
     context.ledger.lease.release(MAINTENANCE, row.attempt)

@@ -1,4 +1,4 @@
-"""rollback: what another run publishes between the first look and the lease is noticed."""
+"""rollback: what another run publishes between the first check and the lease is noticed."""
 
 from __future__ import annotations
 

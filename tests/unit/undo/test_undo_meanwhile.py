@@ -1,4 +1,5 @@
-"""rollback beside others: half published batches, suspended publishers, loads of the same batch."""
+"""rollback while others work: half published batches, suspended publishers, loads of
+the same batch."""
 
 from __future__ import annotations
 

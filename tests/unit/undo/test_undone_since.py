@@ -1,4 +1,4 @@
-"""Batches, and processes that were suspended, after somebody undid what they were built on."""
+"""Batches, and processes that were suspended, after a batch on which they were built was undone."""
 
 from __future__ import annotations
 
