@@ -11,10 +11,9 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import DebeziumOptions
-from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.debezium.decoder import Debezium
 from tests.spark.debezium_events import DEFAULT_PLACEHOLDER, ROW, event, source
-from tests.spark.envelopes import assert_event, at, by_name, envelope_columns, jsonl
+from tests.spark.envelopes import assert_event, at, decode_named, jsonl
 
 DEFAULTS = DebeziumOptions()
 pytestmark = pytest.mark.spark
@@ -189,11 +188,7 @@ EVENTS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     """Every event above, decoded in one read, by its name."""
-    file = jsonl(tmp_path_factory.mktemp("debezium") / "all.jsonl", EVENTS.values())
-    decoded = Debezium().read(spark, (file,), DEFAULTS)
-    assert envelope_columns(decoded) == list(ENVELOPE)
-    names = list(EVENTS)
-    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+    return decode_named(spark, Debezium(), tmp_path_factory.mktemp("debezium"), EVENTS)
 
 
 def test_every_line_is_one_record(rows: dict[str, Row]) -> None:
