@@ -52,7 +52,7 @@ def of_pipeline(pipeline: Pipeline) -> str:
 
 - **Scheduled**: everything landed before the interval's end that is not loaded yet, late files too.
 - **Backfill**, or a window in the form: exactly the files of that window.
-- **Manual**: everything landed so far; with a logical date in the past, up to its interval's end.
+- **Manual**: everything landed so far; with a date or an interval of the past, up to its end.
 - **Failed**: the tables are as they were. Read the failed task's log, then clear the task.
 - **Undo a published batch**: DAG `sluice_rollback`.
 """

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from croniter import croniter
+
 from sluice.errors import ConfigError
 from sluice.operations.context import Context
 from sluice.operations.selection import Selection, covers
@@ -34,17 +36,24 @@ class RunSelection(Selection):
         return bool(taken) and covers(ctx, taken, self)
 
 
-def select(
-    params: dict[str, Any],
-    run_type: str,
-    interval: tuple[datetime, datetime] | None,
-    logical_date: datetime | None,
-    triggered: datetime,
-) -> RunSelection:
+@dataclass(frozen=True)
+class Run:
+    """What a DAG run tells of the files that it takes.
+
+    `triggered`: when it was triggered, however long its task has waited. `schedule`: the DAG's.
+    """
+
+    type: str
+    interval: tuple[datetime, datetime] | None
+    logical_date: datetime | None
+    triggered: datetime
+    schedule: str | None
+
+
+def select(params: dict[str, Any], run: Run) -> RunSelection:
     """Select by parameters first, then by the run's type; never by the logical date's hour.
 
-    `triggered`: when the run was triggered, however long its task has waited. A scheduled and a
-    manual run of one logical date have different data intervals.
+    A scheduled and a manual run of one logical date have different data intervals.
     """
     files, tables = (tuple(params.get(name) or ()) for name in ("files", "tables"))
     window, changed = _window(params), bool(params.get("changed"))
@@ -52,21 +61,21 @@ def select(
         raise ConfigError("tables and changed: changed files are loaded for all tables")
     if files or window:
         return RunSelection(window=window, files=files, tables=tables, changed=changed)
-    chosen = _by_run(run_type, interval, logical_date, triggered)
-    return replace(chosen, tables=tables, changed=changed)
+    return replace(_by_run(run), tables=tables, changed=changed)
 
 
-def _by_run(
-    run_type: str,
-    interval: tuple[datetime, datetime] | None,
-    logical_date: datetime | None,
-    triggered: datetime,
-) -> RunSelection:
-    if run_type == BACKFILL and interval:
-        return RunSelection(window=Window(*interval))
-    if interval is None or (run_type in BY_HAND and _is_now(logical_date, triggered)):
+def _by_run(run: Run) -> RunSelection:
+    if run.interval is None:
         return RunSelection()
-    return RunSelection(until=interval[1])
+    if run.type == BACKFILL:
+        return RunSelection(window=Window(*run.interval))
+    start, end = run.interval
+    if run.type not in BY_HAND or run.logical_date is None:
+        return RunSelection(until=end)
+    if _is_now(run.logical_date, run.triggered) and _is_last(run.interval, run):
+        return RunSelection()
+    # Airflow's command line and TriggerDagRunOperator give a date of the past the interval of now.
+    return RunSelection(until=run.logical_date if run.logical_date < start else end)
 
 
 def _window(params: dict[str, Any]) -> Window | None:
@@ -86,5 +95,15 @@ def _instant(name: str, text: str) -> datetime:
         raise ConfigError(f"{name}: expected 2026-01-31T05:00:00Z, got {text!r}") from error
 
 
-def _is_now(logical_date: datetime | None, triggered: datetime) -> bool:
-    return logical_date is None or abs(triggered - logical_date) <= NOW
+def _is_now(logical_date: datetime, triggered: datetime) -> bool:
+    return abs(triggered - logical_date) <= NOW
+
+
+def _is_last(interval: tuple[datetime, datetime], run: Run) -> bool:
+    """Whether the interval is the one that Airflow gives a run of now, which names none: the last
+    complete one of the schedule, or an empty one without a schedule."""
+    start, end = interval
+    if run.schedule is None:
+        return start == end
+    following: datetime = croniter(run.schedule, end).get_next(datetime)
+    return following > run.triggered

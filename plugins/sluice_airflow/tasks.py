@@ -14,6 +14,7 @@ from typing import Any, Final
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowSkipException
 
+from sluice.config.project import load_sound
 from sluice.errors import FilesLeftOutError, FilesUnreadError
 from sluice.escaping import LINES, shown
 from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING, BatchRow
@@ -30,7 +31,7 @@ from sluice.result import BatchResult, StagedTable
 from sluice_airflow.connection import require_spark_connection, use_connections_master
 from sluice_airflow.mapping import mappable
 from sluice_airflow.requests import pipeline_of_form, reprocess_request, rollback_request
-from sluice_airflow.selection import RunSelection, select
+from sluice_airflow.selection import Run, RunSelection, select
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +112,7 @@ def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
     no others, raises FilesLeftOutError or FilesUnreadError.
     """
     with advised("land", pipeline):
-        chosen = selection_of(context)
+        chosen = selection_of(context, load_sound(project).pipeline(pipeline).schedule)
         log.info("land takes: %s", describe(chosen))
         if context["params"].get("dry_run"):
             raise AirflowSkipException(dry_run(project, pipeline, chosen))
@@ -136,17 +137,18 @@ def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
                 raise kind(message)
 
 
-def selection_of(context: dict[str, Any]) -> RunSelection:
+def selection_of(context: dict[str, Any], schedule: str | None) -> RunSelection:
     """Read the selection from the run's parameters, type and interval."""
     run = context["dag_run"]
     start, end = run.data_interval_start, run.data_interval_end
-    return select(
-        dict(context["params"]),
+    told = Run(
         str(getattr(run.run_type, "value", run.run_type)),
         (start, end) if start and end else None,
         run.logical_date,
         run.run_after,
+        schedule,
     )
+    return select(dict(context["params"]), told)
 
 
 def land_selection(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 
 import pytest
 
 from sluice.errors import ConfigError
 from sluice.operations.window import Window
-from sluice_airflow.selection import RunSelection, select
+from sluice_airflow.selection import Run, RunSelection, select
 from sluice_airflow.tasks import files_in_words
 
 FIVE = datetime(2026, 1, 1, 5, tzinfo=UTC)
@@ -17,53 +18,82 @@ LATER = FIVE + timedelta(days=3)
 WINDOW = {"window_start": "2026-01-01T02:00:00Z", "window_end": "2026-01-01T03:00:00+00:00"}
 TWO_TO_THREE = Window(FIVE.replace(hour=2), FIVE.replace(hour=3))
 FIVE_TO_SIX = Window(FIVE, SIX)
+hourly = partial(Run, schedule="@hourly")
+NOW = hourly("manual", None, None, LATER)
 
 
 def test_a_scheduled_run_takes_everything_below_its_intervals_end() -> None:
-    assert select({}, "scheduled", (FIVE, SIX), FIVE, SIX) == RunSelection(until=SIX)
+    assert select({}, hourly("scheduled", (FIVE, SIX), FIVE, SIX)) == RunSelection(until=SIX)
 
 
 def test_a_backfill_takes_exactly_its_interval() -> None:
-    assert select({}, "backfill", (FIVE, SIX), FIVE, LATER) == RunSelection(window=FIVE_TO_SIX)
+    backfill = hourly("backfill", (FIVE, SIX), FIVE, LATER)
+    assert select({}, backfill) == RunSelection(window=FIVE_TO_SIX)
 
 
-def test_a_manual_run_takes_everything_now() -> None:
-    assert select({}, "manual", (FIVE, SIX), LATER, LATER) == RunSelection()
-    assert select({}, "manual", None, None, LATER) == RunSelection()
+@pytest.mark.parametrize("run_type", ["manual", "operator_triggered"])
+def test_a_run_by_hand_takes_everything_now(run_type: str) -> None:
+    """With its logical date Airflow gives it the last complete interval of the schedule."""
+    now = SIX + timedelta(minutes=59)
+    assert select({}, hourly(run_type, (FIVE, SIX), now, now)) == RunSelection()
+    assert select({}, hourly(run_type, None, None, LATER)) == RunSelection()
 
 
-def test_a_run_that_another_dag_triggers_is_one_by_hand() -> None:
-    assert select({}, "operator_triggered", (FIVE, SIX), LATER, LATER) == RunSelection()
-    assert select({}, "operator_triggered", (FIVE, SIX), SIX, LATER) == RunSelection(until=SIX)
+@pytest.mark.parametrize("schedule", ["0 9 * * 1-5", None])
+def test_a_run_by_hand_takes_everything_now_whatever_the_schedule(schedule: str | None) -> None:
+    """On a Sunday, the last complete interval ended on Friday; without a schedule it is empty."""
+    friday, sunday = datetime(2026, 1, 2, 9, tzinfo=UTC), datetime(2026, 1, 4, 12, tzinfo=UTC)
+    interval = (friday - timedelta(days=1), friday) if schedule else (sunday, sunday)
+    assert select({}, Run("manual", interval, sunday, sunday, schedule)) == RunSelection()
 
 
-def test_a_manual_run_of_the_past_takes_what_was_there_then() -> None:
-    assert select({}, "manual", (FIVE, SIX), SIX, LATER) == RunSelection(until=SIX)
+@pytest.mark.parametrize("run_type", ["manual", "operator_triggered"])
+def test_a_run_by_hand_of_the_past_takes_what_was_there_then(run_type: str) -> None:
+    assert select({}, hourly(run_type, (FIVE, SIX), SIX, LATER)) == RunSelection(until=SIX)
+    assert select({}, hourly(run_type, (FIVE, SIX), FIVE, LATER)) == RunSelection(until=SIX)
+
+
+@pytest.mark.parametrize("schedule", ["@hourly", None])
+def test_a_date_of_the_past_counts_where_airflow_gives_it_the_interval_of_now(
+    schedule: str | None,
+) -> None:
+    """As `airflow dags trigger --logical-date` and TriggerDagRunOperator do."""
+    interval = (LATER - timedelta(hours=1), LATER) if schedule else (LATER, LATER)
+    past = Run("manual", interval, SIX, LATER, schedule)
+    assert select({}, past) == RunSelection(until=SIX)
+
+
+@pytest.mark.parametrize("schedule", ["@hourly", None])
+def test_an_interval_that_is_given_with_a_run_of_now_counts(schedule: str | None) -> None:
+    """As a POST to Airflow's API may give it."""
+    given = Run("manual", (FIVE, SIX), LATER, LATER, schedule)
+    assert select({}, given) == RunSelection(until=SIX)
 
 
 @pytest.mark.parametrize("run_type", ["manual", "scheduled", "backfill"])
 def test_a_window_in_the_form_wins(run_type: str) -> None:
-    assert select(WINDOW, run_type, (FIVE, SIX), FIVE, LATER) == RunSelection(window=TWO_TO_THREE)
+    run = hourly(run_type, (FIVE, SIX), FIVE, LATER)
+    assert select(WINDOW, run) == RunSelection(window=TWO_TO_THREE)
 
 
 def test_files_in_the_form_win() -> None:
-    chosen = select({"files": ["a", "b"]}, "manual", None, None, LATER)
+    chosen = select({"files": ["a", "b"]}, NOW)
     assert chosen == RunSelection(files=("a", "b"))
 
 
 def test_tables_in_the_form_are_for_whatever_files_the_run_takes() -> None:
     tables = {"tables": ["orders"]}
-    assert select(tables, "manual", None, None, LATER) == RunSelection(tables=("orders",))
-    backfill = select(tables, "backfill", (FIVE, SIX), FIVE, LATER)
+    assert select(tables, NOW) == RunSelection(tables=("orders",))
+    backfill = select(tables, hourly("backfill", (FIVE, SIX), FIVE, LATER))
     assert backfill == RunSelection(window=FIVE_TO_SIX, tables=("orders",))
-    named = select({**tables, "files": ["a"]}, "manual", None, None, LATER)
+    named = select({**tables, "files": ["a"]}, NOW)
     assert named == RunSelection(files=("a",), tables=("orders",))
 
 
 def test_changed_files_in_the_form_are_among_whatever_files_the_run_takes() -> None:
     changed = {"changed": True}
-    assert select(changed, "manual", None, None, LATER) == RunSelection(changed=True)
-    backfill = select(changed, "backfill", (FIVE, SIX), FIVE, LATER)
+    assert select(changed, NOW) == RunSelection(changed=True)
+    backfill = select(changed, hourly("backfill", (FIVE, SIX), FIVE, LATER))
     assert backfill == RunSelection(window=FIVE_TO_SIX, changed=True)
 
 
@@ -78,7 +108,7 @@ def test_changed_files_in_the_form_are_among_whatever_files_the_run_takes() -> N
 )
 def test_a_wrong_window_is_refused(params: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        select(params, "manual", None, None, LATER)
+        select(params, NOW)
 
 
 def test_a_window_is_told_in_utc() -> None:

@@ -119,14 +119,15 @@ def test_any_run_completes_what_is_half_published(
 
 def test_a_manual_run_that_waited_for_its_task_still_takes_everything() -> None:
     """It is as old as its triggering: what waits in a queue is no run of the past."""
+    hour = OLD.replace(minute=0, second=0, microsecond=0)
     run = SimpleNamespace(
-        data_interval_start=FIVE,
-        data_interval_end=FIVE + timedelta(hours=1),
+        data_interval_start=hour - timedelta(hours=1),
+        data_interval_end=hour,
         run_type="manual",
         logical_date=OLD,
         run_after=OLD + timedelta(seconds=1),
     )
-    assert selection_of({"dag_run": run, "params": {}}) == EVERYTHING
+    assert selection_of({"dag_run": run, "params": {}}, "@hourly") == EVERYTHING
 
 
 def test_a_batch_that_somebody_holds_is_left_alone(tmp_path: Path) -> None:
