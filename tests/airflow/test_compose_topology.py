@@ -77,7 +77,8 @@ class Topology:
         return placed
 
     def environment_of(self, name: str) -> dict[str, str]:
-        return {**self.environment, **self.service(name).get("environment", {})}
+        told = self.service(name).get("environment", {})
+        return {**self.environment, **{key: value for key, value in told.items() if value}}
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+from sluice import environment
+
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = ROOT / "docker-compose.yaml"
 TEXT = COMPOSE.read_text()
@@ -25,6 +27,7 @@ ENVIRONMENTS = {name: service.get("environment", {}) for name, service in SERVIC
 AIRFLOW_SERVICES = ["api-server", "scheduler", "dag-processor", "triggerer", "init"]
 # One that runs to its end is waited for by `service_completed_successfully`, not by its health.
 RUN_ONCE = {name for name, service in SERVICES.items() if service.get("restart") == "no"}
+OURS = re.compile("SLUICE_|SCHEMA_REGISTRY_")
 SECRET = re.compile(r"PASSWORD|SECRET|ACCESS_KEY|FERNET|TOKEN", re.IGNORECASE)
 PINNED = re.compile(r"^[a-z0-9./-]+:v?\d+\.\d+[\w.-]*$")
 
@@ -97,7 +100,7 @@ def test_named_volumes_are_declared(name: str) -> None:
 def test_secrets_come_from_the_environment(name: str) -> None:
     for variable, value in ENVIRONMENTS[name].items():
         secret = SECRET.search(variable) and not variable.endswith("_FILE")
-        if secret:
+        if secret and value is not None:
             assert re.fullmatch(r"\$\{\w+:\?[^}]+\}", value), variable
         assert not re.search(r"://[^/@\s]*:[^$/@\s][^/@\s]*@", str(value)), variable
 
@@ -112,6 +115,17 @@ def test_example_holds_no_secret() -> None:
     ]
 
 
+def without_a_value(name: str) -> set[str]:
+    """The variables that compose passes on to a service where `.env` or the shell has them."""
+    return {variable for variable, value in ENVIRONMENTS[name].items() if value is None}
+
+
+def test_what_is_passed_on_as_it_is_stands_in_the_example() -> None:
+    told = re.findall(r"^#([A-Z_]+)=$", (ROOT / ".env.example").read_text(), re.MULTILINE)
+    assert without_a_value("scheduler") == set(told)
+    assert without_a_value("spark-worker") == {"AWS_SESSION_TOKEN"}
+
+
 def test_airflow_settings_exist() -> None:
     used = {name for env in ENVIRONMENTS.values() for name in env if name.startswith("AIRFLOW__")}
     assert used
@@ -124,19 +138,46 @@ def test_airflow_processes_share_their_settings(name: str) -> None:
     assert {key: ENVIRONMENTS[name].get(key) for key in reference} == reference
 
 
-def test_our_settings_are_read_by_our_code() -> None:
-    used = {name for env in ENVIRONMENTS.values() for name in env if name.startswith("SLUICE_")}
+def our_code() -> str:
     folders = ("include", "spark_jobs", "plugins", "dags")
-    sources = "\n".join(
+    return "\n".join(
         path.read_text() for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))
     )
+
+
+def test_our_settings_are_read_by_our_code() -> None:
+    used = {name for env in ENVIRONMENTS.values() for name in env if OURS.match(name)}
+    sources = our_code()
     assert {name for name in used if name not in sources} == set()
+
+
+def test_what_our_code_reads_is_passed_to_the_drivers() -> None:
+    """But for what the catalog's address has in it, and a fault for tests."""
+    named = {value for name, value in vars(environment).items() if name.startswith("ENV_")}
+    read = named | set(re.findall(r'environ\.get\("(\w+)"\)', our_code()))
+    assert read - {"PGUSER", "PGPASSWORD", environment.ENV_FAULT} <= set(ENVIRONMENTS["scheduler"])
 
 
 def test_driver_and_executors_are_one_image() -> None:
     assert {SERVICES[name]["image"] for name in ["scheduler", "spark-master", "spark-worker"]} == {
         SERVICES["api-server"]["image"]
     }
+
+
+def gigabytes(memory: str) -> int:
+    assert memory.endswith("g"), memory
+    return int(memory[:-1])
+
+
+def test_a_worker_has_room_for_an_executor() -> None:
+    """A driver without executors waits for them until its time limit."""
+    project = yaml.safe_load((ROOT / "docker" / "project" / "sluice.yaml").read_text())
+    needed = gigabytes(project["spark"]["conf"]["spark.executor.memory"])
+    defaults = re.findall(r"\$\{SPARK_WORKER_MEMORY:-(\w+)\}", TEXT)
+    assert defaults
+    for given in [*defaults, example_variables()["SPARK_WORKER_MEMORY"]]:
+        assert gigabytes(given) >= needed
+    assert "spark.executor.memory" in (ROOT / ".env.example").read_text()
 
 
 def test_built_from_stages_that_exist() -> None:
