@@ -34,7 +34,25 @@ configure() {
     export SLUICE_PROJECT=${SLUICE_PROJECT:-$ROOT/include}
 }
 
-running() { [[ -f $PID_FILE ]] && kill -0 -- "-$(<"$PID_FILE")" 2>/dev/null; }
+# When a process started; nothing where there is none.
+birth() {
+    if [[ -r /proc/self/stat ]]; then
+        sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20
+    else
+        ps -o lstart= -p "$1" | xargs
+    fi
+}
+
+# Whether the process group that `up` started is there. After a restart of the machine its number may
+# be somebody else's, whose leader started at another time. Sets `group`.
+running() {
+    local born now
+    [[ -f $PID_FILE ]] || return 1
+    { read -r group; read -r born; } <"$PID_FILE" || return 1
+    kill -0 -- "-$group" 2>/dev/null || return 1
+    now=$(birth "$group")
+    [[ -z $now || $now == "$born" ]]
+}
 
 healthy() {
     python - "$1" <<'EOF'
@@ -57,7 +75,7 @@ up() {
         echo "Starting Airflow (about a minute; its log: ${log#"$ROOT"/})"
         # A session of its own, so that `make down` ends it with everything it started.
         setsid airflow standalone >"$log" 2>&1 </dev/null &
-        echo $! >"$PID_FILE"
+        printf '%s\n' $! "$(birth $!)" >"$PID_FILE"
         printf '%s\n' "$port" "$SLUICE_PROJECT" >"$STARTED"
     fi
     for ((second = 0; second < SECONDS_TO_START; second++)); do
@@ -77,13 +95,12 @@ up() {
 }
 
 down() {
+    local group
     if ! running; then
         echo "Airflow is not running."
         rm -f "$PID_FILE"
         return
     fi
-    local group
-    group=$(<"$PID_FILE")
     kill -TERM -- "-$group"
     for ((second = 0; second < 20; second++)); do
         running || break
