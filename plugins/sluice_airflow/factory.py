@@ -22,6 +22,7 @@ from airflow.sdk import (
     task,
     task_group,
 )
+from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from sluice.config.fields import LONGEST_PIPELINE_NAME, is_pipeline_name
 from sluice.config.project import Pipeline, Project
@@ -65,6 +66,11 @@ RETRY_POLICY: Final = ExceptionRetryPolicy(
             exception=TerminalError,
             action=RetryAction.FAIL,
             reason="a person has to change something first",
+        ),
+        RetryRule(
+            exception=AirflowTaskTimeout,
+            action=RetryAction.FAIL,
+            reason="it would take as long again; the next run tries it",
         ),
         RetryRule(
             exception=TransientError,

@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import Asset, AssetAlias
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk import Asset, AssetAlias, get_current_context
+from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
 
-from sluice.config.project import load_sound
+from sluice.config.project import PROJECT_FILE, load_sound
 from sluice.errors import FilesLeftOutError, FilesUnreadError
 from sluice.escaping import LINES, shown
 from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING, BatchRow
@@ -73,6 +73,9 @@ class Advice:
 
 def _log_advice(stage: str, pipeline: str, error: BaseException, advice: Advice) -> None:
     log.error("%s of pipeline %s failed: %s", stage, pipeline, shown(str(error), LINES))
+    if isinstance(error, AirflowTaskTimeout):
+        limit = get_current_context()["task"].execution_timeout
+        log.error("Stopped after %s: see spark.max_load_seconds in %s", limit, PROJECT_FILE)
     log.error("What to do: %s. To look: sluice status %s", ADVICE[advice.about], pipeline)
 
 
@@ -84,7 +87,7 @@ def advised(stage: str, pipeline: str) -> Iterator[Advice]:
         yield advice
     except AirflowSkipException:
         raise
-    except Exception as error:
+    except (Exception, AirflowTaskTimeout) as error:  # a timeout is no Exception
         _log_advice(stage, pipeline, error, advice)
         raise
 

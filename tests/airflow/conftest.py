@@ -6,12 +6,16 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.airflow.shopfiles import PIPELINE_YAML, PROJECT_YAML
+
+if TYPE_CHECKING:
+    from tests.airflow.playedstages import Runs, Stages
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="sluice-airflow-"))
@@ -81,6 +85,37 @@ def states() -> Callable[[Any], dict[str, str]]:
         }
 
     return of
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
+    """What the tasks of the DAGs do, replaced."""
+    from tests.airflow.playedstages import stand_in  # it imports Airflow
+
+    return stand_in(monkeypatch)
+
+
+@pytest.fixture
+def run(parsed: Callable[[], dict[str, Any]], states: Callable[[Any], dict[str, str]]) -> Runs:
+    """Run a DAG in this process (which keeps the parameters given); no waiting between tries.
+
+    `longest`: the time limit of its loads.
+    """
+
+    def once(
+        name: str = "sluice_shop", longest: timedelta | None = None, **given: Any
+    ) -> tuple[Any, dict[str, str]]:
+        dag = parsed()[name]
+        if longest is not None:
+            dag.get_task("batch.load").execution_timeout = longest
+        for task in dag.tasks:
+            task.retry_delay = timedelta(0)
+            task.retry_exponential_backoff = 0
+        given.setdefault("logical_date", None)
+        finished = dag.test(**given)
+        return finished, states(finished)
+
+    return once
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,166 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import time
 from datetime import UTC, datetime, timedelta
-from types import ModuleType
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import ParamValidationError
 
 from sluice.errors import AuditFailedError, FileDeniedError, PublishRefusedError, TransientError
-from sluice.ledger.rows import BatchRow
-from sluice.manifest import Reprocess
-from sluice.operations import rollback
-from sluice.operations.selection import Selection
-from sluice.operations.unreadable_files import UnreadableFiles
-from sluice.operations.window import Window
-from sluice.result import BatchResult, Counts, StagedTable, TableResult
-from sluice_airflow import submit, tasks
+from sluice_airflow import submit
+from tests.airflow.playedstages import Runs, Stages
 
 pytestmark = pytest.mark.airflow
-
-MANIFEST = "shop/{}/manifest.json"
-USER = "dag_test"
-Runs = Callable[..., tuple[Any, dict[str, str]]]
-
-
-@dataclass
-class Stages:
-    """Stands in for `operations.stages`: remembers what was called, and fails where it is told."""
-
-    batches: list[str] = field(default_factory=lambda: ["b1", "b2"])
-    calls: list[tuple[Any, ...]] = field(default_factory=list)
-    failures: dict[str, list[Exception]] = field(default_factory=dict)
-    state: str = "loading"
-    denied: dict[str, FileDeniedError | TransientError] = field(default_factory=dict)
-
-    def note(self, *call: Any) -> None:
-        self.calls.append(call)
-        if waiting := self.failures.get(":".join(map(str, call[:2]))):
-            raise waiting.pop(0)
-
-    def of(self, stage: str) -> list[tuple[Any, ...]]:
-        return [call[1:] for call in self.calls if call[0] == stage]
-
-
-@pytest.fixture
-def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
-    fake = Stages()
-    module: Any = ModuleType("stages")
-    module.open_context = lambda folder, pipeline, say: fake_context(fake, pipeline)
-    module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
-    module.land = lambda ctx, asked, unreadable, changed: landed(
-        fake, unreadable, *told(asked), *(["changed"] if changed else [])
-    )
-    module.land_tables = lambda ctx, tables, asked, unreadable: landed(
-        fake, unreadable, tables, *told(asked)
-    )
-    module.publish = lambda ctx, manifest: published(fake, manifest)
-    module.give_up = lambda ctx, batch: undone(fake, batch, False)
-    module.published_after = lambda ctx, batch: ["b8", "b7"]
-    module.release = lambda ctx, batch: fake.note("release", batch) or 3
-    again: Any = ModuleType("reprocess")
-    again.land_quarantined = lambda ctx, *given, signature: landed_again(
-        fake, ctx.pipeline.name, *given, signature
-    )
-    refolding: Any = ModuleType("refolding")
-    refolding.undo_or_refold = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
-    refolding.undo_or_refold_after = lambda ctx, batch, dry_run: for_good(
-        fake, "after", batch, dry_run
-    )
-    refolding.rebuild = lambda ctx, *asked: for_good(fake, "rebuild", *asked)
-    refolding.named_targets = lambda ctx, table: []
-    for name, stand_in in (("stages", module), ("reprocess", again)):
-        monkeypatch.setattr(tasks, name, stand_in)
-    for name, stand_in in (("undo", module), ("refolding", refolding)):
-        monkeypatch.setattr(rollback, name, stand_in)
-    for name in ("candidates", "landed"):
-        monkeypatch.setattr(tasks, name, lambda *_: [])
-    monkeypatch.setattr(submit, "_submit", lambda hook, application: loaded(fake, hook))
-    monkeypatch.setattr(submit, "_is_small", lambda project, manifest: True)
-    return fake
-
-
-def fake_context(fake: Stages, pipeline: str) -> Any:
-    context: Any = ModuleType("context")
-    context.pipeline = ModuleType("pipeline")
-    context.pipeline.name = pipeline
-    context.ledger = ModuleType("ledger")
-    context.ledger.unfinished = list
-    context.ledger.batches = ModuleType("batches")
-    context.ledger.batches.get = lambda b: row(fake)
-    context.ledger.batches.all = list
-    context.ledger.batches.record = lambda b, state, **asked: signed(fake, b, **asked)
-    return context
-
-
-def row(fake: Stages) -> BatchRow:
-    return BatchRow("shop", "b7", "a1", fake.state)
-
-
-def signed(fake: Stages, batch: str, add_details: Any, expected: Callable[..., bool]) -> None:
-    if expected(row(fake)):
-        fake.note("sign", batch, add_details)
-
-
-def told(asked: Selection) -> tuple[Any, ...]:
-    return asked.window, asked.until, list(asked.files) or None
-
-
-def landed(fake: Stages, unreadable: UnreadableFiles, *given: Any) -> list[str]:
-    fake.note("land", *given)
-    unreadable.errors.update(fake.denied)
-    return [MANIFEST.format(batch) for batch in fake.batches]
-
-
-def landed_again(fake: Stages, *given: Any) -> list[str]:
-    fake.note("again", *given)
-    return [MANIFEST.format(batch) for batch in fake.batches]
-
-
-def undone(fake: Stages, *given: Any) -> list[str]:
-    fake.note("rollback", *given)
-    return ["moved"]
-
-
-def for_good(fake: Stages, *given: Any) -> list[str]:
-    fake.state = "rolled_back"
-    return undone(fake, *given)
-
-
-def loaded(fake: Stages, hook: Any) -> None:
-    fake.note("load", hook._application_args[3].split("/")[1], hook._env_vars)
-
-
-def published(fake: Stages, manifest: str) -> BatchResult:
-    batch = manifest.split("/")[1]
-    fake.note("publish", batch)
-    fake.state = "published"
-    staged = (
-        StagedTable("shop", "orders", "x", 1, 2, 0),
-        StagedTable("shop__cdc", "orders__changes", "x", 3, 4, 0),
-    )
-    table = TableResult("public.orders", "shop.orders", Counts(read=1, applied=1), staged)
-    return BatchResult("shop", batch, "a1", (table,))
-
-
-@pytest.fixture
-def run(parsed: Callable[[], dict[str, Any]], states: Callable[[Any], dict[str, str]]) -> Runs:
-    """Run a DAG in this process (which keeps the parameters given); no waiting between tries."""
-
-    def once(name: str = "sluice_shop", **given: Any) -> tuple[Any, dict[str, str]]:
-        dag = parsed()[name]
-        for task in dag.tasks:
-            task.retry_delay = timedelta(0)
-            task.retry_exponential_backoff = 0
-        given.setdefault("logical_date", None)
-        finished = dag.test(**given)
-        return finished, states(finished)
-
-    return once
 
 
 def test_every_batch_is_loaded_then_published(stages: Stages, run: Runs) -> None:
@@ -255,6 +106,22 @@ def test_a_transient_error_is_tried_again(stages: Stages, run: Runs) -> None:
     assert len(stages.of("load")) == 2
 
 
+def test_a_load_that_takes_too_long_names_its_limit_and_is_not_tried_again(
+    stages: Stages, run: Runs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def takes_long(hook: Any, application: str) -> None:
+        stages.note("load")
+        time.sleep(60)
+
+    stages.batches = ["b1"]
+    monkeypatch.setattr(submit, "_submit", takes_long)
+    finished, states = run(longest=timedelta(seconds=2))
+    assert (finished.state, states["batch.load[0]"]) == ("failed", "failed")
+    assert len(stages.of("load")) == 1
+    assert "Stopped after 0:00:02: see spark.max_load_seconds" in caplog.text
+    assert "What to do: nothing was published" in caplog.text
+
+
 def test_a_refused_publish_is_tried_again(stages: Stages, run: Runs) -> None:
     stages.batches = ["b1"]
     stages.failures["publish:b1"] = [PublishRefusedError("main moved")]
@@ -279,25 +146,6 @@ def test_an_interrupted_publication_is_completed_not_dropped(stages: Stages, run
     assert finished.state == "failed"
     assert len(stages.of("reconcile")) == 2
     assert stages.of("rollback") == []
-
-
-def test_the_form_names_window_or_files(stages: Stages, run: Runs) -> None:
-    window = {"window_start": "2026-01-01T02:00:00Z", "window_end": "2026-01-01T03:00:00Z"}
-    run(run_conf=window)
-    two = datetime(2026, 1, 1, 2, tzinfo=UTC)
-    assert stages.of("land")[0][0] == Window(two, two + timedelta(hours=1))
-    run(run_conf={"files": ["a.jsonl"]})
-    assert stages.of("land")[1] == (None, None, ["a.jsonl"])
-
-
-def test_the_form_names_tables(stages: Stages, run: Runs) -> None:
-    run(run_conf={"tables": ["orders"], "files": ["a.jsonl"]})
-    assert stages.of("land") == [(("orders",), None, None, ["a.jsonl"])]
-
-
-def test_the_form_asks_for_changed_files(stages: Stages, run: Runs) -> None:
-    run(run_conf={"changed": True})
-    assert stages.of("land")[0][-1] == "changed"
 
 
 def test_a_dry_run_takes_nothing(stages: Stages, run: Runs) -> None:
@@ -333,67 +181,3 @@ def test_without_the_connection_the_first_task_fails(
     assert finished.state == "failed"
     assert states["reconcile"] == "failed"
     assert stages.calls == []
-
-
-def test_the_rollback_form_undoes_a_batch(stages: Stages, run: Runs) -> None:
-    conf = {"pipeline": "shop", "batch": "b7", "release": True}
-    finished, _ = run("sluice_rollback", run_conf=conf)
-    assert finished.state == "success"
-    assert stages.of("rollback") == [("b7", False)]
-    assert stages.of("release") == [("b7",)]
-    assert stages.of("sign") == [("b7", {"rolled_back_by": USER, "released_by": USER})]
-
-
-def test_the_rollback_form_makes_a_target_again(stages: Stages, run: Runs) -> None:
-    run("sluice_rollback", run_conf={"pipeline": "shop", "rebuild": True, "table": "orders"})
-    assert stages.of("rollback") == [("rebuild", "orders", False, USER)]
-    assert stages.of("release") == []
-
-
-@pytest.mark.parametrize("conf", [{"rebuild": True, "to": "b"}, {"batch": "b", "table": "orders"}])
-def test_the_rollback_form_refuses_what_does_not_go_together(
-    stages: Stages, run: Runs, conf: dict[str, Any]
-) -> None:
-    finished, _ = run("sluice_rollback", run_conf={"pipeline": "shop", **conf})
-    assert finished.state == "failed"
-    assert stages.of("rollback") == []
-
-
-def test_the_rollback_form_undoes_all_after_a_batch(stages: Stages, run: Runs) -> None:
-    conf = {"pipeline": "shop", "to": "b6", "release": True}
-    run("sluice_rollback", run_conf=conf)
-    assert stages.of("rollback") == [("after", "b6", False)]
-    assert stages.of("release") == [("b8",), ("b7",)]
-    run("sluice_rollback", run_conf={**conf, "dry_run": True})
-    assert stages.of("rollback")[1:] == [("after", "b6", True)]
-    assert len(stages.of("release")) == 2
-    assert [call[0] for call in stages.of("sign")] == ["b8", "b7"]
-
-
-@pytest.mark.parametrize(
-    "conf",
-    [
-        {"batch": "b7'; --"},
-        {"to": "../b7"},
-        {"batch": "b" * 65},
-        {"rebuild": True, "table": "t" * 401},
-    ],
-)
-def test_the_rollback_form_takes_no_other_text(
-    stages: Stages, run: Runs, conf: dict[str, Any]
-) -> None:
-    with pytest.raises(ParamValidationError):
-        run("sluice_rollback", run_conf={"pipeline": "shop", **conf})
-    assert stages.calls == []
-
-
-def test_the_reprocess_form_loads_and_publishes_its_batches(stages: Stages, run: Runs) -> None:
-    stages.batches = ["r1"]
-    conf = {"pipeline": "shop", "batch": "b7", "reason": "mended", "accept_late": True}
-    finished, states = run("sluice_reprocess", run_conf=conf)
-    asked = Reprocess(reason="mended", accept_late=True)
-    assert finished.state == "success"
-    assert stages.of("again") == [("shop", "b7", asked, f"(asked for by {USER})")]
-    assert [call[0] for call in stages.of("load")] == ["r1"]
-    assert stages.of("publish") == [("r1",)]
-    assert states["batch.rollback[0]"] == "success"

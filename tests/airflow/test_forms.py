@@ -1,0 +1,100 @@
+"""What the forms of the DAGs ask for, in runs with the stages replaced."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import ParamValidationError
+
+from sluice.manifest import Reprocess
+from sluice.operations.window import Window
+from tests.airflow.playedstages import Runs, Stages
+
+pytestmark = pytest.mark.airflow
+
+USER = "dag_test"
+
+
+def test_the_form_names_window_or_files(stages: Stages, run: Runs) -> None:
+    window = {"window_start": "2026-01-01T02:00:00Z", "window_end": "2026-01-01T03:00:00Z"}
+    run(run_conf=window)
+    two = datetime(2026, 1, 1, 2, tzinfo=UTC)
+    assert stages.of("land")[0][0] == Window(two, two + timedelta(hours=1))
+    run(run_conf={"files": ["a.jsonl"]})
+    assert stages.of("land")[1] == (None, None, ["a.jsonl"])
+
+
+def test_the_form_names_tables(stages: Stages, run: Runs) -> None:
+    run(run_conf={"tables": ["orders"], "files": ["a.jsonl"]})
+    assert stages.of("land") == [(("orders",), None, None, ["a.jsonl"])]
+
+
+def test_the_form_asks_for_changed_files(stages: Stages, run: Runs) -> None:
+    run(run_conf={"changed": True})
+    assert stages.of("land")[0][-1] == "changed"
+
+
+def test_the_rollback_form_undoes_a_batch(stages: Stages, run: Runs) -> None:
+    conf = {"pipeline": "shop", "batch": "b7", "release": True}
+    finished, _ = run("sluice_rollback", run_conf=conf)
+    assert finished.state == "success"
+    assert stages.of("rollback") == [("b7", False)]
+    assert stages.of("release") == [("b7",)]
+    assert stages.of("sign") == [("b7", {"rolled_back_by": USER, "released_by": USER})]
+
+
+def test_the_rollback_form_makes_a_target_again(stages: Stages, run: Runs) -> None:
+    run("sluice_rollback", run_conf={"pipeline": "shop", "rebuild": True, "table": "orders"})
+    assert stages.of("rollback") == [("rebuild", "orders", False, USER)]
+    assert stages.of("release") == []
+
+
+@pytest.mark.parametrize("conf", [{"rebuild": True, "to": "b"}, {"batch": "b", "table": "orders"}])
+def test_the_rollback_form_refuses_what_does_not_go_together(
+    stages: Stages, run: Runs, conf: dict[str, Any]
+) -> None:
+    finished, _ = run("sluice_rollback", run_conf={"pipeline": "shop", **conf})
+    assert finished.state == "failed"
+    assert stages.of("rollback") == []
+
+
+def test_the_rollback_form_undoes_all_after_a_batch(stages: Stages, run: Runs) -> None:
+    conf = {"pipeline": "shop", "to": "b6", "release": True}
+    run("sluice_rollback", run_conf=conf)
+    assert stages.of("rollback") == [("after", "b6", False)]
+    assert stages.of("release") == [("b8",), ("b7",)]
+    run("sluice_rollback", run_conf={**conf, "dry_run": True})
+    assert stages.of("rollback")[1:] == [("after", "b6", True)]
+    assert len(stages.of("release")) == 2
+    assert [call[0] for call in stages.of("sign")] == ["b8", "b7"]
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"batch": "b7'; --"},
+        {"to": "../b7"},
+        {"batch": "b" * 65},
+        {"rebuild": True, "table": "t" * 401},
+    ],
+)
+def test_the_rollback_form_takes_no_other_text(
+    stages: Stages, run: Runs, conf: dict[str, Any]
+) -> None:
+    with pytest.raises(ParamValidationError):
+        run("sluice_rollback", run_conf={"pipeline": "shop", **conf})
+    assert stages.calls == []
+
+
+def test_the_reprocess_form_loads_and_publishes_its_batches(stages: Stages, run: Runs) -> None:
+    stages.batches = ["r1"]
+    conf = {"pipeline": "shop", "batch": "b7", "reason": "mended", "accept_late": True}
+    finished, states = run("sluice_reprocess", run_conf=conf)
+    asked = Reprocess(reason="mended", accept_late=True)
+    assert finished.state == "success"
+    assert stages.of("again") == [("shop", "b7", asked, f"(asked for by {USER})")]
+    assert [call[0] for call in stages.of("load")] == ["r1"]
+    assert stages.of("publish") == [("r1",)]
+    assert states["batch.rollback[0]"] == "success"
