@@ -56,7 +56,9 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
         job = _take_lease(job, hold_lease)
     batch = decode_batch(job)
     if batch.left_out and not batch.tables:
-        raise TerminalError("\n".join(left.error for left in batch.left_out)).in_lines()
+        # A line that begins with an error's name would be taken for the driver's last words.
+        wrong = "".join(f"\n- {left.error}" for left in batch.left_out)
+        raise TerminalError(f"no table of the batch can be loaded:{wrong}").in_lines()
     reach(Point.LOAD_DECODED)
     unassigned = _set_apart(job, batch, retried)
     made = [table.plan for table in batch.tables if table.created]

@@ -86,6 +86,19 @@ def test_one_table_waits_and_catches_up(lake: Sandbox) -> None:
     assert newer.left_out == ()
 
 
+def test_the_last_words_of_a_batch_without_any_table_name_all_of_them(lake: Sandbox) -> None:
+    """They begin where a line last begins with the name of an error."""
+    checked = KEYED | {"checks": [NO_BAD]}
+    lake.configure(**pipeline({"s.orders": checked, "s.notes": checked}))
+    lake.write("a.jsonl", [event(10, "orders", 1, "bad"), event(11, "notes", 7, "bad")])
+    results, failure = run(lake)
+    assert results == []
+    heading, *wrong = str(failure).splitlines()
+    assert heading == "no table of the batch can be loaded:"
+    assert sum("fails check no_bad_text" in line for line in wrong) == 2
+    assert not [line for line in wrong if line.startswith("AuditFailedError")]
+
+
 @pytest.mark.long
 def test_a_table_that_no_plan_can_be_made_for_is_left_out(lake: Sandbox) -> None:
     lake.configure(**pipeline(None))
