@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import Any, Final
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -27,6 +28,9 @@ from sluice_airflow.connection import SPARK_CONNECTION, spark_master
 from sluice_airflow.queued import waiting
 from sluice_airflow.requests import maintenance_request
 
+# The hook's error has so many of the driver's last lines: an error may have one for each table.
+_LINES_KEPT: Final = 10_000
+_LINES_SHOWN: Final = 20
 _DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME", "LC_ALL")
 
 
@@ -96,6 +100,7 @@ def _run(operator: SparkSubmitOperator, project: str, small: bool = False) -> No
     operator.env_vars = operator_environment()
     operator.properties_file = operator.properties_file or properties_file()
     operator._hook = operator._get_hook()
+    operator._hook._last_submit_log_lines = deque(maxlen=_LINES_KEPT)
     _submit(operator._hook, operator.application)
 
 
@@ -130,10 +135,13 @@ def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
 
 
 def _last_words(text: str) -> tuple[str, str]:
-    """Return the name and text of the driver's last error; all of Spark's output is in the log.
+    """Return the name and text of the driver's last error, or '' and its last lines; all of Spark's
+    output is in the log.
 
     Only at the start of a line: messages about tables that are left out contain such names too.
     """
     names = "|".join(sorted(names_of(SluiceError)))
     errors = list(re.finditer(f"^({names}): ", text, re.MULTILINE))
-    return (errors[-1][1], text[errors[-1].start() :].strip()) if errors else ("", text)
+    if errors:
+        return errors[-1][1], text[errors[-1].start() :].strip()
+    return "", "\n".join(text.splitlines()[-_LINES_SHOWN:])

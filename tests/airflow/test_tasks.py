@@ -219,6 +219,31 @@ def test_the_error_is_the_drivers_last_words(words: str) -> None:
     assert str(submit._typed(hook, text)) == f"the Spark driver ended with code 1: {words}"
 
 
+def test_an_error_of_many_lines_keeps_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook of the provider keeps the last 20."""
+    open_shop(tmp_path)
+    driver = tmp_path / "spark-submit"
+    driver.write_text("#!/bin/sh\necho 'PlanError: no key'\nseq -f '- t%g' 25\nexit 1\n")
+    driver.chmod(0o755)
+    monkeypatch.setattr(submit, "driver_environment", lambda: {"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    load = submit.LoadOperator(task_id="load", project=str(tmp_path), manifest=MANIFEST)
+    with pytest.raises(TerminalError) as raised:
+        submit._run(load, str(tmp_path))
+    tables = [f"- t{number}" for number in range(1, 26)]
+    assert str(raised.value).splitlines() == [
+        "the Spark driver ended with code 1: PlanError: no key", *tables,
+    ]  # fmt: skip
+
+
+def test_of_a_driver_that_names_no_error_the_end_is_told() -> None:
+    hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
+    lines = [f"line {number}" for number in range(100)]
+    told = str(submit._typed(hook, "\n".join(lines)))
+    assert told == "the Spark driver ended with code 1: " + "\n".join(lines[-20:])
+
+
 def test_what_a_teardown_completes_goes_to_the_connections_master(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
