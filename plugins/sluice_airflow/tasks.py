@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from airflow.sdk import Asset, AssetAlias, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
@@ -253,7 +254,7 @@ def emit_assets(result: BatchResult, events: Any) -> None:
 
 def asset_uri(staged: StagedTable) -> str:
     """Return the address of a table as an asset."""
-    return f"iceberg://lake/{staged.namespace}/{staged.name}"
+    return f"iceberg://lake/{quote(staged.namespace, safe='')}/{quote(staged.name, safe='')}"
 
 
 def summary(result: BatchResult) -> dict[str, Any]:

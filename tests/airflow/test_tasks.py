@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk import Asset
 
 from sluice.environment import ENV_SPARK_MASTER
 from sluice.errors import TerminalError, TransientError
@@ -31,6 +32,7 @@ from sluice.manifest import Manifest, SourceFile
 from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.window import Window
+from sluice.result import StagedTable
 from sluice_airflow import queued, submit, tasks
 from sluice_airflow.selection import RunSelection
 from sluice_airflow.tasks import STALE, clean_up, selection_of, taken_over
@@ -242,6 +244,21 @@ def test_of_a_driver_that_names_no_error_the_end_is_told() -> None:
     lines = [f"line {number}" for number in range(100)]
     told = str(submit._typed(hook, "\n".join(lines)))
     assert told == "the Spark driver ended with code 1: " + "\n".join(lines[-20:])
+
+
+@pytest.mark.parametrize(
+    ("table", "uri"),
+    [
+        ("orders", "iceberg://lake/shop/orders"),
+        ("ORDERS#HIST", "iceberg://lake/shop/ORDERS%23HIST"),
+        ("ORDERS?x", "iceberg://lake/shop/ORDERS%3Fx"),
+        ("a/b", "iceberg://lake/shop/a%2Fb"),
+    ],
+)
+def test_every_table_is_an_asset_of_its_own(table: str, uri: str) -> None:
+    """Airflow passes over what follows a # or a ?."""
+    staged = StagedTable("shop", table, "branch", 1, 2, 0)
+    assert Asset(name=staged.full_name, uri=tasks.asset_uri(staged)).uri == uri
 
 
 def test_what_a_teardown_completes_goes_to_the_connections_master(
