@@ -16,7 +16,7 @@ from airflow.sdk import Asset, AssetAlias, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
 
 from sluice.config.project import PROJECT_FILE, load_sound
-from sluice.errors import FilesLeftOutError, FilesUnreadError
+from sluice.errors import ConfigError, FilesLeftOutError, FilesUnreadError
 from sluice.escaping import LINES, shown
 from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING, BatchRow
 from sluice.names import is_changelog_namespace
@@ -322,6 +322,11 @@ def roll_back(project: str, context: dict[str, Any]) -> list[str]:
     pipeline = pipeline_of_form(context)
     with advised("rollback", pipeline):
         request = rollback_request(context)
+        if context["ti"].try_number > 1:
+            raise ConfigError(
+                "this rollback was asked for the batches of its time; what was published since"
+                " would go too. Look at sluice status, and trigger the DAG again"
+            )
         # Where later batches are built on what is undone, a driver folds keys again.
         require_spark_connection()
         use_connections_master()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
+from sluice.errors import ConfigError
 from sluice.manifest import Reprocess
 from sluice.operations.window import Window
+from sluice_airflow import tasks
 from tests.airflow.playedstages import Runs, Stages
 
 pytestmark = pytest.mark.airflow
@@ -43,6 +47,19 @@ def test_the_rollback_form_undoes_a_batch(stages: Stages, run: Runs) -> None:
     assert stages.of("rollback") == [("b7", False)]
     assert stages.of("release") == [("b7",)]
     assert stages.of("sign") == [("b7", {"rolled_back_by": USER, "released_by": USER})]
+
+
+def test_a_rollback_that_is_cleared_undoes_nothing(stages: Stages, project: Path) -> None:
+    """Batches that were published since its form was filled in would go too."""
+    form = {"pipeline": "shop", "batch": "", "to": "b6", "rebuild": False, "table": ""}
+    context = {
+        "params": {**form, "release": True, "dry_run": False},
+        "ti": SimpleNamespace(try_number=2),
+        "dag_run": SimpleNamespace(triggering_user_name=USER),
+    }
+    with pytest.raises(ConfigError, match="trigger the DAG again"):
+        tasks.roll_back(str(project), context)
+    assert stages.calls == []
 
 
 def test_the_rollback_form_makes_a_target_again(stages: Stages, run: Runs) -> None:
