@@ -15,7 +15,7 @@ from sluice.errors import ConfigError
 SPARK_CONNECTION: Final = "spark_default"
 
 
-def require_spark_connection() -> None:
+def _require_connection() -> None:
     """Raise ConfigError without the connection: Airflow would silently use `--master yarn`."""
     try:
         BaseHook.get_connection(SPARK_CONNECTION)
@@ -27,7 +27,8 @@ def require_spark_connection() -> None:
 
 
 def spark_master() -> str:
-    """Return the connection's master."""
+    """Return the connection's master; raises ConfigError without the connection."""
+    _require_connection()
     return str(SparkSubmitHook(conn_id=SPARK_CONNECTION)._connection["master"])
 
 

@@ -181,7 +181,7 @@ def _timetable(pipeline: Pipeline) -> CronDataIntervalTimetable | None:
 def _wire(project: Project, pipeline: Pipeline) -> None:
     root = str(project.root)
 
-    @task(task_id="reconcile")
+    @task(task_id="reconcile", execution_timeout=_longest_stage(project))
     def reconcile() -> list[str]:
         return tasks.reconcile(root, pipeline.name)
 
@@ -209,7 +209,7 @@ def _batches(project: Project, pipelines: list[Pipeline], landed: Any) -> None:
     """
     publish = _publish(project, pipelines)
     root = str(project.root)
-    left_out, rollback = _left_out(root), _rollback(root)
+    left_out, rollback = _left_out(root), _rollback(project)
 
     @task_group(group_id="batch")
     def batch(manifest: str) -> None:
@@ -262,11 +262,16 @@ def _left_out(project: str) -> Any:
     return left_out
 
 
-def _rollback(project: str) -> Any:
-    @task(task_id="rollback", map_index_template=BATCH, priority_weight=SOON)
+def _rollback(project: Project) -> Any:
+    @task(
+        task_id="rollback",
+        map_index_template=BATCH,
+        execution_timeout=_longest_stage(project),
+        priority_weight=SOON,
+    )
     def rollback(manifest: str) -> list[str]:
         _name_batch(manifest)
-        return tasks.clean_up(project, pipeline_of(manifest), manifest)
+        return tasks.clean_up(str(project.root), pipeline_of(manifest), manifest)
 
     return rollback
 
@@ -328,7 +333,7 @@ def reconcile_dag(project: Project) -> DAG:
     """The form that completes or undoes what a killed run left."""
     with _manual_dag("reconcile", "Complete or undo what a killed run left", project) as dag:
 
-        @task(task_id="reconcile")
+        @task(task_id="reconcile", execution_timeout=_longest_stage(project))
         def reconcile() -> list[str]:
             pipeline = pipeline_of_form(dict(get_current_context()))
             return tasks.reconcile(str(project.root), pipeline)

@@ -29,7 +29,7 @@ from sluice.operations.shares import waiting_files
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.output.report import conflicting, misfitting
 from sluice.result import BatchResult, StagedTable
-from sluice_airflow.connection import require_spark_connection, use_connections_master
+from sluice_airflow.connection import use_connections_master
 from sluice_airflow.mapping import mappable
 from sluice_airflow.requests import pipeline_of_form, reprocess_request, rollback_request
 from sluice_airflow.selection import Run, RunSelection, select
@@ -96,7 +96,6 @@ def advised(stage: str, pipeline: str) -> Iterator[Advice]:
 def reconcile(project: str, pipeline: str) -> list[str]:
     """Check the Spark connection, then complete or undo what earlier attempts left."""
     with advised("reconcile", pipeline):
-        require_spark_connection()
         use_connections_master()
         left = stages.reconcile(open_context(project, pipeline))
         for manifest in left:
@@ -307,7 +306,6 @@ def land_quarantined(project: str, context: dict[str, Any]) -> list[str]:
     pipeline = pipeline_of_form(context)
     with advised("land", pipeline):
         request = reprocess_request(context)
-        require_spark_connection()
         use_connections_master()
         signature = f"(asked for by {request.user})" if request.user else ""
         ctx = open_context(project, pipeline)
@@ -328,7 +326,6 @@ def roll_back(project: str, context: dict[str, Any]) -> list[str]:
                 " would go too. Look at sluice status, and trigger the DAG again"
             )
         # Where later batches are built on what is undone, a driver folds keys again.
-        require_spark_connection()
         use_connections_master()
         lines = rollback.roll_back(open_context(project, pipeline), request)
         for line in lines:

@@ -252,8 +252,9 @@ def test_a_load_takes_as_long_as_the_project_allows(
     shop, maintain = dags["sluice_shop"], dags["sluice_maintain"].get_task("maintain")
     loads = (shop.get_task("batch.load"), maintain)
     assert {task.execution_timeout for task in loads} == {timedelta(seconds=seconds)}
-    stages = [shop.get_task(name) for name in ("land", "batch.publish")]
-    stages.append(dags["sluice_rollback"].get_task("rollback"))
+    names = ("reconcile", "land", "batch.publish", "batch.rollback")
+    stages = [shop.get_task(name) for name in names]
+    stages += [dags[f"sluice_{name}"].get_task(name) for name in ("rollback", "reconcile")]
     assert {task.execution_timeout for task in stages} == {timedelta(seconds=longest)}
 
 

@@ -173,6 +173,17 @@ def test_a_published_table_is_an_asset_event_with_its_snapshots(stages: Stages, 
         assert [event.asset.uri for event in events] == ["iceberg://lake/shop/orders"]
 
 
+def test_without_the_connection_a_dry_run_of_maintenance_fails_too(
+    stages: Stages, run: Runs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It does not reconcile first, where the connection is checked for all other drivers."""
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
+    finished, _ = run("sluice_maintain", run_conf={"dry_run": True})
+    assert finished.state == "failed"
+    assert "Airflow has no connection 'spark_default'" in caplog.text
+    assert stages.calls == []
+
+
 def test_without_the_connection_the_first_task_fails(
     stages: Stages, run: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
