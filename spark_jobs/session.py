@@ -38,6 +38,7 @@ DEFAULTS: Final = {
     # The JVM does not compile larger methods; Spark then generates smaller ones.
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }
+_WAITS_FOR_EXECUTORS: Final = "org.apache.spark.scheduler.TaskSchedulerImpl"
 # A local driver needs to listen to itself only.
 _ALONE: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
@@ -50,8 +51,17 @@ def open_session(project: Project, app: str) -> SparkSession:
     for key, value in settings(project).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    quieten(spark)
     return spark
+
+
+def quieten(spark: SparkSession) -> None:
+    """Leave only errors in the log, and that no executor takes a job: a cluster may never have room
+    for one."""
+    spark.sparkContext.setLogLevel("ERROR")
+    assert spark.sparkContext._jvm is not None
+    log4j = spark.sparkContext._jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel(_WAITS_FOR_EXECUTORS, log4j.Level.WARN)
 
 
 def settings(project: Project) -> dict[str, str]:
