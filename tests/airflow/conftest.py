@@ -98,10 +98,17 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
 
 @pytest.fixture
 def run(parsed: Callable[[], dict[str, Any]], states: Callable[[Any], dict[str, str]]) -> Runs:
-    """Run a DAG in this process (which keeps the parameters given); no waiting between tries."""
+    """Run a DAG in this process (which keeps the parameters given); no waiting between tries.
 
-    def once(name: str = "sluice_shop", **given: Any) -> tuple[Any, dict[str, str]]:
+    `longest`: the time limit of its loads.
+    """
+
+    def once(
+        name: str = "sluice_shop", longest: timedelta | None = None, **given: Any
+    ) -> tuple[Any, dict[str, str]]:
         dag = parsed()[name]
+        if longest is not None:
+            dag.get_task("batch.load").execution_timeout = longest
         for task in dag.tasks:
             task.retry_delay = timedelta(0)
             task.retry_exponential_backoff = 0

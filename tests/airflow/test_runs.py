@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sluice.errors import AuditFailedError, FileDeniedError, PublishRefusedError, TransientError
-from sluice_airflow import factory, submit
+from sluice_airflow import submit
 from tests.airflow.playedstages import Runs, Stages
 
 pytestmark = pytest.mark.airflow
@@ -114,9 +114,8 @@ def test_a_load_that_takes_too_long_names_its_limit_and_is_not_tried_again(
         time.sleep(60)
 
     stages.batches = ["b1"]
-    monkeypatch.setattr(factory, "_longest_load", lambda project: timedelta(seconds=2))
     monkeypatch.setattr(submit, "_submit", takes_long)
-    finished, states = run()
+    finished, states = run(longest=timedelta(seconds=2))
     assert (finished.state, states["batch.load[0]"]) == ("failed", "failed")
     assert len(stages.of("load")) == 1
     assert "Stopped after 0:00:02: see spark.max_load_seconds" in caplog.text
