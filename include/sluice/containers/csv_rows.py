@@ -29,6 +29,7 @@ MOST_NAMES_CHARACTERS: Final = MEBIBYTE
 
 # AWS DMS's S3 target omits this field in full loads although the header names it.
 _OPERATION: Final = '"Op"'
+_OPERATIONS: Final = ("I", "U", "D")
 _ENDINGS: Final = re.compile(r"\.csv(\.[a-z0-9]+)?$", re.IGNORECASE)
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 
@@ -65,7 +66,7 @@ def documents(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[
     lines = _Lines(chunks, limit)
     rows = csv.reader(lines, delimiter=style.delimiter, strict=True)
     names = [encoder.encode_basestring(name) for name in style.columns]
-    header_refused = False
+    header_refused = full_load = False
     while True:
         row = _next_row(rows, lines)
         if row is None:
@@ -81,7 +82,8 @@ def documents(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[
         elif not names:
             names = [encoder.encode_basestring(name) for name in row]
         elif row or len(names) == 1:  # with one column a blank line is an empty field
-            yield _object(names, row or [""], lines.record(), style)
+            full_load = full_load or _is_loaded(row, names, style)
+            yield _object(names, row or [""], lines.record(), style, full_load)
 
 
 def _too_long(names: list[str]) -> bool:
@@ -105,8 +107,22 @@ def _next_row(rows: Iterator[list[str]], lines: _Lines) -> list[str] | Refused |
         return Refused(TOO_LARGE, _bytes(lines.record()))
 
 
-def _object(names: list[str], fields: list[str], record: str, style: CsvStyle) -> Line | Refused:
-    if style.columns and len(fields) == len(names) - 1 and names[0] == _OPERATION:
+def _is_loaded(row: list[str], names: list[str], style: CsvStyle) -> bool:
+    """Whether a row shows that its file lacks the operation.
+
+    One that begins with an operation may be a change that lacks another field.
+    """
+    return _lacks_operation(row, names, style) and row[0] not in _OPERATIONS
+
+
+def _lacks_operation(row: list[str], names: list[str], style: CsvStyle) -> bool:
+    return bool(style.columns) and names[0] == _OPERATION and len(row) == len(names) - 1
+
+
+def _object(
+    names: list[str], fields: list[str], record: str, style: CsvStyle, full_load: bool
+) -> Line | Refused:
+    if full_load and _lacks_operation(fields, names, style):
         names = names[1:]
     if len(fields) != len(names):
         return Refused(FIELD_COUNT, _bytes(record))

@@ -194,6 +194,22 @@ def test_a_full_load_of_aws_dms_lacks_the_operation() -> None:
     assert rows(b"1,a\n", CsvStyle(columns=("op", "id", "v"))) == ["wrong_field_count: b'1,a\\n'"]
 
 
+@pytest.mark.parametrize("cut", ["I", "U", "D"])
+def test_a_change_that_lacks_a_field_is_no_row_of_a_full_load(cut: str) -> None:
+    """Else its operation became the first column."""
+    style, line = CsvStyle(columns=("Op", "id", "v")), f"{cut},1\n"
+    refused = f"wrong_field_count: {line.encode()!r}"
+    assert rows(f"{line}U,1,b\n{line}".encode(), style) == [
+        refused, '{"Op":"U","id":"1","v":"b"}', refused,
+    ]  # fmt: skip
+
+
+def test_a_full_load_may_have_letters_like_an_operation() -> None:
+    """A row before it says that the file has no operations."""
+    style = CsvStyle(columns=("Op", "id", "v"))
+    assert rows(b"A,1\nI,2\n", style) == ['{"id":"A","v":"1"}', '{"id":"I","v":"2"}']
+
+
 def test_a_line_of_names_says_itself_whether_there_is_an_operation() -> None:
     assert rows(b"Op,id,v\nU,1,x\nD,1\n") == [
         '{"Op":"U","id":"1","v":"x"}',
