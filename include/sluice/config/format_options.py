@@ -85,20 +85,27 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _not_empty(values: list[str]) -> list[str]:
+    if "" in values:
+        raise ValueError("no empty text: a value that was sent may be one")
+    return values
+
+
 _Texts = Annotated[
     list[str],
     BeforeValidator(_listed),
+    AfterValidator(_not_empty),
     Field(min_length=1),
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "string"},
-                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                {"type": "string", "minLength": 1},
+                {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
             ]
         }
     ),
 ]
-"""A text, or a list of them."""
+"""A text, or a list of them; none is empty."""
 
 
 def _ordering_field(value: str) -> str:

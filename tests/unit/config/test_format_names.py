@@ -65,6 +65,8 @@ def test_an_option_without_a_value_is_no_default(name: str) -> None:
         ("debezium", "schema_registry", "http://user@r"),
         ("debezium", "unavailable_value", 5),
         ("debezium", "unavailable_value", []),
+        ("debezium", "unavailable_value", ""),
+        ("huawei_cdl", "unavailable_value", ["x", ""]),
         ("datastream", "records", "text"),
         ("canal", "form", "DRS"),
         ("canal", "order", 5),
