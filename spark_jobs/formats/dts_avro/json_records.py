@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from spark_jobs.formats.common.envelope import WHOLE_TEXTS
 from spark_jobs.formats.dts_avro.schema import (
     BINARY_VALUES,
+    EXACT_NUMBERS,
     JSON_CLOCK,
     JSON_VALUE,
     JSON_WRAPPED,
@@ -63,7 +64,7 @@ def image_of(branch: Column) -> Column:
     text = list_of(branch)
     short = F.regexp_replace(text, _NAMESPACE, '{"$1":')
     plain = F.regexp_replace(short, _BRANCH_INT, "$1")
-    # A double does not show whether its text was another number.
+    # from_json copies a number through a double, which may have other digits.
     shown = F.regexp_replace(plain, _NUMBER, '$1$2,"printed":"$2"')
     named = F.regexp_replace(shown, _BARE_EMPTY, '$1{"EmptyObject":"$2"}')
     unwrapped = F.regexp_replace(named, _WRAPPED, '"wrapped"$1')
@@ -75,17 +76,18 @@ def _named(value: Column) -> Column:
     """Return a value under its type's name, which is in the record or follows from its fields."""
     bare_number = value["precision"].isNotNull() & ~_is_lost(value["printed"])
     by_fields = {
-        "Integer": _of(value, bare_number, "precision", "value"),
+        "Integer": _of(value, bare_number, "precision", "value", "printed"),
         "Character": _of(value, value["charset"].isNotNull(), "charset", "value", "wrapped"),
         "Timestamp": _of(value, value["timestamp"].isNotNull(), "timestamp", "millis"),
         "DateTime": _of(value, _is_clock(value), *PARTS),
         "TimestampWithTimeZone": _zoned(value),
         **_objects(value),
     }
-    given = [_with_bytes(name, F.coalesce(value[name], bare)) for name, bare in by_fields.items()]
-    rest = [value[name].alias(name) for name in ("Decimal", "TextGeometry", "EmptyObject")]
+    given = {name: F.coalesce(value[name], bare) for name, bare in by_fields.items()}
+    given |= {name: value[name] for name in ("Decimal", "TextGeometry", "EmptyObject")}
+    exact = (_exact(name, each) for name, each in given.items())
     float_value = F.when(~_is_lost(value["Float"]["printed"]), value["Float"]).alias("Float")
-    return F.when(value.isNotNull(), F.struct(*given, float_value, *rest))
+    return F.when(value.isNotNull(), F.struct(*exact, float_value))
 
 
 def _is_lost(printed: Column) -> Column:
@@ -127,8 +129,10 @@ def _objects(value: Column) -> dict[str, Column]:
     }
 
 
-def _with_bytes(name: str, value: Column) -> Column:
-    """Return a value, binary if its type is; NULL if a character of it is no byte."""
+def _exact(name: str, value: Column) -> Column:
+    """Return a number as it is printed, and bytes as binary; NULL if a character is no byte."""
+    if name in EXACT_NUMBERS:
+        return value.withField("value", F.coalesce(value["printed"], value["value"])).alias(name)
     if name not in BINARY_VALUES:
         return value.alias(name)
     wrapped = value["wrapped"]

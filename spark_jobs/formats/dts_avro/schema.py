@@ -46,6 +46,7 @@ _BRANCHES: Final[dict[str, dict[str, Any]]] = {
 _NAMESPACE: Final = "com.alibaba.dts.formats.avro"
 
 
+EXACT_NUMBERS: Final = ("Integer", "Decimal")
 BINARY_VALUES: Final = tuple(n for n, fields in _BRANCHES.items() if "bytes" in fields.values())
 JSON_WRAPPED: Final = "wrapped:struct<bytes:string,array:string>"
 
@@ -62,7 +63,7 @@ def _json_structs() -> dict[str, str]:
             f"{field}:{structs['DateTime'] if kind == 'DateTime' else _json_kind(kind)}"
             for field, kind in fields.items()
         )
-        printed = ",printed:string" if name == "Float" else ""
+        printed = ",printed:string" if name in (*EXACT_NUMBERS, "Float") else ""
         wrapped = f",{JSON_WRAPPED}" if name in BINARY_VALUES else ""
         structs[name] = f"struct<{','.join(parts)}{printed}{wrapped}>"
     return structs

@@ -238,6 +238,21 @@ def test_numbers_that_no_double_holds(spark: SparkSession, tmp_path: Path) -> No
     assert found == [*HELD.values(), *lost, '{"value": 1e999}', *lost]
 
 
+EXACT = ("1.10", "12345678901234567890.123456789", "-0.00", "7" * 30)
+
+
+def test_exact_numbers_without_quotes(spark: SparkSession, tmp_path: Path) -> None:
+    """The line has every digit, also where its writer left out the quotes."""
+    bare = [f'{{"value": {number}, "precision": 30}}' for number in EXACT]
+    scaled = [each.replace("}", ', "scale": 9}') for each in bare]
+    named = [f'{{"Integer": {each}}}' for each in bare]
+    named += [f'{{"{NAMESPACE}.Decimal": {each}}}' for each in scaled]
+    start, end = json.dumps(printed(afterImages=[None, None])).split("[null, null]")
+    lines = [f"{start}[{each}, null]{end}" for each in (*bare, *scaled, *named)]
+    rows = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", lines),), DEFAULTS).collect()
+    assert [r["reason"] or r["after"]["id"] for r in rows] == [*EXACT] * 4
+
+
 def test_real_messages(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
     """Four messages of a subscription, in both layouts and printed, mean the same."""
     demo = fixtures / "dts-avro" / "cloudkdb-demo"
