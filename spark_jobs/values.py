@@ -26,6 +26,7 @@ from sluice.types.columns import (
     parse_type,
     widest_or_text,
 )
+from spark_jobs.double_text import is_rounded_double
 from spark_jobs.number_text import bound, decimal_text, shift_point, unscaled_text
 
 ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
@@ -162,9 +163,9 @@ def _float(text: Column, kind: ColumnType) -> Column:
     vanished = (value == 0) & text.rlike(_NOT_ZERO)
     number = text.rlike(_PLAIN_NUMBER) & ~overflowed & ~vanished
     if kind.encoding == EXACT:
-        number &= (F.length(_digits(text)) <= _DIGITS_OF_DOUBLE) | (
-            _digits(text) == _digits(value.cast("string"))
-        )
+        own = _digits(text) == _digits(value.cast("string"))
+        short = F.length(_digits(text)) <= _DIGITS_OF_DOUBLE
+        number &= short | own | is_rounded_double(text, value)
     if kind.name == "float":
         number &= _is_written(text, value)
     return F.when(number | text.rlike(_NOT_FINITE), value)

@@ -146,8 +146,11 @@ def _of_one_kind(one: ColumnType, other: ColumnType) -> bool:
 
 
 def _encoding_for(hint: ColumnType, described: ColumnType) -> str:
-    """Return the described encoding if the hint's type can be read from it; else ''."""
-    coded = described.encoding
+    """Return the described encoding if the hint's type can be read from it; else ''.
+
+    The hint `double` says that the values are no decimals, so it need not be EXACT.
+    """
+    coded = "" if described.encoding == EXACT else described.encoding
     if described.name in ("decimal", "string") and coded.startswith((BASE64, VARIABLE)):
         unscaled = f"{UNSCALED}{described.scale}" if coded == BASE64 else coded
         return unscaled if hint.name in _NUMBERS else ""

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from sluice.types.columns import ColumnType, decimal, parse_type, widest
+from sluice.types.columns import ColumnType, as_described, decimal, parse_type, widest
 
 SAMPLES = [
     parse_type(text)
@@ -110,3 +110,12 @@ def test_widest_does_not_depend_on_order() -> None:
     for one, two in itertools.product(SAMPLES, repeat=2):
         assert widest(one, two) == widest(two, one)
         assert widest(one, one) == one
+
+
+@pytest.mark.parametrize(
+    ("hint", "read_as"),
+    [("double", "double"), ("double[exact]", "double[exact]"), ("decimal(9,2)", "decimal(9,2)")],
+)
+def test_a_hint_of_double_says_that_the_values_are_no_decimals(hint: str, read_as: str) -> None:
+    exact = parse_type("double[exact]")
+    assert as_described(parse_type(hint), exact) == parse_type(read_as)
