@@ -32,6 +32,9 @@ _LOGICAL: Final = {
 }
 # Spark does not ship their libraries.
 _UNREAD_CODECS: Final = frozenset({"BROTLI", "LZO"})
+_LISTS: Final = (
+    pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType,
+)  # fmt: skip
 _NO_LZO: Final = "LZO"
 _UNITS: Final = {"ms": "millis", "us": "micros", "ns": "nanos"}
 
@@ -135,9 +138,9 @@ def _nested(kind: pa.DataType, path: str) -> dict[str, Any]:
     if pa.types.is_struct(kind):
         fields = [{"name": f.name, "type": _inner(f, path)} for f in kind]
         return {"type": "record", "name": path, "fields": fields}
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if isinstance(kind, _LISTS):
         return {"type": "array", "items": _inner(kind.value_field, path)}
-    if pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
+    if pa.types.is_map(kind) and _node(kind.key_type, path) == {"type": "string"}:
         return {"type": "map", "values": _inner(kind.item_field, path)}
     return {"type": str(kind)}
 

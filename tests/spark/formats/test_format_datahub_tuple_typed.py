@@ -67,7 +67,12 @@ VALUES: dict[str, tuple[pa.DataType, Any, str | None, ColumnType]] = {
     "list": (pa.list_(pa.decimal128(3, 2)), [Decimal("1.10"), None], "[1.10,null]", TEXT),
     "record": (pa.struct([("d", pa.date32()), ("b", pa.binary())]),
                {"d": date(1970, 1, 2), "b": b"x"}, '{"d":"1970-01-02","b":"eA=="}', TEXT),
+    "pair": (pa.list_(pa.decimal128(3, 2), 2), [Decimal("1.10"), None], "[1.10,null]", TEXT),
+    "view": (pa.list_view(pa.int32()), [1, None], "[1,null]", TEXT),
     "map": (pa.map_(pa.string(), pa.int64()), [("k", 1)], '{"k":1}', TEXT),
+    "large_map": (pa.map_(pa.large_string(), pa.int64()), [("k", 1)], '{"k":1}', TEXT),
+    "category_map": (pa.map_(pa.dictionary(pa.int8(), pa.string()), pa.int64()), [("k", 1)],
+                     '{"k":1}', TEXT),
 }  # fmt: skip
 
 
