@@ -179,7 +179,7 @@ def _number() -> Column:
 def _envelope() -> dict[str, Column]:
     op = F.col("op")
     # A commit record marks the end of a transaction; one with a row would be no marker.
-    rowless = F.coalesce(F.size("data") == 0, F.lit(True)) & F.col("_key").isNull()
+    rowless = tells_nothing(F.col("data")) & tells_nothing(F.col("_key"))
     empty = F.col(CORRUPT).isNull() & rowless
     ignored = F.coalesce((F.lower("_op") == COMMIT) & empty, F.lit(False))
     reason = F.col("_reason")

@@ -246,10 +246,10 @@ def _ignored() -> Column:
     operation, which the schema requires, but no part of a row and no key.
     """
     op = F.col("_op")
-    contents = [_payload(n).isNotNull() for n in ("ddl", *IMAGES)]
+    contents = [_payload("ddl").isNotNull(), *(~tells_nothing(_payload(n)) for n in IMAGES)]
     named = [_operation(n).isNotNull() for n in ("OPERATION", "op")]
     bare = ~reduce(or_, contents + named)
-    rowless = ~reduce(or_, contents) & _payload("unique").isNull() & op.isin(*UPSERTS)
+    rowless = ~reduce(or_, contents) & tells_nothing(_payload("unique")) & op.isin(*UPSERTS)
     own = _payload("HEARTBEAT_IDENTIFIER").isNotNull()
     debezium = _payload("ts_ms").isNotNull() & _payload("source").isNull()
     table = F.lower("schema_").eqNullSafe(HEARTBEAT_SCHEMA) & (F.lower("table") == HEARTBEAT_TABLE)

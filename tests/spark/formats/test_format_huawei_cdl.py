@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.formats]
 BAD_LINES = {
     "cut": '{"schema":{"type":"struct"},"payload":{"OPERATION":"INS',
     "text": "INSERT INTO t VALUES (1)",
-    "heartbeat_with_list": '{"payload":{"OPERATION":"HEARTBEAT","data":[1]}}',
+    "list_in_heartbeat": '{"payload":{"OPERATION":"HEARTBEAT","data":[1]}}',
     "payload_text": '{"payload":"x"}',
     "image_list": '{"payload":{"OPERATION":"INSERT","TABLE_NAME":"t","data":[1],'
     '"message_version":"1.0"}}',
@@ -76,6 +76,8 @@ MESSAGES: dict[str, Any] = {
     "heartbeat": v1(None, **BARE), "heartbeat_op": v1("HEARTBEAT", **BARE),
     "heartbeat_blank": v1("", **BARE), "heartbeat_spaces": v1(" ", **BARE),
     "heartbeat_insert": v1("INSERT", **BARE), "heartbeat_update": v1("UPDATE", **BARE),
+    "heartbeat_of_nothing": v1("UPDATE", data={}, before={}, unique={}),
+    "heartbeat_bare": v1(None, data={}, before={}, unique={}),
     "heartbeat_row": v1("UPDATE", SEG_OWNER="cdc_cdl", TABLE_NAME="cdc_heartbeat"),
     "heartbeat_oracle": v1("UPDATE", SEG_OWNER="CDC_CDL", TABLE_NAME="CDC_HEARTBEAT"),
     "heartbeat_row_2": v2("u", {"schema": "cdc_cdl", "table": "cdc_heartbeat"}),
@@ -90,7 +92,7 @@ MESSAGES: dict[str, Any] = {
     "unknown": v1("MERGE"), "wrong_case": v1("insert"), "unknown_2": v2("x"),
     "no_op_with_row": v1(None), "blank_op_with_row": v1(""), "unknown_bare": v1("MERGE", **BARE),
     "empty": {"payload": {}}, "other": {"a": 1},
-    "empty_image": v1("INSERT", data={}, unique=None),
+    "empty_image": v1("INSERT", data={}),
     "no_image": v1(data=None), "no_image_2": v2("u", after=None),
     "no_old_image": v1("DELETE", before=None, unique=None), "no_table": v1(TABLE_NAME=None),
     "no_table_truncate": v1("TRUNCATE", TABLE_NAME=None), "empty_table": v1(TABLE_NAME=""),

@@ -55,7 +55,7 @@ RECORDS: dict[str, Any] = {
     "drop_column": record("DROP COLUMN", {"C": None}),
     "drop_column_bare": record("drop column"),
     "commit": {"meta": {"op": "commit", "scn": "100", "trans": "7.0.4"}},
-    "commit_of_nothing": {"meta": {"op": "commit", "trans": "7.0.4"}, "data": {}},
+    "commit_of_nothing": {"meta": {"op": "commit", "trans": "7.0.4"}, "data": {}, "key": {}},
     "commit_with_row": record("commit", ROW),
     "exact": json.dumps(record("ins", {"ID": 0})).replace(
         '"ID": 0', '"ID": 12345678901234567890.123456789, "X": 1.10, "E": 1e999, "L": {"k": 1.10}'),
