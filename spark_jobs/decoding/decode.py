@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.manifest import SourceFile
 from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, encode_number, epoch_prefix
-from sluice.types.columns import LISTED, TIME_UNITS, ColumnType
+from sluice.types.columns import ColumnType, is_code
 from spark_jobs.canonical import (
     ALL_BUT,
     OP_DDL,
@@ -243,12 +243,8 @@ def _value(column: PlannedColumn, index: int, side: str) -> Column:
 
 
 def _is_code(column: PlannedColumn) -> bool:
-    """Whether the text alone is ambiguous: decimals in base64, counts of a time unit, lists of
-    these."""
-    return None not in column.readings and any(
-        kind.name != "binary" and kind.encoding.startswith(("base64", "days", LISTED, *TIME_UNITS))
-        for kind in column.readings.values()
-    )
+    """Whether a text without a description is ambiguous."""
+    return None not in column.readings and any(map(is_code, column.readings.values()))
 
 
 def _undescribed(text: Column, column: PlannedColumn, kinds: Sequence[ColumnType]) -> Column:

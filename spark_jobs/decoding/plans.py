@@ -13,9 +13,11 @@ from sluice.config.project import TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError, UnknownKeyError
 from sluice.ledger.rename_log import ColumnStatement
+from sluice.names import PROP_SHAPES
 from spark_jobs.decoding.dropped import refuse_dropped
 from spark_jobs.decoding.known_tables import known_tables
 from spark_jobs.decoding.other_source import refuse_other_source
+from spark_jobs.decoding.recall import recall
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, target_id
@@ -140,7 +142,9 @@ def _by_events(
     told = key_told(found, config, key, script.key if script else (), renames)
     names = known_names(found, config, told, renames, candidate.statements)
     fmt = FORMATS[job.pipeline.format]
-    return plan_table(job.pipeline, fmt, found, config, Stored(stored, key, names))
+    shapes = recall(job.lake.property(target, PROP_SHAPES))
+    described = shapes.types if shapes else {}
+    return plan_table(job.pipeline, fmt, found, config, Stored(stored, key, names, described))
 
 
 def _refuse_partitions(job: Job, plan: TablePlan, stored: Mapping[str, str]) -> None:

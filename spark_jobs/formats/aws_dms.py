@@ -77,6 +77,7 @@ class AwsDms(Format):
     """The decoder of `format: aws_dms`."""
 
     name: ClassVar[str] = "aws_dms"
+    bytes_as: ClassVar[str] = "hex"
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
     drops_to_load: ClassVar[bool] = True
 

@@ -82,6 +82,9 @@ class Format(ABC):
     """Types that records without descriptions write as plain text; a column to which only a DDL
     script gives another type stays text."""
 
+    bytes_as: ClassVar[str] = ""
+    """The encoding of bytes in records without descriptions; '' if the format has several."""
+
     labels: ClassVar[frozenset[str]] = frozenset({ENUM, SET})
     """MySQL types whose values events write as MySQL does: ENUM and SET as their labels, CHAR
     without padding, BIT as a number, TIMESTAMP as an instant."""

@@ -17,6 +17,7 @@ from sluice.config.format_options import MaxwellOptions, MaxwellOrder
 from sluice.ddl.defaults import ENUM, OF_MYSQL
 from sluice.manifest import SourceFile
 from sluice.positions import encode_number
+from sluice.types.columns import BASE64
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OP_DDL,
@@ -80,6 +81,7 @@ class Maxwell(Format):
     """The decoder of `format: maxwell`."""
 
     name: ClassVar[str] = "maxwell"
+    bytes_as: ClassVar[str] = BASE64
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
     # A SET is a JSON array.
     labels: ClassVar[frozenset[str]] = OF_MYSQL | {ENUM}

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import FormatOptions
 from sluice.manifest import SourceFile
-from sluice.types.columns import EXACT, STRING, ColumnType
+from sluice.types.columns import BASE64, EXACT, STRING, ColumnType
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OP_DDL,
@@ -82,6 +82,7 @@ class StreamX(Format):
     """The decoder of `format: streamx`."""
 
     name: ClassVar[str] = "streamx"
+    bytes_as: ClassVar[str] = BASE64
     unclear_truncates: ClassVar[str] = truncates.UNTOLD
 
     def read(

@@ -19,6 +19,7 @@ from sluice.types.columns import (
     VARIABLE,
     ColumnType,
     as_described,
+    is_code,
     parse_type,
     widest,
     widest_or_text,
@@ -35,7 +36,8 @@ class KnownTypes:
 
     `policy`: `on_type_change`. `used_again`: names of two columns, whose types need not fit.
     `ddl`: the types in a script that texts of the format can be read as. `others`: other names of
-    renamed columns. `bare`: the batch's events describe no column at all.
+    renamed columns. `bare`: the batch's events describe no column at all. `earlier`: the
+    descriptions of earlier batches. `bytes_as`: see `Format`.
     """
 
     table: str
@@ -46,6 +48,8 @@ class KnownTypes:
     ddl: Mapping[str, ColumnType] = field(default_factory=dict)
     others: OtherNames = field(default_factory=dict)
     bare: bool = False
+    earlier: Mapping[int, Mapping[str, SourceColumn]] = field(default_factory=dict)
+    bytes_as: str = ""
 
     def lender(self, column: str) -> str | None:
         """Return another name of an unhinted column that has a hint; None where there is none."""
@@ -65,6 +69,20 @@ class KnownTypes:
         """Return the type that a column is stored as, under any of its names."""
         name = self._first(column, self.existing)
         return None if name is None else parse_type(self.existing[name])
+
+    def coded(self, column: str) -> dict[int | None, ColumnType]:
+        """Return how events of earlier batches describe a stored column, if its text alone does not
+        show its value; {} for any other column, and for typed files, whose text the reader made."""
+        if column not in self.existing:
+            return {}
+        listed = {i: c[column] for i, c in self.earlier.items() if column in c}
+        kinds: dict[int | None, ColumnType] = {i: c.type for i, c in listed.items() if not c.typed}
+        return kinds if any(map(_needs_description, kinds.values())) else {}
+
+    def bytes_read_as(self) -> ColumnType:
+        """Return how a record without a description writes bytes; text, which does not fit them, if
+        the format has several ways."""
+        return ColumnType("binary", self.bytes_as) if self.bytes_as else STRING
 
     def _others(self, column: str) -> Others:
         return self.others.get(column.lower(), NO_OTHERS)
@@ -105,9 +123,16 @@ def planned(
     if lender is not None and changes_values(parse_type(types.hints[lender])):
         raise half_hinted(types.table, lender, name)
     kinds = list(readings.values())
+    listed = [columns[name] for columns in described.values() if name in columns]
+    if any(column.typed and column.type.name == "binary" for column in listed):
+        readings[None] = types.bytes_read_as()
     if types.stands(name):
         return PlannedColumn(name, _wider(parse_type(types.existing[name]), kinds), readings)
     return PlannedColumn(name, _stored(name, kinds, types), readings)
+
+
+def _needs_description(kind: ColumnType) -> bool:
+    return kind.name == "binary" or kind.encoding == VARIABLE or is_code(kind)
 
 
 def _undescribed(name: str, types: KnownTypes) -> PlannedColumn:
@@ -123,9 +148,9 @@ def _undescribed(name: str, types: KnownTypes) -> PlannedColumn:
     if stored is not None:
         grows = widest(stored, kind) == kind and is_promoted(stored.spark, kind.spark)
         kind = kind if grows else stored
-    return PlannedColumn(
-        name, kind, {None: as_described(kind, stated)}, has_type=script is not None
-    )
+    told = types.bytes_read_as() if kind.name == "binary" else as_described(kind, stated)
+    readings = types.coded(name) or {None: told}
+    return PlannedColumn(name, kind, readings, has_type=script is not None)
 
 
 def _lent(name: str, lender: str, types: KnownTypes) -> PlannedColumn:

@@ -20,12 +20,13 @@ from spark_jobs.planning.stored_types import KnownTypes, planned
 
 @dataclass(frozen=True)
 class Stored:
-    """The stored table: its columns' Spark types, none where there is no table yet, its key, and
-    the columns' former names."""
+    """The stored table: its columns' Spark types, none where there is no table yet, its key, the
+    columns' former names, and the descriptions that events of earlier batches had."""
 
     types: Mapping[str, str] = field(default_factory=dict)
     key: tuple[str, ...] | None = None
     names: KnownNames = NOTHING_RENAMED
+    described: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ def gather_inputs(
     spelled = spelling(found, as_described, stored.types, stored.names.of_key)
     described, as_found = spelled.of_described(as_described), spelled.of_found(found)
     hints = spelled.of_config(config)
+    earlier = descriptions(fmt, replace(found, types={**stored.described}), pipeline.format_options)
     ddl = spelled.of_ddl(pipeline.ddl_table(found.source.name), fmt.plain)
     types = KnownTypes(
         table=found.source.name,
@@ -60,6 +62,8 @@ def gather_inputs(
         ddl=ddl.columns,
         others=stored.names.others,
         bare=bool(found.images) and not any(as_described.values()),
+        earlier=spelled.of_described(earlier),
+        bytes_as=fmt.bytes_as,
     )
     key = _key(hints, as_found, stored.key, ddl.key)
     beside = besides(as_found, described, types, spelled, key or ())

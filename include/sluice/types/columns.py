@@ -125,6 +125,13 @@ def binary_width(stated: str | None) -> int:
     return width if width <= _WIDEST_BINARY else 0
 
 
+def is_code(kind: ColumnType) -> bool:
+    """Whether a text alone does not show its value: decimals in base64, counts of a time unit,
+    lists of these."""
+    codes = (BASE64, "days", LISTED, *TIME_UNITS)
+    return kind.name != "binary" and kind.encoding.startswith(codes)
+
+
 _NUMBERS: Final = frozenset({"decimal", "int", "bigint", "float", "double", "string"})
 _INSTANTS: Final = frozenset({"timestamp", "timestamp_ntz", "date"})
 

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import DebeziumOptions
 from sluice.manifest import SourceFile
+from sluice.types.columns import BASE64
 from spark_jobs.canonical import IMAGE_TYPE, OUTCOME_REJECT, place, quoted
 from spark_jobs.formats.base import COUNTS, NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.common import tombstones, truncates
@@ -124,6 +125,7 @@ class Debezium(Format):
     """The decoder of `format: debezium`."""
 
     name: ClassVar[str] = "debezium"
+    bytes_as: ClassVar[str] = BASE64
     plain: ClassVar[frozenset[str]] = COUNTS
     tells_defaults: ClassVar[bool] = True
     ignorable: ClassVar[str] = (

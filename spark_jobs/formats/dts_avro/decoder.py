@@ -20,7 +20,7 @@ from sluice.config.format_options import DtsAvroOptions
 from sluice.containers import datums
 from sluice.errors import TerminalError
 from sluice.manifest import AVRO, SourceFile
-from sluice.types.columns import STRING, ColumnType, decimal
+from sluice.types.columns import BASE64, STRING, ColumnType, decimal
 from spark_jobs.canonical import (
     OP_DDL,
     OP_DELETE,
@@ -100,6 +100,7 @@ class DtsAvro(Format):
     """The decoder of `format: dts_avro`."""
 
     name: ClassVar[str] = "dts_avro"
+    bytes_as: ClassVar[str] = BASE64
     unclear_truncates: ClassVar[str] = truncates.UNTOLD
 
     def read(

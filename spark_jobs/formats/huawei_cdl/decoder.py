@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import HuaweiCdlOptions
 from sluice.manifest import SourceFile
-from sluice.types.columns import STRING, ColumnType, decimal
+from sluice.types.columns import BASE64, STRING, ColumnType, decimal
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OP_DDL,
@@ -106,6 +106,7 @@ class HuaweiCdl(Format):
     """The decoder of `format: huawei_cdl`."""
 
     name: ClassVar[str] = "huawei_cdl"
+    bytes_as: ClassVar[str] = BASE64
     plain: ClassVar[frozenset[str]] = COUNTS
     tells_defaults: ClassVar[bool] = True
     unclear_truncates: ClassVar[str] = truncates.UNTOLD

@@ -1,0 +1,95 @@
+"""Columns that no event of a batch describes, while those of earlier batches did, without Spark."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.types.columns import STRING, ColumnType, parse_type
+from spark_jobs.formats import FORMATS
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.plan import plan_table
+from spark_jobs.planning.planned_column import PlannedColumn
+from spark_jobs.planning.table_inputs import Stored
+from tests.spark.connect import BIGINT, TEXT, Type, money, schema_of
+
+BEFORE = 7
+VARIABLE: Type = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal", "fields": []}
+CLOCK: Type = {"type": "int64", "name": "io.debezium.time.MicroTime"}
+
+
+def column(
+    fmt: str, stored: str, described: str | None = None, hints: dict[str, str] | None = None
+) -> PlannedColumn:
+    """The stored column `c` in a batch of records without descriptions."""
+    pipeline = Pipeline(name="p", format=fmt, namespace="shop", landing=Landing(url="landing"))
+    found = Found(Source("shop", "", "t"), images={1: ("id", "c")})
+    before = {BEFORE: described} if described else {}
+    types = Stored({"id": "bigint", "c": stored}, ("id",), described=before)
+    config = TableConfig(key=["id"], columns=hints or {})
+    planned = plan_table(pipeline, FORMATS[fmt], found, config, types)
+    return next(c for c in planned.columns if c.name == "c")
+
+
+def connect(kind: Type) -> str:
+    return json.dumps(schema_of({"c": kind}, "after"))
+
+
+def avro(kind: str) -> str:
+    fields = [{"name": "c", "type": kind}]
+    return json.dumps({"type": "record", "name": "row", "fields": fields})
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "reading"),
+    [
+        (VARIABLE, "string", ColumnType("string", "variable")),
+        (CLOCK, "string", ColumnType("time", "us")),
+        (money(60, 40), "string", ColumnType("string", "base64:40")),
+        (money(9, 2), "decimal(9,2)", ColumnType("decimal", "base64", 9, 2)),
+        ({"type": "bytes"}, "binary", ColumnType("binary", "base64")),
+    ],
+    ids=["variable", "time", "wide", "decimal", "bytes"],
+)  # fmt: skip
+def test_a_value_that_its_text_does_not_show_is_read_as_in_a_batch_with_its_description(
+    kind: Type, stored: str, reading: ColumnType
+) -> None:
+    """Whether records with and without a description come in one batch or in two."""
+    assert column("debezium", stored, connect(kind)).readings == {BEFORE: reading}
+    assert column("debezium", stored, connect(kind)).stored == parse_type(stored)
+
+
+@pytest.mark.parametrize(("kind", "stored"), [(TEXT, "string"), (BIGINT, "bigint")])
+def test_other_values_are_read_by_their_text(kind: Type, stored: str) -> None:
+    assert column("debezium", stored, connect(kind)).readings == {None: parse_type(stored)}
+
+
+def test_a_hint_counts_for_all_records() -> None:
+    found = column("debezium", "string", connect(CLOCK), {"c": "time[ms]"})
+    assert found.readings == {None: ColumnType("time", "ms")}
+
+
+@pytest.mark.parametrize(
+    ("fmt", "reading"),
+    [
+        ("debezium", "binary[base64]"), ("huawei_cdl", "binary[base64]"),
+        ("streamx", "binary[base64]"), ("maxwell", "binary[base64]"),
+        ("dts_avro", "binary[base64]"), ("aws_dms", "binary[hex]"),
+    ],
+)  # fmt: skip
+def test_bytes_are_read_as_the_format_writes_them(fmt: str, reading: str) -> None:
+    assert column(fmt, "binary").readings == {None: parse_type(reading)}
+
+
+@pytest.mark.parametrize("described", [None, avro("bytes")])
+@pytest.mark.parametrize("fmt", ["datastream", "rows", "datahub_tuple", "canal"])
+def test_bytes_that_a_format_writes_in_several_ways_need_a_hint(
+    fmt: str, described: str | None
+) -> None:
+    """What a reader made of the bytes of a typed file says nothing of texts."""
+    assert column(fmt, "binary", described).readings == {None: STRING}
+    assert column(fmt, "binary", described, {"c": "binary[hex]"}).readings == {
+        None: parse_type("binary[hex]")
+    }
