@@ -26,6 +26,7 @@ from spark_jobs.canonical import (
     PLACE,
     full_load_position,
     number,
+    quoted,
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known, SourceColumn
@@ -64,12 +65,12 @@ OPS: Final = {
 CONTROL: Final = "control"
 DROP: Final = "drop-table"
 _SCHEMA: Final = f"""
-    data {IMAGE_TYPE}, `before-image` {IMAGE_TYPE}, control string,
+    data {IMAGE_TYPE}, control string,
     metadata struct<timestamp:string, `record-type`:string, operation:string,
         `schema-name`:string, `table-name`:string, `transaction-id`:string,
         `commit-timestamp`:string>
 """
-_PARTS: Final = ("data", "before-image", "metadata")
+_BEFORE: Final = "_before"
 _FULL_LOAD_FILE: Final = re.compile(r"(SEGMENT[0-9A-Z]+_)?LOAD[0-9A-F]+\.", re.IGNORECASE)
 
 
@@ -99,23 +100,27 @@ class AwsDms(Format):
 
     def columns(self, types: str, options: AwsDmsOptions) -> list[SourceColumn]:
         """The columns of Parquet files, without those of old values."""
-        described, prefix = columns_of(types), options.before_prefix
+        described = columns_of(types)
         names = {column.name for column in described}
-        return [c for c in described if not _is_old(c.name, prefix, names)]
+        return [c for c in described if not _is_old(c.name, options.before_affixes, names)]
 
 
 def _holds_rows(file: SourceFile) -> bool:
     return file.container != JSON_LINES or csv_rows.is_csv(file.key)
 
 
-def _is_old(name: str, prefix: str, names: set[str]) -> bool:
-    return bool(prefix) and name.startswith(prefix) and name.removeprefix(prefix) in names
+def _is_old(name: str, affixes: tuple[str, str], names: set[str]) -> bool:
+    prefix, suffix = affixes
+    surrounded = name.startswith(prefix) and name.endswith(suffix)
+    return any(affixes) and surrounded and name[len(prefix) : len(name) - len(suffix)] in names
 
 
 def _read_messages(
     spark: SparkSession, files: tuple[SourceFile, ...], options: AwsDmsOptions
 ) -> DataFrame:
-    lines = read_lines(spark, files, _SCHEMA)
+    field = options.before_field
+    lines = read_lines(spark, files, f"{quoted(field)} {IMAGE_TYPE}, {_SCHEMA}")
+    lines = lines.withColumnRenamed(field, _BEFORE)
     about = F.col("metadata")
     operation = about["operation"]
     order = options.order_column
@@ -130,18 +135,20 @@ def _read_messages(
         F.coalesce(about["commit-timestamp"], about["timestamp"]).alias("_time"),
         about["transaction-id"].alias("tx_id"),
         _without(F.col("data"), F.col("_ordering")).alias(ROW),
-        F.col("before-image").alias("_before"),
+        _BEFORE,
         F.when(operation == DROP, _drop(about))
         .otherwise(F.coalesce("control", operation))
         .alias("_statement"),
-        any_repeats_column(F.col("data"), F.col("before-image")).alias(REPEATS),
+        any_repeats_column(F.col("data"), F.col(_BEFORE)).alias(REPEATS),
         F.lit(None).cast("string").alias("types"),
         F.lit(False).alias("_marked"),
         CORRUPT,
         *PLACE,
-        *_PARTS,
+        "data",
+        "metadata",
     )
-    return _judged(records, bool(order), _PARTS).drop(*_PARTS)
+    parts = ("data", F.col(_BEFORE).alias(field), "metadata")
+    return _judged(records, bool(order), parts).drop("data", "metadata")
 
 
 def _drop(about: Column) -> Column:
@@ -187,7 +194,7 @@ def _read_rows(
     return _judged(records, bool(order), (META, ROW)).drop(META)
 
 
-def _judged(records: DataFrame, ordered: bool, parts: Sequence[str]) -> DataFrame:
+def _judged(records: DataFrame, ordered: bool, parts: Sequence[str | Column]) -> DataFrame:
     """Add a record's kind of change, the reason to reject it, and then its `parts` as text."""
     with_kind = records.withColumn("_kind", looked_up(F.col("_op"), OPS))
     reasoned = with_kind.withColumn("_reason", _reason(ordered))
@@ -206,28 +213,35 @@ def _facts_of_key(file: SourceFile) -> dict[str, Any]:
 def _images(options: AwsDmsOptions) -> dict[str, Column]:
     """Separate the old values, NULL where there are none, from the row.
 
-    Old values are in `before-image`, or beside the new ones under names with a prefix.
+    Old values are in a field of their own, or beside the new ones under names with a prefix or a
+    suffix.
     """
     # A repeated name would be an error below; such a row is rejected anyway.
-    row, before = (F.when(~F.col(REPEATS), F.col(name)) for name in (ROW, "_before"))
-    prefix = options.before_prefix
-    if not prefix:
+    row, before = (F.when(~F.col(REPEATS), F.col(name)) for name in (ROW, _BEFORE))
+    prefix, suffix = options.before_affixes
+    if not prefix + suffix:
         return {"_old": before, "_new": row}
-    bare = F.lit(len(prefix) + 1)
+
+    def surrounded(name: Column) -> Column:
+        return name.startswith(prefix) & name.endswith(suffix)
+
+    def bare(name: Column) -> Column:
+        length = F.length(name) - len(prefix + suffix)
+        return F.substr(name, F.lit(len(prefix) + 1), length)
 
     def names_another(name: Column) -> Column:
-        return name.startswith(prefix) & F.map_contains_key(row, F.substr(name, bare))
+        return surrounded(name) & F.map_contains_key(row, bare(name))
 
     # A message leaves out a column that an update set to NULL, but has its old value.
     has_old = (F.col("_kind") == OP_UPDATE) & F.exists(F.map_keys(row), names_another)
 
     def is_old(name: Column) -> Column:
-        return names_another(name) | (name.startswith(prefix) & has_old)
+        return names_another(name) | (surrounded(name) & has_old)
 
     apart = F.map_filter(row, lambda name, _: is_old(name))
-    carried = F.transform_keys(apart, lambda name, _: F.substr(name, bare))
+    carried = F.transform_keys(apart, lambda name, _: bare(name))
     # Few rows have such names, and a look at each name costs far more.
-    any_old = F.array_join(F.map_keys(row), " ").contains(prefix)
+    any_old = F.array_join(F.map_keys(row), " ").contains(prefix or suffix)
     return {
         "_old": F.coalesce(before, F.when(any_old & (F.size(carried) > 0), carried)),
         "_new": F.when(any_old, F.map_filter(row, lambda name, _: ~is_old(name))).otherwise(row),

@@ -37,6 +37,12 @@ _ORDERED: Final = frozenset({
     "sqlType",
 })  # fmt: skip
 
+# Other fields of AWS DMS's messages, and the decoder's own columns.
+_DMS_FIELDS: Final = frozenset({
+    "data", "metadata", "control", "_before", "_ordering", "_corrupt_record", "file", "block",
+    "ordinal",
+})  # fmt: skip
+
 Connector = Literal["mongodb"]
 Layout = Literal["base64", "length_delimited", "length_delimited_pairs", "avro_json"]
 Framing = Literal["one_per_file", "length_prefixed"]
@@ -115,6 +121,12 @@ def _ordering_field(value: str) -> str:
     unordered = value.lower() in _UNORDERED | known and value not in _ORDERED
     if unordered or value != value.strip():
         raise ValueError("a field of the message that orders")
+    return value
+
+
+def _field_of_old_values(value: str) -> str:
+    if not value or value.lower() in _DMS_FIELDS:
+        raise ValueError("a field of the message's own, beside data, metadata and control")
     return value
 
 
@@ -252,10 +264,22 @@ class AwsDmsOptions(CsvOptions, RowImageOptions):
     # The default of the endpoint's CsvNullValue, and nothing at all.
     DEFAULT_NULLS: ClassVar[tuple[str, ...]] = ("", "NULL")
 
-    before_prefix: str = Field("BI_", description="how columns with old values begin; '': none do")
+    before_field: Annotated[str, AfterValidator(_field_of_old_values)] = Field(
+        "before-image", description="the field of a message that has the old values"
+    )
+    before_prefix: str = Field(
+        "BI_", description="how columns with old values begin; '', or with before_suffix: none do"
+    )
+    before_suffix: str = Field("", description="how columns with old values end; absent: none do")
     csv_not_logged: str = Field("", description="the endpoint's CsvNoSupValue; absent: not used")
     order_column: str = Field("", description="column filled from AR_H_CHANGE_SEQ")
     timestamp_column: str = Field("", description="the endpoint's TimestampColumnName")
+
+    @property
+    def before_affixes(self) -> tuple[str, str]:
+        """How names of columns with old values begin and end; the default is a prefix alone."""
+        alone = self.before_suffix and "before_prefix" not in self.model_fields_set
+        return ("" if alone else self.before_prefix), self.before_suffix
 
     @model_validator(mode="after")
     def _null_is_logged(self) -> Self:

@@ -72,6 +72,38 @@ ORDERED: dict[str, Any] = {
 }  # fmt: skip
 
 
+# Each with an option that says where the old values are.
+ELSEWHERE: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "field": (
+        "before_field",
+        "old",
+        message("update", {"id": 2, "n": "b"}, top={"old": {"id": 1}}),
+    ),
+    "suffix": ("before_suffix", "_old", message("update", {"id": 2, "n": "b", "id_old": 1})),
+}
+
+
+@pytest.mark.parametrize("name", list(ELSEWHERE))
+def test_old_values_elsewhere(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    option, value, record = ELSEWHERE[name]
+    row = decode_named(spark, AwsDms(), tmp_path, {name: record}, **{option: value})[name]
+    assert (row["before"], row["after"]) == ({"id": "1", "n": "b"}, NEW)
+
+
+def test_a_reject_names_the_field_of_old_values(spark: SparkSession, tmp_path: Path) -> None:
+    record = message("merge", top={"old": {"id": 1}})
+    row = decode_named(spark, AwsDms(), tmp_path, {"x": record}, before_field="old")["x"]
+    assert json.loads(row["raw"])["old"] == {"id": "1"}
+
+
+def test_a_prefix_and_a_suffix_together(spark: SparkSession, tmp_path: Path) -> None:
+    record = message("update", {"id": 2, "n": "b", "<id>": 1, "<n": "c", "n>": "d"})
+    options = {"before_prefix": "<", "before_suffix": ">"}
+    row = decode_named(spark, AwsDms(), tmp_path, {"x": record}, **options)["x"]
+    assert row["before"]["id"] == "1"
+    assert row["after"] == NEW | {"<n": "c", "n>": "d"}
+
+
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     """Every message above, decoded in two reads, by its name."""

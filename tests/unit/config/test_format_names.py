@@ -76,6 +76,8 @@ def test_an_option_without_a_value_is_no_default(name: str) -> None:
         ("datahub_tuple", "table", 5),
         ("huawei_cdl", "database", 5),
         ("dts_avro", "framing", "x"),
+        ("aws_dms", "before_field", ""),
+        ("aws_dms", "before_field", "Data"),
         ("aws_dms", "csv_columns", "a,b"),
         ("aws_dms", "order_column", ["seq"]),
         ("maxwell", "order", "time"),
