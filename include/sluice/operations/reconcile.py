@@ -14,7 +14,8 @@ from sluice.operations.empty_tables import drop_empty_tables
 from sluice.operations.obsolete import why_obsolete
 from sluice.operations.publish import publish
 from sluice.operations.published import advise_rollback, unfinished_without_taken
-from sluice.operations.undo import complete_rollbacks, drop_all_branches, undo_batch
+from sluice.operations.staged_branches import drop_all_branches
+from sluice.operations.undo import complete_rollbacks, undo_batch
 from sluice.operations.waiting import taken_up
 
 

@@ -7,12 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from sluice.catalog.snapshots import (
-    branches,
-    drop_branches,
     drop_tag,
     head,
     refuse_rollback,
@@ -26,8 +23,6 @@ from sluice.ledger.details import TAKING_OUT
 from sluice.ledger.leases import this_holder
 from sluice.ledger.rows import FOLLOWS, BatchRow, Publication, seq_of
 from sluice.names import (
-    branch_name,
-    full_name,
     tag_name,
 )
 from sluice.operations import comments
@@ -36,8 +31,8 @@ from sluice.operations.followed import refuse_if_followed
 from sluice.operations.foreign_writes import advise_way_back
 from sluice.operations.in_use import refuse_in_use, refuse_refolded
 from sluice.operations.loaded_files import at_another_epoch
-from sluice.operations.published import newest_first, publications, tables
-from sluice.operations.sweep import left_to_maintenance
+from sluice.operations.published import newest_first, publications
+from sluice.operations.staged_branches import drop_all_branches, staged_branches
 from sluice.operations.waiting import given_up, pipeline_lease
 
 # Whether a batch is still in the state in which this rollback left it.
@@ -156,7 +151,9 @@ def _undo_published(
     nobody can publish more, and then the publications are read again."""
     published, moves = _checked(ctx, batches)
     if dry_run:
-        return _would(ctx, batches, moves + (_branches(ctx, batches) if half_published else []))
+        return _would(
+            ctx, batches, moves + (staged_branches(ctx, *batches) if half_published else [])
+        )
     with _lease(ctx, batches):
         published, _ = _checked(ctx, batches)
         unchanged = _begin(ctx, batches)
@@ -180,10 +177,6 @@ def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publicati
 def _would(ctx: Context, batches: list[str], undone: list[str]) -> list[str]:
     files = sum(len(_to_hold(ctx, batch_id)) for batch_id in batches)
     return [*(f"would undo: {line}" for line in undone), f"would hold: {files} files"]
-
-
-def _branches(ctx: Context, batches: list[str]) -> list[str]:
-    return [line for b in batches for line in _of_each_table(ctx, b, branches)]
 
 
 @contextmanager
@@ -287,7 +280,7 @@ def take_out(ctx: Context, batch_id: str) -> None:
 def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
     if dry_run:
         state = f"batch {row.batch_id}, which is {row.state}"
-        return _would(ctx, [row.batch_id], [state, *_branches(ctx, [row.batch_id])])
+        return _would(ctx, [row.batch_id], [state, *staged_branches(ctx, row.batch_id)])
     unchanged = _is_at(_stop(ctx, row, states.ROLLING_BACK))
     reach(Point.ROLLBACK_MARKED)
     done = drop_all_branches(ctx, row.batch_id) + _forget(ctx, row.batch_id, unchanged)
@@ -379,25 +372,3 @@ def release(ctx: Context, batch_id: str) -> int:
     if released and (otherwise := at_another_epoch(ctx, batch_id)):
         ctx.say(f"release: {otherwise}")
     return released
-
-
-def drop_all_branches(ctx: Context, *batches: str) -> list[str]:
-    """Drop the branches of every attempt of the batches; return what was dropped."""
-    dropped = []
-    for batch_id in batches:
-        dropped += _of_each_table(ctx, batch_id, drop_branches)
-        with left_to_maintenance(f"batch {batch_id}", ctx.say):
-            ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
-    return dropped
-
-
-def _of_each_table(
-    ctx: Context, batch_id: str, take: Callable[[Catalog, str, str, str], list[str]]
-) -> list[str]:
-    """Return which branches of the batch are dropped; `take` lists or drops those of one table."""
-    prefix = branch_name(batch_id, "")
-    return [
-        f"{full_name(namespace, name)}: branch {branch} dropped"
-        for namespace, name in tables(ctx)
-        for branch in take(ctx.catalog, namespace, name, prefix)
-    ]
