@@ -7,10 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from sluice.config.project import Project
-from sluice.ledger.rows import LANDED
 from sluice.operations.context import Context
 from sluice.operations.reconcile import reconcile
-from sluice.operations.waiting import is_held
 from sluice.spark_submit.submit import ENTRY_POINTS, submit
 from sluice.typed_json import read_json
 
@@ -68,16 +66,9 @@ def maintain(ctx: Context, minutes: float, dry_run: bool = False) -> Maintenance
     Raises TransientError if a load has the pipeline's lease for longer than there is time.
     """
     if not dry_run:
-        reconcile(ctx)
-        _tell_who_loads(ctx)
+        reconcile(ctx)  # also says which batch another process holds
     name, project = ctx.pipeline.name, ctx.project
-    ctx.say(f"maintain: pipeline {name}, {budget(project, minutes)} minutes at most")
+    most = f"{budget(project, minutes)} minutes at most"
+    ctx.say(f"maintain: pipeline {name}, {most}, the wait for a load included")
     report = submit(project, MAINTAIN, *arguments(project, name, minutes, dry_run))
     return MaintenanceResult.from_json(report)
-
-
-def _tell_who_loads(ctx: Context) -> None:
-    """Report for which batch the driver is going to wait; its own messages only come at its end."""
-    for row in ctx.ledger.unfinished():
-        if row.state != LANDED and is_held(ctx, row):
-            ctx.say(f"waiting: batch {row.batch_id} is {row.state}, held by {row.holder}")
