@@ -137,10 +137,11 @@ def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
 
 
 def _last_words(text: str) -> tuple[str, str]:
-    """Return the name and text of the driver's last error, or '' and its last lines; all of Spark's
-    output is in the log.
+    """Return the name and text of the driver's last error, or '' and the last lines of its output;
+    all of Spark's output is in the log.
 
-    Only at the start of a line: messages about tables that are left out contain such names too.
+    A name counts only at the start of a line, since messages about left-out tables contain names of
+    errors too.
     """
     names = "|".join(sorted(names_of(SluiceError)))
     errors = list(re.finditer(f"^({names}): ", text, re.MULTILINE))

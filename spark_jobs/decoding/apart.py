@@ -76,7 +76,7 @@ def say_left_out(error: TerminalError) -> None:
 
 
 def without(job: Job, envelope: DataFrame, found: list[Found]) -> tuple[DataFrame, list[Found]]:
-    """Return the batch without the records of left-out tables."""
+    """Return the batch without the records of tables to be left out, and the remaining tables."""
     for table in found:
         if table.source.name in job.left_out:
             envelope = envelope.where(~is_of(table.source))

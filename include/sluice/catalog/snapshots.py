@@ -182,8 +182,8 @@ def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Move
     """Restore `main`, the schema and the column defaults from before the batch published the table,
     if since then only Sluice's maintenance wrote.
 
-    If `main` is back already, the batch's tag shows that somebody moved it by hand, and that the
-    rest is not restored yet. Raises RollbackRefusedError, which names the writer.
+    If `main` is back already, but the batch's tag shows that it was moved by hand, the schema and
+    the defaults are restored. Raises RollbackRefusedError, which names the writer.
     """
     table = catalog.load_table((staged.namespace, staged.name))
     current, base = head(table), staged.base_snapshot

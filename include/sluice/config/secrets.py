@@ -14,7 +14,8 @@ SECRET_NAMES: Final = (
 )
 """Pattern of names of secrets, case-insensitive; Java reads it too."""
 _SECRET: Final = re.compile(SECRET_NAMES, re.IGNORECASE)
-# Class names and paths of keystores or files say where secrets are, a switch whether there are any.
+# Class names and paths of keystores or files show where secrets are, and a switch whether there are
+# any; none of them is a secret.
 _PROVIDER: Final = re.compile(
     r"(credentials?\.provider(\.path)?|sas\.token\.provider\.type(\..+)?"
     r"|^spark\.ssl\.(\w+\.)?privateKey|hadoop\.security\.authorization)$",

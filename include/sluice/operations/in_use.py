@@ -109,7 +109,7 @@ def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
 
 def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
     """Raise RollbackRefusedError if a run for single tables read files of one of the batches too,
-    loaded or still free.
+    before the batch or after it.
 
     After the undo their events would still be in these tables.
     """
