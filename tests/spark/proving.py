@@ -11,7 +11,6 @@ PROVE = int(os.environ.get("SLUICE_PROVE", "0"))
 proved = settings(
     max_examples=max(PROVE, 1),
     database=None,
-    deadline=None,
     phases=[Phase.explicit, Phase.generate, Phase.shrink] if PROVE else [Phase.explicit],
     suppress_health_check=list(HealthCheck),
 )
