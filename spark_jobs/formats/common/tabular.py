@@ -29,7 +29,9 @@ from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
     WHOLE_TEXTS,
+    as_texts,
     by_schema,
+    names_in,
     repeats,
     union,
 )
@@ -151,17 +153,11 @@ def _value_of(name: str) -> Column:
     alike = F.get(F.filter(_keys(), lambda key: F.lower(key) == name.lower()), F.lit(0))
     paths = (F.lit(f"$['{name}']"), F.concat(F.lit("$['"), alike, F.lit("']")))
     quick = (F.call_function("get_json_object", F.col("value"), path) for path in paths)
-    return F.coalesce(*quick, F.try_element_at(_parsed(), alike))
+    return F.coalesce(*quick, F.try_element_at(as_texts(F.col("value")), alike))
 
 
 def _keys() -> Column:
-    """Return the names in a line; NULL unless it is an object."""
-    return F.coalesce(F.json_object_keys("value"), F.map_keys(_parsed()))
-
-
-def _parsed() -> Column:
-    """Return a line as the reader takes it; quicker functions fail on NaN and 1,001 digits."""
-    return F.from_json("value", IMAGE_TYPE, WHOLE_TEXTS)
+    return names_in(F.col("value"))
 
 
 def _keys_like(names: Sequence[str]) -> Column:

@@ -19,6 +19,7 @@ from spark_jobs.canonical import (
     OUTCOME_IGNORE,
     OUTCOME_REJECT,
 )
+from spark_jobs.formats.common.envelope import names_in
 from spark_jobs.formats.debezium import documents as debezium_documents
 from spark_jobs.formats.debezium.head import FORMS, MARKER, SEEMING, TIMES
 from spark_jobs.formats.debezium.order import CAPTURED, SNAPSHOT, VERSION
@@ -114,7 +115,7 @@ def holds_more(line: Column) -> Column:
     fields too, as a row without its envelope has."""
     inner = (F.get_json_object(line, f"$.{form.removesuffix('.')}") for form in FORMS[:0:-1])
     record = F.coalesce(*(F.when(part.startswith("{"), part) for part in inner), line)
-    names = F.json_object_keys(record)
+    names = names_in(record)
     marks = F.array_contains(names, "status")
     allowed = F.when(marks, _listed(MARKER)).otherwise(_listed(TIMES))
     looks_empty = marks | F.array_contains(names, "ts_ms")

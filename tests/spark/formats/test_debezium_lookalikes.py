@@ -69,8 +69,8 @@ def test_a_row_without_its_envelope_is_told_from_a_heartbeat_by_its_columns(
     lake = Sandbox(spark, tmp_path, {"format": "debezium"})
     rows = [
         {"id": 7, "ts_ms": 5}, {"ts_ms": 5, "note": "a"}, {"payload": {"ts_ms": 5, "note": "b"}},
-        {"id": 8, "status": "END", "note": "c"}, {"key": None, "value": {"ts_ms": 5, "op": None,
-                                                                        "source": None}},
+        {"id": 8, "status": "END", "note": "c"}, {"id": 9, "ts_ms": 5, "ratio": float("nan")},
+        {"key": None, "value": {"ts_ms": 5, "op": None, "source": None}},
     ]  # fmt: skip
     for n, more in enumerate([[], rows, []]):
         made = {"key": {"id": n}, "value": event("c", source(pos=n), after={"id": n})}
