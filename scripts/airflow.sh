@@ -46,12 +46,13 @@ birth() {
 # Whether the process group that `up` started is there. After a restart of the machine its number may
 # be somebody else's, whose leader started at another time. Sets `group`.
 running() {
-    local born now
+    local born='' now
     [[ -f $PID_FILE ]] || return 1
-    { read -r group; read -r born; } <"$PID_FILE" || return 1
+    # Files of earlier releases have no second line.
+    { read -r group && { read -r born || true; }; } <"$PID_FILE" || return 1
     kill -0 -- "-$group" 2>/dev/null || return 1
     now=$(birth "$group")
-    [[ -z $now || $now == "$born" ]]
+    [[ -z $now || -z $born || $now == "$born" ]]
 }
 
 healthy() {

@@ -30,19 +30,23 @@ from spark_jobs.session import open_session
 def _turns(
     ledger: PipelineLedger, pipeline: Pipeline, minutes: float, dry_run: bool
 ) -> Iterator[Callable[[], bool]]:
-    """Hold the pipeline's lease and watch the time limit, `minutes`; a dry run needs neither."""
+    """Wait for the pipeline's lease, then watch it and the time limit, `minutes`, by step; a dry
+    run needs neither.
+
+    Before the first step the lease is free: a cluster may take long to give a driver its cores.
+    """
     if dry_run:
         yield lambda: True
         return
     with Turns(ledger, pipeline.lease_seconds, minutes * 60) as turns:
+        turns.pause()
         yield turns.next
 
 
 def run(folder: Path, pipeline: str, minutes: float, dry_run: bool) -> MaintenanceResult:
     """Open the project and maintain one pipeline.
 
-    Spark starts once the lease is held: a load for which maintenance waits may need the cluster's
-    cores.
+    Spark starts once no load has the lease: such a load may need the cluster's cores.
     """
     project = load_sound(folder)
     chosen, catalog = project.pipeline(pipeline), open_catalog(project)

@@ -106,4 +106,6 @@ def _is_last(interval: tuple[datetime, datetime], run: Run) -> bool:
     if run.schedule is None:
         return start == end
     following: datetime = croniter(run.schedule, end).get_next(datetime)
-    return following > run.triggered
+    # The API takes the interval from the logical date, the command line from the time of now.
+    dated = run.logical_date or run.triggered
+    return following > min(dated, run.triggered)

@@ -76,7 +76,8 @@ def _log_advice(stage: str, pipeline: str, error: BaseException, advice: Advice)
     log.error("%s of pipeline %s failed: %s", stage, pipeline, shown(str(error), LINES))
     if isinstance(error, AirflowTaskTimeout):
         limit = get_current_context()["task"].execution_timeout
-        log.error("Stopped after %s: see spark.max_load_seconds in %s", limit, PROJECT_FILE)
+        setting = f"spark.max_load_seconds in {PROJECT_FILE}"
+        log.error("Stopped after %s: see %s (at least 6 hours for stages)", limit, setting)
     log.error("What to do: %s. To look: sluice status %s", ADVICE[advice.about], pipeline)
 
 
@@ -324,10 +325,12 @@ def roll_back(project: str, context: dict[str, Any]) -> list[str]:
     pipeline = pipeline_of_form(context)
     with advised("rollback", pipeline):
         request = rollback_request(context)
-        if context["ti"].try_number > 1:
+        moves = not (request.dry_run or request.rebuild)
+        if moves and context["ti"].try_number > 1:
             raise ConfigError(
-                "this rollback was asked for the batches of its time; what was published since"
-                " would go too. Look at sluice status, and trigger the DAG again"
+                "this task was cleared or restarted, and its form is of an earlier time: batches"
+                " that were published since could be undone too. Look at sluice status, and trigger"
+                " the DAG again"
             )
         # Where later batches are built on what is undone, a driver folds keys again.
         use_connections_master()

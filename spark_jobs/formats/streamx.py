@@ -182,7 +182,8 @@ def _reason() -> Column:
 def _position() -> Column:
     """Order by sequence; full-load rows by the time they were read, so a newer full load wins.
 
-    HALF_MARK in the two messages of an update lets them be matched across records.
+    HALF_MARK in the two messages of an update lets them be matched across records. Every
+    NEW_HALF has it, for its old row may be told twice: in it and in the other message.
     """
     sequence = F.col("_sequence")
     place = source_position(number(sequence))
@@ -193,7 +194,7 @@ def _position() -> Column:
 
 
 def _is_half() -> Column:
-    return F.col("_op").isin(*OLD_HALVES) | _is_second()
+    return F.col("_op").isin(*OLD_HALVES, NEW_HALF)
 
 
 def _key() -> Column:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -12,18 +14,20 @@ from spark_jobs.canonical import by_arrival
 from spark_jobs.job import Job
 from spark_jobs.planning.plan import TablePlan
 
+_IN_PART: Final = "no order, and rows that are logged in part"
+
 
 def refuse_by_place(job: Job, plan: TablePlan, changes: DataFrame) -> None:
-    """Raise PlanError if rows that are read again cannot be recognised.
+    """Raise PlanError if rows of a batch that `reads_again` cannot be recognised.
 
     Without a position from the source, a row or version is identified by its place in a file. That
     changes if the file was changed, and differs when it is reprocessed. So does the place from
     which on a row that was logged in part takes the values of an earlier one.
     """
-    lacks = _lacks(plan)
-    if not (lacks and reads_again(job.manifest)):
-        return
-    if not changes.where(_by_place(job.manifest)).isEmpty():
+    lacks, rows = _lacks(plan), changes.where(_by_place(job.manifest))
+    if not lacks:
+        lacks, rows = _IN_PART, rows.where(F.col(names.ABSENT).isNotNull())
+    if not rows.isEmpty():
         raise PlanError(
             f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "
             "so that rows read again cannot be distinguished from those loaded before. "
@@ -32,13 +36,13 @@ def refuse_by_place(job: Job, plan: TablePlan, changes: DataFrame) -> None:
 
 
 def _lacks(plan: TablePlan) -> str:
-    """Return what the table's rows lack to be read twice; "" for whole rows with a key, which the
-    second reading replaces."""
+    """Return what the table's rows lack to be read twice; "" if the second reading replaces the
+    first, as it does for whole rows with a key."""
     if not plan.keyed:
         return "neither a key nor an order"
     if plan.history or plan.append:
         return f"no order, and it has a {'history' if plan.history else 'table of its events'}"
-    return "no order, and rows that are logged in part" if plan.found.partial else ""
+    return ""
 
 
 def reads_again(manifest: Manifest) -> bool:

@@ -32,7 +32,7 @@ from spark_jobs.lake.tables import (
     tombstone_id,
 )
 from spark_jobs.merging.audit import unmerged, without_table
-from spark_jobs.merging.by_place import refuse_by_place
+from spark_jobs.merging.by_place import reads_again, refuse_by_place
 from spark_jobs.merging.notes import notes
 from spark_jobs.planning import defaults
 from spark_jobs.planning.column_history import ColumnHistory
@@ -58,7 +58,8 @@ def forecast(job: Job) -> Forecast:
 def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TableForecast:
     # Separate from the fold: in one query Spark's optimizer takes minutes.
     typed = keep(typed_changes(job, envelope, plan))
-    refuse_by_place(job, plan, typed)
+    if reads_again(job.manifest):
+        refuse_by_place(job, plan, typed)
     refuse_from_before(job, plan, typed)
     bad, lost = _misfits(plan, typed)
     outcome = _outcome(job, plan, typed.where(F.col(BAD) == ""))

@@ -39,6 +39,13 @@ def test_a_run_by_hand_takes_everything_now(run_type: str) -> None:
     assert select({}, hourly(run_type, None, None, LATER)) == RunSelection()
 
 
+def test_an_interval_may_end_between_the_date_of_now_and_the_trigger() -> None:
+    """As where a form was open for some minutes."""
+    dated, triggered = LATER - timedelta(seconds=30), LATER + timedelta(seconds=30)
+    interval = (LATER - timedelta(hours=2), LATER - timedelta(hours=1))
+    assert select({}, hourly("manual", interval, dated, triggered)) == RunSelection()
+
+
 @pytest.mark.parametrize("schedule", ["0 9 * * 1-5", None])
 def test_a_run_by_hand_takes_everything_now_whatever_the_schedule(schedule: str | None) -> None:
     """On a Sunday, the last complete interval ended on Friday; without a schedule it is empty."""

@@ -68,6 +68,13 @@ def test_what_up_started_is_stopped(checkout: Path) -> None:
     assert call(checkout, "down") == "Airflow is not running.\n"
 
 
+def test_what_an_earlier_release_started_is_stopped(checkout: Path) -> None:
+    """It did not write down when."""
+    group, *_ = pid_file(checkout).read_text().splitlines()
+    pid_file(checkout).write_text(f"{group}\n")
+    assert call(checkout, "down") == "Airflow stopped.\n"
+
+
 def test_a_process_that_has_its_number_since_is_left_alone(
     checkout: Path, other: subprocess.Popen[bytes]
 ) -> None:

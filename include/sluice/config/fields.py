@@ -58,7 +58,7 @@ Key = Annotated[
     list[str] | None,
     AfterValidator(_distinct),
     Field(
-        description="key columns; [] says that the table has none; absent: that of the events",
+        description="key columns; [] says that the table has none; absent: those of the events",
     ),
 ]
 

@@ -188,7 +188,7 @@ class DebeziumOptions(PlaceholderOptions):
     """Options of `format: debezium`, see docs/formats/debezium.md and debezium-avro.md."""
 
     connector: Annotated[Connector | None, _json_schema(Connector)] = Field(
-        None, description="mongodb: images are documents; absent: as the first record"
+        None, description="mongodb: images are documents; absent: by the first record"
     )
     decimal_format: DecimalFormat = Field(
         "base64", description="numeric: the JSON converter has decimal.format=NUMERIC"

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 SECRET_NAMES: Final = (
     r"secret|passw|passphrase|pwd|token|credential|keytab|(?:access|api|private).?key"
     r"|account.?key(?!provider)|encryption.?key(?![a-z]|\.material)|azure\.sas\b|\bsig\b"
-    r"|user.?info\b(?!\.)|authorization\b(?!\.)|bearer"
+    r"|user.?info\b(?!\.)|authorization(?![.-]|\w)|bearer"
 )
 """Pattern of names of secrets, case-insensitive; Java reads it too."""
 _SECRET: Final = re.compile(SECRET_NAMES, re.IGNORECASE)
@@ -18,7 +18,7 @@ _SECRET: Final = re.compile(SECRET_NAMES, re.IGNORECASE)
 # any; none of them is a secret.
 _PROVIDER: Final = re.compile(
     r"(credentials?\.provider(\.path)?|sas\.token\.provider\.type(\..+)?"
-    r"|^spark\.ssl\.(\w+\.)?privateKey|hadoop\.security\.authorization)$",
+    r"|^spark\.ssl\.(\w+\.)?privateKey|(security|azure)\.authorization)$",
     re.IGNORECASE,
 )
 _USER_INFO: Final = re.compile(r"://([^:/@\s]*):.*@")

@@ -38,6 +38,7 @@ class Turns:
         self._stop, self._lost = threading.Event(), threading.Event()
         self._renewer: threading.Thread | None = None
         self._since = self._until = 0.0
+        self._paused = False
 
     def __enter__(self) -> Self:
         told = ""
@@ -63,11 +64,18 @@ class Turns:
     ) -> None:
         self._give_back()
 
+    def pause(self) -> None:
+        """Release the lease until `next` is called."""
+        self._give_back()
+        self._paused = True
+
     def next(self) -> bool:
         """Whether there is time for one more step; a waiting load gets the lease first.
 
         Raises LeaseHeldError if the lease was lost.
         """
+        if self._paused:
+            return self._take_again()
         if time.monotonic() >= self._ends:
             return False
         if self._lost.is_set() or time.monotonic() >= self._until:
@@ -76,22 +84,23 @@ class Turns:
             )
         if time.monotonic() - self._since > STRETCH_SECONDS:
             self._give_back()
+            time.sleep(PAUSE_SECONDS)
             return self._take_again()
         return True
 
     def _take_again(self) -> bool:
         """Take the lease as soon as it is free; False if time is up first."""
-        while True:
-            time.sleep(PAUSE_SECONDS)
-            if time.monotonic() >= self._ends:
-                return False
+        while time.monotonic() < self._ends:
             with suppress(LeaseHeldError):
                 self._take()
                 return True
+            time.sleep(PAUSE_SECONDS)
+        return False
 
     def _take(self) -> None:
         begun = time.monotonic()
         self._ledger.lease.acquire_for_maintenance(self._attempt, self._lease)
+        self._paused = False
         self._since, self._until = time.monotonic(), begun + self._lease.seconds
         self._stop.clear()
         self._renewer = threading.Thread(target=self._renew, daemon=True)

@@ -121,13 +121,16 @@ def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
     if not again:
         return
     replaced = ctx.ledger.files.replaced()
+    read = {
+        row.batch_id: {file.key for file in ctx.files.read_manifest(row.manifest).files}
+        for row in again
+    }
     for batch_id in {row.batch_id for row in rows}.intersection(batches):
         own = ctx.ledger.files.of_batch(batch_id)
         own += [row for row in replaced if row.batch_id == batch_id]
         files = {row.object_key for row in own}
         for other in again:
-            read = {file.key for file in ctx.files.read_manifest(other.manifest).files}
-            if files & read and _has_anything(ctx, other.batch_id):
+            if files & read[other.batch_id] and _has_anything(ctx, other.batch_id):
                 raise RollbackRefusedError(
                     f"batch {other.batch_id} read files of {batch_id} too, for "
                     f"{', '.join(other.details[TABLES])} alone: roll that back first (sluice "

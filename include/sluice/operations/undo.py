@@ -9,12 +9,7 @@ from functools import partial
 
 from pyiceberg.table import Table
 
-from sluice.catalog.snapshots import (
-    drop_tag,
-    head,
-    refuse_rollback,
-    rollback_table,
-)
+from sluice.catalog.snapshots import drop_tag, head, refuse_rollback, rollback_table
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import rows as states
@@ -22,9 +17,7 @@ from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.details import TAKING_OUT
 from sluice.ledger.leases import this_holder
 from sluice.ledger.rows import FOLLOWS, BatchRow, Publication, seq_of
-from sluice.names import (
-    tag_name,
-)
+from sluice.names import tag_name
 from sluice.operations import comments
 from sluice.operations.context import Context, known_batch
 from sluice.operations.followed import refuse_if_followed
@@ -93,8 +86,10 @@ def _hold_again(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
     files = _to_hold(ctx, row.batch_id)
     if not files or dry_run:
         return [f"would hold: {len(files)} files"] if files else []
-    _stop(ctx, row, states.ROLLED_BACK)
-    ctx.ledger.files.mark(row.batch_id, states.FILE_HELD, files)
+    undone = (states.ROLLED_BACK, _stop(ctx, row, states.ROLLED_BACK))
+    _hold_files(
+        ctx, row.batch_id, lambda now: now is not None and (now.state, now.attempt) == undone
+    )
     return []
 
 

@@ -258,6 +258,26 @@ def test_a_key_that_changes_in_two_messages_keeps_what_they_leave_out(
     assert sandbox.agrees()
 
 
+@pytest.mark.parametrize("batches", [[(0, 1, 2)], [(0, 2), (1,)]])
+def test_an_old_row_that_is_told_twice_deletes_nothing(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    batches: list[tuple[int, ...]],
+) -> None:
+    """In a message of its own, and beside the new one."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "streamx"})
+    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
+    messages = [
+        message("INSERT", "1", after={"id": 1, "doc": "x"}),
+        message("UPDATE_BEFOR", "2", before={"id": 1, "doc": "x"}),
+        message("UPDATE_AFTER", "2", before={"id": 1, "doc": "x"}, after={"id": 1, "doc": "y"}),
+    ]
+    told = [described(each, "id", "doc") for each in messages]
+    sandbox.run_each(*([told[at] for at in batch] for batch in batches))
+    assert sandbox.rows("t") == [{"id": "1", "doc": "y"}]
+
+
 def test_columns_from_the_six_types() -> None:
     names = ("BOOLEAN", "LONG", "DOUBLE", "DATE", "BYTES", "STRING", "GEOMETRY")
     described = json.dumps([{"name": n.lower(), "type": n} for n in names])

@@ -104,4 +104,5 @@ def test_contradictory_events_depend_on_their_set_alone(lake: Sandbox, seed: int
     log = events(rng)
     dealt = batches(log, seed, rng.randrange(2, 5), rng.random() < 0.5)
     at_once = loaded(lake, f"once{number}", [log])
+    assert all(at_once[f"{name}__history"] for name in MODES)
     assert loaded(lake, f"dealt{number}", dealt) == at_once

@@ -117,6 +117,20 @@ def test_a_load_that_lasts_longer_than_there_is_time_ends_the_work_and_is_no_err
     ledger.lease.renew("b", "a1", Lease(this_holder(), 60))
 
 
+def test_a_pause_leaves_the_lease_to_loads_until_the_next_step(
+    ledger: PipelineLedger, clock: Clock
+) -> None:
+    with Turns(ledger, 60, 60) as turns:
+        turns.pause()
+        held(ledger, "a1")
+        clock.meanwhile(lambda: ledger.lease.release("b", "a1"))
+        clock.now += 50
+        assert turns.next()
+        assert len(clock.slept) == 1
+        with pytest.raises(LeaseHeldError, match="maintenance"):
+            held(ledger, "a2")
+
+
 def test_a_lost_lease_stops_the_work(
     ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sluice.faults import Point
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import LANDED, PUBLISHED, ROLLED_BACK
-from sluice.operations import waiting
+from sluice.operations import undo, waiting
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.reconcile import reconcile
@@ -60,13 +61,30 @@ def test_so_are_those_that_a_run_has_claimed_and_not_recorded(
 ) -> None:
     """It finds the batch taken from it, and does not load what is held."""
 
-    def undo() -> None:
+    def roll_back_again() -> None:
         undo_batch(context, released)
 
-    monkeypatch.setattr("sluice.operations.claim.reach", at(Point.LAND_CLAIMED, undo))
+    monkeypatch.setattr("sluice.operations.claim.reach", at(Point.LAND_CLAIMED, roll_back_again))
     assert land(context) == []
     assert (held(context), state(context, released)) == (["orders/first.csv"], ROLLED_BACK)
     assert reconcile(context) == []
+
+
+def test_so_are_those_that_a_run_claims_meanwhile(
+    context: Context, released: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the rollback has looked for them, and before it has taken the batch."""
+    stop, taken = undo._stop, list[str]()
+
+    def stop_after_the_claim(*given: Any) -> str:
+        reach = at(Point.LAND_CLAIMED, lambda: taken.append(stop(*given)))
+        monkeypatch.setattr("sluice.operations.claim.reach", reach)
+        assert land(context) == []
+        return taken[0]
+
+    monkeypatch.setattr(undo, "_stop", stop_after_the_claim)
+    undo_batch(context, released)
+    assert (held(context), state(context, released)) == (["orders/first.csv"], ROLLED_BACK)
 
 
 @pytest.mark.parametrize("end", [undo_batch, take_out])
