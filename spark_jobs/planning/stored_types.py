@@ -80,8 +80,16 @@ class KnownTypes:
         if column not in self.existing:
             return {}
         listed = {i: c[column] for i, c in self.earlier.items() if column in c}
-        kinds: dict[int | None, ColumnType] = {i: c.type for i, c in listed.items() if not c.typed}
+        kinds: dict[int | None, ColumnType] = {
+            i: c.type for i, c in listed.items() if not c.typed and not self._moved(column, c.type)
+        }
         return kinds if any(map(_needs_description, kinds.values())) else {}
+
+    def _moved(self, column: str, kind: ColumnType) -> bool:
+        """Whether values of a type went to an extra column (`besides`)."""
+        if self.policy != policies.NEW_COLUMN or column.lower() in self.used_again:
+            return False
+        return widest(parse_type(self.existing[column]), stored_form(kind)) is None
 
     def bytes_read_as(self) -> ColumnType:
         """Return how a record without a description writes bytes; text, which does not fit them, if
@@ -132,6 +140,8 @@ def planned(
     listed = [columns[name] for columns in described.values() if name in columns]
     if any(column.typed and column.type.name == "binary" for column in listed):
         readings[None] = types.bytes_read_as()
+    if None not in readings:
+        readings = {**types.coded(name), **readings}
     if types.stands(name):
         return PlannedColumn(name, _wider(parse_type(types.existing[name]), kinds), readings)
     return PlannedColumn(name, _stored(name, kinds, types), readings)

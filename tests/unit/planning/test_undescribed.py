@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import pytest
 
 from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.schema_change import OnTypeChange
 from sluice.types.columns import STRING, ColumnType, parse_type
 from spark_jobs.formats import FORMATS
 from spark_jobs.planning.discover import Found, Source
@@ -15,7 +17,7 @@ from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.table_inputs import Stored
 from tests.spark.connect import BIGINT, TEXT, Type, money, schema_of
 
-BEFORE = 7
+BEFORE, OTHER = 7, 8
 VARIABLE: Type = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal", "fields": []}
 CLOCK: Type = {"type": "int64", "name": "io.debezium.time.MicroTime"}
 
@@ -30,6 +32,23 @@ def column(
     types = Stored({"id": "bigint", "c": stored}, ("id",), described=before)
     config = TableConfig(key=["id"], columns=hints or {})
     planned = plan_table(pipeline, FORMATS[fmt], found, config, types)
+    return next(c for c in planned.columns if c.name == "c")
+
+
+def of_two(
+    stored: str, first: Type, second: Type, policy: OnTypeChange, batch: Iterable[int]
+) -> PlannedColumn:
+    """The stored column `c`, which had two descriptions, in a batch with those of `batch` and with
+    records that have none."""
+    pipeline = Pipeline(
+        name="p", format="debezium", namespace="shop", landing=Landing(url="landing"),
+        on_type_change=policy,
+    )  # fmt: skip
+    before = {BEFORE: connect(first), OTHER: connect(second)}
+    types = {ident: before[ident] for ident in batch}
+    found = Found(Source("shop", "", "t"), images={1: ("id", "c")}, types=types)
+    known = Stored({"id": "bigint", "c": stored}, ("id",), described=before)
+    planned = plan_table(pipeline, FORMATS["debezium"], found, TableConfig(key=["id"]), known)
     return next(c for c in planned.columns if c.name == "c")
 
 
@@ -59,6 +78,32 @@ def test_a_value_that_its_text_does_not_show_is_read_as_in_a_batch_with_its_desc
     """Whether records with and without a description come in one batch or in two."""
     assert column("debezium", stored, connect(kind)).readings == {BEFORE: reading}
     assert column("debezium", stored, connect(kind)).stored == parse_type(stored)
+
+
+@pytest.mark.parametrize("batch", [(), (BEFORE,), (OTHER,)], ids=["none", "first", "second"])
+@pytest.mark.parametrize(
+    ("stored", "first", "second", "policy", "readings"),
+    [
+        ("string", VARIABLE, TEXT, "fail", (ColumnType("string", "variable"), STRING)),
+        ("string", CLOCK, TEXT, "fail", (ColumnType("time", "us"), STRING)),
+        ("bigint", BIGINT, CLOCK, "quarantine", (ColumnType("bigint"), ColumnType("time", "us"))),
+    ],
+    ids=["variable", "time", "other type"],
+)  # fmt: skip
+def test_a_column_that_had_two_descriptions_is_read_alike_whichever_of_them_a_batch_has(
+    stored: str, first: Type, second: Type, policy: OnTypeChange,
+    readings: tuple[ColumnType, ColumnType], batch: tuple[int, ...],
+) -> None:  # fmt: skip
+    found = of_two(stored, first, second, policy, batch)
+    assert found.readings == dict(zip((BEFORE, OTHER), readings, strict=True))
+    assert found.stored == parse_type(stored)
+
+
+@pytest.mark.parametrize("described", [False, True])
+def test_values_that_went_to_another_column_do_not_count(described: bool) -> None:
+    """With `new_column` the times are in `c__string`."""
+    found = of_two("bigint", BIGINT, CLOCK, "new_column", [BEFORE] if described else [])
+    assert found.readings == {BEFORE if described else None: ColumnType("bigint")}
 
 
 @pytest.mark.parametrize(("kind", "stored"), [(TEXT, "string"), (BIGINT, "bigint")])
