@@ -66,7 +66,7 @@ def gather_inputs(
         ddl=ddl.columns,
         others=stored.names.others,
         bare=bool(found.images) and not any(as_described.values()),
-        earlier=spelled.of_described(earlier),
+        earlier={**spelled.of_described(earlier), **described},
         bytes_as=fmt.bytes_as,
     )
     key = _key(hints, as_found, stored.key, ddl.key)

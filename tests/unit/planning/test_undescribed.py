@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pytest
 
+from sluice.column_renames import Rename
 from sluice.config.project import Landing, Pipeline, TableConfig
 from sluice.config.schema_change import OnTypeChange
+from sluice.ledger.rename_log import ColumnStatement
 from sluice.types.columns import STRING, ColumnType, parse_type
 from spark_jobs.formats import FORMATS
 from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.plan import plan_table
 from spark_jobs.planning.planned_column import PlannedColumn
+from spark_jobs.planning.renames_known import following
 from spark_jobs.planning.table_inputs import Stored
 from tests.spark.connect import BIGINT, TEXT, Type, money, schema_of
 
 BEFORE, OTHER = 7, 8
+RENAMED = Rename("0000.2.0010", (("c", "d"),))
 VARIABLE: Type = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal", "fields": []}
 CLOCK: Type = {"type": "int64", "name": "io.debezium.time.MicroTime"}
 
@@ -50,6 +55,21 @@ def of_two(
     known = Stored({"id": "bigint", "c": stored}, ("id",), described=before)
     planned = plan_table(pipeline, FORMATS["debezium"], found, TableConfig(key=["id"]), known)
     return next(c for c in planned.columns if c.name == "c")
+
+
+def renamed(
+    stored: dict[str, str], described: Type, hints: dict[str, str], told: Iterable[ColumnStatement]
+) -> dict[str, Mapping[int | None, ColumnType]]:
+    """How a batch without descriptions is read since `c` is called `d`."""
+    pipeline = Pipeline(name="p", format="debezium", namespace="shop", landing=Landing(url="l"))
+    found = Found(Source("shop", "", "t"), images={1: ("id", "d")})
+    config = TableConfig(key=["id"], columns=hints)
+    names = known_names(found, config, ["id"], (RENAMED,), told)
+    before = {BEFORE: connect(described)}
+    known = Stored({"id": "bigint", **stored}, ("id",), names, before)
+    made = plan_table(pipeline, FORMATS["debezium"], found, config, known)
+    planned = following(pipeline, made, (RENAMED,), known.types)
+    return {c.name: c.readings for c in planned.columns if c.name != "id"}
 
 
 def connect(kind: Type) -> str:
@@ -104,6 +124,26 @@ def test_values_that_went_to_another_column_do_not_count(described: bool) -> Non
     """With `new_column` the times are in `c__string`."""
     found = of_two("bigint", BIGINT, CLOCK, "new_column", [BEFORE] if described else [])
     assert found.readings == {BEFORE if described else None: ColumnType("bigint")}
+
+
+@pytest.mark.parametrize("stored", [{"c": "string"}, {"c": "string", "d": "string"}])
+def test_a_column_is_read_under_its_new_name_as_under_the_one_that_was_described(
+    stored: dict[str, str],
+) -> None:
+    """In the first batch with the new name and in the next ones."""
+    reading = {BEFORE: ColumnType("time", "us")}
+    assert renamed(stored, CLOCK, {}, []) == {"c": reading, "d": reading}
+    plain = {None: STRING}
+    assert renamed(stored, TEXT, {}, []) == {"c": plain, "d": plain}
+
+
+def test_a_description_of_an_earlier_batch_is_not_read_without_a_hint() -> None:
+    """Two columns were called `c`, so the hint of one says nothing of the other."""
+    stored = {"c": "decimal(9,2)", "d": "decimal(20,0)"}
+    unsigned = parse_type("decimal(20,0)[unsigned]")
+    again = [ColumnStatement("shop.t", "0000.2.0020", ((None, "c"),), "")]
+    found = renamed(stored, money(9, 2), {"d": "decimal(20,0)[unsigned]"}, again)
+    assert found == {"c": {BEFORE: ColumnType("decimal", "base64", 9, 2)}, "d": {None: unsigned}}
 
 
 @pytest.mark.parametrize(("kind", "stored"), [(TEXT, "string"), (BIGINT, "bigint")])
