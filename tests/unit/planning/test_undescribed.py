@@ -58,11 +58,15 @@ def of_two(
 
 
 def renamed(
-    stored: dict[str, str], described: Type, hints: dict[str, str], told: Iterable[ColumnStatement]
+    stored: dict[str, str],
+    described: Type,
+    hints: dict[str, str],
+    told: Iterable[ColumnStatement],
+    types: dict[int, str] | None = None,
 ) -> dict[str, Mapping[int | None, ColumnType]]:
-    """How a batch without descriptions is read since `c` is called `d`."""
+    """How a batch is read that describes `types`, since `c` is called `d`."""
     pipeline = Pipeline(name="p", format="debezium", namespace="shop", landing=Landing(url="l"))
-    found = Found(Source("shop", "", "t"), images={1: ("id", "d")})
+    found = Found(Source("shop", "", "t"), images={1: ("id", "d")}, types=types or {})
     config = TableConfig(key=["id"], columns=hints)
     names = known_names(found, config, ["id"], (RENAMED,), told)
     before = {BEFORE: connect(described)}
@@ -135,6 +139,13 @@ def test_a_column_is_read_under_its_new_name_as_under_the_one_that_was_described
     assert renamed(stored, CLOCK, {}, []) == {"c": reading, "d": reading}
     plain = {None: STRING}
     assert renamed(stored, TEXT, {}, []) == {"c": plain, "d": plain}
+
+
+def test_a_description_of_the_new_name_is_the_one_that_counts_for_it() -> None:
+    """In the first batch that has it as in the next ones."""
+    text = {OTHER: json.dumps(schema_of({"d": TEXT}, "after"))}
+    for stored in ({"c": "string"}, {"c": "string", "d": "string"}):
+        assert renamed(stored, CLOCK, {}, [], text)["d"] == {OTHER: STRING}
 
 
 def test_a_description_of_an_earlier_batch_is_not_read_without_a_hint() -> None:
