@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from sluice import names
 from sluice.config.project import TableConfig
 from sluice.errors import FROM_BEFORE, PlanError
-from spark_jobs.lake.tables import Lake, TableId
+from spark_jobs.lake.tables import TableId
 from spark_jobs.planning.discover import Found
 
 
-def refuse_other_source(lake: Lake, target: TableId, found: Found, config: TableConfig) -> None:
-    """Raise PlanError if a target has the rows of another source table.
+def refuse_other_source(
+    told: str | None, target: TableId, found: Found, config: TableConfig
+) -> None:
+    """Raise PlanError if a target has the rows of another source table, by the name that it tells.
 
     `shared_targets.refuse_shared_targets` only sees the tables of one batch. A shorter name (`t`
     beside `s.t`) is another table: within a batch the two are two tables, and a short name could
     belong to several longer ones. A table with `sources` may have begun under any of these names.
     """
-    told = lake.property(target, names.PROP_SOURCE)
     changes = bool(found.images or found.truncates)
     if told is None or config.sources or not changes or told == found.source.name:
         return

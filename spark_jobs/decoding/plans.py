@@ -13,7 +13,7 @@ from sluice.config.project import TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError, UnknownKeyError
 from sluice.ledger.rename_log import ColumnStatement
-from sluice.names import PROP_SHAPES
+from sluice.names import PROP_SHAPES, PROP_SOURCE
 from spark_jobs.decoding.dropped import refuse_dropped
 from spark_jobs.decoding.known_tables import known_tables
 from spark_jobs.decoding.other_source import refuse_other_source
@@ -139,12 +139,14 @@ def _by_events(
 ) -> TablePlan:
     found, config, target = candidate.table, candidate.config, _target(job, candidate.table)
     key = job.lake.key(target)
-    refuse_other_source(job.lake, target, found, config)
+    loaded = job.lake.load(target)
+    properties = loaded.properties if loaded else {}
+    refuse_other_source(properties.get(PROP_SOURCE), target, found, config)
     script = job.pipeline.ddl_table(found.source.name)
     told = key_told(found, config, key, script.key if script else (), renames)
     names = known_names(found, config, told, renames, candidate.statements)
     fmt = FORMATS[job.pipeline.format]
-    shapes = recall(job.lake.property(target, PROP_SHAPES))
+    shapes = recall(properties.get(PROP_SHAPES))
     described = shapes.types if shapes else {}
     return plan_table(job.pipeline, fmt, found, config, Stored(stored, key, names, described))
 

@@ -18,9 +18,9 @@ def _is_hinted(plan: TablePlan, column: PlannedColumn) -> bool:
     return column.name.lower() in {name.lower() for name in plan.config.columns}
 
 
-def _is_described(column: PlannedColumn) -> bool:
+def _is_described(plan: TablePlan, column: PlannedColumn) -> bool:
     """Whether the batch's events describe the column's type."""
-    return set(column.readings) != {None}
+    return not plan.found.types.keys().isdisjoint(column.readings)
 
 
 def refuse_half_hinted(
@@ -30,7 +30,8 @@ def refuse_half_hinted(
     so that they would be read without it."""
     for one in former:
         for hinted, bare in ((now, one), (one, now)):
-            if _changes_values(plan, hinted) and _is_described(bare) and not _is_hinted(plan, bare):
+            told = _is_described(plan, bare) and not _is_hinted(plan, bare)
+            if told and _changes_values(plan, hinted):
                 raise half_hinted(plan.source.name, hinted.name, bare.name)
 
 

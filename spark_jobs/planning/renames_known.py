@@ -26,6 +26,7 @@ from spark_jobs.planning.key_names import KeyNames, key_names, without_key
 from spark_jobs.planning.plan import TablePlan, table_config
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import declared, used_again, wanted
+from spark_jobs.planning.stored_types import needs_description
 
 
 def renames_from(told: Iterable[ColumnStatement], config: TableConfig) -> Renames:
@@ -227,8 +228,17 @@ def _holding(
             "additive, which follows no renames"
         )
     if there is None:
-        return PlannedColumn(name, result, {None: former[0].readings.get(None, result)})
+        return PlannedColumn(name, result, _as_read(former[0].readings, result))
     return replace(there, stored=result)
+
+
+def _as_read(
+    former: Mapping[int | None, ColumnType], stored: ColumnType
+) -> Mapping[int | None, ColumnType]:
+    """Return how a column is read that events do not describe, by the `former` name's readings."""
+    if None not in former and any(map(needs_description, former.values())):
+        return former
+    return {None: former.get(None, stored)}
 
 
 def statements_on(

@@ -37,7 +37,7 @@ class KnownTypes:
     `policy`: `on_type_change`. `used_again`: names that two columns had, whose types need not fit
     together. `ddl`: the types in a script as which texts of the format can be read. `others`: other
     names of renamed columns. `bare`: the batch's events describe no column at all. `earlier`: the
-    descriptions of earlier batches. `bytes_as`: see `Format`.
+    descriptions of earlier batches and of this one. `bytes_as`: see `Format`.
     """
 
     table: str
@@ -72,16 +72,32 @@ class KnownTypes:
         return None if name is None else parse_type(self.existing[name])
 
     def coded(self, column: str) -> dict[int | None, ColumnType]:
-        """Return how events of earlier batches describe a stored column whose text alone does not
-        show its value.
+        """Return how events of any batch describe a stored column whose text alone does not show
+        its value.
 
         {} for any other column, and for typed files, whose text the reader made.
         """
         if column not in self.existing:
             return {}
-        listed = {i: c[column] for i, c in self.earlier.items() if column in c}
-        kinds: dict[int | None, ColumnType] = {i: c.type for i, c in listed.items() if not c.typed}
-        return kinds if any(map(_needs_description, kinds.values())) else {}
+        name = self._described_as(column)
+        listed = {i: c[name] for i, c in self.earlier.items() if name in c}
+        kinds: dict[int | None, ColumnType] = {
+            i: c.type for i, c in listed.items() if not c.typed and not self._moved(column, c.type)
+        }
+        return kinds if any(map(needs_description, kinds.values())) else {}
+
+    def _described_as(self, column: str) -> str:
+        """Return the column, or, if no event describes it, another of its names that one does."""
+        others = self._others(column)
+        if not (others.names and others.alone):
+            return column
+        return self._first(column, {n for c in self.earlier.values() for n in c}) or column
+
+    def _moved(self, column: str, kind: ColumnType) -> bool:
+        """Whether values of a type went to an extra column (`besides`)."""
+        if self.policy != policies.NEW_COLUMN or column.lower() in self.used_again:
+            return False
+        return widest(parse_type(self.existing[column]), stored_form(kind)) is None
 
     def bytes_read_as(self) -> ColumnType:
         """Return how a record without a description writes bytes; text, which does not fit them, if
@@ -132,12 +148,15 @@ def planned(
     listed = [columns[name] for columns in described.values() if name in columns]
     if any(column.typed and column.type.name == "binary" for column in listed):
         readings[None] = types.bytes_read_as()
+    if None not in readings:
+        readings = {**types.coded(name), **readings}
     if types.stands(name):
         return PlannedColumn(name, _wider(parse_type(types.existing[name]), kinds), readings)
     return PlannedColumn(name, _stored(name, kinds, types), readings)
 
 
-def _needs_description(kind: ColumnType) -> bool:
+def needs_description(kind: ColumnType) -> bool:
+    """Whether text alone does not show a value of the type."""
     return kind.name == "binary" or kind.encoding == VARIABLE or is_code(kind)
 
 

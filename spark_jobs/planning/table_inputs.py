@@ -55,7 +55,8 @@ def gather_inputs(
     spelled = spelling(found, as_described, stored.types, stored.names.of_key)
     described, as_found = spelled.of_described(as_described), spelled.of_found(found)
     hints = spelled.of_config(config)
-    earlier = descriptions(fmt, replace(found, types={**stored.described}), pipeline.format_options)
+    unseen = {i: text for i, text in stored.described.items() if i not in found.types}
+    earlier = descriptions(fmt, replace(found, types=unseen), pipeline.format_options)
     ddl = spelled.of_ddl(pipeline.ddl_table(found.source.name), fmt.plain)
     types = KnownTypes(
         table=found.source.name,
@@ -66,7 +67,7 @@ def gather_inputs(
         ddl=ddl.columns,
         others=stored.names.others,
         bare=bool(found.images) and not any(as_described.values()),
-        earlier=spelled.of_described(earlier),
+        earlier={**spelled.of_described(earlier), **described},
         bytes_as=fmt.bytes_as,
     )
     key = _key(hints, as_found, stored.key, ddl.key)

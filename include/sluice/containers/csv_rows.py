@@ -66,7 +66,7 @@ def documents(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[
     lines = _Lines(chunks, limit)
     rows = csv.reader(lines, delimiter=style.delimiter, strict=True)
     names = [encoder.encode_basestring(name) for name in style.columns]
-    header_refused = full_load = False
+    header_refused = full_load = changes = False
     while True:
         row = _next_row(rows, lines)
         if row is None:
@@ -82,8 +82,10 @@ def documents(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[
         elif not names:
             names = [encoder.encode_basestring(name) for name in row]
         elif row or len(names) == 1:  # with one column a blank line is an empty field
-            full_load = full_load or _is_loaded(row, names, style)
-            yield _object(names, row or [""], lines.record(), style, full_load)
+            row = row or [""]
+            changes = changes or _is_change(row, names, style)
+            full_load = not changes and (full_load or _is_loaded(row, names, style))
+            yield _object(names, row, lines.record(), style, full_load)
 
 
 def _too_long(names: list[str]) -> bool:
@@ -105,6 +107,13 @@ def _next_row(rows: Iterator[list[str]], lines: _Lines) -> list[str] | Refused |
     except _TooLargeError:
         lines.end()
         return Refused(TOO_LARGE, _bytes(lines.record()))
+
+
+def _is_change(row: list[str], names: list[str], style: CsvStyle) -> bool:
+    """Whether a row shows that its file has the operation: it begins with one and lacks no
+    field."""
+    whole = bool(style.columns) and names[0] == _OPERATION and len(row) == len(names)
+    return whole and row[0] in _OPERATIONS
 
 
 def _is_loaded(row: list[str], names: list[str], style: CsvStyle) -> bool:

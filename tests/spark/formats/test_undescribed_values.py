@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.connect import TEXT, Type, schema_of
+from tests.spark.connect import BIGINT, TEXT, Type, schema_of
 from tests.spark.renamed import place
 from tests.spark.sandbox import Sandbox, total
 
@@ -49,6 +49,28 @@ def test_records_without_a_schema_count_alike_in_one_batch_and_in_two(
         sandbox.write(f"{number}.jsonl", records)
         sandbox.load_landed()
     assert [(r["id"], r["v"], r["at"]) for r in sandbox.rows("orders")] == [("2", "a", "00:00:00")]
+    assert [row["reason"] for row in sandbox.quarantined()] == ["does_not_fit"]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_record_without_a_schema_is_read_alike_whichever_schema_its_batch_has(
+    spark: SparkSession, tmp_path: Path, beside: bool
+) -> None:
+    """The column had two types, and the batch has the one whose values need no schema, and a shape
+    that no earlier batch had."""
+    table = {"orders": {"key": ["id"]}}
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": table})
+    number = change("c", 1, {"id": 1, "v": ONE}, described=True)
+    number["schema"] = schema_of({"id": BIGINT, "v": NUMBER}, "after")
+    text = [change("c", pos, {"id": pos, "v": "a"}, described=True) for pos in (2, 3)]
+    for record in text:
+        record["schema"] = schema_of({"id": BIGINT, "v": TEXT}, "after")
+    bare = change("c", 4, {"id": 4, "v": TWO, "new": "b"}, described=False)
+    for records in ([number], text[:1], [bare, *text[1:]] if beside else [bare]):
+        sandbox.write(f"{records[0]['payload']['source']['pos']}.jsonl", records)
+        sandbox.load_landed()
+    loaded = [("1", "1"), ("2", "a"), ("3", "a")] if beside else [("1", "1"), ("2", "a")]
+    assert sorted((str(r["id"]), r["v"]) for r in sandbox.rows("orders")) == loaded
     assert [row["reason"] for row in sandbox.quarantined()] == ["does_not_fit"]
 
 

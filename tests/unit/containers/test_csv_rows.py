@@ -210,6 +210,32 @@ def test_a_full_load_may_have_letters_like_an_operation() -> None:
     assert rows(b"A,1\nI,2\n", style) == ['{"id":"A","v":"1"}', '{"id":"I","v":"2"}']
 
 
+def test_a_short_row_does_not_make_a_file_of_changes_a_full_load() -> None:
+    """Rows with an operation before it say what the file is, and else the ones after it."""
+    style = CsvStyle(columns=("Op", "id", "v"))
+    assert rows(b"U,1,a\n7,b\nU,2\n", style) == [
+        '{"Op":"U","id":"1","v":"a"}',
+        "wrong_field_count: b'7,b\\n'",
+        "wrong_field_count: b'U,2\\n'",
+    ]
+    assert rows(b"7,b\nU,1,a\nU,2\n", style)[1:] == [
+        '{"Op":"U","id":"1","v":"a"}',
+        "wrong_field_count: b'U,2\\n'",
+    ]
+
+
+def test_a_row_with_a_field_too_many_does_not_end_a_full_load() -> None:
+    """It begins with no operation."""
+    style = CsvStyle(columns=("Op", "id", "v"))
+    assert rows(b"1,a\n2,b,c\n3,d\n", style) == [
+        '{"id":"1","v":"a"}', '{"Op":"2","id":"b","v":"c"}', '{"id":"3","v":"d"}',
+    ]  # fmt: skip
+
+
+def test_a_blank_line_is_no_full_load_without_columns() -> None:
+    assert rows(b"\nI\n", CsvStyle(columns=("Op",))) == ['{"Op":null}', '{"Op":"I"}']
+
+
 def test_a_line_of_names_says_itself_whether_there_is_an_operation() -> None:
     assert rows(b"Op,id,v\nU,1,x\nD,1\n") == [
         '{"Op":"U","id":"1","v":"x"}',

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 
 import pytest
 
+from sluice.column_renames import Rename
 from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.schema_change import OnTypeChange
+from sluice.ledger.rename_log import ColumnStatement
 from sluice.types.columns import STRING, ColumnType, parse_type
 from spark_jobs.formats import FORMATS
 from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.plan import plan_table
 from spark_jobs.planning.planned_column import PlannedColumn
+from spark_jobs.planning.renames_known import following
 from spark_jobs.planning.table_inputs import Stored
 from tests.spark.connect import BIGINT, TEXT, Type, money, schema_of
 
-BEFORE = 7
+BEFORE, OTHER = 7, 8
+RENAMED = Rename("0000.2.0010", (("c", "d"),))
 VARIABLE: Type = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal", "fields": []}
 CLOCK: Type = {"type": "int64", "name": "io.debezium.time.MicroTime"}
 
@@ -31,6 +38,42 @@ def column(
     config = TableConfig(key=["id"], columns=hints or {})
     planned = plan_table(pipeline, FORMATS[fmt], found, config, types)
     return next(c for c in planned.columns if c.name == "c")
+
+
+def of_two(
+    stored: str, first: Type, second: Type, policy: OnTypeChange, batch: Iterable[int]
+) -> PlannedColumn:
+    """The stored column `c`, which had two descriptions, in a batch with those of `batch` and with
+    records that have none."""
+    pipeline = Pipeline(
+        name="p", format="debezium", namespace="shop", landing=Landing(url="landing"),
+        on_type_change=policy,
+    )  # fmt: skip
+    before = {BEFORE: connect(first), OTHER: connect(second)}
+    types = {ident: before[ident] for ident in batch}
+    found = Found(Source("shop", "", "t"), images={1: ("id", "c")}, types=types)
+    known = Stored({"id": "bigint", "c": stored}, ("id",), described=before)
+    planned = plan_table(pipeline, FORMATS["debezium"], found, TableConfig(key=["id"]), known)
+    return next(c for c in planned.columns if c.name == "c")
+
+
+def renamed(
+    stored: dict[str, str],
+    described: Type,
+    hints: dict[str, str],
+    told: Iterable[ColumnStatement],
+    types: dict[int, str] | None = None,
+) -> dict[str, Mapping[int | None, ColumnType]]:
+    """How a batch is read that describes `types`, since `c` is called `d`."""
+    pipeline = Pipeline(name="p", format="debezium", namespace="shop", landing=Landing(url="l"))
+    found = Found(Source("shop", "", "t"), images={1: ("id", "d")}, types=types or {})
+    config = TableConfig(key=["id"], columns=hints)
+    names = known_names(found, config, ["id"], (RENAMED,), told)
+    before = {BEFORE: connect(described)}
+    known = Stored({"id": "bigint", **stored}, ("id",), names, before)
+    made = plan_table(pipeline, FORMATS["debezium"], found, config, known)
+    planned = following(pipeline, made, (RENAMED,), known.types)
+    return {c.name: c.readings for c in planned.columns if c.name != "id"}
 
 
 def connect(kind: Type) -> str:
@@ -59,6 +102,59 @@ def test_a_value_that_its_text_does_not_show_is_read_as_in_a_batch_with_its_desc
     """Whether records with and without a description come in one batch or in two."""
     assert column("debezium", stored, connect(kind)).readings == {BEFORE: reading}
     assert column("debezium", stored, connect(kind)).stored == parse_type(stored)
+
+
+@pytest.mark.parametrize("batch", [(), (BEFORE,), (OTHER,)], ids=["none", "first", "second"])
+@pytest.mark.parametrize(
+    ("stored", "first", "second", "policy", "readings"),
+    [
+        ("string", VARIABLE, TEXT, "fail", (ColumnType("string", "variable"), STRING)),
+        ("string", CLOCK, TEXT, "fail", (ColumnType("time", "us"), STRING)),
+        ("bigint", BIGINT, CLOCK, "quarantine", (ColumnType("bigint"), ColumnType("time", "us"))),
+    ],
+    ids=["variable", "time", "other type"],
+)  # fmt: skip
+def test_a_column_that_had_two_descriptions_is_read_alike_whichever_of_them_a_batch_has(
+    stored: str, first: Type, second: Type, policy: OnTypeChange,
+    readings: tuple[ColumnType, ColumnType], batch: tuple[int, ...],
+) -> None:  # fmt: skip
+    found = of_two(stored, first, second, policy, batch)
+    assert found.readings == dict(zip((BEFORE, OTHER), readings, strict=True))
+    assert found.stored == parse_type(stored)
+
+
+@pytest.mark.parametrize("described", [False, True])
+def test_values_that_went_to_another_column_do_not_count(described: bool) -> None:
+    """With `new_column` the times are in `c__string`."""
+    found = of_two("bigint", BIGINT, CLOCK, "new_column", [BEFORE] if described else [])
+    assert found.readings == {BEFORE if described else None: ColumnType("bigint")}
+
+
+@pytest.mark.parametrize("stored", [{"c": "string"}, {"c": "string", "d": "string"}])
+def test_a_column_is_read_under_its_new_name_as_under_the_one_that_was_described(
+    stored: dict[str, str],
+) -> None:
+    """In the first batch with the new name and in the next ones."""
+    reading = {BEFORE: ColumnType("time", "us")}
+    assert renamed(stored, CLOCK, {}, []) == {"c": reading, "d": reading}
+    plain = {None: STRING}
+    assert renamed(stored, TEXT, {}, []) == {"c": plain, "d": plain}
+
+
+def test_a_description_of_the_new_name_is_the_one_that_counts_for_it() -> None:
+    """In the first batch that has it as in the next ones."""
+    text = {OTHER: json.dumps(schema_of({"d": TEXT}, "after"))}
+    for stored in ({"c": "string"}, {"c": "string", "d": "string"}):
+        assert renamed(stored, CLOCK, {}, [], text)["d"] == {OTHER: STRING}
+
+
+def test_a_description_of_an_earlier_batch_is_not_read_without_a_hint() -> None:
+    """Two columns were called `c`, so the hint of one says nothing of the other."""
+    stored = {"c": "decimal(9,2)", "d": "decimal(20,0)"}
+    unsigned = parse_type("decimal(20,0)[unsigned]")
+    again = [ColumnStatement("shop.t", "0000.2.0020", ((None, "c"),), "")]
+    found = renamed(stored, money(9, 2), {"d": "decimal(20,0)[unsigned]"}, again)
+    assert found == {"c": {BEFORE: ColumnType("decimal", "base64", 9, 2)}, "d": {None: unsigned}}
 
 
 @pytest.mark.parametrize(("kind", "stored"), [(TEXT, "string"), (BIGINT, "bigint")])
