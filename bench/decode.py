@@ -33,10 +33,10 @@ from sluice.environment import CHECKOUT
 from sluice.manifest import AVRO, SourceFile
 from spark_jobs.canonical import PLACED
 from spark_jobs.decoding.decode import BAD, RECORD, Batch, changes, of_table, with_origin
-from spark_jobs.decoding.recall import Watch
 from spark_jobs.decoding.record_rules import read_envelope
+from spark_jobs.decoding.shape_cache import ShapeCheck
 from spark_jobs.formats import FORMATS
-from spark_jobs.formats.base import NOTHING_KNOWN, Known
+from spark_jobs.formats.base import NO_PRIOR_FACTS, PriorFacts
 from spark_jobs.planning.discover import discover
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.table_inputs import Stored
@@ -131,7 +131,7 @@ def _described(path: Path) -> SourceFile:
 
 def _plan(spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...]) -> TablePlan:
     """What a pipeline plans for these events; fails where one of them is no event."""
-    (found,) = discover(read_envelope(spark, pipeline, files, NOTHING_KNOWN))
+    (found,) = discover(read_envelope(spark, pipeline, files, NO_PRIOR_FACTS))
     if found.rejected or found.ignored:
         lost = f"{found.rejected} rejected, {found.ignored} ignored"
         raise RuntimeError(f"{pipeline.format}: {lost}")
@@ -147,10 +147,10 @@ def _changes(
 
     What does not fit is counted; its records are for a pass of their own, where there are any.
     """
-    known = Known(frozenset(plan.key), partial=plan.found.partial)
-    watch = Watch((plan.found,), plan.found, plan.key_columns, known.old_columns is None)
-    envelope = watch.mark(read_envelope(spark, pipeline, files, known))
-    events = of_table(envelope.observe(Observation(), *watch.columns()), plan)
+    known = PriorFacts(frozenset(plan.key), partial=plan.summary.partial)
+    watch = ShapeCheck((plan.summary,), plan.summary, plan.key_columns, known.old_columns is None)
+    envelope = watch.classify(read_envelope(spark, pipeline, files, known))
+    events = of_table(envelope.observe(Observation(), *watch.counters()), plan)
     typed = changes(with_origin(events, spark, files), plan, Batch("bench", 0))
     fits = F.col(BAD) == ""
     counted = typed.observe(Observation(), F.count_if(~fits), F.max(names.POSITION))

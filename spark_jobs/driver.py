@@ -17,11 +17,12 @@ from sluice.catalog.snapshots import drop_branches, tables_of
 from sluice.config.project import Project
 from sluice.errors import SluiceError, TerminalError
 from sluice.faults import Point, reach
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.details import failed
 from sluice.ledger.leases import ANYBODY
 from sluice.ledger.ledger import Ledger
+from sluice.ledger.rows import BatchRow, seq_of
 from sluice.manifest import Manifest
 from sluice.names import branch_name
 from sluice.objects.batch_files import BatchFiles
@@ -32,18 +33,18 @@ from sluice.operations.open_transactions import holding_back, with_completed
 from sluice.operations.published import publications
 from sluice.result import BatchResult
 from spark_jobs.attempt import Attempt
+from spark_jobs.attempt_lease import AttemptLease
 from spark_jobs.decoding import transactions
-from spark_jobs.decoding.apart import may_go_without, say_left_out
 from spark_jobs.decoding.copies import is_of_a_file, with_copies, without_damage
 from spark_jobs.decoding.record_rules import whole_envelope
+from spark_jobs.decoding.table_isolation import can_leave_out, report_left_out
+from spark_jobs.driver_messages import collecting, emit
 from spark_jobs.failures import typed
-from spark_jobs.hold import Hold
 from spark_jobs.job import Job, pipeline_for
 from spark_jobs.lake.tables import Lake
 from spark_jobs.merging.load import load
 from spark_jobs.merging.rebuild import rebuild
 from spark_jobs.session import sign_snapshots
-from spark_jobs.telling import listening, tell
 
 
 class Driver:
@@ -68,19 +69,19 @@ class Driver:
         self.ledger = Ledger(self.catalog).of(self.pipeline.name)
         self.files = BatchFiles(project)
         seconds = self.pipeline.lease_seconds
-        self.hold = Hold(self.ledger, manifest.batch_id, publisher or ANYBODY, seconds)
+        self.lease = AttemptLease(self.ledger, manifest.batch_id, publisher or ANYBODY, seconds)
         self.lake: Lake | None = None
         self._left_out: dict[str, str] = {}
 
     def run(self) -> BatchResult:
         """Load, write the result, then record success or failure in the ledger."""
         Ledger(self.catalog).ensure()
-        row = self.hold.row()
+        row = self.lease.row()
         try:
-            self.hold.begin(row)
-            with self.hold.renewing(self._stop_work), listening() as said:
+            self.lease.begin(row)
+            with self.lease.renewing(self._stop_work), collecting() as said:
                 refuse_replaced(self.pipeline, self.manifest)
-                result = self._work(bool(self.hold.predecessor))
+                result = self._work(bool(self.lease.predecessor))
             result = replace(result, notes=tuple(dict.fromkeys((*result.notes, *said))))
             # Checked before and after: an object that did not change in between was read as
             # inspected.
@@ -88,7 +89,7 @@ class Driver:
             # Recorded after the last renewal: a later one would make this process the holder again.
             self.files.write_result(result)
             reach(Point.LOAD_RESULT)
-            self.hold.record_loaded()
+            self.lease.record_loaded()
             reach(Point.LOAD_RECORDED)
         except BaseException as error:
             self._fail(error)
@@ -101,10 +102,10 @@ class Driver:
         """Remove scratch files; a failure is no error, since maintenance removes what is left."""
         try:
             self.files.forget_scratch(
-                self.manifest.pipeline, self.manifest.batch_id, self.hold.attempt
+                self.manifest.pipeline, self.manifest.batch_id, self.lease.attempt
             )
         except (SluiceError, OSError) as error:
-            tell(f"scratch of attempt {self.hold.attempt} is left to maintenance: {error}")
+            emit(f"scratch of attempt {self.lease.attempt} is left to maintenance: {error}")
 
     def _work(self, retried: bool) -> BatchResult:
         """Load; leave out tables that cannot be loaded if the pipeline allows that."""
@@ -114,9 +115,9 @@ class Driver:
             try:
                 return self._load(retried)
             except TerminalError as error:
-                if not may_go_without(self.pipeline, error, self._left_out):
+                if not can_leave_out(self.pipeline, error, self._left_out):
                     raise
-                say_left_out(error)
+                report_left_out(error)
                 self._left_out |= error.tables
             self._restore_schemas()
             self._drop_branches()
@@ -153,31 +154,31 @@ class Driver:
     def _own_copies(self) -> str:
         """Return the prefix of this attempt's copies of landed files."""
         scratch = self.files.scratch_key(
-            self.pipeline.name, self.manifest.batch_id, self.hold.attempt
+            self.pipeline.name, self.manifest.batch_id, self.lease.attempt
         )
         return f"{scratch}-copies/"
 
     def _job(self) -> Job:
         spark = self.session()
-        sign_snapshots(spark, self.pipeline.name, self.manifest.batch_id, self.hold.attempt)
+        sign_snapshots(spark, self.pipeline.name, self.manifest.batch_id, self.lease.attempt)
         batch_id = self.manifest.batch_id
-        attempt = Attempt(batch_id, branch_name(batch_id, self.hold.attempt))
+        attempt = Attempt(batch_id, branch_name(batch_id, self.lease.attempt))
         self.lake = Lake(spark, self.catalog, self.pipeline.name)
-        scratch = self.files.scratch_url(self.pipeline.name, batch_id, self.hold.attempt)
+        scratch = self.files.scratch_url(self.pipeline.name, batch_id, self.lease.attempt)
         return Job(
             spark=spark,
             lake=self.lake,
             pipeline=self.pipeline,
             manifest=self.manifest,
             attempt=attempt,
-            attempt_id=self.hold.attempt,
+            attempt_id=self.lease.attempt,
             scratch=scratch,
             left_out=self._left_out,
-            require_mine=self.hold.require_mine,
+            require_current=self.lease.require_current,
         )
 
     def _take_lease(self) -> tuple[str, ...]:
-        return self.hold.take_lease(
+        return self.lease.take_lease(
             self._is_half_published, self.manifest.undone, self._refuse_obsolete
         )
 
@@ -208,13 +209,14 @@ class Driver:
         """Restore the schemas, drop the branches, and record the error in the ledger."""
         with suppress(Exception):  # the first error is the one to report
             for table in self._restore_schemas():
-                tell(f"{table}: schema as before the batch")
+                emit(f"{table}: schema as before the batch")
             self._drop_branches()
             self._forget_undone()
         reason = typed(error) if isinstance(error, Exception) else error
         self.ledger.batches.record(
-            self.manifest.batch_id, states.FAILED, attempt=self.hold.attempt,
-            add_details=failed(f"{type(reason).__name__}: {reason}"), expected=self.hold.still_mine,
+            self.manifest.batch_id, states.FAILED, attempt=self.lease.attempt,
+            add_details=failed(f"{type(reason).__name__}: {reason}"),
+            expected=self.lease.is_current,
         )  # fmt: skip
 
     def _drop_branches(self) -> None:
@@ -223,7 +225,7 @@ class Driver:
         A late write may have created one again after another process finished the batch, and only
         this process knows.
         """
-        own = branch_name(self.manifest.batch_id, self.hold.attempt)
+        own = branch_name(self.manifest.batch_id, self.lease.attempt)
         for namespace, name in tables_of(self.catalog, self.pipeline.namespace):
             drop_branches(self.catalog, namespace, name, own)
 
@@ -232,20 +234,20 @@ class Driver:
 
         Nothing else removes them, unless the batch is loaded again.
         """
-        row = self.hold.row()
+        row = self.lease.row()
         if row is not None and row.state == states.ROLLED_BACK:
             batch = (self.pipeline.namespace, row.batch_id)
             forget_changes(self.catalog, *batch, confirm=partial(self._require_as_seen, row))
 
-    def _require_as_seen(self, seen: states.BatchRow) -> None:
-        if states.seq_of(self.hold.row()) != seen.seq:
-            raise self.hold.taken_over()
+    def _require_as_seen(self, seen: BatchRow) -> None:
+        if seq_of(self.lease.row()) != seen.seq:
+            raise self.lease.lost_batch()
 
     def _restore_schemas(self) -> list[str]:
         """Remove the columns that this attempt added, unless another batch is being loaded, which
         may have rows for them."""
         rows = self.ledger.unfinished()
-        if self.lake is None or any(map(self.hold.is_anothers, rows)):
+        if self.lake is None or any(map(self.lease.is_owned_by_other, rows)):
             return []
         return self.lake.restore_schemas()
 

@@ -24,7 +24,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.escaping import LINES
-from spark_jobs.telling import tell
+from spark_jobs.driver_messages import emit
 
 _MISTAKES: Final = (
     AnalysisException, ParseException,
@@ -69,7 +69,7 @@ def exit_code(work: Callable[[], Result]) -> int:
         if not isinstance(error, SluiceError):
             traceback.print_exc()
         reason = typed(error)
-        tell(f"{type(reason).__name__}: {reason}", LINES)
+        emit(f"{type(reason).__name__}: {reason}", LINES)
         return reason.exit_code
     print(result.to_json(), flush=True)
     return 0

@@ -36,7 +36,7 @@ def _with_tables(pipeline: Pipeline, manifest: Manifest) -> Pipeline:
 
 
 def _no_check() -> None:
-    """The default of `require_mine`, for a batch that is only previewed."""
+    """The default of `require_current`, for a batch that is only previewed."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Job:
 
     `attempt_id`: the id of the attempt, "" for a preview. `scratch`: URL of a folder for files that
     only this driver reads. `left_out`: the source tables that cannot be loaded, each with the
-    reason; with `consistency: table` the others are loaded. `require_mine` raises LeaseHeldError if
-    another attempt owns the batch, or it is closed.
+    reason; with `consistency: table` the others are loaded. `require_current` raises LeaseHeldError
+    if another attempt owns the batch, or it is closed.
     """
 
     spark: SparkSession
@@ -57,4 +57,4 @@ class Job:
     attempt_id: str
     scratch: str
     left_out: Mapping[str, str] = field(default_factory=dict)
-    require_mine: Callable[[], None] = _no_check
+    require_current: Callable[[], None] = _no_check

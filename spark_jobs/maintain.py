@@ -16,18 +16,18 @@ from pathlib import Path
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Pipeline, load_sound
 from sluice.ledger.ledger import Ledger, PipelineLedger
-from sluice.ledger.turns import Turns
+from sluice.ledger.maintenance_lease import MaintenanceLease
 from sluice.objects.batch_files import BatchFiles
 from sluice.operations.maintenance import MaintenanceResult
 from spark_jobs.failures import exit_code
 from spark_jobs.lake.tables import Lake
 from spark_jobs.maintaining.agenda import maintain
-from spark_jobs.maintaining.upkeep import Upkeep
+from spark_jobs.maintaining.context import MaintenanceContext
 from spark_jobs.session import open_session
 
 
 @contextmanager
-def _turns(
+def _maintenance_lease(
     ledger: PipelineLedger, pipeline: Pipeline, minutes: float, dry_run: bool
 ) -> Iterator[Callable[[], bool]]:
     """Wait for the pipeline's lease, then watch it and the time limit, `minutes`, by step; a dry
@@ -38,9 +38,9 @@ def _turns(
     if dry_run:
         yield lambda: True
         return
-    with Turns(ledger, pipeline.lease_seconds, minutes * 60) as turns:
-        turns.pause()
-        yield turns.next
+    with MaintenanceLease(ledger, pipeline.lease_seconds, minutes * 60) as lease:
+        lease.pause()
+        yield lease.may_continue
 
 
 def run(folder: Path, pipeline: str, minutes: float, dry_run: bool) -> MaintenanceResult:
@@ -53,11 +53,11 @@ def run(folder: Path, pipeline: str, minutes: float, dry_run: bool) -> Maintenan
     ledger = Ledger(catalog)
     ledger.ensure()
     own = ledger.of(pipeline)
-    with _turns(own, chosen, minutes, dry_run) as proceed:
+    with _maintenance_lease(own, chosen, minutes, dry_run) as proceed:
         spark = open_session(project, f"sluice maintain {pipeline}")
         lake, now = Lake(spark, catalog, pipeline), datetime.now(UTC)
-        upkeep = Upkeep(spark, lake, own, BatchFiles(project), chosen, now, dry_run)
-        return maintain(upkeep, proceed)
+        ctx = MaintenanceContext(spark, lake, own, BatchFiles(project), chosen, now, dry_run)
+        return maintain(ctx, proceed)
 
 
 def main(arguments: list[str] | None = None) -> int:

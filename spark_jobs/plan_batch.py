@@ -18,18 +18,18 @@ from sluice.manifest import Manifest
 from sluice.objects.batch_files import BatchFiles
 from sluice.operations.preview import Forecast
 from spark_jobs.attempt import Attempt
+from spark_jobs.driver_messages import collecting
 from spark_jobs.failures import exit_code
 from spark_jobs.job import Job, pipeline_for
 from spark_jobs.lake.tables import Lake
 from spark_jobs.merging.forecast import forecast
 from spark_jobs.session import open_session
-from spark_jobs.telling import listening
 
 
 def _run(folder: Path, manifest: str) -> Forecast:
     project = load_sound(folder)
     job = _job(project, BatchFiles(project).read_manifest(manifest))
-    with listening() as notes:
+    with collecting() as notes:
         result = forecast(job)
     return replace(result, notes=(*result.notes, *notes))
 

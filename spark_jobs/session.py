@@ -10,10 +10,10 @@ from sluice import __version__, names
 from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import Project
 from sluice.config.secrets import SECRET_NAMES
-from sluice.config.spark_conf import SETTLED
+from sluice.config.spark_conf import FIXED_SETTINGS
 
 DEFAULTS: Final = {
-    **SETTLED,
+    **FIXED_SETTINGS,
     # Upper and lower case by the JVM, unless a collation requires another: loading ICU's mapping
     # takes a second of each new JVM.
     "spark.sql.icu.caseMappings.enabled": "false",
@@ -46,7 +46,7 @@ _SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 
 def open_session(project: Project, app: str) -> SparkSession:
     """Start Spark with the lake's catalog. `spark.conf` in sluice.yaml takes precedence; it may not
-    set keys of `SETTLED`."""
+    set keys of `FIXED_SETTINGS`."""
     builder = SparkSession.builder.appName(app).master(project.spark.master)
     for key, value in settings(project).items():
         builder = builder.config(key, value)

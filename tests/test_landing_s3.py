@@ -16,8 +16,8 @@ import pytest
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
-from sluice.errors import TerminalError, TransientError, UnsettledFileError
-from sluice.landing.landed import Inspector
+from sluice.errors import TerminalError, TransientError, UnstableFileError
+from sluice.landing.inspection import Inspector
 from sluice.objects.s3_store import S3Store
 from sluice.objects.store import open_store
 from tests.s3_server import S3Server
@@ -64,7 +64,7 @@ def test_an_object_that_another_of_its_size_replaced_is_not_taken_for_the_one_li
     inspector = Inspector(store, store, "s/")
     assert inspector.inspect(found).file.sha256 == hashlib.sha256(LINES).hexdigest()
     store.put("a", LINES.replace(b"1", b"7"))
-    with pytest.raises(UnsettledFileError, match="a was written again"):
+    with pytest.raises(UnstableFileError, match="a was written again"):
         inspector.inspect(found)
 
 

@@ -41,7 +41,7 @@ class Bounds:
         """Return how many bytes the copy of a file of `size` bytes may take."""
         return min(self.staged_bytes, max(self.ratio_from, self.ratio * size))
 
-    def unfolds_too_far(self, packed: int, plain: int) -> bool:
+    def exceeds_ratio(self, packed: int, plain: int) -> bool:
         """Whether a file has too many decompressed bytes per compressed byte."""
         by_ratio = plain >= self.ratio_from and plain > self.ratio * packed
         return plain > self.plain_bytes or by_ratio

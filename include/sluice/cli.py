@@ -20,7 +20,7 @@ from rich.console import Console
 
 from sluice import __version__
 from sluice.catalog.client import open_catalog
-from sluice.catalog.patience import EXPECTED, as_sluice_error
+from sluice.catalog.retries import EXPECTED, as_sluice_error
 from sluice.cli_options import (
     DEFAULT_PROJECT,
     AsJson,

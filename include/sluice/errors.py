@@ -42,7 +42,7 @@ class TransientError(SluiceError):
     exit_code = 75
 
 
-class UnsettledFileError(TransientError):
+class UnstableFileError(TransientError):
     """A landed file is still being written, or was removed: the next run tries it again."""
 
 

@@ -140,7 +140,7 @@ class Manifest:
         return not (self.repeats or self.share_of)
 
     @property
-    def tells_rejects(self) -> bool:
+    def reports_rejects(self) -> bool:
         """Whether this batch, and no other one, reports the records of its files that
         landing rejected."""
         return self.claims or self.reprocess is not None

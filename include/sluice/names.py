@@ -66,7 +66,7 @@ PROP_HIGHEST: Final = "sluice.highest-position"
 PROP_HISTORY_OF: Final = "sluice.history-of"
 PROP_EVENTS_OF: Final = "sluice.events-of"
 PROP_GAP: Final = "sluice.history-gap-after"
-PROP_GAP_TOLD: Final = "sluice.gap-told"
+PROP_GAP_COLUMNS: Final = "sluice.gap-told"
 PROP_FLOOR: Final = "sluice.floor"
 PROP_MAINTAINED: Final = "sluice.maintained-at"
 

@@ -18,7 +18,8 @@ from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
 from sluice.config.project import PROJECT_FILE, load_sound
 from sluice.errors import ConfigError, FilesLeftOutError, FilesUnreadError
 from sluice.escaping import LINES, shown
-from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING, BatchRow
+from sluice.ledger.rows import BatchRow
+from sluice.ledger.states import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING
 from sluice.names import is_changelog_namespace
 from sluice.objects.batch_files import batch_of
 from sluice.operations import reprocess, rollback, stages
@@ -164,10 +165,12 @@ def land_selection(
     if chosen.tables:
         return list(stages.land_tables(ctx, chosen.tables, chosen, unreadable=unreadable))
     new = stages.land(ctx, chosen, unreadable=unreadable, changed=chosen.changed)
-    return list(dict.fromkeys([*taken_over(ctx, chosen, again), *(str(path) for path in new)]))
+    return list(
+        dict.fromkeys([*abandoned_batches(ctx, chosen, again), *(str(path) for path in new)])
+    )
 
 
-def taken_over(ctx: Context, chosen: RunSelection, again: bool) -> list[str]:
+def abandoned_batches(ctx: Context, chosen: RunSelection, again: bool) -> list[str]:
     """Return batches of the selection, or half-published ones, that an earlier run abandoned.
 
     A batch that changed recently may belong to a run that waits for a slot. It only counts if this

@@ -13,7 +13,7 @@ from sluice.config.source_tables import truncate_policy
 from sluice.faults import Point, reach
 from sluice.result import Nulled
 from spark_jobs.canonical import quoted
-from spark_jobs.decoding import nulled, own_changes
+from spark_jobs.decoding import changelog_write, null_misfits
 from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.envelope_parts import part_of
 from spark_jobs.job import Job
@@ -51,14 +51,16 @@ def decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
     changelog = changelog_id(plan)
     rows = good.select(*_stored_columns(job.spark, changelog, good))
     reach(Point.LOAD_PLANNED)
-    own_changes.put(job, changelog, rows, own_changes.seen(job, changelog))
+    changelog_write.overwrite_batch(
+        job, changelog, rows, changelog_write.snapshot_before(job, changelog)
+    )
     found = seen.get
     span = Span(found["lowest"], found["highest"])
     if span.highest is None:
         plan = replace(plan, opening=None)
     elif plan.opening is not None:
         opening.write(job.spark, changelog.sql(), plan.opening, job.manifest.batch_id)
-    some = nulled.found(plan, found)
+    some = null_misfits.found(plan, found)
     return Decoded(plan, created, int(found["bad"]), found["halves"] > 0, span, some)
 
 
@@ -68,7 +70,7 @@ def _observed(plan: TablePlan, fits: Column) -> list[Column]:
         F.min(names.POSITION).alias("lowest"),
         F.max(F.when(fits, F.col(names.POSITION))).alias("highest"),
         F.count_if(~F.col(names.COUNTED)).alias("halves"),
-        *nulled.counts(plan, fits),
+        *null_misfits.counts(plan, fits),
     ]
 
 
@@ -85,6 +87,6 @@ def typed_changes(
     `decode.changes`."""
     applied = truncate_policy(job.pipeline, plan.config) == APPLY
     events = of_table(part_of(envelope, plan.source), plan, truncates=applied)
-    located = with_origin(plan.besides.of_events(events), job.spark, job.manifest.files)
+    located = with_origin(plan.type_split.of_events(events), job.spark, job.manifest.files)
     batch = Batch(job.manifest.batch_id, job.pipeline.epoch)
     return changes(located, plan, batch, with_values)

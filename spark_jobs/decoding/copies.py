@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from sluice.containers import datums
-from sluice.landing.landed import Inspection
+from sluice.landing.inspection import Inspection
 from sluice.landing.reading import Reading, reading_of
 from sluice.manifest import LandingReject, Manifest, SourceFile
 from sluice.objects.originals import OTHER_BYTES, refuse_replaced, replaced
@@ -41,8 +41,8 @@ def without_damage(ctx: Context, manifest: Manifest, prefix: str) -> Manifest | 
     typed = {f.key for f in manifest.files if datums.is_container(f)}
     thorough = replace(reading_of(ctx.pipeline), thorough=True)
     known = set(manifest.rejects)
-    looks = _inspected(ctx, manifest, typed, prefix, thorough)
-    found = {key: look for key, look in looks.items() if set(look.rejects) - known}
+    inspections = _inspected(ctx, manifest, typed, prefix, thorough)
+    found = {key: one for key, one in inspections.items() if set(one.rejects) - known}
     return _with(manifest, found) if found else None
 
 
@@ -74,11 +74,11 @@ def _inspected(
     store = open_landing(ctx)
     listed = [o for o in store.list(ctx.pipeline.landing.pattern) if o.key in keys]
     seen = inspect_all(ctx, store, listed, named=True, prefix=prefix, reading=reading)
-    looks = {one.look.file.key: one.look for one in seen}
+    inspections = {one.inspection.file.key: one.inspection for one in seen}
     landed = {file.key: file.sha256 for file in manifest.files}
-    if others := sorted(key for key, look in looks.items() if look.file.sha256 != landed[key]):
+    if others := sorted(key for key, one in inspections.items() if one.file.sha256 != landed[key]):
         raise replaced(ctx.pipeline, manifest, [f"{key} {OTHER_BYTES}" for key in others])
-    return looks
+    return inspections
 
 
 def _with(manifest: Manifest, found: Mapping[str, Inspection]) -> Manifest:
@@ -87,11 +87,11 @@ def _with(manifest: Manifest, found: Mapping[str, Inspection]) -> Manifest:
     A batch that does not claim its files leaves their rejects to the batch that does.
     """
     files = [_in_place_of(f, found[f.key].file) if f.key in found else f for f in manifest.files]
-    if not manifest.tells_rejects:
+    if not manifest.reports_rejects:
         return replace(manifest, files=tuple(files))
     rejects: Iterable[LandingReject] = (
         *(reject for reject in manifest.rejects if reject.key not in found),
-        *(reject for look in found.values() for reject in look.rejects),
+        *(reject for one in found.values() for reject in one.rejects),
     )
     return replace(manifest, files=tuple(files), rejects=tuple(rejects))
 

@@ -30,7 +30,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.decoding import whole_rows
 from spark_jobs.decoding.misfits import misfit
-from spark_jobs.formats.common.envelope import repeats, tells_nothing, with_facts
+from spark_jobs.formats.common.envelope import is_empty_image, repeats, with_facts
 from spark_jobs.planning.discover import Source, short_name
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
@@ -134,13 +134,13 @@ def _value_name(index: int, side: str = _OWN) -> str:
 
 def _splits(plan: TablePlan) -> bool:
     """Whether updates may become two changes: a delete of the old row and an upsert of the new."""
-    return plan.found.old_images and (plan.found.moves or not plan.keyed)
+    return plan.summary.old_images and (plan.summary.moves or not plan.keyed)
 
 
 def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
     """Split updates that change the key, and all updates of a table without one, into a delete of
     the old row and an upsert of the new."""
-    if plan.found.partial and not plan.keyed:
+    if plan.summary.partial and not plan.keyed:
         events = whole_rows.completed(events)
     if not _splits(plan):
         return _halved(events.withColumn(_SPLIT, F.lit(False)), F.lit(False))
@@ -277,7 +277,7 @@ def _bad(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Column:
         if column.name in plan.key:
             lacking = texts[0].isNull() | (F.col(_SPLIT) & texts[-1].isNull())
             nulls.append(F.when(row & lacking, F.lit(f"{_KEY_IS_NULL}:{column.source_name}")))
-    others = [F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))] if plan.found.duplicated else []
+    others = [F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))] if plan.summary.duplicated else []
     if not plan.keyed or plan.identity.issuperset(c.name for c in plan.columns):
         others.append(F.when(F.col(_ALONE), F.lit(_OLD_ROW_MISSING)))
     if not plan.keyed:
@@ -304,7 +304,7 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
     """Return the changelog's metadata and the columns that the next steps need."""
     described = any(len(set(c.readings.values())) > 1 for c in plan.columns)
     coded = any(map(_is_code, plan.columns))
-    doubled = _repeats_column("before", "after") if plan.found.duplicated else F.lit(False)
+    doubled = _repeats_column("before", "after") if plan.summary.duplicated else F.lit(False)
     return [
         F.col("kind").alias(names.OP),
         _position(batch, plan).alias(names.POSITION),
@@ -332,7 +332,7 @@ def _updates_unknown_row(plan: TablePlan) -> Column:
 
     With a key the row is known anyway, unless the source says that the old row is missing.
     """
-    alone = (F.col("op") == OP_UPDATE) & tells_nothing(F.col("before"))
+    alone = (F.col("op") == OP_UPDATE) & is_empty_image(F.col("before"))
     return alone & F.col("old_absent").isNotNull() if plan.keyed else alone
 
 
@@ -367,7 +367,7 @@ def _position(batch: Batch, plan: TablePlan) -> Column:
     or new half."""
     role = F.when(F.col("deleted"), F.lit(ROLE_OLD)).otherwise(F.lit(ROLE_NEW))
     given = F.col("position")
-    if plan.found.unordered:
+    if plan.summary.unordered:
         given = F.coalesce(given, by_place())
     tie = F.lit(None).cast("string") if plan.keyed else _row_identity()
     return F.concat_ws(".", F.lit(epoch_prefix(batch.epoch)), given, tie, role)

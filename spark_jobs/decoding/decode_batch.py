@@ -16,21 +16,27 @@ from sluice.ledger import comment_log
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.rename_log import ColumnStatement, record
 from sluice.result import LeftOut
-from spark_jobs.decoding import apart, drops_before, lookalikes, transactions
+from spark_jobs.decoding import early_drops, lookalikes, table_isolation, transactions
 from spark_jobs.decoding.changelog_rows import Decoded, decode_table
-from spark_jobs.decoding.comments_told import comments_by
+from spark_jobs.decoding.ddl_columns import statements_of_batch
+from spark_jobs.decoding.ddl_comments import comments_by
 from spark_jobs.decoding.envelope_parts import require_all, write_parts
 from spark_jobs.decoding.plans import make_plans
-from spark_jobs.decoding.recall import Seen, Watch, recall, recall_all, remember
-from spark_jobs.decoding.record_rules import look_through, whole_envelope
-from spark_jobs.decoding.renames_told import statements_of_batch
+from spark_jobs.decoding.record_rules import apply_record_rules, whole_envelope
+from spark_jobs.decoding.shape_cache import (
+    ShapeCheck,
+    ShapeCheckResult,
+    decode_shapes,
+    encode_shapes,
+    load_shapes,
+)
 from spark_jobs.formats import FORMATS
-from spark_jobs.formats.base import Known
+from spark_jobs.formats.base import PriorFacts
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import changelog_id, target_id
 from spark_jobs.planning import defaults
-from spark_jobs.planning.additions import tell_unfit
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.additions import report_unreadable_defaults
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.sources import refuse_unclear
 from spark_jobs.threads import side_by_side
@@ -41,7 +47,7 @@ class DecodedBatch:
     """The batch: its records in generic form, the tables that it has, and the decoded ones."""
 
     envelope: DataFrame
-    found: list[Found]
+    summaries: list[TableSummary]
     tables: list[Decoded]
     left_out: tuple[LeftOut, ...] = ()
 
@@ -52,14 +58,14 @@ def decode_batch(job: Job) -> DecodedBatch:
     Raises one PlanError that names every mistake.
     """
     if job.left_out or job.pipeline.holds_transactions:
-        return _decode_as_found(job)
-    return _decode_as_known(job) or _decode_as_found(job)
+        return _decode_with_discovery(job)
+    return _decode_with_cached_shapes(job) or _decode_with_discovery(job)
 
 
-def _decode_as_known(job: Job) -> DecodedBatch | None:
+def _decode_with_cached_shapes(job: Job) -> DecodedBatch | None:
     """Decode with the cached shapes; None if the batch needs discovery, as for a record of an
     unknown shape or for DDL."""
-    known = recall_all(job.lake, job.pipeline.namespace)
+    known = load_shapes(job.lake, job.pipeline.namespace)
     try:
         refuse_unclear(job.pipeline, known)
         plans = make_plans(job, known)
@@ -72,12 +78,13 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
     whole_before = told.old_columns is None
     seeming = FORMATS[job.pipeline.format].seeming
     watches = [
-        Watch(tuple(known), plan.found, plan.key_columns, whole_before, seeming) for plan in plans
+        ShapeCheck(tuple(known), plan.summary, plan.key_columns, whole_before, seeming)
+        for plan in plans
     ]
     results = side_by_side(
-        zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
+        zip(plans, watches, strict=True), lambda pair: _decode_checked(job, envelope, *pair)
     )
-    if any(seen.found.ddl for _, seen in results):
+    if any(seen.summary.ddl for _, seen in results):
         return None  # it may rename columns
     if not all(
         seen.expected and _allowed(job, t) and _covers_defaults(job, t) for t, seen in results
@@ -85,22 +92,22 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
         return None
     if results[0][1].unsure and lookalikes.any_there(job):
         return None
-    elsewhere = Found(Source("", "", ""), ignored=results[0][1].elsewhere)
-    tables = [table for table, seen in results if seen.found.records]
-    return DecodedBatch(envelope, [elsewhere, *(seen.found for _, seen in results)], tables)
+    elsewhere = TableSummary(Source("", "", ""), ignored=results[0][1].elsewhere)
+    tables = [table for table, seen in results if seen.summary.records]
+    return DecodedBatch(envelope, [elsewhere, *(seen.summary for _, seen in results)], tables)
 
 
-def _known_to_reader(known: list[Found], plans: list[TablePlan]) -> Known:
+def _known_to_reader(known: list[TableSummary], plans: list[TablePlan]) -> PriorFacts:
     keys = [key for plan in plans for key in plan.key_columns]
     # A reader restricted to known columns cannot show whether an image had others.
     few = all(plan.keyed for plan in plans) and not any(key.holds_nulls for key in keys)
     names_of_keys = frozenset(name for key in keys for name in key.spellings)
-    return Known(names_of_keys if few else None, partial=any(table.partial for table in known))
+    return PriorFacts(names_of_keys if few else None, partial=any(table.partial for table in known))
 
 
 def _allowed(job: Job, table: Decoded) -> bool:
     refused = truncate_policy(job.pipeline, table.plan.config) == FAIL
-    return not (table.plan.found.truncates and refused)
+    return not (table.plan.summary.truncates and refused)
 
 
 def _covers_defaults(job: Job, table: Decoded) -> bool:
@@ -117,31 +124,33 @@ def _covers_defaults(job: Job, table: Decoded) -> bool:
     return defaults.covers(known, plan.defaults, span.lowest, span.highest, plan.described)
 
 
-def _decode_watched(
-    job: Job, envelope: DataFrame, plan: TablePlan, watch: Watch
-) -> tuple[Decoded, Seen]:
+def _decode_checked(
+    job: Job, envelope: DataFrame, plan: TablePlan, watch: ShapeCheck
+) -> tuple[Decoded, ShapeCheckResult]:
     noticed = Observation()
-    table = decode_table(job, watch.mark(envelope).observe(noticed, *watch.columns()), plan)
-    seen = watch.seen(noticed.get)
-    return replace(table, plan=replace(table.plan, found=seen.found)), seen
+    table = decode_table(job, watch.classify(envelope).observe(noticed, *watch.counters()), plan)
+    seen = watch.result(noticed.get)
+    return replace(table, plan=replace(table.plan, summary=seen.summary)), seen
 
 
-def _decode_as_found(job: Job) -> DecodedBatch:
+def _decode_with_discovery(job: Job) -> DecodedBatch:
     """Discover the batch's shapes, plan and decode its tables, and cache the shapes."""
     kept, written = write_parts(job, whole_envelope(job))
-    envelope, found = look_through(job, kept)
+    envelope, found = apply_record_rules(job, kept)
     require_all(job, written, found)
-    left_out = apart.left_out(job, found)
-    envelope, found = apart.without(job, envelope, found)
-    transactions.remember(job, envelope)
+    left_out = table_isolation.left_out(job, found)
+    envelope, found = table_isolation.drop_left_out(job, envelope, found)
+    transactions.record_transactions(job, envelope)
     told = _record_ddl(job, envelope, found)
     plans = make_plans(job, found, told)
-    if dropped := drops_before.waiting(job.pipeline, found, plans):
+    if dropped := early_drops.unplanned_drops(job.pipeline, found, plans):
         _record(job, told, dropped)
     for plan in (plan for plan in plans if plan.source in told):
-        tell_unfit(job.spark, plan.source.name, plan.types, plan.defaults, plan.additions)
+        report_unreadable_defaults(
+            job.spark, plan.source.name, plan.types, plan.defaults, plan.additions
+        )
     job.lake.ensure_namespaces(job.pipeline.namespace)
-    tables = apart.each(
+    tables = table_isolation.for_each_table(
         job.pipeline,
         plans,
         lambda plan: plan.source.name,
@@ -150,42 +159,44 @@ def _decode_as_found(job: Job) -> DecodedBatch:
     # Unplanned tables may have changes of an earlier attempt, or of the pass with cached shapes.
     planned = {(changelog.namespace, changelog.name) for changelog in map(changelog_id, plans)}
     namespace, batch_id = job.pipeline.namespace, job.manifest.batch_id
-    forget_changes(job.lake.catalog, namespace, batch_id, planned, confirm=job.require_mine)
-    side_by_side(tables, lambda table: _remember(job, table))
+    forget_changes(job.lake.catalog, namespace, batch_id, planned, confirm=job.require_current)
+    side_by_side(tables, lambda table: _store_shapes(job, table))
     return DecodedBatch(envelope, found, tables, left_out)
 
 
 def _record_ddl(
-    job: Job, envelope: DataFrame, found: list[Found]
+    job: Job, envelope: DataFrame, summaries: list[TableSummary]
 ) -> dict[Source, list[ColumnStatement]]:
     """Record the comments and column statements of the batch's DDL; return the statements."""
-    told = statements_of_batch(job, envelope, found)
-    said = comments_by(job, envelope, found)
+    told = statements_of_batch(job, envelope, summaries)
+    said = comments_by(job, envelope, summaries)
     comment_log.record(job.lake.catalog, job.pipeline.name, job.manifest.batch_id, said)
     # An earlier attempt may have recorded DDL of tables that are left out or without a target.
-    if told or job.left_out or any(table.drops for table in found):
+    if told or job.left_out or any(table.drops for table in summaries):
         _record(job, told)
     return told
 
 
 def _record(
-    job: Job, told: Mapping[Source, list[ColumnStatement]], dropped: Sequence[ColumnStatement] = ()
+    job: Job,
+    statements: Mapping[Source, list[ColumnStatement]],
+    dropped: Sequence[ColumnStatement] = (),
 ) -> None:
     batch = (job.pipeline.name, job.manifest.batch_id)
-    record(job.lake.catalog, *batch, [*chain.from_iterable(told.values()), *dropped])
+    record(job.lake.catalog, *batch, [*chain.from_iterable(statements.values()), *dropped])
 
 
-def _remember(job: Job, table: Decoded) -> None:
+def _store_shapes(job: Job, table: Decoded) -> None:
     """Store the shapes in a property of the target, unless it once had too many."""
     target = target_id(table.plan)
     before = job.lake.property(target, names.PROP_SHAPES)
     if before != "":
-        found = replace(table.plan.found, moves=table.moved)
-        known = _still_known(job, table, recall(before))
-        job.lake.set_property(target, names.PROP_SHAPES, remember(found, known))
+        found = replace(table.plan.summary, moves=table.moved)
+        known = _still_known(job, table, decode_shapes(before))
+        job.lake.set_property(target, names.PROP_SHAPES, encode_shapes(found, known))
 
 
-def _still_known(job: Job, table: Decoded, known: Found | None) -> Found | None:
+def _still_known(job: Job, table: Decoded, known: TableSummary | None) -> TableSummary | None:
     """Return the cached shapes, or None if they have a column of which no origin is known.
 
     No batch could use them: nothing published has that column.

@@ -26,38 +26,40 @@ from spark_jobs.decoding.statements import (
     statement_columns,
     statement_position,
 )
+from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Found, Source, discover, source_of
+from spark_jobs.planning.discover import Source, TableSummary, discover, source_of
 from spark_jobs.planning.plan import table_config
-from spark_jobs.telling import tell
 
 _MOST: Final = 1_000
 
 
-def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> tuple[DataFrame, list[Found]]:
+def by_policy(
+    job: Job, envelope: DataFrame, summaries: list[TableSummary]
+) -> tuple[DataFrame, list[TableSummary]]:
     """Return the records and the tables' summaries, with each DROP TABLE as a TRUNCATE.
 
     Raises PlanError if the policy is to fail, or if it is unclear what is dropped.
     """
-    if job.pipeline.on_drop_table == KEEP or not any(table.ddl for table in found):
-        return envelope, found
-    ordered = {f.source for f in found if f.records > f.ddl and not f.unordered}
+    if job.pipeline.on_drop_table == KEEP or not any(table.ddl for table in summaries):
+        return envelope, summaries
+    ordered = {f.source for f in summaries if f.records > f.ddl and not f.unordered}
     rows = _statements(job, envelope)
     drops = [row for row in rows if _drops(job, row, ordered)]
     _report_others(rows, drops)
     if not drops:
-        return envelope, found
+        return envelope, summaries
     if job.pipeline.on_drop_table == FAIL:
         raise PlanError("\n".join(sorted({_refusal(row) for row in drops})))
     emptied = envelope.withColumn(
         "op", F.when(_is_among(drops), F.lit(OP_TRUNCATE)).otherwise(F.col("op"))
     )
-    found = discover(emptied)
-    for table in found:
+    summaries = discover(emptied)
+    for table in summaries:
         mine = (row for row in drops if source_of(row) == table.source)
         table.drops = tuple((row["at"], row["ddl"]) for row in mine)
-    return emptied, found
+    return emptied, summaries
 
 
 def _statements(job: Job, envelope: DataFrame) -> list[Row]:
@@ -79,7 +81,7 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
         if job.pipeline.on_drop_table != FAIL:
             _refuse_unsafe(job.pipeline, row, ordered)
     except UnreadableDdlError as problem:
-        tell(
+        emit(
             f"{source.name}: a DDL statement that may drop a table could not be followed "
             f"({problem}); it changes nothing"
         )
@@ -109,7 +111,7 @@ def _report_others(rows: Sequence[Row], drops: Sequence[Row]) -> None:
         tables = dropped_tables(row["ddl"])
         silent = [name for name in tables if (name.lower(), row["ddl"]) not in reported]
         if len(tables) > 1 and silent:
-            tell(
+            emit(
                 f"{source_of(row).name}: a DROP TABLE is of {', '.join(silent)} too, of which the "
                 "batch has no event: the rows stay"
             )

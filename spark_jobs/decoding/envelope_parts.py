@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sluice.errors import TransientError
 from spark_jobs.canonical import SOURCE_PARTS
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Found, Source, short_name
+from spark_jobs.planning.discover import Source, TableSummary, short_name
 
 PART: Final = "part"
 _MOST_FOLDERS: Final = 512
@@ -34,13 +34,13 @@ def in_parts(envelope: DataFrame) -> DataFrame:
     return envelope.withColumn(PART, _folder(F.concat_ws(".", *names_of)))
 
 
-def require_all(job: Job, written: int, found: list[Found]) -> None:
+def require_all(job: Job, written: int, summaries: list[TableSummary]) -> None:
     """Raise TransientError if records are missing from the scratch files.
 
     Another driver that takes this one for dead removes its files, and Spark would go on without
     them.
     """
-    there = sum(table.total for table in found)
+    there = sum(table.total for table in summaries)
     if there != written:
         raise TransientError(
             f"batch {job.manifest.batch_id}: of {written} records that were read, {there} are left "

@@ -11,7 +11,7 @@ from sluice.ddl.stated_names import named
 from sluice.ddl.statements import UnreadableDdlError
 from sluice.ledger.changelogs import stored_sources
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import target_name
 
 
@@ -45,9 +45,9 @@ class KnownTables:
         return known[found[0]] if found else stated
 
 
-def known_tables(job: Job, found: Iterable[Found]) -> KnownTables:
+def known_tables(job: Job, summaries: Iterable[TableSummary]) -> KnownTables:
     """Return the known tables of a batch, from the summaries of its tables."""
-    with_rows = frozenset(table.source for table in found if table.images)
+    with_rows = frozenset(table.source for table in summaries if table.images)
     return KnownTables(with_rows, cache(lambda: _stored(job)), job.pipeline.wire.ddl_as_typed)
 
 

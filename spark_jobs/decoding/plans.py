@@ -14,15 +14,15 @@ from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError, UnknownKeyError
 from sluice.ledger.rename_log import ColumnStatement
 from sluice.names import PROP_SHAPES, PROP_SOURCE
-from spark_jobs.decoding.dropped import refuse_dropped
 from spark_jobs.decoding.known_tables import known_tables
+from spark_jobs.decoding.missing_target import refuse_missing_target
 from spark_jobs.decoding.other_source import refuse_other_source
-from spark_jobs.decoding.recall import recall
+from spark_jobs.decoding.shape_cache import decode_shapes
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, target_id
 from spark_jobs.planning.additions import additions_of
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.key_names import key_told
 from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.partition_fields import refuse_fields, refuse_taken
@@ -44,7 +44,9 @@ NO_STATEMENTS: Final[Mapping[Source, list[ColumnStatement]]] = {}
 
 
 def make_plans(
-    job: Job, found: list[Found], told: Mapping[Source, list[ColumnStatement]] = NO_STATEMENTS
+    job: Job,
+    summaries: list[TableSummary],
+    told: Mapping[Source, list[ColumnStatement]] = NO_STATEMENTS,
 ) -> list[TablePlan]:
     """Plan every table with row events, or with columns that the batch's DDL (`told`) changes.
 
@@ -52,10 +54,10 @@ def make_plans(
     """
     plans: list[TablePlan] = []
     mistakes: dict[str, str] = {}
-    known, tables = {table.source for table in found}, known_tables(job, found)
+    known, tables = {table.source for table in summaries}, known_tables(job, summaries)
     others = cache(lambda: [source.name for source in tables.all()])
     statements = [*published(job.lake.catalog, job.pipeline.name), *chain(*told.values())]
-    for table in (*found, *(Found(source) for source in told if source not in known)):
+    for table in (*summaries, *(TableSummary(source) for source in told if source not in known)):
         config = table_config(job.pipeline, table.source)
         if config is None:
             continue
@@ -83,7 +85,7 @@ class _Candidate:
     `news`: the batch's DDL about the table; `statements`: all known DDL about it.
     """
 
-    table: Found
+    table: TableSummary
     config: TableConfig
     news: Sequence[ColumnStatement]
     statements: Sequence[ColumnStatement]
@@ -94,16 +96,16 @@ def _is_planned(job: Job, candidate: _Candidate) -> bool:
     return changes or (bool(candidate.news) and _changes_columns(job, candidate))
 
 
-def _is_gone(job: Job, table: Found) -> bool:
+def _is_gone(job: Job, table: TableSummary) -> bool:
     """Whether a table without a target has only been dropped or re-created in the batch.
 
-    The ledger records the drop, and rows from before it are refused (`drops_before`).
+    The ledger records the drop, and rows from before it are refused (`early_drops`).
     """
     only = bool(table.drops) and not table.images and len(table.drops) == table.truncates
     return only and job.lake.columns(_target(job, table)) is None
 
 
-def _changes_nothing(table: Found, on_truncate: str) -> bool:
+def _changes_nothing(table: TableSummary, on_truncate: str) -> bool:
     return not table.images and table.records == table.passed_over(on_truncate)
 
 
@@ -122,7 +124,7 @@ def _plan(job: Job, candidate: _Candidate) -> TablePlan:
     table, config = candidate.table, candidate.config
     refuse_renames(job.pipeline, table.source, candidate.news)
     target = _target(job, table)
-    refuse_dropped(job.lake, target)
+    refuse_missing_target(job.lake, target)
     stored = job.lake.columns(target) or {}
     renames = renames_of(job.pipeline, config, candidate.statements)
     plan = following(
@@ -146,7 +148,7 @@ def _by_events(
     told = key_told(found, config, key, script.key if script else (), renames)
     names = known_names(found, config, told, renames, candidate.statements)
     fmt = FORMATS[job.pipeline.format]
-    shapes = recall(properties.get(PROP_SHAPES))
+    shapes = decode_shapes(properties.get(PROP_SHAPES))
     described = shapes.types if shapes else {}
     return plan_table(job.pipeline, fmt, found, config, Stored(stored, key, names, described))
 
@@ -160,5 +162,5 @@ def _refuse_partitions(job: Job, plan: TablePlan, stored: Mapping[str, str]) -> 
         refuse_taken(table, job.lake.partition_fields(target_id(plan)), new)
 
 
-def _target(job: Job, found: Found) -> TableId:
-    return TableId(job.pipeline.namespace, target_name(job.pipeline, found.source))
+def _target(job: Job, summary: TableSummary) -> TableId:
+    return TableId(job.pipeline.namespace, target_name(job.pipeline, summary.source))

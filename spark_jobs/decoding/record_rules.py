@@ -21,42 +21,42 @@ from spark_jobs.decoding import (
     transactions,
     truncates,
 )
+from spark_jobs.decoding.ddl_table_names import with_spelling_of_rows
 from spark_jobs.decoding.envelope_parts import PART, in_parts
-from spark_jobs.decoding.respelled import with_spelling_of_rows
 from spark_jobs.formats import FORMATS
-from spark_jobs.formats.base import NOTHING_KNOWN, Known
+from spark_jobs.formats.base import NO_PRIOR_FACTS, PriorFacts
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Found, discover
+from spark_jobs.planning.discover import TableSummary, discover
+from spark_jobs.planning.name_limits import refuse_too_many, unusable_names
 from spark_jobs.planning.sources import as_listed, refuse_unclear
-from spark_jobs.planning.unfit import refuse_too_many, unfit_names
 
 # Returns the batch's records with other outcomes or names; None where it changes none.
-Rule = Callable[[Job, DataFrame, list[Found]], DataFrame | None]
+Rule = Callable[[Job, DataFrame, list[TableSummary]], DataFrame | None]
 
 
-def whole_envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:
+def whole_envelope(job: Job, facts: PriorFacts = NO_PRIOR_FACTS) -> DataFrame:
     """Return the batch's records in generic form; raise PlanError for a batch without files."""
     files = job.manifest.files
     if not files:
         raise PlanError(f"batch {job.manifest.batch_id} has no files")
-    known = replace(known, transactions=job.pipeline.holds_transactions)
-    return read_envelope(job.spark, job.pipeline, files, known)
+    facts = replace(facts, transactions=job.pipeline.holds_transactions)
+    return read_envelope(job.spark, job.pipeline, files, facts)
 
 
 def read_envelope(
-    spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...], known: Known
+    spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...], facts: PriorFacts
 ) -> DataFrame:
     """Return the records in generic form, with tables renamed by their `sources`.
 
     `absent` and `old_absent` exist for formats without partial rows too.
     """
-    envelope = FORMATS[pipeline.format].read(spark, files, pipeline.format_options, known)
+    envelope = FORMATS[pipeline.format].read(spark, files, pipeline.format_options, facts)
     lacking = {"absent", "old_absent"} - set(envelope.columns)
     whole = {name: F.lit(None).cast("array<string>") for name in sorted(lacking)}
     return as_listed(envelope.withColumns(whole), pipeline)
 
 
-def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]:
+def apply_record_rules(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[TableSummary]]:
     """Return the envelope after all rules about whole records, and a summary of each table."""
     found = discover(envelope)
     refuse_unclear(job.pipeline, found)
@@ -71,24 +71,28 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
 
 
 def _after(
-    rules: Iterable[Rule], job: Job, envelope: DataFrame, found: list[Found]
-) -> tuple[DataFrame, list[Found]]:
+    rules: Iterable[Rule], job: Job, envelope: DataFrame, summaries: list[TableSummary]
+) -> tuple[DataFrame, list[TableSummary]]:
     for rule in rules:
-        changed = rule(job, envelope, found)
+        changed = rule(job, envelope, summaries)
         if changed is not None:
-            envelope, found = changed, discover(changed)
-    return envelope, found
+            envelope, summaries = changed, discover(changed)
+    return envelope, summaries
 
 
-def _without_lookalikes(job: Job, envelope: DataFrame, found: list[Found]) -> DataFrame | None:
-    may_seem = any(table.ignored > 0 and not table.source.table for table in found)
+def _without_lookalikes(
+    job: Job, envelope: DataFrame, summaries: list[TableSummary]
+) -> DataFrame | None:
+    may_seem = any(table.ignored > 0 and not table.source.table for table in summaries)
     return lookalikes.rejected(job, envelope) if may_seem else None
 
 
-def _without_tombstones(job: Job, envelope: DataFrame, found: list[Found]) -> DataFrame | None:
+def _without_tombstones(
+    job: Job, envelope: DataFrame, summaries: list[TableSummary]
+) -> DataFrame | None:
     """Ignore empty records that the format recognises by their text, such as tombstones."""
     ignorable = FORMATS[job.pipeline.format].ignorable
-    if not ignorable or not any(table.rejected for table in found):
+    if not ignorable or not any(table.rejected for table in summaries):
         return None
     lines = quarantine.texts(job.spark, job.manifest.files)
     known = lines.where(F.col("value").rlike(ignorable))
@@ -99,17 +103,21 @@ def _without_tombstones(job: Job, envelope: DataFrame, found: list[Found]) -> Da
     return marked.withColumn("outcome", outcome).drop("known")
 
 
-def _without_unfit_names(job: Job, envelope: DataFrame, found: list[Found]) -> DataFrame | None:
-    unfit = unfit_names(job.pipeline, found)
+def _without_unfit_names(
+    job: Job, envelope: DataFrame, summaries: list[TableSummary]
+) -> DataFrame | None:
+    unfit = unusable_names(job.pipeline, summaries)
     return unfit.rejected(envelope) if unfit else None
 
 
-def _without_open_transactions(job: Job, envelope: DataFrame, _: list[Found]) -> DataFrame | None:
+def _without_open_transactions(
+    job: Job, envelope: DataFrame, _: list[TableSummary]
+) -> DataFrame | None:
     return transactions.hold_back(job, envelope) if transactions.holds(job) else None
 
 
-def _respelled(job: Job, envelope: DataFrame, found: list[Found]) -> DataFrame | None:
-    respelled = with_spelling_of_rows(job, envelope, found)
+def _respelled(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> DataFrame | None:
+    respelled = with_spelling_of_rows(job, envelope, summaries)
     if respelled is None or PART not in envelope.columns:
         return respelled
     return in_parts(respelled)

@@ -18,19 +18,19 @@ from sluice.ddl.statements import UnreadableDdlError
 from sluice.ddl.tables import SPEAKS_OF_TABLE_RENAMES, TableName, renamed_tables
 from sluice.errors import PlanError
 from spark_jobs.decoding.statements import ddl_events, statement_columns
+from spark_jobs.driver_messages import emit
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Found, Source, source_of
-from spark_jobs.telling import tell
+from spark_jobs.planning.discover import Source, TableSummary, source_of
 
 _MOST: Final = 1_000
 
 
-def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> None:
+def by_policy(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> None:
     """Report every loaded table whose later events go to another target, by its new name.
 
     Raises one PlanError for all of them if the policy is to fail.
     """
-    if not any(table.ddl for table in found):
+    if not any(table.ddl for table in summaries):
         return
     asked = (
         ddl_events(envelope, SPEAKS_OF_TABLE_RENAMES).select(*statement_columns()).limit(_MOST + 1)
@@ -45,7 +45,7 @@ def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> None:
             "run again; or roll the batch back to go on without its files"
         )
     for line in messages:
-        tell(line)
+        emit(line)
 
 
 def _messages(pipeline: Pipeline, row: Row) -> Iterator[str]:

@@ -29,8 +29,8 @@ from spark_jobs.canonical import (
     record_text,
 )
 from spark_jobs.job import Job
-from spark_jobs.kept import keep
 from spark_jobs.lake.tables import TableId
+from spark_jobs.materialize import materialize
 
 TRANSACTION: Final = "transaction"
 ENDS: Final = "ends"
@@ -49,9 +49,9 @@ def hold_back(job: Job, envelope: DataFrame) -> DataFrame | None:
 
     Raises PlanError if changes lack a transaction id.
     """
-    _refuse_untold(job, envelope)
+    _refuse_without_id(job, envelope)
     ended = _ended(job, envelope)
-    open_ones = keep(_of_changes(envelope).join(ended, TRANSACTION, "left_anti"))
+    open_ones = materialize(_of_changes(envelope).join(ended, TRANSACTION, "left_anti"))
     if open_ones.isEmpty():
         return None
     marked = envelope.join(open_ones.withColumn(_OPEN, F.lit(True)), TRANSACTION, "left")
@@ -75,7 +75,7 @@ def count_held(job: Job, envelope: DataFrame) -> int:
     ).count()
 
 
-def remember(job: Job, envelope: DataFrame) -> None:
+def record_transactions(job: Job, envelope: DataFrame) -> None:
     """Record the transactions that the batch ends, and those of its changes that other batches
     ended.
 
@@ -140,7 +140,7 @@ def _ends(envelope: DataFrame) -> DataFrame:
     return ends.select(TRANSACTION).distinct()
 
 
-def _refuse_untold(job: Job, envelope: DataFrame) -> None:
+def _refuse_without_id(job: Job, envelope: DataFrame) -> None:
     """Raise PlanError for an update or delete without a transaction id; full loads have none."""
     changes = F.col("op").isin(*UPDATES, OP_DELETE)
     unknown = envelope.where(_is_change() & changes & F.col(TRANSACTION).isNull())

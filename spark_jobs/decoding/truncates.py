@@ -13,34 +13,34 @@ from sluice.config.project import Pipeline
 from spark_jobs.canonical import OP_TRUNCATE, OUTCOME_EVENT
 from spark_jobs.decoding.decode import with_origin
 from spark_jobs.decoding.statements import ddl_events, statement_columns, statement_position
+from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Found, source_of
+from spark_jobs.planning.discover import TableSummary, source_of
 from spark_jobs.planning.plan import table_config
-from spark_jobs.telling import tell
 
 _MOST: Final = 100
 
 
-def report_unclear(pipeline: Pipeline, envelope: DataFrame, found: list[Found]) -> None:
+def report_unclear(pipeline: Pipeline, envelope: DataFrame, summaries: list[TableSummary]) -> None:
     """Report TRUNCATEs of an unknown table or of a part of one, in formats that send them."""
     pattern = FORMATS[pipeline.format].unclear_truncates
-    if not (pattern and any(table.ddl for table in found)):
+    if not (pattern and any(table.ddl for table in summaries)):
         return
     rows = ddl_events(envelope, pattern).select(*statement_columns()).limit(_MOST).collect()
     sources = {source_of(row) for row in rows}
     listed = (s for s in sources if not s.table or table_config(pipeline, s) is not None)
     for name in sorted(source.name for source in listed):
-        tell(
+        emit(
             f"{name or 'an event without a table'}: a TRUNCATE came as a statement for an unknown "
             "table, or for a part of a table: it changes nothing, and the rows stay"
         )
 
 
-def set_aside(job: Job, envelope: DataFrame, found: list[Found]) -> None:
+def set_aside(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> None:
     """Add the TRUNCATEs of tables without other events to their `drops`, in formats that send
     statements of tables whose rows they do not send."""
-    alone = [t.source for t in found if t.truncates and t.records == t.truncates + t.ddl]
+    alone = [t.source for t in summaries if t.truncates and t.records == t.truncates + t.ddl]
     if not (alone and FORMATS[job.pipeline.format].states_other_tables):
         return
     is_event = (F.col("outcome") == OUTCOME_EVENT) & (F.col("op") == OP_TRUNCATE)
@@ -49,5 +49,5 @@ def set_aside(job: Job, envelope: DataFrame, found: list[Found]) -> None:
     drops = defaultdict(list)
     for row in located.select(*statement_columns(), statement_position(job).alias("at")).collect():
         drops[source_of(row)].append((row["at"], row["ddl"]))
-    for table in found:
+    for table in summaries:
         table.drops = tuple(drops[table.source]) if table.source in alone else table.drops

@@ -29,8 +29,8 @@ from spark_jobs.folding.places import places
 from spark_jobs.folding.resolve import ROW, TOMBSTONE, Stored, with_stored
 from spark_jobs.folding.versions import ended
 
-BEYOND: Final = "_sluice_beyond"
-STOOD_AT: Final = "_sluice_stood_at"
+BEYOND_FLOOR: Final = "_sluice_beyond_floor"
+BASELINE_AT: Final = "_sluice_baseline_at"
 """The position of a stored row that stands, at the floor, for expired events."""
 _HELD: Final = "_sluice_held"
 _BEGAN: Final = "_sluice_began"
@@ -50,34 +50,34 @@ class Floor:
     batch_id: str = ""
 
 
-def mark_all(changes: DataFrame, floor: str) -> DataFrame:
-    """Add the boolean BEYOND to changes of a table whose rows merge several events (no key, or
-    partial rows): true for every event at or below the floor."""
-    return changes.withColumn(BEYOND, F.col(names.POSITION) <= floor)
+def mark_below(changes: DataFrame, floor: str) -> DataFrame:
+    """Add the boolean BEYOND_FLOOR to changes of a table whose rows merge several events (no key,
+    or partial rows): true for every event at or below the floor."""
+    return changes.withColumn(BEYOND_FLOOR, F.col(names.POSITION) <= floor)
 
 
-def mark(
+def mark_undecidable(
     changes: DataFrame, stored: Stored, floor: str, key: Sequence[str], keeps_deleted: bool = False
 ) -> DataFrame:
-    """Add the boolean BEYOND: the event is at or below the floor, and it is unknown whether it
-    applies.
+    """Add the boolean BEYOND_FLOOR: the event is at or below the floor, and it is unknown whether
+    it applies.
 
     It is known if its key has a live row (nothing deleted it later), or if a tombstone or TRUNCATE
     lies at or above the event. A soft-deleted row counts as a tombstone, since the tombstone of a
     later delete may have expired. With soft deletes (`keeps_deleted`) a TRUNCATE proves nothing: a
     delete that expired may have ended the row before it. TRUNCATEs are never marked.
     """
-    stored = _by_life(stored, key)
+    stored = _soft_deletes_as_tombstones(stored, key)
     position = F.col(names.POSITION)
     judged = F.col(ROW).isNotNull() | (F.col(TOMBSTONE)[names.POSITION] >= position)
     if stored.truncated_at is not None and not keeps_deleted:
         judged |= position <= stored.truncated_at
     beyond = (position <= floor) & ~is_truncate() & ~F.coalesce(judged, F.lit(False))
-    marked = with_stored(changes, stored, key).withColumn(BEYOND, beyond)
+    marked = with_stored(changes, stored, key).withColumn(BEYOND_FLOOR, beyond)
     return marked.drop(ROW, TOMBSTONE)
 
 
-def mark_between(
+def mark_between_versions(
     changes: DataFrame, versions: DataFrame, floor: str, key: Sequence[str]
 ) -> DataFrame:
     """Also mark events at or below the floor that begin a version outside all stored versions.
@@ -98,10 +98,12 @@ def mark_between(
     begins = ~F.col(names.OP).isin(OP_DELETE, OP_TRUNCATE)
     between = (position <= floor) & begins & F.col(_BEGAN).isNull()
     held = changes.join(known, within, "left")
-    return held.withColumn(BEYOND, F.col(BEYOND) | between).select(*by_name(changes.columns))
+    return held.withColumn(BEYOND_FLOOR, F.col(BEYOND_FLOOR) | between).select(
+        *by_name(changes.columns)
+    )
 
 
-def mark_halves(marked: DataFrame) -> DataFrame:
+def mark_other_halves(marked: DataFrame) -> DataFrame:
     """Also mark the other half of every update of which one half is marked.
 
     A delete of the old key must not apply without the row under the new key. Halves are matched by
@@ -110,19 +112,19 @@ def mark_halves(marked: DataFrame) -> DataFrame:
     ordered = marked.where(by_source(F.col(names.POSITION)))
     at = ordered.select(
         names.POSITION,
-        BEYOND,
+        BEYOND_FLOOR,
         is_delete().alias(_ENDS),
         F.explode(places()).alias(_PLACE),
     )
-    others = at.where(BEYOND).select(_PLACE, (~F.col(_ENDS)).alias(_ENDS)).distinct()
+    others = at.where(BEYOND_FLOOR).select(_PLACE, (~F.col(_ENDS)).alias(_ENDS)).distinct()
     halves = at.join(others, [_PLACE, _ENDS], "left_semi").select(names.POSITION).distinct()
     halves = halves.withColumn(_HALF, F.lit(True))
     found = marked.join(halves, names.POSITION, "left")
-    waits = F.col(BEYOND) | F.coalesce(_HALF, F.lit(False))
-    return found.withColumn(BEYOND, waits).select(*by_name(marked.columns))
+    waits = F.col(BEYOND_FLOOR) | F.coalesce(_HALF, F.lit(False))
+    return found.withColumn(BEYOND_FLOOR, waits).select(*by_name(marked.columns))
 
 
-def _by_life(stored: Stored, key: Sequence[str]) -> Stored:
+def _soft_deletes_as_tombstones(stored: Stored, key: Sequence[str]) -> Stored:
     """Return the stored state with soft-deleted rows as tombstones; of each key only
     the newest one."""
     if stored.rows is None or names.IS_DELETED not in stored.rows.columns:
@@ -138,7 +140,7 @@ def _by_life(stored: Stored, key: Sequence[str]) -> Stored:
     return replace(stored, rows=stored.rows.where(~deleted), tombstones=tombstones)
 
 
-def remembering(stored: Stored, versions: DataFrame, key: Sequence[str]) -> Stored:
+def with_version_ends(stored: Stored, versions: DataFrame, key: Sequence[str]) -> Stored:
     """Return the stored state with the version ends of the history as additional tombstones, since
     real tombstones may have expired; of each key only the newest one."""
     columns = by_name([*key, *names.TARGET_METADATA])
@@ -162,8 +164,8 @@ def since_floor(
     The result has the known changes above the floor and all changes of `floor.batch_id`; each
     stored row of `keys` as an insert at the floor, or at its own position if that is lower; and
     each of their tombstones at or below the floor as a delete at its own position. Values that a
-    stored row has from above the floor come again with their changes. Adds STOOD_AT: the position
-    of the stored row, NULL for changes.
+    stored row has from above the floor come again with their changes. Adds BASELINE_AT: the
+    position of the stored row, NULL for changes.
     """
     position, key = F.col(names.POSITION), list(floor.key)
     above = known.where((position > floor.at) | in_batch(floor.batch_id))
@@ -179,6 +181,6 @@ def since_floor(
         names.POSITION: F.least(position, F.lit(floor.at)),
         names.ABSENT: F.lit(None).cast("array<string>"),
         names.COUNTED: F.lit(False),
-        STOOD_AT: position,
+        BASELINE_AT: position,
     }
     return above.unionByName(live.withColumns(stands), allowMissingColumns=True)

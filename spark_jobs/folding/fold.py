@@ -24,7 +24,7 @@ DISTINCT: Final = "_sluice_distinct"
 CONFLICTS: Final = "_sluice_conflicts"
 WINNER: Final = "_sluice_winner"
 _HASH: Final = "_sluice_hash"
-_TOLD: Final = "_sluice_told"
+_OCCURRENCES: Final = "_sluice_occurrences"
 _CONTENT: Final = "_sluice_content"
 _AT: Final = "_sluice_at"
 _PLACE: Final = "_sluice_place"
@@ -91,9 +91,9 @@ def count_distinct(
     if places == read:
         return read, 0
     events = counted.select(*_identity(changes, data, key)).distinct()
-    contents = events.groupBy(_AT, _CONTENT).agg(F.count("*").alias(_TOLD))
+    contents = events.groupBy(_AT, _CONTENT).agg(F.count("*").alias(_OCCURRENCES))
     conflicts = F.count("*") - F.count_distinct(_AT)
-    sums = contents.agg(F.sum(_TOLD).alias(DISTINCT), conflicts.alias(CONFLICTS)).first()
+    sums = contents.agg(F.sum(_OCCURRENCES).alias(DISTINCT), conflicts.alias(CONFLICTS)).first()
     return (0, 0) if sums is None else (sums[DISTINCT] or 0, sums[CONFLICTS])
 
 

@@ -19,10 +19,10 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import by_name, is_delete, quoted
-from spark_jobs.folding.floor import STOOD_AT
+from spark_jobs.folding.floor import BASELINE_AT
 from spark_jobs.folding.fold import carried, content_hash
 from spark_jobs.folding.places import meeting_places, places
-from spark_jobs.kept import keep
+from spark_jobs.materialize import materialize
 
 AT: Final = "_sluice_at"
 TO: Final = "_sluice_to"
@@ -44,8 +44,8 @@ _CAME: Final = "_sluice_came"
 _FROM: Final = "_sluice_from"
 _NEXT: Final = "_sluice_next"
 _MARKS: Final = "_sluice_marks"
-_GIVEN: Final = "_sluice_given"
-_STOOD: Final = "_sluice_stood"
+_MOVED: Final = "_sluice_moved"
+_BASELINE: Final = "_sluice_baseline"
 _HASH: Final = "_sluice_hash"
 
 
@@ -55,7 +55,7 @@ def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
     deleted = is_delete()
     gone = rows.where(deleted).select(F.explode(meeting_places()).alias(_PLACE))
     partial = _partial(rows).select(F.explode(meeting_places()).alias(_PLACE))
-    both = keep(partial.join(gone, _PLACE, "left_semi").distinct())
+    both = materialize(partial.join(gone, _PLACE, "left_semi").distinct())
     if both.isEmpty():
         return None
     half = rows.select(
@@ -65,13 +65,15 @@ def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
     old = half.where(_IS_OLD).groupBy(_PLACE).agg(
         F.max(names.POSITION).alias(_POSITION), F.min(_KEY).alias(OLD), F.max(_KEY).alias(_OLD_LAST)
     )  # fmt: skip
-    pairs = _brought(half.where(~F.col(_IS_OLD)).join(old.select(_PLACE), _PLACE)).join(old, _PLACE)
+    pairs = _new_halves(half.where(~F.col(_IS_OLD)).join(old.select(_PLACE), _PLACE)).join(
+        old, _PLACE
+    )
     single = (F.col(OLD) == F.col(_OLD_LAST)) & (F.col(NEW) == F.col(_NEW_LAST))
     found = pairs.where(single & (F.col(OLD) != F.col(NEW)))
-    return keep(found.select(F.struct(_POSITION, OLD).alias(AT), TO, OLD, NEW).distinct())
+    return materialize(found.select(F.struct(_POSITION, OLD).alias(AT), TO, OLD, NEW).distinct())
 
 
-def _brought(halves: DataFrame) -> DataFrame:
+def _new_halves(halves: DataFrame) -> DataFrame:
     """Return one row per place: NEW and _NEW_LAST, the lowest and highest key that arrives there
     (equal if there is one), and TO, the highest position.
 
@@ -87,7 +89,7 @@ def _brought(halves: DataFrame) -> DataFrame:
     return ranked.groupBy(_PLACE).agg(best).select(_PLACE, f"{_FIRST}.*")
 
 
-def beside(rows: DataFrame, brought: DataFrame, key: Sequence[str]) -> DataFrame:
+def partial_keys_at(rows: DataFrame, brought: DataFrame, key: Sequence[str]) -> DataFrame:
     """Return the keys of partial changes that share a place with a change of `brought`.
 
     Such a change may complete a move, or make one ambiguous.
@@ -97,17 +99,17 @@ def beside(rows: DataFrame, brought: DataFrame, key: Sequence[str]) -> DataFrame
     return partial.join(there, _PLACE, "left_semi").select(*(quoted(k) for k in key))
 
 
-def tied(keys: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame:
+def connected_keys(keys: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame:
     """Return the keys that moves connect to `keys`, directly or through others, together with those
     of `keys` that take part in a move."""
     there = moved.select(F.col(OLD).alias(_KEY), F.col(NEW).alias(_NEXT))
-    ties = keep(there.union(moved.select(NEW, OLD)).distinct())
+    ties = materialize(there.union(moved.select(NEW, OLD)).distinct())
     wanted = keys.select(_ident(key).alias(_KEY)).distinct()
-    found = new = keep(wanted.join(ties, _KEY, "left_semi"))
+    found = new = materialize(wanted.join(ties, _KEY, "left_semi"))
     while not new.isEmpty():
         more = ties.join(new, _KEY, "left_semi").select(F.col(_NEXT).alias(_KEY)).distinct()
-        new = keep(more.join(found, _KEY, "left_anti"))
-        found = keep(found.union(new))
+        new = materialize(more.join(found, _KEY, "left_anti"))
+        found = materialize(found.union(new))
     return found.select(*(F.col(_KEY)[k].alias(k) for k in key))
 
 
@@ -132,58 +134,60 @@ def with_moved_values(
     if moved is None or not values or moved.isEmpty():
         return changes
     rows = _rows(changes, key, values)
-    lives = _parts(changes, moved, truncates, key)
-    real = keep(moved.join(_of_lives(rows, lives).select(AT), AT, "left_semi"))
-    given = _given(rows, _lineage(_parts(changes, real, truncates, key)), values)
-    given = moved.join(given, AT, "left").select(F.col(NEW).alias(_KEY), TO, _GIVEN)
-    given = keep(_with_standing(given, rows, values))
+    lives = _row_spans(changes, moved, truncates, key)
+    real = materialize(moved.join(_changes_in_span(rows, lives).select(AT), AT, "left_semi"))
+    given = _moved_values(rows, _lineage(_row_spans(changes, real, truncates, key)), values)
+    given = moved.join(given, AT, "left").select(F.col(NEW).alias(_KEY), TO, _MOVED)
+    given = materialize(_filled_from_baseline(given, rows, values))
     to = (F.col(_KEY) == _ident(key)) & (F.col(TO) == F.col(names.POSITION))
-    joined = changes.join(given.where(F.col(_GIVEN).isNotNull()), to, "left")
-    return joined.select(*(_taken(c, values) for c in changes.columns))
+    joined = changes.join(given.where(F.col(_MOVED).isNotNull()), to, "left")
+    return joined.select(*(_with_moved_value(c, values) for c in changes.columns))
 
 
 def _rows(changes: DataFrame, key: Sequence[str], values: Sequence[str]) -> DataFrame:
-    """Return upserts with the columns `values`, `_absent`, `_position`, STOOD_AT,
+    """Return upserts with the columns `values`, `_absent`, `_position`, BASELINE_AT,
     _KEY and _HASH."""
-    stood = F.col(STOOD_AT) if STOOD_AT in changes.columns else F.lit(None).cast("string")
+    baseline = F.col(BASELINE_AT) if BASELINE_AT in changes.columns else F.lit(None).cast("string")
     return changes.where(~is_delete()).select(
         *(quoted(c) for c in values), names.ABSENT, names.POSITION, _ident(key).alias(_KEY),
-        stood.alias(STOOD_AT), content_hash(changes, [*key, *values]).alias(_HASH),
+        baseline.alias(BASELINE_AT), content_hash(changes, [*key, *values]).alias(_HASH),
     )  # fmt: skip
 
 
-def _of_lives(rows: DataFrame, lives: DataFrame) -> DataFrame:
-    """Return the changes in each move's span (see `_parts`), with the stored row that replaces the
-    expired ones."""
+def _changes_in_span(rows: DataFrame, lives: DataFrame) -> DataFrame:
+    """Return the changes in each move's span (see `_row_spans`), with the stored row that replaces
+    the expired ones."""
     position, below = F.col(names.POSITION), F.col(AT)[_POSITION]
     within = (position < below) & (F.col(_ENDED).isNull() | (position > F.col(_ENDED)))
-    stood_at = F.col(STOOD_AT)
-    return rows.join(lives, _KEY).where(within & (stood_at.isNull() | (stood_at < below)))
+    baseline_at = F.col(BASELINE_AT)
+    return rows.join(lives, _KEY).where(within & (baseline_at.isNull() | (baseline_at < below)))
 
 
-def _with_standing(given: DataFrame, rows: DataFrame, values: Sequence[str]) -> DataFrame:
+def _filled_from_baseline(given: DataFrame, rows: DataFrame, values: Sequence[str]) -> DataFrame:
     """Fill columns that no change of the moved row carried from a stored row of the new key, if
     that is from after the move."""
     each = (F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values)
-    stood = rows.where(F.col(STOOD_AT).isNotNull())
-    joined = given.join(stood.select(_KEY, STOOD_AT, F.struct(*each).alias(_STOOD)), _KEY, "left")
-    told, stands = F.col(_GIVEN), F.col(STOOD_AT) >= F.col(TO)
-    either = (F.coalesce(told[c], F.when(stands, F.col(_STOOD)[c])).alias(c) for c in values)
+    baseline = rows.where(F.col(BASELINE_AT).isNotNull())
+    joined = given.join(
+        baseline.select(_KEY, BASELINE_AT, F.struct(*each).alias(_BASELINE)), _KEY, "left"
+    )
+    told, stands = F.col(_MOVED), F.col(BASELINE_AT) >= F.col(TO)
+    either = (F.coalesce(told[c], F.when(stands, F.col(_BASELINE)[c])).alias(c) for c in values)
     found = F.when(told.isNotNull() | stands, F.struct(*either))
-    return joined.withColumn(_GIVEN, found).drop(STOOD_AT, _STOOD)
+    return joined.withColumn(_MOVED, found).drop(BASELINE_AT, _BASELINE)
 
 
-def _taken(column: str, values: Sequence[str]) -> Column:
+def _with_moved_value(column: str, values: Sequence[str]) -> Column:
     own, moved = F.col(quoted(column)), F.col(TO).isNotNull()
     if column == names.ABSENT:  # a moved row is complete
         return F.when(~moved, own).alias(column)
     if column not in values:
         return own
-    given = F.col(_GIVEN)[column]["v"]
+    given = F.col(_MOVED)[column]["v"]
     return F.when(moved & ~carried(column), given).otherwise(own).alias(column)
 
 
-def _parts(
+def _row_spans(
     changes: DataFrame, moved: DataFrame, truncates: DataFrame | None, key: Sequence[str]
 ) -> DataFrame:
     """Return one row per move: AT, its old key _KEY, and where that key began to hold the moved
@@ -208,7 +212,7 @@ def _parts(
             _CAME: F.last(F.when(rank == 2, came), ignorenulls=True).over(before),
         }
     ).where(rank == 0)
-    parts = _cut_short(marked, truncates)
+    parts = _ended_by_truncate(marked, truncates)
     mine = F.col(_ENDED).isNull() | (F.col(_CAME)[_POSITION] > F.col(_ENDED))
     came = F.when(mine, F.col(_CAME))
     return parts.select(AT, _KEY, _ENDED, came[_POSITION].alias(_FROM), came[AT].alias(_NEXT))
@@ -229,7 +233,7 @@ def _ends(changes: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame
     return halves.where((F.col(_RENEWED) == 0) & F.col(_POSITION).isNotNull())
 
 
-def _cut_short(parts: DataFrame, truncates: DataFrame | None) -> DataFrame:
+def _ended_by_truncate(parts: DataFrame, truncates: DataFrame | None) -> DataFrame:
     if truncates is None:
         return parts
     marks = truncates.agg(F.collect_set(names.POSITION).alias(_MARKS))
@@ -239,25 +243,25 @@ def _cut_short(parts: DataFrame, truncates: DataFrame | None) -> DataFrame:
 
 
 def _lineage(parts: DataFrame) -> DataFrame:
-    """Return for every move, as _MOVE, its own span (see `_parts`) and those of the moves before
-    it.
+    """Return for every move, as _MOVE, its own span (see `_row_spans`) and those of the moves
+    before it.
 
     The length of steps doubles in each round, so a row that moved a thousand times takes ten
     rounds.
     """
-    parts = keep(parts)
+    parts = materialize(parts)
     steps = parts.where(F.col(_NEXT).isNotNull()).select(AT, _NEXT)
     reached = parts.select(F.col(AT).alias(_MOVE), AT)
-    while not (steps := keep(steps)).isEmpty():
+    while not (steps := materialize(steps)).isEmpty():
         further = reached.join(steps, AT).select(_MOVE, F.col(_NEXT).alias(AT))
-        reached = keep(reached.union(further))
+        reached = materialize(reached.union(further))
         twice = steps.select(F.col(AT).alias(_NEXT), F.col(_NEXT).alias(_FURTHER))
         steps = steps.join(twice, _NEXT).select(AT, F.col(_FURTHER).alias(_NEXT))
     return reached.join(parts, AT)
 
 
-def _given(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFrame:
-    """Return for every move AT and _GIVEN: per column a struct of `v`, the newest value that a
+def _moved_values(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFrame:
+    """Return for every move AT and _MOVED: per column a struct of `v`, the newest value that a
     change of the moved row carried under any of its earlier keys.
 
     Values of a key from before the row moved to it belong to another row and are ignored. Where no
@@ -265,15 +269,15 @@ def _given(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFr
     changes.
     """
     own = F.col(_FROM).isNull() | (F.col(names.POSITION) >= F.col(_FROM))
-    standing = F.coalesce(F.col(STOOD_AT) >= F.col(_FROM), F.lit(False))
+    from_baseline = F.coalesce(F.col(BASELINE_AT) >= F.col(_FROM), F.lit(False))
     order = F.struct(own, names.POSITION, _HASH)
     newest = (
         F.max_by(F.struct(F.col(quoted(c)).alias("v")), F.when(carried(c), order)).alias(c)
         for c in values
     )
-    within = _of_lives(rows, lineage).where(own | standing)
+    within = _changes_in_span(rows, lineage).where(own | from_baseline)
     given = within.groupBy(F.col(_MOVE).alias(AT)).agg(*newest)
-    return given.select(AT, F.struct(*(quoted(c) for c in values)).alias(_GIVEN))
+    return given.select(AT, F.struct(*(quoted(c) for c in values)).alias(_MOVED))
 
 
 def _ident(key: Sequence[str]) -> Column:

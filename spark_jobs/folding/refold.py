@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_TRUNCATE, OP_UPDATE, by_name, quoted
 from spark_jobs.folding.fold import content_hash
-from spark_jobs.kept import keep
+from spark_jobs.materialize import materialize
 
 # No column of a source has one of these names.
 KNOWN: Final = "_sluice_known"
@@ -203,7 +203,7 @@ def _coming(real: DataFrame, spread: DataFrame, key: Sequence[str]) -> DataFrame
     went = real.where(~_upserts() & F.col(_ALIVE))
     went = went.select(F.struct(F.struct(*by_name(key)).alias("key"), names.POSITION).alias(_COMES))
     moved = moved.join(went.distinct(), _COMES, "left_semi")
-    found = keep(moved.select(f"{_ROW}.*", names.POSITION, _COMES).distinct())
+    found = materialize(moved.select(f"{_ROW}.*", names.POSITION, _COMES).distinct())
     return real.join(found, [*key, names.POSITION], "left")
 
 
@@ -222,7 +222,7 @@ def _rows(lives: DataFrame, key: Sequence[str]) -> DataFrame:
     gone = named.where(~_upserts()).select(F.col(_ROW)["key"].alias("key"), names.POSITION, _LIFE)
     ended = gone.groupBy("key", names.POSITION).agg((F.min(_LIFE) - 1).alias("life"))
     origin = F.struct("key", "life").alias(_COMES)
-    steps = keep(come.join(ended, ["key", names.POSITION]).select(_ROW, origin))
+    steps = materialize(come.join(ended, ["key", names.POSITION]).select(_ROW, origin))
     first = _first_of(steps)
     found = named.drop(_COMES).join(first, _ROW, "left")
     return found.withColumn(_ROW, F.coalesce(_COMES, _ROW)).drop(_COMES)
@@ -235,7 +235,7 @@ def _first_of(steps: DataFrame) -> DataFrame:
         if steps.join(further, _COMES, "left_semi").isEmpty():
             return steps
         joined = steps.join(further, _COMES, "left")
-        steps = keep(joined.select(_ROW, F.coalesce(_LIFE, _COMES).alias(_COMES)))
+        steps = materialize(joined.select(_ROW, F.coalesce(_LIFE, _COMES).alias(_COMES)))
 
 
 def _carried_last(column: str) -> Column:

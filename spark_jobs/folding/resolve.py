@@ -123,7 +123,7 @@ def _join(left: DataFrame, right: DataFrame | None, key: Sequence[str], name: st
     )
 
 
-def settle_ties(resolved: DataFrame, unlike: DataFrame, key: Sequence[str]) -> DataFrame:
+def resolve_ties(resolved: DataFrame, unlike: DataFrame, key: Sequence[str]) -> DataFrame:
     """Apply the changes of `unlike` that win against the row at their position: the higher
     content hash wins."""
     won = unlike.where(F.col(MINE) > F.col(_THEIRS)).select(*by_name(key))

@@ -30,7 +30,13 @@ from spark_jobs.canonical import (
     quoted,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known, SourceColumn
+from spark_jobs.formats.base import (
+    NO_PRIOR_FACTS,
+    NUMBERS_AND_TIMES,
+    Format,
+    PriorFacts,
+    SourceColumn,
+)
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
     DIGITS,
@@ -88,7 +94,7 @@ class AwsDms(Format):
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: AwsDmsOptions,
-        known: Known = NOTHING_KNOWN,
+        facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode messages in JSON, and rows in CSV, Parquet and Avro."""
         rows = tuple(f for f in files if _holds_rows(f))

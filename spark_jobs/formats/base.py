@@ -36,7 +36,7 @@ class SourceColumn:
 
 
 @dataclass(frozen=True)
-class Known:
+class PriorFacts:
     """Facts from the pipeline's earlier batches, with which a decoder has less to do.
 
     `old_columns`: the only columns of `before` that are needed; None for all. `partial`: False if
@@ -54,14 +54,14 @@ class Known:
         return self.old_columns is None and self.partial
 
 
-NOTHING_KNOWN: Final = Known()
+NO_PRIOR_FACTS: Final = PriorFacts()
 
 
 class Format(ABC):
     """A decoder: one file for each format, registered in `FORMATS`."""
 
     name: ClassVar[str]
-    tells_defaults: ClassVar[bool] = False
+    describes_defaults: ClassVar[bool] = False
     """Whether descriptions of columns include their defaults."""
 
     unclear_truncates: ClassVar[str] = ""
@@ -101,7 +101,7 @@ class Format(ABC):
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: Any,
-        known: Known = NOTHING_KNOWN,
+        facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode files into the columns of `canonical.ENVELOPE`, lazily, one row a record.
 

@@ -21,7 +21,7 @@ from spark_jobs.canonical import (
     number,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
+from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
     DIGITS,
@@ -72,7 +72,7 @@ class DatahubTuple(Format):
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: DatahubTupleOptions,
-        known: Known = NOTHING_KNOWN,
+        facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode JSON lines, CSV, Parquet and Avro files; each record is one half of a change."""
         rows = read_rows(spark, files, Meta(any_case=COLUMNS), SOURCE_TABLE)

@@ -29,7 +29,13 @@ from spark_jobs.canonical import (
     place,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known, SourceColumn
+from spark_jobs.formats.base import (
+    NO_PRIOR_FACTS,
+    NUMBERS_AND_TIMES,
+    Format,
+    PriorFacts,
+    SourceColumn,
+)
 from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
@@ -90,7 +96,7 @@ class Datastream(Format):
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: DatastreamOptions,
-        known: Known = NOTHING_KNOWN,
+        facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode JSON-lines and Avro files, Avro in one scan for each writer schema."""
         scans = [

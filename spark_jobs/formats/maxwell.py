@@ -27,7 +27,7 @@ from spark_jobs.canonical import (
     full_load_position,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known
+from spark_jobs.formats.base import NO_PRIOR_FACTS, NUMBERS_AND_TIMES, Format, PriorFacts
 from spark_jobs.formats.common.default_table import DefaultTable, in_database
 from spark_jobs.formats.common.envelope import (
     ARRIVAL,
@@ -91,7 +91,7 @@ class Maxwell(Format):
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: MaxwellOptions,
-        known: Known = NOTHING_KNOWN,
+        facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode JSON-lines files; the markers of a bootstrap are ignored and counted."""
         by_log = options.order == BY_LOG

@@ -24,7 +24,7 @@ from spark_jobs.canonical import (
     full_load_position,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known
+from spark_jobs.formats.base import NO_PRIOR_FACTS, NUMBERS_AND_TIMES, Format, PriorFacts
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
     DIGITS,
@@ -71,7 +71,7 @@ class GoldenGate(Format):
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: OggOptions,
-        known: Known = NOTHING_KNOWN,
+        facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode JSON-lines files; columns that an update lacks are `absent`, not NULL."""
         lines = read_lines(spark, files, f"{_SCHEMA}, payload struct<{_WRAPPED}>")

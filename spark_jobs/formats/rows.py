@@ -15,7 +15,13 @@ from sluice.config.format_options import RowsOptions
 from sluice.landing.table_folders import folders
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, OP_INSERT, number, source_position
-from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known, SourceColumn
+from spark_jobs.formats.base import (
+    NO_PRIOR_FACTS,
+    NUMBERS_AND_TIMES,
+    Format,
+    PriorFacts,
+    SourceColumn,
+)
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
     DIGITS,
@@ -41,7 +47,7 @@ class Rows(Format):
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: RowsOptions,
-        known: Known = NOTHING_KNOWN,
+        facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode rows; the option `table` names their table, else the file's folder."""
         rows = read_rows(spark, files, Meta())

@@ -27,7 +27,7 @@ from spark_jobs.canonical import (
     OP_UPDATE_AFTER,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known
+from spark_jobs.formats.base import NO_PRIOR_FACTS, NUMBERS_AND_TIMES, Format, PriorFacts
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
@@ -35,6 +35,7 @@ from spark_jobs.formats.common.envelope import (
     ZERO,
     absent_but,
     instant_of_text,
+    is_empty_image,
     line_or,
     looked_up,
     name_parts,
@@ -45,7 +46,6 @@ from spark_jobs.formats.common.envelope import (
     repeats_column,
     select_envelope,
     table_names,
-    tells_nothing,
     union,
     with_numbers,
     with_row,
@@ -83,14 +83,14 @@ class SharePlex(Format):
 
     name: ClassVar[str] = "shareplex"
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
-    unclear_truncates: ClassVar[str] = truncates.UNTOLD
+    unclear_truncates: ClassVar[str] = truncates.UNCLEAR
 
     def read(
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: FormatOptions,
-        known: Known = NOTHING_KNOWN,
+        facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode JSON-lines files; an update's other columns are `absent`, not NULL.
 
@@ -100,12 +100,12 @@ class SharePlex(Format):
         lines = read_lines(spark, files, _SCHEMA).withColumnRenamed("key", "_key")
         records = lines.select("*", *_meta_fields()).withColumn("op", _op())
         whole = records.withColumn("_old", F.col("_key"))
-        joined = _any_halves(spark, files) if known.nothing else _begins_with_halves(spark, files)
+        joined = _any_halves(spark, files) if facts.nothing else _begins_with_halves(spark, files)
         if joined:
             whole = union([whole.where(~_is_half()), _with_other_halves(records.where(_is_half()))])
         rows = with_numbers(with_row(whole, "_old", "data"), _numbers())
         imaged = rows.withColumns({"_before": _before(), "_after": _after()})
-        judged = imaged.withColumn("_reason", _reason(joined or known.nothing))
+        judged = imaged.withColumn("_reason", _reason(joined or facts.nothing))
         return select_envelope(judged, _envelope())
 
 
@@ -145,7 +145,7 @@ def _is_half() -> Column:
 
 def _is_second() -> Column:
     """Whether the old row is only in the record before."""
-    return F.lower("_op").isin(*NEW_HALVES) & tells_nothing(F.col("_key"))
+    return F.lower("_op").isin(*NEW_HALVES) & is_empty_image(F.col("_key"))
 
 
 def _with_other_halves(halves: DataFrame) -> DataFrame:
@@ -179,7 +179,7 @@ def _number() -> Column:
 def _envelope() -> dict[str, Column]:
     op = F.col("op")
     # A commit record marks the end of a transaction; one with a row would be no marker.
-    rowless = tells_nothing(F.col("data")) & tells_nothing(F.col("_key"))
+    rowless = is_empty_image(F.col("data")) & is_empty_image(F.col("_key"))
     empty = F.col(CORRUPT).isNull() & rowless
     ignored = F.coalesce((F.lower("_op") == COMMIT) & empty, F.lit(False))
     reason = F.col("_reason")

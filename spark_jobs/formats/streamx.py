@@ -27,13 +27,14 @@ from spark_jobs.canonical import (
     number,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
+from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
     any_repeats_column,
     carried_key,
     instant,
+    is_empty_image,
     lacking,
     line_or,
     looked_up,
@@ -41,7 +42,6 @@ from spark_jobs.formats.common.envelope import (
     outcome,
     read_lines,
     select_envelope,
-    tells_nothing,
 )
 
 ROW_ID: Final = "#alibaba_rds_row_id#"
@@ -85,14 +85,14 @@ class StreamX(Format):
 
     name: ClassVar[str] = "streamx"
     bytes_as: ClassVar[str] = BASE64
-    unclear_truncates: ClassVar[str] = truncates.UNTOLD
+    unclear_truncates: ClassVar[str] = truncates.UNCLEAR
 
     def read(
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: FormatOptions,
-        known: Known = NOTHING_KNOWN,
+        facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode JSON-lines files; heartbeats and transaction markers are ignored and counted."""
         lines = read_lines(spark, files, _SCHEMA)
@@ -150,7 +150,7 @@ def _op() -> Column:
 
 def _is_second() -> Column:
     """Whether a message is its update's second one: an `UPDATE_AFTER` without the old row."""
-    return (F.col("_op") == NEW_HALF) & tells_nothing(F.col("before"))
+    return (F.col("_op") == NEW_HALF) & is_empty_image(F.col("before"))
 
 
 def _truncates() -> Column:
@@ -164,8 +164,8 @@ def _reason() -> Column:
     upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
     supported = op.isin(*OPS, *IGNORED)
     bad_sequence = F.col("_sequence").isNotNull() & ~F.col("_sequence").rlike(r"^(-1|\d{1,99})$")
-    lacks_image = (upsert & tells_nothing(F.col("after"))) | (
-        delete & tells_nothing(F.col("before"))
+    lacks_image = (upsert & is_empty_image(F.col("after"))) | (
+        delete & is_empty_image(F.col("before"))
     )
     twice = any_repeats_column(F.col("before"), F.col("after"))
     return (

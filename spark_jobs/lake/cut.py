@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from sluice import names
 from sluice.catalog.client import find_table
-from sluice.catalog.gaps import is_behind
+from sluice.catalog.gaps import has_gap_at
 from sluice.catalog.lineage import ancestors, foreign
 from sluice.catalog.snapshots import head
 from sluice.errors import TransientError, no_table
@@ -71,10 +71,10 @@ class Cut:
         """The defaults and renames with which a target's rows were written."""
         return column_history.read(self._property(target, names.PROP_DEFAULTS))
 
-    def is_whole(self, table: TableId | None) -> bool:
+    def has_no_gap(self, table: TableId | None) -> bool:
         """Whether a table of a mode exists and has every published change."""
         head = None if table is None else self.heads.get(table)
-        return table is not None and head is not None and not is_behind(self.tables[table], head)
+        return table is not None and head is not None and not has_gap_at(self.tables[table], head)
 
     def _property(self, table: TableId, name: str) -> str | None:
         loaded = self.tables.get(table)

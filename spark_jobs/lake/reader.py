@@ -23,7 +23,7 @@ from spark_jobs.lake.tables import (
     target_id,
     tombstone_id,
 )
-from spark_jobs.planning import defaults, overtaken
+from spark_jobs.planning import defaults, stale_plan
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.defaults import NO_DEFAULTS, Defaults
@@ -55,10 +55,10 @@ class Reader:
         self.partial = plan.keyed and self._has_partials()
         self.types = plan.types
         self.before = lake.column_history(target_id(plan))
-        overtaken.refuse_forgotten(plan, attempt.batch_id, span, self.before)
+        stale_plan.refuse_reverted_defaults(plan, attempt.batch_id, span, self.before)
         there = [lake.columns(table) or {} for table in (self.compared[0], *beside)]
         for columns in there:
-            overtaken.refuse_other_types(plan, attempt.batch_id, columns)
+            stale_plan.refuse_other_types(plan, attempt.batch_id, columns)
         self.stored_columns = there[0]
         self.now = self._known(defaults.lowest(self.before.defaults, plan.defaults))
 
@@ -67,7 +67,7 @@ class Reader:
         statements = statements_on(self.lake.catalog, self.lake.pipeline, self.plan, counted)
         before, renames = self.before.renames, renames_from(statements, self.plan.config)
         known = known_renames(self.plan, renames, before)
-        overtaken.refuse_other_names(self.plan, self.attempt.batch_id, before, known, renames)
+        stale_plan.refuse_other_names(self.plan, self.attempt.batch_id, before, known, renames)
         return ColumnHistory(
             of_events, known, additions_of(statements, self.plan.config, self.types, known)
         )
@@ -77,30 +77,33 @@ class Reader:
         highest, lowest = self._highest(), self.span.lowest
         return highest is not None and lowest is not None and lowest > highest
 
-    def retells(self) -> bool:
+    def reinterprets_changes(self) -> bool:
         """Whether stored changes read differently with the defaults and renames that this batch
         brings: one of them reaches below the highest stored position."""
-        refills = self._refills()
-        return any(not self._lack_alike(refill) for refill in refills) or self._renames_below()
+        changed = self._default_changes()
+        return any(not self._leaves_changes_alone(one) for one in changed) or self._renames_below()
 
-    def _refills(self) -> list[defaults.Refill]:
-        return defaults.refills(self.before.held(), self.now.held(), self.types)
+    def _default_changes(self) -> list[defaults.DefaultChange]:
+        return defaults.default_changes(
+            self.before.current_defaults(), self.now.current_defaults(), self.types
+        )
 
-    def _lack_alike(self, refill: defaults.Refill) -> bool:
+    def _leaves_changes_alone(self, one: defaults.DefaultChange) -> bool:
         """Whether a default leaves all stored changes as they are.
 
         A default of DDL does if it applies above everything stored. Any other does if the batch is
         above everything stored and none of the stored changes had the column, or all are full-load
         rows.
         """
-        if refill.before.stated or refill.now.stated:
-            return refill.above(self._highest())
-        had_column = bool(refill.before.firsts) and not defaults.of_full_load(self._highest() or "")
+        if one.before.stated or one.now.stated:
+            return one.above(self._highest())
+        had_column = bool(one.before.firsts) and not defaults.of_full_load(self._highest() or "")
         return self.all_newer() and not had_column
 
-    def refolds(self) -> bool:
-        """Whether rows that merge several changes have to be folded again (see `retells`)."""
-        return self.partial and self.retells()
+    def needs_refold(self) -> bool:
+        """Whether rows that merge several changes have to be folded again (see
+        `reinterprets_changes`)."""
+        return self.partial and self.reinterprets_changes()
 
     def _renames_below(self) -> bool:
         """Whether a rename that is new, or no longer known, reaches below something stored."""
@@ -111,9 +114,9 @@ class Reader:
     def defaults_between(self, floor: str) -> Defaults:
         """Return the new defaults of DDL that apply above the floor and below something stored."""
         highest = self._highest()
-        return {r.name: r.now for r in self._refills() if r.between(floor, highest)}
+        return {r.name: r.now for r in self._default_changes() if r.between(floor, highest)}
 
-    def standing(self, rows: DataFrame, floor: str) -> DataFrame:
+    def baseline_rows(self, rows: DataFrame, floor: str) -> DataFrame:
         """Return stored rows as the baseline for changes that maintenance expired.
 
         With partial changes, columns that DDL added between the floor and the highest stored
@@ -121,9 +124,9 @@ class Reader:
         columns as `rows`.
         """
         added = self.defaults_between(floor) if self.partial else NO_DEFAULTS
-        return defaults.as_standing(rows, added, floor)
+        return defaults.as_baseline(rows, added, floor)
 
-    def renames_told_late(self) -> bool:
+    def has_late_renames(self) -> bool:
         """Whether a new rename by DDL, not by the configuration, reaches below something stored."""
         new = set(self.now.renames) - set(self.before.renames)
         return any(r.below != DECLARED for r in self._beneath(new))
@@ -152,7 +155,7 @@ class Reader:
 
     def _has_partials(self) -> bool:
         mark = self.lake.property(target_id(self.plan), names.PROP_PARTIALS)
-        return self.plan.found.partial or mark is not None
+        return self.plan.summary.partial or mark is not None
 
     def changelog(self) -> DataFrame:
         """Return the published changes of the table and this batch's own."""
@@ -163,7 +166,7 @@ class Reader:
         """Return this batch's changes, under current names and with the defaults that may
         concern them."""
         lowest = self.span.lowest or ""
-        below = {n: d for n, d in self.now.held().items() if d.reaches(lowest)}
+        below = {n: d for n, d in self.now.current_defaults().items() if d.reaches(lowest)}
         in_force = self.now if self.now.renames else ColumnHistory(below)
         return in_force.changes(self.changes_of(self.attempt.batch_id))
 

@@ -27,7 +27,7 @@ from spark_jobs.lake.table_options import (
     target_options,
     tombstone_options,
 )
-from spark_jobs.planning import column_history, overtaken
+from spark_jobs.planning import column_history, stale_plan
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.table_columns import (
@@ -308,7 +308,7 @@ class Lake:
         fixed = fixed_columns(loaded, names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")))
         name = table.full_name
         for column, kind in after.items():
-            overtaken.refuse_narrowing(name, column, before[column], kind)
+            stale_plan.refuse_narrowing(name, column, before[column], kind)
             refuse_widening(name, column, before[column], kind, rewrites, column in fixed)
             if is_promoted(before[column], kind):
                 promote(self.spark, table, column, kind)

@@ -16,7 +16,6 @@ from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, is_delete, literal, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.resolve import Stored
-from spark_jobs.kept import keep
 from spark_jobs.lake.reader import Reader
 from spark_jobs.lake.tables import (
     Lake,
@@ -24,7 +23,8 @@ from spark_jobs.lake.tables import (
     target_id,
     tombstone_id,
 )
-from spark_jobs.lake.written import refuse_loss
+from spark_jobs.lake.write_check import refuse_row_loss
+from spark_jobs.materialize import materialize
 from spark_jobs.planning.column_history import NO_HISTORY
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
@@ -123,7 +123,7 @@ class Writer(Reader):
         loaded = None if rows is None else self.lake.load(table)
         if rows is not None and loaded is not None:
             begun = self.begun.get(table, self.bases[table].snapshot)
-            refuse_loss(loaded, self.attempt.branch, begun, rows)
+            refuse_row_loss(loaded, self.attempt.branch, begun, rows)
 
     def upsert(self, table: TableId, rows: DataFrame, by: tuple[str, ...]) -> None:
         """Insert or update rows, identified by the columns `by`, in a table's branch."""
@@ -143,7 +143,7 @@ class Writer(Reader):
             ),
         )
 
-    def settle(
+    def merge_difference(
         self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
     ) -> None:
         """Write the difference between the rows `there` and the rows `wanted`; equal rows are not
@@ -156,7 +156,7 @@ class Writer(Reader):
             return
         changed = wanted.subtract(alike(there, wanted))
         gone = there.join(wanted, list(by), "left_anti")
-        source = keep(
+        source = materialize(
             changed.withColumn(names.OP, F.lit(OP_INSERT)).unionByName(
                 gone.withColumn(names.OP, F.lit(OP_DELETE)).select(*by_name(by), names.OP),
                 allowMissingColumns=True,
@@ -183,7 +183,7 @@ class Writer(Reader):
         if rewrites and table != tombstone_id(self.plan):
             # Spark 4.1 finds the files to rewrite by a query in which the tables behind a view
             # stay unresolved.
-            source = keep(source)
+            source = materialize(source)
         view = f"{_SOURCE_VIEW}_{abs(hash((table, self.attempt.branch)))}"
         source.createOrReplaceTempView(view)
         try:

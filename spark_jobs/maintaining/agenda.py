@@ -21,14 +21,14 @@ from sluice.faults import Point, reach
 from sluice.ledger import tables as ledger_tables
 from sluice.operations.maintenance import MaintenanceResult, Step
 from spark_jobs.decoding import quarantine, transactions
+from spark_jobs.driver_messages import emit
 from spark_jobs.failures import typed
 from spark_jobs.lake.tables import Lake, TableId
 from spark_jobs.maintaining import steps
-from spark_jobs.maintaining.retention import forget, forget_ends
-from spark_jobs.maintaining.upkeep import Upkeep
-from spark_jobs.telling import tell
+from spark_jobs.maintaining.context import MaintenanceContext
+from spark_jobs.maintaining.retention import expire, expire_transaction_ends
 
-StepOf = Callable[[Upkeep, TableId], str]
+StepOf = Callable[[MaintenanceContext, TableId], str]
 
 _LEDGER: Final = (ledger_tables.FILES, ledger_tables.BATCHES, ledger_tables.PUBLICATIONS)
 # Branches and tags first: they keep snapshots from expiring. Rewritten files expire later.
@@ -45,31 +45,31 @@ _LEDGER_TABLE: Final[dict[str, StepOf]] = {
     "compaction": steps.compact,
     "orphans": steps.remove_orphans,
 }
-_BESIDE: Final[dict[str, StepOf]] = {"leftovers": steps.remove_leftovers}
+_LEFTOVERS: Final[dict[str, StepOf]] = {"leftovers": steps.remove_leftovers}
 
 
-def maintain(upkeep: Upkeep, proceed: Callable[[], bool]) -> MaintenanceResult:
+def maintain(ctx: MaintenanceContext, proceed: Callable[[], bool]) -> MaintenanceResult:
     """Maintain every table of the pipeline, and the ledger.
 
     `proceed` is called before each step. If it returns False, the rest is left to the next run; it
     may raise LeaseHeldError. Errors of tables are raised together, after all tables.
     """
     started = time.monotonic()
-    turn = _Turn(upkeep, proceed)
-    for table, work in _agenda(upkeep):
-        turn.take(table, work)
-    turn.refuse_failed()
+    progress = _Progress(ctx, proceed)
+    for table, work in _agenda(ctx):
+        progress.take(table, work)
+    progress.refuse_failed()
     seconds = round(time.monotonic() - started, 2)
     return MaintenanceResult(
-        upkeep.pipeline.name, upkeep.dry_run, tuple(turn.done), tuple(turn.left), seconds
+        ctx.pipeline.name, ctx.dry_run, tuple(progress.done), tuple(progress.left), seconds
     )
 
 
 @dataclass
-class _Turn:
+class _Progress:
     """The progress of one maintenance: steps done, tables left to the next run, errors."""
 
-    upkeep: Upkeep
+    ctx: MaintenanceContext
     proceed: Callable[[], bool]
     done: list[Step] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
@@ -92,23 +92,23 @@ class _Turn:
         try:
             self._step(table, kind, step)
         except Exception as error:
-            self._blame(f"{table.full_name}: {kind}", error)
+            self._record_failure(f"{table.full_name}: {kind}", error)
             return False
         return True
 
     def _step(self, table: TableId, kind: str, step: StepOf) -> None:
-        if done := step(self.upkeep, table):
+        if done := step(self.ctx, table):
             reach(Point.MAINTAIN_STEP)
             self.done.append(Step(table.full_name, kind, done))
-            tell(f"maintain: {table.full_name}: {kind}: {done}")
+            emit(f"maintain: {table.full_name}: {kind}: {done}")
 
-    def _blame(self, what: str, error: Exception) -> None:
+    def _record_failure(self, what: str, error: Exception) -> None:
         problem = typed(error)
         if problem is not error:
             traceback.print_exception(error)
         self.failed.append(f"{what}: {problem}")
         self.passing &= isinstance(problem, TransientError)
-        tell(f"maintain: {self.failed[-1]}")
+        emit(f"maintain: {self.failed[-1]}")
 
     def refuse_failed(self) -> None:
         """Raise the collected errors: TransientError if a later try may mend all of them, else
@@ -118,27 +118,27 @@ class _Turn:
             raise kind("; ".join(self.failed))
 
 
-def _agenda(upkeep: Upkeep) -> list[tuple[TableId, dict[str, StepOf]]]:
+def _agenda(ctx: MaintenanceContext) -> list[tuple[TableId, dict[str, StepOf]]]:
     """Return each table with its steps, the least recently maintained first."""
-    own = own_tables(upkeep)
-    work = {table: {"retention": forget, **_TABLE} for table in own}
+    own = own_tables(ctx)
+    work = {table: {"retention": expire, **_TABLE} for table in own}
     shared = {TableId(names.LEDGER_NAMESPACE, name): _LEDGER_TABLE for name in _LEDGER}
-    shared[TableId(names.LEDGER_NAMESPACE, ledger_tables.FILES)] = {**_LEDGER_TABLE, **_BESIDE}
+    shared[TableId(names.LEDGER_NAMESPACE, ledger_tables.FILES)] = {**_LEDGER_TABLE, **_LEFTOVERS}
     shared[quarantine.TABLE] = _TABLE
-    shared[transactions.TABLE] = {"retention": forget_ends, **_TABLE}
-    last = own | {table: steps.last_marked(upkeep, upkeep.lake.load(table)) for table in shared}
+    shared[transactions.TABLE] = {"retention": expire_transaction_ends, **_TABLE}
+    last = own | {table: steps.last_marked(ctx, ctx.lake.load(table)) for table in shared}
     return sorted((work | shared).items(), key=lambda task: last[task[0]])
 
 
-def own_tables(upkeep: Upkeep) -> dict[TableId, str]:
+def own_tables(ctx: MaintenanceContext) -> dict[TableId, str]:
     """Return the pipeline's targets, histories, tables of events, changelogs and tombstones, each
     with the time when it was maintained last."""
-    namespace = upkeep.pipeline.namespace
+    namespace = ctx.pipeline.namespace
     return {
-        TableId(*table.name()[-2:]): steps.last_marked(upkeep, table)
+        TableId(*table.name()[-2:]): steps.last_marked(ctx, table)
         for name in (namespace, names.changelog_namespace(namespace))
-        for table in _tables(upkeep.lake, name)
-        if table.properties.get(names.PROP_PIPELINE) == upkeep.pipeline.name
+        for table in _tables(ctx.lake, name)
+        if table.properties.get(names.PROP_PIPELINE) == ctx.pipeline.name
     }
 
 

@@ -23,7 +23,7 @@ _FILE_PATH: Final = 2147483546  # field id of `file_path` in position-delete fil
 
 
 @dataclass(frozen=True)
-class Debt:
+class RewriteNeed:
     """The number of partitions of a table that have too many small files, and of those that have
     too many deleted rows."""
 
@@ -31,7 +31,7 @@ class Debt:
     hidden: int
 
 
-def debt(spark: SparkSession, table: TableId, rules: Maintenance) -> Debt:
+def rewrite_need(spark: SparkSession, table: TableId, rules: Maintenance) -> RewriteNeed:
     """Count the partitions with many small files, and those with many deleted rows."""
     row = _one(
         spark,
@@ -41,7 +41,7 @@ def debt(spark: SparkSession, table: TableId, rules: Maintenance) -> Debt:
         f" position_delete_record_count >= {rules.delete_share} * record_count) AS hidden"
         f" FROM {_metadata(table, 'partitions')}",
     )
-    return Debt(row["crowded"], row["hidden"])
+    return RewriteNeed(row["crowded"], row["hidden"])
 
 
 def rewrite_data(spark: SparkSession, table: TableId, rules: Maintenance) -> str:

@@ -18,7 +18,7 @@ from sluice.faults import Point, reach
 from sluice.operations.expiry import published_before
 from spark_jobs.canonical import by_arrival, literal, of_batches
 from spark_jobs.lake.tables import TableId, changelog_of
-from spark_jobs.maintaining.upkeep import Upkeep
+from spark_jobs.maintaining.context import MaintenanceContext
 
 _SUMMARY: Final = f"spark.sql.iceberg.snapshot-property.{names.SUMMARY_MAINTENANCE}"
 
@@ -32,66 +32,66 @@ class Expired:
     highest: str
 
 
-def forget(upkeep: Upkeep, target: TableId) -> str:
+def expire(ctx: MaintenanceContext, target: TableId) -> str:
     """Expire a target's old tombstones and changes; return a summary, "" if there were none.
 
     A table without a key keeps everything: its rows are counted from its whole changelog. Histories
     and tables of events keep everything too.
     """
-    if not _is_keyed_target(upkeep, target):
+    if not _is_keyed_target(ctx, target):
         return ""
     namespace = names.changelog_namespace(target.namespace)
-    rules = upkeep.pipeline.maintenance
+    rules = ctx.pipeline.maintenance
     expired = [
         found
         for table, days in (
             (TableId(namespace, names.tombstone_table(target.name)), rules.tombstone_days),
             (changelog_of(target), rules.changelog_days),
         )
-        if (found := _expired(upkeep, table, days)) is not None
+        if (found := _expired(ctx, table, days)) is not None
     ]
-    if expired and not upkeep.dry_run:
-        _raise_floor(upkeep, target, (found.highest for found in expired))
+    if expired and not ctx.dry_run:
+        _raise_floor(ctx, target, (found.highest for found in expired))
         reach(Point.MAINTAIN_FLOOR)
         for found in expired:
-            _delete(upkeep, found)
+            _delete(ctx, found)
             reach(Point.MAINTAIN_FORGOTTEN)
     return "; ".join(f"{len(e.batches)} batches of {e.table.name}" for e in expired)
 
 
-def forget_ends(upkeep: Upkeep, ends: TableId) -> str:
+def expire_transaction_ends(ctx: MaintenanceContext, ends: TableId) -> str:
     """Expire the transaction ends of old batches; return a summary, "" if there were none."""
-    if upkeep.lake.load(ends) is None:
+    if ctx.lake.load(ends) is None:
         return ""
-    rules, pipeline = upkeep.pipeline.maintenance, upkeep.pipeline.name
-    old = published_before(upkeep.ledger, upkeep.days_ago(rules.changelog_days))
-    rows = upkeep.spark.table(ends.sql()).where(F.col("pipeline") == pipeline)
+    rules, pipeline = ctx.pipeline.maintenance, ctx.pipeline.name
+    old = published_before(ctx.ledger, ctx.days_ago(rules.changelog_days))
+    rows = ctx.spark.table(ends.sql()).where(F.col("pipeline") == pipeline)
     own = rows.select("batch_id").distinct().collect()
     expired = sorted(row["batch_id"] for row in own if row["batch_id"] in old)
-    if expired and not upkeep.dry_run:
+    if expired and not ctx.dry_run:
         batches = ", ".join(map(literal, expired))
-        upkeep.spark.sql(f"DELETE FROM {ends.sql()} WHERE batch_id IN ({batches})").collect()
+        ctx.spark.sql(f"DELETE FROM {ends.sql()} WHERE batch_id IN ({batches})").collect()
     return f"{len(expired)} batches" if expired else ""
 
 
-def _is_keyed_target(upkeep: Upkeep, table: TableId) -> bool:
-    loaded = upkeep.lake.load(table)
-    if table.namespace != upkeep.pipeline.namespace or loaded is None:
+def _is_keyed_target(ctx: MaintenanceContext, table: TableId) -> bool:
+    loaded = ctx.lake.load(table)
+    if table.namespace != ctx.pipeline.namespace or loaded is None:
         return False
     keyed = names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
     return bool(keyed) and names.whose(loaded.properties) is None
 
 
-def _expired(upkeep: Upkeep, table: TableId, days: int) -> Expired | None:
+def _expired(ctx: MaintenanceContext, table: TableId, days: int) -> Expired | None:
     """Return a table's expired batches and the highest position of their rows.
 
     Batches whose rows are ordered by arrival, which has no order in time, do not expire.
     """
-    loaded = upkeep.lake.load(table)
+    loaded = ctx.lake.load(table)
     if loaded is None or loaded.current_snapshot() is None:
         return None
-    old = published_before(upkeep.ledger, upkeep.days_ago(days))
-    rows = upkeep.spark.table(table.sql())
+    old = published_before(ctx.ledger, ctx.days_ago(days))
+    rows = ctx.spark.table(table.sql())
     arrival = F.max(by_arrival(F.col(names.POSITION)))
     expired = (
         rows.where(of_batches(old))
@@ -106,11 +106,11 @@ def _expired(upkeep: Upkeep, table: TableId, days: int) -> Expired | None:
     return Expired(table, batches, max(row["highest"] for row in expired))
 
 
-def _raise_floor(upkeep: Upkeep, target: TableId, positions: Iterable[str]) -> None:
-    before = upkeep.lake.floor(target) or ""
+def _raise_floor(ctx: MaintenanceContext, target: TableId, positions: Iterable[str]) -> None:
+    before = ctx.lake.floor(target) or ""
     floor = max(before, *positions)
-    upkeep.lake.set_property(target, names.PROP_FLOOR, floor)
-    upkeep.lake.set_property(changelog_of(target), names.PROP_FLOOR, floor)
+    ctx.lake.set_property(target, names.PROP_FLOOR, floor)
+    ctx.lake.set_property(changelog_of(target), names.PROP_FLOOR, floor)
 
 
 def _statement(table: TableId, batches: str) -> str:
@@ -127,12 +127,12 @@ def _statement(table: TableId, batches: str) -> str:
     )
 
 
-def _delete(upkeep: Upkeep, expired: Expired) -> None:
+def _delete(ctx: MaintenanceContext, expired: Expired) -> None:
     """Delete the rows in a snapshot signed as maintenance, which a rollback of the last
     batches ignores."""
     batches = ", ".join(literal(batch) for batch in expired.batches)
-    upkeep.spark.conf.set(_SUMMARY, "retention")
+    ctx.spark.conf.set(_SUMMARY, "retention")
     try:
-        upkeep.spark.sql(_statement(expired.table, batches)).collect()
+        ctx.spark.sql(_statement(expired.table, batches)).collect()
     finally:
-        upkeep.spark.conf.unset(_SUMMARY)
+        ctx.spark.conf.unset(_SUMMARY)

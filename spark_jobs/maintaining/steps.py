@@ -12,154 +12,154 @@ from typing import Final
 from pyiceberg.table import Table
 
 from sluice import names
-from sluice.catalog.gaps import gap_followed
+from sluice.catalog.gaps import gap_after_rewrite
 from sluice.catalog.snapshots import drop_branches, drop_tags
 from sluice.ledger.compaction import compact_ledger
-from sluice.ledger.rows import FINISHED
+from sluice.ledger.states import FINISHED
 from sluice.operations.expiry import Retention, expirable, retention, stale_tags
 from sluice.operations.sweep import sweep
 from spark_jobs.lake.tables import TableId
 from spark_jobs.maintaining import procedures
-from spark_jobs.maintaining.upkeep import Upkeep
+from spark_jobs.maintaining.context import MaintenanceContext
 
 _POSITION_DELETES: Final = 2  # the format version that has them as files
 
 
-def _loaded(upkeep: Upkeep, table: TableId) -> Table | None:
+def _loaded(ctx: MaintenanceContext, table: TableId) -> Table | None:
     """Return the table if it has rows; after a rollback of its first batch it has no `main`."""
-    loaded = upkeep.lake.load(table)
+    loaded = ctx.lake.load(table)
     return loaded if loaded is not None and loaded.current_snapshot() is not None else None
 
 
-def drop_stale_tags(upkeep: Upkeep, table: TableId) -> str:
+def drop_stale_tags(ctx: MaintenanceContext, table: TableId) -> str:
     """Drop the tags of batches beyond `keep_tags`: a tag keeps its snapshot from expiring."""
-    loaded = upkeep.lake.load(table)
-    tags = stale_tags(loaded, _promised(upkeep)) if loaded is not None else []
-    if tags and loaded is not None and not upkeep.dry_run:
-        drop_tags(upkeep.lake.catalog, loaded, tags)
+    loaded = ctx.lake.load(table)
+    tags = stale_tags(loaded, _retention(ctx)) if loaded is not None else []
+    if tags and loaded is not None and not ctx.dry_run:
+        drop_tags(ctx.lake.catalog, loaded, tags)
     return f"{len(tags)} tags" if tags else ""
 
 
-def _promised(upkeep: Upkeep) -> Retention:
-    return retention(upkeep.ledger, upkeep.pipeline)
+def _retention(ctx: MaintenanceContext) -> Retention:
+    return retention(ctx.ledger, ctx.pipeline)
 
 
-def drop_dead_branches(upkeep: Upkeep, table: TableId) -> str:
+def drop_dead_branches(ctx: MaintenanceContext, table: TableId) -> str:
     """Drop the branches of finished batches: a branch keeps its snapshots from expiring.
 
     A suspended driver may have written one after the others were dropped.
     """
-    loaded = upkeep.lake.load(table)
+    loaded = ctx.lake.load(table)
     refs = (
         [] if loaded is None else [r for r in loaded.metadata.refs if r.startswith(names.BRANCHES)]
     )
-    batches = upkeep.ledger.batches.all() if refs else []
+    batches = ctx.ledger.batches.all() if refs else []
     ended = tuple(names.branch_name(b.batch_id, "") for b in batches if b.state in FINISHED)
     dead = [ref for ref in refs if ref.startswith(ended)]
-    if not upkeep.dry_run:
+    if not ctx.dry_run:
         for ref in dead:
-            drop_branches(upkeep.lake.catalog, table.namespace, table.name, ref)
+            drop_branches(ctx.lake.catalog, table.namespace, table.name, ref)
     return f"{len(dead)} branches" if dead else ""
 
 
-def rewrite_data(upkeep: Upkeep, table: TableId) -> str:
+def rewrite_data(ctx: MaintenanceContext, table: TableId) -> str:
     """Rewrite data files where many are small or deletes hide many rows."""
-    if _loaded(upkeep, table) is None:
+    if _loaded(ctx, table) is None:
         return ""
-    due = procedures.debt(upkeep.spark, table, upkeep.pipeline.maintenance)
+    due = procedures.rewrite_need(ctx.spark, table, ctx.pipeline.maintenance)
     if not due.crowded and not due.hidden:
         return ""
-    if upkeep.dry_run:
+    if ctx.dry_run:
         return f"{due.crowded} partitions of small files, {due.hidden} with many deletes"
-    return procedures.rewrite_data(upkeep.spark, table, upkeep.pipeline.maintenance)
+    return procedures.rewrite_data(ctx.spark, table, ctx.pipeline.maintenance)
 
 
-def rewrite_deletes(upkeep: Upkeep, table: TableId) -> str:
+def rewrite_deletes(ctx: MaintenanceContext, table: TableId) -> str:
     """Rewrite position-delete files where fewer would do; format version 3 has none."""
-    loaded = _loaded(upkeep, table)
+    loaded = _loaded(ctx, table)
     if loaded is None or loaded.metadata.format_version > _POSITION_DELETES:
         return ""
-    spare = procedures.spare_deletes(upkeep.spark, table)
-    if spare < upkeep.pipeline.maintenance.small_files:
+    spare = procedures.spare_deletes(ctx.spark, table)
+    if spare < ctx.pipeline.maintenance.small_files:
         return ""
-    if upkeep.dry_run:
+    if ctx.dry_run:
         return f"{spare} delete files more than needed"
-    return procedures.rewrite_deletes(upkeep.spark, table, upkeep.pipeline.maintenance)
+    return procedures.rewrite_deletes(ctx.spark, table, ctx.pipeline.maintenance)
 
 
-def rewrite_manifests(upkeep: Upkeep, table: TableId) -> str:
+def rewrite_manifests(ctx: MaintenanceContext, table: TableId) -> str:
     """Rewrite manifests where many are small."""
-    if _loaded(upkeep, table) is None:
+    if _loaded(ctx, table) is None:
         return ""
-    small = procedures.small_manifests(upkeep.spark, table)
+    small = procedures.small_manifests(ctx.spark, table)
     if small < procedures.MANIFESTS:
         return ""
-    if upkeep.dry_run:
+    if ctx.dry_run:
         return f"{small} small manifests"
-    return procedures.rewrite_manifests(upkeep.spark, table)
+    return procedures.rewrite_manifests(ctx.spark, table)
 
 
-def expire_snapshots(upkeep: Upkeep, table: TableId) -> str:
+def expire_snapshots(ctx: MaintenanceContext, table: TableId) -> str:
     """Expire old snapshots that no branch, tag or rollback needs."""
-    loaded = upkeep.lake.load(table)
+    loaded = ctx.lake.load(table)
     if loaded is None:
         return ""
-    promised = _promised(upkeep)
-    before = upkeep.days_ago(upkeep.pipeline.maintenance.snapshot_days)
-    stale = stale_tags(loaded, promised) if upkeep.dry_run else []
+    promised = _retention(ctx)
+    before = ctx.days_ago(ctx.pipeline.maintenance.snapshot_days)
+    stale = stale_tags(loaded, promised) if ctx.dry_run else []
     snapshots = expirable(loaded, promised.snapshots, before, dropped=stale)
     if not snapshots:
         return ""
-    if upkeep.dry_run:
+    if ctx.dry_run:
         return f"{len(snapshots)} snapshots"
-    if followed := gap_followed(loaded):
-        upkeep.lake.set_property(table, names.PROP_GAP, followed)
-    return procedures.expire_snapshots(upkeep.spark, table, snapshots)
+    if followed := gap_after_rewrite(loaded):
+        ctx.lake.set_property(table, names.PROP_GAP, followed)
+    return procedures.expire_snapshots(ctx.spark, table, snapshots)
 
 
-def remove_orphans(upkeep: Upkeep, table: TableId) -> str:
+def remove_orphans(ctx: MaintenanceContext, table: TableId) -> str:
     """Delete files that no snapshot refers to and that are too old to belong to a running write.
 
     Their age counts from the present time, not from `now`, since the store dates them by it.
     """
-    if upkeep.lake.load(table) is None:
+    if ctx.lake.load(table) is None:
         return ""
-    before = datetime.now(UTC) - timedelta(days=upkeep.pipeline.maintenance.orphan_days)
-    removed = procedures.remove_orphans(upkeep.spark, table, before, upkeep.dry_run)
+    before = datetime.now(UTC) - timedelta(days=ctx.pipeline.maintenance.orphan_days)
+    removed = procedures.remove_orphans(ctx.spark, table, before, ctx.dry_run)
     return f"{removed} files" if removed else ""
 
 
-def remove_leftovers(upkeep: Upkeep, table: TableId) -> str:
+def remove_leftovers(ctx: MaintenanceContext, table: TableId) -> str:
     """Remove files that dead attempts left beside the tables, as far as the ledger shows."""
-    before = upkeep.days_ago(upkeep.pipeline.maintenance.orphan_days)
-    removed = sweep(upkeep.files, upkeep.ledger, before, upkeep.dry_run)
+    before = ctx.days_ago(ctx.pipeline.maintenance.orphan_days)
+    removed = sweep(ctx.files, ctx.ledger, before, ctx.dry_run)
     return f"{removed} files" if removed else ""
 
 
-def compact(upkeep: Upkeep, table: TableId) -> str:
+def compact(ctx: MaintenanceContext, table: TableId) -> str:
     """Compact one table of the ledger, which all pipelines share."""
-    done = compact_ledger(upkeep.lake.catalog, table.name, upkeep.dry_run)
+    done = compact_ledger(ctx.lake.catalog, table.name, ctx.dry_run)
     return f"{done.before} → {done.after} rows" if done.after < done.before else ""
 
 
-def mark(upkeep: Upkeep, table: TableId) -> str:
+def mark(ctx: MaintenanceContext, table: TableId) -> str:
     """Record when this pipeline finished the table; the oldest mark comes first in a run."""
-    if not upkeep.dry_run and upkeep.lake.load(table) is not None:
+    if not ctx.dry_run and ctx.lake.load(table) is not None:
         moment = datetime.now(UTC).isoformat(timespec="seconds")
-        upkeep.lake.set_property(table, _marked_by(upkeep, table.namespace), moment)
+        ctx.lake.set_property(table, _marked_by(ctx, table.namespace), moment)
     return ""
 
 
-def last_marked(upkeep: Upkeep, table: Table | None) -> str:
+def last_marked(ctx: MaintenanceContext, table: Table | None) -> str:
     """Return when this pipeline finished the table last; "" for never."""
     if table is None:
         return ""
     namespace = table.name()[-2]
-    return table.properties.get(_marked_by(upkeep, namespace), "")
+    return table.properties.get(_marked_by(ctx, namespace), "")
 
 
-def _marked_by(upkeep: Upkeep, namespace: str) -> str:
+def _marked_by(ctx: MaintenanceContext, namespace: str) -> str:
     """Return the name of the property with the mark; in tables that pipelines share
     each has its own."""
-    suffix = f".{upkeep.pipeline.name}" if namespace == names.LEDGER_NAMESPACE else ""
+    suffix = f".{ctx.pipeline.name}" if namespace == names.LEDGER_NAMESPACE else ""
     return f"{names.PROP_MAINTAINED}{suffix}"

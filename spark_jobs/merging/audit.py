@@ -11,7 +11,7 @@ from sluice.result import BatchResult, Counts
 from spark_jobs.job import Job
 from spark_jobs.merging.checks import how_to_go_on
 from spark_jobs.merging.merge import Merged
-from spark_jobs.planning.discover import Found
+from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.plan import TablePlan
 
 
@@ -26,7 +26,7 @@ def audit(result: BatchResult) -> None:
 
 def refuse_lost(plan: TablePlan, counts: Counts) -> None:
     """Raise AuditFailedError unless as many records have an outcome as were read."""
-    found = plan.found
+    found = plan.summary
     expected = found.records + found.ignored + found.rejected
     if counts.read != expected:
         raise AuditFailedError(
@@ -38,17 +38,17 @@ def refuse_lost(plan: TablePlan, counts: Counts) -> None:
 def unmerged(pipeline: Pipeline, plan: TablePlan, bad: int) -> Counts:
     """Return the outcomes of a table's records that are not merged; `bad`: the
     number of misfits."""
-    found = plan.found
+    found = plan.summary
     passed = found.ignored + found.passed_over(truncate_policy(pipeline, plan.config))
     lost = bad + found.rejected
     return Counts(read=passed + lost, ignored=passed, quarantined=lost)
 
 
-def without_table(found: list[Found], plans: list[TablePlan]) -> Counts:
+def without_table(summaries: list[TableSummary], plans: list[TablePlan]) -> Counts:
     """Return the outcomes of records without a target."""
     planned = {plan.source for plan in plans}
     total = Counts()
-    for table in found:
+    for table in summaries:
         if table.source not in planned:
             passed = table.ignored + table.records
             total += Counts(
@@ -71,14 +71,14 @@ def refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
         )
 
 
-def refuse_too_many_bad(job: Job, found: list[Found], misfits: int, held: int) -> None:
+def refuse_too_many_bad(job: Job, summaries: list[TableSummary], misfits: int, held: int) -> None:
     """Raise AuditFailedError if more records are bad than the pipeline allows.
 
     `misfits`: the number of records that do not fit their tables; `held`: that of rejects because
     of open transactions, which are not counted as bad.
     """
-    read = sum(f.records + f.ignored + f.rejected for f in found)
-    lost = sum(f.rejected for f in found) + misfits + len(job.manifest.rejects) - held
+    read = sum(f.records + f.ignored + f.rejected for f in summaries)
+    lost = sum(f.rejected for f in summaries) + misfits + len(job.manifest.rejects) - held
     again = job.manifest.reprocess
     if again is not None and lost <= again.records:
         return  # a published batch had them already

@@ -26,28 +26,28 @@ class Before:
     versions: DataFrame | None
 
 
-def before_undone(reader: Reader, asked: Rebuild) -> Before:
+def before_undone(reader: Reader, request: Rebuild) -> Before:
     """Read the rows at the snapshots onto which the batches were merged.
 
     Raises RollbackRefusedError if such a snapshot has expired.
     """
     plan = reader.plan
     floor = reader.lake.floor(target_id(plan))
-    if floor is None or not asked.without:
+    if floor is None or not request.without:
         return Before(floor, None, None)
-    rows = _held_before(reader, asked, target_id(plan))
+    rows = _held_before(reader, request, target_id(plan))
     return Before(
-        floor, rows, _held_before(reader, asked, history_id(plan)) if plan.history else None
+        floor, rows, _held_before(reader, request, history_id(plan)) if plan.history else None
     )
 
 
-def _held_before(reader: Reader, asked: Rebuild, table: TableId) -> DataFrame | None:
+def _held_before(reader: Reader, request: Rebuild, table: TableId) -> DataFrame | None:
     """Return the table's rows from before the batches to undo."""
-    base, loaded = asked.bases.get(table.name), reader.lake.load(table)
+    base, loaded = request.bases.get(table.name), reader.lake.load(table)
     if base is not None and loaded and loaded.snapshot_by_id(base) is None:
         raise RollbackRefusedError(
             f"{reader.plan.name}: snapshot {base}, from before batches "
-            f"{', '.join(asked.without)}, has expired; they cannot be undone any more"
+            f"{', '.join(request.without)}, has expired; they cannot be undone any more"
         )
     rows = reader.lake.rows(table, base)
     # The defaults of that time are not stored; current ones fill missing columns.

@@ -31,7 +31,7 @@ from sluice.errors import AuditFailedError
 from sluice.result import StagedTable
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, target_id
-from spark_jobs.modes.soft_delete import living
+from spark_jobs.modes.soft_delete import live_rows
 from spark_jobs.planning.plan import TablePlan
 
 _SHOWN: Final = 3
@@ -63,7 +63,7 @@ def _refuse_unsound(job: Job, staged: StagedTable, plan: TablePlan) -> None:
     rows = job.lake.rows(table, staged.head_snapshot)
     assert rows is not None
     if config.max_row_swing is not None and before is not None:
-        _refuse_swing(job, staged, plan, living(before).count(), living(rows).count())
+        _refuse_swing(job, staged, plan, live_rows(before).count(), live_rows(rows).count())
     for check in config.checks:
         if found := _found(job, staged, rows, check):
             raise AuditFailedError(_failure(job, staged, check, found))

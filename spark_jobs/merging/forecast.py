@@ -12,28 +12,28 @@ from sluice.column_renames import in_order
 from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts, Nulled
 from spark_jobs.canonical import by_name, is_truncate, of_batches
-from spark_jobs.decoding import beyond, nulled
+from spark_jobs.decoding import beyond_floor, null_misfits
 from spark_jobs.decoding.changelog_rows import typed_changes
+from spark_jobs.decoding.ddl_columns import statements_of_batch
 from spark_jobs.decoding.decode import BAD
-from spark_jobs.decoding.drops_before import refuse_from_before
+from spark_jobs.decoding.early_drops import refuse_rows_below_drop
 from spark_jobs.decoding.plans import make_plans
-from spark_jobs.decoding.record_rules import look_through, whole_envelope
-from spark_jobs.decoding.renames_told import statements_of_batch
+from spark_jobs.decoding.record_rules import apply_record_rules, whole_envelope
 from spark_jobs.folding.fold import fold_counting
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
 from spark_jobs.folding.resolve import APPLY, STATUS, Stored, resolve, tally
 from spark_jobs.folding.truncations import truncation
 from spark_jobs.job import Job
-from spark_jobs.kept import keep
 from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.tables import (
     changelog_id,
     target_id,
     tombstone_id,
 )
+from spark_jobs.materialize import materialize
 from spark_jobs.merging.audit import unmerged, without_table
-from spark_jobs.merging.by_place import reads_again, refuse_by_place
 from spark_jobs.merging.notes import notes
+from spark_jobs.merging.row_identity import reads_again, refuse_unidentifiable_rows
 from spark_jobs.planning import defaults
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
@@ -46,7 +46,7 @@ def forecast(job: Job) -> Forecast:
 
     `job.attempt.published`: the batches that count as published.
     """
-    envelope, found = look_through(job, whole_envelope(job))
+    envelope, found = apply_record_rules(job, whole_envelope(job))
     plans = make_plans(job, found, statements_of_batch(job, envelope, found))
     tables = tuple(_table(job, envelope, plan) for plan in plans)
     lost = len(job.manifest.rejects)
@@ -57,10 +57,10 @@ def forecast(job: Job) -> Forecast:
 
 def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TableForecast:
     # Separate from the fold: in one query Spark's optimizer takes minutes.
-    typed = keep(typed_changes(job, envelope, plan))
+    typed = materialize(typed_changes(job, envelope, plan))
     if reads_again(job.manifest):
-        refuse_by_place(job, plan, typed)
-    refuse_from_before(job, plan, typed)
+        refuse_unidentifiable_rows(job, plan, typed)
+    refuse_rows_below_drop(job, plan, typed)
     bad, lost = _misfits(plan, typed)
     outcome = _outcome(job, plan, typed.where(F.col(BAD) == ""))
     existing, target = job.lake.columns(target_id(plan)), job.lake.load(target_id(plan))
@@ -86,8 +86,8 @@ def _misfits(plan: TablePlan, typed: DataFrame) -> tuple[int, tuple[Nulled, ...]
     """Return the number of misfit records, and of values replaced by NULL in the others."""
     fits = F.col(BAD) == ""
     bad = F.count_if(~fits & F.col(names.COUNTED)).alias("bad")
-    (counted,) = typed.agg(bad, *nulled.counts(plan, fits)).collect()
-    return counted["bad"], nulled.found(plan, counted.asDict())
+    (counted,) = typed.agg(bad, *null_misfits.counts(plan, fits)).collect()
+    return counted["bad"], null_misfits.found(plan, counted.asDict())
 
 
 def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class _Outcome:
 
 
 def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
-    changes, lost = beyond.without(job, plan, changes)
+    changes, lost = beyond_floor.drop_beyond_floor(job, plan, changes)
     truncated = truncation(changes)
     told = _told(job, plan)
     rows = told.changes(changes.where(~is_truncate()))
@@ -135,7 +135,7 @@ def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
         return _Outcome(_count_rows(job, plan, rows, stored, told) + more)
     data = plan.data
     folded = fold_counting(rows, job.manifest.batch_id, plan.key, data)
-    resolved = keep(resolve(folded, stored, plan.key))
+    resolved = materialize(resolve(folded, stored, plan.key))
     applied = resolved.where(F.col(STATUS) == APPLY)
     return _Outcome(tally(resolved).counts + more, *_hit(job, plan, applied, stored))
 

@@ -14,11 +14,12 @@ from sluice.errors import PlanError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.canonical import in_batch
-from spark_jobs.decoding import apart, drops_before, rejected
-from spark_jobs.decoding.beyond import quarantine_beyond
+from spark_jobs.decoding import batch_quarantine, early_drops, table_isolation
+from spark_jobs.decoding.beyond_floor import quarantine_beyond_floor
 from spark_jobs.decoding.changelog_rows import Decoded
 from spark_jobs.decoding.decode_batch import DecodedBatch, decode_batch
 from spark_jobs.decoding.transactions import count_held
+from spark_jobs.driver_messages import emit
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import (
     changelog_id,
@@ -36,14 +37,13 @@ from spark_jobs.merging.audit import (
     unmerged,
     without_table,
 )
-from spark_jobs.merging.by_place import reads_again, refuse_by_place
 from spark_jobs.merging.checks import refuse_unsound
-from spark_jobs.merging.doubled import refuse_doubled
-from spark_jobs.merging.fence import nothing_forgotten
+from spark_jobs.merging.duplicate_keys import refuse_duplicate_keys
+from spark_jobs.merging.floor_guard import floor_unchanged
 from spark_jobs.merging.merge import merge_table
 from spark_jobs.merging.notes import notes
+from spark_jobs.merging.row_identity import reads_again, refuse_unidentifiable_rows
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.telling import tell
 
 
 def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> BatchResult:
@@ -68,7 +68,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     # The lease stops other publishers, so the set of published batches is final.
     job = _take_lease(job, hold_lease)
     reach(Point.LOAD_LEASED)
-    drops_before.refuse_made_since(job, batch.found, [table.plan for table in batch.tables])
+    early_drops.refuse_made_since(job, batch.summaries, [table.plan for table in batch.tables])
     tables = _merge_all(job, batch)
     result = BatchResult(
         pipeline=job.pipeline.name,
@@ -89,30 +89,30 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
 def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     """Write the quarantine, and refuse a batch that has too many bad records; return the outcomes
     of records without a target."""
-    found, plans = batch.found, [table.plan for table in batch.tables]
+    found, plans = batch.summaries, [table.plan for table in batch.tables]
     misfits = sum(table.bad for table in batch.tables)
     unassigned = without_table(found, plans)
-    unassigned += rejected.write(job, batch, retried)
+    unassigned += batch_quarantine.write(job, batch, retried)
     held = count_held(job, batch.envelope)
     refuse_too_many_bad(job, found, misfits, held)
     if reads_again(job.manifest):
         for plan in plans:
-            refuse_by_place(job, plan, _mine(job, plan))
+            refuse_unidentifiable_rows(job, plan, _mine(job, plan))
     return unassigned
 
 
 def _tell_notes(job: Job, batch: DecodedBatch) -> tuple[str, ...]:
     made = [table.plan for table in batch.tables if table.created]
-    told = notes(job, batch.envelope, batch.found, made)
+    told = notes(job, batch.envelope, batch.summaries, made)
     for note in told:
-        tell(note)
+        emit(note)
     return told
 
 
 def _merge_all(job: Job, batch: DecodedBatch) -> tuple[TableResult, ...]:
     for table in batch.tables:
         drop_older_branches(job, table.plan)
-    merged = apart.each(
+    merged = table_isolation.for_each_table(
         job.pipeline,
         batch.tables,
         lambda table: table.plan.source.name,
@@ -131,15 +131,15 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     except (TransientError, PlanError):
         raise
     except Exception as error:  # duplicate keys may fail in Spark too
-        refuse_doubled(job, table.plan, error)
+        refuse_duplicate_keys(job, table.plan, error)
         raise
 
 
 def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
-    plan, found = table.plan, table.plan.found
-    drops_before.refuse_from_before(job, plan, _mine(job, plan))
-    with nothing_forgotten(job.lake, plan):
-        beyond = quarantine_beyond(job, envelope, table)
+    plan, found = table.plan, table.plan.summary
+    early_drops.refuse_rows_below_drop(job, plan, _mine(job, plan))
+    with floor_unchanged(job.lake, plan):
+        beyond = quarantine_beyond_floor(job, envelope, table)
         writer = Writer.open(job.lake, plan, job.attempt, table.span, table.created)
         merged = merge_table(writer, job.manifest.accepts_late)
     reach(Point.LOAD_MERGED)

@@ -13,9 +13,9 @@ from sluice.errors import PlanError
 from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
 from spark_jobs.canonical import by_name, in_batch, is_truncate
 from spark_jobs.folding import conflicts
-from spark_jobs.folding.floor import Floor, remembering, since_floor
+from spark_jobs.folding.floor import Floor, since_floor, with_version_ends
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
-from spark_jobs.folding.moves import beside, moves, tied, with_moved_values
+from spark_jobs.folding.moves import connected_keys, moves, partial_keys_at, with_moved_values
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
 from spark_jobs.folding.resolve import (
     APPLY,
@@ -28,20 +28,20 @@ from spark_jobs.folding.resolve import (
     count_ends,
     count_newer,
     resolve,
-    settle_ties,
+    resolve_ties,
     tally,
     tally_newer,
     unlike_stored,
 )
 from spark_jobs.folding.truncations import Truncation, truncation
-from spark_jobs.kept import keep
 from spark_jobs.lake.tables import history_id, target_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.merging import retell
-from spark_jobs.merging.remains import remake
+from spark_jobs.materialize import materialize
+from spark_jobs.merging import stored_column_updates
+from spark_jobs.merging.desired_state import rebuild_all
 from spark_jobs.modes import events, history, soft_delete
-from spark_jobs.modes.gap import mark_gap
-from spark_jobs.planning import overtaken
+from spark_jobs.modes.gaps import mark_gap
+from spark_jobs.planning import stale_plan
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.threads import together
 
@@ -63,20 +63,20 @@ def merge_table(writer: Writer, accepts_late: bool) -> Merged:
     `accepts_late`: the changes may include events at or below the floor.
     """
     plan, mine = writer.plan, writer.mine()
-    overtaken.refuse_other_columns(plan, writer.attempt.batch_id, writer.stored_columns)
+    stale_plan.refuse_other_columns(plan, writer.attempt.batch_id, writer.stored_columns)
     rows = mine.where(~is_truncate())
     mark_gap(writer)
-    if misnamed := retell.clash(writer):
+    if misnamed := stored_column_updates.why_not_renamable(writer):
         return _merge_anew(writer, rows, misnamed)
     before = writer.stored()
-    retell.rename(writer)
+    stored_column_updates.rename_stored(writer)
     truncated = _truncation(plan, mine, before)
     stored = before.cut_by(truncated.position)
     newer = plan.keyed and truncated.position is None and writer.all_newer()
     tallied = _merge_changes(writer, rows, stored, newer, accepts_late)
     writer.truncate(truncated.position, stored)
-    _write_modes(writer, stored, newer and not writer.refolds())
-    retell.fill(writer)
+    _write_modes(writer, stored, newer and not writer.needs_refold())
+    stored_column_updates.fill_defaults(writer)
     return _merged(writer, rows, tallied, truncated.counts(stored.truncated_at))
 
 
@@ -130,7 +130,7 @@ def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
         tallied = tally(resolve(folded, stored, plan.key))
     else:
         tallied = Tally(plan_rows(_instances(writer, rows, stored)).counts)
-    remake(writer)
+    rebuild_all(writer)
     return _merged(writer, rows, tallied, truncated.counts(stored.truncated_at))
 
 
@@ -139,7 +139,7 @@ def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
     already has that."""
     opening = plan.opening
     opened = Truncation(None if opening is None else opening.position, 0)
-    found = truncation(mine) if plan.found.truncates else opened
+    found = truncation(mine) if plan.summary.truncates else opened
     again = opening is not None and opening.stored_by(stored.truncated_at)
     return Truncation(None, 0) if again and found == opened else found
 
@@ -149,8 +149,8 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     change applies."""
     key, data = writer.plan.key, writer.plan.data
     folded = fold(rows, writer.attempt.batch_id, key, data)
-    # `keep` would cost more. The cache is safe here: the count fills it before anything else reads
-    # it, and nothing commits to or refreshes the changelog behind it meanwhile.
+    # `materialize` would cost more. The cache is safe here: the count fills it before anything else
+    # reads it, and nothing commits to or refreshes the changelog behind it meanwhile.
     folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
     read, newest, ends = count_newer(folded)
     tallied: Tally
@@ -167,7 +167,7 @@ def _judges(writer: Writer, stored: Stored) -> Stored:
     ends of versions in the history."""
     plan, table = writer.plan, history_id(writer.plan)
     rows = writer.lake.rows(table, writer.bases[table].snapshot) if plan.history else None
-    return stored if rows is None else remembering(stored, rows, plan.key)
+    return stored if rows is None else with_version_ends(stored, rows, plan.key)
 
 
 def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, judges: Stored) -> Tally:
@@ -176,16 +176,16 @@ def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, judges: Stored
     plan = writer.plan
     data = plan.data
     folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
-    resolved = keep(resolve(folded, judges, plan.key))
+    resolved = materialize(resolve(folded, judges, plan.key))
     tallied = tally(resolved)
     counts = tallied.counts
     applied = resolved.where(F.col(STATUS) == APPLY).select(*_columns(data))
     if counts.duplicate and stored.rows is not None:
-        unlike = keep(unlike_stored(resolved, stored.rows, plan.key, data))
-        resolved = settle_ties(resolved, unlike, plan.key)
+        unlike = materialize(unlike_stored(resolved, stored.rows, plan.key, data))
+        resolved = resolve_ties(resolved, unlike, plan.key)
         tallied = replace(tallied, conflicts=tallied.conflicts + _conflicts(writer, unlike))
     if counts.duplicate or writer.partial:
-        applied = keep(_settled(writer, resolved, judges))
+        applied = materialize(_applicable(writer, resolved, judges))
     # The old half of a late update may apply alone, though it is not counted as a record.
     ends = count_ends(applied)
     if ends.rows or ends.deletes:
@@ -203,7 +203,7 @@ def _conflicts(writer: Writer, unlike: DataFrame) -> Conflicts:
     return conflicts.with_published(unlike, published, plan.key, plan.data)
 
 
-def _settled(writer: Writer, resolved: DataFrame, stored: Stored) -> DataFrame:
+def _applicable(writer: Writer, resolved: DataFrame, stored: Stored) -> DataFrame:
     """Return the changes that apply, with ties broken and partial rows completed."""
     applied = resolved.where(F.col(STATUS) == APPLY)
     if writer.partial:
@@ -223,7 +223,7 @@ def _columns(data: list[str]) -> list[Column]:
 
 
 def _with_refolded(
-    writer: Writer, applied: DataFrame, settled: DataFrame, stored: Stored
+    writer: Writer, applied: DataFrame, resolved: DataFrame, stored: Stored
 ) -> DataFrame:
     """Return the applied rows; keys with partial or late changes are folded again from the
     whole changelog."""
@@ -234,18 +234,18 @@ def _with_refolded(
     if stored.truncated_at is not None:
         rows = rows.where(F.col(names.POSITION) > stored.truncated_at)
     mine = rows.where(in_batch(writer.attempt.batch_id))
-    again = _to_refold(writer, applied, settled, stored, changelog)
+    again = _to_refold(writer, applied, resolved, stored, changelog)
     moved = _moves(writer, rows, mine, stored)
     if moved is not None:
-        again = again.union(beside(rows, mine, plan.key))
+        again = again.union(partial_keys_at(rows, mine, plan.key))
         seen = again.union(mine.select(*by_name(plan.key)))
-        again = again.union(tied(seen, moved, plan.key)).distinct()
+        again = again.union(connected_keys(seen, moved, plan.key)).distinct()
     known = rows.join(again, list(plan.key), "left_semi")
     floor = writer.lake.floor(target_id(plan))
     if floor and (stored.truncated_at or "") <= floor:
         at = Floor(floor, plan.key, writer.attempt.batch_id)
-        standing = None if stored.rows is None else writer.standing(stored.rows, floor)
-        known = since_floor(known, standing, again, at, stored.tombstones)
+        baseline = None if stored.rows is None else writer.baseline_rows(stored.rows, floor)
+        known = since_floor(known, baseline, again, at, stored.tombstones)
     refolded = fold_columns(with_moved_values(known, moved, None, plan.key, data), plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")
@@ -262,13 +262,13 @@ def _moves(writer: Writer, rows: DataFrame, mine: DataFrame, stored: Stored) -> 
 
 
 def _to_refold(
-    writer: Writer, applied: DataFrame, settled: DataFrame, stored: Stored, changelog: DataFrame
+    writer: Writer, applied: DataFrame, resolved: DataFrame, stored: Stored, changelog: DataFrame
 ) -> DataFrame:
     """Return the keys that the batch may change and that have partial, late or equal changes."""
     keys = by_name(writer.plan.key)
     mine = changelog.where(in_batch(writer.attempt.batch_id))
     partial = mine.where(F.col(names.ABSENT).isNotNull())
-    late = settled.where(F.col(STATUS).isin(LATE, EQUAL))
+    late = resolved.where(F.col(STATUS).isin(LATE, EQUAL))
     touched = partial.select(*keys).union(late.select(*keys))
     ever = changelog.where(F.col(names.ABSENT).isNotNull()).select(*keys).distinct()
     # A late TRUNCATE or default may change how any partial row was completed.
@@ -280,7 +280,7 @@ def _to_refold(
 def _affects_all_keys(stored: Stored, writer: Writer) -> bool:
     """Whether stored changes of any key may read differently after this batch, by a
     TRUNCATE or by DDL."""
-    return stored.cut or writer.retells()
+    return stored.cut or writer.reinterprets_changes()
 
 
 def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
@@ -289,7 +289,7 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
     outcome = plan_rows(changes)
     if outcome.anew:
         target = target_id(writer.plan)
-        writer.settle(target, outcome.living(), stored.rows, by=(names.POSITION,))
+        writer.merge_difference(target, outcome.living(), stored.rows, by=(names.POSITION,))
     # The old half of an update may be new alone, though it is not counted as a record: another
     # update at the same place may have the same new half.
     elif outcome.counts.applied or not outcome.instances.isEmpty():

@@ -16,7 +16,7 @@ from sluice.config.project import Pipeline
 from sluice.config.source_tables import listed_name
 from spark_jobs.canonical import OUTCOME_REJECT
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Found
+from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.plan import TablePlan
 
 _MOST: Final = 5
@@ -24,19 +24,19 @@ _MOST_COLUMNS: Final = 30
 
 
 def notes(
-    job: Job, envelope: DataFrame, found: list[Found], made: Iterable[TablePlan]
+    job: Job, envelope: DataFrame, summaries: list[TableSummary], made: Iterable[TablePlan]
 ) -> tuple[str, ...]:
     """Return the notes, a line each; `made`: the plans of targets that this batch created."""
-    general = [*_unlisted(job.pipeline, found), *_unreadable(job, envelope, found)]
+    general = [*_unlisted(job.pipeline, summaries), *_unreadable(job, envelope, summaries)]
     return (*general, *(line for plan in made for line in unknown_columns(plan)))
 
 
-def _unlisted(pipeline: Pipeline, found: Iterable[Found]) -> list[str]:
-    line = unlisted(pipeline, found)
+def _unlisted(pipeline: Pipeline, summaries: Iterable[TableSummary]) -> list[str]:
+    line = unlisted(pipeline, summaries)
     return [line] if line else []
 
 
-def unlisted(pipeline: Pipeline, found: Iterable[Found]) -> str:
+def unlisted(pipeline: Pipeline, summaries: Iterable[TableSummary]) -> str:
     """Return a note on source tables with rows that `tables:` does not list; "" if there are none.
 
     A batch that is decoded with cached shapes reports none.
@@ -45,7 +45,7 @@ def unlisted(pipeline: Pipeline, found: Iterable[Found]) -> str:
         return ""
     others = {
         table.source.name: table.records
-        for table in found
+        for table in summaries
         if table.images and listed_name(pipeline.tables, table.source.name) is None
     }
     if not others:
@@ -64,7 +64,7 @@ def unlisted(pipeline: Pipeline, found: Iterable[Found]) -> str:
 
 def unknown_columns(plan: TablePlan) -> Iterator[str]:
     """Yield a note on configured columns that no event of a new table has."""
-    if not plan.found.images:
+    if not plan.summary.images:
         return
     names = {spelling.lower() for c in plan.columns for spelling in c.spellings}
     names |= {c.lower() for rename in plan.renames for pair in rename.columns for c in pair}
@@ -78,11 +78,11 @@ def unknown_columns(plan: TablePlan) -> Iterator[str]:
         )
 
 
-def _unreadable(job: Job, envelope: DataFrame, found: list[Found]) -> Iterator[str]:
+def _unreadable(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> Iterator[str]:
     """Yield a note, with the reasons, if no record could be read in the pipeline's format."""
     lost = job.manifest.rejects
-    read = sum(table.total for table in found) + len(lost)
-    bad = sum(table.rejected for table in found if not table.source.table) + len(lost)
+    read = sum(table.total for table in summaries) + len(lost)
+    bad = sum(table.rejected for table in summaries if not table.source.table) + len(lost)
     if not read or bad < read or job.manifest.reprocess is not None:
         return
     rejects = envelope.where(F.col("outcome") == OUTCOME_REJECT).groupBy("reason").count()

@@ -17,14 +17,14 @@ from sluice.manifest import Rebuild
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.types.columns import parse_type
-from spark_jobs.decoding.dropped import of_changes, refuse_unknown
+from spark_jobs.decoding.missing_target import of_changes, refuse_unknown
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, events_id, history_id, target_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.merging.fence import nothing_forgotten
+from spark_jobs.merging.desired_state import DesiredState, write_desired
+from spark_jobs.merging.floor_guard import floor_unchanged
 from spark_jobs.merging.load import drop_older_branches
-from spark_jobs.merging.remains import Remains, settle
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan, table_config
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import declared
@@ -32,19 +32,19 @@ from spark_jobs.planning.renames_known import follows_renames
 from spark_jobs.threads import side_by_side
 
 
-def rebuild(job: Job, asked: Rebuild, hold_lease: Callable[[], tuple[str, ...]]) -> BatchResult:
+def rebuild(job: Job, request: Rebuild, hold_lease: Callable[[], tuple[str, ...]]) -> BatchResult:
     """Write the rebuilt content of the targets to branches; `hold_lease` as in `load.load`.
 
     Raises RollbackRefusedError if the content without the batches is no longer known.
     """
     started = time.monotonic()
     published = hold_lease()
-    counted = tuple(b for b in published if b not in asked.without)
+    counted = tuple(b for b in published if b not in request.without)
     job = replace(job, attempt=replace(job.attempt, published=counted))
-    plans = [_plan(job, target) for target in asked.targets]
+    plans = [_plan(job, target) for target in request.targets]
     for plan in plans:
         drop_older_branches(job, plan)
-    tables = side_by_side(plans, lambda plan: _rebuild_table(job, plan, asked))
+    tables = side_by_side(plans, lambda plan: _rebuild_table(job, plan, request))
     seconds = round(time.monotonic() - started, 2)
     return BatchResult(
         job.pipeline.name, job.manifest.batch_id, job.attempt_id, tuple(tables),
@@ -69,7 +69,7 @@ def _plan(job: Job, target: str) -> TablePlan:
         if name not in names.RESERVED_COLUMNS
     )
     config = table_config(job.pipeline, source) or TableConfig()
-    plan = TablePlan(source, namespace, target, columns, key, config, Found(source))
+    plan = TablePlan(source, namespace, target, columns, key, config, TableSummary(source))
     renames = declared(config.renamed_columns) if follows_renames(job.pipeline) else None
     return replace(plan, modes=_modes(job, plan), declared=renames)
 
@@ -87,13 +87,13 @@ def _modes(job: Job, plan: TablePlan) -> tuple[str, ...]:
     return (*modes, SOFT_DELETE) if names.IS_DELETED in target else tuple(modes)
 
 
-def _rebuild_table(job: Job, plan: TablePlan, asked: Rebuild) -> TableResult:
+def _rebuild_table(job: Job, plan: TablePlan, request: Rebuild) -> TableResult:
     refuse_unknown(job.lake, plan)
     created = job.lake.ensure(plan)
     plan, span = of_changes(job.lake, plan, job.attempt.published)
-    with nothing_forgotten(job.lake, plan):
+    with floor_unchanged(job.lake, plan):
         writer = Writer.open(job.lake, plan, job.attempt, span, created)
-        settle(Remains.open(writer, asked))
+        write_desired(DesiredState.open(writer, request))
     return TableResult(
         plan.source.name, plan.name, Counts(), writer.staged(), compared=writer.left_alone()
     )

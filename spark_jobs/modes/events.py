@@ -25,10 +25,10 @@ from sluice import names
 from spark_jobs.canonical import by_name, is_truncate, of_batches, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.fold import event_hash, listed_as_carried
-from spark_jobs.kept import keep
 from spark_jobs.lake.tables import events_id, target_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.modes.gap import behind, written_by
+from spark_jobs.materialize import materialize
+from spark_jobs.modes.gaps import has_gap, written_by
 
 CONTENT: Final = "_sluice_content"
 IDENTITY: Final = (names.POSITION, CONTENT)
@@ -40,13 +40,13 @@ def write(writer: Writer) -> None:
     table = events_id(writer.plan)
     if not writer.plan.append:
         return
-    lacks = behind(writer, table)
+    lacks = has_gap(writer, table)
     # A table with a gap is completed by any batch that writes to it, see `history.write`.
     if writer.span.lowest is None and not lacks:
         return
     there = stored(writer)
     if there is None:
-        _append(writer, keep(once(writer.changelog(), writer.plan.data)))
+        _append(writer, materialize(once(writer.changelog(), writer.plan.data)))
     elif lacks:
         # Rows from before the gap lack later renames and defaults, so the table is rebuilt.
         floor = writer.lake.floor(target_id(writer.plan))
@@ -54,7 +54,7 @@ def write(writer: Writer) -> None:
     else:
         # For a batch above all stored events this skips every file by its bounds.
         there = there.where(F.col(names.POSITION) >= _lowest(writer))
-        _append(writer, keep(without(once(writer.mine(), writer.plan.data), there)))
+        _append(writer, materialize(without(once(writer.mine(), writer.plan.data), there)))
 
 
 def _lowest(writer: Writer) -> str:
@@ -125,7 +125,7 @@ def rebuild(writer: Writer, log: DataFrame, undone: DataFrame | None, floor: str
     if undone is not None:
         gone = _brought_alone(writer, there, without(once(undone, writer.plan.data), wanted), floor)
     # An undone default is in the stored events but not in `gone`, so they would not match.
-    as_stored = not writer.retells() and not behind(writer, events_id(writer.plan))
+    as_stored = not writer.reinterprets_changes() and not has_gap(writer, events_id(writer.plan))
     if gone is not None and as_stored:
         _take_out(writer, gone)
         return
@@ -138,7 +138,7 @@ def rebuild(writer: Writer, log: DataFrame, undone: DataFrame | None, floor: str
 
 def replace(writer: Writer, wanted: DataFrame, there: DataFrame | None) -> None:
     """Replace the table's rows by `wanted` (as `once` returns it), unless they are equal."""
-    wanted = keep(wanted)
+    wanted = materialize(wanted)
     if there is not None:
         sides = (rows.drop(names.BATCH_ID) for rows in (wanted, alike(there, wanted)))
         if same_rows(*sides):
@@ -163,7 +163,7 @@ def _brought_alone(
 
 
 def _take_out(writer: Writer, gone: DataFrame) -> None:
-    rows = keep(gone.drop(CONTENT))
+    rows = materialize(gone.drop(CONTENT))
     if rows.isEmpty():
         return
     table = events_id(writer.plan)

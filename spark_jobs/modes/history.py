@@ -20,9 +20,9 @@ from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
 from spark_jobs.lake.tables import history_id, target_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.modes.gap import behind, written_by
-from spark_jobs.modes.replay import Forgotten, Kept, replay
-from spark_jobs.modes.soft_delete import living
+from spark_jobs.modes.gaps import has_gap, written_by
+from spark_jobs.modes.replay import LiveRows, StoredVersions, replay
+from spark_jobs.modes.soft_delete import live_rows
 
 
 def write(writer: Writer, stored: Stored, newer: bool) -> None:
@@ -35,28 +35,28 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     table = history_id(writer.plan)
     # A history with a gap is completed by any batch that writes to it, even if that only has a
     # rename: after the write it counts as complete.
-    whole = not behind(writer, table)
-    if writer.span.lowest is None and whole and not writer.refolds():
+    whole = not has_gap(writer, table)
+    if writer.span.lowest is None and whole and not writer.needs_refold():
         return
     rows = writer.lake.rows(table, writer.bases[table].snapshot)
-    kept = Kept(
+    kept = StoredVersions(
         None if rows is None else writer.now.rows(rows, written_by(writer, table), writer.types),
         source_ts=names.VALID_FROM,
         ended_at=names.POSITION_TO,
         ended_ts=names.VALID_TO,
-        whole=whole,
-        forgotten=_forgotten(writer, stored),
+        complete=whole,
+        live_rows=_live_rows(writer, stored),
     )
     found = replay(writer, kept, newer, stored)
     rows = rows_of(found, writer.plan.data)
     writer.upsert(table, rows, by=(*writer.plan.key, names.POSITION))
 
 
-def _forgotten(writer: Writer, stored: Stored) -> Forgotten | None:
+def _live_rows(writer: Writer, stored: Stored) -> LiveRows | None:
     floor = writer.lake.floor(target_id(writer.plan))
     if floor is None or stored.rows is None:
         return None
-    return Forgotten(living(writer.standing(stored.rows, floor)), floor)
+    return LiveRows(live_rows(writer.baseline_rows(stored.rows, floor)), floor)
 
 
 def rows_of(found: DataFrame, data: list[str]) -> DataFrame:

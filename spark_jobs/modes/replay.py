@@ -15,31 +15,31 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import by_name, in_batch, is_delete, is_truncate
-from spark_jobs.folding.floor import STOOD_AT, Floor
-from spark_jobs.folding.moves import beside, moves, tied, with_moved_values
+from spark_jobs.folding.floor import BASELINE_AT, Floor
+from spark_jobs.folding.moves import connected_keys, moves, partial_keys_at, with_moved_values
 from spark_jobs.folding.places import old_halves
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import begun, ended, versions
 from spark_jobs.lake.reader import Reader
-from spark_jobs.modes.forgotten import moved_late, remembered
+from spark_jobs.modes.expired_values import rows_changed_before_move, with_expired_values
 
 _AT: Final = "_sluice_at"
 
 
 @dataclass(frozen=True)
-class Forgotten:
+class LiveRows:
     """The target's live rows and its floor. The rows replace events that expired."""
 
-    living: DataFrame
+    rows: DataFrame
     floor: str
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredVersions:
     """A table's stored versions (`rows`, None: the table is empty) and the names of its columns for
     source time, end position and end time of a version.
 
-    `whole`: the table has the versions of all published batches. `forgotten`: live rows that
+    `complete`: the table has the versions of all published batches. `live_rows`: live rows that
     replace expired events. `floor`: set for a table that keeps only the newest version, which may
     have values of expired events.
     """
@@ -48,12 +48,12 @@ class Kept:
     source_ts: str
     ended_at: str
     ended_ts: str
-    whole: bool = True
+    complete: bool = True
     floor: str | None = None
-    forgotten: Forgotten | None = None
+    live_rows: LiveRows | None = None
 
 
-def replay(reader: Reader, kept: Kept, newer: bool, stored: Stored) -> DataFrame:
+def replay(reader: Reader, kept: StoredVersions, newer: bool, stored: Stored) -> DataFrame:
     """Return the versions (see `versions.versions`) of every key that the batch may change.
 
     All keys, if the table lacks versions of published batches. `newer`: the batch is above
@@ -61,11 +61,11 @@ def replay(reader: Reader, kept: Kept, newer: bool, stored: Stored) -> DataFrame
     """
     key, data = reader.plan.key, reader.plan.data
     log = reader.changelog()
-    newer = newer and kept.rows is not None and kept.whole and not _halved(reader, log)
+    newer = newer and kept.rows is not None and kept.complete and not _halved(reader, log)
     log = log.where(in_batch(reader.attempt.batch_id)) if newer else log
     moved = moves(log.where(~is_truncate()), key) if reader.partial else None
     replayed = _Replay(reader, log, kept, moved)
-    if kept.rows is None or not kept.whole:
+    if kept.rows is None or not kept.complete:
         changes = replayed.of_all_keys()
     elif newer:
         changes = replayed.of_open_versions(kept.rows)
@@ -89,7 +89,7 @@ def _halved(reader: Reader, log: DataFrame) -> bool:
     partial = log.where(mine).where(F.col(names.ABSENT).isNotNull())
     if not reader.partial or partial.isEmpty():
         return False
-    return not beside(partial, log.where(before), reader.plan.key).isEmpty()
+    return not partial_keys_at(partial, log.where(before), reader.plan.key).isEmpty()
 
 
 @dataclass(frozen=True)
@@ -98,27 +98,29 @@ class _Replay:
 
     reader: Reader
     log: DataFrame
-    kept: Kept
+    kept: StoredVersions
     moved: DataFrame | None
 
     def of_all_keys(self) -> DataFrame:
         changes, key, kept = self._changes(self.log), self.reader.plan.key, self.kept
-        if kept.forgotten is not None:
-            states = kept.forgotten.living
+        if kept.live_rows is not None:
+            states = kept.live_rows.rows
             if kept.rows is not None:
                 at = [*key, names.POSITION]
                 others = kept.rows.join(states.select(*by_name(at)), at, "left_anti")
                 states = states.unionByName(others, allowMissingColumns=True)
-            changes = self._remembered(changes, states, kept.forgotten.floor)
-            changes = _with_living(key, changes, kept, kept.forgotten)
-        return changes if kept.rows is None else with_kept(key, changes, kept.rows, kept)
+            changes = self._with_expired_values(changes, states, kept.live_rows.floor)
+            changes = _with_live_rows(key, changes, kept, kept.live_rows)
+        return changes if kept.rows is None else with_stored_versions(key, changes, kept.rows, kept)
 
     def of_open_versions(self, rows: DataFrame) -> DataFrame:
         """Return the batch's own changes and the open versions of their keys."""
         changes, kept = self._changes(self.log), self.kept
         open_ones = self._of(rows.where(F.col(kept.ended_at).isNull()), changes)
         # Other changes above the floor are not read here, so the versions keep their positions.
-        return with_kept(self.reader.plan.key, changes, open_ones, replace(kept, floor=None))
+        return with_stored_versions(
+            self.reader.plan.key, changes, open_ones, replace(kept, floor=None)
+        )
 
     def of_concerned_keys(self, rows: DataFrame, cut: bool) -> DataFrame:
         """Return all changes and versions of the keys that the batch may change and of those that
@@ -126,14 +128,14 @@ class _Replay:
         key, kept = self.reader.plan.key, self.kept
         keys = self._concerned(rows, cut)
         if self.moved is not None:
-            keys = keys.union(beside(self.log, self._mine(), key))
-            keys = keys.union(tied(keys, self.moved, key))
+            keys = keys.union(partial_keys_at(self.log, self._mine(), key))
+            keys = keys.union(connected_keys(keys, self.moved, key))
         changes, rows = self._of(self._changes(self.log), keys), self._of(rows, keys)
-        if kept.forgotten is not None:
-            changes = self._remembered(changes, rows, kept.forgotten.floor)
-        return with_kept(key, changes, rows, kept)
+        if kept.live_rows is not None:
+            changes = self._with_expired_values(changes, rows, kept.live_rows.floor)
+        return with_stored_versions(key, changes, rows, kept)
 
-    def _remembered(self, changes: DataFrame, states: DataFrame, floor: str) -> DataFrame:
+    def _with_expired_values(self, changes: DataFrame, states: DataFrame, floor: str) -> DataFrame:
         """Return the changes completed with values of expired changes, taken from stored
         states of the rows."""
         reader = self.reader
@@ -142,9 +144,9 @@ class _Replay:
         key, data, lowest = reader.plan.key, reader.plan.data, reader.span.lowest
         late = None
         if self.moved is not None and lowest is not None:
-            late = moved_late(self.moved, self._mine(), lowest, key)
+            late = rows_changed_before_move(self.moved, self._mine(), lowest, key)
         at, truncates = Floor(floor, key, reader.attempt.batch_id), self.log.where(is_truncate())
-        return remembered(changes, truncates, states, at, data, late)
+        return with_expired_values(changes, truncates, states, at, data, late)
 
     def _mine(self) -> DataFrame:
         return self.log.where(in_batch(self.reader.attempt.batch_id))
@@ -167,7 +169,7 @@ class _Replay:
         reader, mine = self.reader, self._mine()
         keys = by_name(reader.plan.key)
         changed = self._changes(mine).select(*keys)
-        if reader.partial and (cut or reader.retells()):
+        if reader.partial and (cut or reader.reinterprets_changes()):
             partial = reader.changelog().where(F.col(names.ABSENT).isNotNull())
             changed = changed.union(partial.select(*keys))
         if not cut:
@@ -178,8 +180,8 @@ class _Replay:
         return changed.union(rows.join(F.broadcast(truncates), ends, "left_semi").select(*keys))
 
 
-def _with_living(
-    key: Sequence[str], changes: DataFrame, kept: Kept, forgotten: Forgotten
+def _with_live_rows(
+    key: Sequence[str], changes: DataFrame, kept: StoredVersions, forgotten: LiveRows
 ) -> DataFrame:
     """Add changes that expired while the mode was off: an insert for each live row that no change
     explains, and a delete for each open version whose row is gone.
@@ -188,12 +190,12 @@ def _with_living(
     """
     keys = by_name(key)
     known = changes.select(*keys, names.POSITION)
-    begins = begun(forgotten.living, names.SOURCE_TS)
+    begins = begun(forgotten.rows, names.SOURCE_TS)
     ends = []
     if kept.rows is not None:
         known = known.union(kept.rows.select(*keys, names.POSITION))
         gone = kept.rows.where(F.col(kept.ended_at).isNull())
-        for others in (forgotten.living, changes):
+        for others in (forgotten.rows, changes):
             gone = gone.join(others.select(*keys), list(key), "left_anti")
         at = {kept.ended_at: F.lit(forgotten.floor), kept.ended_ts: F.lit(None).cast("timestamp")}
         below = gone.where(F.col(names.POSITION) <= forgotten.floor)
@@ -203,12 +205,14 @@ def _with_living(
     return changes
 
 
-def with_kept(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
+def with_stored_versions(
+    key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: StoredVersions
+) -> DataFrame:
     """Return the changes together with the stored versions that replace expired changes."""
     known = changes.select(*by_name(key), names.POSITION)
     begins = begun(rows, kept.source_ts)
     if kept.floor is not None:  # below every known event
-        begins = begins.withColumn(STOOD_AT, F.col(names.POSITION))
+        begins = begins.withColumn(BASELINE_AT, F.col(names.POSITION))
         begins = begins.withColumn(names.POSITION, F.least(names.POSITION, F.lit(kept.floor)))
         known = known.where(F.col(names.POSITION) > kept.floor)
     begins = begins.join(known, known.columns, "left_anti")

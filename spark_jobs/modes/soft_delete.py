@@ -21,8 +21,8 @@ from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
 from spark_jobs.lake.tables import target_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.modes.gap import behind
-from spark_jobs.modes.replay import Kept, replay
+from spark_jobs.modes.gaps import has_gap
+from spark_jobs.modes.replay import StoredVersions, replay
 
 _NEWEST: Final = "_sluice_newest"
 
@@ -33,26 +33,35 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     `newer`: the batch is above everything stored.
     """
     target = target_id(writer.plan)
-    whole = not behind(writer, target)
+    whole = not has_gap(writer, target)
     # DDL alone may give an empty target its first snapshot, after which it counts as complete.
-    if writer.span.lowest is None and stored.rows is not None and whole and not writer.refolds():
+    if (
+        writer.span.lowest is None
+        and stored.rows is not None
+        and whole
+        and not writer.needs_refold()
+    ):
         return
     floor = writer.lake.floor(target)
-    standing = stored.rows
-    if standing is not None and floor is not None:
-        standing = writer.standing(standing, floor)
-    found = replay(writer, kept(standing, floor, whole), newer, stored)
+    baseline = stored.rows
+    if baseline is not None and floor is not None:
+        baseline = writer.baseline_rows(baseline, floor)
+    found = replay(writer, stored_versions(baseline, floor, whole), newer, stored)
     rows = newest(found, writer.plan.key, writer.plan.data)
     writer.upsert(target, rows, by=writer.plan.key)
 
 
-def kept(rows: DataFrame | None, floor: str | None = None, whole: bool = True) -> Kept:
+def stored_versions(
+    rows: DataFrame | None, floor: str | None = None, whole: bool = True
+) -> StoredVersions:
     """Return the target's rows as versions, with the floor.
 
     A target from before this mode lacks deleted rows, so it is not `whole`.
     """
     rows = None if rows is None else with_marks(rows)
-    return Kept(rows, names.SOURCE_TS, names.DELETED_POSITION, names.DELETED_AT, whole, floor)
+    return StoredVersions(
+        rows, names.SOURCE_TS, names.DELETED_POSITION, names.DELETED_AT, whole, floor
+    )
 
 
 def with_marks(rows: DataFrame) -> DataFrame:
@@ -68,7 +77,7 @@ def with_marks(rows: DataFrame) -> DataFrame:
     )
 
 
-def living(rows: DataFrame) -> DataFrame:
+def live_rows(rows: DataFrame) -> DataFrame:
     """Return a target's rows without the soft-deleted ones."""
     if names.IS_DELETED not in rows.columns:
         return rows

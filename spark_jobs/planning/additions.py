@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from sluice.column_renames import Renames, name_at
 from sluice.config.project import TableConfig
 from sluice.ledger.rename_log import ColumnStatement
+from spark_jobs.driver_messages import emit
 from spark_jobs.planning.defaults import NOTHING, Default, Defaults, StatedDefault
-from spark_jobs.telling import tell
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def with_stated_defaults(defaults: Defaults, additions: Additions) -> Defaults:
     return combined
 
 
-def tell_unfit(
+def report_unreadable_defaults(
     spark: SparkSession,
     table: str,
     types: Mapping[str, str],
@@ -90,7 +90,7 @@ def tell_unfit(
     values = [default.value(types[name]).alias(name) for name, default in held.items()]
     row = spark.range(1).select(*values).first() if values else None
     for name in (name for name in held if row is not None and row[name] is None):
-        tell(
+        emit(
             f"{table}: the default in DDL of column {name!r} cannot be read as "
             f"{types[name]}: rows from before the column are NULL there"
         )

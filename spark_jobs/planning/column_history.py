@@ -35,7 +35,7 @@ class ColumnHistory:
     renames: Renames = ()
     additions: Additions = ()
 
-    def held(self) -> Defaults:
+    def current_defaults(self) -> Defaults:
         """Return the defaults by current column names, those of DDL included."""
         return with_stated_defaults(self._of_events(), self.additions)
 
@@ -53,7 +53,7 @@ class ColumnHistory:
 
     def changes(self, rows: DataFrame) -> DataFrame:
         """Return changes under current names, with the defaults of columns that they lack."""
-        return defaults.filled(renamed(rows, self.renames), self.held())
+        return defaults.filled(renamed(rows, self.renames), self.current_defaults())
 
     def text(self) -> str | None:
         """Return the value of the table property; None if there is nothing to store."""
@@ -74,11 +74,13 @@ class ColumnHistory:
         new = {c: F.lit(None).cast(types[c]) for c in types if c not in stored.columns}
         stored = stored.withColumns(new) if new else stored
         if self.renames == before.renames:
-            return defaults.refilled(stored, before.held(), self.held())
+            return defaults.with_changed_defaults(
+                stored, before.current_defaults(), self.current_defaults()
+            )
         # A default belongs to the column for which it was stated, whatever its name is now.
-        bare = defaults.refilled(stored, before.held(), NO_DEFAULTS)
-        return defaults.refilled(
-            rows_renamed(bare, before.renames, self.renames), NO_DEFAULTS, self.held()
+        bare = defaults.with_changed_defaults(stored, before.current_defaults(), NO_DEFAULTS)
+        return defaults.with_changed_defaults(
+            rows_renamed(bare, before.renames, self.renames), NO_DEFAULTS, self.current_defaults()
         )
 
 

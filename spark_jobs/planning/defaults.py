@@ -30,7 +30,7 @@ from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE,
 from sluice.types.columns import STRING, ColumnType, parse_type
 from spark_jobs.canonical import quoted
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.planning.discover import Found
+from spark_jobs.planning.discover import TableSummary
 from spark_jobs.values import as_type, fitted
 
 _KINDS: Final = (KIND_FULL_LOAD, KIND_ARRIVAL, KIND_SOURCE)
@@ -132,20 +132,23 @@ NOTHING: Final = Default({})
 
 
 def of_batch(
-    found: Found, described: Mapping[int, Mapping[str, SourceColumn]], epoch: int, tells: bool
+    summary: TableSummary,
+    described: Mapping[int, Mapping[str, SourceColumn]],
+    epoch: int,
+    has_defaults: bool,
 ) -> dict[str, Default]:
     """Return the defaults of every column in a batch's events; cached shapes give names only.
 
-    `tells`: whether the format's events carry defaults. Without them only the columns of full loads
-    matter, since DDL may state a default.
+    `has_defaults`: whether the format's events carry defaults. Without them only the columns of
+    full loads matter, since DDL may state a default.
     """
     columns: dict[int, Mapping[str, SourceColumn | None]] = {
-        ident: dict.fromkeys(image) for ident, image in found.images.items()
+        ident: dict.fromkeys(image) for ident, image in summary.images.items()
     }
     columns.update(described)
     by_name = {name: NOTHING for shape in columns.values() for name in shape}
-    for (ident, kind), position in found.lowest.items():
-        if not tells and kind != KIND_FULL_LOAD:
+    for (ident, kind), position in summary.lowest.items():
+        if not has_defaults and kind != KIND_FULL_LOAD:
             continue
         first = {kind: f"{epoch_prefix(epoch)}.{position}"}
         for name, column in columns.get(ident, {}).items():
@@ -243,7 +246,7 @@ def filled(rows: DataFrame, defaults: Defaults, at: Column | None = None) -> Dat
     return rows.withColumns(values) if values else rows
 
 
-def as_standing(rows: DataFrame, defaults: Defaults, floor: str) -> DataFrame:
+def as_baseline(rows: DataFrame, defaults: Defaults, floor: str) -> DataFrame:
     """Return stored rows with the unambiguous defaults of DDL filled in, by the row's position or
     the floor, whichever is lower.
 
@@ -255,10 +258,10 @@ def as_standing(rows: DataFrame, defaults: Defaults, floor: str) -> DataFrame:
 
 
 @dataclass(frozen=True)
-class Refill:
+class DefaultChange:
     """A column whose stored values change because its default has changed.
 
-    In its SQL the stored row is `t`, and the one row of `as_row` is `s`.
+    In its SQL the stored row is `t`, and the one row of `literals_row` is `s`.
     """
 
     name: str
@@ -295,24 +298,26 @@ class Refill:
     def value(self) -> str:
         """SQL for the new value of a row that lacks, or lacked, the column: it had a
         default or NULL."""
-        stored, refill = f"t.{quoted(self.name)}", f"s.{quoted(self.name)}"
+        stored, one = f"t.{quoted(self.name)}", f"s.{quoted(self.name)}"
         position = f"t.{names.POSITION}"
         kind = f"substring({position}, {KIND_AT}, 1)"
-        lacked = f"{position} < {refill}.was_below[{kind}] AND {stored} <=> {refill}.was"
-        lacks = f"{position} < {refill}.below[{kind}]"
+        lacked = f"{position} < {one}.was_below[{kind}] AND {stored} <=> {one}.was"
+        lacks = f"{position} < {one}.below[{kind}]"
         return (
-            f"CASE WHEN {lacks} AND ({stored} IS NULL OR {lacked}) THEN {refill}.value "
+            f"CASE WHEN {lacks} AND ({stored} IS NULL OR {lacked}) THEN {one}.value "
             f"WHEN {lacked} THEN NULL ELSE {stored} END"
         )
 
 
-def refills(before: Defaults, now: Defaults, types: Mapping[str, str]) -> list[Refill]:
+def default_changes(
+    before: Defaults, now: Defaults, types: Mapping[str, str]
+) -> list[DefaultChange]:
     """Return the columns, by name and stored type, whose stored values change.
 
     A default that no longer applies is replaced by NULL.
     """
     pairs = {n: (before.get(n, NOTHING), now.get(n, NOTHING)) for n in types}
-    return [Refill(n, types[n], *pair) for n, pair in pairs.items() if _differ(*pair)]
+    return [DefaultChange(n, types[n], *pair) for n, pair in pairs.items() if _differ(*pair)]
 
 
 def _differ(before: Default, now: Default) -> bool:
@@ -324,17 +329,17 @@ def _differ(before: Default, now: Default) -> bool:
     )  # fmt: skip
 
 
-def as_row(spark: SparkSession, refills: Iterable[Refill]) -> DataFrame:
+def literals_row(spark: SparkSession, changed: Iterable[DefaultChange]) -> DataFrame:
     """Return one row with a column for each refill."""
-    return spark.range(1).select(*(refill.struct() for refill in refills))
+    return spark.range(1).select(*(one.struct() for one in changed))
 
 
-def refilled(rows: DataFrame, before: Defaults, now: Defaults) -> DataFrame:
+def with_changed_defaults(rows: DataFrame, before: Defaults, now: Defaults) -> DataFrame:
     """Return stored rows, which have the defaults `before`, with the defaults `now`."""
     types = {f.name: f.dataType.simpleString() for f in rows.schema}
-    values = {refill.name: refill for refill in refills(before, now, types)}
+    values = {one.name: one for one in default_changes(before, now, types)}
     if not values:
         return rows
-    row = F.broadcast(as_row(rows.sparkSession, values.values())).alias("s")
+    row = F.broadcast(literals_row(rows.sparkSession, values.values())).alias("s")
     columns = {n: values[n].value if n in values else f"t.{quoted(n)}" for n in types}
     return rows.alias("t").crossJoin(row).select(*(F.expr(v).alias(n) for n, v in columns.items()))

@@ -10,17 +10,17 @@ from sluice.config.project import Pipeline
 from sluice.errors import PlanError
 from sluice.source_names import is_column_name
 from spark_jobs.formats.base import Format, SourceColumn
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.planned_column import PlannedColumn
 
 
 def descriptions(
-    fmt: Format, found: Found, options: FormatOptions
+    fmt: Format, summary: TableSummary, options: FormatOptions
 ) -> dict[int, dict[str, SourceColumn]]:
     """Return the columns of each description, by its short name and then by column name."""
     return {
         ident: {c.name: c for c in read_description(fmt, types, options)}
-        for ident, types in sorted(found.types.items(), key=lambda item: item[1])
+        for ident, types in sorted(summary.types.items(), key=lambda item: item[1])
     }
 
 

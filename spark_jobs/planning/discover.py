@@ -39,7 +39,7 @@ class Source:
 
 
 @dataclass
-class Found:
+class TableSummary:
     """A summary of one table's events, the same in every order of delivery.
 
     `images`, `keys` and `types` have each distinct value by its `short_name`. `lowest`: the lowest
@@ -97,7 +97,7 @@ def short_name(part: Column) -> Column:
     return F.xxhash64(part)
 
 
-def discover(envelope: DataFrame) -> list[Found]:
+def discover(envelope: DataFrame) -> list[TableSummary]:
     """Summarise an envelope per source table; rejects without a table are under an empty name.
 
     Raises PlanError for a batch with more distinct forms of records than a driver can hold.
@@ -109,10 +109,10 @@ def discover(envelope: DataFrame) -> list[Found]:
             "keys): load fewer files at once (max_files_per_batch), or take the table out whose "
             "documents all differ"
         )
-    found: dict[Source, Found] = {}
+    found: dict[Source, TableSummary] = {}
     for row in rows:
         source = source_of(row)
-        _add(found.setdefault(source, Found(source)), row)
+        _add(found.setdefault(source, TableSummary(source)), row)
     return sorted(found.values(), key=lambda f: f.source.name)
 
 
@@ -141,30 +141,30 @@ def _summary(envelope: DataFrame) -> DataFrame:
     )
 
 
-def _add(found: Found, row: Row) -> None:
+def _add(summary: TableSummary, row: Row) -> None:
     if row["outcome"] != OUTCOME_EVENT:
-        found.ignored += row["records"] if row["outcome"] == OUTCOME_IGNORE else 0
-        found.rejected += 0 if row["outcome"] == OUTCOME_IGNORE else row["records"]
+        summary.ignored += row["records"] if row["outcome"] == OUTCOME_IGNORE else 0
+        summary.rejected += 0 if row["outcome"] == OUTCOME_IGNORE else row["records"]
         return
-    found.records += row["records"]
+    summary.records += row["records"]
     for image in ("after", "before"):
         if row[image] is not None:
-            found.images[row[f"{image}_id"]] = tuple(row[image])
-            _keep_lowest(found, row[f"{image}_id"], row)
+            summary.images[row[f"{image}_id"]] = tuple(row[image])
+            _keep_lowest(summary, row[f"{image}_id"], row)
     if row["types"] is not None:
-        found.types[row["types_id"]] = row["types"]
-        _keep_lowest(found, row["types_id"], row)
+        summary.types[row["types_id"]] = row["types"]
+        _keep_lowest(summary, row["types_id"], row)
     if row["key"]:
-        found.keys[row["key_id"]] = tuple(row["key"])
-    found.partial |= bool(row["partial"])
-    found.unordered |= bool(row["unordered"]) and row["op"] != OP_DDL
-    found.old_images |= row["op"] == OP_UPDATE and row["before"] is not None
-    found.ddl += row["records"] if row["op"] == OP_DDL else 0
-    found.truncates += row["records"] if row["op"] == OP_TRUNCATE else 0
+        summary.keys[row["key_id"]] = tuple(row["key"])
+    summary.partial |= bool(row["partial"])
+    summary.unordered |= bool(row["unordered"]) and row["op"] != OP_DDL
+    summary.old_images |= row["op"] == OP_UPDATE and row["before"] is not None
+    summary.ddl += row["records"] if row["op"] == OP_DDL else 0
+    summary.truncates += row["records"] if row["op"] == OP_TRUNCATE else 0
     if row["source_ts"] is not None:
-        found.newest_source_ts = max(found.newest_source_ts or "", row["source_ts"])
+        summary.newest_source_ts = max(summary.newest_source_ts or "", row["source_ts"])
 
 
-def _keep_lowest(found: Found, shape: int, row: Row) -> None:
+def _keep_lowest(summary: TableSummary, shape: int, row: Row) -> None:
     at, position = (shape, row["kind"]), row["lowest"] or row["kind"]
-    found.lowest[at] = min(position, found.lowest.get(at, position))
+    summary.lowest[at] = min(position, summary.lowest.get(at, position))

@@ -17,7 +17,7 @@ from sluice.config.project import TableConfig
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.rename_log import ColumnStatement
 from sluice.names import dropped_column
-from spark_jobs.planning.discover import Found
+from spark_jobs.planning.discover import TableSummary
 
 KeyNames = Mapping[str, str]
 """Any other name of a key column at the source, in lower case → the key column."""
@@ -37,7 +37,10 @@ class _Group:
 
 
 def key_names(
-    found: Found, key: Iterable[str], renames: Renames, statements: Collection[ColumnStatement]
+    summary: TableSummary,
+    key: Iterable[str],
+    renames: Renames,
+    statements: Collection[ColumnStatement],
 ) -> KeyNames:
     """Return the other names of the columns of a `key`, from the table's renames.
 
@@ -45,12 +48,12 @@ def key_names(
     """
     groups = [g for g in _groups(renames, key) if g.others]
     for group in groups:
-        _refuse_two(found, group, groups, statements)
+        _refuse_two(summary, group, groups, statements)
     return {name: group.column for group in groups for name in group.others}
 
 
 def key_told(
-    found: Found,
+    summary: TableSummary,
     config: TableConfig,
     stored: tuple[str, ...] | None,
     script: tuple[str, ...],
@@ -62,7 +65,9 @@ def key_told(
         return [*map(source_name, stored)]
     if config.key is not None:
         return config.key
-    now_by_name = {name: name_at(renames, name, "") for key in found.keys.values() for name in key}
+    now_by_name = {
+        name: name_at(renames, name, "") for key in summary.keys.values() for name in key
+    }
     return [*{now.lower(): now for _, now in sorted(now_by_name.items())}.values()] or [*script]
 
 
@@ -85,13 +90,16 @@ def _joined(name: str, pairs: Collection[tuple[str, str]]) -> frozenset[str]:
 
 
 def _refuse_two(
-    found: Found, group: _Group, groups: Collection[_Group], statements: Collection[ColumnStatement]
+    summary: TableSummary,
+    group: _Group,
+    groups: Collection[_Group],
+    statements: Collection[ColumnStatement],
 ) -> None:
     shared = any(group.names & other.names for other in groups if other is not group)
-    both = any(_carries_two(image, group) for image in found.images.values())
+    both = any(_carries_two(image, group) for image in summary.images.values())
     if shared or both or any(_comes_or_goes(one, group, statements) for one in statements):
         raise PlanError(
-            f"table {found.source.name}: the source renamed column {group.column!r} of the key, "
+            f"table {summary.source.name}: the source renamed column {group.column!r} of the key, "
             f"and {' and '.join(sorted(group.names))} are also names of another column; set "
             f"on_schema_change: additive, which follows no renames, or {ELSEWHERE}"
         )

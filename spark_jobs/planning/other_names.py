@@ -14,7 +14,7 @@ from sluice.column_renames import Rename, Renames
 from sluice.config.project import TableConfig
 from sluice.ledger.rename_log import ColumnStatement
 from sluice.names import dropped_column
-from spark_jobs.planning.discover import Found
+from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.key_names import NO_NAMES, KeyNames, key_names, without_key
 from spark_jobs.planning.renames import used_again, wanted
 
@@ -53,7 +53,7 @@ NOTHING_RENAMED: Final = KnownNames(of_key=NO_NAMES)
 
 
 def known_names(
-    found: Found,
+    summary: TableSummary,
     config: TableConfig,
     key: Iterable[str],
     renames: Renames,
@@ -64,7 +64,7 @@ def known_names(
     Raises PlanError if a column of the key shared a name with another column.
     """
     columns, statements = list(key), list(told)
-    of_key = key_names(found, columns, renames, statements)
+    of_key = key_names(summary, columns, renames, statements)
     # Several sources each add columns at positions of their own.
     added = [] if config.sources else _added(statements)
     others = other_names(without_key(renames, columns), added)

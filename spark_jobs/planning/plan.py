@@ -20,10 +20,9 @@ from sluice.source_names import is_reserved
 from spark_jobs.formats.base import Format
 from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import Additions
-from spark_jobs.planning.besides import NOTHING_BESIDE, Besides
 from spark_jobs.planning.defaults import Defaults
 from spark_jobs.planning.descriptions import as_read
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.opening import Opening, opening_of
 from spark_jobs.planning.planned_column import PlannedColumn, key_by_rules
 from spark_jobs.planning.table_inputs import (
@@ -33,6 +32,7 @@ from spark_jobs.planning.table_inputs import (
     gather_inputs,
     planned_columns,
 )
+from spark_jobs.planning.type_split import NO_SPLIT, TypeSplit
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class TablePlan:
 
     `opening`: set in an epoch that begins with a full load. `declared`: the renames of the
     configuration, None if the pipeline follows none; `renames` and `additions`: all that were known
-    when the plan was made. `tells_defaults`: see `Format`; `as_typed`: statements name the table as
-    their author typed it.
+    when the plan was made. `describes_defaults`: see `Format`; `as_typed`: statements name the
+    table as their author typed it.
     """
 
     source: Source
@@ -51,16 +51,16 @@ class TablePlan:
     columns: tuple[PlannedColumn, ...]
     key: tuple[str, ...]
     config: TableConfig
-    found: Found
+    summary: TableSummary
     modes: tuple[str, ...] = (CURRENT,)
     defaults: Defaults = field(default_factory=dict)
     additions: Additions = ()
-    tells_defaults: bool = False
+    describes_defaults: bool = False
     as_typed: bool = False
     opening: Opening | None = None
     declared: Renames | None = None
     renames: Renames = ()
-    besides: Besides = NOTHING_BESIDE
+    type_split: TypeSplit = NO_SPLIT
 
     @property
     def follows(self) -> bool:
@@ -70,7 +70,7 @@ class TablePlan:
     @property
     def described(self) -> bool:
         """Whether the table's events may carry defaults of columns."""
-        return self.tells_defaults and bool(self.found.types)
+        return self.describes_defaults and bool(self.summary.types)
 
     @property
     def history(self) -> bool:
@@ -143,60 +143,60 @@ def target_name(pipeline: Pipeline, source: Source) -> str:
 
 
 def plan_table(
-    pipeline: Pipeline, fmt: Format, found: Found, config: TableConfig, stored: Stored
+    pipeline: Pipeline, fmt: Format, summary: TableSummary, config: TableConfig, stored: Stored
 ) -> TablePlan:
     """Plan one table."""
-    _refuse_truncates(pipeline, found, config)
-    inputs = gather_inputs(pipeline, fmt, found, config, stored)
+    _refuse_truncates(pipeline, summary, config)
+    inputs = gather_inputs(pipeline, fmt, summary, config, stored)
     names = column_names(inputs, stored.types)
     if stored.types:
-        names = _by_policy(pipeline, found, names, stored.types)
+        names = _by_policy(pipeline, summary, names, stored.types)
     key = _key(pipeline, inputs, names)
     columns = planned_columns(inputs, names)
     read = as_read(inputs.described, columns)
     compared = rules(inputs.hints.collations, inputs.hints.null_keys)
-    key, columns = key_by_rules(found.source.name, key, columns, compared, fmt.whole_rows)
+    key, columns = key_by_rules(summary.source.name, key, columns, compared, fmt.whole_rows)
     plan = TablePlan(
-        source=found.source,
+        source=summary.source,
         namespace=pipeline.namespace,
-        target=target_name(pipeline, found.source),
+        target=target_name(pipeline, summary.source),
         columns=columns,
         key=key,
         config=config.model_copy(update={"partition_by": inputs.hints.partition_by}),
-        found=found,
+        summary=summary,
         modes=pipeline.modes_of(config),
-        defaults=defaults.of_batch(inputs.found, read, pipeline.epoch, fmt.tells_defaults),
-        tells_defaults=fmt.tells_defaults,
+        defaults=defaults.of_batch(inputs.summary, read, pipeline.epoch, fmt.describes_defaults),
+        describes_defaults=fmt.describes_defaults,
         as_typed=pipeline.wire.ddl_as_typed,
         opening=opening_of(pipeline),
-        besides=inputs.besides,
+        type_split=inputs.type_split,
     )
     _refuse_unfit(plan, names, stored)
     return plan
 
 
-def _refuse_truncates(pipeline: Pipeline, found: Found, config: TableConfig) -> None:
-    if found.truncates and truncate_policy(pipeline, config) == FAIL:
+def _refuse_truncates(pipeline: Pipeline, summary: TableSummary, config: TableConfig) -> None:
+    if summary.truncates and truncate_policy(pipeline, config) == FAIL:
         raise PlanError(
-            f"table {found.source.name}: a TRUNCATE came, and on_truncate is fail; set it to apply "
-            "or ignore and run again, or roll the batch back to go on without its files"
+            f"table {summary.source.name}: a TRUNCATE came, and on_truncate is fail; set it to "
+            "apply or ignore and run again, or roll the batch back to go on without its files"
         )
 
 
 def _by_policy(
-    pipeline: Pipeline, found: Found, names: list[str], existing: Mapping[str, str]
+    pipeline: Pipeline, summary: TableSummary, names: list[str], existing: Mapping[str, str]
 ) -> list[str]:
     new = [n for n in names if n not in existing]
     if new and pipeline.on_schema_change == FAIL:
         raise PlanError(
-            f"table {found.source.name}: new columns {new}, and on_schema_change is fail; "
+            f"table {summary.source.name}: new columns {new}, and on_schema_change is fail; "
             "set it to additive or evolve to add them"
         )
     return [n for n in names if n in existing] if pipeline.on_schema_change == IGNORE else names
 
 
 def _key(pipeline: Pipeline, inputs: TableInputs, names: list[str]) -> tuple[str, ...]:
-    found = inputs.found
+    found = inputs.summary
     if inputs.key is None:
         raise UnknownKeyError(_no_key(pipeline, found))
     missing = [c for c in inputs.key if c not in names]
@@ -210,16 +210,16 @@ def _key(pipeline: Pipeline, inputs: TableInputs, names: list[str]) -> tuple[str
     return inputs.key
 
 
-def _no_key(pipeline: Pipeline, found: Found) -> str:
-    candidates = ", ".join(sorted(found.columns)[:8])
-    typed = pipeline.wire.ddl_as_typed and not found.images
+def _no_key(pipeline: Pipeline, summary: TableSummary) -> str:
+    candidates = ", ".join(sorted(summary.columns)[:8])
+    typed = pipeline.wire.ddl_as_typed and not summary.images
     spelled = "; list it as its rows spell it, which a statement may not" if typed else ""
     others = "   # with `tables:` these alone are loaded: list all others, too"
     return (
-        f"no key is known for table {found.source.name}. "
+        f"no key is known for table {summary.source.name}. "
         f"Add to pipelines/{pipeline.name}.yaml:\n"
         f"tables:{others if pipeline.tables is None else ''}\n"
-        f"  {found.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none{spelled}"
+        f"  {summary.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none{spelled}"
     )
 
 

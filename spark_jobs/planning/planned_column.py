@@ -27,7 +27,7 @@ class PlannedColumn:
     without a description and for hints. `others`: other spellings of the name in events. `rule`:
     the column has the form of the column `compares` in which equal values are the same text
     (`sluice.config.collations`). `silent`: the column is NULL, since its name is another name of a
-    key column. `always_told`: an image without the column means NULL, see `Format.whole_rows`.
+    key column. `null_if_missing`: an image without the column means NULL, see `Format.whole_rows`.
     `has_type`: the batch's events, a hint or a script give its type.
     """
 
@@ -38,7 +38,7 @@ class PlannedColumn:
     compares: str = ""
     rule: str = ""
     silent: bool = False
-    always_told: bool = False
+    null_if_missing: bool = False
     has_type: bool = True
 
     @property
@@ -68,7 +68,7 @@ class PlannedColumn:
         if not self.holds_nulls:
             return text
         carried = (F.map_contains_key(image, name) for name in self.spellings)
-        has_value = image.isNotNull() if self.always_told else reduce(or_, carried)
+        has_value = image.isNotNull() if self.null_if_missing else reduce(or_, carried)
         return F.when(has_value, null_safe(text))
 
     def compared(self, value: Column, stored: ColumnType) -> Column:
@@ -111,7 +111,7 @@ def key_by_rules(
         )
     by_name = {column.name: column for column in columns}
     beside = {
-        name: replace(_beside(table, by_name[name], rule), always_told=whole_rows)
+        name: replace(_beside(table, by_name[name], rule), null_if_missing=whole_rows)
         for name, rule in compared.items()
     }
     named = tuple(beside[name].name if name in beside else name for name in key)

@@ -20,9 +20,9 @@ from sluice.ledger.ledger import Ledger
 from sluice.ledger.rename_log import ColumnStatement, recorded
 from sluice.names import dropped_column
 from sluice.types.columns import ColumnType, widest, widest_or_text
-from spark_jobs.planning.discover import Found, Source
-from spark_jobs.planning.half_hinted import refuse_half_hinted
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.key_names import KeyNames, key_names, without_key
+from spark_jobs.planning.partial_hints import refuse_partial_hint
 from spark_jobs.planning.plan import TablePlan, table_config
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import declared, used_again, wanted
@@ -108,7 +108,7 @@ def names_at_source(
     of_source = of_table(statements, source, pipeline.wire.ddl_as_typed, others)
     table = Source("", "", source)
     renames = renames_of(pipeline, table_config(pipeline, table) or TableConfig(), of_source)
-    return key_names(Found(table), map(source_name, key), renames or (), of_source)
+    return key_names(TableSummary(table), map(source_name, key), renames or (), of_source)
 
 
 def following(
@@ -154,12 +154,12 @@ class _Renaming:
         for name, former in names.items():
             kept = spelled[name.lower()]
             _refuse_key(self.plan, (kept, *former))
-            if kept in self.plan.found.columns and any(kept == dropped_column(n) for n in former):
+            if kept in self.plan.summary.columns and any(kept == dropped_column(n) for n in former):
                 raise PlanError(_taken(self.plan, kept))
             there, were = result.get(kept), [result[n] for n in former]
             stated = there if there and (kept in self.stored or there.has_type) else None
             if stated is not None:
-                refuse_half_hinted(self.plan, stated, were)
+                refuse_partial_hint(self.plan, stated, were)
             two = again.intersection(n.lower() for n in (kept, *former))
             join = widest_or_text if self.texts or two else widest
             column = _holding(self.plan, kept, were, stated, join)

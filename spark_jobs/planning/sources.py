@@ -25,7 +25,7 @@ from sluice.config.source_tables import (
 )
 from sluice.errors import PlanError
 from spark_jobs.canonical import OP_TRUNCATE, SOURCE_PARTS
-from spark_jobs.planning.discover import Found
+from spark_jobs.planning.discover import TableSummary
 
 # Spark's default of spark.sql.optimizer.inSetConversionThreshold.
 _HASHED_ABOVE: Final = 10
@@ -117,17 +117,17 @@ def _names() -> dict[str, Column]:
     return {n: F.when(entry.isNotNull(), c).otherwise(F.col(n)) for n, c in stated.items()}
 
 
-def refuse_unclear(pipeline: Pipeline, found: Iterable[Found]) -> None:
+def refuse_unclear(pipeline: Pipeline, summaries: Iterable[TableSummary]) -> None:
     """Raise one PlanError for all source tables of a batch that `sources` leave ambiguous."""
     if not with_sources(pipeline.tables):
         return
-    mistakes = [_mistake(pipeline, table) for table in found if table.source.table]
+    mistakes = [_mistake(pipeline, table) for table in summaries if table.source.table]
     if any(mistakes):
         raise PlanError("\n".join(filter(None, mistakes)))
 
 
-def _mistake(pipeline: Pipeline, found: Found) -> str:
-    name, tables = found.source.name, pipeline.tables or {}
+def _mistake(pipeline: Pipeline, summary: TableSummary) -> str:
+    name, tables = summary.source.name, pipeline.tables or {}
     claims = claimants(tables, name)
     if not any(map(pipeline.loads, claims)):
         return ""
@@ -136,23 +136,23 @@ def _mistake(pipeline: Pipeline, found: Found) -> str:
             f"table {name}: it belongs to {' and '.join(claims)} of `tables:`, by their names or "
             "`sources`; make their patterns such that it belongs to one"
         )
-    if found.truncates and listed_name(tables, name) is None:
+    if summary.truncates and listed_name(tables, name) is None:
         return (
             f"table {name}: a TRUNCATE came of it, and it is one of the `sources` of {claims[0]}. "
             f"Set `on_truncate` of {claims[0]} in `tables:` to apply (it empties the whole target: "
             "where a table was renamed, or all partitions are truncated together) or to ignore, "
             "and run again; or roll the batch back to go on without its files"
         )
-    return _unsaid(pipeline, found) if tables[claims[0]].sources else ""
+    return _unsaid(pipeline, summary) if tables[claims[0]].sources else ""
 
 
-def _unsaid(pipeline: Pipeline, found: Found) -> str:
+def _unsaid(pipeline: Pipeline, summary: TableSummary) -> str:
     used = PLACEHOLDER.findall(pipeline.table_name)
-    empty = [part for part in used if not getattr(found.source, part)]
+    empty = [part for part in used if not getattr(summary.source, part)]
     if not empty:
         return ""
     return (
-        f"table {found.source.name}: its name in `tables:` does not say its {' and '.join(empty)}, "
-        f"which `table_name` has ({pipeline.table_name}). With `sources` only that name counts: "
-        "say more of it, or less in `table_name`"
+        f"table {summary.source.name}: its name in `tables:` does not say its "
+        f"{' and '.join(empty)}, which `table_name` has ({pipeline.table_name}). With `sources` "
+        "only that name counts: say more of it, or less in `table_name`"
     )

@@ -19,7 +19,7 @@ from sluice.errors import PlanError
 from sluice.source_names import is_column_name
 from sluice.types.columns import STRING
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.planning.discover import Found
+from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.key_names import KeyNames
 
 NO_SCRIPT: Final = DdlTable("", "", {})
@@ -46,13 +46,13 @@ class Spelling:
         """Return the other spellings of a column in events."""
         return tuple(n for n in self.in_events.get(name.lower(), ()) if n != name)
 
-    def of_found(self, found: Found) -> Found:
+    def of_found(self, summary: TableSummary) -> TableSummary:
         """Return the summary of events in the tables' spelling."""
         images, keys = (
             {ident: tuple(map(self.of, names)) for ident, names in listed.items()}
-            for listed in (found.images, found.keys)
+            for listed in (summary.images, summary.keys)
         )
-        return replace(found, images=images, keys=keys)
+        return replace(summary, images=images, keys=keys)
 
     def of_described(self, described: Described) -> dict[int, dict[str, SourceColumn]]:
         """Return descriptions in the tables' spelling."""
@@ -89,13 +89,13 @@ class Spelling:
 
 
 def spelling(
-    found: Found, described: Described, existing: Iterable[str], key_names: KeyNames
+    summary: TableSummary, described: Described, existing: Iterable[str], key_names: KeyNames
 ) -> Spelling:
     """Choose each column's spelling; raises PlanError if the source has two such columns."""
-    _refuse_two_columns(found, described, {name.lower() for name in existing})
+    _refuse_two_columns(summary, described, {name.lower() for name in existing})
     listed = {name for columns in described.values() for name in columns}
-    preferred = listed.union(*found.keys.values())
-    in_events = _alike(found.columns | listed)
+    preferred = listed.union(*summary.keys.values())
+    in_events = _alike(summary.columns | listed)
     chosen = {folded: _one_of(names, preferred) for folded, names in in_events.items()}
     stored = {name.lower(): name for name in existing}
     return Spelling({**chosen, **stored}, _with_key_names(in_events, key_names), key_names)
@@ -123,21 +123,21 @@ def _one_of(names: tuple[str, ...], preferred: set[str]) -> str:
     return described.pop() if len(described) == 1 else max(names)
 
 
-def _refuse_two_columns(found: Found, described: Described, stored: set[str]) -> None:
+def _refuse_two_columns(summary: TableSummary, described: Described, stored: set[str]) -> None:
     """Refuse two columns that differ only in case: a description has both, or all images with one
     have both.
 
     Any other image with both is a bad record.
     """
-    images = [set(image) for image in found.images.values()]
-    for folded, names in _alike(found.columns.union(*described.values())).items():
+    images = [set(image) for image in summary.images.values()]
+    for folded, names in _alike(summary.columns.union(*described.values())).items():
         holding = [image for image in images if image.intersection(names)]
         every = (
             folded not in stored and bool(holding) and all(_holds_two(i, names) for i in holding)
         )
         if every or any(_holds_two(columns, names) for columns in described.values()):
             pair = " and ".join(map(repr, names[:2]))
-            raise PlanError(f"table {found.source.name}: columns {pair} differ by case")
+            raise PlanError(f"table {summary.source.name}: columns {pair} differ by case")
 
 
 def _holds_two(image: Iterable[str], names: tuple[str, ...]) -> bool:

@@ -2,8 +2,8 @@
 
 It follows from the hint, the existing table and *all* descriptions in the events, by `widest` or,
 with `on_type_change: string`, by `widest_or_text`; never from the order of arrival. If none of them
-gives a type, a script of DDL does. With `on_type_change: quarantine` or `new_column` (`besides`) a
-stored column keeps its type if another does not fit it.
+gives a type, a script of DDL does. With `on_type_change: quarantine` or `new_column` (`type_split`)
+a stored column keeps its type if another does not fit it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class KnownTypes:
         return self._first(column, {n for c in self.earlier.values() for n in c}) or column
 
     def _moved(self, column: str, kind: ColumnType) -> bool:
-        """Whether values of a type went to an extra column (`besides`)."""
+        """Whether values of a type went to an extra column (`type_split`)."""
         if self.policy != policies.NEW_COLUMN or column.lower() in self.used_again:
             return False
         return widest(parse_type(self.existing[column]), stored_form(kind)) is None
@@ -143,7 +143,7 @@ def planned(
     if not readings:
         return _undescribed(name, types) if lender is None else _lent(name, lender, types)
     if lender is not None and changes_values(parse_type(types.hints[lender])):
-        raise half_hinted(types.table, lender, name)
+        raise partial_hint(types.table, lender, name)
     kinds = list(readings.values())
     listed = [columns[name] for columns in described.values() if name in columns]
     if any(column.typed and column.type.name == "binary" for column in listed):
@@ -209,7 +209,7 @@ def changes_values(hint: ColumnType) -> bool:
     return hint.encoding == UNSIGNED or hint.width > 0
 
 
-def half_hinted(table: str, hinted: str, bare: str) -> PlanError:
+def partial_hint(table: str, hinted: str, bare: str) -> PlanError:
     """Return the error for a renamed column that events describe under one name and that has a hint
     under another one."""
     return PlanError(

@@ -10,13 +10,13 @@ from sluice.config.collations import source_name
 from sluice.config.project import Pipeline, TableConfig
 from sluice.source_names import is_reserved
 from spark_jobs.formats.base import Format
-from spark_jobs.planning.besides import Besides, besides
 from spark_jobs.planning.descriptions import descriptions, refuse_too_many_columns
-from spark_jobs.planning.discover import Found
+from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.other_names import NOTHING_RENAMED, KnownNames
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.spelling import Described, Spelling, spelling
 from spark_jobs.planning.stored_types import KnownTypes, planned
+from spark_jobs.planning.type_split import TypeSplit, split_by_type
 
 
 @dataclass(frozen=True)
@@ -35,45 +35,45 @@ class TableInputs:
     """A table's events, configuration and scripts, with columns spelled as in the table."""
 
     described: Described
-    found: Found
+    summary: TableSummary
     hints: TableConfig
     spelled: Spelling
     types: KnownTypes
-    besides: Besides
+    type_split: TypeSplit
     key: tuple[str, ...] | None
 
 
 def gather_inputs(
-    pipeline: Pipeline, fmt: Format, found: Found, config: TableConfig, stored: Stored
+    pipeline: Pipeline, fmt: Format, summary: TableSummary, config: TableConfig, stored: Stored
 ) -> TableInputs:
     """Combine everything that is known of a table's columns and key.
 
     Raises PlanError if its events describe too many columns, or types that `on_type_change` cannot
     place.
     """
-    as_described = descriptions(fmt, found, pipeline.format_options)
-    spelled = spelling(found, as_described, stored.types, stored.names.of_key)
-    described, as_found = spelled.of_described(as_described), spelled.of_found(found)
+    as_described = descriptions(fmt, summary, pipeline.format_options)
+    spelled = spelling(summary, as_described, stored.types, stored.names.of_key)
+    described, as_found = spelled.of_described(as_described), spelled.of_found(summary)
     hints = spelled.of_config(config)
-    unseen = {i: text for i, text in stored.described.items() if i not in found.types}
-    earlier = descriptions(fmt, replace(found, types=unseen), pipeline.format_options)
-    ddl = spelled.of_ddl(pipeline.ddl_table(found.source.name), fmt.plain)
+    unseen = {i: text for i, text in stored.described.items() if i not in summary.types}
+    earlier = descriptions(fmt, replace(summary, types=unseen), pipeline.format_options)
+    ddl = spelled.of_ddl(pipeline.ddl_table(summary.source.name), fmt.plain)
     types = KnownTypes(
-        table=found.source.name,
+        table=summary.source.name,
         hints=hints.columns,
         existing=stored.types,
         policy=pipeline.on_type_change,
         used_again=stored.names.used_again,
         ddl=ddl.columns,
         others=stored.names.others,
-        bare=bool(found.images) and not any(as_described.values()),
+        bare=bool(summary.images) and not any(as_described.values()),
         earlier={**spelled.of_described(earlier), **described},
         bytes_as=fmt.bytes_as,
     )
     key = _key(hints, as_found, stored.key, ddl.key)
-    beside = besides(as_found, described, types, spelled, key or ())
+    beside = split_by_type(as_found, described, types, spelled, key or ())
     moved, spelled = beside.of_described(described), beside.of_spelling(spelled)
-    refuse_too_many_columns(pipeline, found.source, {n for one in moved.values() for n in one})
+    refuse_too_many_columns(pipeline, summary.source, {n for one in moved.values() for n in one})
     return TableInputs(moved, as_found, hints, spelled, types, beside, key)
 
 
@@ -98,7 +98,7 @@ def column_names(inputs: TableInputs, existing: Mapping[str, str]) -> list[str]:
     names = dict.fromkeys(n for n in existing if not is_reserved(n))
     for columns in inputs.described.values():
         names.update(dict.fromkeys(columns))
-    found = inputs.found
+    found = inputs.summary
     bare = not found.images and not names
     names.update(dict.fromkeys(c for c in inputs.hints.columns if bare or c in found.columns))
     wanted = {*found.columns, *(inputs.key or () if bare else ())}
@@ -108,13 +108,13 @@ def column_names(inputs: TableInputs, existing: Mapping[str, str]) -> list[str]:
 
 
 def _key(
-    hints: TableConfig, found: Found, stored: tuple[str, ...] | None, ddl: tuple[str, ...]
+    hints: TableConfig, summary: TableSummary, stored: tuple[str, ...] | None, ddl: tuple[str, ...]
 ) -> tuple[str, ...] | None:
     """Return the key from the configuration, the events, the stored table or a script of DDL; None
     if none of them has it."""
     declared = hints.key
-    if declared is None and found.keys:
-        declared = list(max((len(key), key) for key in found.keys.values())[1])
+    if declared is None and summary.keys:
+        declared = list(max((len(key), key) for key in summary.keys.values())[1])
     kept = None if stored is None else tuple(map(source_name, stored))
     # Events may name the columns of one key in another order.
     if kept is not None and (

@@ -24,8 +24,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.catalog.patience import tries
 from sluice.catalog.replaced_columns import replace_columns
+from sluice.catalog.retries import limited_retries
 from sluice.catalog.snapshots import head
 from sluice.errors import ELSEWHERE, PlanError, PublishRefusedError, TransientError
 from sluice.types.columns import parse_type
@@ -166,7 +166,7 @@ def rewrite(
         replace_columns(catalog, loaded, {c: _WIDER + c for c in after}, _BRANCH, signature)
 
     try:
-        tries(_TRIES, (PublishRefusedError,), _LONGEST_PAUSE)(once)
+        limited_retries(_TRIES, (PublishRefusedError,), _LONGEST_PAUSE)(once)
     except PublishRefusedError as error:
         raise TransientError(f"{table.full_name}: others write to it; run again") from error
     spark.catalog.refreshTable(table.sql())

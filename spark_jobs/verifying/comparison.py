@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame
 from sluice.verification import Comparison, Difference
 from spark_jobs import compare
 from spark_jobs.compare import Layout
-from spark_jobs.kept import keep
 from spark_jobs.lake.cut import Cut
 from spark_jobs.lake.tables import TableId
+from spark_jobs.materialize import materialize
 from spark_jobs.threads import together
 
 _SHOWN_AT_MOST: Final = 20
@@ -46,7 +46,7 @@ def _differing(
     expected: DataFrame, found: DataFrame, layout: Layout, buckets: list[int]
 ) -> tuple[dict[str, int], tuple[Difference, ...]]:
     """Count the differing keys by kind, and return the first of them by key."""
-    keys = keep(compare.differing_keys(expected, found, layout, buckets))
+    keys = materialize(compare.differing_keys(expected, found, layout, buckets))
     counted = keys.groupBy(compare.KIND).count().collect()
     first = keys.orderBy(compare.KEY, compare.KIND).limit(_SHOWN_AT_MOST)
     shown = (

@@ -12,7 +12,7 @@ from sluice import names
 from sluice.verification import Comparison
 from spark_jobs.canonical import by_name
 from spark_jobs.compare import Layout
-from spark_jobs.folding.judged import above
+from spark_jobs.folding.above_floor import above
 from spark_jobs.folding.refold import KNOWN
 from spark_jobs.folding.refold_modes import (
     CONTENT,
@@ -22,10 +22,10 @@ from spark_jobs.folding.refold_modes import (
     versions_of,
     with_content,
 )
-from spark_jobs.kept import keep
 from spark_jobs.lake.cut import Cut, TargetTables
 from spark_jobs.lake.published import rows_at
 from spark_jobs.lake.tables import TableId
+from spark_jobs.materialize import materialize
 from spark_jobs.verifying.comparison import compared
 
 _ENDS: Final = (names.POSITION_TO, names.IS_CURRENT, names.VALID_FROM, names.VALID_TO)
@@ -44,14 +44,14 @@ def compare_modes(
     """
     target = above(rows_at(spark, cut, tables.target, changelog), floor)
     data = [c for c in target.columns if c in changelog.columns and c not in names.RESERVED_COLUMNS]
-    soft = names.IS_DELETED in target.columns and cut.is_whole(tables.target)
-    history = cut.is_whole(tables.history)
+    soft = names.IS_DELETED in target.columns and cut.has_no_gap(tables.target)
+    history = cut.has_no_gap(tables.history)
     comparisons: list[Comparison] = []
     if soft or history:
         versions = versions_of(changelog, tables.key, data)
         if floor is None:
             versions = versions.withColumn(KNOWN, F.lit(True))
-        versions = keep(versions)
+        versions = materialize(versions)
     if soft:
         wanted = newest_versions(versions, tables.key)
         layout = _layout(tables.key, data, _MARKS)
@@ -61,7 +61,7 @@ def compare_modes(
         there = above(rows_at(spark, cut, tables.history), floor)
         layout = _layout((*tables.key, names.POSITION), data, _ENDS)
         comparisons.append(_compared(tables.history, cut, versions, there, layout))
-    if cut.is_whole(tables.events) and tables.events is not None:
+    if cut.has_no_gap(tables.events) and tables.events is not None:
         there = above(rows_at(spark, cut, tables.events), floor)
         comparisons.append(_events(tables.events, cut, changelog, there, data))
     return tuple(comparisons)

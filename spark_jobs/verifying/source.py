@@ -139,7 +139,7 @@ class _Side:
         changes = changes_at(self.spark, self.cut, self.tables)
         until = self.requested.watermark
         if until is not None:
-            self._refuse_forgotten()
+            self._refuse_expired()
             later = F.col(names.SOURCE_TS) > F.lit(until)
             changes = changes.where(~F.coalesce(later, F.lit(False)))
         self._note_newest(changes)
@@ -148,7 +148,7 @@ class _Side:
         data = [c for c in changes.columns if c not in names.RESERVED_COLUMNS]
         return rows_of(refold(changes, self.tables.key, data, is_partial(changes, self.tables)))
 
-    def _refuse_forgotten(self) -> None:
+    def _refuse_expired(self) -> None:
         floor = self.cut.floor(self.tables.target) if self.tables.key else None
         if floor is not None:
             raise TerminalError(

@@ -19,7 +19,7 @@ from sluice.config.live_source import credentials
 from sluice.environment import ENV_SOURCE_PASSWORD, ENV_SOURCE_USER
 from sluice.errors import TerminalError
 from spark_jobs.failures import causes, is_java
-from spark_jobs.kept import keep
+from spark_jobs.materialize import materialize
 
 _ROWS_AT_ONCE: Final = "10000"
 # The first two characters of a SQLSTATE: authorization, database name, rights and names.
@@ -116,7 +116,7 @@ class SourceDatabase(ABC):
         """Return all rows, every column as text under its own name; the table is read once."""
         listed = ", ".join(f"{c.sql} AS c{at}" for at, c in enumerate(columns))
         rows = self.query(f"SELECT {listed} FROM {table.sql}")
-        return keep(rows.toDF(*(c.name for c in columns)))
+        return materialize(rows.toDF(*(c.name for c in columns)))
 
     def query(self, sql: str) -> DataFrame:
         """Run a statement of the dialect; raises TerminalError if the database refuses the user or

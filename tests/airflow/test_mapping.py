@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.ledger.rows import FAILED, LANDED
+from sluice.ledger.states import FAILED, LANDED
 from sluice.operations.context import Context
 from sluice_airflow.mapping import mappable
 from tests.unit.projects import open_shop

@@ -16,19 +16,11 @@ from airflow.sdk import Asset
 from sluice.environment import ENV_SPARK_MASTER
 from sluice.errors import TerminalError, TransientError
 from sluice.ledger.batches import Batches
-from sluice.ledger.claims import Claim
+from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.details import HALF_PUBLISHED, SHARE_OF
 from sluice.ledger.leases import Lease
 from sluice.ledger.ledger import Ledger, PipelineLedger
-from sluice.ledger.rows import (
-    FAILED,
-    LANDED,
-    LOADED,
-    LOADING,
-    PUBLISHED,
-    PUBLISHING,
-    ROLLED_BACK,
-)
+from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations import stages
 from sluice.operations.context import Context
@@ -36,7 +28,7 @@ from sluice.operations.window import Window
 from sluice.result import StagedTable
 from sluice_airflow import queued, submit, tasks
 from sluice_airflow.selection import RunSelection
-from sluice_airflow.tasks import STALE, clean_up, selection_of, taken_over
+from sluice_airflow.tasks import STALE, abandoned_batches, clean_up, selection_of
 from tests.unit.projects import open_shop
 
 NOW = datetime.now(UTC)
@@ -56,7 +48,7 @@ def ledger_at(ctx: Context, at: datetime) -> PipelineLedger:
 
 
 def claim(ledger: PipelineLedger, batch: str, file: SourceFile) -> None:
-    ledger.files.claim(Claim((file,), lambda _: batch))
+    ledger.files.claim(ClaimRequest((file,), lambda _: batch))
 
 
 def one_batch(root: Path, state: str, at: datetime = NOW, lapsed: bool = True) -> Context:
@@ -88,7 +80,7 @@ def one_batch(root: Path, state: str, at: datetime = NOW, lapsed: bool = True) -
 def test_what_a_run_takes_over(
     tmp_path: Path, state: str, at: datetime, chosen: RunSelection, again: bool, taken: bool
 ) -> None:
-    found = taken_over(one_batch(tmp_path, state, at), chosen, again)
+    found = abandoned_batches(one_batch(tmp_path, state, at), chosen, again)
     assert found == ([MANIFEST] if taken else [])
 
 
@@ -102,7 +94,7 @@ def test_a_run_takes_over_what_another_batch_left_out(
     ctx = open_shop(tmp_path)
     key = ctx.files.write_manifest(Manifest("shop", "b", (FILE,)))
     ledger_at(ctx, OLD).batches.record("b", FAILED, manifest=key, replace_details={SHARE_OF: "a"})
-    assert taken_over(ctx, chosen, False) == ([key] if taken else [])
+    assert abandoned_batches(ctx, chosen, False) == ([key] if taken else [])
 
 
 @pytest.mark.parametrize(
@@ -117,7 +109,7 @@ def test_any_run_completes_what_is_half_published(
     ledger_at(ctx, at).batches.record(
         "b", FAILED, manifest=MANIFEST, replace_details={HALF_PUBLISHED: True}
     )
-    assert taken_over(ctx, chosen, False) == ([MANIFEST] if taken else [])
+    assert abandoned_batches(ctx, chosen, False) == ([MANIFEST] if taken else [])
 
 
 def test_a_manual_run_that_waited_for_its_task_still_takes_everything() -> None:
@@ -134,7 +126,9 @@ def test_a_manual_run_that_waited_for_its_task_still_takes_everything() -> None:
 
 
 def test_a_batch_that_somebody_holds_is_left_alone(tmp_path: Path) -> None:
-    assert taken_over(one_batch(tmp_path, LOADING, OLD, lapsed=False), EVERYTHING, True) == []
+    assert (
+        abandoned_batches(one_batch(tmp_path, LOADING, OLD, lapsed=False), EVERYTHING, True) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,7 +161,7 @@ def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
     for batch, key in zip("abc", keys, strict=True):
         claim(earlier, batch, replace(FILE, key=batch))
         earlier.batches.record(batch, LANDED, manifest=key)
-    assert sorted(taken_over(ctx, EVERYTHING, False)) == keys
+    assert sorted(abandoned_batches(ctx, EVERYTHING, False)) == keys
 
     def keep_waiting(ledger: Batches, batches: list[str]) -> None:
         told.append(batches)
@@ -187,7 +181,7 @@ def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
     load = submit.LoadOperator(task_id="load", project=str(tmp_path), manifest=keys[1])
     load.execute({"ti": run})
     assert told[3] == ["a", "b", "c"]
-    assert taken_over(ctx, EVERYTHING, False) == []
+    assert abandoned_batches(ctx, EVERYTHING, False) == []
 
 
 @pytest.mark.parametrize(

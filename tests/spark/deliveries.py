@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sluice.landing.landed import Inspector
+from sluice.landing.inspection import Inspector
 from sluice.landing.reading import reading_of
 from sluice.manifest import SourceFile
 from sluice.objects.store import LocalStore

@@ -16,7 +16,7 @@ from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import Project, load_project
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger
-from sluice.ledger.rows import LOADED
+from sluice.ledger.states import LOADED
 from sluice.manifest import Manifest, SourceFile, name_batch
 from sluice.names import TARGET_METADATA, branch_name
 from sluice.operations import stages

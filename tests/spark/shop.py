@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.leases import Lease, this_holder
 from sluice.operations import stages
 from sluice.operations.context import Context, open_context
@@ -15,7 +15,7 @@ from sluice.operations.maintenance import MaintenanceResult
 from sluice.result import BatchResult
 from spark_jobs.lake.tables import Lake
 from spark_jobs.maintaining.agenda import maintain
-from spark_jobs.maintaining.upkeep import Upkeep
+from spark_jobs.maintaining.context import MaintenanceContext
 from tests.spark.sandbox import NAMESPACE, Sandbox
 
 LONG_AFTER = timedelta(days=40)
@@ -66,12 +66,12 @@ class Shop(Sandbox):
         """Maintain the pipeline as if `after` had passed since."""
         return maintain(self.upkeep(after, dry_run), proceed)
 
-    def upkeep(self, after: timedelta = LONG_AFTER, dry_run: bool = False) -> Upkeep:
+    def upkeep(self, after: timedelta = LONG_AFTER, dry_run: bool = False) -> MaintenanceContext:
         """The context of each step of maintenance."""
         ctx = self.context()
         lake, pipeline = Lake(self.spark, ctx.catalog, "p"), ctx.pipeline
         now = datetime.now(UTC) + after
-        return Upkeep(self.spark, lake, ctx.ledger, ctx.files, pipeline, now, dry_run)
+        return MaintenanceContext(self.spark, lake, ctx.ledger, ctx.files, pipeline, now, dry_run)
 
     def table(self, name: str, namespace: str = NAMESPACE) -> Any:
         """A table's metadata as it is now."""

@@ -42,7 +42,7 @@ def fails_once(error: Exception, action: Callable[..., object]) -> Callable[...,
     return call
 
 
-class StandingClock:
+class FrozenClock:
     """A clock for the time of day that stands still until it is moved."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.folders import Lake
+from tests.unit.landing_folders import Lake
 
 
 @pytest.fixture
@@ -15,6 +15,6 @@ def lake(tmp_path: Path) -> Lake:
 
 
 @pytest.fixture
-def said() -> list[str]:
-    """Gets each line that is told, where a context is opened with `said.append`."""
+def messages() -> list[str]:
+    """Gets each line that is told, where a context is opened with `messages.append`."""
     return []

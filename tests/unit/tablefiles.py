@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluice.containers.csv_rows import CsvStyle
-from sluice.landing.landed import Inspection, Inspector
+from sluice.landing.inspection import Inspection, Inspector
 from sluice.landing.reading import Reading
 from sluice.objects.store import LocalStore
 

@@ -18,7 +18,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
-from sluice.catalog.patience import Errors, retry, tries
+from sluice.catalog.retries import Errors, limited_retries, retry_while_away
 from sluice.catalog.spark import (
     POSTGRES_ANSWER_SECONDS,
     POSTGRES_CONNECT_SECONDS,
@@ -34,8 +34,8 @@ from sluice.names import CATALOG, full_name
 
 _OPEN_TRIES: Final = 9
 _LONGEST_PAUSE: Final = 0.5
-_REST: Final = "sluice.catalog.rest.PatientRestCatalog"
-_S3_RETRIES: Final = "sluice.catalog.s3_retries.PatientS3Retries"
+_REST: Final = "sluice.catalog.rest.RetryingRestCatalog"
+_S3_RETRIES: Final = "sluice.catalog.s3_retries.S3RetryStrategy"
 _LIBPQ: Final = {
     "connect_timeout": POSTGRES_CONNECT_SECONDS,
     "keepalives": 1,
@@ -49,7 +49,7 @@ _LIBPQ: Final = {
 def open_catalog(project: Project) -> Catalog:
     """Open the catalog; creates a missing embedded one.
 
-    Raises CatalogAwayError if it does not answer for `patience.SECONDS`, TerminalError if the
+    Raises CatalogAwayError if it does not answer for `retries.SECONDS`, TerminalError if the
     server is not an Iceberg catalog.
     """
     catalog = project.lake.catalog
@@ -60,7 +60,7 @@ def open_catalog(project: Project) -> Catalog:
     properties = {"warehouse": project.lake.warehouse, **_s3_properties(project)}
     properties |= _pyiceberg_properties(catalog)
     try:
-        return retry(partial(_load, properties))
+        return retry_while_away(partial(_load, properties))
     except ValidationError as error:
         raise TerminalError(
             f"what answers at {catalog.uri} is no Iceberg REST catalog; correct lake.catalog.uri"
@@ -86,7 +86,7 @@ def known_table(catalog: Catalog, namespace: str, name: str) -> Table:
 def _load(properties: dict[str, str]) -> Catalog:
     # Another process that opens the new lake may just have created the catalog's tables.
     created_meanwhile: Errors = (IntegrityError, ProgrammingError)
-    again = tries(_OPEN_TRIES, created_meanwhile, _LONGEST_PAUSE)
+    again = limited_retries(_OPEN_TRIES, created_meanwhile, _LONGEST_PAUSE)
     return again(load_catalog, CATALOG, **properties)
 
 

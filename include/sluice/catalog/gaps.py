@@ -13,7 +13,7 @@ from sluice.catalog.snapshots import head
 from sluice.names import PROP_GAP
 
 
-def is_behind(table: Table, snapshot: int | None) -> bool:
+def has_gap_at(table: Table, snapshot: int | None) -> bool:
     """Whether a mode's table has a gap at a snapshot.
 
     True until a batch that closes the gap is published, and again after that batch is undone.
@@ -25,20 +25,20 @@ def is_behind(table: Table, snapshot: int | None) -> bool:
     return any(past in lacking for past in with_equal_rows(table, snapshot))
 
 
-def gap_followed(table: Table) -> str | None:
+def gap_after_rewrite(table: Table) -> str | None:
     """Return the new value of PROP_GAP after maintenance rewrote a table with a gap; None if that
     is stored already.
 
     It must be stored before the snapshots in between expire.
     """
     now = head(table)
-    if now is None or not is_behind(table, now) or table.properties[PROP_GAP] == str(now):
+    if now is None or not has_gap_at(table, now) or table.properties[PROP_GAP] == str(now):
         return None
     return str(now)
 
 
-def gap_moved(table: Table, base: int | None, new: int) -> list[TableUpdate]:
+def carry_gap(table: Table, base: int | None, new: int) -> list[TableUpdate]:
     """Return the update of PROP_GAP that carries a gap over to the new snapshot."""
-    if not is_behind(table, base):
+    if not has_gap_at(table, base):
         return []
     return [SetPropertiesUpdate(updates={PROP_GAP: str(new)})]

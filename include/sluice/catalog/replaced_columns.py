@@ -18,7 +18,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from sluice.catalog.gaps import gap_moved
+from sluice.catalog.gaps import carry_gap
 from sluice.catalog.snapshots import MAIN, commit, head, point
 from sluice.errors import PublishRefusedError
 from sluice.names import SUMMARY_MAINTENANCE
@@ -50,7 +50,7 @@ def replace_columns(
         requirements.append(AssertRefSnapshotId(ref=branch, snapshot_id=new))
         updates.append(point(MAIN, SnapshotRefType.BRANCH, new))
         updates.append(RemoveSnapshotRefUpdate(ref_name=branch))
-        updates += gap_moved(table, base, new)
+        updates += carry_gap(table, base, new)
     commit(catalog, table, tuple(requirements), tuple(updates))
 
 

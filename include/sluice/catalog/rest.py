@@ -22,7 +22,7 @@ _AGAIN: Final = Retry(
 )
 
 
-class PatientRestCatalog(RestCatalog):
+class RetryingRestCatalog(RestCatalog):
     """Retries where that is safe, see `_AGAIN`, and has timeouts."""
 
     def _config_headers(self, session: Session) -> None:

@@ -7,7 +7,7 @@ from pyarrow.fs import AwsStandardS3RetryStrategy
 from sluice.objects.s3_store import ATTEMPTS
 
 
-class PatientS3Retries(AwsStandardS3RetryStrategy):  # type: ignore[misc]
+class S3RetryStrategy(AwsStandardS3RetryStrategy):  # type: ignore[misc]
     """Created by pyiceberg by its name (`s3.retry-strategy-impl`), without arguments."""
 
     def __init__(self) -> None:

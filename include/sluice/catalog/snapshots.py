@@ -35,7 +35,7 @@ from sqlalchemy.exc import DBAPIError
 from sluice.catalog.client import find_table, known_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of, passes_over
-from sluice.catalog.patience import Errors, in_words, transient_errors, tries
+from sluice.catalog.retries import Errors, error_text, limited_retries, transient_errors
 from sluice.errors import (
     CommitStateUnknownError,
     FollowedError,
@@ -82,7 +82,7 @@ def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> None:
     if the catalog did not answer.
     """
     # Another commit may come between the check and this one; it is looked at again each time.
-    again = tries(_COMMIT_TRIES, on=(PublishRefusedError,))
+    again = limited_retries(_COMMIT_TRIES, on=(PublishRefusedError,))
     again(_publish_unless_moved, catalog, staged, batch_id)
 
 
@@ -332,7 +332,7 @@ def drop_tag(catalog: Catalog, namespace: str, name: str, tag: str) -> None:
         drop_tags(catalog, table, [tag] if head(table, tag) is not None else [])
 
     try:
-        tries(_COMMIT_TRIES, on=(PublishRefusedError,))(drop)
+        limited_retries(_COMMIT_TRIES, on=(PublishRefusedError,))(drop)
     except PublishRefusedError as error:
         raise TransientError(
             f"{full_name(namespace, name)}: tag {tag} could not be dropped in {_COMMIT_TRIES} "
@@ -369,7 +369,7 @@ def commit(
         raise PublishRefusedError(f"{name}: {error}") from error
     except unknown as error:
         raise CommitStateUnknownError(
-            f"{name}: the catalog did not say whether it committed ({in_words(error)}); run "
+            f"{name}: the catalog did not say whether it committed ({error_text(error)}); run "
             "`sluice reconcile`, which looks"
         ) from error
 

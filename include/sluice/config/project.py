@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sluice.config.ddl_files import with_ddl
 from sluice.config.fields import Strict
 from sluice.config.format_versions import refuse_unwritable
-from sluice.config.mistakes import explain
 from sluice.config.overlap import Written, refuse_overlap
 from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.config.places import WAREHOUSE, refuse_globs, refuse_landing, resolved
@@ -24,6 +23,7 @@ from sluice.config.project_file import (
     SparkConfig,
 )
 from sluice.config.secrets import holds_secret, is_clear, shortened
+from sluice.config.validation_messages import explain
 from sluice.config.yaml_file import Document, by_name, read_yaml
 from sluice.environment import (
     ENV_CATALOG_URI,

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator
 from sluice.config.secrets import refuse_secret_settings
 
 # With other values of these settings the same files would give other tables.
-SETTLED: Final = {
+FIXED_SETTINGS: Final = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -31,11 +31,11 @@ SETTLED: Final = {
 }
 
 
-def _refuse_settled(conf: dict[str, Any]) -> dict[str, Any]:
+def _refuse_fixed(conf: dict[str, Any]) -> dict[str, Any]:
     found = [
-        f"{key} is always {SETTLED[key]}"
+        f"{key} is always {FIXED_SETTINGS[key]}"
         for key, value in conf.items()
-        if key in SETTLED and str(value).lower() != SETTLED[key].lower()
+        if key in FIXED_SETTINGS and str(value).lower() != FIXED_SETTINGS[key].lower()
     ]
     if found:
         raise ValueError(f"no setting that tables depend on: {', '.join(found)}; leave it out")
@@ -44,6 +44,6 @@ def _refuse_settled(conf: dict[str, Any]) -> dict[str, Any]:
 
 SparkConf = Annotated[
     dict[str, str | int | float | bool],
-    AfterValidator(_refuse_settled),
+    AfterValidator(_refuse_fixed),
     BeforeValidator(refuse_secret_settings),
 ]

@@ -17,8 +17,8 @@ import pyarrow as pa
 import zstandard
 
 from sluice.bounds import DEFAULT, MEBIBYTE, Bounds
+from sluice.containers.decompression_limits import DecompressionGuard
 from sluice.containers.rejects import RAW_BYTES
-from sluice.containers.unfolding import Unfolding
 
 MAGIC: Final = b"Obj\x01"
 TRUNCATED: Final = "truncated_avro"
@@ -196,7 +196,7 @@ def walk(chunks: Iterator[bytes], thorough: bool = False, bounds: Bounds = DEFAU
     stream.header_left = None
     supported = _codec(header) in _CODECS
     decoding = _BlockDecoder(header) if thorough and supported else None
-    unfolding = Unfolding(_codec(header), bounds)
+    unfolding = DecompressionGuard(_codec(header), bounds)
     whole, damage, bad = _walk_blocks(stream, header["sync"], decoding, unfolding)
     bad = sorted([*bad, *(decoding.bad if decoding else [])], key=lambda block: block.start)
     return AvroFile(
@@ -316,7 +316,7 @@ def _zigzag(value: int) -> bytes:
 
 
 def _walk_blocks(
-    stream: _Bytes, sync: bytes, decoding: _BlockDecoder | None, unfolding: Unfolding
+    stream: _Bytes, sync: bytes, decoding: _BlockDecoder | None, unfolding: DecompressionGuard
 ) -> tuple[int, str, list[BadBlock]]:
     """Return where the whole blocks end, why no more follow, and the bad ones between them.
 

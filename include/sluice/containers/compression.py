@@ -152,7 +152,7 @@ class Plain(Iterator[bytes]):
 
     def _counted(self, plain: bytes) -> bytes:
         self._size += len(plain)
-        if self._bounds.unfolds_too_far(self._packed, self._size):
+        if self._bounds.exceeds_ratio(self._packed, self._size):
             raise DamageError(BOMB, trusted=False)
         return plain
 

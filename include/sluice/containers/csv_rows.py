@@ -18,7 +18,7 @@ from typing import Final
 from sluice.bounds import MEBIBYTE
 from sluice.config.format_options import CsvOptions
 from sluice.containers.compression import DamageError
-from sluice.containers.documents import BOM, INVALID_UTF8, TOO_LARGE, Line, Refused
+from sluice.containers.json_documents import BOM, INVALID_UTF8, TOO_LARGE, Line, Refused
 
 MALFORMED: Final = "malformed_csv"
 FIELD_COUNT: Final = "wrong_field_count"
@@ -56,7 +56,7 @@ def is_csv(key: str) -> bool:
     return _ENDINGS.search(key) is not None
 
 
-def documents(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[Line | Refused]:
+def rows_as_json(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[Line | Refused]:
     """Yield every row as one JSON object, and what is no row as Refused.
 
     If the header is refused all rows are, because their columns are unknown. Raises DamageError if

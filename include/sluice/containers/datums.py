@@ -15,7 +15,7 @@ import fastavro
 
 from sluice.config.format_options import Framing
 from sluice.containers.compression import DamageError
-from sluice.containers.documents import JSON_BEGINS, TOO_LARGE, UTF16_MARKS, Refused
+from sluice.containers.json_documents import JSON_BEGINS, TOO_LARGE, UTF16_MARKS, Refused
 from sluice.manifest import JSON_LINES, SourceFile
 
 ONE_PER_FILE: Final[Framing] = "one_per_file"

@@ -12,7 +12,7 @@ from typing import Final
 
 from sluice.config.format_options import Layout
 from sluice.containers.compression import DamageError
-from sluice.containers.documents import Line, Refused
+from sluice.containers.json_documents import Line, Refused
 
 VALUES: Final[Layout] = "length_delimited"
 PAIRS: Final[Layout] = "length_delimited_pairs"

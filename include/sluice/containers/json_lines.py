@@ -14,8 +14,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from sluice.containers.broken import may_go_on
-from sluice.containers.documents import BOM
+from sluice.containers.broken_json import may_go_on
+from sluice.containers.json_documents import BOM
 from sluice.containers.json_text import is_lossy, read_document
 
 BLOCK_BYTES: Final = 4 << 20

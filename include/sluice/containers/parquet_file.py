@@ -68,7 +68,7 @@ def refuse_bomb(stream: BinaryIO, bounds: Bounds) -> None:
     packed = stream.seek(0, os.SEEK_END)
     if bounds.has_too_many_rows(packed, rows):
         raise DamageError(TOO_MANY_ROWS, trusted=False)
-    if bounds.unfolds_too_far(packed, plain):
+    if bounds.exceeds_ratio(packed, plain):
         raise DamageError(BOMB, trusted=False)
 
 

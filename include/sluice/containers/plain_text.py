@@ -6,7 +6,7 @@ import codecs
 import re
 from typing import Final
 
-from sluice.containers.documents import JSON_BEGINS, UTF16_MARKS
+from sluice.containers.json_documents import JSON_BEGINS, UTF16_MARKS
 
 HEAD_BYTES: Final = 4096
 # A document at the start of a line, or after a byte order mark, a comment or a key.

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from sluice.containers.documents import Refused
+from sluice.containers.json_documents import Refused
 from sluice.manifest import WHOLE, LandingReject
 
 TOO_MANY: Final = "too_many_rejects"

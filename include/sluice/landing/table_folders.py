@@ -11,7 +11,7 @@ from typing import Final
 
 from sluice.config.format_options import RowsOptions
 from sluice.config.project import Pipeline
-from sluice.ledger.claims import Content
+from sluice.ledger.claims import ContentKey
 
 _PARTITION: Final = re.compile(r".*=.*")
 _DATE: Final = re.compile(r"[\d_-]+")
@@ -53,7 +53,7 @@ def holds_transactions(key: str) -> bool:
     return _TRANSACTIONS_FILE.match(key.rpartition("/")[2]) is not None
 
 
-def content_of(pipeline: Pipeline) -> Content:
+def content_of(pipeline: Pipeline) -> ContentKey:
     """Return the function that identifies files with the same records: by bytes and table.
 
     Equal bytes in the folders of two tables are rows of both, and those of two times are changes of

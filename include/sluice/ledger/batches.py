@@ -9,11 +9,11 @@ from typing import Any
 
 from pyiceberg.table import Table
 
-from sluice.ledger import rows as states
+from sluice.ledger import states
+from sluice.ledger.arrow_rows import latest, where_in
 from sluice.ledger.details import EPOCH, HALF_PUBLISHED
 from sluice.ledger.filters import of_pipeline
 from sluice.ledger.leases import Lease, leased
-from sluice.ledger.newest import having, latest
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.tables import BATCHES, LedgerTables, Row
 
@@ -99,7 +99,7 @@ class Batches:
     def get(self, batch_id: str) -> BatchRow | None:
         """Return the batch's current row, or None."""
         rows = self._tables.read(BATCHES, of_pipeline(self._pipeline))
-        return latest(BatchRow, having(rows, "batch_id", [batch_id]), "batch_id").get(batch_id)
+        return latest(BatchRow, where_in(rows, "batch_id", [batch_id]), "batch_id").get(batch_id)
 
     def all(self, limit: int | None = None) -> list[BatchRow]:
         """Return the batches, the one that changed last first."""

@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.expressions import equals
-from sluice.catalog.patience import tries
+from sluice.catalog.retries import limited_retries
 from sluice.catalog.snapshots import tables_of
 from sluice.names import (
     BATCH_ID,
@@ -75,7 +75,7 @@ def _forget_with_retries(
     pyiceberg may miss a file to delete, and then commits nothing: its threads share the bounds of
     the manifest that they read (pyiceberg 0.12, `_OverwriteFiles._deleted_entries`).
     """
-    again = tries(_TRIES, on=(ValidationException,))
+    again = limited_retries(_TRIES, on=(ValidationException,))
     return again(_forget, catalog, name, batch_id, confirm)
 
 

@@ -6,30 +6,31 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sluice.ledger.rows import FILE_CLAIMED, FILE_LOADED, FILE_RELEASED, FileRow
+from sluice.ledger.rows import FileRow
+from sluice.ledger.states import FILE_CLAIMED, FILE_LOADED, FILE_RELEASED
 from sluice.manifest import SourceFile
 from sluice.objects.store import StoredObject, is_same_object
 
-Content = Callable[[str, str], str]
+ContentKey = Callable[[str, str], str]
 """Returns one value, from key and checksum, for all objects that hold the same records."""
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimRequest:
     """A request to claim those of `files` that no batch has.
 
-    `name(won)` returns the batch id for the files that are won. It is called before each try to
-    commit, and may write the manifest, so that no claim is without one. `once_by`: of files with
-    the same content only the first is claimed, the others are recorded as copies, and one with the
-    bytes that a published batch loaded under its key as loaded by that batch again; `epochs`: only
-    files of these epochs count as the same (None: all). `replaced`: the rows of loaded files whose
-    changed object (other ETag, version or size) may be claimed. `modified`: object key → time of
-    last modification.
+    `batch_id_for(won)` returns the batch id for the files that are won. It is called before each
+    try to commit, and may write the manifest, so that no claim is without one. `content_key`: of
+    files with the same content only the first is claimed, the others are recorded as copies, and
+    one with the bytes that a published batch loaded under its key as loaded by that batch again;
+    `epochs`: only files of these epochs count as the same (None: all). `replaced`: the rows of
+    loaded files whose changed object (other ETag, version or size) may be claimed. `modified`:
+    object key → time of last modification.
     """
 
     files: tuple[SourceFile, ...]
-    name: Callable[[tuple[SourceFile, ...]], str]
-    once_by: Content | None = None
+    batch_id_for: Callable[[tuple[SourceFile, ...]], str]
+    content_key: ContentKey | None = None
     epochs: Container[int] | None = None
     modified: Mapping[str, datetime] = field(default_factory=dict)
     replaced: Container[FileRow] = ()
@@ -61,7 +62,7 @@ def available(
 
 
 def fresh_content(
-    files: tuple[SourceFile, ...], seen: set[str], content: Content
+    files: tuple[SourceFile, ...], seen: set[str], content: ContentKey
 ) -> tuple[SourceFile, ...]:
     """Return the files whose content is not in `seen`, and add theirs to it."""
     fresh = []
@@ -78,7 +79,7 @@ def copies_among(
     won: tuple[SourceFile, ...],
     batch_id: str,
     brought: Mapping[str, str],
-    content: Content,
+    content: ContentKey,
 ) -> Iterator[tuple[SourceFile, str]]:
     """Yield the files that were not `won`, each with the batch that has its content: `batch_id`, or
     that in `brought` (content → batch)."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pyiceberg.catalog import Catalog
 
-from sluice.ledger.newest import newest
+from sluice.ledger.arrow_rows import newest
 from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS, LedgerTables
 
 _SAME_STATE: Final = {

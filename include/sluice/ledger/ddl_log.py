@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
 from sluice.catalog.expressions import equals
-from sluice.catalog.patience import retry
+from sluice.catalog.retries import retry_while_away
 from sluice.ledger.scans import scan
 from sluice.ledger.tables import Decision, LedgerTables, Row
 from sluice.names import LEDGER_NAMESPACE
@@ -35,7 +35,9 @@ def record(
 
 def recorded(catalog: Catalog, log: str, pipeline: str) -> list[dict[str, Any]]:
     """Return the statements of a pipeline's batches, published or not."""
-    return _newest(retry(lambda: _rows(catalog, log, pipeline), also=(FileNotFoundError,)))
+    return _newest(
+        retry_while_away(lambda: _rows(catalog, log, pipeline), also=(FileNotFoundError,))
+    )
 
 
 def _row(batch: tuple[str, str], stated: Mapping[str, Any]) -> Row:

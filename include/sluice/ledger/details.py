@@ -33,7 +33,7 @@ UNDONE: Final = "undone"
 REBUILT: Final = "rebuilt"
 # The attempt at a batch that undoes others, once its tables are published: the undone batches'
 # changes are deleted next.
-TAKING_OUT: Final = "taking_out"
+UNDOING: Final = "taking_out"
 ROLLED_BACK_BY: Final = "rolled_back_by"
 RELEASED_BY: Final = "released_by"
 REBUILT_BY: Final = "rebuilt_by"
@@ -84,10 +84,10 @@ def of_rebuild(manifest: Manifest) -> dict[str, Any]:
     return {REBUILT: list(manifest.rebuild.targets)} | ({REBUILT_BY: user} if user else {})
 
 
-def taking_out(attempt: str) -> dict[str, str]:
+def of_undoing(attempt: str) -> dict[str, str]:
     """Details of a batch that undoes others, between the publication of its last
     table and its own."""
-    return {TAKING_OUT: attempt}
+    return {UNDOING: attempt}
 
 
 def undone_by(user: str, released: bool) -> dict[str, str]:

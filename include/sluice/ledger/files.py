@@ -10,20 +10,27 @@ from typing import Any
 
 from pyiceberg.table import Table
 
-from sluice.ledger import rows as states
-from sluice.ledger.batches import Batches
-from sluice.ledger.claims import Claim, Content, available, copies_among, file_row, fresh_content
-from sluice.ledger.filters import copied, taken
-from sluice.ledger.newest import (
-    contents,
-    having,
+from sluice.ledger import states
+from sluice.ledger.arrow_rows import (
+    batch_by_content,
     latest,
     newest,
     replaced_rows,
     rows_of,
-    unsettled,
+    unclaimed_or_changed,
+    where_in,
     with_checksums,
 )
+from sluice.ledger.batches import Batches
+from sluice.ledger.claims import (
+    ClaimRequest,
+    ContentKey,
+    available,
+    copies_among,
+    file_row,
+    fresh_content,
+)
+from sluice.ledger.filters import copied, taken
 from sluice.ledger.rows import FileRow
 from sluice.ledger.tables import FILES, LedgerTables, Row
 from sluice.manifest import SourceFile
@@ -43,23 +50,23 @@ class Files:
         """Return every object that a batch ever claimed, by key."""
         return latest(FileRow, self._rows(), "object_key")
 
-    def unsettled(
+    def unclaimed_or_changed(
         self, listed: Sequence[StoredObject]
     ) -> tuple[list[StoredObject], dict[str, FileRow]]:
         """Return the listed objects that no batch has in this version, and the rows of their keys.
 
         Most of a lake's files belong to a batch and need no second look.
         """
-        left, rows = unsettled(self._newest(), listed)
+        left, rows = unclaimed_or_changed(self._newest(), listed)
         return left, {row.object_key: row for row in rows_of(FileRow, rows)}
 
     def held(self) -> list[FileRow]:
         """Return the objects whose batch was rolled back and that are not released yet."""
-        return list(rows_of(FileRow, having(self._newest(), "state", [states.FILE_HELD])))
+        return list(rows_of(FileRow, where_in(self._newest(), "state", [states.FILE_HELD])))
 
     def claimed(self) -> list[FileRow]:
         """Return the objects that a batch has claimed and not loaded."""
-        return list(rows_of(FileRow, having(self._newest(), "state", [states.FILE_CLAIMED])))
+        return list(rows_of(FileRow, where_in(self._newest(), "state", [states.FILE_CLAIMED])))
 
     def copies(self) -> dict[str, FileRow]:
         """Return the objects whose bytes another object had when they were read, by key; their
@@ -67,9 +74,9 @@ class Files:
         rows = self._tables.read(FILES, copied(self._pipeline))
         return latest(FileRow, rows, "object_key")
 
-    def contents(
+    def known_contents(
         self,
-        content: Content,
+        content: ContentKey,
         epochs: Container[int] | None = None,
         among: Collection[str] | None = None,
     ) -> set[str]:
@@ -80,24 +87,24 @@ class Files:
         """
         rows = self._rows()
         rows = rows if among is None else with_checksums(rows, among)
-        return set(self._contents(rows, content, epochs))
+        return set(self._batch_by_content(rows, content, epochs))
 
     def replaced(self, among: Collection[str] | None = None) -> list[FileRow]:
         """Return the objects that published batches loaded, and for which a later batch took
         another object of the same key. `among`: the keys that matter; None: all."""
         rows = self._rows()
-        rows = rows if among is None else having(rows, "object_key", among)
+        rows = rows if among is None else where_in(rows, "object_key", among)
         return list(rows_of(FileRow, self._replaced(rows)))
 
     def of_batch(self, batch_id: str) -> list[FileRow]:
         """Return the files that the batch has now, by key."""
-        rows = having(self._newest(), "batch_id", [batch_id])
+        rows = where_in(self._newest(), "batch_id", [batch_id])
         return sorted(rows_of(FileRow, rows), key=lambda row: row.object_key)
 
-    def claim(self, asked: Claim) -> tuple[str, tuple[SourceFile, ...]]:
+    def claim(self, request: ClaimRequest) -> tuple[str, tuple[SourceFile, ...]]:
         """Claim the files that no batch has; return the batch id and its files, or ("", ()) if
         none is left."""
-        return self._tables.append(FILES, partial(self._decide, asked))
+        return self._tables.append(FILES, partial(self._decide, request))
 
     def mark(self, batch_id: str, state: str, seen: Container[FileRow] | None = None) -> int:
         """Set the state of those of the batch's files whose present state allows it (FOLLOWS);
@@ -108,30 +115,32 @@ class Files:
 
         def decide(table: Table) -> tuple[list[Row], int]:
             files = newest(self._tables.scan(table, taken(self._pipeline)), "object_key")
-            may = having(having(files, "batch_id", [batch_id]), "state", states.FOLLOWS[state])
+            may = where_in(where_in(files, "batch_id", [batch_id]), "state", states.FOLLOWS[state])
             rows = [r for r in rows_of(FileRow, may) if seen is None or r in seen]
             return [asdict(replace(r, state=state, at=self._clock())) for r in rows], len(rows)
 
         return self._tables.append(FILES, decide)
 
     def _decide(
-        self, asked: Claim, table: Table
+        self, request: ClaimRequest, table: Table
     ) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
         """Decide a claim on the table's snapshot: the files that it wins, and the copies."""
         known = self._tables.scan(table, taken(self._pipeline))
-        of_keys = having(known, "object_key", (file.key for file in asked.files))
-        won = free = available(asked.files, latest(FileRow, of_keys, "object_key"), asked.replaced)
+        of_keys = where_in(known, "object_key", (file.key for file in request.files))
+        won = free = available(
+            request.files, latest(FileRow, of_keys, "object_key"), request.replaced
+        )
         brought: dict[str, str] = {}
-        if asked.once_by is not None:
+        if request.content_key is not None:
             rivals = with_checksums(known, {file.sha256 for file in free})
-            brought = self._contents(rivals, asked.once_by, asked.epochs)
-            won = fresh_content(free, set(brought), asked.once_by)
-        batch_id = asked.name(won) if won else ""
-        row = partial(file_row, self._pipeline, asked.modified, self._clock())
+            brought = self._batch_by_content(rivals, request.content_key, request.epochs)
+            won = fresh_content(free, set(brought), request.content_key)
+        batch_id = request.batch_id_for(won) if won else ""
+        row = partial(file_row, self._pipeline, request.modified, self._clock())
         rows = [row(file, batch_id) for file in won]
-        if asked.once_by is not None:
+        if request.content_key is not None:
             put_back = {_bytes_of(r) for r in rows_of(FileRow, self._replaced(rivals))}
-            for file, batch in copies_among(free, won, batch_id, brought, asked.once_by):
+            for file, batch in copies_among(free, won, batch_id, brought, request.content_key):
                 same = row(file, batch, states.FILE_LOADED)
                 copy = replace(same, state=states.FILE_COPY)
                 rows.append(same if _bytes_of(same) in put_back else copy)
@@ -148,15 +157,15 @@ class Files:
     def _replaced(self, files: Any) -> Any:
         rows = replaced_rows(files)
         published = self._batches.published() if rows.num_rows else set()
-        return having(rows, "batch_id", published)
+        return where_in(rows, "batch_id", published)
 
-    def _contents(
-        self, files: Any, content: Content, epochs: Container[int] | None
+    def _batch_by_content(
+        self, files: Any, content: ContentKey, epochs: Container[int] | None
     ) -> dict[str, str]:
         loaded_at = {} if epochs is None else self._batches.epochs()
         other = [b for b, at in loaded_at.items() if at is not None and at not in (epochs or ())]
         now, before = newest(files, "object_key"), self._replaced(files)
-        return contents(now, content, other) | contents(before, content, other)
+        return batch_by_content(now, content, other) | batch_by_content(before, content, other)
 
 
 def _bytes_of(row: FileRow) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pyiceberg.expressions import And, BooleanExpression, Not
 
 from sluice.catalog.expressions import among, equals
-from sluice.ledger.rows import FILE_COPY
+from sluice.ledger.states import FILE_COPY
 
 
 def of_pipeline(pipeline: str) -> BooleanExpression:

@@ -14,12 +14,12 @@ from typing import Final
 
 from pyiceberg.catalog import Catalog
 
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.batches import Batches
 from sluice.ledger.files import Files
 from sluice.ledger.pipeline_lease import PipelineLease
 from sluice.ledger.publications import Publications
-from sluice.ledger.rows import BatchRow, landed_anew
+from sluice.ledger.rows import BatchRow, may_land
 from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS, QUARANTINE, LedgerTables
 
 _NOW: Final = partial(datetime.now, UTC)
@@ -64,7 +64,7 @@ class PipelineLedger:
         recorded = {row.batch_id: row for row in self.batches.all()}
         for file in self.files.claimed():
             known = recorded.get(file.batch_id)
-            if landed_anew(known):
+            if may_land(known):
                 row = known or BatchRow(self.pipeline, file.batch_id, "", states.LANDED)
                 recorded[file.batch_id] = replace(row, state=states.LANDED, at=file.at)
         rows = (row for row in recorded.values() if row.state not in states.FINISHED)

@@ -12,16 +12,16 @@ from datetime import datetime
 from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeldError
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.batches import Batches
 from sluice.ledger.details import HALF_PUBLISHED
 from sluice.ledger.leases import Lease, is_dead, leased
 from sluice.ledger.refusals import (
-    overtaken,
+    fence_lapsed,
+    lost_batch_message,
     refuse_closed,
     refuse_halfway,
     refuse_held,
-    taken_over,
 )
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.tables import BATCHES, LedgerTables, Row
@@ -65,7 +65,7 @@ class PipelineLease:
             old = known or BatchRow(self._pipeline, batch_id, attempt, states.LOADING)
             refuse_closed(old, attempt)
             if not expected(known):
-                raise LeaseHeldError(taken_over(self._pipeline, batch_id, attempt, old))
+                raise LeaseHeldError(lost_batch_message(self._pipeline, batch_id, attempt, old))
             row = replace(old, state=states.LOADING, attempt=attempt)
             if old.state == states.PUBLISHING and is_half_published():
                 row = row.with_details(row.details | {HALF_PUBLISHED: True})
@@ -98,7 +98,7 @@ class PipelineLease:
             refuse_held(batches.values(), batch_id, self.has_lapsed)
             old = batches.get(batch_id)
             if old is None or old.attempt != attempt:
-                raise LeaseHeldError(taken_over(self._pipeline, batch_id, attempt, old))
+                raise LeaseHeldError(lost_batch_message(self._pipeline, batch_id, attempt, old))
             refuse_closed(old, attempt)
             return self._taken(batches, old, lease), None
 
@@ -122,5 +122,5 @@ class PipelineLease:
         return not row.holder or until is None or until <= self._clock() or is_dead(row.holder)
 
     def _taken(self, batches: Mapping[str, BatchRow], row: BatchRow, lease: Lease) -> list[Row]:
-        others = overtaken(batches.values(), row.batch_id)
+        others = fence_lapsed(batches.values(), row.batch_id)
         return [*map(asdict, others), asdict(leased(row, lease, self._clock()))]

@@ -9,17 +9,10 @@ from typing import Final
 
 from sluice.errors import HalfwayError, LeaseHeldError
 from sluice.ledger.leases import new_attempt
-from sluice.ledger.rows import (
-    CLOSED,
-    HALFWAY,
-    LANDED,
-    LOADING,
-    MAINTAINING,
-    ROLLING_BACK,
-    BatchRow,
-)
+from sluice.ledger.rows import BatchRow
+from sluice.ledger.states import CLOSED, HALFWAY, LANDED, LOADING, MAINTAINING, ROLLING_BACK
 
-_OVERTAKEN: Final = "overtaken-"
+_FENCED: Final = "overtaken-"
 _AT_WORK: Final = frozenset({LOADING, MAINTAINING})
 
 
@@ -71,7 +64,7 @@ def completed_by(row: BatchRow) -> str:
     return f"sluice run {row.pipeline} (or {undo})"
 
 
-def overtaken(batches: Iterable[BatchRow], batch_id: str) -> list[BatchRow]:
+def fence_lapsed(batches: Iterable[BatchRow], batch_id: str) -> list[BatchRow]:
     """Return new rows for the other batches whose lease lapsed while they were loading or
     maintaining, with an attempt id that no process has.
 
@@ -79,19 +72,19 @@ def overtaken(batches: Iterable[BatchRow], batch_id: str) -> list[BatchRow]:
     old lease and go on with an outdated list of published batches.
     """
     lapsed = [r for r in batches if r.batch_id != batch_id and r.state in _AT_WORK and r.holder]
-    return [replace(r, attempt=f"{_OVERTAKEN}{new_attempt()}").without_lease() for r in lapsed]
+    return [replace(r, attempt=f"{_FENCED}{new_attempt()}").without_lease() for r in lapsed]
 
 
-def is_overtaken(row: BatchRow) -> bool:
+def is_fenced(row: BatchRow) -> bool:
     """Whether the batch's last attempt lost its lease to another batch and none has followed it."""
-    return row.attempt.startswith(_OVERTAKEN)
+    return row.attempt.startswith(_FENCED)
 
 
-def taken_over(pipeline: str, batch_id: str, attempt: str, row: BatchRow | None) -> str:
+def lost_batch_message(pipeline: str, batch_id: str, attempt: str, row: BatchRow | None) -> str:
     """Return the message for an attempt that no longer owns its batch."""
     if row is None:
         now = "the ledger does not know it"
-    elif is_overtaken(row):
+    elif is_fenced(row):
         now = "its lease lapsed, and another run had the pipeline meanwhile"
     else:
         now = f"attempt {row.attempt} has taken it over"

@@ -44,14 +44,14 @@ from pyiceberg.types import (
 )
 
 from sluice.catalog.clocks import refuse_clock_behind
-from sluice.catalog.patience import (
+from sluice.catalog.retries import (
     OF_CATALOGS,
     CatalogAwayError,
     Errors,
-    in_words,
-    is_hopeless,
+    error_text,
+    is_permanent,
     pause,
-    retry,
+    retry_while_away,
 )
 from sluice.errors import CommitStateUnknownError, SluiceError, TerminalError, TransientError
 from sluice.ledger.scans import ALL_COLUMNS, Scans, scan
@@ -253,7 +253,7 @@ def _is_full(problem: Exception) -> bool:
 
 def _is_closed(problem: Exception) -> bool:
     read_only = isinstance(problem, OSError) and problem.errno == errno.EROFS
-    return read_only or is_hopeless(problem)
+    return read_only or is_permanent(problem)
 
 
 def _not_written(table: str, problem: Exception | None) -> SluiceError:
@@ -263,7 +263,7 @@ def _not_written(table: str, problem: Exception | None) -> SluiceError:
             f"{table} was written by others in each of {MAX_TRIES} tries; try again when fewer "
             "runs are at work"
         )
-    why = in_words(problem)
+    why = error_text(problem)
     if _is_closed(problem):
         return TerminalError(f"{table} cannot be written: {why}; let this process write there")
     if _is_full(problem):
@@ -322,7 +322,7 @@ def _with_retries(action: Callable[[], T]) -> T:
     LakeMovedError if a file was missing all the time.
     """
     try:
-        return retry(action, also=(FileNotFoundError,))
+        return retry_while_away(action, also=(FileNotFoundError,))
     except CatalogAwayError as error:
         raise CommitStateUnknownError(f"the ledger could not be read: {error}") from error
 

@@ -25,7 +25,7 @@ from sluice.errors import (
     SluiceError,
     TerminalError,
     TransientError,
-    UnsettledFileError,
+    UnstableFileError,
 )
 from sluice.globs import glob_pattern, is_hidden
 
@@ -106,7 +106,7 @@ class ObjectStore(Protocol):
         """Open an object as a stream.
 
         Raises FileNotFoundError; FileDeniedError if this object alone may not be read;
-        UnsettledFileError if another object than the one with the listed `etag` is there now.
+        UnstableFileError if another object than the one with the listed `etag` is there now.
         """
         ...
 
@@ -139,9 +139,9 @@ class ObjectStore(Protocol):
         ...
 
 
-def written_again(key: str) -> UnsettledFileError:
+def written_again(key: str) -> UnstableFileError:
     """Return the error for an object that is no longer the listed one."""
-    return UnsettledFileError(
+    return UnstableFileError(
         f"{key} was written again since it was listed, or it is still being written; try again "
         "when it is complete"
     )
@@ -172,14 +172,14 @@ def faults_of_the_store(key: str) -> Iterator[None]:
 def faults_of_an_object(key: str) -> Iterator[None]:
     """Turn errors of reading one object into TransientError: the other objects may be sound.
 
-    Raises UnsettledFileError if it is gone; errors of an exhausted resource (`_OUT_OF`) pass
+    Raises UnstableFileError if it is gone; errors of an exhausted resource (`_OUT_OF`) pass
     unchanged.
     """
     try:
         with faults_of_the_store(key):
             yield
     except FileNotFoundError as error:
-        raise UnsettledFileError(f"{key} is gone since it was listed; try again") from error
+        raise UnstableFileError(f"{key} is gone since it was listed; try again") from error
     except OSError as error:
         if error.errno in _OUT_OF:
             raise

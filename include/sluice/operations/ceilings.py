@@ -16,7 +16,7 @@ from sluice.operations.claim import Inspected
 
 
 def within_ceilings(
-    looks: Iterable[Inspected], most_rejects: int, most_bytes: float = math.inf
+    inspected: Iterable[Inspected], most_rejects: int, most_bytes: float = math.inf
 ) -> Iterator[list[Inspected]]:
     """Yield lists of as many files as the limits allow; a single file may exceed them.
 
@@ -24,7 +24,7 @@ def within_ceilings(
     keeps about `most_rejects` rejects of each list.
     """
     batch, room = list[Inspected](), _Room(most_rejects, most_bytes)
-    for one in looks:
+    for one in inspected:
         if batch and not room.is_left_for(one):
             yield batch
             batch, room = [], _Room(most_rejects, most_bytes)
@@ -43,16 +43,16 @@ class _Room:
         self._schemas: dict[str, str] = {}
 
     def is_left_for(self, one: Inspected) -> bool:
-        schema = one.look.file.avro_schema
+        schema = one.inspection.file.avro_schema
         fits = schema in self._schemas or len(schema.encode()) <= self._schema_bytes
-        return fits and one.look.bytes_to_read <= self._bytes
+        return fits and one.inspection.bytes_to_read <= self._bytes
 
     def taken_by(self, one: Inspected) -> Inspected:
         """Return the file with its schema's text shared with others, and the rejects that fit."""
-        file = one.look.file
-        self._bytes -= one.look.bytes_to_read
+        file = one.inspection.file
+        self._bytes -= one.inspection.bytes_to_read
         if file.avro_schema not in self._schemas:
             self._schema_bytes -= len(file.avro_schema.encode())
         schema = self._schemas.setdefault(file.avro_schema, file.avro_schema)
-        look = replace(one.look, file=replace(file, avro_schema=schema))
-        return replace(one, look=replace(look, rejects=self._rejects.take(look.rejects)))
+        look = replace(one.inspection, file=replace(file, avro_schema=schema))
+        return replace(one, inspection=replace(look, rejects=self._rejects.take(look.rejects)))

@@ -42,16 +42,16 @@ class Group:
     before: Mapping[str, Before] = field(default_factory=dict)
     replaced: frozenset[FileRow] = frozenset()
 
-    def placed(self, looks: Iterable[Inspected]) -> list[Inspected]:
+    def placed(self, inspected: Iterable[Inspected]) -> list[Inspected]:
         """Return the inspections, with changed objects placed after what they replace."""
-        return [self._placed(one, self.before.get(one.object.key)) for one in looks]
+        return [self._placed(one, self.before.get(one.object.key)) for one in inspected]
 
     def _placed(self, one: Inspected, before: Before | None) -> Inspected:
         if before is None:
             return one
-        arrival = arrival_changed(before.arrival or one.look.file.arrival)
-        file = replace(one.look.file, arrival=arrival, replaces=before.batches)
-        return replace(one, look=replace(one.look, file=file))
+        arrival = arrival_changed(before.arrival or one.inspection.file.arrival)
+        file = replace(one.inspection.file, arrival=arrival, replaces=before.batches)
+        return replace(one, inspection=replace(one.inspection, file=file))
 
 
 def grouped(ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow]) -> list[Group]:

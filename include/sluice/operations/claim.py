@@ -6,12 +6,12 @@ from collections.abc import Collection, Container
 from dataclasses import dataclass, replace
 
 from sluice.faults import Point, reach
-from sluice.landing.landed import Inspection
+from sluice.landing.inspection import Inspection
 from sluice.landing.table_folders import content_of
-from sluice.ledger import rows as states
-from sluice.ledger.claims import Claim
+from sluice.ledger import states
+from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import FileRow, landed_anew, seq_of
+from sluice.ledger.rows import FileRow, may_land, seq_of
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
@@ -24,7 +24,7 @@ class Inspected:
     """A landed object and the result of its inspection."""
 
     object: StoredObject
-    look: Inspection
+    inspection: Inspection
 
 
 def claim(
@@ -43,11 +43,11 @@ def claim(
     if not inspected:
         return ""
     reach(Point.LAND_STAGED)
-    rejects = {one.look.file.key: one.look.rejects for one in inspected}
-    files = tuple(one.look.file for one in inspected)
+    rejects = {one.inspection.file.key: one.inspection.rejects for one in inspected}
+    files = tuple(one.inspection.file for one in inspected)
     recorded: dict[str, int] = {}
 
-    def fix(won: tuple[SourceFile, ...]) -> str:
+    def write_and_name(won: tuple[SourceFile, ...]) -> str:
         rejected = tuple(r for f in won for r in rejects[f.key])
         manifest = _write_manifest(ctx, won, rejected, epoch)
         row = ctx.ledger.batches.get(manifest.batch_id)
@@ -55,11 +55,11 @@ def claim(
         reach(Point.LAND_MANIFEST)
         return manifest.batch_id
 
-    asked = Claim(
-        files, fix, once_by=content_of(ctx.pipeline), epochs=of_one_load(ctx, epoch),
+    request = ClaimRequest(
+        files, write_and_name, content_key=content_of(ctx.pipeline), epochs=of_one_load(ctx, epoch),
         modified={one.object.key: one.object.modified for one in inspected}, replaced=replaced,
     )  # fmt: skip
-    batch_id, won = ctx.ledger.files.claim(asked)
+    batch_id, won = ctx.ledger.files.claim(request)
     reach(Point.LAND_CLAIMED)
     _leave(ctx, set(files) - set(won))
     return _record(ctx, batch_id, won, recorded[batch_id], lease) if batch_id else ""
@@ -101,7 +101,7 @@ def _record(
     key = ctx.files.manifest_key(ctx.pipeline.name, batch_id)
     landed = ctx.ledger.batches.record(
         batch_id, states.LANDED, manifest=key, lease=lease,
-        expected=lambda now: landed_anew(now) and seq_of(now) == seq,
+        expected=lambda now: may_land(now) and seq_of(now) == seq,
     )  # fmt: skip
     reach(Point.LAND_RECORDED)
     if not landed:

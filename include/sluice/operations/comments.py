@@ -19,7 +19,7 @@ from pyiceberg.table import Table, Transaction
 
 from sluice.catalog.client import find_table
 from sluice.catalog.clocks import refuse_clock_behind
-from sluice.catalog.patience import Errors, in_words, retry, tries
+from sluice.catalog.retries import Errors, error_text, limited_retries, retry_while_away
 from sluice.column_renames import Renames, from_pairs, name_at
 from sluice.config.policies import EVOLVE
 from sluice.errors import TransientError
@@ -40,7 +40,7 @@ class _Comments:
     table: dict[str, str | None] = field(default_factory=dict)
 
 
-def settle(ctx: Context, publishing: str = "") -> None:
+def apply_comments(ctx: Context, publishing: str = "") -> None:
     """Set the comments of every target; `publishing`: a batch that already counts as published."""
     if ctx.pipeline.on_schema_change != EVOLVE:
         return
@@ -49,30 +49,30 @@ def settle(ctx: Context, publishing: str = "") -> None:
         return
     counted = ctx.ledger.batches.published() | {publishing}
     for (namespace, name), own in groupby(sorted(statements, key=_target), _target):
-        retry(partial(_settle_one, ctx, namespace, name, list(own), counted))
+        retry_while_away(partial(_apply_to_table, ctx, namespace, name, list(own), counted))
 
 
 def _target(one: CommentStatement) -> tuple[str, str]:
     return one.namespace, one.table_name
 
 
-def _settle_one(
+def _apply_to_table(
     ctx: Context, namespace: str, name: str, statements: list[CommentStatement], counted: set[str]
 ) -> None:
     """Set the comments of one target; raises TransientError if other writers commit first
     at all _TRIES."""
 
-    def settle() -> None:
+    def apply_once() -> None:
         if (table := find_table(ctx.catalog, namespace, name)) is not None:
             _write(table, _comments(statements, counted, _renames(table)))
 
     others: Errors = (CommitFailedException, CommitStateUnknownException)  # or a lost answer
     try:
-        tries(_TRIES, on=others)(settle)
+        limited_retries(_TRIES, on=others)(apply_once)
     except others as error:
         raise TransientError(
             f"{full_name(namespace, name)}: its comments could not be written in {_TRIES} tries: "
-            f"{in_words(error)}; run again"
+            f"{error_text(error)}; run again"
         ) from error
 
 

@@ -12,7 +12,7 @@ from sluice.catalog.client import open_catalog
 from sluice.config.project import Pipeline, Project, load_sound
 from sluice.errors import TerminalError
 from sluice.escaping import shown
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.rows import BatchRow

@@ -13,9 +13,10 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table
 from sluice.catalog.snapshots import tables_of
 from sluice.errors import LeaseHeldError
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.changelogs import batches_in
 from sluice.ledger.leases import this_holder
+from sluice.ledger.rows import BatchRow
 from sluice.names import (
     PROP_PIPELINE,
     beside_target,
@@ -54,7 +55,7 @@ def _nobody_stages(ctx: Context) -> bool:
     return all(map(_is_dead, ctx.ledger.unfinished()))
 
 
-def _is_dead(row: states.BatchRow) -> bool:
+def _is_dead(row: BatchRow) -> bool:
     """Whether no process writes for the batch; also true of one that this process has taken up and
     not yet given to a driver."""
     own = row.holder == this_holder() and is_taken_up(row)

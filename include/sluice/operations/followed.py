@@ -8,7 +8,7 @@ from pyiceberg.table import Table
 
 from sluice.catalog.snapshots import tables_of
 from sluice.errors import FollowedError, RollbackRefusedError
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.changelogs import batches_in, files_of
 from sluice.ledger.details import UNDONE
 from sluice.ledger.rename_log import recorded
@@ -52,13 +52,13 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
         if p.state == states.PUBLISHED and before is not None:
             did = f"wrote {p.full_name} after batch {before}"
             raise FollowedError(f"batch {p.batch_id} {did}")
-    _refuse_if_undone_beneath(ctx, published)
-    _refuse_if_compared(ctx, published)
-    _refuse_if_silent(ctx, published)
-    _refuse_if_forgotten(ctx, published)
+    _refuse_if_base_has_undone_rows(ctx, published)
+    _refuse_if_changes_compared(ctx, published)
+    _refuse_if_nothing_written(ctx, published)
+    _refuse_if_expired(ctx, published)
 
 
-def _refuse_if_undone_beneath(ctx: Context, published: dict[str, list[Publication]]) -> None:
+def _refuse_if_base_has_undone_rows(ctx: Context, published: dict[str, list[Publication]]) -> None:
     """Raise FollowedError if a later batch undid others: the snapshot from before `published` still
     has the undone rows.
 
@@ -73,7 +73,7 @@ def _refuse_if_undone_beneath(ctx: Context, published: dict[str, list[Publicatio
                 raise FollowedError(f"batch {later.batch_id} {did}")
 
 
-def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -> None:
+def _refuse_if_changes_compared(ctx: Context, published: dict[str, list[Publication]]) -> None:
     """Raise FollowedError if a later batch has changes in a changelog of one of these batches.
 
     Changes that were late, or stored already, wrote nothing; after the undo no table would have
@@ -92,7 +92,7 @@ def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -
                     raise FollowedError(f"batch {other.batch_id} {did}")
 
 
-def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> None:
+def _refuse_if_nothing_written(ctx: Context, published: dict[str, list[Publication]]) -> None:
     """Raise FollowedError if a batch has changes or renames of a table to which it wrote nothing,
     and later batches exist.
 
@@ -117,7 +117,7 @@ def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> 
                 )
 
 
-def _refuse_if_forgotten(ctx: Context, published: dict[str, list[Publication]]) -> None:
+def _refuse_if_expired(ctx: Context, published: dict[str, list[Publication]]) -> None:
     """Raise RollbackRefusedError if the changes of a batch expired, and with them maybe those of a
     later batch that was compared with it.
 

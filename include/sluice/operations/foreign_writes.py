@@ -8,7 +8,7 @@ from typing import Final
 
 from sluice.catalog.client import find_table
 from sluice.errors import FollowedError, RollbackRefusedError
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.rows import Publication
 from sluice.names import published_tables
 from sluice.operations.context import Context, known_batch

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sluice.errors import FollowedError, RollbackRefusedError
-from sluice.ledger import rows as states
-from sluice.ledger import transactions
+from sluice.ledger import states, transactions
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import SHARE_OF, TABLES, UNDONE
 from sluice.ledger.rows import BatchRow
@@ -14,26 +13,26 @@ from sluice.operations.context import Context, known_batch
 from sluice.operations.published import (
     changelogs,
     followers,
-    only_goes_on,
+    must_complete,
     publications,
     published_rows,
 )
 from sluice.operations.quarantined import resolutions
 
-_ON_THE_WAY: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
+_IN_PROGRESS: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
 
 
 def refuse_in_use(ctx: Context, batches: list[str]) -> None:
     """Raise RollbackRefusedError if a batch under way, or a published one, depends on one
     of the batches."""
-    _refuse_on_the_way(ctx, batches)
-    _refuse_if_repeated(ctx, batches)
-    _refuse_if_shared(ctx, batches)
-    _refuse_if_leant_on(ctx, batches)
-    _refuse_if_read_again(ctx, batches)
+    _refuse_in_progress(ctx, batches)
+    _refuse_if_reprocessed(ctx, batches)
+    _refuse_if_split_off(ctx, batches)
+    _refuse_if_ended_transactions(ctx, batches)
+    _refuse_if_files_reread(ctx, batches)
 
 
-def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
+def _refuse_in_progress(ctx: Context, batches: list[str]) -> None:
     """Raise RollbackRefusedError while another batch is loading, loaded, publishing or half way.
 
     It skipped events that were late, or that the tables had from the batches to undo. After the
@@ -42,7 +41,7 @@ def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
     rows = ctx.ledger.unfinished()
     taken = {b for row in rows if row.batch_id in batches for b in row.details.get(UNDONE, ())}
     for row in (row for row in rows if row.batch_id not in taken):
-        if row.batch_id not in batches and (row.state in _ON_THE_WAY or row.halfway):
+        if row.batch_id not in batches and (row.state in _IN_PROGRESS or row.halfway):
             raise RollbackRefusedError(
                 f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state}, compared with "
                 f"batches to be undone: {_end_of(ctx, row)}, and try again"
@@ -51,13 +50,13 @@ def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
 
 def _end_of(ctx: Context, row: BatchRow) -> str:
     """Return what the operator can do to end a batch under way."""
-    if row.state == states.ROLLING_BACK or only_goes_on(ctx, row):
+    if row.state == states.ROLLING_BACK or must_complete(ctx, row):
         return f"let it be completed ({_completed_by(row)})"
     undo = f"sluice rollback {ctx.pipeline.name} --batch {row.batch_id}"
     return f"let it end (sluice run, or its DAG run), or give it up ({undo})"
 
 
-def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
+def _refuse_if_reprocessed(ctx: Context, batches: list[str]) -> None:
     """Raise RollbackRefusedError if a later batch reprocessed one of the batches.
 
     It counted what its predecessor had changed as duplicates. After the undo no table would have
@@ -73,7 +72,7 @@ def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
             )
 
 
-def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
+def _refuse_if_split_off(ctx: Context, batches: list[str]) -> None:
     """Raise RollbackRefusedError if a published batch has a table that one of the batches was
     published without.
 
@@ -88,7 +87,7 @@ def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
             )
 
 
-def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
+def _refuse_if_ended_transactions(ctx: Context, batches: list[str]) -> None:
     """Raise RollbackRefusedError if a later batch has changes of a transaction whose end one of the
     batches brought.
 
@@ -107,7 +106,7 @@ def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
                 )
 
 
-def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
+def _refuse_if_files_reread(ctx: Context, batches: list[str]) -> None:
     """Raise RollbackRefusedError if a run for single tables read files of one of the batches too,
     before the batch or after it.
 
@@ -144,7 +143,7 @@ def _has_anything(ctx: Context, batch_id: str) -> bool:
     return any(files_of(log, batch_id) for log in logs) or bool(publications(ctx, batch_id))
 
 
-def refuse_refolded(ctx: Context, batches: list[str]) -> None:
+def refuse_undoing_batches(ctx: Context, batches: list[str]) -> None:
     """Refuse to undo a batch that itself undoes others.
 
     Raises FollowedError if it is published: the snapshots before it have the undone rows. Raises
@@ -156,7 +155,7 @@ def refuse_refolded(ctx: Context, batches: list[str]) -> None:
         undone = ", ".join(row.details.get(UNDONE, ()))
         if undone and row.state == states.PUBLISHED:
             raise FollowedError(f"batch {batch_id} undid {undone}")
-        if only_goes_on(ctx, row):
+        if must_complete(ctx, row):
             raise RollbackRefusedError(
                 f"batch {batch_id} of {ctx.pipeline.name} is undoing {undone}: that can "
                 f"only be completed ({_completed_by(row)})"

@@ -16,7 +16,7 @@ from typing import Final
 from sluice.bounds import rejects_of_a_batch
 from sluice.errors import SluiceError
 from sluice.escaping import shown
-from sluice.landing.landed import Inspection, Inspector
+from sluice.landing.inspection import Inspection, Inspector
 from sluice.landing.reading import Reading, reading_of
 from sluice.ledger.claims import is_free, may_be_replaced
 from sluice.ledger.leases import Lease
@@ -54,14 +54,14 @@ def land(
     files, its error is raised.
 
     A file that is still being written, or that the store fails to return, is left to the next run;
-    if it was requested by name, UnsettledFileError or TransientError is raised.
+    if it was requested by name, UnstableFileError or TransientError is raised.
     """
     store = open_landing(ctx)
     refused = UnreadableFiles() if unreadable is None else unreadable
     keys = []
     for group in _to_take(ctx, selected(ctx, store, selection), changed):
-        for looks in batches_of(ctx, store, group.objects, bool(selection.files), refused):
-            key = claim(ctx, group.placed(looks), lease, group.epoch, group.replaced)
+        for inspected in batches_of(ctx, store, group.objects, bool(selection.files), refused):
+            key = claim(ctx, group.placed(inspected), lease, group.epoch, group.replaced)
             keys += [key] if key else []
     refused.raise_if_store_is_away()
     if unreadable is None and (error := files_left_out(ctx.pipeline.name, refused)):
@@ -110,7 +110,7 @@ def _held(ctx: Context, requested: list[StoredObject] | None) -> Iterator[str]:
 
 def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
     """Describe the objects that replaced loaded ones."""
-    found, known = ctx.ledger.files.unsettled(found)
+    found, known = ctx.ledger.files.unclaimed_or_changed(found)
     keys = [o.key for o in found if o.key in known and may_be_replaced(o, known[o.key])]
     if keys:
         yield (
@@ -124,7 +124,7 @@ def _to_take(ctx: Context, objects: list[StoredObject], changed: bool) -> list[G
     """Group the objects that no batch has and, with `changed`, those that replaced loaded ones."""
     taken = []
     published = ctx.ledger.batches.published() if changed else set()
-    left, known = ctx.ledger.files.unsettled(objects)
+    left, known = ctx.ledger.files.unclaimed_or_changed(objects)
     for found in left:
         row = known.get(found.key)
         if row is None or is_free(row):
@@ -173,9 +173,9 @@ def batches_of(
 ) -> Iterator[list[Inspected]]:
     """Inspect the objects as `inspect_all` does; yield one list for each batch."""
     for chunk in chunks(ctx, objects):
-        looks = _inspect_in_turn(ctx, store, chunk, named, unreadable)
+        inspected = _inspections(ctx, store, chunk, named, unreadable)
         most = rejects_of_a_batch(ctx.pipeline.max_bad_records)
-        yield from within_ceilings(looks, most, ctx.pipeline.max_bytes_per_batch)
+        yield from within_ceilings(inspected, most, ctx.pipeline.max_bytes_per_batch)
 
 
 def inspect_all(
@@ -193,12 +193,12 @@ def inspect_all(
     Copies are written below `prefix`, by default where those of batches are; `reading` defaults to
     the pipeline's.
     """
-    looks = _inspect_in_turn(ctx, store, objects, named, unreadable, prefix, reading)
+    inspected = _inspections(ctx, store, objects, named, unreadable, prefix, reading)
     most = rejects_of_a_batch(ctx.pipeline.max_bad_records)
-    return [one for some in within_ceilings(looks, most) for one in some]
+    return [one for some in within_ceilings(inspected, most) for one in some]
 
 
-def _inspect_in_turn(
+def _inspections(
     ctx: Context,
     store: ObjectStore,
     objects: list[StoredObject],

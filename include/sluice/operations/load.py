@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.errors import LeaseHeldError, TerminalError
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.leases import this_holder
 from sluice.operations.context import Context
 from sluice.operations.waiting import is_held

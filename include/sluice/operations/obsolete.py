@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from sluice.errors import RollbackRefusedError
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.manifest import Manifest, Reprocess
 from sluice.operations.context import Context
 from sluice.operations.in_use import refuse_in_use
-from sluice.operations.published import not_gone, only_goes_on
+from sluice.operations.published import must_complete, present_batches
 from sluice.operations.quarantined import resolutions
 
 _UNDONE: Final = frozenset({states.ROLLING_BACK, states.ROLLED_BACK})
@@ -45,9 +45,9 @@ def _undone_or_in_use(ctx: Context, own: str, without: tuple[str, ...]) -> Itera
     delete their changes is always completed: the batches that are gone, it undid itself.
     """
     row = ctx.ledger.batches.get(own)
-    if row is not None and only_goes_on(ctx, row):
+    if row is not None and must_complete(ctx, row):
         return
-    if gone := set(without) - not_gone(ctx):
+    if gone := set(without) - present_batches(ctx):
         yield f"was to undo {', '.join(sorted(gone))}, which is done"
     elif without:
         try:

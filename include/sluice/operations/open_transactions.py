@@ -17,7 +17,7 @@ from sluice.manifest import Manifest
 from sluice.operations.context import Context
 from sluice.operations.loaded_files import epoch_of
 from sluice.operations.quarantined import Unresolved, unresolved
-from sluice.operations.reprocess import read_again, take
+from sluice.operations.reprocess import reread_manifest, take
 
 REASON: Final = "transaction_open"
 
@@ -57,7 +57,7 @@ def with_completed(ctx: Context, manifest: Manifest, ended: Iterable[HoldingBack
     if not alike:
         return manifest
     bad = sum(one.unresolved.records - held for one, held in alike)
-    again = read_again(ctx, [one for one, _ in alike])
+    again = reread_manifest(ctx, [one for one, _ in alike])
     return replace(
         manifest,
         files=(*manifest.files, *again.files),

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from sluice.bounds import rejects_of_a_batch
-from sluice.landing.landed import Inspection
+from sluice.landing.inspection import Inspection
 from sluice.landing.table_folders import content_of
 from sluice.ledger.claims import fresh_content
 from sluice.ledger.leases import new_attempt
-from sluice.ledger.rows import ROLLING_BACK
+from sluice.ledger.states import ROLLING_BACK
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations.ceilings import within_ceilings
 from sluice.operations.changed import Group, grouped
@@ -102,27 +102,27 @@ def preview(ctx: Context, selection: Selection = EVERYTHING, changed: bool = Fal
     folder = f"planned-{new_attempt()}"
     prefix = f"{ctx.pipeline.name}/{folder}/"
     objects = candidates(ctx, selection, changed)
-    groups = grouped(ctx, *ctx.ledger.files.unsettled(objects))
+    groups = grouped(ctx, *ctx.ledger.files.unclaimed_or_changed(objects))
     unreadable = UnreadableFiles()
 
     try:
-        looks = _inspect(ctx, groups, bool(selection.files), f"{prefix}staged/", unreadable)
-        fresh, repeated = _by_content(ctx, looks)
-        taken = {look.file.key for look in fresh}
-        wanted = [(look, epoch) for look, epoch in looks if look.file.key in taken]
+        inspections = _inspect(ctx, groups, bool(selection.files), f"{prefix}staged/", unreadable)
+        fresh, repeated = _by_content(ctx, inspections)
+        taken = {one.file.key for one in fresh}
+        wanted = [(one, epoch) for one, epoch in inspections if one.file.key in taken]
         forecast = _forecasts(ctx, folder, wanted)
     finally:
         ctx.files.store.delete_prefix(prefix)
     return Preview(
         pipeline=ctx.pipeline.name,
         files=tuple(sorted(taken)),
-        bytes=sum(look.file.size for look in fresh),
+        bytes=sum(one.file.size for one in fresh),
         batches=_count_batches(ctx, groups, fresh),
-        repeated=tuple(look.file.key for look in repeated),
+        repeated=tuple(one.file.key for one in repeated),
         unfinished=_unfinished(ctx),
         forecast=forecast,
         denied={key: str(error) for key, error in sorted(unreadable.errors.items())},
-        changed=tuple(sorted(look.file.key for look in fresh if look.file.replaces)),
+        changed=tuple(sorted(one.file.key for one in fresh if one.file.replaces)),
     )
 
 
@@ -131,19 +131,21 @@ def _inspect(
 ) -> list[tuple[Inspection, int | None]]:
     """Inspect the files; return each with its epoch if that is not the pipeline's own."""
     store = open_landing(ctx)
-    looks = []
+    inspections = []
     for group in groups:
         found = inspect_all(ctx, store, group.objects, named, staged, unreadable=unreadable)
-        looks += [(one.look, other_epoch(ctx, group.epoch)) for one in group.placed(found)]
+        inspections += [
+            (one.inspection, other_epoch(ctx, group.epoch)) for one in group.placed(found)
+        ]
     unreadable.raise_if_store_is_away()
-    return looks
+    return inspections
 
 
 def _count_batches(ctx: Context, groups: Sequence[Group], fresh: list[Inspection]) -> int:
-    looks = {look.file.key: look for look in fresh}
-    kept = ([o for o in group.objects if o.key in looks] for group in groups)
+    inspections = {one.file.key: one for one in fresh}
+    kept = ([o for o in group.objects if o.key in inspections] for group in groups)
     landed = (
-        [Inspected(found, looks[found.key]) for found in chunk]
+        [Inspected(found, inspections[found.key]) for found in chunk]
         for objects in kept
         for chunk in chunks(ctx, objects)
     )
@@ -158,27 +160,29 @@ def _unfinished(ctx: Context) -> tuple[str, ...]:
 
 
 def _by_content(
-    ctx: Context, looks: list[tuple[Inspection, int | None]]
+    ctx: Context, inspections: list[tuple[Inspection, int | None]]
 ) -> tuple[list[Inspection], list[Inspection]]:
     """Return the files to take, and those with the bytes of others, as the claims of a run would
     decide, epoch by epoch."""
     content, taken = content_of(ctx.pipeline), set[SourceFile]()
-    checksums = {look.file.sha256 for look, _ in looks}
-    for epoch in dict.fromkeys(at for _, at in looks):
+    checksums = {one.file.sha256 for one, _ in inspections}
+    for epoch in dict.fromkeys(at for _, at in inspections):
         of_load = of_one_load(ctx, epoch)
-        loaded = ctx.ledger.files.contents(content, of_load, checksums)
+        loaded = ctx.ledger.files.known_contents(content, of_load, checksums)
         loaded |= {content(file.key, file.sha256) for file in taken}
-        files = tuple(one.file for one, at in looks if at == epoch)
+        files = tuple(one.file for one, at in inspections if at == epoch)
         taken |= set(fresh_content(files, loaded, content))
-    fresh = [look for look, _ in looks if look.file in taken]
-    return fresh, [look for look, _ in looks if look.file not in taken]
+    fresh = [one for one, _ in inspections if one.file in taken]
+    return fresh, [one for one, _ in inspections if one.file not in taken]
 
 
-def _forecasts(ctx: Context, folder: str, looks: list[tuple[Inspection, int | None]]) -> Forecast:
+def _forecasts(
+    ctx: Context, folder: str, inspections: list[tuple[Inspection, int | None]]
+) -> Forecast:
     """Forecast the load of the files, each given with its epoch, by one driver per epoch."""
     whole = Forecast()
-    for epoch in dict.fromkeys(at for _, at in looks):
-        files = [look for look, at in looks if at == epoch]
+    for epoch in dict.fromkeys(at for _, at in inspections):
+        files = [one for one, at in inspections if at == epoch]
         part = _forecast(ctx, folder if epoch is None else f"{folder}/{epoch}", files, epoch)
         notes = dict.fromkeys((*whole.notes, *part.notes))
         whole = Forecast(
@@ -187,9 +191,11 @@ def _forecasts(ctx: Context, folder: str, looks: list[tuple[Inspection, int | No
     return whole
 
 
-def _forecast(ctx: Context, folder: str, looks: list[Inspection], epoch: int | None) -> Forecast:
-    rejects = tuple(reject for look in looks for reject in look.rejects)
-    files = tuple(look.file for look in looks)
+def _forecast(
+    ctx: Context, folder: str, inspections: list[Inspection], epoch: int | None
+) -> Forecast:
+    rejects = tuple(reject for one in inspections for reject in one.rejects)
+    files = tuple(one.file for one in inspections)
     manifest = Manifest(ctx.pipeline.name, folder, files, rejects, epoch=epoch)
     key = ctx.files.write_manifest(manifest)
     return Forecast.from_json(submit(ctx.project, PLAN_BATCH, "--manifest", key))

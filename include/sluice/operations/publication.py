@@ -5,9 +5,8 @@ from __future__ import annotations
 from sluice.catalog.client import known_table
 from sluice.catalog.snapshots import head, is_published
 from sluice.errors import LeaseHeldError, PublishRefusedError
-from sluice.ledger import details
-from sluice.ledger import rows as states
-from sluice.ledger.rows import Publication
+from sluice.ledger import details, states
+from sluice.ledger.rows import BatchRow, Publication
 from sluice.operations.context import Context
 from sluice.operations.published import came_to_main
 from sluice.result import BatchResult, StagedTable
@@ -101,7 +100,7 @@ def detail(result: BatchResult) -> dict[str, object]:
     }
 
 
-def begin_to_take_out(ctx: Context, result: BatchResult) -> None:
+def begin_undoing(ctx: Context, result: BatchResult) -> None:
     """Record that all tables of a batch that undoes others are published, and that the undone
     batches' changes are deleted next. From here on the batch can only be completed.
 
@@ -109,38 +108,38 @@ def begin_to_take_out(ctx: Context, result: BatchResult) -> None:
     """
     begun = ctx.ledger.batches.record(
         result.batch_id, states.PUBLISHING,
-        add_details=details.taking_out(result.attempt),
+        add_details=details.of_undoing(result.attempt),
         expected=lambda row: row is not None and is_under_way(row, result),
     )  # fmt: skip
     if not begun:
-        require_mine(ctx, result)
+        require_current(ctx, result)
 
 
-def is_taking_out(row: states.BatchRow | None, result: BatchResult) -> bool:
+def is_undoing(row: BatchRow | None, result: BatchResult) -> bool:
     """Whether this attempt undoes others and has begun to delete their changes (see
-    `begin_to_take_out`)."""
-    return row is not None and row.details.get(details.TAKING_OUT) == result.attempt
+    `begin_undoing`)."""
+    return row is not None and row.details.get(details.UNDOING) == result.attempt
 
 
 def require_done(ctx: Context, result: BatchResult) -> None:
     """Raise LeaseHeldError unless this attempt is published, or its publication is under way."""
     row = ctx.ledger.batches.get(result.batch_id)
     if row is None or (row.state, row.attempt) != (states.PUBLISHED, result.attempt):
-        require_mine(ctx, result)
+        require_current(ctx, result)
 
 
-def is_mine(ctx: Context, result: BatchResult) -> bool:
+def is_current(ctx: Context, result: BatchResult) -> bool:
     """Whether the ledger still has this attempt's publication as under way."""
     row = ctx.ledger.batches.get(result.batch_id)
     return row is not None and is_under_way(row, result)
 
 
-def require_mine(ctx: Context, result: BatchResult) -> None:
+def require_current(ctx: Context, result: BatchResult) -> None:
     """Raise LeaseHeldError if another process has completed or undone this attempt's publication.
 
     It may do so once the lease has lapsed, as that of a suspended process.
     """
-    if not is_mine(ctx, result):
+    if not is_current(ctx, result):
         row = ctx.ledger.batches.get(result.batch_id)
         now = "gone" if row is None else row.state
         raise LeaseHeldError(
@@ -149,11 +148,11 @@ def require_mine(ctx: Context, result: BatchResult) -> None:
         )
 
 
-def may_begin(row: states.BatchRow, result: BatchResult) -> bool:
+def may_begin(row: BatchRow, result: BatchResult) -> bool:
     """Whether this attempt is the batch's current one, and the batch is not closed."""
     return row.attempt == result.attempt and row.state not in states.CLOSED
 
 
-def is_under_way(row: states.BatchRow, result: BatchResult) -> bool:
+def is_under_way(row: BatchRow, result: BatchResult) -> bool:
     """Whether the batch is being published, by this attempt."""
     return row.state == states.PUBLISHING and row.attempt == result.attempt

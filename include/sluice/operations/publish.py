@@ -8,28 +8,27 @@ from typing import Final
 from sluice.catalog.snapshots import publish_table
 from sluice.errors import PublishRefusedError
 from sluice.faults import Point, reach
-from sluice.ledger import details
-from sluice.ledger import rows as states
+from sluice.ledger import details, states
 from sluice.manifest import Manifest
 from sluice.operations import comments
 from sluice.operations.context import Context
 from sluice.operations.load import current_result, load
 from sluice.operations.publication import (
-    begin_to_take_out,
+    begin_undoing,
     detail,
     intents,
-    is_mine,
-    is_taking_out,
+    is_current,
     is_under_way,
+    is_undoing,
     may_begin,
     recorded_by,
     refuse_moved,
+    require_current,
     require_done,
-    require_mine,
 )
 from sluice.operations.shares import split_off
 from sluice.operations.sweep import clean_up
-from sluice.operations.undo import take_out
+from sluice.operations.undo import finish_undone
 from sluice.result import BatchResult
 
 MERGE_AGAIN_AT_MOST: Final = 3
@@ -77,7 +76,7 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         return
     ctx.ledger.lease.renew(result.batch_id, result.attempt, ctx.lease)
     reach(Point.PUBLISH_HELD)
-    if not is_taking_out(row, result):  # else whoever moved a table since did so after it
+    if not is_undoing(row, result):  # else whoever moved a table since did so after it
         _begin(ctx, result)
         _move(ctx, result)
     _finish(ctx, manifest, result)
@@ -92,9 +91,9 @@ def _begin(ctx: Context, result: BatchResult) -> None:
         expected=lambda row: row is not None and may_begin(row, result),
     )  # fmt: skip
     if not begun:
-        require_mine(ctx, result)
+        require_current(ctx, result)
     reach(Point.PUBLISH_MARKED)
-    require_mine(ctx, result)
+    require_current(ctx, result)
     ctx.ledger.publications.record(intents(ctx, result))
     reach(Point.PUBLISH_INTENT)
 
@@ -107,7 +106,7 @@ def _move(ctx: Context, result: BatchResult) -> None:
         reach(Point.PUBLISH_TABLE)
         ctx.say(f"publish: {table.full_name} is at snapshot {table.head_snapshot}")
     own = recorded_by(ctx, result)  # read before the check: what is undone after it stays so
-    require_mine(ctx, result)
+    require_current(ctx, result)
     ctx.ledger.publications.record(replace(p, state=states.PUBLISHED) for p in own)
     reach(Point.PUBLISH_RECORDED)
 
@@ -116,18 +115,18 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     """Finish a batch that all tables have: end the batches that it undoes, and mark its
     files as loaded."""
     if manifest.undone:
-        begin_to_take_out(ctx, result)
+        begin_undoing(ctx, result)
     for undone in manifest.undone:
-        require_mine(ctx, result)  # the undone batch may have been published anew
-        take_out(ctx, undone)
-    require_mine(ctx, result)
-    comments.settle(ctx, result.batch_id)
+        require_current(ctx, result)  # the undone batch may have been published anew
+        finish_undone(ctx, undone)
+    require_current(ctx, result)
+    comments.apply_comments(ctx, result.batch_id)
     # Read before the check: if the batch is undone and released, another landing may take them.
     files = frozenset(ctx.ledger.files.of_batch(result.batch_id))
-    require_mine(ctx, result)
+    require_current(ctx, result)
     ctx.ledger.files.mark(result.batch_id, states.FILE_LOADED, files)
     reach(Point.PUBLISH_FILES)
-    if is_mine(ctx, result):  # else the batch may be undone, landed anew, and need its copies
+    if is_current(ctx, result):  # else the batch may be undone, landed anew, and need its copies
         # Before the batch is recorded as published, for nobody looks at it after that.
         split_off(ctx, manifest, result)
         clean_up(ctx.files, ctx.ledger, manifest, ctx.say)

@@ -11,9 +11,9 @@ from sluice.catalog.client import find_table
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head, tables_of
 from sluice.errors import TerminalError
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.changelogs import changelogs_of
-from sluice.ledger.details import TAKING_OUT, UNDONE
+from sluice.ledger.details import UNDOING, UNDONE
 from sluice.ledger.rename_log import ColumnStatement, tables_named_in
 from sluice.ledger.rows import BatchRow, Publication
 from sluice.names import (
@@ -73,25 +73,25 @@ def came_to_main(ctx: Context, p: Publication) -> bool:
     return table is not None and p.head_snapshot in ancestors(table, head(table))
 
 
-def unfinished_without_taken(ctx: Context) -> list[BatchRow]:
+def unfinished_except_undone(ctx: Context) -> list[BatchRow]:
     """Return the unfinished batches without those that one of them undoes."""
     rows = ctx.ledger.unfinished()
     taken = {batch for row in rows for batch in row.details.get(UNDONE, ())}
     return [row for row in rows if row.batch_id not in taken]
 
 
-def not_gone(ctx: Context) -> set[str]:
+def present_batches(ctx: Context) -> set[str]:
     """Return the batches that are published, or whose rollback is not finished."""
     rows = ctx.ledger.batches.all()
     return {r.batch_id for r in rows if r.state in (states.PUBLISHED, states.ROLLING_BACK)}
 
 
-def only_goes_on(ctx: Context, row: BatchRow) -> bool:
+def must_complete(ctx: Context, row: BatchRow) -> bool:
     """Whether a batch that undoes others has begun to delete their changes, and is not finished."""
     undone = row.details.get(UNDONE)
     if not undone or not row.halfway:
         return False
-    return bool(set(undone) - not_gone(ctx)) or TAKING_OUT in row.details
+    return bool(set(undone) - present_batches(ctx)) or UNDOING in row.details
 
 
 def published_rows(ctx: Context) -> list[BatchRow]:

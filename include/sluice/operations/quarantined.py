@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from sluice.errors import TerminalError
 from sluice.ledger import quarantine
 from sluice.ledger.details import EPOCH, QUARANTINED, REPROCESSED
-from sluice.ledger.rows import PUBLISHED, BatchRow
+from sluice.ledger.rows import BatchRow
+from sluice.ledger.states import PUBLISHED
 from sluice.operations.context import Context, known_batch
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 from sluice.errors import FollowedError
-from sluice.ledger import rows as states
-from sluice.ledger.rows import landed_anew, seq_of
+from sluice.ledger import states
+from sluice.ledger.rows import BatchRow, may_land, seq_of
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
 from sluice.operations.empty_tables import drop_empty_tables
 from sluice.operations.obsolete import why_obsolete
 from sluice.operations.publish import publish
-from sluice.operations.published import advise_rollback, unfinished_without_taken
+from sluice.operations.published import advise_rollback, unfinished_except_undone
 from sluice.operations.staged_branches import drop_all_branches
 from sluice.operations.undo import complete_rollbacks, undo_batch
 from sluice.operations.waiting import taken_up
@@ -40,9 +40,7 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
     return again
 
 
-def _reconcile_batch(
-    ctx: Context, row: states.BatchRow, loads: Callable[[Manifest], bool]
-) -> str | None:
+def _reconcile_batch(ctx: Context, row: BatchRow, loads: Callable[[Manifest], bool]) -> str | None:
     """Finish or undo one batch; return its manifest if it is to be loaded again.
 
     Returns None if another process has it, or it is now finished or undone.
@@ -69,7 +67,7 @@ def _reconcile_batch(
     return key
 
 
-def _take_up(ctx: Context, row: states.BatchRow, key: str) -> bool:
+def _take_up(ctx: Context, row: BatchRow, key: str) -> bool:
     """Take the batch with this process's lease; return False if its row has changed since."""
     return ctx.ledger.batches.record(
         row.batch_id, states.LANDED, attempt=taken_up(), manifest=key,
@@ -77,7 +75,7 @@ def _take_up(ctx: Context, row: states.BatchRow, key: str) -> bool:
     )  # fmt: skip
 
 
-def _record_landed(ctx: Context, row: states.BatchRow, key: str) -> bool:
+def _record_landed(ctx: Context, row: BatchRow, key: str) -> bool:
     """Record a batch that was never recorded, or not since its files were released; return False if
     its row has changed since.
 
@@ -85,18 +83,18 @@ def _record_landed(ctx: Context, row: states.BatchRow, key: str) -> bool:
     """
     recorded = ctx.ledger.batches.record(
         row.batch_id, states.LANDED, manifest=key,
-        expected=lambda now: landed_anew(now) and _is_unchanged(row, now),
+        expected=lambda now: may_land(now) and _is_unchanged(row, now),
     )  # fmt: skip
     return recorded or _is_unchanged(row, ctx.ledger.batches.get(row.batch_id))
 
 
-def _is_unchanged(row: states.BatchRow, now: states.BatchRow | None) -> bool:
+def _is_unchanged(row: BatchRow, now: BatchRow | None) -> bool:
     return seq_of(now) == row.seq
 
 
-def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
+def _without_rollbacks(ctx: Context) -> list[BatchRow]:
     """Complete interrupted rollbacks; return the batches that are unfinished then."""
-    rows = unfinished_without_taken(ctx)
+    rows = unfinished_except_undone(ctx)
     begun = [row.batch_id for row in rows if row.state == states.ROLLING_BACK]
     if not begun:
         return rows
@@ -108,4 +106,4 @@ def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
         raise FollowedError(
             f"{followed}: fold its keys again without what goes ({fold})"
         ) from followed
-    return unfinished_without_taken(ctx)
+    return unfinished_except_undone(ctx)

@@ -17,11 +17,11 @@ from sluice.catalog.client import find_table
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head, strangers_since
 from sluice.errors import FollowedError, RollbackRefusedError, SluiceError, TerminalError, no_table
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import REBUILT, UNDONE, of_rebuild
 from sluice.ledger.rename_log import recorded
-from sluice.ledger.rows import landed_anew
+from sluice.ledger.rows import BatchRow, Publication, may_land
 from sluice.manifest import Manifest, Rebuild, name_by_content
 from sluice.names import (
     PROP_SOURCE,
@@ -48,7 +48,7 @@ class Changes:
 
 
 # The publications of batches.
-Published = dict[str, list[states.Publication]]
+Published = dict[str, list[Publication]]
 
 
 def undo_or_refold(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
@@ -62,7 +62,7 @@ def undo_or_refold(ctx: Context, batch_id: str, dry_run: bool = False) -> list[s
     try:
         return undo.undo_batch(ctx, batch_id, dry_run=dry_run)
     except FollowedError as followed:
-        return _fold_without(ctx, undo.begun(ctx) or [batch_id], str(followed), dry_run)
+        return _refold_without(ctx, undo.begun(ctx) or [batch_id], str(followed), dry_run)
 
 
 def undo_or_refold_after(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
@@ -72,7 +72,7 @@ def undo_or_refold_after(ctx: Context, batch_id: str, dry_run: bool = False) -> 
         return undo.undo_batches_after(ctx, batch_id, dry_run)
     except FollowedError as followed:
         newer = undo.published_after(ctx, batch_id)
-        return _fold_without(ctx, newer, str(followed), dry_run)
+        return _refold_without(ctx, newer, str(followed), dry_run)
 
 
 def rebuild(ctx: Context, table: str = "", dry_run: bool = False, user: str = "") -> list[str]:
@@ -99,7 +99,7 @@ def named_targets(ctx: Context, table: str) -> list[str]:
     return chosen
 
 
-def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> list[str]:
+def _refold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> list[str]:
     published = _published(ctx, batches)
     if not published:
         raise RollbackRefusedError(f"{why}; {_instead(ctx, batches)}")
@@ -164,7 +164,7 @@ def _main(ctx: Context, target: str) -> int | None:
 
 
 def _changes(
-    ctx: Context, logs: dict[str, Table], batch_id: str, published: list[states.Publication]
+    ctx: Context, logs: dict[str, Table], batch_id: str, published: list[Publication]
 ) -> list[Changes]:
     """Return the targets of which a published batch has changes or renamed columns.
 
@@ -188,7 +188,7 @@ def _changes(
 
 
 def _refuse_without_changelog(
-    ctx: Context, logs: dict[str, Table], published: list[states.Publication]
+    ctx: Context, logs: dict[str, Table], published: list[Publication]
 ) -> None:
     """Raise RollbackRefusedError for a table without a changelog, or one in a namespace that the
     pipeline has left."""
@@ -203,7 +203,7 @@ def _refuse_without_changelog(
             )
 
 
-def _left(ctx: Context, p: states.Publication) -> str:
+def _left(ctx: Context, p: Publication) -> str:
     left = target_namespace(p.namespace)
     return (
         f"batch {p.batch_id} wrote it in namespace {left}, which pipeline {ctx.pipeline.name} left "
@@ -226,7 +226,7 @@ def _without_changes(ctx: Context, target: str, batch_id: str) -> str:
     )
 
 
-def _refuse_foreign_writes(ctx: Context, p: states.Publication) -> None:
+def _refuse_foreign_writes(ctx: Context, p: Publication) -> None:
     table = find_table(ctx.catalog, p.namespace, p.table_name)
     writes = [] if table is None else strangers_since(table, _made_since(ctx, table, p))
     if writes:
@@ -236,7 +236,7 @@ def _refuse_foreign_writes(ctx: Context, p: states.Publication) -> None:
         )
 
 
-def _made_since(ctx: Context, table: Table, p: states.Publication) -> int:
+def _made_since(ctx: Context, table: Table, p: Publication) -> int:
     """Return the snapshot by which a table was last rebuilt from its changelog after a batch, else
     the one that the batch published.
 
@@ -277,7 +277,7 @@ def _record(ctx: Context, manifest: Manifest) -> str:
     key = ctx.files.write_manifest(manifest)
     ctx.ledger.batches.record(
         manifest.batch_id, states.LANDED, manifest=key,
-        replace_details=of_rebuild(manifest), expected=landed_anew,
+        replace_details=of_rebuild(manifest), expected=may_land,
         lease=ctx.lease,
     )  # fmt: skip
     return key
@@ -303,7 +303,7 @@ def _end_abandoned(ctx: Context, dry_run: bool, requested: str = "") -> None:
             _give_up(ctx, row.batch_id)
 
 
-def _complete(ctx: Context, row: states.BatchRow) -> None:
+def _complete(ctx: Context, row: BatchRow) -> None:
     """Complete a publication; if that fails, the undo that follows is refused, or
     rebuilds the tables."""
     ctx.say(f"rollback: completing the publication of batch {row.batch_id}")

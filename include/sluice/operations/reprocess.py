@@ -13,11 +13,11 @@ from typing import Final
 
 from sluice.bounds import SCHEMA_BYTES_OF_A_BATCH
 from sluice.errors import SluiceError, TerminalError
-from sluice.landing.landed import Inspection
-from sluice.ledger import rows as states
+from sluice.landing.inspection import Inspection
+from sluice.ledger import states
 from sluice.ledger.details import of_reprocess
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import landed_anew
+from sluice.ledger.rows import may_land
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.objects.store import is_same_object
 from sluice.operations.context import Context
@@ -63,22 +63,22 @@ class Taken:
 
 
 def reprocess(
-    ctx: Context, batch_id: str = "", asked: Reprocess = NO_OPTIONS
+    ctx: Context, batch_id: str = "", request: Reprocess = NO_OPTIONS
 ) -> tuple[list[BatchResult], SluiceError | None]:
     """Decode the unresolved records of the pipeline, or of one batch, and publish the result.
 
-    `asked`: the reason and the `accept` options. A reason that occurs in `sluice.quarantine`
+    `request`: the reason and the `accept` options. A reason that occurs in `sluice.quarantine`
     selects the batches with such records; any other text is only recorded. Return the results and
     the first failure; ([], None) if nothing is in quarantine.
     """
     with renewing_landed(ctx):
-        return load_and_publish(ctx, land_quarantined(ctx, batch_id, asked, ctx.lease))
+        return load_and_publish(ctx, land_quarantined(ctx, batch_id, request, ctx.lease))
 
 
 def land_quarantined(
     ctx: Context,
     batch_id: str = "",
-    asked: Reprocess = NO_OPTIONS,
+    request: Reprocess = NO_OPTIONS,
     lease: Lease | None = None,
     signature: str = "",
 ) -> list[str]:
@@ -90,10 +90,10 @@ def land_quarantined(
     fix. Raises TerminalError naming a file that is gone, changed or denied; then no batch is made.
     """
     _give_up(ctx, reconcile(ctx))
-    waiting = _for_reason(ctx, unresolved(ctx, batch_id), asked.reason)
+    waiting = _for_reason(ctx, unresolved(ctx, batch_id), request.reason)
     taken = [take(ctx, batch) for batch in waiting]
-    asked = replace(asked, reason=f"{asked.reason} {signature}".strip())
-    manifests = [m for chunk in _chunks(ctx, taken) for m in _read_apart(ctx, chunk, asked)]
+    request = replace(request, reason=f"{request.reason} {signature}".strip())
+    manifests = [m for chunk in _chunks(ctx, taken) for m in _read_apart(ctx, chunk, request)]
     return [_record(ctx, manifest, lease) for manifest in manifests]
 
 
@@ -186,52 +186,53 @@ def _too_much(ctx: Context, together: list[Taken]) -> bool:
     )
 
 
-def _read_apart(ctx: Context, chunk: list[Taken], asked: Reprocess) -> Iterator[Manifest]:
-    """Yield manifests as of `read_again`, each with as many batches as the limit on bytes allows.
+def _read_apart(ctx: Context, chunk: list[Taken], request: Reprocess) -> Iterator[Manifest]:
+    """Yield manifests as of `reread_manifest`, each with as many batches as the limit on bytes
+    allows.
 
     The limit is checked after inspection, which gives the size of copies.
     """
-    looks = _looks_of(ctx, chunk)
+    inspections = _inspections_of(ctx, chunk)
     part, sizes = list[Taken](), dict[str, int]()
     for one in chunk:
-        own = {file.key: looks[file.key].bytes_to_read for file in one.files}
+        own = {file.key: inspections[file.key].bytes_to_read for file in one.files}
         if part and sum((sizes | own).values()) > ctx.pipeline.max_bytes_per_batch:
-            yield _manifest(ctx, part, looks, asked)
+            yield _manifest(ctx, part, inspections, request)
             part, sizes = [], {}
         part.append(one)
         sizes |= own
-    yield _manifest(ctx, part, looks, asked)
+    yield _manifest(ctx, part, inspections, request)
 
 
-def read_again(ctx: Context, chunk: list[Taken]) -> Manifest:
+def reread_manifest(ctx: Context, chunk: list[Taken]) -> Manifest:
     """Return the manifest that decodes these files again, each at its former place in the order.
 
     Raises TerminalError naming a file that is gone, changed or denied.
     """
-    return _manifest(ctx, chunk, _looks_of(ctx, chunk), NO_OPTIONS)
+    return _manifest(ctx, chunk, _inspections_of(ctx, chunk), NO_OPTIONS)
 
 
-def _looks_of(ctx: Context, chunk: list[Taken]) -> dict[str, Inspection]:
+def _inspections_of(ctx: Context, chunk: list[Taken]) -> dict[str, Inspection]:
     """Inspect the files of some batches; return the inspections by key."""
     old: dict[str, SourceFile] = {}
     files = [file for taken in chunk for file in taken.files]
     changed = sorted({f.key for f in files if not _same(old.setdefault(f.key, f), f)})
     if changed:
         raise TerminalError(_missing(ctx, changed, _OTHER_BYTES))
-    return {look.file.key: look for look in _look(ctx, old)}
+    return {one.file.key: one for one in _inspect_unchanged(ctx, old)}
 
 
 def _manifest(
-    ctx: Context, chunk: list[Taken], inspected: Mapping[str, Inspection], asked: Reprocess
+    ctx: Context, chunk: list[Taken], inspected: Mapping[str, Inspection], request: Reprocess
 ) -> Manifest:
     old = {file.key: file for taken in reversed(chunk) for file in reversed(taken.files)}
-    looks = [look for key, look in inspected.items() if key in old]
+    inspections = [one for key, one in inspected.items() if key in old]
     generation = 1 + max(taken.generation for taken in chunk)
-    files = tuple(_as_before(old[i.file.key], i.file, generation) for i in looks)
+    files = tuple(_as_before(old[i.file.key], i.file, generation) for i in inspections)
     batches = tuple(sorted(taken.unresolved.batch_id for taken in chunk))
     records = sum(taken.unresolved.records for taken in chunk)
-    again = replace(asked, batches=batches, records=records, generation=generation)
-    rejects = tuple(reject for i in looks for reject in i.rejects)
+    again = replace(request, batches=batches, records=records, generation=generation)
+    rejects = tuple(reject for i in inspections for reject in i.rejects)
     epoch, tables = chunk[0].alike
     manifest = Manifest(
         ctx.pipeline.name, "", files, rejects, reprocess=again, tables=tables, epoch=epoch
@@ -239,7 +240,7 @@ def _manifest(
     return replace(manifest, batch_id=name_by_content(manifest))
 
 
-def _look(ctx: Context, old: dict[str, SourceFile]) -> list[Inspection]:
+def _inspect_unchanged(ctx: Context, old: dict[str, SourceFile]) -> list[Inspection]:
     """Inspect the files; raises TerminalError unless all are there with the same
     bytes as before."""
     store = open_landing(ctx)
@@ -249,18 +250,18 @@ def _look(ctx: Context, old: dict[str, SourceFile]) -> list[Inspection]:
         raise TerminalError(_missing(ctx, gone, "not there any more"))
     unreadable = UnreadableFiles()
     wanted = [listed[key] for key in sorted(old)]
-    looks = inspect_all(ctx, store, wanted, named=True, unreadable=unreadable)
+    inspected = inspect_all(ctx, store, wanted, named=True, unreadable=unreadable)
     if unreadable.errors:
         raise TerminalError(
             f"pipeline {ctx.pipeline.name}: files with quarantined records cannot be read:\n"
             f"{listed_errors(unreadable.errors)}\n"
             "Or reprocess the other batches one by one (--batch)"
         ).in_lines()
-    files = [one.look.file for one in looks]
+    files = [one.inspection.file for one in inspected]
     changed = [file.key for file in files if not _same(old[file.key], file)]
     if changed:
         raise TerminalError(_missing(ctx, changed, _OTHER_BYTES))
-    return [one.look for one in looks]
+    return [one.inspection for one in inspected]
 
 
 def _missing(ctx: Context, keys: list[str], what: str) -> str:
@@ -290,7 +291,7 @@ def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     batch_id = manifest.batch_id
     key = ctx.files.write_manifest(manifest)
     ctx.ledger.batches.record(
-        batch_id, states.LANDED, manifest=key, lease=lease, expected=landed_anew,
+        batch_id, states.LANDED, manifest=key, lease=lease, expected=may_land,
         replace_details=of_reprocess(manifest.reprocess),
     )  # fmt: skip
     again = manifest.reprocess

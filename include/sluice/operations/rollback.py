@@ -10,7 +10,7 @@ from typing import Final
 from sluice.errors import ConfigError
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import undone_by
-from sluice.ledger.rows import ROLLED_BACK
+from sluice.ledger.states import ROLLED_BACK
 from sluice.manifest import as_batch_id
 from sluice.names import changelog_namespace, full_name, published_tables
 from sluice.operations import refolding, undo

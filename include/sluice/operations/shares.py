@@ -12,9 +12,8 @@ from dataclasses import replace
 from sluice.config.project import Pipeline
 from sluice.config.source_tables import listed_name
 from sluice.errors import TablesLeftOutError
-from sluice.ledger import details
-from sluice.ledger import rows as states
-from sluice.ledger.rows import BatchRow, landed_anew
+from sluice.ledger import details, states
+from sluice.ledger.rows import BatchRow, may_land
 from sluice.manifest import Manifest, name_by_content
 from sluice.operations.context import Context
 from sluice.result import BatchResult
@@ -33,7 +32,7 @@ def split_off(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
             share.batch_id, states.FAILED, manifest=key,
             replace_details=details.failed(left.error) | details.of_tables(share)
             | details.of_share(share) | made_by,
-            expected=lambda row: landed_anew(row) and not _has_details(row, made_by),
+            expected=lambda row: may_land(row) and not _has_details(row, made_by),
         )  # fmt: skip
 
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 from sluice.config.table_choice import only
 from sluice.escaping import shown
 from sluice.landing.table_folders import content_of
-from sluice.ledger import details
-from sluice.ledger import rows as states
-from sluice.ledger.claims import Content, fresh_content, is_free, is_replaced, may_be_replaced
+from sluice.ledger import details, states
+from sluice.ledger.claims import ContentKey, fresh_content, is_free, is_replaced, may_be_replaced
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import FILE_HELD, FILE_LOADED, FileRow, landed_anew
+from sluice.ledger.rows import FileRow, may_land
+from sluice.ledger.states import FILE_HELD, FILE_LOADED
 from sluice.manifest import Manifest, SourceFile, name_by_content
 from sluice.objects.store import ObjectStore, StoredObject
 from sluice.operations.claim import Inspected
@@ -47,15 +47,17 @@ def land_tables(
     known = ctx.ledger.files.known()
     before = {row.object_key for row in ctx.ledger.files.replaced()}
     found = [o for o in selected(ctx, store, selection) if _may_be_read(ctx, o, known, before)]
-    contents = ctx.ledger.files.contents(content_of(ctx.pipeline), of_one_load(ctx, None))
+    contents = ctx.ledger.files.known_contents(content_of(ctx.pipeline), of_one_load(ctx, None))
     refused = UnreadableFiles() if unreadable is None else unreadable
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
-        for looks in batches_of(ctx, store, objects, bool(selection.files), refused):
-            manifest = _batch(ctx, names, epoch, looks, known, contents)
+        for inspected in batches_of(ctx, store, objects, bool(selection.files), refused):
+            manifest = _batch(ctx, names, epoch, inspected, known, contents)
             key = _record(ctx, manifest, lease)
             made += [key] if key else []
-            _say_moved(ctx, store, {one.look.file for one in looks} - set(manifest.files), known)
+            _say_moved(
+                ctx, store, {one.inspection.file for one in inspected} - set(manifest.files), known
+            )
     refused.raise_if_store_is_away()
     if unreadable is None and (error := files_left_out(ctx.pipeline.name, refused)):
         raise error
@@ -66,12 +68,14 @@ def _batch(
     ctx: Context,
     names: tuple[str, ...],
     epoch: int | None,
-    looks: list[Inspected],
+    inspected: list[Inspected],
     known: Mapping[str, FileRow],
     contents: set[str],
 ) -> Manifest:
     """Return the manifest of some files for the tables `names`; its id depends on the targets."""
-    same = [one.look.file for one in looks if _has_its_bytes(ctx, one.look.file, known)]
+    same = [
+        one.inspection.file for one in inspected if _has_its_bytes(ctx, one.inspection.file, known)
+    ]
     whole = _at_their_places(ctx, same, known)
     files = _originals(whole, known, contents, content_of(ctx.pipeline))
     # Without rejects: the batch that claims the file reports them.
@@ -150,7 +154,7 @@ def _originals(
     files: tuple[SourceFile, ...],
     known: Mapping[str, FileRow],
     contents: set[str],
-    content: Content,
+    content: ContentKey,
 ) -> tuple[SourceFile, ...]:
     """Return the files without copies of another object, as landing does."""
     free = tuple(file for file in files if is_free(known.get(file.key)))
@@ -187,7 +191,7 @@ def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     key = ctx.files.write_manifest(manifest)
     ctx.ledger.batches.record(
         manifest.batch_id, states.LANDED, manifest=key, lease=lease,
-        replace_details=details.of_tables(manifest), expected=landed_anew,
+        replace_details=details.of_tables(manifest), expected=may_land,
     )  # fmt: skip
     listed = ", ".join(manifest.tables)
     ctx.say(f"land: batch {manifest.batch_id}, {len(manifest.files)} files for {listed} alone")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sluice.catalog.patience import EXPECTED, as_sluice_error
+from sluice.catalog.retries import EXPECTED, as_sluice_error
 from sluice.errors import ConfigError, SluiceError
-from sluice.ledger import rows as states
+from sluice.ledger import states
+from sluice.ledger.rows import BatchRow
 from sluice.manifest import Manifest
 from sluice.objects.batch_files import batch_of
 from sluice.operations.context import Context, open_context
@@ -122,7 +123,7 @@ def _load_in_turn(ctx: Context, key: str) -> BatchResult | None:
     return publish(ctx, key)
 
 
-def _is_finished(ctx: Context, row: states.BatchRow | None) -> bool:
+def _is_finished(ctx: Context, row: BatchRow | None) -> bool:
     if row is None or row.state not in states.FINISHED:
         return False
     ctx.say(f"batch {row.batch_id} is {row.state} by another run")

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from sluice.errors import SluiceError, TerminalError
 from sluice.ledger.ledger import PipelineLedger
-from sluice.ledger.rows import PUBLISHING
+from sluice.ledger.states import PUBLISHING
 from sluice.manifest import Manifest, SourceFile
 from sluice.objects.batch_files import SCRATCH, BatchFiles
 from sluice.objects.store import StoredObject

@@ -12,17 +12,18 @@ from pyiceberg.table import Table
 from sluice.catalog.snapshots import drop_tag, head, refuse_rollback, rollback_table
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.changelogs import forget_changes
-from sluice.ledger.details import TAKING_OUT
+from sluice.ledger.details import UNDOING
 from sluice.ledger.leases import this_holder
-from sluice.ledger.rows import FOLLOWS, BatchRow, Publication, seq_of
+from sluice.ledger.rows import BatchRow, FileRow, Publication, seq_of
+from sluice.ledger.states import FOLLOWS
 from sluice.names import tag_name
 from sluice.operations import comments
 from sluice.operations.context import Context, known_batch
 from sluice.operations.followed import refuse_if_followed
 from sluice.operations.foreign_writes import advise_way_back
-from sluice.operations.in_use import refuse_in_use, refuse_refolded
+from sluice.operations.in_use import refuse_in_use, refuse_undoing_batches
 from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.published import newest_first, publications
 from sluice.operations.staged_branches import drop_all_branches, staged_branches
@@ -164,7 +165,7 @@ def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publicati
     RollbackRefusedError if the batches may not be undone."""
     published = newest_first(ctx, batches)
     refuse_in_use(ctx, batches)
-    refuse_refolded(ctx, batches)
+    refuse_undoing_batches(ctx, batches)
     refuse_if_followed(ctx, published)
     return published, _moves(ctx, published)
 
@@ -199,7 +200,7 @@ def _begin(ctx: Context, batches: list[str]) -> Unchanged:
 
 
 def _may_go(now: BatchRow) -> bool:
-    return now.state != states.ROLLED_BACK and TAKING_OUT not in now.details
+    return now.state != states.ROLLED_BACK and UNDOING not in now.details
 
 
 def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
@@ -238,7 +239,7 @@ def _close(ctx: Context, batch_id: str, unchanged: Unchanged) -> list[str]:
     reach(Point.ROLLBACK_CHANGES)
     _record_undone(ctx, batch_id, unchanged)
     reach(Point.ROLLBACK_RECORDED)
-    comments.settle(ctx)
+    comments.apply_comments(ctx)
     _end(ctx, batch_id, unchanged)
     return done
 
@@ -258,7 +259,7 @@ def _forget(ctx: Context, batch_id: str, unchanged: Unchanged) -> list[str]:
     )  # fmt: skip
 
 
-def take_out(ctx: Context, batch_id: str) -> None:
+def finish_undone(ctx: Context, batch_id: str) -> None:
     """Finish the rollback of a batch whose tables were folded again without it; do nothing if that
     is done.
 
@@ -281,7 +282,7 @@ def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
     done = drop_all_branches(ctx, row.batch_id) + _forget(ctx, row.batch_id, unchanged)
     _record_undone(ctx, row.batch_id, unchanged)
     if row.state == states.ROLLING_BACK:  # perhaps of a batch that was published
-        comments.settle(ctx)
+        comments.apply_comments(ctx)
     _end(ctx, row.batch_id, unchanged)
     return done or _nothing_staged(row)
 
@@ -346,7 +347,7 @@ def _hold_files(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
         ctx.ledger.files.mark(batch_id, states.FILE_HELD, files)
 
 
-def _to_hold(ctx: Context, batch_id: str) -> frozenset[states.FileRow]:
+def _to_hold(ctx: Context, batch_id: str) -> frozenset[FileRow]:
     files = ctx.ledger.files.of_batch(batch_id)
     return frozenset(f for f in files if f.state in FOLLOWS[states.FILE_HELD])
 

@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from sluice.catalog.patience import pause
+from sluice.catalog.retries import pause
 from sluice.errors import (
     FileDeniedError,
     FilesLeftOutError,
     FilesUnreadError,
     NoRoomError,
     TransientError,
-    UnsettledFileError,
+    UnstableFileError,
 )
-from sluice.landing.landed import Inspection
+from sluice.landing.inspection import Inspection
 from sluice.operations.context import Say
 
 NAMED_AT_MOST: Final = 20
@@ -78,7 +78,7 @@ def inspect_or_skip(
     """
     try:
         inspection = with_retries(look, tally)
-    except UnsettledFileError as error:
+    except UnstableFileError as error:
         tally.count_answer()
         if named:
             raise
@@ -105,7 +105,7 @@ def with_retries(look: Callable[[], Inspection], tally: UnreadableFiles) -> Insp
     while True:
         try:
             return look()
-        except UnsettledFileError:
+        except UnstableFileError:
             raise
         except TransientError:
             turn += 1

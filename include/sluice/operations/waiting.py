@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from sluice.errors import LeaseHeldError
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.leases import new_attempt, this_holder
 from sluice.ledger.rows import BatchRow
 from sluice.operations.context import Context

@@ -14,7 +14,8 @@ from rich.table import Table
 from sluice.escaping import LINES
 from sluice.ledger import details
 from sluice.ledger.ledger import PipelineLedger
-from sluice.ledger.rows import FINISHED, ROLLED_BACK, BatchRow
+from sluice.ledger.rows import BatchRow
+from sluice.ledger.states import FINISHED, ROLLED_BACK
 from sluice.operations.quarantined import resolutions, unresolved_records
 from sluice.output.report import for_terminal
 

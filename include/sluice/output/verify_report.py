@@ -11,7 +11,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from sluice.catalog.patience import in_words
+from sluice.catalog.retries import error_text
 from sluice.errors import ConfigError
 from sluice.escaping import shown
 from sluice.objects.store import LocalStore
@@ -62,7 +62,7 @@ def write(page: Path | None, report: Verification, say: Callable[[str], None]) -
         else:
             LocalStore(page.resolve().parent).put(page.resolve().name, content)
     except OSError as error:
-        say(f"verify: {page} is not written: {in_words(error)}")
+        say(f"verify: {page} is not written: {error_text(error)}")
         raise
 
 

@@ -36,7 +36,7 @@ from spark_jobs.canonical import (
     quoted,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
+from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.canal import values as canal_values
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.default_table import DefaultTable, in_database
@@ -45,6 +45,7 @@ from spark_jobs.formats.common.envelope import (
     CORRUPT,
     LAST_MILLISECOND,
     arrival_position,
+    is_empty_image,
     lacking,
     line_or,
     looked_up,
@@ -55,7 +56,6 @@ from spark_jobs.formats.common.envelope import (
     repeats_column,
     select_envelope,
     spelled_as,
-    tells_nothing,
     with_arrival,
 )
 from spark_jobs.formats.common.row_image import absent_columns
@@ -108,14 +108,14 @@ class Canal(Format):
     name: ClassVar[str] = "canal"
     # Canal writes an ENUM's index and a SET's bits, other senders of this form their labels.
     labels: ClassVar[frozenset[str]] = OF_MYSQL
-    unclear_truncates: ClassVar[str] = truncates.UNTOLD
+    unclear_truncates: ClassVar[str] = truncates.UNCLEAR
 
     def read(
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: CanalOptions,
-        known: Known = NOTHING_KNOWN,
+        facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode JSON-lines files into one row for each row of each message."""
         parsed = _parse(options)
@@ -286,7 +286,7 @@ def _reason(options: _Options) -> Column:
 
 def _lacks_image(options: _Options) -> Column:
     """Whether a message has no rows, or one without columns; `old` counts in the swapped form."""
-    lacking = F.col("_rows").isNull() | F.exists("_rows", tells_nothing)
+    lacking = F.col("_rows").isNull() | F.exists("_rows", is_empty_image)
     if options.swapped:
         updated = F.col("_olds").isNotNull() & ~F.exists("_olds", lambda row: row.isNull())
         lacking |= (F.col("_op") == OP_UPDATE) & ~updated

@@ -116,13 +116,13 @@ def arrival_position(*components: Column) -> Column:
 
 
 def union(scans: list[DataFrame]) -> DataFrame:
-    """Union all scans, with a column that keeps the envelope above them; see `computed_once`.
+    """Union all scans, with a column that keeps the envelope above them; see `in_own_projection`.
 
     Pushed below the union, the envelope would be compiled for each scan: for 34 scans 37 s, not 6.
     """
     if len(scans) == 1:
         return scans[0]
-    pinned = computed_once(F.col("ordinal"))
+    pinned = in_own_projection(F.col("ordinal"))
     return reduce(DataFrame.unionByName, scans).withColumn("ordinal", pinned)
 
 
@@ -137,7 +137,7 @@ def only_of(files: Sequence[SourceFile], read: DataFrame, lines: Sequence[Source
     return read.where(as_landed(F.col("file")).isin([f.url for f in files]))
 
 
-def computed_once(value: Column) -> Column:
+def in_own_projection(value: Column) -> Column:
     """`value` with a harmless non-deterministic term, which keeps it in its own projection.
 
     Otherwise Spark repeats it wherever a later step names a part of it, even in filters.
@@ -198,7 +198,7 @@ def overlaid(row: Column, values: Column) -> Column:
     return F.when(names == F.map_keys(row), values).otherwise(joined)
 
 
-def tells_nothing(image: Column) -> Column:
+def is_empty_image(image: Column) -> Column:
     """Whether an image is missing or has no columns; never NULL."""
     return F.coalesce(F.size(image) <= 0, F.lit(True))
 

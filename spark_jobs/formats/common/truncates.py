@@ -15,7 +15,7 @@ GAP: Final = r"(?:\s|(?>/\*.*?\*/)){1,99}+"
 STATED: Final = rf"{START}truncate\b"
 """Statements that are a TRUNCATE of anything."""
 _OF_A_PART: Final = rf"{START}alter{GAP}table\b.{{1,400}}?\btruncate{GAP}(?:sub)?partitions?\b"
-UNTOLD: Final = rf"{STATED}|{_OF_A_PART}"
+UNCLEAR: Final = rf"{STATED}|{_OF_A_PART}"
 """TRUNCATEs, and ALTER TABLE of Oracle, MySQL and MariaDB that truncates partitions."""
 _PART: Final = r'(?:`[^`]++`|"[^"]++"|\[[^\]]++\]|[\w$#]++)'
 _TABLE: Final = rf"(?:{_PART}\s*+\.\s*+){{0,2}}({_PART})"

@@ -27,7 +27,7 @@ from spark_jobs.canonical import IMAGE_TYPE, PLACE, place
 from spark_jobs.formats.common import avro, avro_json, confluent, connect_avro
 from spark_jobs.formats.common.avro import Node
 from spark_jobs.formats.common.connect_avro import Datum, Records
-from spark_jobs.formats.common.envelope import by_schema, computed_once
+from spark_jobs.formats.common.envelope import by_schema, in_own_projection
 from spark_jobs.formats.debezium.head import MARKER, Head
 
 JSON_ENCODING: Final[Layout] = "avro_json"
@@ -132,7 +132,7 @@ def _container(
     plain = json.dumps(connect_avro.writer_schema(node))
 
     reader = spark.read.format("avro").option("avroSchema", plain)
-    record = computed_once(F.struct("*")).alias("record")
+    record = in_own_projection(F.struct("*")).alias("record")
     rows = reader.load([f.url for f in files]).select(record, *place())
     value = Datum(F.lit(True), F.col("record"), node)
     if "value" in fields:
@@ -192,7 +192,7 @@ def flat(messages: Records, wanted: Wanted) -> DataFrame:
         messages.empty.alias("empty"),
         messages.refused.cast("string").alias("refused"),
     )
-    once = messages.rows.withColumn(_PARSED, computed_once(parsed))
+    once = messages.rows.withColumn(_PARSED, in_own_projection(parsed))
     return once.select(*_columns(wanted, documents), _raw(messages.raw).alias("raw"), *PLACE)
 
 

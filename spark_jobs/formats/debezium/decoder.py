@@ -16,7 +16,7 @@ from sluice.config.format_options import DebeziumOptions
 from sluice.manifest import SourceFile
 from sluice.types.columns import BASE64
 from spark_jobs.canonical import OUTCOME_REJECT
-from spark_jobs.formats.base import COUNTS, NOTHING_KNOWN, Format, Known, SourceColumn
+from spark_jobs.formats.base import COUNTS, NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common import tombstones, truncates
 from spark_jobs.formats.common.connect import row_columns
 from spark_jobs.formats.common.default_table import DefaultTable, in_schema
@@ -41,13 +41,13 @@ class Debezium(Format):
     name: ClassVar[str] = "debezium"
     bytes_as: ClassVar[str] = BASE64
     plain: ClassVar[frozenset[str]] = COUNTS
-    tells_defaults: ClassVar[bool] = True
+    describes_defaults: ClassVar[bool] = True
     ignorable: ClassVar[str] = (
         rf'^\s*({NULL}|\{{\s*("key"\s*:.*,)?\s*"value"\s*:\s*{NULL}\s*\}})\s*$'
     )
 
     seeming: ClassVar[frozenset[str]] = frozenset({TRANSACTION_MARKER, HEARTBEAT})
-    unclear_truncates: ClassVar[str] = truncates.UNTOLD
+    unclear_truncates: ClassVar[str] = truncates.UNCLEAR
     states_other_tables: ClassVar[bool] = True
 
     def read(
@@ -55,7 +55,7 @@ class Debezium(Format):
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: DebeziumOptions,
-        known: Known = NOTHING_KNOWN,
+        facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode JSON and Avro files; Kafka tombstones (null values) are ignored and counted.
 
@@ -63,7 +63,7 @@ class Debezium(Format):
         another is rejected, which makes the batch be read again with nothing known.
         """
         by_kind = debezium_avro.find(spark, files, options)
-        scanned = scan(spark, by_kind, options, known)
+        scanned = scan(spark, by_kind, options, facts)
         flat, head, expected = scanned.flat, scanned.head, scanned.expected
         shared = sharing(options)
         if scanned.documents or head is None or head.connector in shared:
@@ -72,7 +72,7 @@ class Debezium(Format):
         connector = expected.connector if expected else None
         table = in_schema(options.table)
         placed = with_position(_judged(flat, connector, others, table), connector, shared)
-        absent = _absent_columns(options, known, expected, scanned.documents)
+        absent = _absent_columns(options, facts, expected, scanned.documents)
         envelope = _envelope(placed, absent, connector, table)
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
 
@@ -90,12 +90,12 @@ class Debezium(Format):
 
 
 def _absent_columns(
-    options: DebeziumOptions, known: Known, expected: Head | None, any_documents: bool
+    options: DebeziumOptions, facts: PriorFacts, expected: Head | None, any_documents: bool
 ) -> list[Column]:
     """The columns that an event lacks, and those of its old row where it may lack values that a
     table without a key needs."""
-    absent = [_absent(options, known.partial, any_documents).alias("absent")]
-    if known.old_columns is None and (expected is None or expected.connector == ORACLE):
+    absent = [_absent(options, facts.partial, any_documents).alias("absent")]
+    if facts.old_columns is None and (expected is None or expected.connector == ORACLE):
         absent.append(_old_absent(options))
     return absent
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from sluice.config.format_options import DebeziumOptions
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, place, quoted
-from spark_jobs.formats.base import Known
+from spark_jobs.formats.base import PriorFacts
 from spark_jobs.formats.common import tombstones
 from spark_jobs.formats.common.connect_avro import Records
 from spark_jobs.formats.common.envelope import WHOLE_TEXTS, only_of, union
@@ -52,15 +52,15 @@ class Scanned:
 
 
 def scan(
-    spark: SparkSession, by_kind: debezium_avro.Files, options: DebeziumOptions, known: Known
+    spark: SparkSession, by_kind: debezium_avro.Files, options: DebeziumOptions, facts: PriorFacts
 ) -> Scanned:
     """Read all files, and of each record only the fields that its batch needs."""
     lines, messages = by_kind.json, debezium_avro.read(spark, by_kind, options)
     debezium_decimals.refuse_in_avro(options, messages)
     head = _head(spark, lines, options) or debezium_avro.read_head(messages)
-    expected = _expected(head, known, mixed=bool(lines and messages))
-    transactions = debezium_transactions.FIELDS if known.transactions else ()
-    old = known.old_columns
+    expected = _expected(head, facts, mixed=bool(lines and messages))
+    transactions = debezium_transactions.FIELDS if facts.transactions else ()
+    old = facts.old_columns
     scans = [_read_avro(some, expected, old, transactions) for some in messages]
     documents = options.connector == MONGODB or _holds_documents(spark, lines, head)
     any_documents = documents or any(map(debezium_avro.holds_documents, messages))
@@ -83,10 +83,10 @@ def _head(
     return head
 
 
-def _expected(head: Head | None, known: Known, mixed: bool) -> Head | None:
+def _expected(head: Head | None, facts: PriorFacts, mixed: bool) -> Head | None:
     """Return the form and connector that every event must have; None if they may differ."""
     ordered = head is not None and head.connector in CONNECTORS
-    return head if ordered and not (known.nothing or mixed) else None
+    return head if ordered and not (facts.nothing or mixed) else None
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from spark_jobs.canonical import (
     place,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
+from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
@@ -101,14 +101,14 @@ class DtsAvro(Format):
 
     name: ClassVar[str] = "dts_avro"
     bytes_as: ClassVar[str] = BASE64
-    unclear_truncates: ClassVar[str] = truncates.UNTOLD
+    unclear_truncates: ClassVar[str] = truncates.UNCLEAR
 
     def read(
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: DtsAvroOptions,
-        known: Known = NOTHING_KNOWN,
+        facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode files of all three containers; markers and heartbeats are ignored and counted."""
         bare = tuple(f for f in files if f.avro_schema == datums.SCHEMA)

@@ -32,7 +32,7 @@ from spark_jobs.canonical import (
     hex_number,
     source_position,
 )
-from spark_jobs.formats.base import COUNTS, NOTHING_KNOWN, Format, Known, SourceColumn
+from spark_jobs.formats.base import COUNTS, NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.connect import connect_type, row_fields, source_column
 from spark_jobs.formats.common.envelope import (
@@ -42,6 +42,7 @@ from spark_jobs.formats.common.envelope import (
     any_repeats_column,
     carried_key,
     instant,
+    is_empty_image,
     line_or,
     looked_up,
     or_zero,
@@ -49,7 +50,6 @@ from spark_jobs.formats.common.envelope import (
     read_lines,
     repeats,
     select_envelope,
-    tells_nothing,
     with_arrival,
     with_numbers,
 )
@@ -108,8 +108,8 @@ class HuaweiCdl(Format):
     name: ClassVar[str] = "huawei_cdl"
     bytes_as: ClassVar[str] = BASE64
     plain: ClassVar[frozenset[str]] = COUNTS
-    tells_defaults: ClassVar[bool] = True
-    unclear_truncates: ClassVar[str] = truncates.UNTOLD
+    describes_defaults: ClassVar[bool] = True
+    unclear_truncates: ClassVar[str] = truncates.UNCLEAR
     ignorable: ClassVar[str] = rf"^\s*{NULL}\s*$"
 
     def read(
@@ -117,7 +117,7 @@ class HuaweiCdl(Format):
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: HuaweiCdlOptions,
-        known: Known = NOTHING_KNOWN,
+        facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode JSON-lines files; heartbeats and markers are ignored and counted.
 
@@ -247,10 +247,10 @@ def _ignored() -> Column:
     operation, which the schema requires, but no part of a row and no key.
     """
     op = F.col("_op")
-    contents = [_payload("ddl").isNotNull(), *(~tells_nothing(_payload(n)) for n in IMAGES)]
+    contents = [_payload("ddl").isNotNull(), *(~is_empty_image(_payload(n)) for n in IMAGES)]
     named = [_operation(n).isNotNull() for n in ("OPERATION", "op")]
     bare = ~reduce(or_, contents + named)
-    rowless = ~reduce(or_, contents) & tells_nothing(_payload("unique")) & op.isin(*UPSERTS)
+    rowless = ~reduce(or_, contents) & is_empty_image(_payload("unique")) & op.isin(*UPSERTS)
     own = _payload("HEARTBEAT_IDENTIFIER").isNotNull()
     debezium = _payload("ts_ms").isNotNull() & _payload("source").isNull()
     table = F.lower("schema_").eqNullSafe(HEARTBEAT_SCHEMA) & (F.lower("table") == HEARTBEAT_TABLE)
@@ -269,7 +269,7 @@ def _version_known() -> Column:
 def _reason() -> Column:
     op = F.col("_op")
     upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
-    lacks_image = (upsert & tells_nothing(F.col("_after"))) | (delete & _deleted_row().isNull())
+    lacks_image = (upsert & is_empty_image(F.col("_after"))) | (delete & _deleted_row().isNull())
     images = (F.col("_after"), _payload("before"), _payload("unique"))
     has_place = F.coalesce("_lsn", "_pos", "_scn").isNotNull()
     lobs = _payload("LOB_COLUMNS").isNotNull() & lob_columns().isNull()

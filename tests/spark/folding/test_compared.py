@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.operations import stages
 from sluice.result import BatchResult
 from tests.spark.sandbox import Sandbox

@@ -14,8 +14,8 @@ from sluice.ledger.changelogs import files_of
 from sluice.objects.batch_files import batch_of
 from sluice.operations import stages
 from sluice.operations.undo import undo_batch
+from spark_jobs.attempt_lease import AttemptLease
 from spark_jobs.decoding import changelog_rows
-from spark_jobs.hold import Hold
 from tests.spark.shop import Shop, event
 
 pytestmark = pytest.mark.spark
@@ -89,12 +89,12 @@ def test_who_wakes_up_before_the_changelog_writes_nothing_to_it(
 def test_who_wakes_up_while_it_writes_leaves_nothing_of_what_was_rolled_back(
     late: Late, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Hold.require_mine
+    asked = AttemptLease.require_current
 
-    def passed_just_before(hold: Hold) -> None:
+    def passed_just_before(hold: AttemptLease) -> None:
         asked(hold)
         late.others()
 
-    monkeypatch.setattr(Hold, "require_mine", passed_just_before)
+    monkeypatch.setattr(AttemptLease, "require_current", passed_just_before)
     late.load()
     assert bool(files_of(late.changelog(), batch_of(late.key))) != late.undone

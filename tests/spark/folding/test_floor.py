@@ -194,13 +194,13 @@ def test_an_operator_accepts_what_is_beyond_the_floor(
             shop.run(*late)
         assert shop.seen() == [(1, "new")]
         assert shop.seen("papers") == [(1, "long", "b")]
-    (result,), failure = reprocess(shop.context(), asked=ACCEPTED)
+    (result,), failure = reprocess(shop.context(), request=ACCEPTED)
     assert failure is None
     assert sum(table.counts.quarantined for table in result.tables) == 0
     assert shop.seen() == [(1, "new"), (2, "late")]
     assert shop.seen("papers") == [(1, "long", "b"), (2, "late", "late")]
     assert shop.agrees()
-    assert reprocess(shop.context(), asked=ACCEPTED) == ([], None)
+    assert reprocess(shop.context(), request=ACCEPTED) == ([], None)
     shop.run(event("u", "papers", 50, id=2, title="since", body=UNSENT))
     assert shop.seen("papers") == [(1, "long", "b"), (2, "late", "since")]
 
@@ -225,7 +225,7 @@ def test_a_change_of_key_from_before_waits_as_a_whole(
     assert counts == Counts(read=records + 1, applied=1, quarantined=records)
     assert shop.seen() == [(1, "late")]
 
-    reprocess(shop.context(), asked=ACCEPTED)
+    reprocess(shop.context(), request=ACCEPTED)
     assert shop.seen() == [(1, "late"), (5, "new")]
 
 

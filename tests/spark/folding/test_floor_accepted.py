@@ -27,7 +27,7 @@ def opened(spark: SparkSession, root: Path, modes: Sequence[str]) -> Shop:
 def accept(shop: Shop, told: str) -> None:
     """Load an event that is then beyond the floor, and accept it."""
     (before,) = (table.counts.quarantined for table in shop.run(told).tables)
-    (result,), failure = reprocess(shop.context(), asked=ACCEPTED)
+    (result,), failure = reprocess(shop.context(), request=ACCEPTED)
     assert (before, result.tables[0].counts.quarantined, failure) == (1, 0, None)
 
 

@@ -34,7 +34,7 @@ def order(op: str, position: int, ident: int | str, note: str = "n") -> str:
 
 
 def again(shop: Shop, accept_late: bool) -> BatchResult:
-    (result,), failure = reprocess(shop.context(), asked=Reprocess(accept_late=accept_late))
+    (result,), failure = reprocess(shop.context(), request=Reprocess(accept_late=accept_late))
     assert failure is None
     return result
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import RollbackRefusedError
 from sluice.ledger.ledger import Ledger
-from sluice.ledger.rows import PUBLISHED
+from sluice.ledger.states import PUBLISHED
 from sluice.names import PROP_FLOOR
 from sluice.operations import refolding
 from tests.spark import described

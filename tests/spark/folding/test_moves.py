@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_jobs.canonical import ALL_BUT, OP_DELETE
 from spark_jobs.folding.floor import Floor, since_floor
 from spark_jobs.folding.fold import fold_columns
-from spark_jobs.folding.moves import moves, tied, with_moved_values
+from spark_jobs.folding.moves import connected_keys, moves, with_moved_values
 from spark_jobs.folding.refold import refold, rows_of
 from spark_jobs.folding.versions import ENDED_AT, versions
 from tests import reference
@@ -250,7 +250,7 @@ def test_tied_keys_are_found_from_either_end(spark: SparkSession) -> None:
     assert moved is not None
     for ident in (1, 3):
         keys = spark.createDataFrame([(0, ident), (0, 7)], "n int, id int")
-        assert {row["id"] for row in tied(keys, moved, KEY).collect()} == {1, 2, 3}
+        assert {row["id"] for row in connected_keys(keys, moved, KEY).collect()} == {1, 2, 3}
 
 
 def test_no_delete_beside_a_partial_change_no_moves(spark: SparkSession) -> None:

@@ -22,7 +22,7 @@ from sluice.operations import stages
 from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult
 from spark_jobs.decoding import record_rules
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.sources import as_listed, refuse_unclear
 from tests.spark import canal_messages as canal
 from tests.spark.sandbox import Sandbox, total
@@ -237,8 +237,8 @@ def test_a_source_of_two_tables_stops_the_batch(lake: Sandbox) -> None:
 def test_a_run_for_some_tables_is_stopped_by_theirs_alone() -> None:
     listed = {"items": RENAMED, "old": {"sources": ["*_old"]}, "users": {"sources": ["u_*"]}}
     pipeline = a_pipeline(listed)
-    items = Found(Source("d", "public", "items_old"), records=1)
-    users = Found(Source("d", "public", "u_1"), records=1, truncates=1)
+    items = TableSummary(Source("d", "public", "items_old"), records=1)
+    users = TableSummary(Source("d", "public", "u_1"), records=1, truncates=1)
     refuse_unclear(only(pipeline, ["users"]), [items])
     refuse_unclear(only(pipeline, ["items"]), [users])
     with pytest.raises(PlanError, match="belongs to items and old"):

@@ -20,8 +20,8 @@ from sluice.operations.undo import release, undo_batch
 from sluice.result import BatchResult, Counts
 from spark_jobs.decoding import transactions
 from spark_jobs.lake.tables import Lake
-from spark_jobs.maintaining.retention import forget_ends
-from spark_jobs.maintaining.upkeep import Upkeep
+from spark_jobs.maintaining.context import MaintenanceContext
+from spark_jobs.maintaining.retention import expire_transaction_ends
 from tests.spark import dts_records
 from tests.spark.retention import forget
 from tests.spark.sandbox import Sandbox, total
@@ -167,7 +167,7 @@ def test_an_operator_may_let_an_open_transaction_through(lake: Sandbox) -> None:
     assert failure is None
     assert texts(lake) == {1: "four"}
     assert total(again[0]) == Counts(read=3, duplicate=1, ignored=1, quarantined=1)
-    (result,), failure = reprocess(lake.context(), asked=Reprocess(accept_open=True))
+    (result,), failure = reprocess(lake.context(), request=Reprocess(accept_open=True))
     assert failure is None
     assert total(result) == Counts(read=3, applied=1, duplicate=1, ignored=1)
     assert texts(lake) == {1: "four", 2: "five"}
@@ -227,8 +227,10 @@ def test_maintenance_forgets_old_ends(lake: Sandbox) -> None:
     for age, dry_run in ((days / 2, False), (2 * days, True), (2 * days, False), (2 * days, False)):
         now = datetime.now(UTC) + age
         lake_of_p = Lake(spark, ctx.catalog, "p")
-        upkeep = Upkeep(spark, lake_of_p, ctx.ledger, ctx.files, ctx.pipeline, now, dry_run)
-        told.append(forget_ends(upkeep, transactions.TABLE))
+        upkeep = MaintenanceContext(
+            spark, lake_of_p, ctx.ledger, ctx.files, ctx.pipeline, now, dry_run
+        )
+        told.append(expire_transaction_ends(upkeep, transactions.TABLE))
     assert told == ["", "1 batches", "1 batches", ""]
     lake.write("b.jsonl", [change(50, 5, 1, "five")])
     run(lake)
@@ -339,7 +341,7 @@ def test_an_open_transaction_that_the_floor_has_passed(
     run(lake)
     forget(lake, first.batch_id)
     asked = Reprocess(accept_open=True, accept_late=late)
-    (result,), failure = reprocess(lake.context(), asked=asked)
+    (result,), failure = reprocess(lake.context(), request=asked)
     assert (failure, total(result).balanced) == (None, True)
     texts = {row["text"] for row in lake.rows("orders")}
     assert texts == ({"one", "two", "x"} if late else {"two", "x"})

@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import DebeziumOptions
 from sluice.errors import TerminalError
-from spark_jobs.formats.base import Known
+from spark_jobs.formats.base import PriorFacts
 from spark_jobs.formats.debezium.decoder import Debezium
 from tests.registry import serving
 from tests.spark.avroevents import (
@@ -272,7 +272,7 @@ def test_a_known_batch_reads_no_more_than_it_needs(spark: SparkSession, tmp_path
     row = {"id": 1, "name": "a"}
     events = [event("u", row, before=row), event("u", row, source("oracle", scn="1"))]
     file = container(tmp_path / "k.avro", schema, events)
-    known = Known(frozenset({"id"}), partial=False)
+    known = PriorFacts(frozenset({"id"}), partial=False)
     mine, other = sorted(
         Debezium().read(spark, (file,), DEFAULTS, known).collect(),
         key=lambda r: r["ordinal"],

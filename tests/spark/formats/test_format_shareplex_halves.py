@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import FormatOptions
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.ledger import Ledger
 from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.shareplex import SharePlex

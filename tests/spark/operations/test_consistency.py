@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import RollbackRefusedError, SluiceError, TablesLeftOutError
-from sluice.ledger.rows import FAILED, PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.ledger.states import FAILED, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.operations import refolding, stages
 from sluice.result import BatchResult, Counts
 from tests.spark.sandbox import NAMESPACE, Sandbox, total

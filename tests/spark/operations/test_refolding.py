@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from sluice import names
 from sluice.catalog.snapshots import rollback_table
 from sluice.errors import FollowedError, RollbackRefusedError, TerminalError
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
 from sluice.operations.published import publications
-from sluice.operations.undo import release, take_out, undo_batch
+from sluice.operations.undo import finish_undone, release, undo_batch
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.changelogs import verify
 from tests import reference
@@ -174,7 +174,7 @@ def test_a_crash_in_the_publication_is_completed(
     _, parts = history(seed=4, parts=2)
     batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
     with monkeypatch.context() as crash:
-        crash.setattr("sluice.operations.publish.take_out", lambda ctx, batch: died())
+        crash.setattr("sluice.operations.publish.finish_undone", lambda ctx, batch: died())
         with pytest.raises(ZeroDivisionError):
             refolding.undo_or_refold(lake.context(), batches[0])
     assert state(lake, batches[0]) == states.PUBLISHED
@@ -196,11 +196,11 @@ def test_an_undo_of_two_of_which_one_is_undone_is_loaded_again(
     context, first = lake.context(), min(batches[:2])
     with monkeypatch.context() as crash:
         crash.setattr(
-            "sluice.operations.publish.take_out",
-            lambda c, b: take_out(c, b) if b == first else died(),
+            "sluice.operations.publish.finish_undone",
+            lambda c, b: finish_undone(c, b) if b == first else died(),
         )
         with pytest.raises(ZeroDivisionError):
-            refolding._fold_without(context, batches[:2], "as asked", dry_run=False)
+            refolding._refold_without(context, batches[:2], "as asked", dry_run=False)
     assert sorted(state(lake, b) for b in batches[:2]) == [states.PUBLISHED, states.ROLLED_BACK]
     (left,) = context.ledger.unfinished()
     told = {"undone": sorted(batches[:2]), "half_published": True}

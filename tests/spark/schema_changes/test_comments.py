@@ -81,7 +81,7 @@ def test_what_a_publication_that_died_had_not_said_reconcile_says(
     run(lake, "rows")
     lake.write("said.jsonl", BATCHES["said"])
     with monkeypatch.context() as dying:
-        dying.setattr(comments, "settle", lambda *_: 1 / 0)
+        dying.setattr(comments, "apply_comments", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             stages.run(lake.context())
     assert set(shown(lake).values()) == {None}

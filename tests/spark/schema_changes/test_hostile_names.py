@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
 from spark_jobs.planning import discover
-from spark_jobs.planning.unfit import BAD_COLUMN_NAME, BAD_TABLE_NAME
+from spark_jobs.planning.name_limits import BAD_COLUMN_NAME, BAD_TABLE_NAME
 from tests.spark.sandbox import NAMESPACE, Sandbox, total
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.errors import TerminalError, TransientError
-from sluice.ledger import rows as states
+from sluice.ledger import states
 from sluice.ledger.ledger import Ledger
 from sluice.verification import Comparison, Difference, TableReport, Verification
 from spark_jobs.compare import Layout

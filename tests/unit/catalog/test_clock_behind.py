@@ -12,8 +12,8 @@ from pyiceberg.catalog import Catalog
 from sluice.catalog.snapshots import publish_table
 from sluice.errors import TransientError
 from sluice.ledger.ledger import Ledger
-from sluice.ledger.rows import LANDED
-from tests.unit.branches import ids, one_table, stage, table, write
+from sluice.ledger.states import LANDED
+from tests.unit.staged_tables import ids, one_table, stage, table, write
 
 pytestmark = pytest.mark.catalog
 

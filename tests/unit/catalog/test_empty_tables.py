@@ -16,7 +16,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import Lease, this_holder
-from sluice.ledger.rows import FAILED, LANDED, PUBLISHED
+from sluice.ledger.states import FAILED, LANDED, PUBLISHED
 from sluice.names import BATCH_ID, PROP_HISTORY_OF, PROP_PIPELINE
 from sluice.operations import empty_tables
 from sluice.operations.context import Context

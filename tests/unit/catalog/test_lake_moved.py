@@ -7,14 +7,14 @@ from typing import Never
 
 import pytest
 
-from sluice.catalog import patience
+from sluice.catalog import retries
 from sluice.errors import TerminalError, names_of
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.rename_log import record, recorded
-from sluice.ledger.rows import PUBLISHING
+from sluice.ledger.states import PUBLISHING
 from sluice.operations import stages
 from sluice.operations.context import Context
-from spark_jobs.decoding import apart
+from spark_jobs.decoding import table_isolation
 from tests.unit.clocks import Clock
 from tests.unit.projects import open_shop
 
@@ -26,7 +26,7 @@ MOVED = "names a file that is not in the warehouse"
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     clock = Clock()
-    for module in (patience, ledger_tables):
+    for module in (retries, ledger_tables):
         monkeypatch.setattr(module, "time", clock)
     shop = open_shop(tmp_path)
     record(shop.catalog, "shop", "b0", [])
@@ -48,7 +48,7 @@ def test_no_table_of_a_batch_is_blamed_for_it(shop: Context) -> None:
         recorded(shop.catalog, "shop")
 
     with pytest.raises(TerminalError, match=MOVED) as caught:
-        apart.each(pipeline, ["s.orders", "s.notes"], str, known)
+        table_isolation.for_each_table(pipeline, ["s.orders", "s.notes"], str, known)
     assert not caught.value.tables
 
 

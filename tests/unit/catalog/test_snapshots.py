@@ -28,7 +28,7 @@ from sluice.catalog.snapshots import (
 )
 from sluice.errors import CommitStateUnknownError, PublishRefusedError, RollbackRefusedError
 from sluice.names import PROP_DEFAULTS, PROP_HIGHEST, branch_name, tag_name
-from tests.unit.branches import NAME, ids, one_table, stage, table, undo, write
+from tests.unit.staged_tables import NAME, ids, one_table, stage, table, undo, write
 
 pytestmark = pytest.mark.catalog
 

@@ -9,7 +9,7 @@ from pyiceberg.exceptions import RESTError
 from sqlalchemy.exc import OperationalError
 
 from sluice.errors import SluiceError, TerminalError, TransientError
-from sluice.ledger.rows import FAILED, LANDED
+from sluice.ledger.states import FAILED, LANDED
 from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.context import Context

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.config.spark_conf import SETTLED
+from sluice.config.spark_conf import FIXED_SETTINGS
 from spark_jobs.session import settings
 from tests.unit.projects import LAKE, load, mistake
 
@@ -26,7 +26,7 @@ def with_conf(key: str, value: str) -> str:
 def test_what_tables_depend_on_is_refused(tmp_path: Path, key: str, value: str) -> None:
     told = mistake(tmp_path, with_conf(key, value))
     assert "sluice.yaml:4: spark.conf: expected no setting that tables depend on" in told
-    assert f"{key} is always {SETTLED[key]}; leave it out" in told
+    assert f"{key} is always {FIXED_SETTINGS[key]}; leave it out" in told
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sluice.containers.documents import CUT_ARRAY, UNPARSEABLE, Line, split
+from sluice.containers.json_documents import CUT_ARRAY, UNPARSEABLE, Line, split
 from sluice.containers.json_lines import LineCheck
-from tests.unit.pieces import pieces
+from tests.unit.chunks import pieces
 
 LIMIT = 1 << 20
 INDENTED = """[

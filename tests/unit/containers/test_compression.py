@@ -9,8 +9,8 @@ import pytest
 import zstandard
 
 from sluice.containers.compression import DamageError, Plain, detect
-from sluice.containers.documents import Line, Refused, split
-from tests.unit.pieces import PLAIN, pieces
+from sluice.containers.json_documents import Line, Refused, split
+from tests.unit.chunks import PLAIN, pieces
 
 LIMIT = 1 << 16
 

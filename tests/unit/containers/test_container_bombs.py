@@ -18,9 +18,9 @@ import zstandard
 
 from sluice.bounds import MEBIBYTE, Bounds
 from sluice.containers.csv_rows import CsvStyle
-from sluice.landing.landed import Inspection
+from sluice.landing.inspection import Inspection
 from sluice.manifest import AVRO, PARQUET
-from tests.unit.folders import AVRO_SCHEMA, ROWS, Lake
+from tests.unit.landing_folders import AVRO_SCHEMA, ROWS, Lake
 
 SYNC = b"0123456789abcdef"
 EMPTY = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "null"}]}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.containers.compression import Plain
-from sluice.containers.documents import (
+from sluice.containers.json_documents import (
     CUT_ARRAY,
     INVALID_UTF8,
     LONE_SURROGATE,
@@ -21,7 +21,7 @@ from sluice.containers.documents import (
     split,
 )
 from sluice.containers.json_lines import BLOCK_BYTES, LineCheck
-from tests.unit.pieces import PLAIN, pieces
+from tests.unit.chunks import PLAIN, pieces
 
 LIMIT = 1 << 16
 PRETTY = '{\n  "a": 1.10,\r\n  "b": [\n    {}\n  ]\n}'

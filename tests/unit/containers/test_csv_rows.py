@@ -8,8 +8,8 @@ import pytest
 
 from sluice.config.format_options import AwsDmsOptions, RowsOptions
 from sluice.containers.compression import DamageError
-from sluice.containers.csv_rows import CsvStyle, documents, is_csv, style_of
-from sluice.containers.documents import Line, Refused
+from sluice.containers.csv_rows import CsvStyle, is_csv, rows_as_json, style_of
+from sluice.containers.json_documents import Line, Refused
 
 LIMIT = 1000
 
@@ -23,7 +23,7 @@ def rows(content: bytes, style: CsvStyle | None = None, size: int = 1 << 20) -> 
 def shown(chunks: Iterator[bytes], style: CsvStyle) -> list[str]:
     return [
         part.text.decode() if isinstance(part, Line) else f"{part.reason}: {part.raw!r}"
-        for part in documents(chunks, style, LIMIT)
+        for part in rows_as_json(chunks, style, LIMIT)
     ]
 
 
@@ -177,7 +177,7 @@ def test_styles() -> None:
     "names", [b"x" * (1 << 20) + b",y", b",".join(b"n%d" % n for n in range(10_001))]
 )
 def test_a_line_of_names_that_every_row_would_repeat_at_length_is_refused(names: bytes) -> None:
-    found = list(documents(iter([names + b"\n1,2\n3,4\n"]), CsvStyle(), 1 << 22))
+    found = list(rows_as_json(iter([names + b"\n1,2\n3,4\n"]), CsvStyle(), 1 << 22))
     assert [part.reason for part in found if isinstance(part, Refused)] == [
         "line_of_names_too_long", "no_line_of_names", "no_line_of_names",
     ]  # fmt: skip

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from sluice.containers.compression import DamageError
-from sluice.containers.documents import Line, Refused
 from sluice.containers.framed import BAD_LENGTH, PAIRS, TRUNCATED, VALUES, split
-from sluice.landing.landed import Inspector
+from sluice.containers.json_documents import Line, Refused
+from sluice.landing.inspection import Inspector
 from sluice.landing.reading import Reading
 from sluice.manifest import JSON_LINES
 from sluice.objects.store import LocalStore

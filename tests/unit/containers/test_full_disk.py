@@ -11,8 +11,8 @@ import pytest
 
 from sluice.containers.csv_rows import CsvStyle
 from sluice.errors import FilesUnreadError, NoRoomError
-from sluice.landing import contents as contents_module
-from sluice.landing import landed as landed_module
+from sluice.landing import file_detection as contents_module
+from sluice.landing import inspection as landed_module
 from sluice.objects.store import LocalStore
 from sluice.operations import stages, unreadable_files
 from sluice.operations.context import Context

@@ -10,9 +10,9 @@ import pytest
 
 from sluice.containers import datums
 from sluice.containers.avro_file import walk
-from sluice.containers.csv_rows import CsvStyle, documents
-from sluice.containers.documents import Line, split
-from tests.unit.folders import avro_bytes
+from sluice.containers.csv_rows import CsvStyle, rows_as_json
+from sluice.containers.json_documents import Line, split
+from tests.unit.landing_folders import avro_bytes
 
 LIMIT = 64 << 20
 
@@ -68,7 +68,7 @@ def test_a_comment_ends_where_it_ends_however_the_pieces_fall() -> None:
 def test_a_csv_row_of_many_small_pieces() -> None:
     pieces = repeat(b"x" * 64, 40_000)
     clock = Clock()
-    (row,) = documents(chained(b"a\n", pieces, b"\n"), CsvStyle(), LIMIT)
+    (row,) = rows_as_json(chained(b"a\n", pieces, b"\n"), CsvStyle(), LIMIT)
     assert isinstance(row, Line)
     assert len(row.text) > 64 * 40_000
     assert clock.seconds < 2

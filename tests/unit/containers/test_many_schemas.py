@@ -95,7 +95,7 @@ def test_files_of_one_schema_share_its_text(context: Context) -> None:
         write(context, f"{n}.avro", "row")
     store = open_landing(context)
     looks = inspect_all(context, store, selected(context, store), named=False)
-    assert len({id(one.look.file.avro_schema) for one in looks}) == 1
+    assert len({id(one.inspection.file.avro_schema) for one in looks}) == 1
 
 
 def test_a_manifest_that_an_earlier_release_stored_is_the_same(context: Context) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.config.project import Landing, Pipeline, TableConfig
-from spark_jobs.decoding.drops_before import _empties
+from spark_jobs.decoding.early_drops import _empties
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from sluice.column_renames import Renames
 from sluice.config.project import Landing, Pipeline, TableConfig
 from sluice.ledger.rename_log import ColumnStatement
 from sluice.types.columns import STRING
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import (
@@ -123,7 +123,7 @@ class Table:
         named = dict.fromkeys([*self.columns, *came])
         columns = tuple(PlannedColumn(name, STRING, {None: STRING}) for name in named)
         config = TableConfig(key=["id"])
-        found = Found(NOTES, images={1: tuple(came)})
+        found = TableSummary(NOTES, images={1: tuple(came)})
         plan = TablePlan(NOTES, "p", "notes", columns, ("id",), config, found)
         stated = renames_from(self.statements, config)
         plan = following(PIPELINE, plan, stated, self.columns)

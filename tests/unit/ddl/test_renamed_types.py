@@ -10,7 +10,7 @@ from sluice.column_renames import Rename
 from sluice.config.project import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.types.columns import parse_type
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames_known import following
@@ -26,7 +26,7 @@ def types(
         name="p", format=of, namespace="shop", landing=Landing(url="landing"),
         on_type_change=policy,
     )  # fmt: skip
-    found = Found(ORDERS)
+    found = TableSummary(ORDERS)
     planned = tuple(
         PlannedColumn(name, parse_type(kind), {1: parse_type(kind)})
         for name, kind in columns.items()
@@ -47,7 +47,7 @@ def followed(hints: dict[str, str], *columns: PlannedColumn) -> dict[str, Planne
         name="p", format="debezium", namespace="shop", landing=Landing(url="landing")
     )
     config = TableConfig(columns=hints)
-    plan = TablePlan(ORDERS, "shop", "orders", columns, ("id",), config, Found(ORDERS))
+    plan = TablePlan(ORDERS, "shop", "orders", columns, ("id",), config, TableSummary(ORDERS))
     told = (Rename("0000.2.1", (("size", "girth"),)),)
     made = following(pipeline, plan, told, [column.name for column in columns])
     return {column.name: column for column in made.columns}

@@ -10,9 +10,9 @@ import pytest
 from sluice.config.project import TableConfig
 from sluice.ddl.stated_names import may_be, named
 from sluice.ledger.rename_log import ColumnStatement, tables_named_in
-from spark_jobs.decoding import respelled
+from spark_jobs.decoding import ddl_table_names
 from spark_jobs.decoding.known_tables import KnownTables, _sources
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 
 pytestmark = pytest.mark.catalog
 
@@ -76,7 +76,9 @@ def respelling(
     tables = KnownTables(frozenset(), lambda: stored, as_typed=True)
     configs = None if listed is None else {name: TableConfig() for name in listed}
     pipeline = cast(Any, SimpleNamespace(tables=configs))
-    return dict(respelled._respelled(pipeline, Found(of, records=1, truncates=1), tables))
+    return dict(
+        ddl_table_names._respelled(pipeline, TableSummary(of, records=1, truncates=1), tables)
+    )
 
 
 def test_a_truncate_is_of_the_one_table_that_differs_by_case() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.landing.landed import Inspection, Inspector
-from sluice.ledger.rows import FILE_LOADED, PUBLISHED
+from sluice.landing.inspection import Inspection, Inspector
+from sluice.ledger.states import FILE_LOADED, PUBLISHED
 from sluice.objects.batch_files import batch_of
 from sluice.objects.store import StoredObject
 from sluice.operations import preview as preview_module

@@ -9,7 +9,7 @@ import pytest
 
 from sluice.errors import ConfigError, TerminalError
 from sluice.ledger import details
-from sluice.ledger.rows import FILE_CLAIMED, PUBLISHED, PUBLISHING
+from sluice.ledger.states import FILE_CLAIMED, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.context import Context, open_context
@@ -20,8 +20,8 @@ from sluice.operations.selection import Selection
 from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import release, undo_batch
 from sluice.positions import arrival_changed, arrival_of
-from tests.unit.dumps import load, publish, undo, write_event
-from tests.unit.played import quarantine
+from tests.unit.fake_driver import quarantine
+from tests.unit.fake_loads import load, publish, undo, write_event
 from tests.unit.projects import SHOP, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -31,9 +31,9 @@ PLACE = arrival_of("a.jsonl")
 
 
 @pytest.fixture
-def context(tmp_path: Path, said: list[str]) -> Context:
+def context(tmp_path: Path, messages: list[str]) -> Context:
     """A pipeline with two loaded files, of which one has changed since."""
-    context = open_shop(tmp_path, PIPELINE, said.append)
+    context = open_shop(tmp_path, PIPELINE, messages.append)
     write_event(context, "a.jsonl", "first")
     write_event(context, "b.jsonl", "other")
     load(context)
@@ -50,11 +50,13 @@ def batch_of(context: Context, name: str) -> str:
     return context.ledger.files.known()[name].batch_id
 
 
-def test_a_changed_file_is_told_with_the_way_to_load_it(context: Context, said: list[str]) -> None:
+def test_a_changed_file_is_told_with_the_way_to_load_it(
+    context: Context, messages: list[str]
+) -> None:
     first = batch_of(context, "a.jsonl")
     assert land(context) == []
-    assert f"land: a.jsonl has changed since batch {first} loaded it" in said[-1]
-    assert "sluice run shop --changed" in said[-1]
+    assert f"land: a.jsonl has changed since batch {first} loaded it" in messages[-1]
+    assert "sluice run shop --changed" in messages[-1]
 
 
 def test_a_run_that_leaves_changed_files_alone_does_not_say_that_they_are_loaded(
@@ -76,7 +78,9 @@ def test_a_run_that_leaves_changed_files_alone_does_not_say_that_they_are_loaded
     assert "have changed" not in why_nothing(context)
 
 
-def test_a_changed_file_is_taken_by_a_run_that_is_told(context: Context, said: list[str]) -> None:
+def test_a_changed_file_is_taken_by_a_run_that_is_told(
+    context: Context, messages: list[str]
+) -> None:
     first = batch_of(context, "a.jsonl")
     (file,) = taken(context, changed=True).files
     assert (file.key, file.replaces) == ("a.jsonl", (first,))
@@ -87,15 +91,15 @@ def test_a_changed_file_is_taken_by_a_run_that_is_told(context: Context, said: l
 
 
 def test_what_was_taken_so_is_neither_told_nor_taken_again(
-    context: Context, said: list[str]
+    context: Context, messages: list[str]
 ) -> None:
     manifest = taken(context, changed=True)
-    said.clear()
+    messages.clear()
     assert land(context, changed=True) == []
     publish(context.ledger, manifest.batch_id, context.pipeline.epoch)
     assert land(context, changed=True) == []
     assert land(context) == []
-    assert said == []
+    assert messages == []
 
 
 def test_its_events_stand_above_those_of_the_file_before_it(context: Context) -> None:
@@ -141,13 +145,13 @@ def test_bytes_that_a_changed_file_had_are_known_still(context: Context) -> None
 
 
 def test_a_file_of_a_batch_that_is_not_published_is_left_to_it(
-    context: Context, said: list[str]
+    context: Context, messages: list[str]
 ) -> None:
     batch = taken(context, changed=True).batch_id
     write_event(context, "a.jsonl", "once more")
     assert land(context, changed=True) == []
-    assert f"a.jsonl has changed since batch {batch} took it" in said[-1]
-    assert "rolled back and released" in said[-1]
+    assert f"a.jsonl has changed since batch {batch} took it" in messages[-1]
+    assert "rolled back and released" in messages[-1]
 
 
 def test_a_file_that_another_run_took_since_the_look_is_left_to_it(
@@ -234,21 +238,21 @@ def test_a_run_for_some_tables_reads_it_at_its_place(context: Context) -> None:
 
 
 def test_until_it_is_loaded_no_run_for_some_tables_reads_it(
-    context: Context, said: list[str]
+    context: Context, messages: list[str]
 ) -> None:
     """Its place and its epoch are those of the file before it, which such a run would not know."""
     batch = taken(context, changed=True).batch_id
     for state in ("claimed", "released"):
         (key,) = land_tables(context, ["s.orders"])
         assert [f.key for f in context.files.read_manifest(key).files] == ["b.jsonl"], state
-        assert f"land: a.jsonl of batch {batch} has changed since" in said[-2]
+        assert f"land: a.jsonl of batch {batch} has changed since" in messages[-2]
         if state == "claimed":
             undo_batch(context, batch)
             release(context, batch)
 
 
 def test_a_file_whose_batch_is_not_published_yet_is_left_to_it(
-    context: Context, said: list[str]
+    context: Context, messages: list[str]
 ) -> None:
     first = batch_of(context, "a.jsonl")
     context.ledger.batches.record(first, PUBLISHING)

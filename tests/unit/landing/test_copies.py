@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from sluice.landing.landed import Inspection, Inspector
-from sluice.ledger.rows import FILE_COPY, FILE_HELD, FILE_LOADED, FILE_RELEASED, FileRow
+from sluice.landing.inspection import Inspection, Inspector
+from sluice.ledger.rows import FileRow
+from sluice.ledger.states import FILE_COPY, FILE_HELD, FILE_LOADED, FILE_RELEASED
 from sluice.objects.store import StoredObject
 from sluice.operations import preview as preview_module
 from sluice.operations.context import Context
 from sluice.operations.land import candidates, land, why_nothing
 from sluice.operations.preview import Forecast, preview
 from sluice.operations.undo import release, undo_batch
-from tests.unit.dumps import PIPELINE, load, publish, raised, undo, write
+from tests.unit.fake_loads import PIPELINE, load, publish, raised, undo, write
 from tests.unit.projects import keys, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -24,9 +25,9 @@ FIRST, SECOND = "orders/first.csv", "orders/second.csv"
 
 
 @pytest.fixture
-def context(tmp_path: Path, said: list[str]) -> Context:
+def context(tmp_path: Path, messages: list[str]) -> Context:
     """A pipeline of dumps, the first of which is loaded, and a copy of it that a run has seen."""
-    context = open_shop(tmp_path, PIPELINE, said.append)
+    context = open_shop(tmp_path, PIPELINE, messages.append)
     write(context, FIRST)
     load(context)
     write(context, SECOND)
@@ -63,7 +64,7 @@ def remove(context: Context, key: str) -> None:
 
 
 def test_a_copy_is_read_once_and_is_in_the_ledger(
-    context: Context, read: list[str], said: list[str]
+    context: Context, read: list[str], messages: list[str]
 ) -> None:
     row = context.ledger.files.copies()[SECOND]
     assert (row.state, row.batch_id, row.sha256) == (
@@ -71,7 +72,7 @@ def test_a_copy_is_read_once_and_is_in_the_ledger(
     )  # fmt: skip
     assert land(context) == []
     assert read == []
-    assert said[-1].startswith("land: 1 files bring the bytes of others")
+    assert messages[-1].startswith("land: 1 files bring the bytes of others")
     assert candidates(context) == []
     assert "in the ledger already" in why_nothing(context)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.errors import TerminalError
-from sluice.ledger.rows import FILE_LOADED, PUBLISHED
+from sluice.ledger.states import FILE_LOADED, PUBLISHED
 from sluice.manifest import Manifest
 from sluice.objects.batch_files import batch_of
 from sluice.operations.context import Context, open_context

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sluice.errors import TerminalError, UnsettledFileError
-from sluice.landing.landed import Inspection, Inspector
-from sluice.ledger.rows import LANDED, PUBLISHED
+from sluice.errors import TerminalError, UnstableFileError
+from sluice.landing.inspection import Inspection, Inspector
+from sluice.ledger.states import LANDED, PUBLISHED
 from sluice.manifest import Manifest
 from sluice.objects.originals import refuse_replaced
 from sluice.objects.store import StoredObject
@@ -60,7 +60,7 @@ def test_a_file_still_being_written_waits_and_holds_nobody_up(
 
 
 def test_a_file_asked_for_by_name_is_never_left_out(context: Context, growing: Path) -> None:
-    with pytest.raises(UnsettledFileError, match="still being written"):
+    with pytest.raises(UnstableFileError, match="still being written"):
         land(context, Selection(files=("b.jsonl",)))
     assert context.ledger.files.known() == {}
 
@@ -230,7 +230,7 @@ def test_a_lander_that_is_too_late_leaves_no_copy_that_nobody_needs(
         if published:
             finish(context, context.files.read_manifest(key))
         again = land_module.inspect_all(context, open_landing(context), listed, named=True)
-        assert copies(context) == {one.look.file.url.rsplit("/", 1)[1] for one in again}
+        assert copies(context) == {one.inspection.file.url.rsplit("/", 1)[1] for one in again}
         return claim(*told, **more)
 
     listed = list(open_landing(context).list("*.json"))

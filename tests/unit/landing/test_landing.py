@@ -18,11 +18,11 @@ import zstandard
 from sluice.config.formats import WIRE_FORMATS
 from sluice.config.project import Pipeline
 from sluice.containers.rejects import RAW_BYTES
-from sluice.errors import UnsettledFileError
+from sluice.errors import UnstableFileError
 from sluice.landing.reading import reading_of
 from sluice.manifest import AVRO, JSON_LINES
 from sluice.positions import arrival_of
-from tests.unit.folders import AVRO_SCHEMA, LINES, ROWS, Lake, avro_bytes, raw, reasons
+from tests.unit.landing_folders import AVRO_SCHEMA, LINES, ROWS, Lake, avro_bytes, raw, reasons
 
 
 def test_json_lines_are_taken_as_they_are(lake: Lake) -> None:
@@ -275,7 +275,7 @@ def test_a_file_that_grows_is_left_for_later(lake: Lake) -> None:
     lake.landing.put("a", LINES)
     (found,) = lake.landing.list()
     lake.landing.put("a", LINES + LINES)
-    with pytest.raises(UnsettledFileError, match="still being written"):
+    with pytest.raises(UnstableFileError, match="still being written"):
         lake.inspector().inspect(found)
 
 
@@ -285,7 +285,7 @@ def test_a_file_that_another_of_its_size_replaced_is_not_taken_for_the_one_liste
     lake.landing.put("a", LINES)
     (found,) = lake.landing.list()
     os.utime(lake.landing.folder / "a", ns=(1, 1))
-    with pytest.raises(UnsettledFileError, match="written again"):
+    with pytest.raises(UnstableFileError, match="written again"):
         lake.inspector().inspect(found)
 
 
@@ -293,5 +293,5 @@ def test_a_file_that_is_gone(lake: Lake) -> None:
     lake.landing.put("a", LINES)
     (found,) = lake.landing.list()
     lake.landing.delete_prefix("a")
-    with pytest.raises(UnsettledFileError, match="gone"):
+    with pytest.raises(UnstableFileError, match="gone"):
         lake.inspector().inspect(found)

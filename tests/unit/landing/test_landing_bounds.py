@@ -15,7 +15,7 @@ import zstandard
 from sluice.bounds import MEBIBYTE, Bounds, rejects_of
 from sluice.containers.compression import DamageError, Plain
 from sluice.containers.csv_rows import CsvStyle
-from sluice.containers.documents import Refused
+from sluice.containers.json_documents import Refused
 from sluice.containers.rejects import (
     RAW_BYTES,
     RAW_BYTES_OF_A_BATCH,
@@ -25,7 +25,7 @@ from sluice.containers.rejects import (
     Rejects,
 )
 from sluice.manifest import JSON_LINES, LandingReject
-from tests.unit.folders import LINES, Lake, avro_bytes, raw, reasons
+from tests.unit.landing_folders import LINES, Lake, avro_bytes, raw, reasons
 
 UNFOLDED = 32 * MEBIBYTE
 STEP = 9 * MEBIBYTE

@@ -15,9 +15,9 @@ import zstandard
 
 from sluice.config.format_options import Framing
 from sluice.containers import datums
-from sluice.landing.landed import Inspection
+from sluice.landing.inspection import Inspection
 from sluice.manifest import AVRO, JSON_LINES
-from tests.unit.folders import LINES, Lake, avro_bytes, raw, reasons
+from tests.unit.landing_folders import LINES, Lake, avro_bytes, raw, reasons
 
 DATUMS = (b"\0one", b"", b"\0\0" * 40_000, b"no zero in it")
 PREFIXED = b"".join(len(d).to_bytes(4, "big") + d for d in DATUMS)

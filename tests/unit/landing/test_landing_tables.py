@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from sluice.containers.csv_rows import CsvStyle
-from sluice.landing.landed import Inspection
+from sluice.landing.inspection import Inspection
 from sluice.landing.table_folders import folders
 from sluice.manifest import AVRO, JSON_LINES, PARQUET
 from tests.unit.tablefiles import look, parquet_bytes

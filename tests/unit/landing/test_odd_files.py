@@ -16,21 +16,21 @@ import pytest
 from sluice.containers import avro_check
 from sluice.containers.csv_rows import CsvStyle
 from sluice.errors import SluiceError, TransientError
-from sluice.landing.landed import Inspection, Inspector
+from sluice.landing.inspection import Inspection, Inspector
 from sluice.manifest import JSON_LINES, Manifest
 from sluice.objects.store import StoredObject, faults_of_the_store
 from sluice.operations.context import Context
 from sluice.operations.land import inspect_all, land
 from sluice.operations.selection import open_landing
-from tests.unit.folders import AVRO_SCHEMA, Lake, avro_bytes, raw, reasons
+from tests.unit.landing_folders import AVRO_SCHEMA, Lake, avro_bytes, raw, reasons
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
 
 
 @pytest.fixture
-def context(tmp_path: Path, said: list[str]) -> Context:
-    opened = replace(open_shop(tmp_path), say=said.append)
+def context(tmp_path: Path, messages: list[str]) -> Context:
+    opened = replace(open_shop(tmp_path), say=messages.append)
     (tmp_path / "landing" / "good.jsonl").write_text('{"op": 1}\n')
     return opened
 
@@ -40,11 +40,11 @@ def landed(context: Context) -> Manifest:
     return context.files.read_manifest(key)
 
 
-def test_a_name_that_is_no_utf8_is_left_out_and_said(context: Context, said: list[str]) -> None:
+def test_a_name_that_is_no_utf8_is_left_out_and_said(context: Context, messages: list[str]) -> None:
     folder = os.fsencode(context.project.root / "landing")
     Path(os.fsdecode(folder + b"/x\xff.jsonl")).write_text('{"op": 2}\n')
     assert [f.key for f in landed(context).files] == ["good.jsonl"]
-    (told,) = (line for line in said if "no UTF-8" in line)
+    (told,) = (line for line in messages if "no UTF-8" in line)
     assert told.startswith("land: pipeline shop: the file b'x\\xff.jsonl' is left out")
     assert land(context) == []
 
@@ -63,7 +63,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 
 
 def test_a_file_that_nobody_foresaw_is_one_reject(
-    context: Context, monkeypatch: pytest.MonkeyPatch, said: list[str]
+    context: Context, monkeypatch: pytest.MonkeyPatch, messages: list[str]
 ) -> None:
     (context.project.root / "landing" / "odd.jsonl").write_text('{"op": 2}\n')
     failing(monkeypatch, RecursionError("too deep"))
@@ -75,7 +75,7 @@ def test_a_file_that_nobody_foresaw_is_one_reject(
     odd = manifest.files[1]
     assert (odd.container, odd.staged) == (JSON_LINES, True)
     assert Path(odd.url.removeprefix("file://")).read_bytes() == b""
-    assert any("odd.jsonl goes into quarantine as a whole" in line for line in said)
+    assert any("odd.jsonl goes into quarantine as a whole" in line for line in messages)
 
 
 @pytest.mark.parametrize("error", [TransientError("away"), OSError("disk"), MemoryError()])

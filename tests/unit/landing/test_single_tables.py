@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from sluice.landing import landed
-from sluice.ledger.rows import PUBLISHED
+from sluice.landing import inspection
+from sluice.ledger.states import PUBLISHED
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
 from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import release, undo_batch
 from sluice.positions import arrival_of
 from spark_jobs.job import pipeline_for
-from tests.unit.dumps import load, write_event
+from tests.unit.fake_loads import load, write_event
 from tests.unit.projects import SHOP, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -23,9 +23,9 @@ PIPELINE = SHOP + "tables: {s.orders: {key: [id]}, s.notes: {key: [id]}}\n"
 
 
 @pytest.fixture
-def context(tmp_path: Path, said: list[str]) -> Context:
+def context(tmp_path: Path, messages: list[str]) -> Context:
     """A pipeline whose first file is loaded."""
-    context = open_shop(tmp_path, PIPELINE, said.append)
+    context = open_shop(tmp_path, PIPELINE, messages.append)
     write_event(context, "a.jsonl", "first")
     load(context)
     return context
@@ -76,12 +76,12 @@ def test_held_files_are_not_read_until_they_are_released(context: Context) -> No
 
 @pytest.mark.parametrize("text", ["other bytes", "of as"])
 def test_a_file_that_was_replaced_since_it_was_loaded_is_not_read(
-    context: Context, said: list[str], text: str
+    context: Context, messages: list[str], text: str
 ) -> None:
     """Of as many bytes it is seen when it is read."""
     write_event(context, "a.jsonl", text)
     assert taken(context) == []
-    assert any("a.jsonl" in line and "sluice run shop --changed" in line for line in said)
+    assert any("a.jsonl" in line and "sluice run shop --changed" in line for line in messages)
 
 
 def test_loaded_files_that_were_copied_to_another_landing_place_are_read(context: Context) -> None:
@@ -102,15 +102,15 @@ def test_the_bytes_of_another_file_are_not_read_again(context: Context) -> None:
 
 
 def test_a_loaded_file_that_was_moved_is_told_with_its_former_name(
-    context: Context, said: list[str]
+    context: Context, messages: list[str]
 ) -> None:
     """Under another name it would have another place and epoch, and unread its rows are missing."""
     write_event(context, "b.jsonl", "first")
     assert taken(context) == [(0, ["a.jsonl"])]
-    assert not [line for line in said if "moved" in line]
+    assert not [line for line in messages if "moved" in line]
     (context.project.root / "landing" / "a.jsonl").unlink()
     assert taken(context) == []
-    assert said[-1] == (
+    assert messages[-1] == (
         "land: 1 files, such as b.jsonl, have the bytes of loaded files that are gone, such as "
         "a.jsonl, and are not read: where they were moved, move them back for this run"
     )
@@ -122,7 +122,7 @@ def test_a_loaded_file_is_read_at_the_place_that_its_events_have(
     """As an earlier release gave it: numbers that are written otherwise shared one."""
     write_event(context, "part-01.jsonl", "second")
     with monkeypatch.context() as earlier:
-        earlier.setattr(landed, "arrival_of", lambda _: "part-011.jsonl")
+        earlier.setattr(inspection, "arrival_of", lambda _: "part-011.jsonl")
         load(context)
     write_event(context, "part-02.jsonl", "third")
     (key,) = land_tables(context, ["s.notes"])

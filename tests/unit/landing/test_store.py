@@ -18,7 +18,7 @@ from sluice.globs import glob_pattern, is_hidden
 from sluice.objects.s3_store import S3Store
 from sluice.objects.store import StoredObject, open_store
 from sluice.operations.selection import hour_start
-from tests.unit.folders import LINES, Lake
+from tests.unit.landing_folders import LINES, Lake
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from sluice.containers.csv_rows import CsvStyle
-from sluice.landing.landed import Inspection, Inspector
+from sluice.landing.inspection import Inspection, Inspector
 from sluice.landing.reading import Reading, reading_of
 from sluice.objects.store import LocalStore
 from sluice.positions import arrival_of
-from tests.unit.dumps import PIPELINE
+from tests.unit.fake_loads import PIPELINE
 from tests.unit.projects import open_shop
 
 FIRST, SECOND = "20241027-120000000.csv", "20241101-090000000.csv"

@@ -15,7 +15,7 @@ from typing import BinaryIO, Never
 import pytest
 
 from sluice.errors import FileDeniedError, FilesLeftOutError, FilesUnreadError, TransientError
-from sluice.landing.landed import Inspection, Inspector
+from sluice.landing.inspection import Inspection, Inspector
 from sluice.objects.store import LocalStore, StoredObject
 from sluice.operations import land as land_module
 from sluice.operations import preview as preview_module

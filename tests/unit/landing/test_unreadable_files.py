@@ -12,7 +12,7 @@ from botocore.stub import Stubber
 from rich.console import Console
 
 from sluice.errors import FileDeniedError, FilesLeftOutError, TerminalError, TransientError
-from sluice.landing.landed import Inspector
+from sluice.landing.inspection import Inspector
 from sluice.objects.s3_store import S3Store
 from sluice.operations import preview as preview_module
 from sluice.operations import reprocess, stages
@@ -31,9 +31,9 @@ KEYS = ("a.jsonl", "b.jsonl", "c.jsonl")
 
 
 @pytest.fixture
-def context(tmp_path: Path, said: list[str]) -> Context:
+def context(tmp_path: Path, messages: list[str]) -> Context:
     tables = "tables: {s.orders: {key: [id]}}\n"
-    context = open_shop(tmp_path, SHOP + tables, said.append)
+    context = open_shop(tmp_path, SHOP + tables, messages.append)
     for key in KEYS:
         path(context, key).write_text(f'{{"op": "{key}"}}\n')
     return context
@@ -59,7 +59,7 @@ def closed(context: Context, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 def test_the_others_land_and_nothing_is_recorded_of_it(
-    context: Context, closed: set[str], said: list[str]
+    context: Context, closed: set[str], messages: list[str]
 ) -> None:
     unreadable = UnreadableFiles()
     assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
@@ -67,7 +67,7 @@ def test_the_others_land_and_nothing_is_recorded_of_it(
     assert f"{path(context, 'b.jsonl')}: Permission denied; let Sluice read it" in str(
         unreadable.errors["b.jsonl"]
     )
-    assert any("b.jsonl is left out" in line for line in said)
+    assert any("b.jsonl is left out" in line for line in messages)
     assert set(context.ledger.files.known()) == {"a.jsonl", "c.jsonl"}
     closed.clear()
     assert keys(context, land(context)) == ["b.jsonl"]
@@ -133,7 +133,7 @@ def test_a_reprocess_of_it_is_refused_by_its_name(context: Context, closed: set[
     (file,) = [f for f in context.files.read_manifest(key).files if f.key == "b.jsonl"]
     closed.add("b.jsonl")
     with pytest.raises(TerminalError, match=r"(?s)b\.jsonl: Permission denied.*--batch"):
-        reprocess._look(context, {"b.jsonl": file})
+        reprocess._inspect_unchanged(context, {"b.jsonl": file})
 
 
 def test_an_error_names_some_and_counts_all() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sluice.ledger.claims import is_replaced
-from sluice.ledger.rows import FILE_LOADED, PUBLISHED
+from sluice.ledger.states import FILE_LOADED, PUBLISHED
 from sluice.manifest import Manifest, SourceFile
 from sluice.objects import store as stores
 from sluice.objects.originals import refuse_replaced
@@ -60,7 +60,7 @@ def test_only_another_version_is_another_object(
     loaded(context)
     versions(now)
     (found,) = open_landing(context).list()
-    left, known = context.ledger.files.unsettled([found])
+    left, known = context.ledger.files.unclaimed_or_changed([found])
     assert [one.key for one in left] == list(known) == ["a.jsonl"] * another
     assert is_replaced(found, context.ledger.files.known()["a.jsonl"]) == another
     assert [one.key for one in candidates(context, changed=True)] == ["a.jsonl"] * another

@@ -13,29 +13,21 @@ from pyiceberg.catalog.sql import SqlCatalog
 from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import ANYBODY, Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
-from sluice.ledger.rows import (
-    FAILED,
-    LANDED,
-    LOADED,
-    LOADING,
-    MAINTENANCE,
-    PUBLISHED,
-    PUBLISHING,
-    BatchRow,
-)
-from tests.unit.clocks import StandingClock
+from sluice.ledger.rows import BatchRow
+from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, MAINTENANCE, PUBLISHED, PUBLISHING
+from tests.unit.clocks import FrozenClock
 
 pytestmark = pytest.mark.catalog
 A, B = Lease("elsewhere:1:1", 60), Lease("elsewhere:2:1", 60)
 
 
 @pytest.fixture
-def clock() -> StandingClock:
-    return StandingClock()
+def clock() -> FrozenClock:
+    return FrozenClock()
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, clock: StandingClock) -> PipelineLedger:
+def ledger(tmp_path: Path, clock: FrozenClock) -> PipelineLedger:
     uri = f"sqlite:///{tmp_path}/catalog.db"
     return Ledger(SqlCatalog("lake", uri=uri, warehouse=f"file://{tmp_path}/w"), clock).of("p")
 
@@ -62,7 +54,7 @@ def maintain(ledger: PipelineLedger) -> None:
 
 @pytest.mark.parametrize("other", [load_and_publish, publish_loaded, maintain])
 def test_a_load_whose_lease_another_had_meanwhile_stops(
-    ledger: PipelineLedger, clock: StandingClock, other: Callable[[PipelineLedger], None]
+    ledger: PipelineLedger, clock: FrozenClock, other: Callable[[PipelineLedger], None]
 ) -> None:
     """What counted as published when it took the lease may be wrong by now."""
     if other is publish_loaded:
@@ -79,9 +71,7 @@ def test_a_load_whose_lease_another_had_meanwhile_stops(
     assert (row.state, row.attempt != "a1", ledger.lease.has_lapsed(row)) == (LOADING, True, True)
 
 
-def test_a_load_whose_lease_nobody_took_goes_on(
-    ledger: PipelineLedger, clock: StandingClock
-) -> None:
+def test_a_load_whose_lease_nobody_took_goes_on(ledger: PipelineLedger, clock: FrozenClock) -> None:
     ledger.lease.acquire("a", "a1", A)
     clock.forward(61)
     ledger.lease.renew("a", "a1", A)
@@ -93,7 +83,7 @@ def is_first(row: BatchRow | None) -> bool:
 
 
 def test_a_batch_that_is_loaded_stays_its_attempts_own(
-    ledger: PipelineLedger, clock: StandingClock
+    ledger: PipelineLedger, clock: FrozenClock
 ) -> None:
     """What it stands on is compared when it is published: nothing is loaded twice for nothing."""
     ledger.lease.acquire("a", "a1", A)
@@ -107,7 +97,7 @@ def test_a_batch_that_is_loaded_stays_its_attempts_own(
 
 
 def test_a_batch_that_is_loaded_waits_while_another_is(
-    ledger: PipelineLedger, clock: StandingClock
+    ledger: PipelineLedger, clock: FrozenClock
 ) -> None:
     """Published meanwhile, it would move the tables that the other one is merged into."""
     ledger.lease.acquire("a", "a1", A)
@@ -119,7 +109,7 @@ def test_a_batch_that_is_loaded_waits_while_another_is(
 
 
 def test_an_attempt_that_comes_again_takes_the_batch_up(
-    ledger: PipelineLedger, clock: StandingClock
+    ledger: PipelineLedger, clock: FrozenClock
 ) -> None:
     ledger.lease.acquire("a", "a1", A)
     clock.forward(61)
@@ -142,7 +132,7 @@ def test_an_attempt_that_is_late_takes_no_batch_from_its_successor(ledger: Pipel
 
 
 def test_maintenance_whose_lease_another_had_meanwhile_stops(
-    ledger: PipelineLedger, clock: StandingClock
+    ledger: PipelineLedger, clock: FrozenClock
 ) -> None:
     ledger.lease.acquire_for_maintenance("m1", A)
     clock.forward(61)
@@ -159,9 +149,7 @@ def test_a_state_of_rest_ends_the_lease(ledger: PipelineLedger) -> None:
         ledger.lease.acquire("b3", "a1", Lease("elsewhere:3:1", 600))
 
 
-def test_a_zombie_can_neither_renew_nor_release(
-    ledger: PipelineLedger, clock: StandingClock
-) -> None:
+def test_a_zombie_can_neither_renew_nor_release(ledger: PipelineLedger, clock: FrozenClock) -> None:
     ledger.lease.acquire("b1", "old", Lease("elsewhere:1:1", 60))
     ledger.lease.acquire("b1", "new", Lease("elsewhere:2:1", 60))
     with pytest.raises(LeaseHeldError, match="attempt new has taken it over; attempt old stops"):

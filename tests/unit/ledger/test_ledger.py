@@ -17,10 +17,11 @@ from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeldError
 from sluice.ledger import tables as ledger_tables
-from sluice.ledger.claims import Claim
+from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.leases import ANYBODY, Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
-from sluice.ledger.rows import (
+from sluice.ledger.rows import FileRow, Publication
+from sluice.ledger.states import (
     FAILED,
     FILE_HELD,
     FILE_LOADED,
@@ -30,12 +31,10 @@ from sluice.ledger.rows import (
     PUBLISHED,
     PUBLISHING,
     ROLLED_BACK,
-    FileRow,
-    Publication,
 )
 from sluice.ledger.tables import QUARANTINE, LedgerTables
 from sluice.manifest import SourceFile, name_batch
-from tests.unit.clocks import StandingClock
+from tests.unit.clocks import FrozenClock
 
 pytestmark = pytest.mark.catalog
 
@@ -45,12 +44,12 @@ def catalog(folder: Path) -> SqlCatalog:
 
 
 @pytest.fixture
-def clock() -> StandingClock:
-    return StandingClock()
+def clock() -> FrozenClock:
+    return FrozenClock()
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, clock: StandingClock) -> PipelineLedger:
+def ledger(tmp_path: Path, clock: FrozenClock) -> PipelineLedger:
     return Ledger(catalog(tmp_path), clock).of("p")
 
 
@@ -66,7 +65,7 @@ def named(pipeline: str) -> Callable[[tuple[SourceFile, ...]], str]:
 
 
 def claim(ledger: PipelineLedger, *keys: str, **options: object) -> tuple[str, list[str]]:
-    batch, won = ledger.files.claim(Claim(some_files(*keys), named("p"), **options))  # type: ignore[arg-type]
+    batch, won = ledger.files.claim(ClaimRequest(some_files(*keys), named("p"), **options))  # type: ignore[arg-type]
     return batch, [file.key for file in won]
 
 
@@ -98,7 +97,7 @@ def test_held_files_stay_held_until_they_are_released(ledger: PipelineLedger) ->
 
 def test_a_changed_object_is_not_taken(ledger: PipelineLedger) -> None:
     claim(ledger, "a")
-    assert ledger.files.claim(Claim(some_files("a", etag="e2"), named("p")))[1] == ()
+    assert ledger.files.claim(ClaimRequest(some_files("a", etag="e2"), named("p")))[1] == ()
 
 
 def test_a_changed_object_is_taken_in_the_place_of_the_row_that_was_seen(
@@ -109,9 +108,12 @@ def test_a_changed_object_is_taken_in_the_place_of_the_row_that_was_seen(
     ledger.batches.record(first, PUBLISHED)
     seen = frozenset(ledger.files.known().values())
     changed = some_files("a", etag="e2")
-    second, won = ledger.files.claim(Claim(changed, named("p"), replaced=seen))
+    second, won = ledger.files.claim(ClaimRequest(changed, named("p"), replaced=seen))
     assert won == changed
-    assert ledger.files.claim(Claim(some_files("a", etag="e3"), named("p"), replaced=seen))[1] == ()
+    assert (
+        ledger.files.claim(ClaimRequest(some_files("a", etag="e3"), named("p"), replaced=seen))[1]
+        == ()
+    )
     assert [(row.batch_id, row.etag) for row in ledger.files.replaced()] == [(first, "e1")]
     ledger.files.mark(second, FILE_LOADED)
     ledger.batches.record(first, ROLLED_BACK)
@@ -124,11 +126,11 @@ def by_bytes(_key: str, checksum: str) -> str:
 
 def test_the_same_bytes_under_another_name_count_once(ledger: PipelineLedger) -> None:
     twice = some_files("a", "b", sha256="s")
-    won = ledger.files.claim(Claim(twice, named("p"), once_by=by_bytes))[1]
+    won = ledger.files.claim(ClaimRequest(twice, named("p"), content_key=by_bytes))[1]
     assert [file.key for file in won] == ["a"]
     third = some_files("c", sha256="s")
-    assert ledger.files.claim(Claim(third, named("p"), once_by=by_bytes))[1] == ()
-    assert ledger.files.contents(by_bytes) == {"s"}
+    assert ledger.files.claim(ClaimRequest(third, named("p"), content_key=by_bytes))[1] == ()
+    assert ledger.files.known_contents(by_bytes) == {"s"}
     copies = {row.object_key: row.batch_id for row in ledger.files.copies().values()}
     assert copies == dict.fromkeys(("b", "c"), ledger.files.known()["a"].batch_id)
 
@@ -182,7 +184,7 @@ def test_a_batch_keeps_what_was_recorded_before(ledger: PipelineLedger) -> None:
 
 
 def test_unfinished_names_landed_and_claimed_batches(
-    ledger: PipelineLedger, clock: StandingClock
+    ledger: PipelineLedger, clock: FrozenClock
 ) -> None:
     orphan, _ = claim(ledger, "a")
     for batch, state in (("b1", LANDED), ("b2", PUBLISHED), ("b3", FAILED), ("b4", PUBLISHING)):
@@ -194,7 +196,7 @@ def test_unfinished_names_landed_and_claimed_batches(
 
 
 def test_one_batch_at_a_time_has_the_lease(
-    tmp_path: Path, ledger: PipelineLedger, clock: StandingClock
+    tmp_path: Path, ledger: PipelineLedger, clock: FrozenClock
 ) -> None:
     ledger.lease.acquire("b1", "a1", Lease("elsewhere:1:1", 60))
     with pytest.raises(
@@ -260,7 +262,7 @@ def test_a_loaded_batch_waits_for_whoever_publishes_it(ledger: PipelineLedger) -
 
 
 def test_batches_that_wait_are_told_of_anew_and_no_others(
-    ledger: PipelineLedger, clock: StandingClock
+    ledger: PipelineLedger, clock: FrozenClock
 ) -> None:
     ledger.batches.record("waits", LANDED, manifest="m")
     ledger.batches.record("decodes", LANDED, attempt="a1", lease=Lease("elsewhere:1:1", 9))
@@ -338,7 +340,7 @@ def test_a_claim_asks_for_the_name_again_after_a_lost_race(tmp_path: Path) -> No
         asked.append([file.key for file in files])
         return f"batch-{len(asked)}"
 
-    batch, won = mine.files.claim(Claim(some_files("a", "b"), name))
+    batch, won = mine.files.claim(ClaimRequest(some_files("a", "b"), name))
     assert asked == [["a", "b"], ["a"]]
     assert (batch, [file.key for file in won]) == ("batch-2", ["a"])
 
@@ -362,8 +364,8 @@ def test_rows_are_made_of_the_files_that_are_asked_for_alone(
     ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = some_files("a", "b", sha256="s")
-    ledger.files.claim(Claim(first, named("p")))
-    mine, _ = ledger.files.claim(Claim(some_files("c", sha256="t"), named("p")))
+    ledger.files.claim(ClaimRequest(first, named("p")))
+    mine, _ = ledger.files.claim(ClaimRequest(some_files("c", sha256="t"), named("p")))
     made = set()
     really = FileRow.__init__
 
@@ -375,8 +377,8 @@ def test_rows_are_made_of_the_files_that_are_asked_for_alone(
     assert [row.object_key for row in ledger.files.of_batch(mine)] == ["c"]
     assert ledger.files.mark(mine, FILE_LOADED) == 1
     copy = some_files("d", sha256="s")
-    assert ledger.files.claim(Claim(copy, named("p"), once_by=by_bytes)) == ("", ())
-    assert ledger.files.contents(by_bytes) == {"s", "t"}
+    assert ledger.files.claim(ClaimRequest(copy, named("p"), content_key=by_bytes)) == ("", ())
+    assert ledger.files.known_contents(by_bytes) == {"s", "t"}
     assert made == {"c", "d"}
 
 

@@ -9,7 +9,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from sluice.ledger.leases import Lease
 from sluice.ledger.ledger import Ledger, PipelineLedger
-from sluice.ledger.rows import PUBLISHED, PUBLISHING, ROLLED_BACK, ROLLING_BACK, BatchRow
+from sluice.ledger.rows import BatchRow
+from sluice.ledger.states import PUBLISHED, PUBLISHING, ROLLED_BACK, ROLLING_BACK
 
 pytestmark = pytest.mark.catalog
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from sluice.ledger.claims import Claim
-from sluice.ledger.rows import FILE_LOADED, FILE_RELEASED, PUBLISHED
+from sluice.ledger.claims import ClaimRequest
+from sluice.ledger.states import FILE_LOADED, FILE_RELEASED, PUBLISHED
 from sluice.manifest import SourceFile, name_batch
 from sluice.operations import preview as preview_module
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
 from sluice.operations.single_tables import land_tables
-from tests.unit.dumps import DUMP, PIPELINE, load, publish, raised, undo, write
+from tests.unit.fake_loads import DUMP, PIPELINE, load, publish, raised, undo, write
 from tests.unit.projects import keys, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -151,7 +151,9 @@ def test_a_batch_that_tells_no_epoch_may_be_of_any(context: Context) -> None:
     def claimed(key: str, epoch: int) -> tuple[str, int]:
         file = SourceFile(key=key, url=key, size=1, etag="e", sha256="s", hour="h")
         batch, won = ledger.files.claim(
-            Claim((file,), lambda f: name_batch("shop", f), once_by=by_bytes, epochs=[epoch])
+            ClaimRequest(
+                (file,), lambda f: name_batch("shop", f), content_key=by_bytes, epochs=[epoch]
+            )
         )
         return batch, len(won)
 
@@ -159,9 +161,9 @@ def test_a_batch_that_tells_no_epoch_may_be_of_any(context: Context) -> None:
     ledger.files.mark(batch, FILE_LOADED)
     ledger.batches.record(batch, PUBLISHED)
     assert claimed("b", 0) == claimed("b", 1) == ("", 0)
-    assert "s" in ledger.files.contents(by_bytes, [1])
+    assert "s" in ledger.files.known_contents(by_bytes, [1])
     publish(ledger, batch, 0)
-    assert "s" not in ledger.files.contents(by_bytes, [1])
+    assert "s" not in ledger.files.known_contents(by_bytes, [1])
     assert claimed("b", 1)[1] == 1
 
 

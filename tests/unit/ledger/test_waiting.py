@@ -13,7 +13,7 @@ import pytest
 
 from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import LANDED, LOADING, PUBLISHED
+from sluice.ledger.states import LANDED, LOADING, PUBLISHED
 from sluice.operations import reprocess, stages, waiting
 from sluice.operations.context import Context
 from sluice.operations.waiting import renew_waiting, renewing_landed, wait_for_others, wait_for_turn

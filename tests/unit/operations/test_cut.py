@@ -11,7 +11,7 @@ from sluice.catalog.client import open_catalog
 from sluice.errors import TransientError
 from sluice.ledger.details import HALF_PUBLISHED
 from sluice.ledger.ledger import Ledger
-from sluice.ledger.rows import FAILED, PUBLISHED, PUBLISHING, ROLLING_BACK
+from sluice.ledger.states import FAILED, PUBLISHED, PUBLISHING, ROLLING_BACK
 from spark_jobs.lake.cut import Cutter
 from tests.unit.projects import empty_lake
 

@@ -11,13 +11,13 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from sluice.config.maintenance import Maintenance
 from sluice.errors import LeaseHeldError
-from sluice.ledger import turns as taking
+from sluice.ledger import maintenance_lease as taking
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
-from sluice.ledger.rows import LOADED, LOADING, PUBLISHING
+from sluice.ledger.maintenance_lease import PAUSE_SECONDS, STRETCH_SECONDS, MaintenanceLease
+from sluice.ledger.states import LOADED, LOADING, PUBLISHING
 from sluice.ledger.tables import BATCHES, PUBLICATIONS
-from sluice.ledger.turns import PAUSE_SECONDS, STRETCH_SECONDS, Turns
 from sluice.names import LEDGER_NAMESPACE
 from sluice.operations import maintenance
 from sluice.operations.context import open_context
@@ -47,19 +47,19 @@ def held(ledger: PipelineLedger, attempt: str) -> None:
 def test_maintenance_and_a_load_never_hold_the_lease_together(ledger: PipelineLedger) -> None:
     held(ledger, "a1")
     with pytest.raises(LeaseHeldError, match="batch b"):
-        Turns(ledger, 60, budget=0).__enter__()
+        MaintenanceLease(ledger, 60, budget=0).__enter__()
     ledger.lease.release("b", "a1")
-    with Turns(ledger, 60, 60) as turns:
-        assert turns.next()
+    with MaintenanceLease(ledger, 60, 60) as lease:
+        assert lease.may_continue()
         with pytest.raises(LeaseHeldError, match="maintenance"):
             held(ledger, "a2")
         with pytest.raises(LeaseHeldError, match="maintenance"):
-            Turns(ledger, 60, budget=0).__enter__()
+            MaintenanceLease(ledger, 60, budget=0).__enter__()
     held(ledger, "a3")
 
 
 def test_the_row_of_the_lease_is_no_batch(ledger: PipelineLedger) -> None:
-    with Turns(ledger, 60, 60):
+    with MaintenanceLease(ledger, 60, 60):
         assert ledger.batches.all() == []
         assert ledger.unfinished() == []
 
@@ -79,8 +79,8 @@ def test_maintenance_waits_for_the_load_that_it_finds(
 ) -> None:
     held(ledger, "a1")
     clock.meanwhile(nothing, lambda: ledger.lease.release("b", "a1"))
-    with Turns(ledger, 60, 60) as turns:
-        assert turns.next()
+    with MaintenanceLease(ledger, 60, 60) as lease:
+        assert lease.may_continue()
         assert clock.slept == [PAUSE_SECONDS] * 2
     (told,) = caplog.messages
     assert told.startswith("waiting: pipeline p: batch b is loading")
@@ -89,7 +89,7 @@ def test_maintenance_waits_for_the_load_that_it_finds(
 def test_maintenance_waits_no_longer_than_it_may_work(ledger: PipelineLedger, clock: Clock) -> None:
     held(ledger, "a1")
     with pytest.raises(LeaseHeldError, match="batch b"):
-        Turns(ledger, 60, budget=60).__enter__()
+        MaintenanceLease(ledger, 60, budget=60).__enter__()
     assert clock.now == pytest.approx(60, abs=PAUSE_SECONDS)
 
 
@@ -98,9 +98,9 @@ def test_a_load_that_waits_gets_the_lease_between_two_pieces_of_work_and_is_wait
 ) -> None:
     clock.meanwhile(lambda: held(ledger, "a1"), nothing)
     clock.meanwhile(lambda: ledger.lease.release("b", "a1"))
-    with Turns(ledger, 60, 60) as turns:
+    with MaintenanceLease(ledger, 60, 60) as lease:
         clock.now += STRETCH_SECONDS + 1
-        assert turns.next()
+        assert lease.may_continue()
         assert len(clock.slept) == 3
         with pytest.raises(LeaseHeldError, match="maintenance"):
             held(ledger, "a2")
@@ -110,9 +110,9 @@ def test_a_load_that_lasts_longer_than_there_is_time_ends_the_work_and_is_no_err
     ledger: PipelineLedger, clock: Clock
 ) -> None:
     clock.meanwhile(lambda: held(ledger, "a1"))
-    with Turns(ledger, 60, budget=60) as turns:
+    with MaintenanceLease(ledger, 60, budget=60) as lease:
         clock.now += STRETCH_SECONDS + 1
-        assert not turns.next()
+        assert not lease.may_continue()
         assert clock.now == pytest.approx(60, abs=PAUSE_SECONDS)
     ledger.lease.renew("b", "a1", Lease(this_holder(), 60))
 
@@ -120,12 +120,12 @@ def test_a_load_that_lasts_longer_than_there_is_time_ends_the_work_and_is_no_err
 def test_a_pause_leaves_the_lease_to_loads_until_the_next_step(
     ledger: PipelineLedger, clock: Clock
 ) -> None:
-    with Turns(ledger, 60, 60) as turns:
-        turns.pause()
+    with MaintenanceLease(ledger, 60, 60) as lease:
+        lease.pause()
         held(ledger, "a1")
         clock.meanwhile(lambda: ledger.lease.release("b", "a1"))
         clock.now += 50
-        assert turns.next()
+        assert lease.may_continue()
         assert len(clock.slept) == 1
         with pytest.raises(LeaseHeldError, match="maintenance"):
             held(ledger, "a2")
@@ -134,20 +134,20 @@ def test_a_pause_leaves_the_lease_to_loads_until_the_next_step(
 def test_a_lost_lease_stops_the_work(
     ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Turns(ledger, 60, 60) as turns:
-        turns._lost.set()
+    with MaintenanceLease(ledger, 60, 60) as lease:
+        lease._lost.set()
         with pytest.raises(LeaseHeldError, match="run it again"):
-            turns.next()
+            lease.may_continue()
 
 
 def test_a_lease_that_went_to_another_is_lost(
     ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger.lease, "renew", fails_once(LeaseHeldError("another has it"), list))
-    with Turns(ledger, 0.3, 60) as turns:
-        assert turns._lost.wait(10)
+    with MaintenanceLease(ledger, 0.3, 60) as lease:
+        assert lease._lost.wait(10)
         with pytest.raises(LeaseHeldError, match="run it again"):
-            turns.next()
+            lease.may_continue()
 
 
 def test_a_lease_that_is_renewed_at_the_second_try_is_kept(
@@ -156,29 +156,29 @@ def test_a_lease_that_is_renewed_at_the_second_try_is_kept(
     renewed = threading.Event()
     fails = fails_once(OSError("SLOW_DOWN"), renewed.set)
     monkeypatch.setattr(ledger.lease, "renew", fails)
-    with Turns(ledger, 3, 60) as turns:
+    with MaintenanceLease(ledger, 3, 60) as lease:
         assert renewed.wait(10)
-        assert turns.next()
+        assert lease.may_continue()
 
 
 def test_a_lease_that_was_not_renewed_until_its_end_is_lost(
     ledger: PipelineLedger, clock: Clock
 ) -> None:
-    with Turns(ledger, 60, 600) as turns:
+    with MaintenanceLease(ledger, 60, 600) as lease:
         clock.now += 60
         with pytest.raises(LeaseHeldError, match="run it again"):
-            turns.next()
+            lease.may_continue()
 
 
 def test_no_new_work_begins_when_time_is_up(ledger: PipelineLedger) -> None:
-    with Turns(ledger, 60, budget=0) as turns:
-        assert not turns.next()
+    with MaintenanceLease(ledger, 60, budget=0) as lease:
+        assert not lease.may_continue()
 
 
 def test_a_half_published_batch_is_finished_first(ledger: PipelineLedger, clock: Clock) -> None:
     ledger.batches.record("b", PUBLISHING)
     with pytest.raises(LeaseHeldError, match="sluice reconcile p"):
-        Turns(ledger, 60, 60).__enter__()
+        MaintenanceLease(ledger, 60, 60).__enter__()
     assert clock.slept == []
 
 

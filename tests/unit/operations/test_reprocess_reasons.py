@@ -9,7 +9,7 @@ import pytest
 from sluice.manifest import Reprocess
 from sluice.operations.context import Context
 from sluice.operations.reprocess import land_quarantined
-from tests.unit.played import quarantined
+from tests.unit.fake_driver import quarantined
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
@@ -39,7 +39,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
 )
 def test_which_files_are_taken(context: Context, reason: str, files: list[str]) -> None:
     (key,) = land_quarantined(
-        context, asked=Reprocess(reason=reason), signature="(asked for by ann)"
+        context, request=Reprocess(reason=reason), signature="(asked for by ann)"
     )
     manifest = context.files.read_manifest(key)
     assert sorted(file.key for file in manifest.files) == files

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from sluice.landing import landed
+from sluice.landing import inspection
 from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.reprocess import reprocess
 from sluice.positions import arrival_again
 from sluice.result import LeftOut
-from tests.unit.played import ONE, play, quarantine, quarantined
+from tests.unit.fake_driver import ONE, play, quarantine, quarantined
 from tests.unit.projects import SHOP, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -47,7 +47,7 @@ def test_a_file_read_again_keeps_the_place_of_its_first_reading(
     """As an earlier release gave it: numbers that are written otherwise shared one."""
     ctx = open_shop(tmp_path)
     with monkeypatch.context() as earlier:
-        earlier.setattr(landed, "arrival_of", lambda _: "as-it-was")
+        earlier.setattr(inspection, "arrival_of", lambda _: "as-it-was")
         quarantined(ctx, monkeypatch)
     for generation in (1, 2):
         (again,), _ = reprocess(ctx)

@@ -10,7 +10,7 @@ from typing import Never
 
 import pytest
 
-from sluice.ledger.rows import FAILED, ROLLED_BACK
+from sluice.ledger.states import FAILED, ROLLED_BACK
 from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.land import land
@@ -18,7 +18,7 @@ from sluice.operations.shares import share_of
 from sluice.operations.undo import release, undo_batch
 from sluice.result import LeftOut
 from sluice.spark_submit.submit import LOAD_BATCH
-from tests.unit.played import ONE, play
+from tests.unit.fake_driver import ONE, play
 from tests.unit.projects import SHOP, open_shop
 
 pytestmark = pytest.mark.catalog

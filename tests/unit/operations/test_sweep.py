@@ -12,7 +12,7 @@ from typing import Final, Never
 import pytest
 
 from sluice.ledger.ledger import Ledger
-from sluice.ledger.rows import FAILED, LANDED, PUBLISHED, PUBLISHING
+from sluice.ledger.states import FAILED, LANDED, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest, SourceFile
 from sluice.objects.batch_files import BatchFiles
 from sluice.operations.context import Context, open_context

@@ -14,12 +14,12 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from typer.testing import CliRunner, Result
 
 from sluice import __version__, cli
-from sluice.catalog import patience
+from sluice.catalog import retries
 from sluice.cli import app
 from sluice.errors import ConfigError, TransientError, VerifyFailedError
-from sluice.ledger.claims import Claim
+from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.ledger import Ledger
-from sluice.ledger.rows import FAILED
+from sluice.ledger.states import FAILED
 from sluice.manifest import SourceFile, as_batch_id, name_batch
 from sluice.objects import store
 from sluice.operations import stages
@@ -79,7 +79,9 @@ def test_every_name_of_a_batch_is_one() -> None:
 
 def test_a_batch_that_is_undone_says_how_its_files_come_back(tmp_path: Path) -> None:
     ctx = open_context(project(tmp_path), "shop")
-    ctx.ledger.files.claim(Claim((SourceFile("a.jsonl", "file:///a.jsonl", 1),), lambda _: "b1"))
+    ctx.ledger.files.claim(
+        ClaimRequest((SourceFile("a.jsonl", "file:///a.jsonl", 1),), lambda _: "b1")
+    )
     ctx.ledger.batches.record("b1", FAILED, attempt="a1")
     assert sluice(tmp_path, "rollback", "shop", "--batch", "b1").exit_code == 0
     told = sluice(tmp_path, "status").stdout
@@ -235,7 +237,7 @@ def test_whoever_reads_the_beginning_of_an_answer_has_it(tmp_path: Path) -> None
 def test_a_catalog_that_is_down_is_one_line_and_to_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "time", Clock())
+    monkeypatch.setattr(retries, "time", Clock())
     project(tmp_path, "postgresql://127.0.0.1:1/lake")
     done = sluice(tmp_path, "status")
     assert done.exit_code == 75

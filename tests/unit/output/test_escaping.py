@@ -16,7 +16,8 @@ from rich.console import Console
 from sluice import cli
 from sluice.errors import ConfigError, SluiceError, TransientError
 from sluice.escaping import LINES, shown
-from sluice.ledger.rows import FAILED, BatchRow
+from sluice.ledger.rows import BatchRow
+from sluice.ledger.states import FAILED
 from sluice.operations.maintenance import MaintenanceResult, Step
 from sluice.operations.preview import Forecast, Preview, TableForecast
 from sluice.output import report, verify_report
@@ -24,7 +25,7 @@ from sluice.output.rows import Output, write_rows
 from sluice.output.status import BatchStatus, show_status
 from sluice.result import BatchResult, Counts, Nulled, StagedTable, TableResult
 from sluice.verification import Comparison, Difference, TableReport, Verification
-from spark_jobs.telling import tell
+from spark_jobs.driver_messages import emit
 from tests.unit.projects import open_shop
 
 HOSTILE = "a\x1b[2J\x9b31m\u202eb\r\nERROR: forged\u2028\x7f\U000e0041[bold]"
@@ -141,8 +142,8 @@ def test_what_the_command_line_says(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_a_driver_says(capsys: pytest.CaptureFixture[str]) -> None:
-    tell(f"table {HOSTILE} is odd")
-    tell(f"PlanError: {HARMLESS}\n\ttwo\x1b", LINES)
+    emit(f"table {HOSTILE} is odd")
+    emit(f"PlanError: {HARMLESS}\n\ttwo\x1b", LINES)
     assert capsys.readouterr().err == (
         f"table {HARMLESS} is odd\nPlanError: {HARMLESS}\n\ttwo\\u001b\n"
     )

@@ -11,8 +11,9 @@ from typing import Final
 import pytest
 from rich.console import Console
 
-from sluice.ledger.claims import Claim
-from sluice.ledger.rows import FAILED, FILE_HELD, LANDED, PUBLISHED, ROLLED_BACK, BatchRow
+from sluice.ledger.claims import ClaimRequest
+from sluice.ledger.rows import BatchRow
+from sluice.ledger.states import FAILED, FILE_HELD, LANDED, PUBLISHED, ROLLED_BACK
 from sluice.manifest import SourceFile
 from sluice.output.status import (
     BatchStatus,
@@ -93,7 +94,7 @@ def test_older_batches_that_wait_for_somebody_are_shown_whatever_the_limit(tmp_p
     ledger = open_shop(tmp_path).ledger
     ledger.batches.record("quarantined", PUBLISHED, add_details={"quarantined": 2})
     ledger.batches.record("resolved", PUBLISHED, add_details={"quarantined": 5})
-    ledger.files.claim(Claim((HELD,), lambda _: "undone"))
+    ledger.files.claim(ClaimRequest((HELD,), lambda _: "undone"))
     ledger.files.mark("undone", FILE_HELD)
     for batch, state in (("undone", ROLLED_BACK), ("free", ROLLED_BACK), ("landed", LANDED)):
         ledger.batches.record(batch, state)

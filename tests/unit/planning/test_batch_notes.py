@@ -11,7 +11,7 @@ from sluice.operations.preview import Forecast
 from sluice.result import BatchResult
 from spark_jobs.formats import FORMATS
 from spark_jobs.merging.notes import unknown_columns, unlisted
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import plan_table
 from spark_jobs.planning.table_inputs import Stored
 
@@ -23,8 +23,8 @@ def pipeline(**more: Any) -> Pipeline:
     return Pipeline.model_validate({**given, **more})
 
 
-def found(name: str, records: int, images: dict[int, tuple[str, ...]] = ROWS) -> Found:
-    return Found(Source("shop", "public", name), records=records, images=images)
+def found(name: str, records: int, images: dict[int, tuple[str, ...]] = ROWS) -> TableSummary:
+    return TableSummary(Source("shop", "public", name), records=records, images=images)
 
 
 def test_rows_of_a_table_that_is_not_listed_are_told() -> None:
@@ -50,7 +50,7 @@ def test_of_many_tables_that_are_not_listed_five_are_named_in_one_line() -> None
 )
 def test_nothing_is_told_of_tables_that_are_loaded(tables: dict[str, None] | None) -> None:
     statements = found("other", 2, images={})
-    nameless = Found(Source("", "", ""), ignored=3)
+    nameless = TableSummary(Source("", "", ""), ignored=3)
     chosen = pipeline(tables=tables).choosing([])
     assert unlisted(chosen, [found("orders", 4), statements, nameless]) == ""
 

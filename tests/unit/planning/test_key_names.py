@@ -9,11 +9,11 @@ from sluice.config.project import TableConfig
 from sluice.errors import PlanError
 from sluice.ledger.rename_log import ColumnStatement
 from sluice.names import dropped_column
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.key_names import key_names, key_told, without_key
 from spark_jobs.planning.renames import DECLARED
 
-FOUND = Found(Source("shop", "", "orders"))
+FOUND = TableSummary(Source("shop", "", "orders"))
 NOTHING = TableConfig()
 
 
@@ -69,14 +69,14 @@ def test_columns_of_the_key_that_changed_their_names_among_them_are_refused() ->
 
 
 def test_a_row_with_both_names_is_of_two_columns() -> None:
-    found = Found(Source("shop", "", "orders"), images={1: ("ID", "num")})
+    found = TableSummary(Source("shop", "", "orders"), images={1: ("ID", "num")})
     with pytest.raises(PlanError, match="id and num"):
         key_names(found, ["id"], (rename("1", ("id", "num")),), [])
 
 
 def test_who_tells_the_key() -> None:
     renames = (rename("1", ("id", "num")),)
-    events = Found(Source("shop", "", "orders"), keys={1: ("id",), 2: ("num",)})
+    events = TableSummary(Source("shop", "", "orders"), keys={1: ("id",), 2: ("num",)})
     given = TableConfig(key=["k"])
     assert key_told(events, given, ("_sluice_nocase_id",), (), renames) == ["id"]
     assert key_told(events, given, None, (), renames) == ["k"]

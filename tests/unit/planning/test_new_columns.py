@@ -10,14 +10,14 @@ from sluice.config.policies import NEW_COLUMN
 from sluice.errors import PlanError
 from sluice.types.columns import parse_type
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.planning.besides import Besides, besides
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.key_names import NO_NAMES
 from spark_jobs.planning.spelling import Spelling
 from spark_jobs.planning.stored_types import KnownTypes
+from spark_jobs.planning.type_split import TypeSplit, split_by_type
 
 EARLY, LATE = 1, 2
-FOUND = Found(
+FOUND = TableSummary(
     Source("", "", "t"),
     types={EARLY: "early", LATE: "late"},
     lowest={(LATE, "S"): "S2", (EARLY, "S"): "S1"},
@@ -31,16 +31,16 @@ def of(
     stored: str = "",
     policy: str = NEW_COLUMN,
     key: tuple[str, ...] = ("id",),
-    found: Found = FOUND,
+    summary: TableSummary = FOUND,
     **more: str,
-) -> Besides:
+) -> TypeSplit:
     """What goes beside column `amount`, of two types; `more`: other columns of the later events."""
     described = {
         EARLY: {"amount": SourceColumn("amount", parse_type(early))},
         LATE: {n: SourceColumn(n, parse_type(k)) for n, k in {"amount": late, **more}.items()},
     }
     types = KnownTypes("t", {}, {"amount": stored} if stored else {}, policy)
-    return besides(found, described, types, SPELLED, key)
+    return split_by_type(summary, described, types, SPELLED, key)
 
 
 def test_the_type_that_was_told_first_stands_and_each_spelling_is_known() -> None:
@@ -83,5 +83,5 @@ def test_types_that_fit_what_stands_one_by_one_may_not_fit_together() -> None:
 
 def test_known_shapes_do_not_say_which_type_came_first() -> None:
     with pytest.raises(PlanError, match="it is unknown which type of 'amount' came first"):
-        of("int", "string", found=replace(FOUND, lowest={}))
-    assert of("int", "string", stored="int", found=replace(FOUND, lowest={})).suffixes
+        of("int", "string", summary=replace(FOUND, lowest={}))
+    assert of("int", "string", stored="int", summary=replace(FOUND, lowest={})).suffixes

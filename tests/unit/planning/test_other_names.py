@@ -14,7 +14,7 @@ from sluice.errors import PlanError
 from sluice.ledger.rename_log import ColumnStatement
 from sluice.types.columns import ColumnType, parse_type
 from spark_jobs.formats import FORMATS
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.renames import declared
@@ -29,7 +29,7 @@ def others(told: list[ColumnStatement], **columns: str) -> dict[str, tuple[tuple
     """Of each name what else its column was called, and whether these are that column's alone."""
     config = TableConfig(renamed_columns=columns)
     renames = (*renames_from(told, config), *declared(columns))
-    found = known_names(Found(ORDERS), config, ["id"], renames, told).others
+    found = known_names(TableSummary(ORDERS), config, ["id"], renames, told).others
     return {name: (of.names, of.alone) for name, of in found.items()}
 
 
@@ -75,7 +75,7 @@ def plan(
         on_type_change=policy,
     ).telling({"shop.orders": DdlTable("shop.orders", "a.sql:1", script or {})})  # fmt: skip
     config = TableConfig(key=["id"], columns={"id": "int", **hints})
-    found = Found(ORDERS, images={n: ("id", *image) for n, image in enumerate(images)})
+    found = TableSummary(ORDERS, images={n: ("id", *image) for n, image in enumerate(images)})
     names = known_names(found, config, ["id"], (RENAMED,), [])
     key = None if stored is None else ("id",)
     made = plan_table(pipeline, FORMATS["maxwell"], found, config, Stored(stored or {}, key, names))

@@ -8,7 +8,7 @@ import pytest
 
 from sluice.config.project import TableConfig
 from sluice.errors import PlanError
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.shared_targets import refuse_shared_targets
 
@@ -17,7 +17,7 @@ APART = "tell them apart in `table_name`, for example {database}_{table}"
 
 
 def plan(source: Source) -> TablePlan:
-    return TablePlan(source, "shop", "t", (), ("id",), TableConfig(), Found(source))
+    return TablePlan(source, "shop", "t", (), ("id",), TableConfig(), TableSummary(source))
 
 
 @pytest.mark.parametrize(

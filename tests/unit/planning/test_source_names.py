@@ -8,7 +8,7 @@ from sluice.config.project import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.source_names import is_reserved
 from spark_jobs.formats import FORMATS
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import plan_table
 from spark_jobs.planning.table_inputs import Stored
 
@@ -27,6 +27,6 @@ def test_other_names_are_the_sources(name: str) -> None:
 
 def test_a_column_that_is_called_as_sluices_own_but_for_case_is_refused_at_once() -> None:
     pipeline = Pipeline(name="p", format="maxwell", namespace="n", landing=Landing(url="landing"))
-    found = Found(Source("db", "", "t"), images={1: ("id", "_BATCH_ID")})
+    found = TableSummary(Source("db", "", "t"), images={1: ("id", "_BATCH_ID")})
     with pytest.raises(PlanError, match=r"columns \['_BATCH_ID'\] have names that Sluice"):
         plan_table(pipeline, FORMATS["maxwell"], found, TableConfig(key=["id"]), Stored())

@@ -13,7 +13,7 @@ from sluice.config.schema_change import OnTypeChange
 from sluice.ledger.rename_log import ColumnStatement
 from sluice.types.columns import STRING, ColumnType, parse_type
 from spark_jobs.formats import FORMATS
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.plan import plan_table
 from spark_jobs.planning.planned_column import PlannedColumn
@@ -32,7 +32,7 @@ def column(
 ) -> PlannedColumn:
     """The stored column `c` in a batch of records without descriptions."""
     pipeline = Pipeline(name="p", format=fmt, namespace="shop", landing=Landing(url="landing"))
-    found = Found(Source("shop", "", "t"), images={1: ("id", "c")})
+    found = TableSummary(Source("shop", "", "t"), images={1: ("id", "c")})
     before = {BEFORE: described} if described else {}
     types = Stored({"id": "bigint", "c": stored}, ("id",), described=before)
     config = TableConfig(key=["id"], columns=hints or {})
@@ -51,7 +51,7 @@ def of_two(
     )  # fmt: skip
     before = {BEFORE: connect(first), OTHER: connect(second)}
     types = {ident: before[ident] for ident in batch}
-    found = Found(Source("shop", "", "t"), images={1: ("id", "c")}, types=types)
+    found = TableSummary(Source("shop", "", "t"), images={1: ("id", "c")}, types=types)
     known = Stored({"id": "bigint", "c": stored}, ("id",), described=before)
     planned = plan_table(pipeline, FORMATS["debezium"], found, TableConfig(key=["id"]), known)
     return next(c for c in planned.columns if c.name == "c")
@@ -66,7 +66,7 @@ def renamed(
 ) -> dict[str, Mapping[int | None, ColumnType]]:
     """How a batch is read that describes `types`, since `c` is called `d`."""
     pipeline = Pipeline(name="p", format="debezium", namespace="shop", landing=Landing(url="l"))
-    found = Found(Source("shop", "", "t"), images={1: ("id", "d")}, types=types or {})
+    found = TableSummary(Source("shop", "", "t"), images={1: ("id", "d")}, types=types or {})
     config = TableConfig(key=["id"], columns=hints)
     names = known_names(found, config, ["id"], (RENAMED,), told)
     before = {BEFORE: connect(described)}

@@ -18,17 +18,9 @@ from pyiceberg.types import NestedField, StringType
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.leases import Lease, this_holder
-from sluice.ledger.refusals import overtaken
-from sluice.ledger.rows import (
-    FAILED,
-    LANDED,
-    LOADED,
-    LOADING,
-    PUBLISHED,
-    PUBLISHING,
-    ROLLED_BACK,
-    BatchRow,
-)
+from sluice.ledger.refusals import fence_lapsed
+from sluice.ledger.rows import BatchRow
+from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest
 from sluice.names import BATCH_ID, PROP_PIPELINE
 from sluice.operations.context import Context
@@ -36,12 +28,12 @@ from sluice.operations.land import land
 from sluice.operations.reconcile import reconcile
 from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult
+from spark_jobs import attempt_lease as hold_module
 from spark_jobs import driver as driver_module
-from spark_jobs import hold as hold_module
 from spark_jobs.driver import Driver
-from spark_jobs.telling import tell
+from spark_jobs.driver_messages import emit
 from tests.unit.clocks import fails_once
-from tests.unit.played import driver_of
+from tests.unit.fake_driver import driver_of
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
@@ -89,7 +81,7 @@ def test_new_columns_go_only_where_nobody_else_is_at_work(
     context: Context, batch: str, state: str, attempt: str, alive: bool, restored: bool
 ) -> None:
     driver: Any = driver_of(context, Manifest("shop", "b1", ()))
-    driver.hold.attempt, driver.lake = "mine", NewColumns()
+    driver.lease.attempt, driver.lake = "mine", NewColumns()
     lease = Lease("elsewhere:1", 60 if alive else -1)
     context.ledger.batches.record(batch, state, attempt=attempt, lease=lease)
     assert bool(driver._restore_schemas()) == restored
@@ -102,18 +94,18 @@ def test_what_a_driver_says_is_handed_on_with_its_result(
     _, manifest = landed(context)
 
     def work(driver: Driver, _: bool) -> BatchResult:
-        said = threading.Thread(target=tell, args=("shop.orders: it was renamed",))
+        said = threading.Thread(target=emit, args=("shop.orders: it was renamed",))
         said.start()
         said.join()
-        tell("shop.orders: it was renamed")
-        tell("TerminalError: told\nas an error", "\n")
+        emit("shop.orders: it was renamed")
+        emit("TerminalError: told\nas an error", "\n")
         context.ledger.lease.acquire(
-            manifest.batch_id, driver.hold.attempt, Lease(this_holder(), 60)
+            manifest.batch_id, driver.lease.attempt, Lease(this_holder(), 60)
         )
         return BatchResult(
             "shop",
             manifest.batch_id,
-            driver.hold.attempt,
+            driver.lease.attempt,
             (),
             notes=("look", "shop.orders: it was renamed"),
         )
@@ -121,8 +113,8 @@ def test_what_a_driver_says_is_handed_on_with_its_result(
     monkeypatch.setattr(Driver, "_work", work)
     driver = driver_of(context, manifest)
     driver.run()
-    tell("nobody listens any more")
-    kept = context.files.read_result("shop", manifest.batch_id, driver.hold.attempt)
+    emit("nobody listens any more")
+    kept = context.files.read_result("shop", manifest.batch_id, driver.lease.attempt)
     assert kept.notes == ("look", "shop.orders: it was renamed")
 
 
@@ -138,7 +130,7 @@ def test_a_driver_looks_at_its_files_before_it_reads_and_after(
     def work(driver: Driver, _: bool) -> BatchResult:
         assert replaced == "while"
         path.write_text('{"a": 2}\n')
-        return BatchResult("shop", manifest.batch_id, driver.hold.attempt, ())
+        return BatchResult("shop", manifest.batch_id, driver.lease.attempt, ())
 
     if replaced == "before":
         path.unlink()
@@ -222,7 +214,7 @@ def test_a_batch_that_is_being_decoded_is_not_abandoned(
     vacant.create_table(("shop", "new"), Schema(), properties={PROP_PIPELINE: "shop"})
 
     def work(driver: Driver, _: bool) -> BatchResult:
-        driver.hold._renew_once()
+        driver.lease._renew_once()
         context.files.store.put(scratch, b"rows")
         assert reconcile(context) == []
         assert context.files.store.get(scratch) == b"rows"
@@ -292,10 +284,10 @@ def test_one_error_of_the_store_does_not_end_the_renewing(
 ) -> None:
     monkeypatch.setattr(hold_module, "_POLL_SECONDS", 0.01)
     driver = driver_of(context, Manifest("shop", "b1", ()))
-    driver.hold.lease_seconds = 0.01
+    driver.lease.lease_seconds = 0.01
     renewed = threading.Event()
-    monkeypatch.setattr(driver.hold, "_renew_once", fails_once(OSError("SLOW_DOWN"), renewed.set))
-    with driver.hold.renewing(driver._stop_work):
+    monkeypatch.setattr(driver.lease, "_renew_once", fails_once(OSError("SLOW_DOWN"), renewed.set))
+    with driver.lease.renewing(driver._stop_work):
         assert renewed.wait(10)
 
 
@@ -325,7 +317,7 @@ def test_a_driver_whose_batch_is_another_s_ends(
     def work(driver: Driver, _: bool) -> Never:
         driver.lake = jobs
         context.ledger.batches.record(manifest.batch_id, state, attempt="later")
-        driver.hold.lease_seconds = 0.01
+        driver.lease.lease_seconds = 0.01
         assert jobs.ended.wait(10)
         raise RuntimeError("SPARK_JOB_CANCELLED")
 
@@ -358,24 +350,24 @@ def test_no_changes_of_a_batch_that_was_rolled_back_stay(
 def test_what_is_loading_is_not_lost_while_it_begins(context: Context) -> None:
     """The lease is taken between the look whether it is, and the renewing of the other."""
     driver = driver_of(context, Manifest("shop", "b1", ()))
-    context.ledger.batches.record("b1", LOADING, attempt=driver.hold.attempt)
-    driver.hold._renew_once()
+    context.ledger.batches.record("b1", LOADING, attempt=driver.lease.attempt)
+    driver.lease._renew_once()
     row = context.ledger.batches.get("b1")
     assert row is not None
-    assert (row.state, row.attempt) == (LOADING, driver.hold.attempt)
+    assert (row.state, row.attempt) == (LOADING, driver.lease.attempt)
 
 
 def test_a_batch_whose_dead_attempt_was_overtaken_is_still_the_next_ones(context: Context) -> None:
     """The next attempt decodes without the lease, so that there is nothing that it could lose."""
     dead = BatchRow("shop", "b1", "dead", LOADING, holder="h:1:1")
     driver = driver_of(context, Manifest("shop", "b1", ()))
-    driver.hold.predecessor = "dead"
-    (row,) = overtaken([dead], "b2")
+    driver.lease.predecessor = "dead"
+    (row,) = fence_lapsed([dead], "b2")
     context.ledger.batches.record("b1", LOADING, attempt=row.attempt)
-    driver.hold.require_mine()
-    driver.hold._held.set()
+    driver.lease.require_current()
+    driver.lease._held.set()
     with pytest.raises(LeaseHeldError, match="taken over"):
-        driver.hold.require_mine()
+        driver.lease.require_current()
 
 
 def test_scratch_that_stays_does_not_fail_what_is_loaded(

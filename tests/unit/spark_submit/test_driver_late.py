@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from sluice.errors import LeaseHeldError
-from sluice.ledger.rows import LANDED, PUBLISHED
+from sluice.ledger.states import LANDED, PUBLISHED
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
-from tests.unit.played import driver_of
+from tests.unit.fake_driver import driver_of
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
@@ -38,15 +38,15 @@ def test_a_driver_that_stood_still_as_it_took_the_lease_leaves_the_batch_to_its_
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = driver_of(context, Manifest("shop", "b1", ()))
-    context.ledger.batches.record("b1", LANDED, attempt=driver.hold.attempt)
-    looked = driver.hold.require_mine
+    context.ledger.batches.record("b1", LANDED, attempt=driver.lease.attempt)
+    looked = driver.lease.require_current
 
     def look_and_stand_still() -> None:
         looked()
         context.ledger.batches.record("b1", LANDED, attempt="later")
 
-    monkeypatch.setattr(driver.hold, "require_mine", look_and_stand_still)
-    monkeypatch.setattr("spark_jobs.hold._LEASE_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(driver.lease, "require_current", look_and_stand_still)
+    monkeypatch.setattr("spark_jobs.attempt_lease._LEASE_WAIT_SECONDS", 0.0)
     with pytest.raises(LeaseHeldError, match="attempt later has taken it over"):
         driver._take_lease()
     row = context.ledger.batches.get("b1")

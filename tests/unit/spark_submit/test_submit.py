@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.catalog.patience import CatalogAwayError
+from sluice.catalog.retries import CatalogAwayError
 from sluice.config.project import Project, load_sound
 from sluice.errors import FileDeniedError, SluiceError, TerminalError, TransientError
 from sluice.manifest import Manifest, SourceFile

@@ -8,7 +8,7 @@ import pytest
 
 from sluice.operations import refolding
 from sluice.operations.context import Context
-from tests.unit.undone import TABLES, changelog, fold, three_batches
+from tests.unit.undo_lake import TABLES, changelog, fold, three_batches
 
 
 @pytest.fixture

@@ -10,31 +10,31 @@ import pytest
 
 from sluice.faults import Point
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import LANDED, PUBLISHED, ROLLED_BACK
+from sluice.ledger.states import LANDED, PUBLISHED, ROLLED_BACK
 from sluice.operations import undo, waiting
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.reconcile import reconcile
 from sluice.operations.rollback import RollbackRequest, roll_back
-from sluice.operations.undo import give_up, release, take_out, undo_batch
-from tests.unit import dumps
+from sluice.operations.undo import finish_undone, give_up, release, undo_batch
+from tests.unit import fake_loads
 from tests.unit.clocks import Clock
 from tests.unit.projects import open_shop
-from tests.unit.undone import at, state
+from tests.unit.undo_lake import at, state
 
 pytestmark = pytest.mark.catalog
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
-    return open_shop(tmp_path, dumps.PIPELINE)
+    return open_shop(tmp_path, fake_loads.PIPELINE)
 
 
 @pytest.fixture
 def released(context: Context) -> str:
     """A batch that was rolled back, and its file released."""
-    dumps.write(context, "orders/first.csv")
-    batch = dumps.load(context)
+    fake_loads.write(context, "orders/first.csv")
+    batch = fake_loads.load(context)
     undo_batch(context, batch)
     release(context, batch)
     return batch
@@ -87,14 +87,14 @@ def test_so_are_those_that_a_run_claims_meanwhile(
     assert (held(context), state(context, released)) == (["orders/first.csv"], ROLLED_BACK)
 
 
-@pytest.mark.parametrize("end", [undo_batch, take_out])
+@pytest.mark.parametrize("end", [undo_batch, finish_undone])
 def test_one_that_lands_anew_waits_and_is_not_taken_for_one_at_work(
     context: Context, end: Callable[[Context, str], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the attempt that it had before: the run with an earlier batch, and its own, would wait for
     each other."""
-    dumps.write(context, "orders/first.csv")
-    batch = dumps.load(context)
+    fake_loads.write(context, "orders/first.csv")
+    batch = fake_loads.load(context)
     context.ledger.batches.record(batch, PUBLISHED, attempt="a1")
     end(context, batch)
     release(context, batch)

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from sluice.errors import TerminalError
-from sluice.ledger.rows import FAILED, FILE_HELD, PUBLISHED
+from sluice.ledger.states import FAILED, FILE_HELD, PUBLISHED
 from sluice.operations import refolding
 from sluice.operations.context import Context
 from sluice.operations.rollback import RollbackRequest, roll_back
 from sluice.operations.undo import release
-from tests.unit import dumps
+from tests.unit import fake_loads
 from tests.unit.projects import open_shop
-from tests.unit.undone import changelog, fold, publish, state
+from tests.unit.undo_lake import changelog, fold, publish, state
 
 pytestmark = pytest.mark.catalog
 
@@ -39,27 +39,29 @@ def test_of_batches_without_held_files_nothing_is_to_be_released(context: Contex
     assert [line for line in told(context, batch="b2", release=True) if "--batch" in line] == []
 
 
-def test_files_that_come_back_at_another_epoch_are_told_so(tmp_path: Path, said: list[str]) -> None:
+def test_files_that_come_back_at_another_epoch_are_told_so(
+    tmp_path: Path, messages: list[str]
+) -> None:
     """There they rank above all that came since, which nobody might expect of old files."""
-    context = open_shop(tmp_path, dumps.PIPELINE)
-    dumps.write(context, "orders/first.csv")
-    batch = dumps.load(context)
-    later = replace(dumps.raised(context, full_load=False), say=said.append)
+    context = open_shop(tmp_path, fake_loads.PIPELINE)
+    fake_loads.write(context, "orders/first.csv")
+    batch = fake_loads.load(context)
+    later = replace(fake_loads.raised(context, full_load=False), say=messages.append)
     above = (
         f"batch {batch} was loaded at epoch 0, and the next run loads its files at epoch 1, above "
         "all that older epochs brought"
     )
     assert told(later, batch=batch) == [f"{RELEASE.format(batch)}; {above}"]
     assert release(later, batch) == 1
-    assert said == [f"release: {above}"]
+    assert messages == [f"release: {above}"]
 
 
 def test_changed_files_come_back_at_the_epoch_of_what_they_replace(tmp_path: Path) -> None:
-    context = open_shop(tmp_path, dumps.PIPELINE)
+    context = open_shop(tmp_path, fake_loads.PIPELINE)
     for text in ("id\n1\n", "id\n2\n"):
-        dumps.write(context, "orders/first.csv", text)
-        batch = dumps.load(context, changed=True)
-    later = dumps.raised(context, full_load=False)
+        fake_loads.write(context, "orders/first.csv", text)
+        batch = fake_loads.load(context, changed=True)
+    later = fake_loads.raised(context, full_load=False)
     assert told(later, batch=batch) == [RELEASE.format(batch)]
 
 

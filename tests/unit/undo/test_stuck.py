@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.errors import ConfigError, TerminalError
-from sluice.ledger.rows import PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.ledger.states import PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
@@ -16,9 +16,9 @@ from sluice.operations.land import why_nothing
 from sluice.operations.selection import Selection
 from sluice.result import BatchResult, TableResult
 from spark_jobs.job import pipeline_for
-from tests.unit.played import ONE, play
+from tests.unit.fake_driver import ONE, play
 from tests.unit.projects import SHOP, open_shop
-from tests.unit.undone import stage, state
+from tests.unit.undo_lake import stage, state
 
 pytestmark = pytest.mark.catalog
 

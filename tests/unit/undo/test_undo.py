@@ -18,13 +18,14 @@ from sluice.errors import (
 from sluice.faults import Point
 from sluice.ledger.details import UNDONE
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import FAILED, LANDED, PUBLISHED, ROLLED_BACK, ROLLING_BACK, Publication
+from sluice.ledger.rows import Publication
+from sluice.ledger.states import FAILED, LANDED, PUBLISHED, ROLLED_BACK, ROLLING_BACK
 from sluice.manifest import Manifest, Rebuild
 from sluice.operations import stages, undo
 from sluice.operations.context import Context
 from sluice.operations.undo import release, undo_batch, undo_batches_after
 from sluice.result import BatchResult
-from tests.unit.undone import (
+from tests.unit.undo_lake import (
     changelog,
     everything,
     ids,
@@ -187,7 +188,7 @@ def test_a_batch_of_repeats_alone_is_not_undone_beneath_others_alone(context: Co
 
 def test_what_was_taken_out_beneath_a_batch_does_not_come_back_with_it(context: Context) -> None:
     """What b3 made of its keys stayed right, so that nothing was written when b2 was undone."""
-    undo.take_out(context, "b2")
+    undo.finish_undone(context, "b2")
     context.ledger.batches.record("r1", PUBLISHED, attempt="a1", replace_details={UNDONE: ["b2"]})
     for undone in (
         lambda: undo_batch(context, "b3"),

@@ -6,14 +6,15 @@ import pytest
 
 from sluice.errors import LeaseHeldError
 from sluice.faults import Point
-from sluice.ledger.claims import Claim
-from sluice.ledger.rows import INTENT, LANDED, LOADED, PUBLISHED, ROLLED_BACK, Publication
+from sluice.ledger.claims import ClaimRequest
+from sluice.ledger.rows import Publication
+from sluice.ledger.states import INTENT, LANDED, LOADED, PUBLISHED, ROLLED_BACK
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
 from sluice.result import BatchResult, Counts, TableResult
-from tests.unit import branches
-from tests.unit.undone import (
+from tests.unit import staged_tables
+from tests.unit.undo_lake import (
     TABLES,
     Killed,
     an_hour_later,
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.catalog
 
 def claim(context: Context, batch: str = "b4") -> str:
     file = SourceFile(f"{batch}.jsonl", f"file:///{batch}.jsonl", 1)
-    context.ledger.files.claim(Claim((file,), lambda _: batch))
+    context.ledger.files.claim(ClaimRequest((file,), lambda _: batch))
     key = context.files.write_manifest(Manifest("shop", batch, (file,)))
     context.ledger.batches.record(batch, LANDED, manifest=key)
     return key
@@ -102,14 +103,14 @@ def test_one_that_died_before_it_moved_a_table_again_goes_from_where_it_came_fir
 def test_what_was_in_a_table_that_is_gone_is_no_base_of_the_next_one(context: Context) -> None:
     """Somebody drops a table; its first batch is undone, and comes again after another."""
     tables = ("items",)
-    context.catalog.create_table(("shop", "items"), branches.SCHEMA)
+    context.catalog.create_table(("shop", "items"), staged_tables.SCHEMA)
     key = claim(context)
     load(context, "a1", tables)
     stages.publish(context, key)
     context.catalog.drop_table(("shop", "items"))
     refolding.undo_or_refold(context, "b4")
 
-    context.catalog.create_table(("shop", "items"), branches.SCHEMA)
+    context.catalog.create_table(("shop", "items"), staged_tables.SCHEMA)
     other = claim(context, "b5")
     load(context, "a1", tables, "b5")
     stages.publish(context, other)

@@ -10,12 +10,13 @@ import pytest
 from sluice.catalog.snapshots import drop_tags, head, publish_table
 from sluice.errors import RollbackRefusedError
 from sluice.faults import Point
-from sluice.ledger.rows import PUBLISHED, ROLLED_BACK, ROLLING_BACK, Publication
+from sluice.ledger.rows import Publication
+from sluice.ledger.states import PUBLISHED, ROLLED_BACK, ROLLING_BACK
 from sluice.names import SUMMARY_MAINTENANCE, history_table, tag_name
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
-from tests.unit import branches
-from tests.unit.undone import (
+from tests.unit import staged_tables
+from tests.unit.undo_lake import (
     Killed,
     everything,
     killed_at,
@@ -69,7 +70,7 @@ def test_a_published_batch_is_told_which_table_to_make_again(context: Context) -
 def test_a_history_is_made_again_with_its_target(context: Context, followed: bool) -> None:
     """No target has the history's name."""
     name = history_table("users")
-    context.catalog.create_table(("shop", name), branches.SCHEMA)
+    context.catalog.create_table(("shop", name), staged_tables.SCHEMA)
     staged = stage(context, "b4", name, 4)
     publish_table(context.catalog, staged, "b4")
     told = Publication("shop", "b4", "a1", "shop", name, None, 0, staged.head_snapshot, "x",

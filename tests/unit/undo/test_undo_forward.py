@@ -13,21 +13,14 @@ from sluice.catalog.snapshots import head
 from sluice.errors import LeaseHeldError, RollbackRefusedError, TransientError
 from sluice.ledger import changelogs
 from sluice.ledger.changelogs import files_of
-from sluice.ledger.details import HALF_PUBLISHED, of_rebuild, taking_out
-from sluice.ledger.rows import (
-    FAILED,
-    FILE_HELD,
-    PUBLISHED,
-    PUBLISHING,
-    ROLLED_BACK,
-    ROLLING_BACK,
-)
+from sluice.ledger.details import HALF_PUBLISHED, of_rebuild, of_undoing
+from sluice.ledger.states import FAILED, FILE_HELD, PUBLISHED, PUBLISHING, ROLLED_BACK, ROLLING_BACK
 from sluice.manifest import Manifest, Rebuild
 from sluice.names import changelog_table
 from sluice.operations import comments, refolding, stages, undo
 from sluice.operations.context import Context
 from sluice.operations.obsolete import why_obsolete
-from tests.unit.undone import (
+from tests.unit.undo_lake import (
     TABLES,
     Killed,
     an_hour_later,
@@ -77,7 +70,7 @@ LOCKED = OperationalError("INSERT", {}, Exception("database is locked"))
     [
         (changelogs, "_forget", 2, [0, 1], KeyboardInterrupt()),
         (undo, "_record_undone", 1, [0, 0], LOCKED),
-        (comments, "settle", 1, [0, 0], TransientError("others wrote")),
+        (comments, "apply_comments", 1, [0, 0], TransientError("others wrote")),
         (undo, "_hold_files", 1, [0, 0], KeyboardInterrupt()),
     ],
     ids=["second changelog", "publications", "comments", "files"],
@@ -172,7 +165,7 @@ def test_an_undo_that_begins_to_take_out_since_the_look_at_it_is_not_rolled_back
     def wake_up(*given: object) -> None:
         looks.append(given)
         if len(looks) == look:
-            context.ledger.batches.record("u1", PUBLISHING, add_details=taking_out("a1"))
+            context.ledger.batches.record("u1", PUBLISHING, add_details=of_undoing("a1"))
 
     monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
     with pytest.raises(error, match=message):
@@ -200,7 +193,7 @@ def test_somebodys_commit_while_tags_are_dropped_holds_no_undo_up(
     """It was loaded again, for an undo of batches that partly were undone, and refused so."""
     refuses_tags(context, monkeypatch, 2)
     monkeypatch.setattr("sluice.operations.publish.load", lambda *_: 1 / 0)
-    refolding._fold_without(context, ["b1", "b2"], "as asked", dry_run=False)
+    refolding._refold_without(context, ["b1", "b2"], "as asked", dry_run=False)
     assert [state(context, b) for b in (undoing(context), "b1", "b2")] == [
         PUBLISHED, *[ROLLED_BACK] * 2,
     ]  # fmt: skip
@@ -216,7 +209,7 @@ def test_a_tag_that_cannot_be_dropped_is_left_to_reconcile(
     with monkeypatch.context() as patch:
         refuses_tags(context, patch, 99)
         with pytest.raises(TransientError, match="tag batch-b1 could not be dropped"):
-            refolding._fold_without(context, ["b1", "b2"], "as asked", dry_run=False)
+            refolding._refold_without(context, ["b1", "b2"], "as asked", dry_run=False)
     an_hour_later(context)
     stages.reconcile(context)
     assert [state(context, b) for b in (undoing(context), "b1", "b2")] == [
@@ -229,7 +222,7 @@ def half_taken_out(context: Context) -> str:
     asked = Manifest("shop", "u1", (), rebuild=Rebuild(TABLES, "now", ("b1", "b2")))
     key = context.files.write_manifest(asked)
     publish(context, "u1", 99, state=PUBLISHING)
-    undo.take_out(context, "b1")
+    undo.finish_undone(context, "b1")
     told = of_rebuild(asked) | {HALF_PUBLISHED: True}
     context.ledger.batches.record("u1", FAILED, attempt="a1", manifest=key, replace_details=told)
     return key

@@ -9,16 +9,10 @@ import pytest
 from sluice.catalog.snapshots import rollback_table
 from sluice.errors import FollowedError
 from sluice.ledger.details import HALF_PUBLISHED, UNDONE
-from sluice.ledger.rows import (
-    FAILED,
-    FILE_HELD,
-    LANDED,
-    ROLLED_BACK,
-    ROLLING_BACK,
-)
+from sluice.ledger.states import FAILED, FILE_HELD, LANDED, ROLLED_BACK, ROLLING_BACK
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
-from tests.unit.undone import (
+from tests.unit.undo_lake import (
     TABLES,
     an_hour_later,
     everything,
@@ -95,7 +89,7 @@ def test_a_fold_that_died_before_it_was_published_is_begun_anew(
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
 
 
-@pytest.mark.parametrize("at", ["publish.refuse_moved", "publish.take_out"])
+@pytest.mark.parametrize("at", ["publish.refuse_moved", "publish.finish_undone"])
 def test_a_fold_that_died_while_it_was_published_is_completed(
     context: Context, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from sluice.errors import LeaseHeldError, SluiceError
 from sluice.faults import Point
-from sluice.ledger.claims import Claim
+from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import (
+from sluice.ledger.states import (
     FILE_CLAIMED,
     FILE_HELD,
     FILE_LOADED,
@@ -34,7 +34,7 @@ from sluice.operations.land import land
 from sluice.operations.undo import release, undo_batch
 from sluice.result import BatchResult, Counts, TableResult
 from tests.unit.projects import open_shop
-from tests.unit.undone import TABLES, changelog, everything, publish, stage, state
+from tests.unit.undo_lake import TABLES, changelog, everything, publish, stage, state
 
 pytestmark = pytest.mark.catalog
 
@@ -51,7 +51,7 @@ def loaded(context: Context, value: int) -> str:
         context.files.write_manifest(Manifest("shop", "b4", won))
         return "b4"
 
-    context.ledger.files.claim(Claim((FILE,), fix))
+    context.ledger.files.claim(ClaimRequest((FILE,), fix))
     staged = tuple(stage(context, "b4", name, value) for name in TABLES)
     table = TableResult("orders", "orders", Counts(), staged)
     context.files.write_result(BatchResult("shop", "b4", "a1", (table,)))
@@ -158,7 +158,7 @@ def test_a_publisher_that_stood_still_does_not_take_files_that_landed_anew_for_l
         stages.publish(context, key)
         undo_batch(context, "b4")
         release(context, "b4")
-        context.ledger.files.claim(Claim((FILE,), lambda _: "b4"))
+        context.ledger.files.claim(ClaimRequest((FILE,), lambda _: "b4"))
 
     once_before(monkeypatch, context.ledger.files, "mark", land_anew)
     with pytest.raises(LeaseHeldError):

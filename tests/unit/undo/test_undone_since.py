@@ -9,18 +9,18 @@ import pytest
 
 from sluice.errors import LeaseHeldError, RollbackRefusedError, TerminalError, TransientError
 from sluice.faults import Point
-from sluice.ledger.claims import Claim
+from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest, Rebuild, SourceFile
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
 from sluice.operations.reprocess import reprocess
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.driver import Driver
-from tests.unit.played import ONE, driver_of, play, quarantined
+from tests.unit.fake_driver import ONE, driver_of, play, quarantined
 from tests.unit.projects import SHOP, open_shop
-from tests.unit.undone import (
+from tests.unit.undo_lake import (
     Killed,
     an_hour_later,
     at,
@@ -58,7 +58,7 @@ def second(context: Context, manifest: Manifest) -> Driver:
     driver = driver_of(context, manifest)
     row = context.ledger.batches.get(manifest.batch_id)
     assert row is not None
-    driver.hold.predecessor = row.attempt
+    driver.lease.predecessor = row.attempt
     return driver
 
 
@@ -170,7 +170,7 @@ def test_a_batch_that_was_never_published_is_undone_although_the_rollback_died(
 ) -> None:
     """The next run completes it instead of loading what an operator was giving up."""
     file = SourceFile("b4.jsonl", "file:///b4.jsonl", 1)
-    context.ledger.files.claim(Claim((file,), lambda _: "b4"))
+    context.ledger.files.claim(ClaimRequest((file,), lambda _: "b4"))
     key = context.files.write_manifest(Manifest("shop", "b4", (file,)))
     context.ledger.batches.record("b4", FAILED, attempt="a1", manifest=key)
     kill_rollback(context, monkeypatch, point)

@@ -1,0 +1,165 @@
+"""Retries while a catalog or a store is away, as during a restart, a failover or a network failure.
+
+Only actions that may run twice are retried for that long (`retry_while_away`): reads, and creating
+what may exist already. If the answer to a commit was lost, its sender checks whether it arrived.
+Actions that fail because others commit first are tried a few times (`limited_retries`).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    ForbiddenError,
+    RESTError,
+    ServerError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
+
+from sluice.errors import LakeMovedError, SluiceError, TerminalError, TransientError
+
+T = TypeVar("T")
+Errors = tuple[type[Exception], ...]
+
+SECONDS: Final = 90.0
+FIRST_PAUSE: Final = 0.02
+LONGEST_PAUSE: Final = 5.0
+_LOGGED_AT: Final = 5
+
+OF_CATALOGS: Errors = (
+    OperationalError, InterfaceError, ServiceUnavailableError, TooManyRequestsError, ServerError,
+)  # fmt: skip
+# Errors of Sluice, and those of databases, catalogs, object stores and disks.
+EXPECTED: Errors = (SluiceError, OSError, DBAPIError, RESTError, CommitFailedException)
+# Databases, and pyarrow for S3, raise the same class for errors that waiting does not mend.
+_PERMANENT: Final = (
+    "authentication failed", "no password supplied", "pg_hba.conf", "does not exist",
+    "permission denied", "unable to open database file", "readonly database",
+    "file is not a database",
+)  # fmt: skip
+_DENIED: Final = ("error access_denied", "error signature_does_not_match")
+
+log = logging.getLogger(__name__)
+
+
+class CatalogAwayError(TransientError):
+    """The catalog or the store did not answer in time."""
+
+
+def retry_while_away(action: Callable[[], T], also: Errors = ()) -> T:
+    """Run an action again, for SECONDS, while its error is transient; `also`: more such errors.
+
+    Raises CatalogAwayError when the time is up, LakeMovedError if a file was missing all the time,
+    and any other error unchanged.
+    """
+    give_up = time.monotonic() + SECONDS
+    turn = 0
+    while True:
+        try:
+            return action()
+        except Exception as problem:
+            passes = isinstance(problem, (*transient_errors(), *also)) or _is_of_a_store(problem)
+            if is_permanent(problem) or not passes:
+                raise
+            if time.monotonic() >= give_up:
+                raise _timeout_error(problem) from problem
+            if turn == _LOGGED_AT:
+                log.warning("waiting up to %.0f s: %s", SECONDS, error_text(problem))
+            time.sleep(pause(turn))
+            turn += 1
+
+
+def limited_retries(most: int, on: Errors, longest_pause: float = 0.0) -> Retrying:
+    """Return a caller that runs an action up to `most` times while it raises one of the errors
+    `on`.
+
+    The last of these errors is raised unchanged. `longest_pause`: seconds, see `pause`; 0: none.
+    """
+
+    def wait(state: RetryCallState) -> float:
+        return pause(state.attempt_number - 1, longest_pause) if longest_pause else 0.0
+
+    return Retrying(
+        stop=stop_after_attempt(most),
+        retry=retry_if_exception_type(on),
+        wait=wait,
+        sleep=lambda seconds: time.sleep(seconds),  # the clock of `time` at the call, as in `retry`
+        reraise=True,
+    )
+
+
+def _timeout_error(problem: Exception) -> SluiceError:
+    """Return the error to raise when the time is up.
+
+    A file that newer metadata replaced is missing for a moment. If it stays missing, warehouse and
+    catalog do not belong together.
+    """
+    if isinstance(problem, FileNotFoundError):
+        return LakeMovedError(
+            f"{error_text(problem)}: the catalog names a file that is not in the warehouse; the "
+            "warehouse was moved or is not mounted, files of it were deleted, or one of the two is "
+            "an older copy of itself. Nothing was changed: put the warehouse back where it was, or "
+            "the catalog of the same time beside it, and run again"
+        )
+    return CatalogAwayError(
+        f"no answer in {SECONDS:.0f} s: {error_text(problem)}; try again when it is back"
+    )
+
+
+def transient_errors() -> Errors:
+    """Return the transient errors of a catalog's database or server."""
+    # An error of requests can only occur where it is imported; importing it here costs time.
+    requests = sys.modules.get("requests")
+    if requests is None:
+        return OF_CATALOGS
+    return (*OF_CATALOGS, requests.ConnectionError, requests.Timeout)
+
+
+def pause(turn: int, longest: float = LONGEST_PAUSE) -> float:
+    """Return the seconds to wait after try `turn` (from 0): doubled each time, up to `longest`.
+
+    Jitter keeps processes that failed together from coming back together.
+    """
+    whole: float = min(longest, FIRST_PAUSE * 2 ** min(turn, 10))
+    return random.uniform(0.2, 1.0) * whole
+
+
+def error_text(problem: Exception) -> str:
+    """Return the message of the database or server, in one line and without the statement."""
+    cause = problem.orig if isinstance(problem, DBAPIError) and problem.orig else problem
+    return f"{type(cause).__name__}: {' '.join(str(cause).split())}"
+
+
+def is_permanent(problem: Exception) -> bool:
+    """Whether waiting does not help: access is denied, or the requested object does not exist."""
+    if isinstance(problem, (UnauthorizedError, ForbiddenError, PermissionError)):
+        return True
+    text = str(problem).lower()
+    if _is_of_a_store(problem):
+        return any(words in text for words in _DENIED)
+    return isinstance(problem, DBAPIError) and any(words in text for words in _PERMANENT)
+
+
+def _is_of_a_store(problem: Exception) -> bool:
+    """Whether it is pyarrow's error for a request to an object store: a plain OSError without the
+    `errno` that a disk's error has."""
+    return type(problem) is OSError and problem.errno is None
+
+
+def as_sluice_error(problem: Exception) -> SluiceError:
+    """Return one of Sluice's errors, which say whether to try again, for one of EXPECTED."""
+    if isinstance(problem, SluiceError):
+        return problem
+    if is_permanent(problem):
+        return TerminalError(f"{error_text(problem)}; check the address, and the rights to it")
+    return TransientError(f"{error_text(problem)}; try again, or look there")

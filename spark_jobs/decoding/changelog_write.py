@@ -1,0 +1,36 @@
+"""A batch's partition of a changelog, which replaces that of an earlier attempt."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from sluice.catalog.snapshots import head
+from spark_jobs.canonical import in_batch
+from spark_jobs.job import Job
+from spark_jobs.lake.tables import TableId
+
+
+def snapshot_before(job: Job, changelog: TableId) -> int | None:
+    """Return the changelog's snapshot, for `overwrite_batch`; to be read before checking who owns
+    the batch."""
+    table = job.lake.load(changelog)
+    return None if table is None else head(table)
+
+
+def overwrite_batch(job: Job, changelog: TableId, rows: DataFrame, since: int | None) -> None:
+    """Write the batch's changes, unless its partition changed since the snapshot `since`.
+
+    A whole Spark job runs between the check of who owns the batch and the commit. If a later
+    attempt writes the partition meanwhile, the commit is refused and its rows stay. Other batches
+    write other partitions and do not conflict. Raises LeaseHeldError if another attempt owns the
+    batch.
+    """
+    job.require_current()
+    writer = rows.writeTo(changelog.sql()).option("isolation-level", "serializable")
+    if since is not None:
+        writer = writer.option("validate-from-snapshot-id", str(since))
+    try:
+        writer.overwrite(in_batch(job.manifest.batch_id))
+    except Exception:  # Spark wraps the refusal in whatever its job died of; a lost batch says why
+        job.require_current()
+        raise

@@ -1,0 +1,192 @@
+"""Column renames, drops and additions in a batch's DDL."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Final, TypeVar
+
+from pyspark.sql import DataFrame, Row
+
+from sluice import names
+from sluice.config.project import Pipeline
+from sluice.ddl.defaults import kept_columns
+from sluice.ddl.stated_names import may_name
+from sluice.ddl.statements import SPEAKS_OF_COLUMNS, Altered, UnreadableDdlError, altered, in_turn
+from sluice.ledger.rename_log import ColumnStatement
+from sluice.source_names import is_column_name, is_reserved
+from spark_jobs.decoding.decode import by_place, with_origin
+from spark_jobs.decoding.known_tables import KnownTables, known_tables
+from spark_jobs.decoding.statements import (
+    collected,
+    ddl_events,
+    statement_columns,
+    statement_position,
+)
+from spark_jobs.driver_messages import emit
+from spark_jobs.formats import FORMATS
+from spark_jobs.job import Job
+from spark_jobs.planning.discover import Source, TableSummary, source_of
+from spark_jobs.planning.plan import table_config
+
+_MOST: Final = 10_000
+_Told = TypeVar("_Told", Altered, ColumnStatement)
+
+
+def statements_of_batch(
+    job: Job, envelope: DataFrame, summaries: list[TableSummary]
+) -> dict[Source, list[ColumnStatement]]:
+    """Return the column changes in the batch's DDL, by table.
+
+    Raises PlanError for more statements than a driver can read.
+    """
+    if not any(table.ddl for table in summaries):
+        return {}
+    rows = placed_statements(job, envelope, SPEAKS_OF_COLUMNS)
+    told: dict[Source, list[ColumnStatement]] = {}
+    tables = known_tables(job, summaries)
+    ordered = {f.source for f in summaries if f.records > f.ddl and not f.unordered}
+    labels = FORMATS[job.pipeline.format].labels
+    for row in rows:
+        source = source_of(row)
+        for of, rename in _of_statement(source, row, ordered, tables):
+            if _concerns(job.pipeline, source, of, rename):
+                told.setdefault(of, []).append(_as_written(rename, labels))
+    return {of: _by_place(renames) for of, renames in told.items()}
+
+
+def _concerns(pipeline: Pipeline, event: Source, of: Source, told: ColumnStatement) -> bool:
+    """Whether a statement concerns, or may concern, a table that the pipeline loads.
+
+    A statement whose table is unknown may concern any. Where events name tables as typed, the name
+    may be that of a listed table whose rows are still to come, with a schema that the event lacks.
+    """
+    if table_config(pipeline, of) is not None or (told.problem is not None and not of.table):
+        return True
+    listed = filter(pipeline.loads, pipeline.tables or ()) if pipeline.wire.ddl_as_typed else ()
+    stated = of.name if event.table else of.table
+    return any(may_name(name, of.name) or may_name(stated, name) for name in listed)
+
+
+def _as_written(rename: ColumnStatement, labels: Collection[str]) -> ColumnStatement:
+    added = tuple(column.as_written(labels) for column in rename.added)
+    return replace(rename, added=added)
+
+
+def _by_place(told: Iterable[ColumnStatement]) -> list[ColumnStatement]:
+    """Combine statements at the same position, in their order, since all apply to the rows below
+    it.
+
+    A repeated statement counts once.
+    """
+    places: dict[tuple[str, str | None], list[ColumnStatement]] = {}
+    for one in dict.fromkeys(told):
+        unread = one.statement if one.problem is not None else None
+        places.setdefault((one.position, unread), []).append(one)
+    return list(map(_as_one, places.values()))
+
+
+def _as_one(told: Sequence[ColumnStatement]) -> ColumnStatement:
+    all_of = reduce(_in_turn, told)
+    return replace(all_of, statement=";\n".join(one.statement for one in told))
+
+
+def _in_turn(first: _Told, then: _Told) -> _Told:
+    """Combine two changes into one that applies the first and then the second."""
+    added = (*kept_columns(first.added, then.columns), *then.added)
+    return replace(first, columns=in_turn(first.columns, then.columns), added=added)
+
+
+def placed_statements(job: Job, envelope: DataFrame, pattern: str) -> list[Row]:
+    """Return the statements that match the pattern, in record order, with their position as `at`.
+
+    Raises PlanError for more than a driver can read.
+    """
+    mine = ddl_events(envelope, pattern)
+    located = with_origin(mine, job.spark, job.manifest.files)
+    selected = located.orderBy(by_place()).select(
+        *statement_columns(), statement_position(job).alias("at")
+    )
+    return collected(selected, _MOST, "change a column's name")
+
+
+def _of_statement(
+    source: Source, row: Row, ordered: Collection[Source], tables: KnownTables
+) -> Iterator[tuple[Source, ColumnStatement]]:
+    """Yield the column changes of a statement by table: the event's or, in a topic of schema
+    changes, the statement's.
+
+    `ordered`: the tables whose rows all have a position from the source.
+    """
+    followed: dict[Source, Altered] = {}
+    problem = None
+    try:
+        for one in altered(row["ddl"]):
+            of = _table_of(one, source, row["lost"], ordered, tables)
+            followed[of] = _in_turn(followed.get(of, Altered("", ())), one)
+    except UnreadableDdlError as unreadable:
+        problem = str(unreadable)
+        emit(
+            f"{source.name}: a DDL statement that may rename or drop a column could not be "
+            f"followed ({problem}); it is in sluice.renames, and changes nothing"
+        )
+    for of, one in followed.items():
+        yield of, ColumnStatement(of.name, row["at"], one.columns, row["ddl"], added=one.added)
+    if problem is not None:
+        yield source, ColumnStatement(source.name, row["at"], (), row["ddl"], problem)
+
+
+def _table_of(
+    one: Altered, source: Source, lost: bool, ordered: Collection[Source], tables: KnownTables
+) -> Source:
+    """Return the table of a statement; raise UnreadableDdlError if it cannot be followed."""
+    if not source.table or "," in source.table:
+        of = named_by(one, source, tables)
+    else:
+        of = tables.one(source) if tables.as_typed else source
+    if not of.table:
+        raise UnreadableDdlError("neither it nor its event names a table")
+    if lost and of in ordered and any(_names_since(one)):
+        raise UnreadableDdlError("its place in the source's order is unknown")
+    if not all(map(_is_legal, _names_since(one))):
+        raise UnreadableDdlError("no column may have such a name")
+    return of
+
+
+def named_by(one: Altered, source: Source, tables: KnownTables) -> Source:
+    """Return the table that a statement names, for an event that names none.
+
+    It is in the event's schema unless the statement names another. In another schema, or if neither
+    names one (a statement that Canal's parser cannot read), the table must have rows in the batch
+    or be stored. Raises UnreadableDdlError if several tables match, or none has rows.
+    """
+    said, here = one.schema.lower(), (source.database.lower(), source.schema.lower())
+    if not one.table:
+        return Source(source.database, source.schema, "")
+    if any(here) and (not said or said in here):
+        return tables.one(Source(source.database, source.schema, one.table))
+    found = [
+        other
+        for other in tables.all()
+        if other.table.lower() == one.table.lower()
+        and said in ("", (other.schema or other.database).lower())
+    ]
+    near = [other for other in found if other.database.lower() == here[0]] or found
+    spelled = [other for other in near if other.table == one.table] or near
+    if len(spelled) != 1:
+        name = Source("", one.schema, one.table).name
+        count = "there are several" if spelled else "there are no rows"
+        raise UnreadableDdlError(f"it names {name}, of which {count}")
+    return spelled[0]
+
+
+def _names_since(told: Altered) -> Iterator[str]:
+    """Yield the names under which renamed and dropped columns are stored afterwards."""
+    for old, new in told.columns:
+        if old is not None:
+            yield new or names.dropped_column(old)
+
+
+def _is_legal(name: str) -> bool:
+    return is_column_name(name) and not is_reserved(name)

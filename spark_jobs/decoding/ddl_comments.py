@@ -1,0 +1,61 @@
+"""Comments on tables and columns in a batch's DDL, for the ledger; publishing applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql import DataFrame, Row
+
+from sluice.ddl.comments import SPEAKS_OF_COMMENTS, Comment, comments
+from sluice.ddl.statements import Altered, UnreadableDdlError
+from sluice.ledger.comment_log import CommentStatement
+from sluice.source_names import is_reserved
+from spark_jobs.decoding.ddl_columns import named_by, placed_statements
+from spark_jobs.decoding.known_tables import KnownTables, known_tables
+from spark_jobs.driver_messages import emit
+from spark_jobs.job import Job
+from spark_jobs.planning.discover import Source, TableSummary, source_of
+from spark_jobs.planning.plan import table_config, target_name
+
+
+def comments_by(
+    job: Job, envelope: DataFrame, summaries: list[TableSummary]
+) -> list[CommentStatement]:
+    """Return the comments on targets in the batch's DDL.
+
+    A target with `sources` gets none, since each source table has its own. Raises PlanError for
+    more statements than a driver can read.
+    """
+    if not any(table.ddl for table in summaries):
+        return []
+    rows, tables = (
+        placed_statements(job, envelope, SPEAKS_OF_COMMENTS),
+        known_tables(job, summaries),
+    )
+    return list(dict.fromkeys(one for row in rows for one in _of_statement(job, row, tables)))
+
+
+def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[CommentStatement]:
+    event = source_of(row)
+    try:
+        said = [(_table_of(one, event, tables), one) for one in comments(row["ddl"])]
+    except UnreadableDdlError as problem:
+        emit(f"{event.name}: a DDL statement may set a comment and is skipped ({problem})")
+        return
+    for turn, (of, one) in enumerate(said):
+        config = None if of is None else table_config(job.pipeline, of)
+        own = one.column is not None and is_reserved(one.column)
+        if of is not None and config is not None and not (config.sources or own):
+            target = (job.pipeline.namespace, target_name(job.pipeline, of))
+            yield CommentStatement(*target, row["at"], turn, one.column, one.text)
+
+
+def _table_of(one: Comment, event: Source, tables: KnownTables) -> Source | None:
+    """Return the table of a comment: the event's, or that in the statement if the event names none.
+    None if the two differ.
+
+    Raises UnreadableDdlError if the table is ambiguous.
+    """
+    if not event.table or "," in event.table:
+        return named_by(Altered(one.table, (), one.schema), event, tables)
+    return event if one.table.lower() == event.table.lower() else None

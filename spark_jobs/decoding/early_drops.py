@@ -1,0 +1,118 @@
+"""DROP TABLE or TRUNCATE statements of a table that has no rows yet, so that its key is unknown.
+
+There is no target to empty, and no changelog for the event. The ledger records it with the other
+DDL (`sluice.renames`), and rows above it need nothing more. A batch with rows below it stops: if
+they had arrived before the statement, they would be gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.config.policies import APPLY, EMPTY
+from sluice.config.project import Pipeline, TableConfig
+from sluice.config.source_tables import truncate_policy
+from sluice.ddl.statements import dropped_tables
+from sluice.errors import PlanError, TransientError
+from sluice.ledger.rename_log import ColumnStatement
+from spark_jobs.canonical import is_truncate, of_batches
+from spark_jobs.formats import FORMATS
+from spark_jobs.formats.common.truncates import is_stated
+from spark_jobs.job import Job
+from spark_jobs.lake.tables import TableId, changelog_id
+from spark_jobs.planning.discover import TableSummary
+from spark_jobs.planning.plan import TablePlan, table_config, target_name
+from spark_jobs.planning.renames_known import statements_on
+
+
+def unplanned_drops(
+    pipeline: Pipeline, summaries: Iterable[TableSummary], plans: Iterable[TablePlan]
+) -> list[ColumnStatement]:
+    """Return the batch's statements that drop or empty tables without a plan; they are recorded."""
+    planned = {plan.source for plan in plans}
+    return [
+        ColumnStatement(table.source.name, at, (), statement)
+        for table in summaries
+        if table.source not in planned
+        for at, statement in sorted(set(table.drops))
+        if _empties(pipeline, table_config(pipeline, table.source), statement)
+    ]
+
+
+def refuse_made_since(
+    job: Job, summaries: Collection[TableSummary], plans: Iterable[TablePlan]
+) -> None:
+    """Raise TransientError if another batch created the target of a dropped table while this
+    batch was decoded."""
+    for one in unplanned_drops(job.pipeline, summaries, plans):
+        source = next(table.source for table in summaries if table.source.name == one.source_table)
+        target = TableId(job.pipeline.namespace, target_name(job.pipeline, source))
+        if job.lake.columns(target) is not None:
+            raise TransientError(
+                f"{target.full_name}: it was made while {job.manifest.batch_id}, which drops it, "
+                "was decoded; run again"
+            )
+
+
+def _empties(pipeline: Pipeline, config: TableConfig | None, statement: str) -> bool:
+    """Whether a statement empties a table's target: a TRUNCATE, or a DROP TABLE by its policy."""
+    if config is None or truncate_policy(pipeline, config) != APPLY:
+        return False
+    if dropped_tables(statement):
+        return pipeline.on_drop_table == EMPTY
+    return is_stated(statement)
+
+
+def refuse_rows_below_drop(job: Job, plan: TablePlan, mine: DataFrame) -> None:
+    """Raise PlanError if a batch has changes below a statement that dropped or emptied its table
+    before the target existed, unless a TRUNCATE at or above it is in a changelog."""
+    states_others = FORMATS[job.pipeline.format].states_other_tables
+    if job.pipeline.on_drop_table != EMPTY and not states_others:
+        return
+    statements = statements_on(job.lake.catalog, job.pipeline.name, plan, job.attempt.published)
+    drops = [
+        one
+        for one in statements
+        if not one.columns and _empties(job.pipeline, plan.config, one.statement)
+    ]
+    below = [one for one in drops if not mine.where(_position() < one.position).isEmpty()]
+    if not below:
+        return
+    newest = max(below, key=lambda one: one.position)
+    if _has_truncate(mine, newest.position) or _has_published_truncate(job, plan, newest.position):
+        return
+    raise PlanError(
+        f"table {plan.source.name}: batch {newest.batch_id} {_verb(newest)} at "
+        f"{newest.position}, before any of its rows; this one has rows from before that, "
+        "which are gone at the source. Load that batch once more, now that the table has rows: "
+        f"sluice rollback {job.pipeline.name} --batch {newest.batch_id}, run again, then sluice "
+        f"release {job.pipeline.name} --batch {newest.batch_id}, and run once more. A full load "
+        f"that was read since is a new epoch instead: sluice raise-epoch {job.pipeline.name} "
+        "--full-load"
+    )
+
+
+def _verb(told: ColumnStatement) -> str:
+    dropped = dropped_tables(told.statement)
+    return "dropped or replaced it" if dropped else "truncated it"
+
+
+def _position() -> Column:
+    return F.col(names.POSITION)
+
+
+def _has_truncate(changes: DataFrame, position: str) -> bool:
+    return not changes.where(is_truncate() & (_position() >= position)).isEmpty()
+
+
+def _has_published_truncate(job: Job, plan: TablePlan, position: str) -> bool:
+    """Whether a published batch has a TRUNCATE at or above the position."""
+    changelog = changelog_id(plan)
+    if job.lake.load(changelog) is None:
+        return False
+    published = of_batches(job.attempt.published)
+    return _has_truncate(job.spark.table(changelog.sql()).where(published), position)

@@ -1,0 +1,180 @@
+"""Remembered event shapes, so that a batch with known shapes is parsed only once.
+
+A target keeps the shapes of its events as a table property: the columns of their images, their keys
+and their type descriptions. They are only a hint: the pass that writes the changelog checks every
+record against them, and where one differs the batch is decoded as if nothing were known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, OUTCOME_IGNORE
+from spark_jobs.decoding.decode import changes_key, hides_key, is_of
+from spark_jobs.decoding.lookalikes import seeming
+from spark_jobs.lake.tables import Lake
+from spark_jobs.planning.discover import Source, TableSummary, short_name
+from spark_jobs.planning.planned_column import PlannedColumn
+
+MOST_TABLES: Final = 4
+MOST_SHAPES: Final = 32
+MOST_CHARACTERS: Final = 64 * 1024
+_LISTS: Final = ("images", "keys")
+_MINE, _CLASS = "_sluice_mine", "_sluice_class"
+_ROWS, _DDL, _TRUNCATES, _SURPRISES = "rows", "ddl", "truncates", "surprises"
+_REJECTED, _IGNORED, _ELSEWHERE, _STRANGERS = "rejected", "ignored", "elsewhere", "strangers"
+_SEEMING: Final = "seeming"
+_CLASSES: Final = (
+    _ROWS, _DDL, _TRUNCATES, _SURPRISES, _REJECTED, _IGNORED, _ELSEWHERE, _STRANGERS,
+    _SEEMING,
+)  # fmt: skip
+
+
+def _class(name: str) -> Column:
+    return F.lit(_CLASSES.index(name))
+
+
+def encode_shapes(summary: TableSummary, known: TableSummary | None) -> str:
+    """Return the shapes as property text; '' if there are too many to be worth checking."""
+    known = known or TableSummary(summary.source, moves=False)
+    listed = {
+        name: sorted((getattr(known, name) | getattr(summary, name)).items())
+        for name in (*_LISTS, "types")
+    }
+    flags = {n: getattr(known, n) or getattr(summary, n) for n in ("partial", "unordered", "moves")}
+    text = json.dumps({"source": asdict(summary.source), **listed, **flags}, ensure_ascii=False)
+    many = max(len(entries) for entries in listed.values()) > MOST_SHAPES
+    return "" if many or len(text) > MOST_CHARACTERS else text
+
+
+def decode_shapes(text: str | None) -> TableSummary | None:
+    """Parse the text of `encode_shapes`, with no records counted. Updates may have old images."""
+    if not text:
+        return None
+    raw = json.loads(text)
+    lists: dict[str, Any] = {n: {i: tuple(entry) for i, entry in raw[n]} for n in _LISTS}
+    return TableSummary(
+        Source(**raw["source"]),
+        **lists,
+        types=dict(raw["types"]),
+        partial=raw["partial"],
+        unordered=raw["unordered"],
+        moves=raw.get("moves", True),
+        old_images=True,
+    )
+
+
+def load_shapes(lake: Lake, namespace: str) -> list[TableSummary]:
+    """Return the shapes of every table of the pipeline; [] if any is unknown or there are many.
+
+    Each table costs a pass over the batch, and with many tables most passes would find nothing.
+    """
+    tables = lake.own_tables(namespace, at_most=MOST_TABLES)
+    found = [decode_shapes(table.properties.get(names.PROP_SHAPES)) for table in tables]
+    known = [f for f in found if f is not None]
+    return known if len(known) == len(found) else []
+
+
+@dataclass(frozen=True)
+class ShapeCheck:
+    """Checks, while one table of the batch is decoded, that every record has a shape that is
+    cached.
+
+    `known`: the cached shapes of all tables; `table`: that of this one; `key`: its key columns;
+    `whole_before`: old images are complete, and checked too; `seeming`: reasons of ignored records
+    that may hold more than the decoder saw.
+    """
+
+    known: tuple[TableSummary, ...]
+    table: TableSummary
+    key: tuple[PlannedColumn, ...]
+    whole_before: bool
+    seeming: frozenset[str] = frozenset()
+
+    def classify(self, envelope: DataFrame) -> DataFrame:
+        """Add the record's class for this table: an index into `_CLASSES`, NULL for records of
+        other tables.
+
+        It is one column, so that Spark classifies each record once and not once per count, and a
+        number, because comparing texts costs more.
+        """
+        mine, ignored = F.col(_MINE), F.col("outcome") == OUTCOME_IGNORE
+        changing = (
+            F.when(self._surprising(), _class(_SURPRISES))
+            .when(F.col("op") == OP_DDL, _class(_DDL))
+            .when(F.col("op") == OP_TRUNCATE, _class(_TRUNCATES))
+            .otherwise(_class(_ROWS))
+        )
+        event = F.when(F.col("outcome") == OUTCOME_EVENT, changing).otherwise(_class(_REJECTED))
+        own = F.when(ignored, _class(_IGNORED)).otherwise(event)
+        strange = F.when(seeming(self.seeming), _class(_SEEMING))
+        strange = strange.when(ignored, _class(_ELSEWHERE)).otherwise(_class(_STRANGERS))
+        others = F.when(~self._of_another(), strange)
+        marked = envelope.withColumn(_MINE, is_of(self.table.source))
+        return marked.withColumn(_CLASS, F.when(mine, own).otherwise(others))
+
+    def _of_another(self) -> Column:
+        matches = F.lit(False)
+        for found in self.known:
+            if found.source != self.table.source:
+                matches |= is_of(found.source)
+        return matches
+
+    def counters(self) -> list[Column]:
+        """Return the counts for an Observation on the marked envelope."""
+        of_class = F.col(_CLASS)
+        changing = of_class.isin(*map(_class, (_ROWS, _DDL, _TRUNCATES)))
+        newest = F.max(F.when(changing, F.col("source_ts")))
+        counts = [F.count(F.when(of_class == _class(name), 1)).alias(name) for name in _CLASSES]
+        return [*counts, newest.cast("string").alias("newest")]
+
+    def _surprising(self) -> Column:
+        table, after, before = self.table, F.map_keys("after"), F.map_keys("before")
+        known: list[tuple[Column, Iterable[int]]] = [
+            (after, table.images),
+            (F.col("key"), table.keys),
+            (F.col("types"), table.types),
+        ]
+        known += [(before, table.images)] if self.whole_before else []
+        surprise = F.lit(False)
+        for part, ids in known:
+            surprise |= part.isNotNull() & ~short_name(part).isin(*ids)
+        surprise |= F.col("absent").isNotNull() & F.lit(not table.partial)
+        if self.key and not table.moves:
+            surprise |= changes_key(self.key)
+        if self.key and not self.whole_before:
+            surprise |= hides_key(self.key)
+        return surprise | (F.col("position").isNull() & F.lit(not table.unordered))
+
+    def result(self, noticed: dict[str, Any]) -> ShapeCheckResult:
+        """Return the results of the pass."""
+        found = replace(
+            self.table,
+            records=sum(noticed[name] for name in (_ROWS, _DDL, _TRUNCATES)),
+            **{name: noticed[name] for name in (_IGNORED, _REJECTED, _DDL, _TRUNCATES)},
+            newest_source_ts=noticed["newest"],
+        )
+        expected = not any(noticed[name] for name in (_STRANGERS, _SURPRISES, _REJECTED))
+        unsure = noticed[_SEEMING] > 0
+        return ShapeCheckResult(found, noticed[_ELSEWHERE] + noticed[_SEEMING], expected, unsure)
+
+
+@dataclass(frozen=True)
+class ShapeCheckResult:
+    """Results of one pass.
+
+    `elsewhere`: number of ignored records that belong to no table; `expected`: whether every record
+    had a known shape; `unsure`: whether ignored records may hold more than the decoder saw.
+    """
+
+    summary: TableSummary
+    elsewhere: int
+    expected: bool
+    unsure: bool

@@ -1,0 +1,98 @@
+"""`consistency: table`: load each table of a batch on its own, so that a failure stops only one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from pyspark.sql import DataFrame
+
+from sluice.config.project import Pipeline
+from sluice.errors import LakeMovedError, ResetSuspectedError, TerminalError
+from sluice.escaping import LINES, shown
+from sluice.result import LeftOut
+from spark_jobs.decoding.copies import is_of_a_file
+from spark_jobs.decoding.decode import is_of
+from spark_jobs.driver_messages import emit
+from spark_jobs.failures import typed
+from spark_jobs.job import Job
+from spark_jobs.planning.discover import TableSummary
+from spark_jobs.threads import side_by_side
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def for_each_table(
+    pipeline: Pipeline, tables: Iterable[S], source: Callable[[S], str], work: Callable[[S], T]
+) -> list[T]:
+    """Run `work` for every table, a few at a time.
+
+    The first error ends the run. With `consistency: table` every table is tried, and one
+    TerminalError then names all that cannot be loaded. `source` returns a table's source name.
+    """
+    if not pipeline.each_table_alone:
+        return side_by_side(tables, work)
+    wrong: dict[str, str] = {}
+
+    def attempt(table: S) -> list[T]:
+        try:
+            return [work(table)]
+        except Exception as error:
+            wrong[source(table)] = _reason(error)
+            return []
+
+    results = side_by_side(tables, attempt)
+    if wrong:
+        raise TerminalError("\n".join(wrong[name] for name in sorted(wrong))).of_tables(wrong)
+    return [one for each_of in results for one in each_of]
+
+
+def _reason(error: Exception) -> str:
+    """Return why a table cannot be loaded.
+
+    Raises the error itself if a later try may succeed, or if it concerns a file, the lake or the
+    whole source rather than the table.
+    """
+    failure = typed(error)
+    not_the_tables = is_of_a_file(error) or isinstance(
+        failure, LakeMovedError | ResetSuspectedError
+    )
+    if not_the_tables or not isinstance(failure, TerminalError):
+        raise error
+    return f"{type(failure).__name__}: {failure}"
+
+
+def can_leave_out(pipeline: Pipeline, error: TerminalError, gone: Mapping[str, str]) -> bool:
+    """Whether the batch can go on without the tables that `error` names: False if all of them were
+    left out before (`gone`)."""
+    return pipeline.each_table_alone and bool(error.tables.keys() - gone.keys())
+
+
+def report_left_out(error: TerminalError) -> None:
+    """Print to standard error which tables the batch goes on without."""
+    for source, wrong in sorted(error.tables.items()):
+        emit(f"goes on without {shown(source)}: {wrong}", LINES)
+
+
+def drop_left_out(
+    job: Job, envelope: DataFrame, summaries: list[TableSummary]
+) -> tuple[DataFrame, list[TableSummary]]:
+    """Return the batch without the records of tables to be left out, and the remaining tables."""
+    for table in summaries:
+        if table.source.name in job.left_out:
+            envelope = envelope.where(~is_of(table.source))
+    return envelope, [table for table in summaries if table.source.name not in job.left_out]
+
+
+def left_out(job: Job, summaries: list[TableSummary]) -> tuple[LeftOut, ...]:
+    """Return the left-out tables, with the number of their records."""
+    return tuple(
+        LeftOut(
+            table.source.name,
+            table.records + table.ignored + table.rejected,
+            job.left_out[table.source.name],
+        )
+        for table in summaries
+        if table.source.name in job.left_out
+    )

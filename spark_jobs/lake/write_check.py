@@ -1,0 +1,33 @@
+"""Compare the row count in a snapshot's summary with the number of rows that were
+counted before."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyiceberg.table import Table
+
+from sluice.catalog.snapshots import head
+from sluice.errors import AuditFailedError
+
+_APPENDED: Final = "added-records"
+_MERGED: Final = tuple(f"spark.merge-into.num-target-rows-{n}" for n in ("inserted", "updated"))
+
+
+def refuse_row_loss(table: Table, branch: str, base: int | None, rows: int) -> None:
+    """Raise AuditFailedError unless the first write to the branch inserted or updated this many
+    rows.
+
+    The rows are counted by a separate query, whose result may differ from the rows written.
+    """
+    newest = head(table, branch)
+    snapshot = None if newest is None else table.snapshot_by_id(newest)
+    summary = None if snapshot is None or newest == base else snapshot.summary
+    metrics = {} if summary is None else summary.additional_properties
+    counted = _MERGED if _MERGED[0] in metrics else (_APPENDED,)
+    written = sum(int(metrics.get(name, 0)) for name in counted)
+    if written != rows:
+        raise AuditFailedError(
+            f"{'.'.join(table.name())}: {rows} rows were to be written to branch {branch}, but its "
+            f"snapshot {newest} says {written}; nothing is published. Run the batch again"
+        )

@@ -1,0 +1,30 @@
+"""What one maintenance works on: session, tables, ledger, pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pyspark.sql import SparkSession
+
+from sluice.config.project import Pipeline
+from sluice.ledger.ledger import PipelineLedger
+from sluice.objects.batch_files import BatchFiles
+from spark_jobs.lake.tables import Lake
+
+
+@dataclass(frozen=True)
+class MaintenanceContext:
+    """What one maintenance works on; ages count from `now`."""
+
+    spark: SparkSession
+    lake: Lake
+    ledger: PipelineLedger
+    files: BatchFiles
+    pipeline: Pipeline
+    now: datetime
+    dry_run: bool
+
+    def days_ago(self, days: int) -> datetime:
+        """Return the time that is `days` before `now`."""
+        return self.now - timedelta(days=days)

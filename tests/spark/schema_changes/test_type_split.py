@@ -1,0 +1,105 @@
+"""`on_type_change: new_column`: a stored column is kept, what it cannot hold goes beside it."""
+
+from __future__ import annotations
+
+import itertools
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.planning.type_split import TypeSplit
+from tests.spark.connect import BIGINT, INT, TEXT
+from tests.spark.sandbox import Sandbox
+from tests.spark.widened import CENTS, event, unscaled
+
+pytestmark = pytest.mark.spark
+
+UNSENT = "__debezium_unavailable_value"
+FIRST = [event("c", n, INT, n, n) for n in (1, 2, 3)]
+LATER = {
+    "text": [event("u", 30, TEXT, "one", 1), event("c", 31, TEXT, "007", 6),
+             event("u", 32, TEXT, UNSENT, 2), event("u", 33, TEXT, None, 3)],
+    "back": [event("u", 40, TEXT, UNSENT, 6), event("u", 41, BIGINT, 2**40, 1)],
+    "between": [event("u", 20, INT, 20, 1), event("u", 21, INT, 21, 2)],
+}  # fmt: skip
+Values = dict[int, tuple[Any, Any]]
+
+
+def lake_of(spark: SparkSession, root: Path, **table: Any) -> Sandbox:
+    tables = {"orders": {"key": ["id"], **table}}
+    pipeline = {"format": "debezium", "tables": tables, "on_type_change": "new_column"}
+    return Sandbox(spark, root, pipeline)
+
+
+def values(lake: Sandbox, name: str = "orders") -> Values:
+    return {r["id"]: (r["amount"], r["amount__string"]) for r in lake.rows(name)}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("order", list(itertools.permutations(LATER)), ids="-".join)
+def test_what_a_column_cannot_hold_is_in_one_beside_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
+) -> None:
+    """A row has one of the two; what an update does not send stays in whichever it is."""
+    lake = lake_of(spark, tmp_path, modes=["current", "history", "append"])
+    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    for number, batch in enumerate([FIRST, *map(LATER.__getitem__, order)]):
+        lake.write(f"{number}.jsonl", batch)
+        lake.run()
+    assert values(lake) == {1: (2**40, None), 2: (21, None), 3: (None, None), 6: (None, "007")}
+    assert lake.quarantined() == []
+    versions = {
+        (r["amount"], r["amount__string"]) for r in lake.rows("orders__history") if r["id"] == 1
+    }
+    assert versions == {(1, None), (20, None), (None, "one"), (2**40, None)}
+    assert lake.agrees()
+
+
+def test_of_a_first_batch_the_type_stands_that_was_told_first(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = lake_of(spark, tmp_path)
+    lake.load_records([*LATER["text"], *FIRST])
+    assert values(lake) == {1: (None, "one"), 2: (2, None), 3: (None, None), 6: (None, "007")}
+    assert lake.types("orders")["amount"] == "int"
+
+
+def test_what_is_left_out_is_left_out_of_all_that_may_be_beside_it(spark: SparkSession) -> None:
+    """Whether or not a batch has brought it: but not of a column that the source has itself."""
+    listed = [["id"], ["", "id"], ["amount"], None]
+    frame = spark.createDataFrame(
+        [(n, None, None, None, absent) for n, absent in enumerate(listed)],
+        "n int, types string, before map<string,string>, after map<string,string>, "
+        "absent array<string>",
+    )
+    moved = TypeSplit(True, {}, frozenset({"amount__date"})).of_events(frame)
+    one, but, own, none = (row["absent"] for row in moved.orderBy("n").collect())
+    assert one[:3] == ["id", "id__number", "id__double"]
+    assert (but[0], set(but[1:])) == ("", set(one))
+    assert "amount__string" in own
+    assert "amount__date" not in own
+    assert none is None
+
+
+@pytest.mark.long
+def test_types_that_widen_to_one_another_share_the_column_beside(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = lake_of(spark, tmp_path)
+    lake.load_records([event("c", 1, TEXT, "a", 1)])
+    lake.load_records([event("c", 2, INT, 2, 2)], "1.jsonl")
+    lake.load_records([event("c", 3, CENTS, unscaled("3.50"), 3)], "2.jsonl")
+    rows = {r["id"]: (r["amount"], r["amount__number"]) for r in lake.rows("orders")}
+    assert rows == {1: ("a", None), 2: (None, Decimal(2)), 3: (None, Decimal("3.5"))}
+
+
+@pytest.mark.long
+def test_a_hint_says_which_type_is_meant(spark: SparkSession, tmp_path: Path) -> None:
+    lake = lake_of(spark, tmp_path, columns={"amount": "string"})
+    lake.load_records([*FIRST, *LATER["text"]])
+    assert {r["id"]: r["amount"] for r in lake.rows("orders")} == {
+        1: "one", 2: "2", 3: None, 6: "007",
+    }  # fmt: skip

@@ -1,0 +1,347 @@
+"""A catalog that is away for a while: what waits, what gives up, and what is never sent twice."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import requests
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import ServiceUnavailableError
+from pyiceberg.table import Table
+from sqlalchemy.exc import InterfaceError, OperationalError, ProgrammingError
+
+from sluice.catalog import client as catalog_module
+from sluice.catalog import rest as restcatalog
+from sluice.catalog import retries
+from sluice.catalog.client import open_catalog
+from sluice.catalog.retries import CatalogAwayError, limited_retries
+from sluice.config.project import Project
+from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
+from sluice.errors import (
+    CommitStateUnknownError,
+    LakeMovedError,
+    PublishRefusedError,
+    TerminalError,
+    TransientError,
+)
+from sluice.ledger import tables as ledger_tables
+from sluice.ledger.claims import ClaimRequest
+from sluice.ledger.ledger import Ledger, PipelineLedger
+from sluice.manifest import SourceFile
+from tests import postgres
+from tests.unit.clocks import Clock
+
+pytestmark = pytest.mark.catalog
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    for module in (retries, ledger_tables):
+        monkeypatch.setattr(module, "time", made)
+    return made
+
+
+def away(text: str = "connection refused") -> OperationalError:
+    return OperationalError("SELECT 1", {}, sqlite3.OperationalError(text))
+
+
+def failing(times: int, error: Exception, answer: Any = "answer") -> Callable[..., Any]:
+    left = iter([error] * times)
+
+    def action(*args: Any, **kwargs: Any) -> Any:
+        for problem in left:
+            raise problem
+        return answer(*args, **kwargs) if callable(answer) else answer
+
+    return action
+
+
+def project(uri: str, warehouse: Path) -> Project:
+    kind = "rest" if uri.startswith("http") else "jdbc"
+    catalog = CatalogConfig.model_validate({"type": kind, "uri": uri})
+    lake = LakeConfig(catalog=catalog, warehouse=str(warehouse))
+    return Project(root=warehouse, lake=lake, spark=SparkConfig(), pipelines={})
+
+
+def embedded(folder: Path) -> Project:
+    return project(f"sqlite:///{folder}/c.db", folder / "w")
+
+
+def with_tables(catalog: Catalog) -> PipelineLedger:
+    """The ledger of a pipeline, whose tables are there."""
+    Ledger(catalog).ensure()
+    return Ledger(catalog).of("p")
+
+
+def claim(ledger: PipelineLedger, key: str) -> list[str]:
+    file = SourceFile(key=key, url=f"file:///{key}", size=1, etag="e", hour="h")
+    _, won = ledger.files.claim(ClaimRequest((file,), lambda files: f"batch-{files[0].key}"))
+    return [one.key for one in won]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        away(),
+        InterfaceError("SELECT 1", {}, sqlite3.InterfaceError("connection already closed")),
+        requests.ConnectionError("refused"),
+        requests.Timeout("read timed out"),
+        ServiceUnavailableError("503"),
+        OSError("When reading key 'x' in bucket 'w': AWS Error SLOW_DOWN during HeadObject"),
+    ],
+)
+def test_what_passes_is_waited_for(clock: Clock, error: Exception) -> None:
+    assert retries.retry_while_away(failing(15, error)) == "answer"
+    assert len(clock.slept) == 15
+    assert max(clock.slept) <= retries.LONGEST_PAUSE
+
+
+def test_in_the_end_it_gives_up_and_says_why(clock: Clock) -> None:
+    with pytest.raises(
+        CatalogAwayError, match=r"no answer in 90 s: OperationalError: refused; try"
+    ):
+        retries.retry_while_away(failing(10_000, away("refused")))
+    assert 90 <= clock.now <= 96
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        away('FATAL: password authentication failed for user "u"'),
+        away("unable to open database file"),
+        ProgrammingError("SELECT 1", {}, sqlite3.ProgrammingError("permission denied")),
+        ValueError("a mistake"),
+        FileNotFoundError("gone"),
+        PermissionError("access denied"),
+        OSError("When reading key 'x' in bucket 'w': AWS Error ACCESS_DENIED during HeadObject"),
+        OSError(errno.ENOSPC, "No space left"),
+        OSError(errno.EIO, "Input/output error"),
+    ],
+)
+def test_what_does_not_pass_is_told_at_once(clock: Clock, error: Exception) -> None:
+    with pytest.raises(type(error)):
+        retries.retry_while_away(failing(1, error))
+    assert clock.slept == []
+
+
+def test_a_catalog_that_is_away_for_a_minute_is_opened(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def after_a_minute(*args: Any, **kwargs: Any) -> Catalog:
+        if clock.now < 60:
+            raise away()
+        return load_catalog(*args, **kwargs)
+
+    monkeypatch.setattr(catalog_module, "load_catalog", after_a_minute)
+    assert open_catalog(embedded(tmp_path)).list_namespaces() == []
+    assert clock.now >= 60
+
+
+def test_a_ledger_outlives_a_minute_without_its_catalog(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer of a commit is lost just before: what was sent arrived, and counts once."""
+    ledger = with_tables(open_catalog(embedded(tmp_path)))
+    commit, load = Table._do_commit, ledger_tables.LedgerTables._open
+    lost: list[float] = []
+
+    def answer_lost(self: Table, *args: Any, **kwargs: Any) -> None:
+        commit(self, *args, **kwargs)
+        if not lost:
+            lost.append(clock.now)
+            raise requests.ConnectionError("reset")
+
+    def away_then(self: ledger_tables.LedgerTables, name: str) -> Table:
+        if lost and clock.now < lost[0] + 60:
+            raise away()
+        return load(self, name)
+
+    monkeypatch.setattr(Table, "_do_commit", answer_lost)
+    monkeypatch.setattr(ledger_tables.LedgerTables, "_open", away_then)
+    assert claim(ledger, "a") == ["a"]
+    assert [row.object_key for row in ledger.files.known().values()] == ["a"]
+    assert clock.now >= 60
+
+
+def test_a_ledger_that_stays_away_leaves_its_commit_unknown(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(open_catalog(embedded(tmp_path))).of("p")
+    monkeypatch.setattr(ledger_tables.LedgerTables, "_open", failing(10_000, away()))
+    with pytest.raises(
+        CommitStateUnknownError, match="the ledger could not be read: no answer in 90 s"
+    ):
+        claim(ledger, "a")
+
+
+def test_a_lake_that_was_moved_is_not_tried_again(tmp_path: Path, clock: Clock) -> None:
+    """Its catalog names files by their whole paths; so does one from an older backup."""
+    claim(Ledger(open_catalog(embedded(tmp_path))).of("p"), "a")
+    (tmp_path / "w").rename(tmp_path / "moved")
+    moved = Ledger(open_catalog(embedded(tmp_path))).of("p")
+    with pytest.raises(LakeMovedError, match=r"metadata\.json.*names a file that is not in the"):
+        moved.files.known()
+    assert clock.now >= 90
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left"), TransientError, "No space left; make room"),
+        (OSError(errno.EROFS, "Read-only"), TerminalError, "Read-only; let this process write"),
+        (PermissionError("access denied"), TerminalError, "access denied; let this process write"),
+        (away("attempt to write a readonly database"), TerminalError, "readonly database; let"),
+    ],
+)
+def test_a_ledger_that_cannot_be_written_says_so_at_once(
+    tmp_path: Path,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    kind: type[Exception],
+    told: str,
+) -> None:
+    ledger = with_tables(open_catalog(embedded(tmp_path)))
+    monkeypatch.setattr(Table, "_do_commit", failing(10_000, error))
+    with pytest.raises(kind, match=rf"^sluice\.files cannot be written: \w+: .*{told}"):
+        claim(ledger, "a")
+    assert clock.slept == []
+
+
+def test_a_ledger_that_fails_in_each_try_tells_the_last_failure(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = with_tables(open_catalog(embedded(tmp_path)))
+    monkeypatch.setattr(Table, "_do_commit", failing(10_000, OSError("broken pipe")))
+    with pytest.raises(TransientError, match="in each of 60 tries: OSError: broken pipe; try"):
+        claim(ledger, "a")
+    assert len(clock.slept) == ledger_tables.MAX_TRIES
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[tuple[str, str]], list[int]]]:
+    """A REST catalog: its address, what it was asked, and the codes to answer with first."""
+    asked: list[tuple[str, str]] = []
+    codes: list[int] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            asked.append((self.command, self.path))
+            bodies = {
+                "config": b'{"defaults": {}, "overrides": {}}',
+                "namespaces": b'{"namespaces": []}',
+            }
+            body = bodies.get(self.path.split("?")[0].rpartition("/")[2], b"{}")
+            if self.path.startswith("/site/"):
+                body = b"<html>Sign in, please</html>"
+            self.send_response(codes.pop(0) if codes else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = _answer
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=httpd.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{httpd.server_port}", asked, codes
+    httpd.shutdown()
+    thread.join()
+    httpd.server_close()
+
+
+def test_a_rest_catalog_is_asked_again_but_not_told_again(
+    server: tuple[str, list[tuple[str, str]], list[int]], tmp_path: Path
+) -> None:
+    address, asked, codes = server
+    codes += [503, 429]
+    catalog = open_catalog(project(address, tmp_path))
+    assert [path for _, path in asked] == ["/v1/config?warehouse=" + _quoted(tmp_path)] * 3
+    codes += [502]
+    assert catalog.list_namespaces() == []
+    asked.clear()
+    codes += [503]
+    with pytest.raises(ServiceUnavailableError):
+        catalog.create_namespace("shop")
+    assert [method for method, _ in asked] == ["POST"]
+
+
+def _quoted(path: Path) -> str:
+    return quote(str(path), safe="")
+
+
+def test_an_address_where_something_else_answers_is_told(
+    server: tuple[str, list[tuple[str, str]], list[int]], tmp_path: Path
+) -> None:
+    address = f"{server[0]}/site"
+    with pytest.raises(TerminalError, match=rf"{address} .*lake\.catalog\.uri"):
+        open_catalog(project(address, tmp_path))
+
+
+def test_a_rest_catalog_that_does_not_answer_is_not_waited_for_without_end(
+    server: tuple[str, list[tuple[str, str]], list[int]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[Any] = []
+    send = requests.adapters.HTTPAdapter.send
+
+    def seen(self: Any, request: Any, **kwargs: Any) -> Any:
+        told.append(kwargs["timeout"])
+        return send(self, request, **kwargs)
+
+    monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", seen)
+    open_catalog(project(server[0], tmp_path)).list_namespaces()
+    assert set(told) == {(restcatalog.CONNECT_SECONDS, restcatalog.READ_SECONDS)}
+
+
+# Not every developer may install a server; in CI `make setup-tests` fails without one.
+@pytest.mark.skipif(postgres.programs() is None, reason=postgres.MISSING)
+def test_a_ledger_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
+    """A server of its own, gone in the middle of twelve claims and back seconds later."""
+    keys = [f"f{n:02}" for n in range(12)]
+    with postgres.server() as address:
+        opened = open_catalog(project(address, tmp_path / "w"))
+        ledger, won = with_tables(opened), []
+        writer = threading.Thread(target=lambda: won.extend(claim(ledger, key) for key in keys))
+        writer.start()
+        while len(won) < 2:
+            time.sleep(0.01)
+        postgres.restart(address, down=3)
+        assert len(won) < len(keys)
+        writer.join()
+        known = sorted(row.object_key for row in ledger.files.known().values())
+        opened.engine.dispose()  # type: ignore[attr-defined]
+    assert won == [[key] for key in keys]
+    assert known == keys
+
+
+def test_what_loses_to_others_is_tried_a_few_times(clock: Clock) -> None:
+    lost = PublishRefusedError("main has moved")
+    again = limited_retries(3, (PublishRefusedError,), longest_pause=1.0)
+    assert again(failing(2, lost)) == "answer"
+    assert len(clock.slept) == 2
+    with pytest.raises(PublishRefusedError) as raised:
+        again(failing(3, lost))
+    assert raised.value is lost
+    assert all(0 < seconds <= 1.0 for seconds in clock.slept)
+
+
+def test_any_other_error_is_not_tried_again(clock: Clock) -> None:
+    with pytest.raises(TransientError, match="away"):
+        limited_retries(3, (PublishRefusedError,))(failing(1, TransientError("away")))
+    assert clock.slept == []

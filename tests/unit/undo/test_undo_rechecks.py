@@ -1,0 +1,74 @@
+"""rollback: what another run publishes between the first check and the lease is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from sluice.errors import FollowedError, RollbackRefusedError
+from sluice.ledger.states import LOADED, PUBLISHED
+from sluice.operations import undo
+from sluice.operations.context import Context
+from sluice.operations.waiting import pipeline_lease
+from tests.unit.undo_lake import (
+    changelog,
+    everything,
+    publish,
+    publish_users,
+    state,
+)
+
+pytestmark = pytest.mark.catalog
+
+BEFORE = [[0, 1, 2, 3]] * 2
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, other_run: Callable[[], None]) -> None:
+    """`other_run` has the pipeline's lease right before the rollback gets it."""
+
+    @contextmanager
+    def late(ctx: Context, *batches: str) -> Iterator[None]:
+        other_run()
+        with pipeline_lease(ctx, *batches):
+            yield
+
+    monkeypatch.setattr(undo, "pipeline_lease", late)
+
+
+@pytest.mark.parametrize("way", [undo.undo_batch, undo.undo_batches_after])
+def test_a_batch_published_onto_one_of_the_tables_is_noticed(
+    context: Context, monkeypatch: pytest.MonkeyPatch, way: Callable[..., list[str]]
+) -> None:
+    meanwhile(monkeypatch, lambda: publish_users(context))
+    with pytest.raises(FollowedError, match=r"batch b4 wrote shop\.users after batch b3"):
+        way(context, "b3" if way is undo.undo_batch else "b2")
+    assert everything(context) == [BEFORE[0], [0, 1, 2, 3, 4]]
+    assert (state(context, "b3"), state(context, "b4")) == (PUBLISHED, PUBLISHED)
+
+
+def test_a_batch_that_was_compared_and_wrote_nothing_is_noticed(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late_events() -> None:
+        changelog(context, "orders", "b4")
+        context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
+
+    meanwhile(monkeypatch, late_events)
+    with pytest.raises(
+        FollowedError, match=r"batch b4 has changes in .*, which were compared with b3"
+    ):
+        undo.undo_batch(context, "b3")
+    assert (everything(context), state(context, "b3")) == (BEFORE, PUBLISHED)
+
+
+def test_a_batch_that_was_loaded_is_noticed(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(
+        monkeypatch, lambda: publish(context, "b4", 4, tables=(), state=LOADED)
+    )  # its publisher has not begun
+    with pytest.raises(RollbackRefusedError, match="batch b4 of shop is loaded"):
+        undo.undo_batch(context, "b3")
+    assert (everything(context), state(context, "b3")) == (BEFORE, PUBLISHED)
