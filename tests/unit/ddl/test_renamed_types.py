@@ -47,7 +47,8 @@ def followed(hints: dict[str, str], *columns: PlannedColumn) -> dict[str, Planne
         name="p", format="debezium", namespace="shop", landing=Landing(url="landing")
     )
     config = TableConfig(columns=hints)
-    plan = TablePlan(ORDERS, "shop", "orders", columns, ("id",), config, TableSummary(ORDERS))
+    summary = TableSummary(ORDERS, types={1: "as the batch's events describe it"})
+    plan = TablePlan(ORDERS, "shop", "orders", columns, ("id",), config, summary)
     told = (Rename("0000.2.1", (("size", "girth"),)),)
     made = following(pipeline, plan, told, [column.name for column in columns])
     return {column.name: column for column in made.columns}
