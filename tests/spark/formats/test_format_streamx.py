@@ -238,44 +238,46 @@ def test_a_first_batch_of_a_truncate_makes_the_table(spark: SparkSession, tmp_pa
     assert sandbox.rows("t") == [{"id": 7}]
 
 
-@pytest.mark.parametrize("batches", [[(0, 1, 2)], [(0, 2), (1,)], [(2,), (1,), (0,)]])
-def test_a_key_that_changes_in_two_messages_keeps_what_they_leave_out(
-    spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    batches: list[tuple[int, ...]],
-) -> None:
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """A lake whose drivers run in here."""
     sandbox = Sandbox(spark, tmp_path, {"format": "streamx"})
     monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
+    return sandbox
+
+
+def load(lake: Sandbox, messages: list[dict[str, Any]], batches: list[tuple[int, ...]]) -> None:
+    """Load messages on rows of `id` and `doc`, in batches that name them by their numbers."""
+    told = [described(each, "id", "doc") for each in messages]
+    lake.run_each(*([told[at] for at in batch] for batch in batches))
+
+
+@pytest.mark.parametrize("batches", [[(0, 1, 2)], [(0, 2), (1,)], [(2,), (1,), (0,)]])
+def test_a_key_that_changes_in_two_messages_keeps_what_they_leave_out(
+    lake: Sandbox, batches: list[tuple[int, ...]]
+) -> None:
     messages = [
         message("INSERT", "1", after={"id": 1, "doc": "x"}),
         message("UPDATE_BEFOR", "2", before={"id": 1}),
         message("UPDATE_AFTER", "2", after={"id": 2}),
     ]
-    told = [described(each, "id", "doc") for each in messages]
-    sandbox.run_each(*([told[at] for at in batch] for batch in batches))
-    assert sandbox.rows("t") == [{"id": "2", "doc": "x"}]
-    assert sandbox.agrees()
+    load(lake, messages, batches)
+    assert lake.rows("t") == [{"id": "2", "doc": "x"}]
+    assert lake.agrees()
 
 
 @pytest.mark.parametrize("batches", [[(0, 1, 2)], [(0, 2), (1,)]])
 def test_an_old_row_that_is_told_twice_deletes_nothing(
-    spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    batches: list[tuple[int, ...]],
+    lake: Sandbox, batches: list[tuple[int, ...]]
 ) -> None:
     """In a message of its own, and beside the new one."""
-    sandbox = Sandbox(spark, tmp_path, {"format": "streamx"})
-    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
     messages = [
         message("INSERT", "1", after={"id": 1, "doc": "x"}),
         message("UPDATE_BEFOR", "2", before={"id": 1, "doc": "x"}),
         message("UPDATE_AFTER", "2", before={"id": 1, "doc": "x"}, after={"id": 1, "doc": "y"}),
     ]
-    told = [described(each, "id", "doc") for each in messages]
-    sandbox.run_each(*([told[at] for at in batch] for batch in batches))
-    assert sandbox.rows("t") == [{"id": "1", "doc": "y"}]
+    load(lake, messages, batches)
+    assert lake.rows("t") == [{"id": "1", "doc": "y"}]
 
 
 def test_columns_from_the_six_types() -> None:
