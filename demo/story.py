@@ -5,6 +5,7 @@ Every row shown is read from the lake; what the lake should hold is known from t
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -29,6 +30,7 @@ HOUR: Final = timedelta(hours=1)
 CUSTOMERS, ORDERS, STATEMENTS = 300, 900, 700
 REPEATED: Final = 60
 GARBAGE: Final = 45
+DRAWN_WIDTH: Final = 110
 FAILING: Final = "shop_postgres"
 
 console = Console()
@@ -259,8 +261,24 @@ def same_as(before: dict[str, lake.State], after: dict[str, lake.State]) -> None
     say("  [green]✓[/green] nothing has moved: same snapshots, same schemas, same rows\n")
 
 
-def main() -> int:
+def draw_from_here() -> None:
+    """Record what is printed from now on, for `--svg`."""
+    console.width = DRAWN_WIDTH
+    console.record = True
+
+
+def options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line's options."""
+    parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
+    parser.add_argument(
+        "--svg", type=Path, metavar="FILE", help="draw the SQL and the failing hour in this file"
+    )
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Tell the story; 1 when anything was not as it should be."""
+    svg = options(arguments).svg
     started = time.monotonic()
     write_project(FOLDER)
     say("One shop. Debezium, Google Datastream and StreamX each write down its changes; Sluice")
@@ -270,11 +288,15 @@ def main() -> int:
             demo = Demo(FOLDER, Shop(), airflow)
             before = first_hour(demo)
             moved = second_hour(demo, before)
+            if svg:
+                draw_from_here()
             questions(demo, moved)
             failing_hour(demo)
     except UnexpectedError as surprise:
         console.print(f"[bold red]{escape(str(surprise))}[/bold red]", highlight=False)
         return 1
+    if svg:
+        console.save_svg(str(svg), title="make demo")
     say(f"{demo.checked:,} rows compared; {time.monotonic() - started:.0f} s in all. Look around:")
     say(f"  .venv/bin/sluice status --project {FOLDER.relative_to(dagrun.ROOT)}")
     return 0
