@@ -146,14 +146,14 @@ def selection_of(context: dict[str, Any], schedule: str | None) -> RunSelection:
     """Read the selection from the run's parameters, type and interval."""
     run = context["dag_run"]
     start, end = run.data_interval_start, run.data_interval_end
-    told = Run(
+    dag_run_facts = Run(
         str(getattr(run.run_type, "value", run.run_type)),
         (start, end) if start and end else None,
         run.logical_date,
         run.run_after,
         schedule,
     )
-    return select(dict(context["params"]), told)
+    return select(dict(context["params"]), dag_run_facts)
 
 
 def land_selection(

@@ -139,12 +139,12 @@ def _quarantine(
     located = _located(job, envelope, plan, beyond)
     if job.manifest.reprocess is not None:
         located = reprocessed.unapplied(job, located)
-    told = {
+    columns = {
         "source_table": F.lit(plan.source.name),
         "reason": F.lit(REASON),
         "detail": F.concat(F.lit(f"floor {floor}, position "), F.col(names.POSITION)),
     }
-    rows = quarantine.rows(located.withColumns(told), job.pipeline.name, job.manifest.batch_id)
+    rows = quarantine.rows(located.withColumns(columns), job.pipeline.name, job.manifest.batch_id)
     rows = materialize(rows)
     quarantine.write(job.spark, rows)
     return rows.count()

@@ -96,8 +96,8 @@ def refuse_rows_below_drop(job: Job, plan: TablePlan, mine: DataFrame) -> None:
     )
 
 
-def _verb(told: ColumnStatement) -> str:
-    dropped = dropped_tables(told.statement)
+def _verb(drop: ColumnStatement) -> str:
+    dropped = dropped_tables(drop.statement)
     return "dropped or replaced it" if dropped else "truncated it"
 
 

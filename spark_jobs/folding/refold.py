@@ -147,8 +147,8 @@ def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
     )
     place, before = _places()
     spread = events.withColumn(_PLACE, F.explode(F.array_distinct(F.array(place, before))))
-    told = spread.withColumn(_ENDS, ends).where(F.col(_PLACE) == place)
-    real = told.where(_upserts() | F.col(_ENDS))
+    events_there = spread.withColumn(_ENDS, ends).where(F.col(_PLACE) == place)
+    real = events_there.where(_upserts() | F.col(_ENDS))
     in_order = Window.partitionBy(*by_name(key)).orderBy(names.POSITION, _CONTENT)
     real = real.withColumn(_ALIVE, F.lag(_upserts(), 1, False).over(in_order))
     real = _coming(real, spread, key)
@@ -185,14 +185,14 @@ def _coming(real: DataFrame, spread: DataFrame, key: Sequence[str]) -> DataFrame
     (_ALIVE) nothing moved.
     """
     mine, at_place = Window.partitionBy(_ROW, names.POSITION), Window.partitionBy(_PLACE)
-    told = _suspects(spread).select(
+    halves = _suspects(spread).select(
         F.struct(_PLACE, _record().alias(_ORIGIN)).alias(_PLACE), names.POSITION,
         F.struct(*by_name(key)).alias(_ROW), _upserts().alias(_UPSERT),
         (F.col(_PLACE) != _places()[0]).alias(_ELSEWHERE),
     )  # fmt: skip
     origin = F.struct(F.col(_ROW).alias("key"), names.POSITION)
-    goes = told.where(~F.col(_UPSERT)).groupBy(_PLACE)
-    left = told.where(_UPSERT).join(
+    goes = halves.where(~F.col(_UPSERT)).groupBy(_PLACE)
+    left = halves.where(_UPSERT).join(
         goes.agg(F.min(origin).alias(_COMES), F.count_distinct(_ROW).alias(_GOING)), _PLACE
     )
     for nearest in (mine, at_place):
@@ -241,8 +241,8 @@ def _first_of(steps: DataFrame) -> DataFrame:
 def _carried_last(column: str) -> Column:
     """Return the value that was carried last, or the default of a column that was added later."""
     value = F.struct(F.col(quoted(column)).alias("v"))
-    told = ~is_left_out(column) | (_lists_carried() & F.col(quoted(column)).isNotNull())
-    return F.last(F.when(told, value), ignorenulls=True)
+    carries = ~is_left_out(column) | (_lists_carried() & F.col(quoted(column)).isNotNull())
+    return F.last(F.when(carries, value), ignorenulls=True)
 
 
 def is_left_out(column: str) -> Column:

@@ -101,9 +101,9 @@ def newest_versions(versions: DataFrame, key: Sequence[str]) -> DataFrame:
 def events_of(changelog: DataFrame, data: Sequence[str]) -> DataFrame:
     """Return every event once: `data`, `_op`, `_position` and CONTENT, a hash that distinguishes
     events at one position."""
-    told = with_content(changelog, data)
+    hashed = with_content(changelog, data)
     one = Window.partitionBy(names.POSITION, names.OP, CONTENT).orderBy(names.BATCH_ID)
-    ranked = told.withColumn(_RANK, F.row_number().over(one)).where(F.col(_RANK) == 1)
+    ranked = hashed.withColumn(_RANK, F.row_number().over(one)).where(F.col(_RANK) == 1)
     return ranked.select(*by_name(data), names.OP, names.POSITION, CONTENT)
 
 

@@ -63,8 +63,8 @@ def forget_renames(reader: Reader, floor: str | None) -> bool:
     """
     plan, counted = reader.plan, reader.attempt.published
     kept = tuple(r for r in reader.before.renames if r.below == DECLARED)
-    told = statements_on(reader.lake.catalog, reader.lake.pipeline, plan, counted)
-    exact = known_renames(plan, renames_from(told, plan.config), kept)
+    statements = statements_on(reader.lake.catalog, reader.lake.pipeline, plan, counted)
+    exact = known_renames(plan, renames_from(statements, plan.config), kept)
     if floor and reader.now.renames:
         raise RollbackRefusedError(
             f"{plan.name}: columns were renamed, and maintenance has forgotten changes up "
@@ -72,6 +72,6 @@ def forget_renames(reader: Reader, floor: str | None) -> bool:
         )
     forgets = plan.follows and set(reader.now.renames) != set(exact)
     if forgets:
-        additions = additions_of(told, plan.config, reader.types, exact)
+        additions = additions_of(statements, plan.config, reader.types, exact)
         reader.now = ColumnHistory(reader.now.defaults, exact, additions)
     return forgets

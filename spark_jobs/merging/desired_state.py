@@ -64,8 +64,8 @@ def write_desired(desired: DesiredState) -> None:
 def _truncated_by(desired: DesiredState, position: str) -> str:
     """Return the batch that brought the TRUNCATE at `position`, from the changelog or the
     stored tombstone."""
-    told = desired.truncates.where(F.col(names.POSITION) == position)
-    first = told.agg(F.min(names.BATCH_ID)).first()
+    truncates = desired.truncates.where(F.col(names.POSITION) == position)
+    first = truncates.agg(F.min(names.BATCH_ID)).first()
     batch = first[0] if first else None
     return batch or desired.stored.truncated_by or desired.writer.attempt.batch_id
 

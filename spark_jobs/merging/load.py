@@ -64,7 +64,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
         raise TerminalError(f"no table of the batch can be loaded:{wrong}").in_lines()
     reach(Point.LOAD_DECODED)
     unassigned = _write_quarantine(job, batch, retried)
-    told = _tell_notes(job, batch)
+    note_lines = _tell_notes(job, batch)
     # The lease stops other publishers, so the set of published batches is final.
     job = _take_lease(job, hold_lease)
     reach(Point.LOAD_LEASED)
@@ -80,7 +80,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
         epoch=job.pipeline.epoch,
         left_out=batch.left_out,
         completed=job.manifest.reprocess.batches if job.manifest.reprocess else (),
-        notes=told,
+        notes=note_lines,
     )
     audit(result)
     return result
@@ -103,10 +103,10 @@ def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
 
 def _tell_notes(job: Job, batch: DecodedBatch) -> tuple[str, ...]:
     made = [table.plan for table in batch.tables if table.created]
-    told = notes(job, batch.envelope, batch.summaries, made)
-    for note in told:
+    note_lines = notes(job, batch.envelope, batch.summaries, made)
+    for note in note_lines:
         emit(note)
-    return told
+    return note_lines
 
 
 def _merge_all(job: Job, batch: DecodedBatch) -> tuple[TableResult, ...]:

@@ -108,13 +108,13 @@ def _fill(writer: Writer, table: TableId, changed: list[DefaultChange]) -> None:
     """Fill stored rows of other batches; the batch's own rows have their defaults already."""
     if not changed:
         return
-    told = defaults.literals_row(writer.lake.spark, changed)
+    literals = defaults.literals_row(writer.lake.spark, changed)
     among = f"t.{names.BATCH_ID} <> {literal(writer.attempt.batch_id)}"
     values = {one.name: one.value for one in changed}
     if table == events_id(writer.plan):
         among += f" AND t.{names.OP} <> {literal(OP_TRUNCATE)}"
         values = {column: _if_carried(column, value) for column, value in values.items()}
-    _update(writer, table, told, values, among)
+    _update(writer, table, literals, values, among)
 
 
 def _if_carried(column: str, value: str) -> str:

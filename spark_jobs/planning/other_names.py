@@ -57,13 +57,13 @@ def known_names(
     config: TableConfig,
     key: Iterable[str],
     renames: Renames,
-    told: Iterable[ColumnStatement],
+    statements: Iterable[ColumnStatement],
 ) -> KnownNames:
     """Return the names of a table's columns, from its renames.
 
     Raises PlanError if a column of the key shared a name with another column.
     """
-    columns, statements = list(key), list(told)
+    columns, statements = list(key), list(statements)
     of_key = key_names(summary, columns, renames, statements)
     # Several sources each add columns at positions of their own.
     added = [] if config.sources else _added(statements)

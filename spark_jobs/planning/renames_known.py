@@ -29,14 +29,14 @@ from spark_jobs.planning.renames import declared, used_again, wanted
 from spark_jobs.planning.stored_types import needs_description
 
 
-def renames_from(told: Iterable[ColumnStatement], config: TableConfig) -> Renames:
+def renames_from(statements: Iterable[ColumnStatement], config: TableConfig) -> Renames:
     """Return the renames of one table's statements, in the source's order.
 
     A dropped column whose name another column gets later counts as renamed, since an event below
     the drop does not mean the new column. This does not hold for a table of several sources, each
     of which has columns of its own.
     """
-    statements = list(told)
+    statements = list(statements)
     added = [
         (new.lower(), one.position)
         for one in statements

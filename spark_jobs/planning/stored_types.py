@@ -173,8 +173,8 @@ def _undescribed(name: str, types: KnownTypes) -> PlannedColumn:
     if stored is not None:
         grows = widest(stored, kind) == kind and is_promoted(stored.spark, kind.spark)
         kind = kind if grows else stored
-    told = types.bytes_read_as() if kind.name == "binary" else as_described(kind, stated)
-    readings = types.coded(name) or {None: told}
+    reading = types.bytes_read_as() if kind.name == "binary" else as_described(kind, stated)
+    readings = types.coded(name) or {None: reading}
     return PlannedColumn(name, kind, readings, has_type=script is not None)
 
 
