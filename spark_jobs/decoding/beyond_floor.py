@@ -22,7 +22,7 @@ from spark_jobs.folding.floor import (
     mark_other_halves,
     mark_undecidable,
 )
-from spark_jobs.folding.places import position_place
+from spark_jobs.folding.half_matching import position_place
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.job import Job
 from spark_jobs.lake.stored import stored_at

@@ -25,7 +25,7 @@ from spark_jobs.canonical import (
     is_truncate,
     quoted,
 )
-from spark_jobs.folding.places import places
+from spark_jobs.folding.half_matching import places
 from spark_jobs.folding.resolve import ROW, TOMBSTONE, Stored, with_stored
 from spark_jobs.folding.versions import ended
 

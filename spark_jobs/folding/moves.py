@@ -21,7 +21,7 @@ from sluice import names
 from spark_jobs.canonical import by_name, is_delete, quoted
 from spark_jobs.folding.floor import BASELINE_AT
 from spark_jobs.folding.fold import carried, content_hash
-from spark_jobs.folding.places import meeting_places, places
+from spark_jobs.folding.half_matching import meeting_places, places
 from spark_jobs.materialize import materialize
 
 AT: Final = "_sluice_at"

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import by_name, in_batch, is_delete, is_truncate
 from spark_jobs.folding.floor import BASELINE_AT, Floor
+from spark_jobs.folding.half_matching import old_halves
 from spark_jobs.folding.moves import connected_keys, moves, partial_keys_at, with_moved_values
-from spark_jobs.folding.places import old_halves
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import begun, ended, versions
 from spark_jobs.lake.reader import Reader

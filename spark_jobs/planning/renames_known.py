@@ -282,5 +282,5 @@ def known_renames(plan: TablePlan, stated: Renames, before: Renames) -> Renames:
 
 def _arrives(rename: Rename, renames: Renames, columns: set[str]) -> bool:
     later = [r for r in renames if r.below >= rename.below]
-    moved = (old for old, _ in rename.columns if old.lower() in columns)
-    return all(name_at(later, old, "").lower() in columns for old in moved)
+    former = (old for old, _ in rename.columns if old.lower() in columns)
+    return all(name_at(later, old, "").lower() in columns for old in former)

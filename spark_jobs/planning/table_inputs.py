@@ -72,9 +72,9 @@ def gather_inputs(
     )
     key = _key(hints, as_found, stored.key, ddl.key)
     beside = split_by_type(as_found, described, types, spelled, key or ())
-    moved, spelled = beside.of_described(described), beside.of_spelling(spelled)
-    refuse_too_many_columns(pipeline, summary.source, {n for one in moved.values() for n in one})
-    return TableInputs(moved, as_found, hints, spelled, types, beside, key)
+    columns, spelled = beside.of_described(described), beside.of_spelling(spelled)
+    refuse_too_many_columns(pipeline, summary.source, {n for one in columns.values() for n in one})
+    return TableInputs(columns, as_found, hints, spelled, types, beside, key)
 
 
 def planned_columns(inputs: TableInputs, names: Iterable[str]) -> tuple[PlannedColumn, ...]:

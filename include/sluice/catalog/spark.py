@@ -10,7 +10,7 @@ import os
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from sluice.config.places import s3_endpoint
+from sluice.config.locations import s3_endpoint
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig
 from sluice.config.secrets import is_secret

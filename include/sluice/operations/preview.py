@@ -1,6 +1,6 @@
 """plan: forecast what a run would do, without changing anything.
 
-Landed files are inspected and read as for a load. The copies that Spark needs of some of them are
+Landed files are inspected and read as for a load. The staged files that Spark needs of some are
 in a folder of their own, which is removed afterwards. No claim, manifest, changelog or branch is
 made.
 """

@@ -122,9 +122,9 @@ def _judged(
     seem, see `misread`. `table`: the table of changes that name none.
     """
     not_json = f"raw IS NOT NULL THEN '{NOT_JSON}'"
-    refused = "refused IS NOT NULL THEN refused" if "refused" in flat.columns else not_json
+    rejected = "rejected IS NOT NULL THEN rejected" if "rejected" in flat.columns else not_json
     named = flat.withColumn("kind", F.expr(kind_sql()))
-    why = reason(connector, refused, frozenset(flat.columns), others, table_of(connector, table))
+    why = reason(connector, rejected, frozenset(flat.columns), others, table_of(connector, table))
     return named.withColumn("reason", why)
 
 

@@ -56,13 +56,17 @@ _PASSED: Final = ("logical_message", *SEEMING, *debezium_documents.IGNORE_REASON
 
 
 def reason(
-    connector: str | None, refused: str, columns: frozenset[str], others: frozenset[str], table: str
+    connector: str | None,
+    rejected: str,
+    columns: frozenset[str],
+    others: frozenset[str],
+    table: str,
 ) -> Column:
     """Why a record is no event, by the flat columns and `kind`; NULL for an event.
 
-    `connector`: reject the events of all others. `refused`: the first condition, as SQL. `columns`:
-    the flat ones. `others`: kinds of records that are not what they seem, see `misread`. `table`:
-    SQL for a change's table.
+    `connector`: reject the events of all others. `rejected`: the first condition, as SQL.
+    `columns`: the flat ones. `others`: kinds of records that are not what they seem, see `misread`.
+    `table`: SQL for a change's table.
     """
     marker, tombstone, heartbeat = (
         "not_an_envelope" if kind in others else kind for kind in SEEMING
@@ -78,7 +82,7 @@ def reason(
     needs = f"""CASE kind WHEN '{OP_TRUNCATE}' THEN FALSE WHEN '{OP_DELETE}' THEN before IS NULL
         ELSE after IS NULL END"""
     return F.expr(
-        f"""CASE WHEN {refused} {other} {partial}
+        f"""CASE WHEN {rejected} {other} {partial}
         WHEN op = 'm' THEN 'logical_message' {strange}
         WHEN kind IS NOT NULL THEN CASE WHEN startswith(ts_ms, '{{"') THEN 'avro_json_encoding'
             WHEN {needs} THEN 'image_missing'

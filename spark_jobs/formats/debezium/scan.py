@@ -67,7 +67,7 @@ def scan(
     if lines or not scans:
         layout = _layout(expected, documents, bool(head or messages), transactions, old)
         flat = _scan_json(spark, by_kind, layout, expected, options)
-        scans.append(_with_refused(flat) if messages else flat)
+        scans.append(_with_rejected(flat) if messages else flat)
     flat = debezium_documents.union_of(scans, options) if any_documents else union(scans)
     return Scanned(flat, head, expected, any_documents)
 
@@ -191,9 +191,9 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...], layout: _Layo
     return flat if few is None else flat.withColumn("before", _as_map(F.col("before"), few))
 
 
-def _with_refused(flat: DataFrame) -> DataFrame:
-    """Add `refused` as Avro's flat columns have it; JSON alone uses `raw`, at no cost."""
-    return flat.withColumn("refused", F.when(F.col("raw").isNotNull(), F.lit(NOT_JSON)))
+def _with_rejected(flat: DataFrame) -> DataFrame:
+    """Add `rejected` as Avro's flat columns have it; JSON alone uses `raw`, at no cost."""
+    return flat.withColumn("rejected", F.when(F.col("raw").isNotNull(), F.lit(NOT_JSON)))
 
 
 def _as_map(row: Column, columns: frozenset[str]) -> Column:

@@ -1,4 +1,4 @@
-"""The places of landed files and of tables: they must not overlap, and Spark must read their
+"""The locations of landed files and of tables: they must not overlap, and Spark must read their
 paths."""
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def refuse_landing(
 ) -> None:
     """Raise ConfigError if the landing pattern matches files of the tables, catalog or project.
 
-    `pipeline.landing.url` and the places in `lake` must be resolved.
+    `pipeline.landing.url` and the locations in `lake` must be resolved.
     """
     landing, pattern = pipeline.landing.url, glob_pattern(pipeline.landing.pattern)
     refuse_globs(document, LANDING, landing)
