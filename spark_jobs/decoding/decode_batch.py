@@ -77,12 +77,12 @@ def _decode_with_cached_shapes(job: Job) -> DecodedBatch | None:
     envelope = whole_envelope(job, prior_facts)
     whole_before = prior_facts.old_columns is None
     seeming = FORMATS[job.pipeline.format].seeming
-    watches = [
+    checks = [
         ShapeCheck(tuple(known), plan.summary, plan.key_columns, whole_before, seeming)
         for plan in plans
     ]
     results = side_by_side(
-        zip(plans, watches, strict=True), lambda pair: _decode_checked(job, envelope, *pair)
+        zip(plans, checks, strict=True), lambda pair: _decode_checked(job, envelope, *pair)
     )
     if any(seen.summary.ddl for _, seen in results):
         return None  # it may rename columns
@@ -125,11 +125,11 @@ def _covers_defaults(job: Job, table: Decoded) -> bool:
 
 
 def _decode_checked(
-    job: Job, envelope: DataFrame, plan: TablePlan, watch: ShapeCheck
+    job: Job, envelope: DataFrame, plan: TablePlan, check: ShapeCheck
 ) -> tuple[Decoded, ShapeCheckResult]:
     noticed = Observation()
-    table = decode_table(job, watch.classify(envelope).observe(noticed, *watch.counters()), plan)
-    seen = watch.result(noticed.get)
+    table = decode_table(job, check.classify(envelope).observe(noticed, *check.counters()), plan)
+    seen = check.result(noticed.get)
     return replace(table, plan=replace(table.plan, summary=seen.summary)), seen
 
 

@@ -155,7 +155,7 @@ def _read_messages(
         "metadata",
     )
     parts = ("data", F.col(_BEFORE).alias(field), "metadata")
-    return _judged(records, bool(order), parts).drop("data", "metadata")
+    return _with_reason(records, bool(order), parts).drop("data", "metadata")
 
 
 def _drop(about: Column) -> Column:
@@ -198,10 +198,10 @@ def _read_rows(
         *PLACE,
         META,
     )
-    return _judged(records, bool(order), (META, ROW)).drop(META)
+    return _with_reason(records, bool(order), (META, ROW)).drop(META)
 
 
-def _judged(records: DataFrame, ordered: bool, parts: Sequence[str | Column]) -> DataFrame:
+def _with_reason(records: DataFrame, ordered: bool, parts: Sequence[str | Column]) -> DataFrame:
     """Add a record's kind of change, the reason to reject it, and then its `parts` as text."""
     with_kind = records.withColumn("_kind", looked_up(F.col("_op"), OPS))
     reasoned = with_kind.withColumn("_reason", _reason(ordered))
@@ -245,8 +245,8 @@ def _images(options: AwsDmsOptions) -> dict[str, Column]:
     def is_old(name: Column) -> Column:
         return names_another(name) | (surrounded(name) & has_old)
 
-    apart = F.map_filter(row, lambda name, _: is_old(name))
-    carried = F.transform_keys(apart, lambda name, _: bare(name))
+    old_values = F.map_filter(row, lambda name, _: is_old(name))
+    carried = F.transform_keys(old_values, lambda name, _: bare(name))
     # Few rows have such names, and a look at each name costs far more.
     any_old = F.array_join(F.map_keys(row), " ").contains(prefix or suffix)
     return {

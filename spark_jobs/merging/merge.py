@@ -88,8 +88,8 @@ def _merge_changes(
         return Tally(_merge_rows(writer, rows, stored))
     if newer and not writer.partial:
         return _merge_newer(writer, rows, stored)
-    judges = _judges(writer, stored) if accepts_late else stored
-    return _merge_keyed(writer, rows, stored, judges)
+    with_ends = _with_version_ends(writer, stored) if accepts_late else stored
+    return _merge_keyed(writer, rows, stored, with_ends)
 
 
 def _write_modes(writer: Writer, stored: Stored, newer: bool) -> None:
@@ -162,7 +162,7 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     return tallied
 
 
-def _judges(writer: Writer, stored: Stored) -> Stored:
+def _with_version_ends(writer: Writer, stored: Stored) -> Stored:
     """Return the stored state with which events at or below the floor are compared: also with the
     ends of versions in the history."""
     plan, table = writer.plan, history_id(writer.plan)
@@ -170,13 +170,13 @@ def _judges(writer: Writer, stored: Stored) -> Stored:
     return stored if rows is None else with_version_ends(stored, rows, plan.key)
 
 
-def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, judges: Stored) -> Tally:
-    """Merge keyed rows; `judges`: the stored state, with further deletes from the history if
+def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, with_ends: Stored) -> Tally:
+    """Merge keyed rows; `with_ends`: the stored state, with further deletes from the history if
     there are any."""
     plan = writer.plan
     data = plan.data
     folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
-    resolved = materialize(resolve(folded, judges, plan.key))
+    resolved = materialize(resolve(folded, with_ends, plan.key))
     tallied = tally(resolved)
     counts = tallied.counts
     applied = resolved.where(F.col(STATUS) == APPLY).select(*_columns(data))
@@ -185,7 +185,7 @@ def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, judges: Stored
         resolved = resolve_ties(resolved, unlike, plan.key)
         tallied = replace(tallied, conflicts=tallied.conflicts + _conflicts(writer, unlike))
     if counts.duplicate or writer.partial:
-        applied = materialize(_applicable(writer, resolved, judges))
+        applied = materialize(_applicable(writer, resolved, with_ends))
     # The old half of a late update may apply alone, though it is not counted as a record.
     ends = count_ends(applied)
     if ends.rows or ends.deletes:

@@ -32,13 +32,13 @@ from spark_jobs.planning.renames_known import follows_renames
 from spark_jobs.threads import side_by_side
 
 
-def rebuild(job: Job, request: Rebuild, hold_lease: Callable[[], tuple[str, ...]]) -> BatchResult:
-    """Write the rebuilt content of the targets to branches; `hold_lease` as in `load.load`.
+def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]]) -> BatchResult:
+    """Write the rebuilt content of the targets to branches; `take_lease` as in `load.load`.
 
     Raises RollbackRefusedError if the content without the batches is no longer known.
     """
     started = time.monotonic()
-    published = hold_lease()
+    published = take_lease()
     counted = tuple(b for b in published if b not in request.without)
     job = replace(job, attempt=replace(job.attempt, published=counted))
     plans = [_plan(job, target) for target in request.targets]

@@ -71,7 +71,7 @@ class Debezium(Format):
         others = frozenset[str]() if head else misread(spark, by_kind.json)
         connector = expected.connector if expected else None
         table = in_schema(options.table)
-        placed = with_position(_judged(flat, connector, others, table), connector, shared)
+        placed = with_position(_with_reason(flat, connector, others, table), connector, shared)
         absent = _absent_columns(options, facts, expected, scanned.documents)
         envelope = _envelope(placed, absent, connector, table)
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
@@ -113,7 +113,7 @@ def _old_absent(options: DebeziumOptions) -> Column:
     return F.when(of_oracle, missing).alias("old_absent")
 
 
-def _judged(
+def _with_reason(
     flat: DataFrame, connector: str | None, others: frozenset[str], table: DefaultTable
 ) -> DataFrame:
     """Add `kind`, the operation that a record names, and `reason`, why it is no event.
@@ -131,7 +131,7 @@ def _judged(
 def _envelope(
     placed: DataFrame, absent: Sequence[Column], connector: str | None, table: DefaultTable
 ) -> DataFrame:
-    """Select the envelope's columns and `absent`, by the arguments of `_judged`."""
+    """Select the envelope's columns and `absent`, by the arguments of `_with_reason`."""
     transaction = debezium_transactions.columns() if "transaction" in placed.columns else []
     parts = names(connector, table)
     return placed.select(
