@@ -23,7 +23,7 @@ from spark_jobs.folding.floor import (
     mark_undecidable,
 )
 from spark_jobs.folding.half_matching import position_place
-from spark_jobs.folding.resolve import Stored
+from spark_jobs.folding.resolve import StoredState
 from spark_jobs.job import Job
 from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.tables import changelog_id, history_id, target_id, tombstone_id
@@ -96,7 +96,7 @@ def _merges_events(job: Job, plan: TablePlan) -> bool:
     return not plan.keyed or plan.summary.partial or partial
 
 
-def _stored(job: Job, plan: TablePlan) -> Stored:
+def _stored(job: Job, plan: TablePlan) -> StoredState:
     bases = {table: job.lake.base(table) for table in (target_id(plan), tombstone_id(plan))}
     return stored_at(job.lake, plan, bases)
 

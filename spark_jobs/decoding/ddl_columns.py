@@ -14,7 +14,7 @@ from sluice.config.project import Pipeline
 from sluice.ddl.defaults import kept_columns
 from sluice.ddl.stated_names import may_name
 from sluice.ddl.statements import SPEAKS_OF_COLUMNS, Altered, UnreadableDdlError, altered, in_turn
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.ledger.column_log import ColumnStatement
 from sluice.source_names import is_column_name, is_reserved
 from spark_jobs.decoding.decode import by_place, with_origin
 from spark_jobs.decoding.known_tables import KnownTables, known_tables

@@ -14,7 +14,7 @@ from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError
 from sluice.ledger import comment_log
 from sluice.ledger.changelogs import forget_changes
-from sluice.ledger.rename_log import ColumnStatement, record
+from sluice.ledger.column_log import ColumnStatement, record
 from sluice.result import LeftOut
 from spark_jobs.decoding import early_drops, lookalikes, table_isolation, transactions
 from spark_jobs.decoding.changelog_rows import Decoded, decode_table

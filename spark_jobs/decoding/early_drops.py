@@ -18,7 +18,7 @@ from sluice.config.project import Pipeline, TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.ddl.statements import dropped_tables
 from sluice.errors import PlanError, TransientError
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.ledger.column_log import ColumnStatement
 from spark_jobs.canonical import is_truncate, of_batches
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.common.truncates import is_stated

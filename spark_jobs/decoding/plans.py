@@ -12,7 +12,7 @@ from sluice.column_renames import Renames
 from sluice.config.project import TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError, UnknownKeyError
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.ledger.column_log import ColumnStatement
 from sluice.names import PROP_SHAPES, PROP_SOURCE
 from spark_jobs.decoding.known_tables import known_tables
 from spark_jobs.decoding.missing_target import refuse_missing_target
@@ -38,7 +38,7 @@ from spark_jobs.planning.renames_known import (
 )
 from spark_jobs.planning.shared_targets import refuse_shared_targets
 from spark_jobs.planning.table_columns import target_columns
-from spark_jobs.planning.table_inputs import Stored
+from spark_jobs.planning.table_inputs import StoredTable
 
 NO_STATEMENTS: Final[Mapping[Source, list[ColumnStatement]]] = {}
 
@@ -152,7 +152,7 @@ def _by_events(
     fmt = FORMATS[job.pipeline.format]
     shapes = decode_shapes(properties.get(PROP_SHAPES))
     described = shapes.types if shapes else {}
-    return plan_table(job.pipeline, fmt, found, config, Stored(stored, key, names, described))
+    return plan_table(job.pipeline, fmt, found, config, StoredTable(stored, key, names, described))
 
 
 def _refuse_partitions(job: Job, plan: TablePlan, stored: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from sluice.catalog.snapshots import head
 from sluice.column_renames import Rename
 from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import of_batches
-from spark_jobs.folding.resolve import Stored
+from spark_jobs.folding.resolve import StoredState
 from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.tables import (
     Lake,
@@ -148,7 +148,7 @@ class Reader:
             loaded is not None and head(loaded, names.tag_name(self.attempt.batch_id)) is not None
         )
 
-    def stored(self, as_written: bool = False) -> Stored:
+    def stored(self, as_written: bool = False) -> StoredState:
         """Return the rows at the bases, read with the current defaults and renames, or
         `as_written`."""
         return stored_at(self.lake, self.plan, self.bases, None if as_written else self.now)

@@ -17,7 +17,7 @@ from spark_jobs.planning.renames_known import known_renames, renames_from, state
 
 
 @dataclass(frozen=True)
-class Before:
+class StateBefore:
     """A table's floor, and the rows of target and history from before the batches to undo; None if
     there are no such batches, or no floor."""
 
@@ -26,7 +26,7 @@ class Before:
     versions: DataFrame | None
 
 
-def before_undone(reader: Reader, request: Rebuild) -> Before:
+def before_undone(reader: Reader, request: Rebuild) -> StateBefore:
     """Read the rows at the snapshots onto which the batches were merged.
 
     Raises RollbackRefusedError if such a snapshot has expired.
@@ -34,9 +34,9 @@ def before_undone(reader: Reader, request: Rebuild) -> Before:
     plan = reader.plan
     floor = reader.lake.floor(target_id(plan))
     if floor is None or not request.without:
-        return Before(floor, None, None)
+        return StateBefore(floor, None, None)
     rows = _held_before(reader, request, target_id(plan))
-    return Before(
+    return StateBefore(
         floor, rows, _held_before(reader, request, history_id(plan)) if plan.history else None
     )
 

@@ -27,7 +27,7 @@ from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.tables import TableId, history_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
-from spark_jobs.merging.before import Before, before_undone, forget_renames
+from spark_jobs.merging.before import StateBefore, before_undone, forget_renames
 from spark_jobs.merging.stored_column_updates import fill_defaults, rename_stored
 from spark_jobs.modes import events, history, soft_delete
 from spark_jobs.modes.expired_values import with_expired_values
@@ -78,7 +78,9 @@ class DesiredState:
     so everything is rebuilt from changes.
     """
 
-    def __init__(self, writer: Writer, request: Rebuild, before: Before, misnamed: bool) -> None:
+    def __init__(
+        self, writer: Writer, request: Rebuild, before: StateBefore, misnamed: bool
+    ) -> None:
         self.writer, self.plan, self.lake = writer, writer.plan, writer.lake
         self.floor, self.misnamed = before.floor, misnamed
         self.before, self.versions_before = before.rows, before.versions

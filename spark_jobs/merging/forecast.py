@@ -21,7 +21,7 @@ from spark_jobs.decoding.plans import make_plans
 from spark_jobs.decoding.record_rules import apply_record_rules, whole_envelope
 from spark_jobs.folding.fold import fold_counting
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
-from spark_jobs.folding.resolve import APPLY, STATUS, Stored, resolve, tally
+from spark_jobs.folding.resolve import APPLY, STATUS, StoredState, resolve, tally
 from spark_jobs.folding.truncations import truncation
 from spark_jobs.job import Job
 from spark_jobs.lake.stored import stored_at
@@ -146,15 +146,15 @@ def _column_history(job: Job, plan: TablePlan) -> ColumnHistory:
     return ColumnHistory(known, in_order(before.renames, plan.renames), plan.additions)
 
 
-def _stored(job: Job, plan: TablePlan, column_history: ColumnHistory) -> Stored:
+def _stored(job: Job, plan: TablePlan, column_history: ColumnHistory) -> StoredState:
     tables = (target_id(plan), tombstone_id(plan))
     if any(job.lake.load(table) is None for table in tables):
-        return Stored(None, None, None)
+        return StoredState(None, None, None)
     return stored_at(job.lake, plan, {t: job.lake.base(t) for t in tables}, column_history)
 
 
 def _count_rows(
-    job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, column_history: ColumnHistory
+    job: Job, plan: TablePlan, rows: DataFrame, stored: StoredState, column_history: ColumnHistory
 ) -> Counts:
     changelog = changelog_id(plan)
     others = rows.where(F.lit(False))
@@ -167,7 +167,7 @@ def _count_rows(
     return plan_rows(changes).counts
 
 
-def _hit(job: Job, plan: TablePlan, applied: DataFrame, stored: Stored) -> tuple[int, int]:
+def _hit(job: Job, plan: TablePlan, applied: DataFrame, stored: StoredState) -> tuple[int, int]:
     """Return the number and size of the target's data files that hold the keys."""
     if stored.rows is None:
         return 0, 0

@@ -22,8 +22,8 @@ from spark_jobs.folding.resolve import (
     EQUAL,
     LATE,
     STATUS,
-    Ends,
-    Stored,
+    KeyEnds,
+    StoredState,
     Tally,
     count_ends,
     count_newer,
@@ -81,7 +81,7 @@ def merge_table(writer: Writer, accepts_late: bool) -> Merged:
 
 
 def _merge_changes(
-    writer: Writer, rows: DataFrame, stored: Stored, newer: bool, accepts_late: bool
+    writer: Writer, rows: DataFrame, stored: StoredState, newer: bool, accepts_late: bool
 ) -> Tally:
     """Merge the changes into target and tombstones; `newer`: all are above everything stored."""
     if not writer.plan.keyed:
@@ -92,7 +92,7 @@ def _merge_changes(
     return _merge_keyed(writer, rows, stored, with_ends)
 
 
-def _write_modes(writer: Writer, stored: Stored, newer: bool) -> None:
+def _write_modes(writer: Writer, stored: StoredState, newer: bool) -> None:
     if writer.plan.soft_delete:
         soft_delete.write(writer, stored, newer)
     history.write(writer, stored, newer)
@@ -134,7 +134,7 @@ def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
     return _merged(writer, rows, tallied, truncated.counts(stored.truncated_at))
 
 
-def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
+def _truncation(plan: TablePlan, mine: DataFrame, stored: StoredState) -> Truncation:
     """Return the batch's TRUNCATEs, without the opening of an epoch if the table
     already has that."""
     opening = plan.opening
@@ -144,7 +144,7 @@ def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
     return Truncation(None, 0) if again and found == opened else found
 
 
-def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
+def _merge_newer(writer: Writer, rows: DataFrame, stored: StoredState) -> Tally:
     """Merge a batch whose changes are all above everything stored: each key's newest
     change applies."""
     key, data = writer.plan.key, writer.plan.data
@@ -162,7 +162,7 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     return tallied
 
 
-def _with_version_ends(writer: Writer, stored: Stored) -> Stored:
+def _with_version_ends(writer: Writer, stored: StoredState) -> StoredState:
     """Return the stored state with which events at or below the floor are compared: also with the
     ends of versions in the history."""
     plan, table = writer.plan, history_id(writer.plan)
@@ -170,7 +170,9 @@ def _with_version_ends(writer: Writer, stored: Stored) -> Stored:
     return stored if rows is None else with_version_ends(stored, rows, plan.key)
 
 
-def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, with_ends: Stored) -> Tally:
+def _merge_keyed(
+    writer: Writer, rows: DataFrame, stored: StoredState, with_ends: StoredState
+) -> Tally:
     """Merge keyed rows; `with_ends`: the stored state, with further deletes from the history if
     there are any."""
     plan = writer.plan
@@ -203,7 +205,7 @@ def _conflicts(writer: Writer, unlike: DataFrame) -> Conflicts:
     return conflicts.with_published(unlike, published, plan.key, plan.data)
 
 
-def _applicable(writer: Writer, resolved: DataFrame, stored: Stored) -> DataFrame:
+def _applicable(writer: Writer, resolved: DataFrame, stored: StoredState) -> DataFrame:
     """Return the changes that apply, with ties broken and partial rows completed."""
     applied = resolved.where(F.col(STATUS) == APPLY)
     if writer.partial:
@@ -211,7 +213,7 @@ def _applicable(writer: Writer, resolved: DataFrame, stored: Stored) -> DataFram
     return applied.select(*_columns(writer.plan.data))
 
 
-def _write(writer: Writer, applied: DataFrame, stored: Stored, ends: Ends) -> None:
+def _write(writer: Writer, applied: DataFrame, stored: StoredState, ends: KeyEnds) -> None:
     together(
         lambda: writer.apply(applied, stored, ends.rows),
         lambda: writer.write_tombstones(applied, stored, ends.deletes),
@@ -223,7 +225,7 @@ def _columns(data: list[str]) -> list[Column]:
 
 
 def _with_refolded(
-    writer: Writer, applied: DataFrame, resolved: DataFrame, stored: Stored
+    writer: Writer, applied: DataFrame, resolved: DataFrame, stored: StoredState
 ) -> DataFrame:
     """Return the applied rows; keys with partial or late changes are folded again from the
     whole changelog."""
@@ -252,7 +254,9 @@ def _with_refolded(
     return kept.select(*columns).unionByName(refolded.select(*columns))
 
 
-def _moves(writer: Writer, rows: DataFrame, mine: DataFrame, stored: Stored) -> DataFrame | None:
+def _moves(
+    writer: Writer, rows: DataFrame, mine: DataFrame, stored: StoredState
+) -> DataFrame | None:
     """Return the table's moves; None if the batch cannot affect any, as it only has complete rows
     above everything stored."""
     above_all = writer.all_newer() and not _affects_all_keys(stored, writer)
@@ -262,7 +266,11 @@ def _moves(writer: Writer, rows: DataFrame, mine: DataFrame, stored: Stored) -> 
 
 
 def _to_refold(
-    writer: Writer, applied: DataFrame, resolved: DataFrame, stored: Stored, changelog: DataFrame
+    writer: Writer,
+    applied: DataFrame,
+    resolved: DataFrame,
+    stored: StoredState,
+    changelog: DataFrame,
 ) -> DataFrame:
     """Return the keys that the batch may change and that have partial, late or equal changes."""
     keys = by_name(writer.plan.key)
@@ -277,13 +285,13 @@ def _to_refold(
     return touched.union(more).distinct()
 
 
-def _affects_all_keys(stored: Stored, writer: Writer) -> bool:
+def _affects_all_keys(stored: StoredState, writer: Writer) -> bool:
     """Whether stored changes of any key may read differently after this batch, by a
     TRUNCATE or by DDL."""
     return stored.cut or writer.reinterprets_changes()
 
 
-def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
+def _merge_rows(writer: Writer, rows: DataFrame, stored: StoredState) -> Counts:
     """Merge a table without a key: count rows by content, and identify each one by its position."""
     changes = _instances(writer, rows, stored)
     outcome = plan_rows(changes)
@@ -298,7 +306,7 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
     return outcome.counts
 
 
-def _instances(writer: Writer, rows: DataFrame, stored: Stored) -> NoKeyChanges:
+def _instances(writer: Writer, rows: DataFrame, stored: StoredState) -> NoKeyChanges:
     return NoKeyChanges(
         rows=rows,
         others=writer.changelog().where(~in_batch(writer.attempt.batch_id)),

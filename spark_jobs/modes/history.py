@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import by_name
-from spark_jobs.folding.resolve import Stored
+from spark_jobs.folding.resolve import StoredState
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
 from spark_jobs.lake.tables import history_id, target_id
 from spark_jobs.lake.writer import Writer
@@ -25,7 +25,7 @@ from spark_jobs.modes.replay import LiveRows, StoredVersions, replay
 from spark_jobs.modes.soft_delete import live_rows
 
 
-def write(writer: Writer, stored: Stored, newer: bool) -> None:
+def write(writer: Writer, stored: StoredState, newer: bool) -> None:
     """Write the versions that the batch begins or ends to the history's branch.
 
     `newer`: the batch is above everything stored.
@@ -52,7 +52,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     writer.upsert(table, rows, by=(*writer.plan.key, names.POSITION))
 
 
-def _live_rows(writer: Writer, stored: Stored) -> LiveRows | None:
+def _live_rows(writer: Writer, stored: StoredState) -> LiveRows | None:
     floor = writer.lake.floor(target_id(writer.plan))
     if floor is None or stored.rows is None:
         return None

@@ -15,7 +15,7 @@ from sluice.column_renames import Renames, name_at
 from sluice.config.collations import source_name
 from sluice.config.project import TableConfig
 from sluice.errors import ELSEWHERE, PlanError
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import TableSummary
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from sluice.column_renames import Rename, Renames
 from sluice.config.project import TableConfig
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.key_names import NO_NAMES, KeyNames, key_names, without_key

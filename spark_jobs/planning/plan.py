@@ -26,7 +26,7 @@ from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.opening import Opening, opening_of
 from spark_jobs.planning.planned_column import PlannedColumn, key_by_rules
 from spark_jobs.planning.table_inputs import (
-    Stored,
+    StoredTable,
     TableInputs,
     column_names,
     gather_inputs,
@@ -143,7 +143,7 @@ def target_name(pipeline: Pipeline, source: Source) -> str:
 
 
 def plan_table(
-    pipeline: Pipeline, fmt: Format, summary: TableSummary, config: TableConfig, stored: Stored
+    pipeline: Pipeline, fmt: Format, summary: TableSummary, config: TableConfig, stored: StoredTable
 ) -> TablePlan:
     """Plan one table."""
     _refuse_truncates(pipeline, summary, config)
@@ -223,7 +223,7 @@ def _no_key(pipeline: Pipeline, summary: TableSummary) -> str:
     )
 
 
-def _refuse_unfit(plan: TablePlan, names: list[str], stored: Stored) -> None:
+def _refuse_unfit(plan: TablePlan, names: list[str], stored: StoredTable) -> None:
     """Raise PlanError if the plan does not fit the stored table or the modes; `names`: as
     at the source."""
     _refuse_other_key(plan, stored.key)

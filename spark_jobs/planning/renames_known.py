@@ -16,8 +16,8 @@ from sluice.config.project import Pipeline, TableConfig
 from sluice.ddl.stated_names import in_case_of, may_be
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.changelogs import stored_sources
+from sluice.ledger.column_log import ColumnStatement, recorded
 from sluice.ledger.ledger import Ledger
-from sluice.ledger.rename_log import ColumnStatement, recorded
 from sluice.names import dropped_column
 from sluice.types.columns import ColumnType, widest, widest_or_text
 from spark_jobs.planning.discover import Source, TableSummary

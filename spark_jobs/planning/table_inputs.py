@@ -20,7 +20,7 @@ from spark_jobs.planning.type_split import TypeSplit, split_by_type
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredTable:
     """The stored table: its columns' Spark types (empty if there is no table yet), its key, the
     columns' former names, and the descriptions in events of earlier batches."""
 
@@ -44,7 +44,7 @@ class TableInputs:
 
 
 def gather_inputs(
-    pipeline: Pipeline, fmt: Format, summary: TableSummary, config: TableConfig, stored: Stored
+    pipeline: Pipeline, fmt: Format, summary: TableSummary, config: TableConfig, stored: StoredTable
 ) -> TableInputs:
     """Combine everything that is known of a table's columns and key.
 

@@ -13,7 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sluice.containers.broken_json import FOLLOWS, STRAY, TAB, Ends, ends_another, next_start
+from sluice.containers.broken_json import (
+    FOLLOWS,
+    STRAY,
+    TAB,
+    DocumentEnds,
+    ends_another,
+    next_start,
+)
 from sluice.containers.json_text import NEAR_END, Document, is_lossy
 from sluice.containers.text_window import TextWindow
 
@@ -76,7 +83,7 @@ class _Splitter(TextWindow):
         super().__init__(chunks, limit)
         self.keys = keys
         self.no_end_before = 0
-        self.ends = Ends(self)
+        self.ends = DocumentEnds(self)
         self.in_array = False
         self.ends_array = False
 

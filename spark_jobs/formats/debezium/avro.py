@@ -55,7 +55,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Files:
+class AvroFiles:
     """A batch's files, by their kind of Avro.
 
     `lines`: all but the containers. They hold wire messages (`are_messages`), Avro's JSON encoding
@@ -74,7 +74,7 @@ class Files:
         return () if self.are_messages else tuple(f for f in self.lines if f not in headed)
 
 
-def find(spark: SparkSession, files: tuple[SourceFile, ...], options: DebeziumOptions) -> Files:
+def find(spark: SparkSession, files: tuple[SourceFile, ...], options: DebeziumOptions) -> AvroFiles:
     """Sort the files into containers and, by `layout`, the others; see `avro_json.headers`.
 
     Raises TerminalError for files that do not fit the layout.
@@ -83,15 +83,15 @@ def find(spark: SparkSession, files: tuple[SourceFile, ...], options: DebeziumOp
     containers = tuple(f for f in files if f.container == AVRO)
     lines = tuple(f for f in files if f.container != AVRO)
     if layout not in (None, JSON_ENCODING):
-        return Files(containers, lines, bool(lines), {})
+        return AvroFiles(containers, lines, bool(lines), {})
     required = layout is not None
-    sorted_files = Files(containers, lines, False, avro_json.headers(spark, lines, required))
+    sorted_files = AvroFiles(containers, lines, False, avro_json.headers(spark, lines, required))
     if required and (without := [f.key for f in sorted_files.json]):
         raise TerminalError(f"{without}: no line KEYSCHEMA^VALUESCHEMA gives the Avro schemas")
     return sorted_files
 
 
-def read(spark: SparkSession, files: Files, options: DebeziumOptions) -> list[Records]:
+def read(spark: SparkSession, files: AvroFiles, options: DebeziumOptions) -> list[Records]:
     """Read the records of all files, in a scan for each kind of file and schema."""
 
     @cache

@@ -52,7 +52,10 @@ class Scanned:
 
 
 def scan(
-    spark: SparkSession, by_kind: debezium_avro.Files, options: DebeziumOptions, facts: PriorFacts
+    spark: SparkSession,
+    by_kind: debezium_avro.AvroFiles,
+    options: DebeziumOptions,
+    facts: PriorFacts,
 ) -> Scanned:
     """Read all files, and of each record only the fields that its batch needs."""
     lines, messages = by_kind.json, debezium_avro.read(spark, by_kind, options)
@@ -167,7 +170,7 @@ def _read_avro(
 
 def _scan_json(
     spark: SparkSession,
-    by_kind: debezium_avro.Files,
+    by_kind: debezium_avro.AvroFiles,
     layout: _Layout,
     expected: Head | None,
     options: DebeziumOptions,

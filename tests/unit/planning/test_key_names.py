@@ -7,7 +7,7 @@ import pytest
 from sluice.column_renames import Rename
 from sluice.config.project import TableConfig
 from sluice.errors import PlanError
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.key_names import key_names, stated_key, without_key
