@@ -26,7 +26,7 @@ from spark_jobs.folding.half_matching import position_place
 from spark_jobs.folding.resolve import StoredState
 from spark_jobs.job import Job
 from spark_jobs.lake.stored import stored_at
-from spark_jobs.lake.tables import changelog_id, history_id, target_id, tombstone_id
+from spark_jobs.lake.table_id import changelog_id, history_id, target_id, tombstone_id
 from spark_jobs.materialize import materialize, optimizer_barrier
 from spark_jobs.planning.plan import TablePlan
 

@@ -33,7 +33,7 @@ from spark_jobs.decoding.shape_cache import (
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import PriorFacts
 from spark_jobs.job import Job
-from spark_jobs.lake.tables import changelog_id, target_id
+from spark_jobs.lake.table_id import changelog_id, target_id
 from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import report_unreadable_defaults
 from spark_jobs.planning.discover import Source, TableSummary

@@ -23,7 +23,7 @@ from spark_jobs.canonical import is_truncate, of_batches
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.common.truncates import is_stated
 from spark_jobs.job import Job
-from spark_jobs.lake.tables import TableId, changelog_id
+from spark_jobs.lake.table_id import TableId, changelog_id
 from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.plan import TablePlan, table_config, target_name
 from spark_jobs.planning.renames_known import statements_on

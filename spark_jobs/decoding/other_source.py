@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.config.project import TableConfig
 from sluice.errors import FROM_BEFORE, PlanError
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
 from spark_jobs.planning.discover import TableSummary
 
 

@@ -20,7 +20,7 @@ from spark_jobs.decoding.other_source import refuse_other_source
 from spark_jobs.decoding.shape_cache import decode_shapes
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
-from spark_jobs.lake.tables import TableId, target_id
+from spark_jobs.lake.table_id import TableId, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.key_names import stated_key

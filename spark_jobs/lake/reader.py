@@ -15,14 +15,8 @@ from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import of_batches
 from spark_jobs.folding.resolve import StoredState
 from spark_jobs.lake.stored import stored_at
-from spark_jobs.lake.tables import (
-    Lake,
-    changelog_id,
-    events_id,
-    history_id,
-    target_id,
-    tombstone_id,
-)
+from spark_jobs.lake.table_id import changelog_id, events_id, history_id, target_id, tombstone_id
+from spark_jobs.lake.tables import Lake
 from spark_jobs.planning import defaults, stale_plan
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.column_history import ColumnHistory

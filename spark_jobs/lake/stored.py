@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import quoted
 from spark_jobs.folding.resolve import StoredState
-from spark_jobs.lake.tables import Base, Lake, TableId, target_id, tombstone_id
+from spark_jobs.lake.table_id import TableId, target_id, tombstone_id
+from spark_jobs.lake.tables import Base, Lake
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
 

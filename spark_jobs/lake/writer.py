@@ -17,12 +17,8 @@ from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, is_delete, liter
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.resolve import StoredState
 from spark_jobs.lake.reader import Reader
-from spark_jobs.lake.tables import (
-    Lake,
-    TableId,
-    target_id,
-    tombstone_id,
-)
+from spark_jobs.lake.table_id import TableId, target_id, tombstone_id
+from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.write_check import refuse_row_loss
 from spark_jobs.materialize import materialize
 from spark_jobs.planning.column_history import NO_HISTORY

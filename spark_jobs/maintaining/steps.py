@@ -18,7 +18,7 @@ from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.states import FINISHED
 from sluice.operations.expiry import Retention, expirable, retention, stale_tags
 from sluice.operations.sweep import sweep
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
 from spark_jobs.maintaining import procedures
 from spark_jobs.maintaining.context import MaintenanceContext
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from sluice.errors import RollbackRefusedError
 from sluice.manifest import Rebuild
 from spark_jobs.lake.reader import Reader
-from spark_jobs.lake.tables import TableId, history_id, target_id
+from spark_jobs.lake.table_id import TableId, history_id, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.renames import DECLARED

@@ -24,7 +24,7 @@ from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
 from spark_jobs.folding.truncations import truncation
 from spark_jobs.folding.versions import versions
 from spark_jobs.lake.stored import stored_at
-from spark_jobs.lake.tables import TableId, history_id, target_id, tombstone_id
+from spark_jobs.lake.table_id import TableId, history_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
 from spark_jobs.merging.before import StateBefore, before_undone, forget_renames

@@ -25,11 +25,7 @@ from spark_jobs.folding.resolve import APPLY, STATUS, StoredState, resolve, tall
 from spark_jobs.folding.truncations import truncation
 from spark_jobs.job import Job
 from spark_jobs.lake.stored import stored_at
-from spark_jobs.lake.tables import (
-    changelog_id,
-    target_id,
-    tombstone_id,
-)
+from spark_jobs.lake.table_id import changelog_id, target_id, tombstone_id
 from spark_jobs.materialize import materialize
 from spark_jobs.merging.audit import unmerged, without_table
 from spark_jobs.merging.notes import notes

@@ -21,13 +21,7 @@ from spark_jobs.decoding.decode_batch import DecodedBatch, decode_batch
 from spark_jobs.decoding.transactions import count_held
 from spark_jobs.driver_messages import emit
 from spark_jobs.job import Job
-from spark_jobs.lake.tables import (
-    changelog_id,
-    events_id,
-    history_id,
-    target_id,
-    tombstone_id,
-)
+from spark_jobs.lake.table_id import changelog_id, events_id, history_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.merging.audit import (
     audit,

@@ -34,7 +34,7 @@ from spark_jobs.folding.resolve import (
     unlike_stored,
 )
 from spark_jobs.folding.truncations import Truncation, truncation
-from spark_jobs.lake.tables import history_id, target_id
+from spark_jobs.lake.table_id import history_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
 from spark_jobs.merging import stored_column_updates

@@ -25,7 +25,7 @@ from sluice import names
 from spark_jobs.canonical import by_name, is_truncate, of_batches, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.fold import event_hash, listed_as_carried
-from spark_jobs.lake.tables import events_id, target_id
+from spark_jobs.lake.table_id import events_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
 from spark_jobs.modes.gaps import has_gap, written_by

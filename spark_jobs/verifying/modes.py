@@ -24,7 +24,7 @@ from spark_jobs.folding.refold_modes import (
 )
 from spark_jobs.lake.cut import Cut, TargetTables
 from spark_jobs.lake.published import rows_at
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
 from spark_jobs.materialize import materialize
 from spark_jobs.verifying.comparison import compared
 

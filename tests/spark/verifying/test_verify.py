@@ -17,7 +17,7 @@ from sluice.verification import Comparison, Difference, TableReport, Verificatio
 from spark_jobs.compare import Layout
 from spark_jobs.folding import no_key, resolve
 from spark_jobs.lake.cut import Cut, Cutter
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
 from spark_jobs.lake.writer import Writer
 from spark_jobs.merging import merge
 from spark_jobs.verifying.changelogs import verify
