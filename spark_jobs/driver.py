@@ -160,18 +160,17 @@ class Driver:
 
     def _job(self) -> Job:
         spark = self.session()
-        sign_snapshots(spark, self.pipeline.name, self.manifest.batch_id, self.lease.attempt)
-        batch_id = self.manifest.batch_id
-        attempt = Attempt(batch_id, branch_name(batch_id, self.lease.attempt))
+        batch_id, own = self.manifest.batch_id, self.lease.attempt
+        sign_snapshots(spark, self.pipeline.name, batch_id, own)
+        attempt = Attempt(batch_id, own, branch_name(batch_id, own))
         self.lake = Lake(spark, self.catalog, self.pipeline.name)
-        scratch = self.files.scratch_url(self.pipeline.name, batch_id, self.lease.attempt)
+        scratch = self.files.scratch_url(self.pipeline.name, batch_id, own)
         return Job(
             spark=spark,
             lake=self.lake,
             pipeline=self.pipeline,
             manifest=self.manifest,
             attempt=attempt,
-            attempt_id=self.lease.attempt,
             scratch=scratch,
             left_out=self._left_out,
             require_current=self.lease.require_current,

@@ -43,7 +43,7 @@ def _no_check() -> None:
 class Job:
     """What one driver works on.
 
-    `attempt_id`: the id of the attempt, "" for a preview. `scratch`: URL of a folder for files that
+    `scratch`: URL of a folder for files that
     only this driver reads. `left_out`: the source tables that cannot be loaded, each with the
     reason; with `consistency: table` the others are loaded. `require_current` raises LeaseHeldError
     if another attempt owns the batch, or it is closed.
@@ -54,7 +54,6 @@ class Job:
     pipeline: Pipeline
     manifest: Manifest
     attempt: Attempt
-    attempt_id: str
     scratch: str
     left_out: Mapping[str, str] = field(default_factory=dict)
     require_current: Callable[[], None] = _no_check

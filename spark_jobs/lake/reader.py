@@ -94,7 +94,7 @@ class Reader:
         had_column = bool(one.before.firsts) and not defaults.of_full_load(self._highest() or "")
         return self.all_newer() and not had_column
 
-    def needs_refold(self) -> bool:
+    def needs_fold_again(self) -> bool:
         """Whether rows that merge several changes have to be folded again (see
         `reinterprets_changes`)."""
         return self.partial and self.reinterprets_changes()

@@ -141,7 +141,7 @@ class DesiredState:
         again, or a table of a mode has a gap.
         """
         key = by_name(self.plan.key)
-        reinterpreted = self.misnamed or self.writer.needs_refold()
+        reinterpreted = self.misnamed or self.writer.needs_fold_again()
         all_of_them = reinterpreted or self._has_gap() or bool(self.truncates_gone)
         if self.undone is not None and not all_of_them:
             return self._tied(log, self.undone.select(*key)).distinct()

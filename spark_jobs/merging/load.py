@@ -67,7 +67,7 @@ def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     result = BatchResult(
         pipeline=job.pipeline.name,
         batch_id=job.manifest.batch_id,
-        attempt=job.attempt_id,
+        attempt=job.attempt.id,
         tables=tables,
         unassigned=unassigned,
         seconds=round(time.monotonic() - started, 2),

@@ -75,7 +75,7 @@ def merge_table(writer: Writer, accepts_late: bool) -> Merged:
     newer = plan.keyed and truncated.position is None and writer.all_newer()
     tallied = _merge_changes(writer, rows, stored, newer, accepts_late)
     writer.truncate(truncated.position, stored)
-    _write_modes(writer, stored, newer and not writer.needs_refold())
+    _write_modes(writer, stored, newer and not writer.needs_fold_again())
     stored_column_updates.fill_defaults(writer)
     return _merged(writer, rows, tallied, truncated.counts(stored.truncated_at))
 
@@ -209,7 +209,7 @@ def _applicable(writer: Writer, resolved: DataFrame, stored: StoredState) -> Dat
     """Return the changes that apply, with ties broken and partial rows completed."""
     applied = resolved.where(F.col(STATUS) == APPLY)
     if writer.partial:
-        applied = _with_refolded(writer, applied, resolved, stored)
+        applied = _with_folded_again(writer, applied, resolved, stored)
     return applied.select(*_columns(writer.plan.data))
 
 
@@ -224,7 +224,7 @@ def _columns(data: list[str]) -> list[Column]:
     return by_name((*data, names.OP, *names.TARGET_METADATA))
 
 
-def _with_refolded(
+def _with_folded_again(
     writer: Writer, applied: DataFrame, resolved: DataFrame, stored: StoredState
 ) -> DataFrame:
     """Return the applied rows; keys with partial or late changes are folded again from the
@@ -236,7 +236,7 @@ def _with_refolded(
     if stored.truncated_at is not None:
         rows = rows.where(F.col(names.POSITION) > stored.truncated_at)
     mine = rows.where(in_batch(writer.attempt.batch_id))
-    again = _to_refold(writer, applied, resolved, stored, changelog)
+    again = _to_fold_again(writer, applied, resolved, stored, changelog)
     moved = _moves(writer, rows, mine, stored)
     if moved is not None:
         again = again.union(partial_keys_at(rows, mine, plan.key))
@@ -248,10 +248,10 @@ def _with_refolded(
         at = Floor(floor, plan.key, writer.attempt.batch_id)
         baseline = None if stored.rows is None else writer.baseline_rows(stored.rows, floor)
         known = since_floor(known, baseline, again, at, stored.tombstones)
-    refolded = fold_columns(with_moved_values(known, moved, None, plan.key, data), plan.key, data)
+    folded = fold_columns(with_moved_values(known, moved, None, plan.key, data), plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")
-    return kept.select(*columns).unionByName(refolded.select(*columns))
+    return kept.select(*columns).unionByName(folded.select(*columns))
 
 
 def _moves(
@@ -265,7 +265,7 @@ def _moves(
     return moves(rows, writer.plan.key)
 
 
-def _to_refold(
+def _to_fold_again(
     writer: Writer,
     applied: DataFrame,
     resolved: DataFrame,

@@ -52,7 +52,7 @@ def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]
     tables = side_by_side(plans, lambda plan: _rebuild_table(job, plan, request))
     seconds = round(time.monotonic() - started, 2)
     return BatchResult(
-        job.pipeline.name, job.manifest.batch_id, job.attempt_id, tuple(tables),
+        job.pipeline.name, job.manifest.batch_id, job.attempt.id, tuple(tables),
         seconds=seconds, epoch=job.pipeline.epoch,
     )  # fmt: skip
 

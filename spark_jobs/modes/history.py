@@ -36,7 +36,7 @@ def write(writer: Writer, stored: StoredState, newer: bool) -> None:
     # A history with a gap is completed by any batch that writes to it, even if that only has a
     # rename: after the write it counts as complete.
     whole = not has_gap(writer, table)
-    if writer.span.lowest is None and whole and not writer.needs_refold():
+    if writer.span.lowest is None and whole and not writer.needs_fold_again():
         return
     rows = writer.lake.rows(table, writer.bases[table].snapshot)
     kept = StoredVersions(

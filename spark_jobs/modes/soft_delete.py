@@ -39,7 +39,7 @@ def write(writer: Writer, stored: StoredState, newer: bool) -> None:
         writer.span.lowest is None
         and stored.rows is not None
         and whole
-        and not writer.needs_refold()
+        and not writer.needs_fold_again()
     ):
         return
     floor = writer.lake.floor(target)

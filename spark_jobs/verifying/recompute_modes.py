@@ -1,6 +1,6 @@
-"""refold for the modes: the versions and events that a table should have.
+"""recompute for the modes: the versions and events that a table should have.
 
-Independent of the incremental path, as `refold` is.
+Independent of the incremental path, as `recompute` is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, by_name, quoted
 from spark_jobs.folding.fold import content_hash
-from spark_jobs.folding.refold import KNOWN, is_left_out, lives_filled_in, newest
+from spark_jobs.verifying.recompute import KNOWN, is_left_out, lives_filled_in, newest
 
 CONTENT: Final = "_sluice_said"
 TIMED: Final = "_sluice_timed"

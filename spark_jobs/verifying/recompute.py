@@ -1,11 +1,11 @@
-"""refold: the content that a table should have, computed from all published changes at once.
+"""recompute: the content that a table should have, computed from all published changes at once.
 
 `verify` uses it to find faults of the incremental path, so it shares none of that code (fold,
 resolve, merge, no_key): windows here, aggregates there. Only the content hash is shared, which by
 definition decides between two events at one position.
 
 A changelog here has the source's columns and `sluice.names.CHANGELOG_METADATA`, and only events of
-published batches. The refolded frame has the source's columns, `_op`, `_position` and KNOWN.
+published batches. The recomputed frame has the source's columns, `_op`, `_position` and KNOWN.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RANK: Final = "_sluice_rank"
 _SURVIVORS: Final = "_sluice_survivors"
 
 
-def refold(
+def recompute(
     changelog: DataFrame, key: Sequence[str], data: Sequence[str], partial: bool
 ) -> DataFrame:
     """Return the rows that the target (`_op` is not delete) and the tombstones should have.
@@ -59,15 +59,15 @@ def refold(
     return found.select(*by_name(data), names.OP, names.POSITION, KNOWN)
 
 
-def rows_of(refolded: DataFrame) -> DataFrame:
+def rows_of(recomputed: DataFrame) -> DataFrame:
     """Return the rows that the target should have: the source's columns and `_position`."""
-    return refolded.where(F.col(names.OP) != OP_DELETE).drop(names.OP, KNOWN)
+    return recomputed.where(F.col(names.OP) != OP_DELETE).drop(names.OP, KNOWN)
 
 
-def tombstones_of(refolded: DataFrame, changelog: DataFrame, key: Sequence[str]) -> DataFrame:
+def tombstones_of(recomputed: DataFrame, changelog: DataFrame, key: Sequence[str]) -> DataFrame:
     """Return the tombstones that the table should have: key and `_position`, with NULL keys for the
     newest TRUNCATE."""
-    deleted = refolded.where(F.col(names.OP) == OP_DELETE)
+    deleted = recomputed.where(F.col(names.OP) == OP_DELETE)
     dead = deleted.select(*by_name(key), names.POSITION)
     types = {f.name: f.dataType for f in changelog.schema}
     nulls = [F.lit(None).cast(types[k]).alias(k) for k in key]
