@@ -28,7 +28,7 @@ from bench.avroevents import AVRO_WRITERS
 from bench.events import COLUMNS, WRITERS, Event, history
 from bench.report import measured_on
 from sluice import names
-from sluice.config.project import Pipeline, TableConfig
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.environment import CHECKOUT
 from sluice.manifest import AVRO, SourceFile
 from spark_jobs.canonical import PLACED

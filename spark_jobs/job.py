@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from sluice.config.project import Pipeline, Project
+from sluice.config.pipeline import Pipeline
+from sluice.config.project import Project
 from sluice.config.table_choice import only
 from sluice.errors import ConfigError
 from sluice.manifest import Manifest
@@ -43,10 +44,9 @@ def _no_check() -> None:
 class Job:
     """What one driver works on.
 
-    `scratch`: URL of a folder for files that
-    only this driver reads. `left_out`: the source tables that cannot be loaded, each with the
-    reason; with `consistency: table` the others are loaded. `require_current` raises LeaseHeldError
-    if another attempt owns the batch, or it is closed.
+    `scratch`: URL of a folder for files that only this driver reads. `left_out`: the source tables
+    that cannot be loaded, each with the reason; with `consistency: table` the others are loaded.
+    `require_current` raises LeaseHeldError if another attempt owns the batch, or it is closed.
     """
 
     spark: SparkSession

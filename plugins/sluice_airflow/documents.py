@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 
 OPERATIONS: Final = {
     "rollback": """\

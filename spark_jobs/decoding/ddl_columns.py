@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, Row
 
 from sluice import names
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.ddl.defaults import kept_columns
 from sluice.ddl.stated_names import may_name
 from sluice.ddl.statements import SPEAKS_OF_COLUMNS, Altered, UnreadableDdlError, altered, in_turn

@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import APPLY, EMPTY
-from sluice.config.project import Pipeline, TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.ddl.statements import dropped_tables
 from sluice.errors import PlanError, TransientError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
 from sluice.errors import FROM_BEFORE, PlanError
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.planning.discover import TableSummary

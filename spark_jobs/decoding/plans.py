@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Final
 
 from sluice.column_renames import Renames
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError, UnknownKeyError
 from sluice.ledger.column_log import ColumnStatement

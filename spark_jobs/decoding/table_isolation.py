@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pyspark.sql import DataFrame
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.errors import LakeMovedError, ResetSuspectedError, TerminalError
 from sluice.escaping import LINES, shown
 from sluice.result import LeftOut

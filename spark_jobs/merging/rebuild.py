@@ -14,7 +14,7 @@ from dataclasses import replace
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
 from sluice.errors import RollbackRefusedError
 from sluice.manifest import Rebuild
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE

@@ -13,7 +13,7 @@ from typing import Final
 
 from sluice.column_renames import Renames, name_at
 from sluice.config.collations import source_name
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column

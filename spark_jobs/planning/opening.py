@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.positions import epoch_prefix, opening_position
 
 

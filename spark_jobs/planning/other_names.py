@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sluice.column_renames import Rename, Renames
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
 from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import TableSummary

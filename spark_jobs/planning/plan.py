@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from sluice.column_renames import Renames
 from sluice.config.collations import rules
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import FAIL, IGNORE
-from sluice.config.project import Pipeline, TableConfig
 from sluice.config.source_tables import listed_name, truncate_policy
 from sluice.errors import ELSEWHERE, PlanError, UnknownKeyError
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key

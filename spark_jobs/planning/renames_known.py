@@ -11,8 +11,8 @@ from pyiceberg.catalog import Catalog
 
 from sluice.column_renames import Rename, Renames, in_order, name_at
 from sluice.config.collations import source_name
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import EVOLVE, FAIL, STRING
-from sluice.config.project import Pipeline, TableConfig
 from sluice.ddl.stated_names import in_case_of, may_be
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.changelogs import stored_sources

@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.config.fields import PLACEHOLDER
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import FAIL
-from sluice.config.project import Pipeline, TableConfig
 from sluice.config.source_tables import (
     claimants,
     listed_name,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sluice.config.collations import source_name
-from sluice.config.project import Pipeline, TableConfig
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.source_names import is_reserved
 from spark_jobs.formats.base import Format
 from spark_jobs.planning.descriptions import descriptions, refuse_too_many_columns

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.config.collations import source_name
 from sluice.config.live_source import POSTGRES, LiveSource
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.errors import TerminalError
 from sluice.ledger.changelogs import stored_sources
 from sluice.source_names import is_reserved

@@ -16,7 +16,7 @@ from sluice.globs import glob_pattern, is_hidden
 from sluice.names import BATCH_FILES, LEDGER_NAMESPACE, changelog_namespace
 
 if TYPE_CHECKING:
-    from sluice.config.project import Pipeline
+    from sluice.config.pipeline import Pipeline
     from sluice.config.project_file import LakeConfig
     from sluice.config.yaml_file import Document, KeyPath
 

@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 
 from sluice.catalog.snapshots import head
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.states import FINISHED, PUBLISHED
 from sluice.names import tag_name

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sluice.config.ddl_files import DdlTable
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.types.columns import STRING, ColumnType, decimal
 from spark_jobs.formats import FORMATS

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.column_renames import Renames
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.ledger.column_log import ColumnStatement
 from sluice.types.columns import STRING
 from spark_jobs.planning.discover import Source, TableSummary

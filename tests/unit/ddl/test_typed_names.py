@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
 from sluice.ddl.stated_names import may_be, named
 from sluice.ledger.column_log import ColumnStatement, tables_named_in
 from spark_jobs.decoding import ddl_table_names

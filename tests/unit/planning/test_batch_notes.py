@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.operations.preview import Forecast
 from sluice.result import BatchResult
 from spark_jobs.formats import FORMATS

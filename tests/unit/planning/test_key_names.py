@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.column_renames import Rename
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
 from sluice.errors import PlanError
 from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column

@@ -9,7 +9,7 @@ import pytest
 
 from sluice.column_renames import Rename
 from sluice.config.ddl_files import DdlTable
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.ledger.column_log import ColumnStatement
 from sluice.types.columns import ColumnType, parse_type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.source_names import is_reserved
 from spark_jobs.formats import FORMATS

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from sluice.column_renames import Rename
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.config.schema_change import OnTypeChange
 from sluice.ledger.column_log import ColumnStatement
 from sluice.types.columns import STRING, ColumnType, parse_type
