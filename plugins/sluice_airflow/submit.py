@@ -97,7 +97,7 @@ def _is_small(project_dir: str, manifest: str) -> bool:
 
 
 def _run(operator: SparkSubmitOperator, project_dir: str, small: bool = False) -> None:
-    operator.conf = spark_conf(load_sound(project_dir), small)
+    operator.conf = spark_conf(load_sound(project_dir), small=small)
     operator.env_vars = operator_environment()
     operator.properties_file = operator.properties_file or properties_file()
     operator._hook = operator._get_hook()

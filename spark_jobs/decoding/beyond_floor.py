@@ -79,7 +79,9 @@ def drop_beyond_floor(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[Da
 def _marked(job: Job, plan: TablePlan, changes: DataFrame, floor: str) -> DataFrame:
     if _merges_events(job, plan):
         return mark_below(changes, floor)
-    marked = mark_undecidable(changes, _stored(job, plan), floor, plan.key, plan.soft_delete)
+    marked = mark_undecidable(
+        changes, _stored(job, plan), floor, plan.key, keeps_deleted=plan.soft_delete
+    )
     versions = _versions(job, plan)
     return marked if versions is None else mark_between_versions(marked, versions, floor, plan.key)
 

@@ -61,7 +61,8 @@ def mark_undecidable(
     stored: StoredState,
     floor: str,
     key: Sequence[str],
-    keeps_deleted: bool = False,
+    *,
+    keeps_deleted: bool,
 ) -> DataFrame:
     """Add the boolean BEYOND_FLOOR: the event is at or below the floor, and it is unknown whether
     it applies.

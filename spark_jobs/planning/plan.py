@@ -155,7 +155,9 @@ def plan_table(
     columns = planned_columns(inputs, names)
     read = as_read(inputs.described, columns)
     compared = rules(inputs.hints.collations, inputs.hints.null_keys)
-    key, columns = key_by_rules(summary.source.name, key, columns, compared, fmt.whole_rows)
+    key, columns = key_by_rules(
+        summary.source.name, key, columns, compared, whole_rows=fmt.whole_rows
+    )
     plan = TablePlan(
         source=summary.source,
         namespace=pipeline.namespace,

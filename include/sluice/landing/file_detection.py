@@ -72,13 +72,9 @@ def detect(plain: Iterator[bytes], key: str, reading: Reading) -> DetectedFile:
     )
     try:
         head, plain = peek(plain)
-        if head.startswith(avro_file.MAGIC):
-            if not reading.avro:
-                return DetectedFile(reason=_OTHER_FORMAT, head=head[:RAW_BYTES])
-            return _check_avro(_until_damage(plain), head, reading)
-        if reading.tables and head.startswith(parquet_file.MAGIC):
-            with room_to_stage(key):
-                return _check_parquet(plain, head, reading)
+        by_head = _by_head(head, plain, key, reading)
+        if by_head is not None:
+            return by_head
         if reading.framing and datums.are_in(head):
             detected = DetectedFile(container=AVRO, framing=reading.framing)
         elif not detected.framed_as and (reason := _unreadable(head, detected.csv is not None)):
@@ -91,6 +87,20 @@ def detect(plain: Iterator[bytes], key: str, reading: Reading) -> DetectedFile:
         return (
             replace(detected, split=True) if damage.trusted else DetectedFile(reason=damage.reason)
         )
+
+
+def _by_head(
+    head: bytes, plain: Iterator[bytes], key: str, reading: Reading
+) -> DetectedFile | None:
+    """Check a container that its first bytes name; None for a file that begins otherwise."""
+    if head.startswith(avro_file.MAGIC):
+        if not reading.avro:
+            return DetectedFile(reason=_OTHER_FORMAT, head=head[:RAW_BYTES])
+        return _check_avro(_until_damage(plain), head, reading)
+    if reading.tables and head.startswith(parquet_file.MAGIC):
+        with room_to_stage(key):
+            return _check_parquet(plain, head, reading)
+    return None
 
 
 def _misread(lines: Iterator[bytes], limit: int) -> bool:

@@ -56,7 +56,7 @@ def stale_tags(table: Table, promised: Retention) -> list[str]:
 
 
 def expirable(
-    table: Table, protected: Collection[int], before: datetime, dropped: Collection[str] = ()
+    table: Table, protected: Collection[int], before: datetime, *, dropped: Collection[str]
 ) -> list[int]:
     """Return the snapshots from before a moment that neither a branch, a tag nor a rollback needs.
 

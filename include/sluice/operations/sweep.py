@@ -25,9 +25,7 @@ class _Needs:
     staged: frozenset[str]
 
 
-def sweep(
-    files: BatchFiles, ledger: PipelineLedger, before: datetime, dry_run: bool = False
-) -> int:
+def sweep(files: BatchFiles, ledger: PipelineLedger, before: datetime, *, dry_run: bool) -> int:
     """Remove files that no batch needs and that are older than `before`; return how many.
 
     Newer files may belong to a landing under way: they are there before the ledger knows them.

@@ -78,7 +78,7 @@ class Debezium(Format):
 
     def columns(self, types: str, options: DebeziumOptions) -> list[SourceColumn]:
         """The row's columns from a Connect schema."""
-        return row_columns(types, debezium_decimals.is_numeric(options))
+        return row_columns(types, numeric=debezium_decimals.is_numeric(options))
 
     def is_event(self, line: Column) -> Column:
         """Every change has an operation."""
@@ -121,8 +121,8 @@ def _with_reason(
     `connector`: reject the events of all others. `others`: kinds of records that are not what they
     seem, see `misread`. `table`: the table of changes that name none.
     """
-    not_json = f"raw IS NOT NULL THEN '{NOT_JSON}'"
-    rejected = "rejected IS NOT NULL THEN rejected" if "rejected" in flat.columns else not_json
+    not_json = ("raw IS NOT NULL", f"'{NOT_JSON}'")
+    rejected = ("rejected IS NOT NULL", "rejected") if "rejected" in flat.columns else not_json
     named = flat.withColumn("kind", F.expr(kind_sql()))
     why = reason(connector, rejected, frozenset(flat.columns), others, table_of(connector, table))
     return named.withColumn("reason", why)
