@@ -28,7 +28,7 @@ from bench.avroevents import AVRO_WRITERS
 from bench.events import COLUMNS, WRITERS, Event, history
 from bench.report import measured_on
 from sluice import names
-from sluice.config.project import Pipeline, TableConfig
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.environment import CHECKOUT
 from sluice.manifest import AVRO, SourceFile
 from spark_jobs.canonical import PLACED
@@ -39,7 +39,7 @@ from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import NO_PRIOR_FACTS, PriorFacts
 from spark_jobs.planning.discover import discover
 from spark_jobs.planning.plan import TablePlan, plan_table
-from spark_jobs.planning.table_inputs import Stored
+from spark_jobs.planning.table_inputs import StoredTable
 from spark_jobs.session import DEFAULTS
 
 ROUNDS = 3
@@ -137,7 +137,7 @@ def _plan(spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...]
         raise RuntimeError(f"{pipeline.format}: {lost}")
     config = TableConfig.model_validate({"key": ["id"], "columns": COLUMNS})
     found = replace(found, moves=False)
-    return plan_table(pipeline, FORMATS[pipeline.format], found, config, Stored())
+    return plan_table(pipeline, FORMATS[pipeline.format], found, config, StoredTable())
 
 
 def _changes(

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 class Attempt:
     """One attempt at one batch.
 
-    `branch`: the branch of every table that the attempt writes. `published`: the batches that were
-    published when the lease was taken.
+    `id`: "" for a preview. `branch`: the branch of every table that the attempt writes.
+    `published`: the batches that were published when the lease was taken.
     """
 
     batch_id: str
+    id: str
     branch: str
     published: tuple[str, ...] = ()

@@ -39,6 +39,6 @@ def _is_within(text: Column, size: Column, places: Column) -> Column:
     units, half = (F.lit(2**power).cast("decimal(16,0)") for power in (52, 51))
     parts = ((size - whole) * F.lit(2.0**52)).cast("bigint").cast("decimal(19,0)")
     beyond = F.abs(text.try_cast("decimal(37,18)")) - whole.cast("decimal(19,0)")
-    apart = (beyond.try_cast("decimal(21,18)") * units).try_cast("decimal(37,18)") - parts
+    distance = (beyond.try_cast("decimal(21,18)") * units).try_cast("decimal(37,18)") - parts
     last = F.concat(F.lit("1e"), -places).try_cast("decimal(21,18)")
-    return F.abs(apart) <= last * half
+    return F.abs(distance) <= last * half

@@ -35,8 +35,8 @@ from sluice.result import BatchResult
 from spark_jobs.attempt import Attempt
 from spark_jobs.attempt_lease import AttemptLease
 from spark_jobs.decoding import transactions
-from spark_jobs.decoding.copies import is_of_a_file, with_copies, without_damage
 from spark_jobs.decoding.record_rules import whole_envelope
+from spark_jobs.decoding.staged_files import is_of_a_file, with_staged_files, without_damage
 from spark_jobs.decoding.table_isolation import can_leave_out, report_left_out
 from spark_jobs.driver_messages import collecting, emit
 from spark_jobs.failures import typed
@@ -125,13 +125,13 @@ class Driver:
 
     def _load(self, retried: bool) -> BatchResult:
         self.session()  # files looked up before Spark is ready may be gone when it reads
-        self.manifest = with_copies(self._context(), self.manifest, self._own_copies())
+        self.manifest = with_staged_files(self._context(), self.manifest, self._own_staged())
         try:
             return load(self._ready_job(), self._take_lease, retried)
         except Exception as error:
             if not is_of_a_file(error):
                 raise
-            mended = without_damage(self._context(), self.manifest, self._own_copies())
+            mended = without_damage(self._context(), self.manifest, self._own_staged())
             if mended is None:
                 raise
             self.manifest = mended
@@ -151,8 +151,8 @@ class Driver:
         ended = transactions.ended_among(job, lambda: whole_envelope(job), holding_back(ctx))
         return replace(job, manifest=with_completed(ctx, self.manifest, ended))
 
-    def _own_copies(self) -> str:
-        """Return the prefix of this attempt's copies of landed files."""
+    def _own_staged(self) -> str:
+        """Return the prefix of this attempt's staged files."""
         scratch = self.files.scratch_key(
             self.pipeline.name, self.manifest.batch_id, self.lease.attempt
         )
@@ -160,18 +160,17 @@ class Driver:
 
     def _job(self) -> Job:
         spark = self.session()
-        sign_snapshots(spark, self.pipeline.name, self.manifest.batch_id, self.lease.attempt)
-        batch_id = self.manifest.batch_id
-        attempt = Attempt(batch_id, branch_name(batch_id, self.lease.attempt))
+        batch_id, own = self.manifest.batch_id, self.lease.attempt
+        sign_snapshots(spark, self.pipeline.name, batch_id, own)
+        attempt = Attempt(batch_id, own, branch_name(batch_id, own))
         self.lake = Lake(spark, self.catalog, self.pipeline.name)
-        scratch = self.files.scratch_url(self.pipeline.name, batch_id, self.lease.attempt)
+        scratch = self.files.scratch_url(self.pipeline.name, batch_id, own)
         return Job(
             spark=spark,
             lake=self.lake,
             pipeline=self.pipeline,
             manifest=self.manifest,
             attempt=attempt,
-            attempt_id=self.lease.attempt,
             scratch=scratch,
             left_out=self._left_out,
             require_current=self.lease.require_current,

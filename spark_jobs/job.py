@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from sluice.config.project import Pipeline, Project
+from sluice.config.pipeline import Pipeline
+from sluice.config.project import Project
 from sluice.config.table_choice import only
 from sluice.errors import ConfigError
 from sluice.manifest import Manifest
@@ -43,10 +44,9 @@ def _no_check() -> None:
 class Job:
     """What one driver works on.
 
-    `attempt_id`: the id of the attempt, "" for a preview. `scratch`: URL of a folder for files that
-    only this driver reads. `left_out`: the source tables that cannot be loaded, each with the
-    reason; with `consistency: table` the others are loaded. `require_current` raises LeaseHeldError
-    if another attempt owns the batch, or it is closed.
+    `scratch`: URL of a folder for files that only this driver reads. `left_out`: the source tables
+    that cannot be loaded, each with the reason; with `consistency: table` the others are loaded.
+    `require_current` raises LeaseHeldError if another attempt owns the batch, or it is closed.
     """
 
     spark: SparkSession
@@ -54,7 +54,6 @@ class Job:
     pipeline: Pipeline
     manifest: Manifest
     attempt: Attempt
-    attempt_id: str
     scratch: str
     left_out: Mapping[str, str] = field(default_factory=dict)
     require_current: Callable[[], None] = _no_check

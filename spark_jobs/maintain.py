@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sluice.catalog.client import open_catalog
-from sluice.config.project import Pipeline, load_sound
+from sluice.config.pipeline import Pipeline
+from sluice.config.project import load_sound
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.maintenance_lease import MaintenanceLease
 from sluice.objects.batch_files import BatchFiles

@@ -38,7 +38,7 @@ def _job(project: Project, manifest: Manifest) -> Job:
     pipeline, catalog = pipeline_for(project, manifest), open_catalog(project)
     spark = open_session(project, f"sluice plan {pipeline.name}")
     published = tuple(sorted(Ledger(catalog).of(pipeline.name).batches.published()))
-    attempt = Attempt(manifest.batch_id, "", published)
+    attempt = Attempt(manifest.batch_id, "", "", published)
     lake = Lake(spark, catalog, pipeline.name)
     return Job(
         spark=spark,
@@ -46,7 +46,6 @@ def _job(project: Project, manifest: Manifest) -> Job:
         pipeline=pipeline,
         manifest=manifest,
         attempt=attempt,
-        attempt_id="",
         scratch="",
     )
 

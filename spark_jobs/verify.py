@@ -13,7 +13,8 @@ from pathlib import Path
 
 from sluice.catalog.client import open_catalog
 from sluice.config.live_source import LiveSource
-from sluice.config.project import Pipeline, load_sound
+from sluice.config.pipeline import Pipeline
+from sluice.config.project import load_sound
 from sluice.ledger.ledger import Ledger
 from sluice.verification import Verification
 from spark_jobs.failures import exit_code

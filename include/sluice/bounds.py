@@ -22,8 +22,8 @@ class Bounds:
     """Limits per file; a file above one of them becomes a single reject.
 
     `plain_bytes`: decompressed bytes of a file. `ratio`: decompressed bytes per compressed byte,
-    and bytes of the copy per byte of the file; checked from `ratio_from` decompressed bytes on.
-    `staged_bytes`: bytes of the copy that Spark reads instead of the file. `rejects`: number of
+    and bytes of the staged file per byte of the file; checked from `ratio_from` decompressed bytes
+    on. `staged_bytes`: bytes of the staged file that Spark reads instead. `rejects`: number of
     records that landing rejects one by one. `block_bytes`: decompressed bytes of one Avro block,
     which a driver holds whole. `rows_from`: from this number of rows on, each row of a container
     counts as `ROW_BYTES` decompressed bytes.
@@ -38,7 +38,7 @@ class Bounds:
     rows_from: int = 10_000_000
 
     def staged_room(self, size: int) -> int:
-        """Return how many bytes the copy of a file of `size` bytes may take."""
+        """Return how many bytes the staged file of one of `size` bytes may take."""
         return min(self.staged_bytes, max(self.ratio_from, self.ratio * size))
 
     def exceeds_ratio(self, packed: int, plain: int) -> bool:

@@ -53,6 +53,7 @@ from sluice.output import query, report, verify_report
 from sluice.output.report import for_terminal
 from sluice.output.rows import Output, until_it_closes
 from sluice.output.status import batch_statuses, last_and_waiting, show_status, status_json
+from sluice.result import BatchResult
 from sluice.spark_submit.child_process import SIGNALS, stop_children_when_ended
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
@@ -146,15 +147,19 @@ def run(
     """Load what has landed: all stages, batch after batch until nothing is left."""
     ctx, requested = open_context(project, pipeline, _say), _selection(since, to, file)
     results, failure = stages.run(ctx, requested, table or (), changed)
+    if _finish(results, failure, as_json):
+        _print_nothing(ctx, requested)
+
+
+def _finish(results: list[BatchResult], failure: Exception | None, as_json: bool) -> bool:
+    """Show the batches, then raise what stopped the run; return whether to say there were none."""
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
-    else:
-        for result in results:
-            report.show_batch(out, result)
-        if not results and failure is None:
-            _print_nothing(ctx, requested)
+    for result in () if as_json else results:
+        report.show_batch(out, result)
     if failure is not None:
         raise failure
+    return not (results or as_json)
 
 
 def _print_nothing(ctx: Context, requested: Selection) -> None:
@@ -217,14 +222,7 @@ def reprocess(
     ctx = open_context(project, pipeline, _say)
     requested = Reprocess(reason=reason, accept_late=accept_late, accept_open=accept_open)
     results, failure = reprocess_batches(ctx, as_batch_id(batch), requested)
-    if as_json:
-        _print_json({"batches": [report.batch_json(r) for r in results]})
-    else:
-        for result in results:
-            report.show_batch(out, result)
-    if failure is not None:
-        raise failure
-    if not results and not as_json:
+    if _finish(results, failure, as_json):
         out.print(f"{pipeline}: nothing in quarantine is unresolved")
 
 

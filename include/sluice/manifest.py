@@ -27,7 +27,7 @@ _SCHEMAS: Final = "avro_schemas"
 class SourceFile:
     """One object of the batch.
 
-    `url`: what Spark reads (`file:///…`, `s3a://…`), the object itself or the JSON-lines copy that
+    `url`: what Spark reads (`file:///…`, `s3a://…`), the object itself or the staged file that
     landing staged of an object that Spark cannot read (one document, an array, CSV, zstd, a cut
     gzip). `container`: JSON_LINES, AVRO or PARQUET; `avro_schema` has the columns of the latter
     two. `arrival`: the place in the order of arrival (`sluice.positions`). `replaces`: published

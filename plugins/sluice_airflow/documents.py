@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 
 OPERATIONS: Final = {
     "rollback": """\
@@ -44,8 +44,8 @@ deletes, expire snapshots and history by their retention, remove orphans, compac
 
 def of_pipeline(pipeline: Pipeline) -> str:
     """Return what a pipeline's DAG loads, and what each kind of run takes."""
-    apart = pipeline.each_table_alone
-    whole = "each table for itself" if apart else "all of its tables, or none"
+    by_table = pipeline.each_table_alone
+    whole = "each table for itself" if by_table else "all of its tables, or none"
     return f"""\
 **{pipeline.name}**: `{pipeline.format}` files of `{pipeline.landing.url}` into Iceberg tables of
 `{pipeline.namespace}`, a batch at a time: {whole}.

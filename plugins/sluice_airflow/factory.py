@@ -25,7 +25,8 @@ from airflow.sdk import (
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from sluice.config.fields import LONGEST_PIPELINE_NAME, is_pipeline_name
-from sluice.config.project import Pipeline, Project
+from sluice.config.pipeline import Pipeline
+from sluice.config.project import Project
 from sluice.errors import ConfigError, TerminalError, TransientError
 from sluice.objects.batch_files import batch_of, pipeline_of
 from sluice_airflow import documents, tasks
@@ -215,7 +216,7 @@ def _batches(project: Project, pipelines: list[Pipeline], landed: Any) -> None:
     def batch(manifest: str) -> None:
         load = LoadOperator(
             task_id="load",
-            project=root,
+            project_dir=root,
             manifest=manifest,
             execution_timeout=_longest_load(project),
             max_active_tis_per_dag=MAX_LOADS,
@@ -253,11 +254,11 @@ def _publish(project: Project, pipelines: list[Pipeline]) -> Any:
     return publish
 
 
-def _left_out(project: str) -> Any:
+def _left_out(project_dir: str) -> Any:
     @task(task_id="left_out", map_index_template=BATCH, priority_weight=SOON)
     def left_out(manifest: str) -> None:
         _name_batch(manifest)
-        tasks.refuse_left_out(project, pipeline_of(manifest), manifest)
+        tasks.refuse_left_out(project_dir, pipeline_of(manifest), manifest)
 
     return left_out
 
@@ -364,7 +365,7 @@ def maintain_dag(project: Project) -> DAG:
 
         MaintainOperator.partial(
             task_id="maintain",
-            project=str(project.root),
+            project_dir=str(project.root),
             execution_timeout=_longest_load(project),
             max_active_tis_per_dag=MAINTAINED_AT_ONCE,
             map_index_template="{{ task.pipeline }}",

@@ -17,7 +17,9 @@ from sluice_airflow.tasks import STALE, open_context
 EVERY_SECONDS: Final = STALE.total_seconds() / 3
 
 
-def waiting(project: str, pipeline: str, manifests: Sequence[str]) -> AbstractContextManager[None]:
+def waiting(
+    project_dir: str, pipeline: str, manifests: Sequence[str]
+) -> AbstractContextManager[None]:
     """Record in the ledger, while this block runs, that the run's other batches are still waiting;
     a run of one batch has none."""
     if len(manifests) < 2:
@@ -25,6 +27,6 @@ def waiting(project: str, pipeline: str, manifests: Sequence[str]) -> AbstractCo
     batches = [batch_of(manifest) for manifest in manifests]
 
     def keep_waiting() -> None:
-        open_context(project, pipeline).ledger.batches.keep_waiting(batches)
+        open_context(project_dir, pipeline).ledger.batches.keep_waiting(batches)
 
     return repeating(keep_waiting, EVERY_SECONDS, first=0)

@@ -40,7 +40,7 @@ class LoadOperator(SparkSubmitOperator):
 
     template_fields = (*SparkSubmitOperator.template_fields, "manifest")
 
-    def __init__(self, *, project: str, manifest: Any, **kwargs: Any) -> None:
+    def __init__(self, *, project_dir: str, manifest: Any, **kwargs: Any) -> None:
         super().__init__(
             application=str(LOAD_BATCH),
             conn_id=SPARK_CONNECTION,
@@ -48,7 +48,7 @@ class LoadOperator(SparkSubmitOperator):
             durable=False,  # a cleared durable task finds its finished driver and does nothing
             **kwargs,
         )
-        self.project = project
+        self.project_dir = project_dir
         self.manifest = manifest
 
     def execute(self, context: Any) -> None:
@@ -56,20 +56,20 @@ class LoadOperator(SparkSubmitOperator):
         another run."""
         manifest = str(self.manifest)
         pipeline = pipeline_of(manifest)
-        self.application_args = ["--project", self.project, "--manifest", manifest]
+        self.application_args = ["--project", self.project_dir, "--manifest", manifest]
         with tasks.advised("load", pipeline) as advice:
-            if state := tasks.loaded_as(self.project, pipeline, manifest, advice):
+            if state := tasks.loaded_as(self.project_dir, pipeline, manifest, advice):
                 self.log.info("the batch is %s: nothing to load", state)
                 return
             behind = context["ti"].xcom_pull(task_ids="land") or []
-            with waiting(self.project, pipeline, behind):
-                _run(self, self.project, _is_small(self.project, manifest))
+            with waiting(self.project_dir, pipeline, behind):
+                _run(self, self.project_dir, _is_small(self.project_dir, manifest))
 
 
 class MaintainOperator(SparkSubmitOperator):
     """Submit the maintenance of one pipeline, with the form's budget and dry run."""
 
-    def __init__(self, *, project: str, pipeline: str, **kwargs: Any) -> None:
+    def __init__(self, *, project_dir: str, pipeline: str, **kwargs: Any) -> None:
         super().__init__(
             application=str(MAINTAIN),
             conn_id=SPARK_CONNECTION,
@@ -77,27 +77,27 @@ class MaintainOperator(SparkSubmitOperator):
             durable=False,  # as for a load: clearing it runs it again
             **kwargs,
         )
-        self.project = project
+        self.project_dir = project_dir
         self.pipeline = pipeline
 
     def execute(self, context: Any) -> None:
         """Finish what dead attempts left, then submit and wait."""
         request = maintenance_request(context)
         if not request.dry_run:
-            tasks.reconcile(self.project, self.pipeline)
+            tasks.reconcile(self.project_dir, self.pipeline)
         with tasks.advised("maintain", self.pipeline):
-            project = load_sound(self.project)
+            project = load_sound(self.project_dir)
             own = arguments(project, self.pipeline, request.budget, request.dry_run)
-            self.application_args = ["--project", self.project, *own]
-            _run(self, self.project)
+            self.application_args = ["--project", self.project_dir, *own]
+            _run(self, self.project_dir)
 
 
-def _is_small(project: str, manifest: str) -> bool:
-    return is_small(BatchFiles(load_sound(project)).read_manifest(manifest))
+def _is_small(project_dir: str, manifest: str) -> bool:
+    return is_small(BatchFiles(load_sound(project_dir)).read_manifest(manifest))
 
 
-def _run(operator: SparkSubmitOperator, project: str, small: bool = False) -> None:
-    operator.conf = spark_conf(load_sound(project), small)
+def _run(operator: SparkSubmitOperator, project_dir: str, small: bool = False) -> None:
+    operator.conf = spark_conf(load_sound(project_dir), small=small)
     operator.env_vars = operator_environment()
     operator.properties_file = operator.properties_file or properties_file()
     operator._hook = operator._get_hook()

@@ -95,35 +95,35 @@ def advised(stage: str, pipeline: str) -> Iterator[Advice]:
         raise
 
 
-def reconcile(project: str, pipeline: str) -> list[str]:
+def reconcile(project_dir: str, pipeline: str) -> list[str]:
     """Check the Spark connection, then complete or undo what earlier attempts left."""
     with advised("reconcile", pipeline):
         use_connections_master()
-        left = stages.reconcile(open_context(project, pipeline))
+        left = stages.reconcile(open_context(project_dir, pipeline))
         for manifest in left:
             log.info("batch %s is not published; a later run loads it again", batch_of(manifest))
         return list(left)
 
 
-def open_context(project: str, pipeline: str) -> Context:
+def open_context(project_dir: str, pipeline: str) -> Context:
     """Open the pipeline; messages of the stages go to the task's log."""
-    return stages.open_context(Path(project), pipeline, log.info)
+    return stages.open_context(Path(project_dir), pipeline, log.info)
 
 
-def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
+def land(project_dir: str, pipeline: str, context: dict[str, Any]) -> list[str]:
     """Claim the run's files; returns one manifest per batch, as many as Airflow maps over.
 
     Skips if there are none. Files that cannot be read are left to the task `denied`; if there are
     no others, raises FilesLeftOutError or FilesUnreadError.
     """
     with advised("land", pipeline):
-        chosen = selection_of(context, load_sound(project).pipeline(pipeline).schedule)
+        chosen = selection_of(context, load_sound(project_dir).pipeline(pipeline).schedule)
         log.info("land takes: %s", describe(chosen))
         if context["params"].get("dry_run"):
-            raise AirflowSkipException(dry_run(project, pipeline, chosen))
+            raise AirflowSkipException(dry_run(project_dir, pipeline, chosen))
         unreadable = UnreadableFiles()
         again = context["ti"].try_number > 1
-        manifests = land_selection(project, pipeline, chosen, again, unreadable)
+        manifests = land_selection(project_dir, pipeline, chosen, again, unreadable)
         if error := files_left_out(pipeline, unreadable):
             if not manifests:
                 raise error
@@ -131,7 +131,7 @@ def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
             context["ti"].xcom_push(key=key, value=str(error))
         if not manifests:
             raise AirflowSkipException(f"nothing has landed for {pipeline}: {describe(chosen)}")
-        return mappable(open_context(project, pipeline), manifests)
+        return mappable(open_context(project_dir, pipeline), manifests)
 
 
 def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
@@ -146,22 +146,22 @@ def selection_of(context: dict[str, Any], schedule: str | None) -> RunSelection:
     """Read the selection from the run's parameters, type and interval."""
     run = context["dag_run"]
     start, end = run.data_interval_start, run.data_interval_end
-    told = Run(
+    dag_run_facts = Run(
         str(getattr(run.run_type, "value", run.run_type)),
         (start, end) if start and end else None,
         run.logical_date,
         run.run_after,
         schedule,
     )
-    return select(dict(context["params"]), told)
+    return select(dict(context["params"]), dag_run_facts)
 
 
 def land_selection(
-    project: str, pipeline: str, chosen: RunSelection, again: bool, unreadable: UnreadableFiles
+    project_dir: str, pipeline: str, chosen: RunSelection, again: bool, unreadable: UnreadableFiles
 ) -> list[str]:
     """Land the selection; `again` if this task ran before. `unreadable` collects files that
     cannot be read."""
-    ctx = open_context(project, pipeline)
+    ctx = open_context(project_dir, pipeline)
     if chosen.tables:
         return list(stages.land_tables(ctx, chosen.tables, chosen, unreadable=unreadable))
     new = stages.land(ctx, chosen, unreadable=unreadable, changed=chosen.changed)
@@ -191,9 +191,9 @@ def abandoned_batches(ctx: Context, chosen: RunSelection, again: bool) -> list[s
     return abandoned
 
 
-def dry_run(project: str, pipeline: str, chosen: RunSelection) -> str:
+def dry_run(project_dir: str, pipeline: str, chosen: RunSelection) -> str:
     """Log what the run would take, without taking it."""
-    ctx = open_context(project, pipeline)
+    ctx = open_context(project_dir, pipeline)
     files = landed(ctx, chosen) if chosen.tables else candidates(ctx, chosen, chosen.changed)
     for item in files:
         log.info("would take %s (%s bytes, hour %s)", shown(item.key), item.size, item.hour or "-")
@@ -217,18 +217,20 @@ def files_in_words(chosen: RunSelection) -> str:
     return f"everything before {chosen.until:%Y-%m-%dT%H:%MZ}" if chosen.until else "everything"
 
 
-def publish(project: str, pipeline: str, manifest: str, context: dict[str, Any]) -> dict[str, Any]:
+def publish(
+    project_dir: str, pipeline: str, manifest: str, context: dict[str, Any]
+) -> dict[str, Any]:
     """Publish the batch; the stage merges it again if `main` moved meanwhile."""
     with advised("publish", pipeline):
         use_connections_master()
-        result = stages.publish(open_context(project, pipeline), manifest)
+        result = stages.publish(open_context(project_dir, pipeline), manifest)
         emit_assets(result, context["outlet_events"][AssetAlias(alias_name(pipeline))])
         return summary(result)
 
 
-def refuse_left_out(project: str, pipeline: str, manifest: str) -> None:
+def refuse_left_out(project_dir: str, pipeline: str, manifest: str) -> None:
     """Raise TablesLeftOutError if the batch was published without some of its tables."""
-    ctx = open_context(project, pipeline)
+    ctx = open_context(project_dir, pipeline)
     result = stages.current_result(ctx, batch_of(manifest))
     with advised("left_out", pipeline):
         if error := stages.error_for_left_out(ctx, ctx.files.read_manifest(manifest), result):
@@ -273,13 +275,13 @@ def summary(result: BatchResult) -> dict[str, Any]:
     return {"batch_id": result.batch_id, "attempt": result.attempt, "tables": tables}
 
 
-def loaded_as(project: str, pipeline: str, manifest: str, advice: Advice | None = None) -> str:
+def loaded_as(project_dir: str, pipeline: str, manifest: str, advice: Advice | None = None) -> str:
     """Return the batch's state if there is nothing to load: it is finished, or another run loaded
     it and is about to publish it. Otherwise "".
 
     `advice` is chosen by that state.
     """
-    ledger = open_context(project, pipeline).ledger
+    ledger = open_context(project_dir, pipeline).ledger
     row = ledger.batches.get(batch_of(manifest))
     if advice is not None:
         advice.heed(row)
@@ -289,13 +291,13 @@ def loaded_as(project: str, pipeline: str, manifest: str, advice: Advice | None 
     return row.state if handed_on or row.state in FINISHED else ""
 
 
-def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
+def clean_up(project_dir: str, pipeline: str, manifest: str) -> list[str]:
     """Drop what a failed batch staged; a published one is left alone."""
     batch_id = batch_of(manifest)
     with advised("batch.rollback", pipeline) as advice:
         # Where publishing was cut short, what completes it may merge again.
         use_connections_master()
-        ctx = open_context(project, pipeline)
+        ctx = open_context(project_dir, pipeline)
         row = ctx.ledger.batches.get(batch_id)
         advice.heed(row)
         if row is None or row.state in CLOSED:
@@ -306,7 +308,7 @@ def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
         return list(stages.give_up(ctx, batch_id))
 
 
-def land_quarantined(project: str, context: dict[str, Any]) -> list[str]:
+def land_quarantined(project_dir: str, context: dict[str, Any]) -> list[str]:
     """Make batches of the files with quarantined records; skips if there are none.
 
     The ledger keeps the reason and the user who asked.
@@ -316,14 +318,14 @@ def land_quarantined(project: str, context: dict[str, Any]) -> list[str]:
         request = reprocess_request(context)
         use_connections_master()
         signature = f"(asked for by {request.user})" if request.user else ""
-        ctx = open_context(project, pipeline)
+        ctx = open_context(project_dir, pipeline)
         manifests = reprocess.land_quarantined(ctx, request.batch, request.how, signature=signature)
         if not manifests:
             raise AirflowSkipException(f"{pipeline}: nothing in quarantine is unresolved")
         return mappable(ctx, manifests)
 
 
-def roll_back(project: str, context: dict[str, Any]) -> list[str]:
+def roll_back(project_dir: str, context: dict[str, Any]) -> list[str]:
     """Do what the form of `sluice_rollback` requests; return what was done."""
     pipeline = pipeline_of_form(context)
     with advised("rollback", pipeline):
@@ -337,7 +339,7 @@ def roll_back(project: str, context: dict[str, Any]) -> list[str]:
             )
         # Where later batches are built on what is undone, a driver folds keys again.
         use_connections_master()
-        lines = rollback.roll_back(open_context(project, pipeline), request)
+        lines = rollback.roll_back(open_context(project_dir, pipeline), request)
         for line in lines:
             log.info("%s", shown(line))
         return lines

@@ -22,11 +22,11 @@ from spark_jobs.folding.floor import (
     mark_other_halves,
     mark_undecidable,
 )
-from spark_jobs.folding.places import position_place
-from spark_jobs.folding.resolve import Stored
+from spark_jobs.folding.half_matching import position_place
+from spark_jobs.folding.resolve import StoredState
 from spark_jobs.job import Job
 from spark_jobs.lake.stored import stored_at
-from spark_jobs.lake.tables import changelog_id, history_id, target_id, tombstone_id
+from spark_jobs.lake.table_id import changelog_id, history_id, target_id, tombstone_id
 from spark_jobs.materialize import materialize, optimizer_barrier
 from spark_jobs.planning.plan import TablePlan
 
@@ -79,7 +79,9 @@ def drop_beyond_floor(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[Da
 def _marked(job: Job, plan: TablePlan, changes: DataFrame, floor: str) -> DataFrame:
     if _merges_events(job, plan):
         return mark_below(changes, floor)
-    marked = mark_undecidable(changes, _stored(job, plan), floor, plan.key, plan.soft_delete)
+    marked = mark_undecidable(
+        changes, _stored(job, plan), floor, plan.key, keeps_deleted=plan.soft_delete
+    )
     versions = _versions(job, plan)
     return marked if versions is None else mark_between_versions(marked, versions, floor, plan.key)
 
@@ -96,7 +98,7 @@ def _merges_events(job: Job, plan: TablePlan) -> bool:
     return not plan.keyed or plan.summary.partial or partial
 
 
-def _stored(job: Job, plan: TablePlan) -> Stored:
+def _stored(job: Job, plan: TablePlan) -> StoredState:
     bases = {table: job.lake.base(table) for table in (target_id(plan), tombstone_id(plan))}
     return stored_at(job.lake, plan, bases)
 
@@ -139,12 +141,12 @@ def _quarantine(
     located = _located(job, envelope, plan, beyond)
     if job.manifest.reprocess is not None:
         located = reprocessed.unapplied(job, located)
-    told = {
+    columns = {
         "source_table": F.lit(plan.source.name),
         "reason": F.lit(REASON),
         "detail": F.concat(F.lit(f"floor {floor}, position "), F.col(names.POSITION)),
     }
-    rows = quarantine.rows(located.withColumns(told), job.pipeline.name, job.manifest.batch_id)
+    rows = quarantine.rows(located.withColumns(columns), job.pipeline.name, job.manifest.batch_id)
     rows = materialize(rows)
     quarantine.write(job.spark, rows)
     return rows.count()

@@ -18,8 +18,7 @@ from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origi
 from spark_jobs.decoding.envelope_parts import part_of
 from spark_jobs.job import Job
 from spark_jobs.lake.gaps import begin_soft_delete
-from spark_jobs.lake.tables import TableId, changelog_id
-from spark_jobs.planning import opening
+from spark_jobs.lake.table_id import TableId, changelog_id
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
 
@@ -59,7 +58,9 @@ def decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
     if span.highest is None:
         plan = replace(plan, opening=None)
     elif plan.opening is not None:
-        opening.write(job.spark, changelog.sql(), plan.opening, job.manifest.batch_id)
+        changelog_write.append_opening(
+            job.spark, changelog.sql(), plan.opening, job.manifest.batch_id
+        )
     some = null_misfits.found(plan, found)
     return Decoded(plan, created, int(found["bad"]), found["halves"] > 0, span, some)
 

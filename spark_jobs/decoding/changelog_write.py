@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from sluice import names
 from sluice.catalog.snapshots import head
-from spark_jobs.canonical import in_batch
+from spark_jobs.canonical import OP_TRUNCATE, in_batch, quoted
 from spark_jobs.job import Job
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
+from spark_jobs.planning.opening import Opening
 
 
 def snapshot_before(job: Job, changelog: TableId) -> int | None:
@@ -34,3 +37,22 @@ def overwrite_batch(job: Job, changelog: TableId, rows: DataFrame, since: int | 
     except Exception:  # Spark wraps the refusal in whatever its job died of; a lost batch says why
         job.require_current()
         raise
+
+
+def append_opening(spark: SparkSession, changelog: str, opening: Opening, batch_id: str) -> None:
+    """Append the opening to a batch's partition of a changelog; it is not counted as a record."""
+    columns = spark.table(changelog).columns
+    row = _opening_row(spark, opening, batch_id)
+    values = [quoted(c) if c in row.columns else F.lit(None).alias(c) for c in columns]
+    row.select(*values).writeTo(changelog).append()
+
+
+def _opening_row(spark: SparkSession, opening: Opening, batch_id: str) -> DataFrame:
+    values = {
+        names.OP: F.lit(OP_TRUNCATE),
+        names.POSITION: F.lit(opening.position),
+        names.SOURCE_TS: F.lit(opening.at).cast("timestamp"),
+        names.BATCH_ID: F.lit(batch_id),
+        names.COUNTED: F.lit(False),
+    }
+    return spark.range(1).select(*(value.alias(name) for name, value in values.items()))

@@ -10,11 +10,11 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, Row
 
 from sluice import names
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.ddl.defaults import kept_columns
 from sluice.ddl.stated_names import may_name
 from sluice.ddl.statements import SPEAKS_OF_COLUMNS, Altered, UnreadableDdlError, altered, in_turn
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.ledger.column_log import ColumnStatement
 from sluice.source_names import is_column_name, is_reserved
 from spark_jobs.decoding.decode import by_place, with_origin
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
@@ -31,7 +31,7 @@ from spark_jobs.planning.discover import Source, TableSummary, source_of
 from spark_jobs.planning.plan import table_config
 
 _MOST: Final = 10_000
-_Told = TypeVar("_Told", Altered, ColumnStatement)
+_Altering = TypeVar("_Altering", Altered, ColumnStatement)
 
 
 def statements_of_batch(
@@ -44,7 +44,7 @@ def statements_of_batch(
     if not any(table.ddl for table in summaries):
         return {}
     rows = placed_statements(job, envelope, SPEAKS_OF_COLUMNS)
-    told: dict[Source, list[ColumnStatement]] = {}
+    statements: dict[Source, list[ColumnStatement]] = {}
     tables = known_tables(job, summaries)
     ordered = {f.source for f in summaries if f.records > f.ddl and not f.unordered}
     labels = FORMATS[job.pipeline.format].labels
@@ -52,17 +52,17 @@ def statements_of_batch(
         source = source_of(row)
         for of, rename in _of_statement(source, row, ordered, tables):
             if _concerns(job.pipeline, source, of, rename):
-                told.setdefault(of, []).append(_as_written(rename, labels))
-    return {of: _by_place(renames) for of, renames in told.items()}
+                statements.setdefault(of, []).append(_as_written(rename, labels))
+    return {of: _by_place(renames) for of, renames in statements.items()}
 
 
-def _concerns(pipeline: Pipeline, event: Source, of: Source, told: ColumnStatement) -> bool:
+def _concerns(pipeline: Pipeline, event: Source, of: Source, statement: ColumnStatement) -> bool:
     """Whether a statement concerns, or may concern, a table that the pipeline loads.
 
     A statement whose table is unknown may concern any. Where events name tables as typed, the name
     may be that of a listed table whose rows are still to come, with a schema that the event lacks.
     """
-    if table_config(pipeline, of) is not None or (told.problem is not None and not of.table):
+    if table_config(pipeline, of) is not None or (statement.problem is not None and not of.table):
         return True
     listed = filter(pipeline.loads, pipeline.tables or ()) if pipeline.wire.ddl_as_typed else ()
     stated = of.name if event.table else of.table
@@ -74,25 +74,25 @@ def _as_written(rename: ColumnStatement, labels: Collection[str]) -> ColumnState
     return replace(rename, added=added)
 
 
-def _by_place(told: Iterable[ColumnStatement]) -> list[ColumnStatement]:
+def _by_place(statements: Iterable[ColumnStatement]) -> list[ColumnStatement]:
     """Combine statements at the same position, in their order, since all apply to the rows below
     it.
 
     A repeated statement counts once.
     """
     places: dict[tuple[str, str | None], list[ColumnStatement]] = {}
-    for one in dict.fromkeys(told):
+    for one in dict.fromkeys(statements):
         unread = one.statement if one.problem is not None else None
         places.setdefault((one.position, unread), []).append(one)
     return list(map(_as_one, places.values()))
 
 
-def _as_one(told: Sequence[ColumnStatement]) -> ColumnStatement:
-    all_of = reduce(_in_turn, told)
-    return replace(all_of, statement=";\n".join(one.statement for one in told))
+def _as_one(statements: Sequence[ColumnStatement]) -> ColumnStatement:
+    all_of = reduce(_in_turn, statements)
+    return replace(all_of, statement=";\n".join(one.statement for one in statements))
 
 
-def _in_turn(first: _Told, then: _Told) -> _Told:
+def _in_turn(first: _Altering, then: _Altering) -> _Altering:
     """Combine two changes into one that applies the first and then the second."""
     added = (*kept_columns(first.added, then.columns), *then.added)
     return replace(first, columns=in_turn(first.columns, then.columns), added=added)
@@ -181,9 +181,9 @@ def named_by(one: Altered, source: Source, tables: KnownTables) -> Source:
     return spelled[0]
 
 
-def _names_since(told: Altered) -> Iterator[str]:
+def _names_since(altered: Altered) -> Iterator[str]:
     """Yield the names under which renamed and dropped columns are stored afterwards."""
-    for old, new in told.columns:
+    for old, new in altered.columns:
         if old is not None:
             yield new or names.dropped_column(old)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.config.source_tables import listed_name
 from sluice.ddl.stated_names import may_name
 from sluice.ddl.statements import UnreadableDdlError

@@ -175,8 +175,8 @@ def hides_key(key: Sequence[PlannedColumn]) -> Column:
         lacks = before.isNotNull() & column.text_in(before).isNull()
         lacking |= lacks
         otherwise |= lacks & _otherwise_spelled(before, column.spellings)
-    untold = (F.col("op") == OP_DELETE) | changes_key(key)
-    return F.coalesce(otherwise | (lacking & untold), F.lit(False))
+    names_row = (F.col("op") == OP_DELETE) | changes_key(key)
+    return F.coalesce(otherwise | (lacking & names_row), F.lit(False))
 
 
 def _otherwise_spelled(image: Column, known: Sequence[str]) -> Column:
@@ -227,8 +227,8 @@ def _unchanged(column: PlannedColumn, deleted: Column) -> Column:
     """Return a key column's text if the old row leaves it out because only other key
     columns changed."""
     old_half = deleted & (F.col("op") == OP_UPDATE)
-    told = reduce(or_, (F.map_contains_key("before", name) for name in column.spellings))
-    return F.when(old_half & ~told, column.text_in(F.col("after")))
+    names_it = reduce(or_, (F.map_contains_key("before", name) for name in column.spellings))
+    return F.when(old_half & ~names_it, column.text_in(F.col("after")))
 
 
 def _value(column: PlannedColumn, index: int, side: str) -> Column:
@@ -241,8 +241,8 @@ def _value(column: PlannedColumn, index: int, side: str) -> Column:
             mine = [i for i, k in column.readings.items() if k == kind and i is not None]
             value = fitted(text, kind, column.stored)
             result = F.when(F.col(_TYPES_ID).isin(mine), value).otherwise(result)
-    told = F.when(F.col(_DESCRIBED), result) if _is_code(column) else result
-    return told.alias(_value_name(index, side))
+    certain = F.when(F.col(_DESCRIBED), result) if _is_code(column) else result
+    return certain.alias(_value_name(index, side))
 
 
 def _is_code(column: PlannedColumn) -> bool:
@@ -272,8 +272,8 @@ def _bad(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Column:
         values = [F.col(_value_name(index, side)) for side in sides]
         if not (_always_fits(column) or column in passed):
             unfit = [t.isNotNull() & v.isNull() for t, v in zip(texts, values, strict=True)]
-            told = misfit(column, texts, unfit) if with_values else F.lit(column.name)
-            misfits.append(F.when(reduce(or_, unfit), told))
+            detail = misfit(column, texts, unfit) if with_values else F.lit(column.name)
+            misfits.append(F.when(reduce(or_, unfit), detail))
         if column.name in plan.key:
             lacking = texts[0].isNull() | (F.col(_SPLIT) & texts[-1].isNull())
             nulls.append(F.when(row & lacking, F.lit(f"{_KEY_IS_NULL}:{column.source_name}")))
@@ -348,8 +348,8 @@ def _lost(plan: TablePlan) -> Column:
     old = _spelled("old_absent", plan)
     # If the event lists the columns of its old row, the table's other columns are unknown.
     rest = F.array_except(F.array(*(F.lit(c.name) for c in plan.columns)), old)
-    untold = F.when(F.size(rest) > 0, rest)
-    old = F.when(F.array_contains(old, ALL_BUT), untold).otherwise(old)
+    unlisted = F.when(F.size(rest) > 0, rest)
+    old = F.when(F.array_contains(old, ALL_BUT), unlisted).otherwise(old)
     return F.coalesce(F.array_union(new, old), new, old)
 
 

@@ -14,7 +14,7 @@ from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError
 from sluice.ledger import comment_log
 from sluice.ledger.changelogs import forget_changes
-from sluice.ledger.rename_log import ColumnStatement, record
+from sluice.ledger.column_log import ColumnStatement, record
 from sluice.result import LeftOut
 from spark_jobs.decoding import early_drops, lookalikes, table_isolation, transactions
 from spark_jobs.decoding.changelog_rows import Decoded, decode_table
@@ -33,7 +33,7 @@ from spark_jobs.decoding.shape_cache import (
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import PriorFacts
 from spark_jobs.job import Job
-from spark_jobs.lake.tables import changelog_id, target_id
+from spark_jobs.lake.table_id import changelog_id, target_id
 from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import report_unreadable_defaults
 from spark_jobs.planning.discover import Source, TableSummary
@@ -73,16 +73,16 @@ def _decode_with_cached_shapes(job: Job) -> DecodedBatch | None:
         return None  # discovery gives a better message
     if not plans or len(plans) != len(known):
         return None
-    told = _known_to_reader(known, plans)
-    envelope = whole_envelope(job, told)
-    whole_before = told.old_columns is None
+    prior_facts = _known_to_reader(known, plans)
+    envelope = whole_envelope(job, prior_facts)
+    whole_before = prior_facts.old_columns is None
     seeming = FORMATS[job.pipeline.format].seeming
-    watches = [
+    checks = [
         ShapeCheck(tuple(known), plan.summary, plan.key_columns, whole_before, seeming)
         for plan in plans
     ]
     results = side_by_side(
-        zip(plans, watches, strict=True), lambda pair: _decode_checked(job, envelope, *pair)
+        zip(plans, checks, strict=True), lambda pair: _decode_checked(job, envelope, *pair)
     )
     if any(seen.summary.ddl for _, seen in results):
         return None  # it may rename columns
@@ -125,11 +125,11 @@ def _covers_defaults(job: Job, table: Decoded) -> bool:
 
 
 def _decode_checked(
-    job: Job, envelope: DataFrame, plan: TablePlan, watch: ShapeCheck
+    job: Job, envelope: DataFrame, plan: TablePlan, check: ShapeCheck
 ) -> tuple[Decoded, ShapeCheckResult]:
     noticed = Observation()
-    table = decode_table(job, watch.classify(envelope).observe(noticed, *watch.counters()), plan)
-    seen = watch.result(noticed.get)
+    table = decode_table(job, check.classify(envelope).observe(noticed, *check.counters()), plan)
+    seen = check.result(noticed.get)
     return replace(table, plan=replace(table.plan, summary=seen.summary)), seen
 
 
@@ -141,11 +141,11 @@ def _decode_with_discovery(job: Job) -> DecodedBatch:
     left_out = table_isolation.left_out(job, found)
     envelope, found = table_isolation.drop_left_out(job, envelope, found)
     transactions.record_transactions(job, envelope)
-    told = _record_ddl(job, envelope, found)
-    plans = make_plans(job, found, told)
+    statements = _record_ddl(job, envelope, found)
+    plans = make_plans(job, found, statements)
     if dropped := early_drops.unplanned_drops(job.pipeline, found, plans):
-        _record(job, told, dropped)
-    for plan in (plan for plan in plans if plan.source in told):
+        _record(job, statements, dropped)
+    for plan in (plan for plan in plans if plan.source in statements):
         report_unreadable_defaults(
             job.spark, plan.source.name, plan.types, plan.defaults, plan.additions
         )
@@ -168,13 +168,13 @@ def _record_ddl(
     job: Job, envelope: DataFrame, summaries: list[TableSummary]
 ) -> dict[Source, list[ColumnStatement]]:
     """Record the comments and column statements of the batch's DDL; return the statements."""
-    told = statements_of_batch(job, envelope, summaries)
+    statements = statements_of_batch(job, envelope, summaries)
     said = comments_by(job, envelope, summaries)
     comment_log.record(job.lake.catalog, job.pipeline.name, job.manifest.batch_id, said)
     # An earlier attempt may have recorded DDL of tables that are left out or without a target.
-    if told or job.left_out or any(table.drops for table in summaries):
-        _record(job, told)
-    return told
+    if statements or job.left_out or any(table.drops for table in summaries):
+        _record(job, statements)
+    return statements
 
 
 def _record(
@@ -202,8 +202,8 @@ def _still_known(job: Job, table: Decoded, known: TableSummary | None) -> TableS
     No batch could use them: nothing published has that column.
     """
     mine = table.plan.defaults
-    told = defaults.lowest(job.lake.column_history(target_id(table.plan)).defaults, mine)
+    lowest = defaults.lowest(job.lake.column_history(target_id(table.plan)).defaults, mine)
     kinds = {kind for default in mine.values() for kind in default.firsts}
-    firsts = {name.lower(): default.firsts.keys() for name, default in told.items()}
+    firsts = {name.lower(): default.firsts.keys() for name, default in lowest.items()}
     named = {name.lower() for name in known.columns} if known and kinds else ()
     return known if all(n in firsts and kinds <= firsts[n] for n in named) else None

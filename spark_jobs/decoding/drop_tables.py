@@ -8,8 +8,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from sluice.config.pipeline import Pipeline
 from sluice.config.policies import APPLY, FAIL, KEEP
-from sluice.config.project import Pipeline
 from sluice.config.source_tables import matches, truncate_policy
 from sluice.ddl.statements import (
     SPEAKS_OF_DROPS,

@@ -13,17 +13,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import APPLY, EMPTY
-from sluice.config.project import Pipeline, TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.ddl.statements import dropped_tables
 from sluice.errors import PlanError, TransientError
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.ledger.column_log import ColumnStatement
 from spark_jobs.canonical import is_truncate, of_batches
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.common.truncates import is_stated
 from spark_jobs.job import Job
-from spark_jobs.lake.tables import TableId, changelog_id
+from spark_jobs.lake.table_id import TableId, changelog_id
 from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.plan import TablePlan, table_config, target_name
 from spark_jobs.planning.renames_known import statements_on
@@ -96,8 +96,8 @@ def refuse_rows_below_drop(job: Job, plan: TablePlan, mine: DataFrame) -> None:
     )
 
 
-def _verb(told: ColumnStatement) -> str:
-    dropped = dropped_tables(told.statement)
+def _verb(drop: ColumnStatement) -> str:
+    dropped = dropped_tables(drop.statement)
     return "dropped or replaced it" if dropped else "truncated it"
 
 

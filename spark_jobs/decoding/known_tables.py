@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.ddl.stated_names import named
 from sluice.ddl.statements import UnreadableDdlError
 from sluice.ledger.changelogs import stored_sources

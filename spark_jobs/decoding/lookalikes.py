@@ -21,8 +21,8 @@ _REASON: Final = "not_an_envelope"
 
 def seeming(reasons: frozenset[str]) -> Column:
     """Whether a record was ignored for one of the reasons that need a second look."""
-    told = F.col("reason").isin(*sorted(reasons)) if reasons else F.lit(False)
-    return (F.col("outcome") == OUTCOME_IGNORE) & told
+    needs_second_look = F.col("reason").isin(*sorted(reasons)) if reasons else F.lit(False)
+    return (F.col("outcome") == OUTCOME_IGNORE) & needs_second_look
 
 
 def any_there(job: Job) -> bool:
@@ -43,8 +43,8 @@ def rejected(job: Job, envelope: DataFrame) -> DataFrame | None:
     if marks.isEmpty():
         return None
     marked = envelope.join(F.broadcast(marks), list(PLACE), "left")
-    told = {"outcome": OUTCOME_REJECT, "reason": _REASON}
-    changed = {n: F.when(F.col("more"), F.lit(v)).otherwise(F.col(n)) for n, v in told.items()}
+    outcome = {"outcome": OUTCOME_REJECT, "reason": _REASON}
+    changed = {n: F.when(F.col("more"), F.lit(v)).otherwise(F.col(n)) for n, v in outcome.items()}
     return marked.withColumns(changed).drop("more")
 
 

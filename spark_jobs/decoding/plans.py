@@ -9,10 +9,10 @@ from itertools import chain
 from typing import Final
 
 from sluice.column_renames import Renames
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError, UnknownKeyError
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.ledger.column_log import ColumnStatement
 from sluice.names import PROP_SHAPES, PROP_SOURCE
 from spark_jobs.decoding.known_tables import known_tables
 from spark_jobs.decoding.missing_target import refuse_missing_target
@@ -20,10 +20,10 @@ from spark_jobs.decoding.other_source import refuse_other_source
 from spark_jobs.decoding.shape_cache import decode_shapes
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
-from spark_jobs.lake.tables import TableId, target_id
+from spark_jobs.lake.table_id import TableId, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Source, TableSummary
-from spark_jobs.planning.key_names import key_told
+from spark_jobs.planning.key_names import stated_key
 from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.partition_fields import refuse_fields, refuse_taken
 from spark_jobs.planning.plan import TablePlan, plan_table, table_config, target_name
@@ -38,7 +38,7 @@ from spark_jobs.planning.renames_known import (
 )
 from spark_jobs.planning.shared_targets import refuse_shared_targets
 from spark_jobs.planning.table_columns import target_columns
-from spark_jobs.planning.table_inputs import Stored
+from spark_jobs.planning.table_inputs import StoredTable
 
 NO_STATEMENTS: Final[Mapping[Source, list[ColumnStatement]]] = {}
 
@@ -46,9 +46,10 @@ NO_STATEMENTS: Final[Mapping[Source, list[ColumnStatement]]] = {}
 def make_plans(
     job: Job,
     summaries: list[TableSummary],
-    told: Mapping[Source, list[ColumnStatement]] = NO_STATEMENTS,
+    statements: Mapping[Source, list[ColumnStatement]] = NO_STATEMENTS,
 ) -> list[TablePlan]:
-    """Plan every table with row events, or with columns that the batch's DDL (`told`) changes.
+    """Plan every table with row events, or with columns that the batch's DDL changes
+    (`statements`, by table).
 
     Raises one PlanError that names every mistake.
     """
@@ -56,13 +57,14 @@ def make_plans(
     mistakes: dict[str, str] = {}
     known, tables = {table.source for table in summaries}, known_tables(job, summaries)
     others = cache(lambda: [source.name for source in tables.all()])
-    statements = [*published(job.lake.catalog, job.pipeline.name), *chain(*told.values())]
-    for table in (*summaries, *(TableSummary(source) for source in told if source not in known)):
+    with_published = [*published(job.lake.catalog, job.pipeline.name), *chain(*statements.values())]
+    unknown = (TableSummary(source) for source in statements if source not in known)
+    for table in (*summaries, *unknown):
         config = table_config(job.pipeline, table.source)
         if config is None:
             continue
-        mine = of_table(statements, table.source.name, tables.as_typed, others)
-        candidate = _Candidate(table, config, told.get(table.source, []), mine)
+        mine = of_table(with_published, table.source.name, tables.as_typed, others)
+        candidate = _Candidate(table, config, statements.get(table.source, []), mine)
         if not _is_planned(job, candidate):
             continue
         try:
@@ -145,12 +147,12 @@ def _by_events(
     properties = loaded.properties if loaded else {}
     refuse_other_source(properties.get(PROP_SOURCE), target, found, config)
     script = job.pipeline.ddl_table(found.source.name)
-    told = key_told(found, config, key, script.key if script else (), renames)
-    names = known_names(found, config, told, renames, candidate.statements)
+    key_columns = stated_key(found, config, key, script.key if script else (), renames)
+    names = known_names(found, config, key_columns, renames, candidate.statements)
     fmt = FORMATS[job.pipeline.format]
     shapes = decode_shapes(properties.get(PROP_SHAPES))
     described = shapes.types if shapes else {}
-    return plan_table(job.pipeline, fmt, found, config, Stored(stored, key, names, described))
+    return plan_table(job.pipeline, fmt, found, config, StoredTable(stored, key, names, described))
 
 
 def _refuse_partitions(job: Job, plan: TablePlan, stored: Mapping[str, str]) -> None:

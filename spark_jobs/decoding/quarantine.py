@@ -12,7 +12,7 @@ from sluice.ledger.tables import QUARANTINE
 from sluice.manifest import JSON_LINES, LandingReject, SourceFile
 from sluice.names import LEDGER_NAMESPACE
 from spark_jobs.canonical import PLACE, holds_record, place, quoted
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
 
 TABLE: Final = TableId(LEDGER_NAMESPACE, QUARANTINE)
 _NO_DATUM: Final = f"CAST(NULL AS binary) AS {datums.COLUMN}"

@@ -1,4 +1,4 @@
-"""A record's number in the landed file, if landing left rejected records out of the copy."""
+"""A record's number in the landed file, if landing left rejected records out of the staged file."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def in_landed_file(rejects: DataFrame, spark: SparkSession, manifest: Manifest) 
         return rejects
     frame = spark.createDataFrame(list(kept.items()), f"origin string, {_KEPT} array<bigint>")
     joined = rejects.join(F.broadcast(frame), "origin", "left")
-    refused = F.size(F.filter(_KEPT, lambda before: before < F.col("record")))
-    number = F.when(F.col(_KEPT).isNull(), F.col("record")).otherwise(F.col("record") + refused)
+    rejected = F.size(F.filter(_KEPT, lambda before: before < F.col("record")))
+    number = F.when(F.col(_KEPT).isNull(), F.col("record")).otherwise(F.col("record") + rejected)
     return joined.withColumn("record", number).drop(_KEPT)
 
 
@@ -34,12 +34,12 @@ def _kept_before(manifest: Manifest) -> dict[str, list[int]]:
     """Return, by file, how many records were kept before each rejected one: for rejected records 1,
     4 and 5 that is 0, 2 and 2."""
     counted = {f.key for f in manifest.files if f.container == JSON_LINES or datums.is_container(f)}
-    refused: dict[str, list[int]] = {}
+    rejected: dict[str, list[int]] = {}
     for reject in manifest.rejects:
         if reject.key in counted and reject.record != WHOLE:
-            refused.setdefault(reject.key, []).append(reject.record)
-    return {key: _before(numbers) for key, numbers in refused.items()}
+            rejected.setdefault(reject.key, []).append(reject.record)
+    return {key: _before(numbers) for key, numbers in rejected.items()}
 
 
-def _before(refused: Iterable[int]) -> list[int]:
-    return [number - 1 - earlier for earlier, number in enumerate(sorted(refused))]
+def _before(rejected: Iterable[int]) -> list[int]:
+    return [number - 1 - earlier for earlier, number in enumerate(sorted(rejected))]

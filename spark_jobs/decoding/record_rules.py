@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE

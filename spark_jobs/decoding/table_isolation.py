@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from pyspark.sql import DataFrame
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.errors import LakeMovedError, ResetSuspectedError, TerminalError
 from sluice.escaping import LINES, shown
 from sluice.result import LeftOut
-from spark_jobs.decoding.copies import is_of_a_file
 from spark_jobs.decoding.decode import is_of
+from spark_jobs.decoding.staged_files import is_of_a_file
 from spark_jobs.driver_messages import emit
 from spark_jobs.failures import typed
 from spark_jobs.job import Job

@@ -11,8 +11,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Row
 
+from sluice.config.pipeline import Pipeline
 from sluice.config.policies import FAIL
-from sluice.config.project import Pipeline
 from sluice.config.source_tables import claimants, matches, with_sources
 from sluice.ddl.statements import UnreadableDdlError
 from sluice.ddl.tables import SPEAKS_OF_TABLE_RENAMES, TableName, renamed_tables

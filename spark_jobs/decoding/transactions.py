@@ -29,7 +29,7 @@ from spark_jobs.canonical import (
     record_text,
 )
 from spark_jobs.job import Job
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
 from spark_jobs.materialize import materialize
 
 TRANSACTION: Final = "transaction"

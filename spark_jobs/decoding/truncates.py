@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from spark_jobs.canonical import OP_TRUNCATE, OUTCOME_EVENT
 from spark_jobs.decoding.decode import with_origin
 from spark_jobs.decoding.statements import ddl_events, statement_columns, statement_position

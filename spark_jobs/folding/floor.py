@@ -25,8 +25,8 @@ from spark_jobs.canonical import (
     is_truncate,
     quoted,
 )
-from spark_jobs.folding.places import places
-from spark_jobs.folding.resolve import ROW, TOMBSTONE, Stored, with_stored
+from spark_jobs.folding.half_matching import places
+from spark_jobs.folding.resolve import ROW, TOMBSTONE, StoredState, with_stored
 from spark_jobs.folding.versions import ended
 
 BEYOND_FLOOR: Final = "_sluice_beyond_floor"
@@ -57,7 +57,12 @@ def mark_below(changes: DataFrame, floor: str) -> DataFrame:
 
 
 def mark_undecidable(
-    changes: DataFrame, stored: Stored, floor: str, key: Sequence[str], keeps_deleted: bool = False
+    changes: DataFrame,
+    stored: StoredState,
+    floor: str,
+    key: Sequence[str],
+    *,
+    keeps_deleted: bool,
 ) -> DataFrame:
     """Add the boolean BEYOND_FLOOR: the event is at or below the floor, and it is unknown whether
     it applies.
@@ -124,7 +129,7 @@ def mark_other_halves(marked: DataFrame) -> DataFrame:
     return found.withColumn(BEYOND_FLOOR, waits).select(*by_name(marked.columns))
 
 
-def _soft_deletes_as_tombstones(stored: Stored, key: Sequence[str]) -> Stored:
+def _soft_deletes_as_tombstones(stored: StoredState, key: Sequence[str]) -> StoredState:
     """Return the stored state with soft-deleted rows as tombstones; of each key only
     the newest one."""
     if stored.rows is None or names.IS_DELETED not in stored.rows.columns:
@@ -140,7 +145,7 @@ def _soft_deletes_as_tombstones(stored: Stored, key: Sequence[str]) -> Stored:
     return replace(stored, rows=stored.rows.where(~deleted), tombstones=tombstones)
 
 
-def with_version_ends(stored: Stored, versions: DataFrame, key: Sequence[str]) -> Stored:
+def with_version_ends(stored: StoredState, versions: DataFrame, key: Sequence[str]) -> StoredState:
     """Return the stored state with the version ends of the history as additional tombstones, since
     real tombstones may have expired; of each key only the newest one."""
     columns = by_name([*key, *names.TARGET_METADATA])

@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType
 
 from sluice import names
 from spark_jobs.canonical import ALL_BUT, by_name, is_delete, literal, quoted
-from spark_jobs.folding.places import places
+from spark_jobs.folding.half_matching import places
 
 RECORDS: Final = "_sluice_records"
 DISTINCT: Final = "_sluice_distinct"

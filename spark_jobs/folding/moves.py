@@ -21,7 +21,7 @@ from sluice import names
 from spark_jobs.canonical import by_name, is_delete, quoted
 from spark_jobs.folding.floor import BASELINE_AT
 from spark_jobs.folding.fold import carried, content_hash
-from spark_jobs.folding.places import meeting_places, places
+from spark_jobs.folding.half_matching import meeting_places, places
 from spark_jobs.materialize import materialize
 
 AT: Final = "_sluice_at"
@@ -171,9 +171,9 @@ def _filled_from_baseline(given: DataFrame, rows: DataFrame, values: Sequence[st
     joined = given.join(
         baseline.select(_KEY, BASELINE_AT, F.struct(*each).alias(_BASELINE)), _KEY, "left"
     )
-    told, stands = F.col(_MOVED), F.col(BASELINE_AT) >= F.col(TO)
-    either = (F.coalesce(told[c], F.when(stands, F.col(_BASELINE)[c])).alias(c) for c in values)
-    found = F.when(told.isNotNull() | stands, F.struct(*either))
+    moved, stands = F.col(_MOVED), F.col(BASELINE_AT) >= F.col(TO)
+    either = (F.coalesce(moved[c], F.when(stands, F.col(_BASELINE)[c])).alias(c) for c in values)
+    found = F.when(moved.isNotNull() | stands, F.struct(*either))
     return joined.withColumn(_MOVED, found).drop(BASELINE_AT, _BASELINE)
 
 
@@ -202,11 +202,11 @@ def _row_spans(
         _ends(changes, moved, key).select(_KEY, F.lit(None), _POSITION, F.lit(1)),
         moved.select(NEW, AT, TO, F.lit(2)),
     )
-    told = events[0].union(events[1]).union(events[2]).toDF(_KEY, AT, _POSITION, _RANK)
+    happened = events[0].union(events[1]).union(events[2]).toDF(_KEY, AT, _POSITION, _RANK)
     before = Window.partitionBy(_KEY).orderBy(_POSITION, _RANK)
     before = before.rowsBetween(Window.unboundedPreceding, -1)
     rank, came = F.col(_RANK), F.struct(_POSITION, AT)
-    marked = told.withColumns(
+    marked = happened.withColumns(
         {
             _ENDED: F.max(F.when(rank == 1, F.col(_POSITION))).over(before),
             _CAME: F.last(F.when(rank == 2, came), ignorenulls=True).over(before),

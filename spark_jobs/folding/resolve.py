@@ -35,7 +35,7 @@ _VERSION: Final = f"struct<{names.POSITION}:string,{names.SOURCE_TS}:timestamp>"
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredState:
     """The content of the tables on which the branch is based; None for a table that has no rows
     yet.
 
@@ -49,7 +49,7 @@ class Stored:
     cut: bool = False
     truncated_by: str | None = None
 
-    def cut_by(self, truncated: str | None) -> Stored:
+    def cut_by(self, truncated: str | None) -> StoredState:
         """Return this state with a TRUNCATE of the batch at position `truncated` (None:
         without one)."""
         if truncated is None:
@@ -68,14 +68,14 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Ends:
+class KeyEnds:
     """How many keys end with a row, and how many with a delete."""
 
     rows: int
     deletes: int
 
 
-def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
+def resolve(folded: DataFrame, stored: StoredState, key: Sequence[str]) -> DataFrame:
     """Add STATUS and CONTRADICTS, by comparing with the newest of row, tombstone and
     TRUNCATE of the key."""
     joined = with_stored(folded, stored, key)
@@ -92,7 +92,7 @@ def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
     return joined.withColumns({STATUS: status, CONTRADICTS: contradicts}).drop(ROW, TOMBSTONE)
 
 
-def with_stored(changes: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
+def with_stored(changes: DataFrame, stored: StoredState, key: Sequence[str]) -> DataFrame:
     """Add ROW and TOMBSTONE: position and source time of the key's stored row and tombstone."""
     rows = _versions(stored.rows, key, ROW)
     dead = _versions(stored.tombstones, key, TOMBSTONE)
@@ -150,21 +150,21 @@ def unlike_stored(
     return mine.join(theirs, list(key)).where(F.col(MINE) != F.col(_THEIRS))
 
 
-def count_newer(folded: DataFrame) -> tuple[int, int, Ends]:
+def count_newer(folded: DataFrame) -> tuple[int, int, KeyEnds]:
     """Return the number of counted records, that of keys whose newest record is counted, and how
     the keys end."""
     sums = folded.agg(
         F.sum(RECORDS).alias("read"), F.count_if(F.col(names.COUNTED)).alias("applied"), *_ends()
     ).first()
     if sums is None:
-        return 0, 0, Ends(0, 0)
-    return sums["read"] or 0, sums["applied"], Ends(sums["rows"], sums["deletes"])
+        return 0, 0, KeyEnds(0, 0)
+    return sums["read"] or 0, sums["applied"], KeyEnds(sums["rows"], sums["deletes"])
 
 
-def count_ends(applied: DataFrame) -> Ends:
+def count_ends(applied: DataFrame) -> KeyEnds:
     """Return how the keys of a batch end, regardless of the stored state."""
     found = applied.agg(*_ends()).first()
-    return Ends(0, 0) if found is None else Ends(found["rows"], found["deletes"])
+    return KeyEnds(0, 0) if found is None else KeyEnds(found["rows"], found["deletes"])
 
 
 def _ends() -> tuple[Column, Column]:

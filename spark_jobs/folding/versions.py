@@ -16,7 +16,7 @@ from pyspark.sql.window import WindowSpec
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, is_delete, quoted
 from spark_jobs.folding.fold import carried, content_hash
-from spark_jobs.folding.places import places, position_place
+from spark_jobs.folding.half_matching import places, position_place
 
 ENDED_AT: Final = "_sluice_ended_at"
 ENDED_TS: Final = "_sluice_ended_ts"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_jobs.formats.aws_dms import AwsDms
+from spark_jobs.formats.aws_dms.decoder import AwsDms
 from spark_jobs.formats.base import Format
 from spark_jobs.formats.canal.decoder import Canal
 from spark_jobs.formats.datahub_tuple import DatahubTuple

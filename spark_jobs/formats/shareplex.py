@@ -257,7 +257,7 @@ def _position() -> Column:
 
     The halves of an update have equal or successive numbers, and a record does not say which. So a
     half's position has a mark after its number, and a new half's also the number before its own: by
-    these two numbers it finds its old half (`folding.places`).
+    these two numbers it finds its old half (`folding.half_matching`).
     """
     statement = F.col("op").isin(OP_TRUNCATE, OP_DDL)
     counted = F.coalesce("_n_counted", F.when(statement, F.lit(ZERO)))

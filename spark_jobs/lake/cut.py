@@ -20,7 +20,7 @@ from sluice.ledger.changelogs import changelogs_of
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.refusals import completed_by
 from sluice.ledger.rows import BatchRow
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
 from spark_jobs.planning import column_history
 from spark_jobs.planning.column_history import ColumnHistory
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sluice import names
 from sluice.catalog.snapshots import head
-from spark_jobs.lake.tables import Lake, TableId, target_id
+from spark_jobs.lake.table_id import TableId, target_id
+from spark_jobs.lake.tables import Lake
 from spark_jobs.planning.plan import TablePlan
 
 

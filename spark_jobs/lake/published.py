@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import of_batches
 from spark_jobs.lake.cut import Cut, TargetTables
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
 from spark_jobs.planning.widening import changes_as, in_current_columns
 
 

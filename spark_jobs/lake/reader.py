@@ -13,16 +13,10 @@ from sluice.catalog.snapshots import head
 from sluice.column_renames import Rename
 from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import of_batches
-from spark_jobs.folding.resolve import Stored
+from spark_jobs.folding.resolve import StoredState
 from spark_jobs.lake.stored import stored_at
-from spark_jobs.lake.tables import (
-    Lake,
-    changelog_id,
-    events_id,
-    history_id,
-    target_id,
-    tombstone_id,
-)
+from spark_jobs.lake.table_id import changelog_id, events_id, history_id, target_id, tombstone_id
+from spark_jobs.lake.tables import Lake
 from spark_jobs.planning import defaults, stale_plan
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.column_history import ColumnHistory
@@ -100,7 +94,7 @@ class Reader:
         had_column = bool(one.before.firsts) and not defaults.of_full_load(self._highest() or "")
         return self.all_newer() and not had_column
 
-    def needs_refold(self) -> bool:
+    def needs_fold_again(self) -> bool:
         """Whether rows that merge several changes have to be folded again (see
         `reinterprets_changes`)."""
         return self.partial and self.reinterprets_changes()
@@ -148,7 +142,7 @@ class Reader:
             loaded is not None and head(loaded, names.tag_name(self.attempt.batch_id)) is not None
         )
 
-    def stored(self, as_written: bool = False) -> Stored:
+    def stored(self, as_written: bool = False) -> StoredState:
         """Return the rows at the bases, read with the current defaults and renames, or
         `as_written`."""
         return stored_at(self.lake, self.plan, self.bases, None if as_written else self.now)

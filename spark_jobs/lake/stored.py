@@ -9,8 +9,9 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import quoted
-from spark_jobs.folding.resolve import Stored
-from spark_jobs.lake.tables import Base, Lake, TableId, target_id, tombstone_id
+from spark_jobs.folding.resolve import StoredState
+from spark_jobs.lake.table_id import TableId, target_id, tombstone_id
+from spark_jobs.lake.tables import Base, Lake
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
 
@@ -20,7 +21,7 @@ def stored_at(
     plan: TablePlan,
     bases: Mapping[TableId, Base],
     now: ColumnHistory | None = None,
-) -> Stored:
+) -> StoredState:
     """Return target and tombstones at their bases, read with the defaults and renames `now` (None:
     as they were written)."""
     target, tombstones_table = target_id(plan), tombstone_id(plan)
@@ -35,9 +36,9 @@ def stored_at(
         types = plan.types
         rows = now.rows(rows, lake.column_history(target), types)
     if mark is None:
-        return Stored(rows, tombstones, None)
+        return StoredState(rows, tombstones, None)
     at, by = mark[names.POSITION], mark[names.BATCH_ID]
-    return Stored(rows, tombstones, truncated_at=at, truncated_by=by)
+    return StoredState(rows, tombstones, truncated_at=at, truncated_by=by)
 
 
 def _whole_table(plan: TablePlan) -> Column:

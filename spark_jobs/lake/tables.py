@@ -19,6 +19,15 @@ from sluice.faults import Point, reach
 from sluice.modes import APPEND, HISTORY
 from sluice.result import StagedTable
 from spark_jobs.canonical import literal, quoted
+from spark_jobs.lake.column_rewrite import promote, rewrite, set_aside
+from spark_jobs.lake.table_id import (
+    TableId,
+    changelog_id,
+    events_id,
+    history_id,
+    target_id,
+    tombstone_id,
+)
 from spark_jobs.lake.table_options import (
     TableOptions,
     changelog_options,
@@ -43,31 +52,8 @@ from spark_jobs.planning.widening import (
     in_current_columns,
     is_own,
     is_promoted,
-    promote,
     refuse_widening,
-    rewrite,
-    set_aside,
 )
-
-
-@dataclass(frozen=True)
-class TableId:
-    """A table's namespace and name."""
-
-    namespace: str
-    name: str
-
-    @property
-    def full_name(self) -> str:
-        """Namespace and name, for messages."""
-        return names.full_name(self.namespace, self.name)
-
-    def sql(self, branch: str | None = None) -> str:
-        """Return the quoted identifier of the table, or of one of its branches."""
-        parts = [names.CATALOG, self.namespace, self.name]
-        if branch is not None:
-            parts.append(f"branch_{branch}")
-        return ".".join(quoted(p) for p in parts)
 
 
 @dataclass(frozen=True)
@@ -78,37 +64,6 @@ class Base:
     snapshot: int | None
     schema: int
     highest: str | None
-
-
-def target_id(plan: TablePlan) -> TableId:
-    """Return the target of a plan."""
-    return TableId(plan.namespace, plan.target)
-
-
-def changelog_id(plan: TablePlan) -> TableId:
-    """Return the changelog of a plan's target."""
-    return changelog_of(target_id(plan))
-
-
-def changelog_of(target: TableId) -> TableId:
-    """Return the changelog of a target."""
-    namespace = names.changelog_namespace(target.namespace)
-    return TableId(namespace, names.changelog_table(target.name))
-
-
-def tombstone_id(plan: TablePlan) -> TableId:
-    """Return the tombstones of a plan's target."""
-    return TableId(names.changelog_namespace(plan.namespace), names.tombstone_table(plan.target))
-
-
-def history_id(plan: TablePlan) -> TableId:
-    """Return the history of a plan's target, which exists with mode history."""
-    return TableId(plan.namespace, names.history_table(plan.target))
-
-
-def events_id(plan: TablePlan) -> TableId:
-    """Return the table of events of a plan's target, which exists with mode append."""
-    return TableId(plan.namespace, names.events_table(plan.target))
 
 
 class Lake:

@@ -15,14 +15,10 @@ from sluice.result import ComparedTable, StagedTable
 from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, is_delete, literal, quoted
 from spark_jobs.compare import alike, same_rows
-from spark_jobs.folding.resolve import Stored
+from spark_jobs.folding.resolve import StoredState
 from spark_jobs.lake.reader import Reader
-from spark_jobs.lake.tables import (
-    Lake,
-    TableId,
-    target_id,
-    tombstone_id,
-)
+from spark_jobs.lake.table_id import TableId, target_id, tombstone_id
+from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.write_check import refuse_row_loss
 from spark_jobs.materialize import materialize
 from spark_jobs.planning.column_history import NO_HISTORY
@@ -66,7 +62,7 @@ class Writer(Reader):
     def apply(
         self,
         changes: DataFrame,
-        stored: Stored,
+        stored: StoredState,
         rows: int | None = None,
         by: tuple[str, ...] | None = None,
         append: bool = False,
@@ -191,7 +187,7 @@ class Writer(Reader):
         finally:
             self.lake.spark.catalog.dropTempView(view)
 
-    def write_tombstones(self, applied: DataFrame, stored: Stored, deletes: int) -> None:
+    def write_tombstones(self, applied: DataFrame, stored: StoredState, deletes: int) -> None:
         """Write a tombstone for every key whose newest event is a delete, and delete those of other
         keys.
 
@@ -212,7 +208,7 @@ class Writer(Reader):
             self._merge(table, source, self.plan.key, columns, _LIVING)
             self.audit_written(table, deletes)
 
-    def truncate(self, position: str | None, stored: Stored) -> None:
+    def truncate(self, position: str | None, stored: StoredState) -> None:
         """Delete rows and tombstones below a TRUNCATE, and write one tombstone for
         the whole table."""
         if position is None or position != stored.truncated_at:

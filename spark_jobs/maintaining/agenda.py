@@ -23,7 +23,8 @@ from sluice.operations.maintenance import MaintenanceResult, Step
 from spark_jobs.decoding import quarantine, transactions
 from spark_jobs.driver_messages import emit
 from spark_jobs.failures import typed
-from spark_jobs.lake.tables import Lake, TableId
+from spark_jobs.lake.table_id import TableId
+from spark_jobs.lake.tables import Lake
 from spark_jobs.maintaining import steps
 from spark_jobs.maintaining.context import MaintenanceContext
 from spark_jobs.maintaining.retention import expire, expire_transaction_ends

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from pyspark.sql import SparkSession
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.ledger.ledger import PipelineLedger
 from sluice.objects.batch_files import BatchFiles
 from spark_jobs.lake.tables import Lake

@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 from sluice import names
 from sluice.config.maintenance import Maintenance
 from spark_jobs.canonical import literal, quoted
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
 
 # Iceberg's own threshold: three quarters of the target size of a file.
 SMALL_FILE_BYTES: Final = 384 << 20

@@ -17,7 +17,7 @@ from sluice import names
 from sluice.faults import Point, reach
 from sluice.operations.expiry import published_before
 from spark_jobs.canonical import by_arrival, literal, of_batches
-from spark_jobs.lake.tables import TableId, changelog_of
+from spark_jobs.lake.table_id import TableId, changelog_of
 from spark_jobs.maintaining.context import MaintenanceContext
 
 _SUMMARY: Final = f"spark.sql.iceberg.snapshot-property.{names.SUMMARY_MAINTENANCE}"

@@ -18,7 +18,7 @@ from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.states import FINISHED
 from sluice.operations.expiry import Retention, expirable, retention, stale_tags
 from sluice.operations.sweep import sweep
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
 from spark_jobs.maintaining import procedures
 from spark_jobs.maintaining.context import MaintenanceContext
 
@@ -132,13 +132,13 @@ def remove_orphans(ctx: MaintenanceContext, table: TableId) -> str:
 def remove_leftovers(ctx: MaintenanceContext, table: TableId) -> str:
     """Remove files that dead attempts left beside the tables, as far as the ledger shows."""
     before = ctx.days_ago(ctx.pipeline.maintenance.orphan_days)
-    removed = sweep(ctx.files, ctx.ledger, before, ctx.dry_run)
+    removed = sweep(ctx.files, ctx.ledger, before, dry_run=ctx.dry_run)
     return f"{removed} files" if removed else ""
 
 
 def compact(ctx: MaintenanceContext, table: TableId) -> str:
     """Compact one table of the ledger, which all pipelines share."""
-    done = compact_ledger(ctx.lake.catalog, table.name, ctx.dry_run)
+    done = compact_ledger(ctx.lake.catalog, table.name, dry_run=ctx.dry_run)
     return f"{done.before} → {done.after} rows" if done.after < done.before else ""
 
 

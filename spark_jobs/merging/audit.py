@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sluice.config.pipeline import Pipeline
 from sluice.config.policies import FAIL
-from sluice.config.project import Pipeline
 from sluice.config.source_tables import truncate_policy
 from sluice.errors import AuditFailedError, ResetSuspectedError
 from sluice.ledger.quarantine import query_of

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from sluice.errors import RollbackRefusedError
 from sluice.manifest import Rebuild
 from spark_jobs.lake.reader import Reader
-from spark_jobs.lake.tables import TableId, history_id, target_id
+from spark_jobs.lake.table_id import TableId, history_id, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.renames import DECLARED
@@ -17,7 +17,7 @@ from spark_jobs.planning.renames_known import known_renames, renames_from, state
 
 
 @dataclass(frozen=True)
-class Before:
+class StateBefore:
     """A table's floor, and the rows of target and history from before the batches to undo; None if
     there are no such batches, or no floor."""
 
@@ -26,7 +26,7 @@ class Before:
     versions: DataFrame | None
 
 
-def before_undone(reader: Reader, request: Rebuild) -> Before:
+def before_undone(reader: Reader, request: Rebuild) -> StateBefore:
     """Read the rows at the snapshots onto which the batches were merged.
 
     Raises RollbackRefusedError if such a snapshot has expired.
@@ -34,9 +34,9 @@ def before_undone(reader: Reader, request: Rebuild) -> Before:
     plan = reader.plan
     floor = reader.lake.floor(target_id(plan))
     if floor is None or not request.without:
-        return Before(floor, None, None)
+        return StateBefore(floor, None, None)
     rows = _held_before(reader, request, target_id(plan))
-    return Before(
+    return StateBefore(
         floor, rows, _held_before(reader, request, history_id(plan)) if plan.history else None
     )
 
@@ -63,8 +63,8 @@ def forget_renames(reader: Reader, floor: str | None) -> bool:
     """
     plan, counted = reader.plan, reader.attempt.published
     kept = tuple(r for r in reader.before.renames if r.below == DECLARED)
-    told = statements_on(reader.lake.catalog, reader.lake.pipeline, plan, counted)
-    exact = known_renames(plan, renames_from(told, plan.config), kept)
+    statements = statements_on(reader.lake.catalog, reader.lake.pipeline, plan, counted)
+    exact = known_renames(plan, renames_from(statements, plan.config), kept)
     if floor and reader.now.renames:
         raise RollbackRefusedError(
             f"{plan.name}: columns were renamed, and maintenance has forgotten changes up "
@@ -72,6 +72,6 @@ def forget_renames(reader: Reader, floor: str | None) -> bool:
         )
     forgets = plan.follows and set(reader.now.renames) != set(exact)
     if forgets:
-        additions = additions_of(told, plan.config, reader.types, exact)
+        additions = additions_of(statements, plan.config, reader.types, exact)
         reader.now = ColumnHistory(reader.now.defaults, exact, additions)
     return forgets

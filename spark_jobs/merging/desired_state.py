@@ -24,10 +24,10 @@ from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
 from spark_jobs.folding.truncations import truncation
 from spark_jobs.folding.versions import versions
 from spark_jobs.lake.stored import stored_at
-from spark_jobs.lake.tables import TableId, history_id, target_id, tombstone_id
+from spark_jobs.lake.table_id import TableId, history_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
-from spark_jobs.merging.before import Before, before_undone, forget_renames
+from spark_jobs.merging.before import StateBefore, before_undone, forget_renames
 from spark_jobs.merging.stored_column_updates import fill_defaults, rename_stored
 from spark_jobs.modes import events, history, soft_delete
 from spark_jobs.modes.expired_values import with_expired_values
@@ -64,8 +64,8 @@ def write_desired(desired: DesiredState) -> None:
 def _truncated_by(desired: DesiredState, position: str) -> str:
     """Return the batch that brought the TRUNCATE at `position`, from the changelog or the
     stored tombstone."""
-    told = desired.truncates.where(F.col(names.POSITION) == position)
-    first = told.agg(F.min(names.BATCH_ID)).first()
+    truncates = desired.truncates.where(F.col(names.POSITION) == position)
+    first = truncates.agg(F.min(names.BATCH_ID)).first()
     batch = first[0] if first else None
     return batch or desired.stored.truncated_by or desired.writer.attempt.batch_id
 
@@ -78,7 +78,9 @@ class DesiredState:
     so everything is rebuilt from changes.
     """
 
-    def __init__(self, writer: Writer, request: Rebuild, before: Before, misnamed: bool) -> None:
+    def __init__(
+        self, writer: Writer, request: Rebuild, before: StateBefore, misnamed: bool
+    ) -> None:
         self.writer, self.plan, self.lake = writer, writer.plan, writer.lake
         self.floor, self.misnamed = before.floor, misnamed
         self.before, self.versions_before = before.rows, before.versions
@@ -139,7 +141,7 @@ class DesiredState:
         again, or a table of a mode has a gap.
         """
         key = by_name(self.plan.key)
-        reinterpreted = self.misnamed or self.writer.needs_refold()
+        reinterpreted = self.misnamed or self.writer.needs_fold_again()
         all_of_them = reinterpreted or self._has_gap() or bool(self.truncates_gone)
         if self.undone is not None and not all_of_them:
             return self._tied(log, self.undone.select(*key)).distinct()

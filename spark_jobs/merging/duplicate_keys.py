@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from sluice.errors import AuditFailedError
 from spark_jobs.canonical import by_name
 from spark_jobs.job import Job
-from spark_jobs.lake.tables import target_id
+from spark_jobs.lake.table_id import target_id
 from spark_jobs.planning.plan import TablePlan
 
 _SHOWN: Final = 3

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sluice.errors import TransientError
-from spark_jobs.lake.tables import Lake, target_id
+from spark_jobs.lake.table_id import target_id
+from spark_jobs.lake.tables import Lake
 from spark_jobs.planning.plan import TablePlan
 
 

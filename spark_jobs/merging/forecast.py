@@ -21,15 +21,11 @@ from spark_jobs.decoding.plans import make_plans
 from spark_jobs.decoding.record_rules import apply_record_rules, whole_envelope
 from spark_jobs.folding.fold import fold_counting
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
-from spark_jobs.folding.resolve import APPLY, STATUS, Stored, resolve, tally
+from spark_jobs.folding.resolve import APPLY, STATUS, StoredState, resolve, tally
 from spark_jobs.folding.truncations import truncation
 from spark_jobs.job import Job
 from spark_jobs.lake.stored import stored_at
-from spark_jobs.lake.tables import (
-    changelog_id,
-    target_id,
-    tombstone_id,
-)
+from spark_jobs.lake.table_id import changelog_id, target_id, tombstone_id
 from spark_jobs.materialize import materialize
 from spark_jobs.merging.audit import unmerged, without_table
 from spark_jobs.merging.notes import notes
@@ -92,8 +88,8 @@ def _misfits(plan: TablePlan, typed: DataFrame) -> tuple[int, tuple[Nulled, ...]
 
 def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
     """Return the column renames that the target's rows do not have yet, as text."""
-    told = set(plan.renames).difference(job.lake.column_history(target_id(plan)).renames)
-    pairs = (pair for rename in sorted(told) for pair in rename.columns)
+    fresh = set(plan.renames).difference(job.lake.column_history(target_id(plan)).renames)
+    pairs = (pair for rename in sorted(fresh) for pair in rename.columns)
     return tuple(f"{former} → {now}" for former, now in pairs)
 
 
@@ -127,12 +123,12 @@ class _Outcome:
 def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
     changes, lost = beyond_floor.drop_beyond_floor(job, plan, changes)
     truncated = truncation(changes)
-    told = _told(job, plan)
-    rows = told.changes(changes.where(~is_truncate()))
-    stored = _stored(job, plan, told).cut_by(truncated.position)
+    column_history = _column_history(job, plan)
+    rows = column_history.changes(changes.where(~is_truncate()))
+    stored = _stored(job, plan, column_history).cut_by(truncated.position)
     more = truncated.counts(stored.truncated_at) + Counts(read=lost, quarantined=lost)
     if not plan.keyed:
-        return _Outcome(_count_rows(job, plan, rows, stored, told) + more)
+        return _Outcome(_count_rows(job, plan, rows, stored, column_history) + more)
     data = plan.data
     folded = fold_counting(rows, job.manifest.batch_id, plan.key, data)
     resolved = materialize(resolve(folded, stored, plan.key))
@@ -140,34 +136,34 @@ def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
     return _Outcome(tally(resolved).counts + more, *_hit(job, plan, applied, stored))
 
 
-def _told(job: Job, plan: TablePlan) -> ColumnHistory:
+def _column_history(job: Job, plan: TablePlan) -> ColumnHistory:
     before = job.lake.column_history(target_id(plan))
     known = defaults.lowest(before.defaults, plan.defaults)
     return ColumnHistory(known, in_order(before.renames, plan.renames), plan.additions)
 
 
-def _stored(job: Job, plan: TablePlan, told: ColumnHistory) -> Stored:
+def _stored(job: Job, plan: TablePlan, column_history: ColumnHistory) -> StoredState:
     tables = (target_id(plan), tombstone_id(plan))
     if any(job.lake.load(table) is None for table in tables):
-        return Stored(None, None, None)
-    return stored_at(job.lake, plan, {t: job.lake.base(t) for t in tables}, told)
+        return StoredState(None, None, None)
+    return stored_at(job.lake, plan, {t: job.lake.base(t) for t in tables}, column_history)
 
 
 def _count_rows(
-    job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, told: ColumnHistory
+    job: Job, plan: TablePlan, rows: DataFrame, stored: StoredState, column_history: ColumnHistory
 ) -> Counts:
     changelog = changelog_id(plan)
     others = rows.where(F.lit(False))
     if job.lake.load(changelog) is not None:
         everything = job.spark.table(changelog.sql())
         others = everything.where(of_batches(job.attempt.published))
-        others = told.changes(changes_as(others, plan.types))
+        others = column_history.changes(changes_as(others, plan.types))
     data = tuple(plan.data)
     changes = NoKeyChanges(rows, others, data, stored.truncated_at, stored.cut)
     return plan_rows(changes).counts
 
 
-def _hit(job: Job, plan: TablePlan, applied: DataFrame, stored: Stored) -> tuple[int, int]:
+def _hit(job: Job, plan: TablePlan, applied: DataFrame, stored: StoredState) -> tuple[int, int]:
     """Return the number and size of the target's data files that hold the keys."""
     if stored.rows is None:
         return 0, 0

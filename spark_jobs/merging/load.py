@@ -21,13 +21,7 @@ from spark_jobs.decoding.decode_batch import DecodedBatch, decode_batch
 from spark_jobs.decoding.transactions import count_held
 from spark_jobs.driver_messages import emit
 from spark_jobs.job import Job
-from spark_jobs.lake.tables import (
-    changelog_id,
-    events_id,
-    history_id,
-    target_id,
-    tombstone_id,
-)
+from spark_jobs.lake.table_id import changelog_id, events_id, history_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.merging.audit import (
     audit,
@@ -46,17 +40,17 @@ from spark_jobs.merging.row_identity import reads_again, refuse_unidentifiable_r
 from spark_jobs.planning.plan import TablePlan
 
 
-def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> BatchResult:
+def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> BatchResult:
     """Decode into the changelogs, take the lease, merge into branches, audit.
 
-    `hold_lease` returns the pipeline's published batches once the lease is held. `retried`: whether
+    `take_lease` returns the pipeline's published batches once the lease is held. `retried`: whether
     an earlier attempt may have written quarantine rows. `main` of a target never moves here.
 
     Raises PlanError, AuditFailedError, LeaseHeldError; TerminalError if no table can be loaded.
     """
     started = time.monotonic()
     if job.pipeline.holds_transactions:  # which events wait depends on what is published
-        job = _take_lease(job, hold_lease)
+        job = _take_lease(job, take_lease)
     batch = decode_batch(job)
     if batch.left_out and not batch.tables:
         # A line that begins with an error's name would be taken for the driver's last words.
@@ -64,23 +58,23 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
         raise TerminalError(f"no table of the batch can be loaded:{wrong}").in_lines()
     reach(Point.LOAD_DECODED)
     unassigned = _write_quarantine(job, batch, retried)
-    told = _tell_notes(job, batch)
+    note_lines = _emit_notes(job, batch)
     # The lease stops other publishers, so the set of published batches is final.
-    job = _take_lease(job, hold_lease)
+    job = _take_lease(job, take_lease)
     reach(Point.LOAD_LEASED)
     early_drops.refuse_made_since(job, batch.summaries, [table.plan for table in batch.tables])
     tables = _merge_all(job, batch)
     result = BatchResult(
         pipeline=job.pipeline.name,
         batch_id=job.manifest.batch_id,
-        attempt=job.attempt_id,
+        attempt=job.attempt.id,
         tables=tables,
         unassigned=unassigned,
         seconds=round(time.monotonic() - started, 2),
         epoch=job.pipeline.epoch,
         left_out=batch.left_out,
         completed=job.manifest.reprocess.batches if job.manifest.reprocess else (),
-        notes=told,
+        notes=note_lines,
     )
     audit(result)
     return result
@@ -101,12 +95,12 @@ def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     return unassigned
 
 
-def _tell_notes(job: Job, batch: DecodedBatch) -> tuple[str, ...]:
+def _emit_notes(job: Job, batch: DecodedBatch) -> tuple[str, ...]:
     made = [table.plan for table in batch.tables if table.created]
-    told = notes(job, batch.envelope, batch.summaries, made)
-    for note in told:
+    note_lines = notes(job, batch.envelope, batch.summaries, made)
+    for note in note_lines:
         emit(note)
-    return told
+    return note_lines
 
 
 def _merge_all(job: Job, batch: DecodedBatch) -> tuple[TableResult, ...]:
@@ -121,8 +115,8 @@ def _merge_all(job: Job, batch: DecodedBatch) -> tuple[TableResult, ...]:
     return tuple(merged)
 
 
-def _take_lease(job: Job, hold_lease: Callable[[], tuple[str, ...]]) -> Job:
-    return replace(job, attempt=replace(job.attempt, published=hold_lease()))
+def _take_lease(job: Job, take_lease: Callable[[], tuple[str, ...]]) -> Job:
+    return replace(job, attempt=replace(job.attempt, published=take_lease()))
 
 
 def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:

@@ -22,8 +22,8 @@ from spark_jobs.folding.resolve import (
     EQUAL,
     LATE,
     STATUS,
-    Ends,
-    Stored,
+    KeyEnds,
+    StoredState,
     Tally,
     count_ends,
     count_newer,
@@ -34,7 +34,7 @@ from spark_jobs.folding.resolve import (
     unlike_stored,
 )
 from spark_jobs.folding.truncations import Truncation, truncation
-from spark_jobs.lake.tables import history_id, target_id
+from spark_jobs.lake.table_id import history_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
 from spark_jobs.merging import stored_column_updates
@@ -75,24 +75,24 @@ def merge_table(writer: Writer, accepts_late: bool) -> Merged:
     newer = plan.keyed and truncated.position is None and writer.all_newer()
     tallied = _merge_changes(writer, rows, stored, newer, accepts_late)
     writer.truncate(truncated.position, stored)
-    _write_modes(writer, stored, newer and not writer.needs_refold())
+    _write_modes(writer, stored, newer and not writer.needs_fold_again())
     stored_column_updates.fill_defaults(writer)
     return _merged(writer, rows, tallied, truncated.counts(stored.truncated_at))
 
 
 def _merge_changes(
-    writer: Writer, rows: DataFrame, stored: Stored, newer: bool, accepts_late: bool
+    writer: Writer, rows: DataFrame, stored: StoredState, newer: bool, accepts_late: bool
 ) -> Tally:
     """Merge the changes into target and tombstones; `newer`: all are above everything stored."""
     if not writer.plan.keyed:
         return Tally(_merge_rows(writer, rows, stored))
     if newer and not writer.partial:
         return _merge_newer(writer, rows, stored)
-    judges = _judges(writer, stored) if accepts_late else stored
-    return _merge_keyed(writer, rows, stored, judges)
+    with_ends = _with_version_ends(writer, stored) if accepts_late else stored
+    return _merge_keyed(writer, rows, stored, with_ends)
 
 
-def _write_modes(writer: Writer, stored: Stored, newer: bool) -> None:
+def _write_modes(writer: Writer, stored: StoredState, newer: bool) -> None:
     if writer.plan.soft_delete:
         soft_delete.write(writer, stored, newer)
     history.write(writer, stored, newer)
@@ -134,7 +134,7 @@ def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
     return _merged(writer, rows, tallied, truncated.counts(stored.truncated_at))
 
 
-def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
+def _truncation(plan: TablePlan, mine: DataFrame, stored: StoredState) -> Truncation:
     """Return the batch's TRUNCATEs, without the opening of an epoch if the table
     already has that."""
     opening = plan.opening
@@ -144,7 +144,7 @@ def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
     return Truncation(None, 0) if again and found == opened else found
 
 
-def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
+def _merge_newer(writer: Writer, rows: DataFrame, stored: StoredState) -> Tally:
     """Merge a batch whose changes are all above everything stored: each key's newest
     change applies."""
     key, data = writer.plan.key, writer.plan.data
@@ -162,7 +162,7 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     return tallied
 
 
-def _judges(writer: Writer, stored: Stored) -> Stored:
+def _with_version_ends(writer: Writer, stored: StoredState) -> StoredState:
     """Return the stored state with which events at or below the floor are compared: also with the
     ends of versions in the history."""
     plan, table = writer.plan, history_id(writer.plan)
@@ -170,13 +170,15 @@ def _judges(writer: Writer, stored: Stored) -> Stored:
     return stored if rows is None else with_version_ends(stored, rows, plan.key)
 
 
-def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, judges: Stored) -> Tally:
-    """Merge keyed rows; `judges`: the stored state, with further deletes from the history if
+def _merge_keyed(
+    writer: Writer, rows: DataFrame, stored: StoredState, with_ends: StoredState
+) -> Tally:
+    """Merge keyed rows; `with_ends`: the stored state, with further deletes from the history if
     there are any."""
     plan = writer.plan
     data = plan.data
     folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
-    resolved = materialize(resolve(folded, judges, plan.key))
+    resolved = materialize(resolve(folded, with_ends, plan.key))
     tallied = tally(resolved)
     counts = tallied.counts
     applied = resolved.where(F.col(STATUS) == APPLY).select(*_columns(data))
@@ -185,7 +187,7 @@ def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, judges: Stored
         resolved = resolve_ties(resolved, unlike, plan.key)
         tallied = replace(tallied, conflicts=tallied.conflicts + _conflicts(writer, unlike))
     if counts.duplicate or writer.partial:
-        applied = materialize(_applicable(writer, resolved, judges))
+        applied = materialize(_applicable(writer, resolved, with_ends))
     # The old half of a late update may apply alone, though it is not counted as a record.
     ends = count_ends(applied)
     if ends.rows or ends.deletes:
@@ -203,15 +205,15 @@ def _conflicts(writer: Writer, unlike: DataFrame) -> Conflicts:
     return conflicts.with_published(unlike, published, plan.key, plan.data)
 
 
-def _applicable(writer: Writer, resolved: DataFrame, stored: Stored) -> DataFrame:
+def _applicable(writer: Writer, resolved: DataFrame, stored: StoredState) -> DataFrame:
     """Return the changes that apply, with ties broken and partial rows completed."""
     applied = resolved.where(F.col(STATUS) == APPLY)
     if writer.partial:
-        applied = _with_refolded(writer, applied, resolved, stored)
+        applied = _with_folded_again(writer, applied, resolved, stored)
     return applied.select(*_columns(writer.plan.data))
 
 
-def _write(writer: Writer, applied: DataFrame, stored: Stored, ends: Ends) -> None:
+def _write(writer: Writer, applied: DataFrame, stored: StoredState, ends: KeyEnds) -> None:
     together(
         lambda: writer.apply(applied, stored, ends.rows),
         lambda: writer.write_tombstones(applied, stored, ends.deletes),
@@ -222,8 +224,8 @@ def _columns(data: list[str]) -> list[Column]:
     return by_name((*data, names.OP, *names.TARGET_METADATA))
 
 
-def _with_refolded(
-    writer: Writer, applied: DataFrame, resolved: DataFrame, stored: Stored
+def _with_folded_again(
+    writer: Writer, applied: DataFrame, resolved: DataFrame, stored: StoredState
 ) -> DataFrame:
     """Return the applied rows; keys with partial or late changes are folded again from the
     whole changelog."""
@@ -234,7 +236,7 @@ def _with_refolded(
     if stored.truncated_at is not None:
         rows = rows.where(F.col(names.POSITION) > stored.truncated_at)
     mine = rows.where(in_batch(writer.attempt.batch_id))
-    again = _to_refold(writer, applied, resolved, stored, changelog)
+    again = _to_fold_again(writer, applied, resolved, stored, changelog)
     moved = _moves(writer, rows, mine, stored)
     if moved is not None:
         again = again.union(partial_keys_at(rows, mine, plan.key))
@@ -246,13 +248,15 @@ def _with_refolded(
         at = Floor(floor, plan.key, writer.attempt.batch_id)
         baseline = None if stored.rows is None else writer.baseline_rows(stored.rows, floor)
         known = since_floor(known, baseline, again, at, stored.tombstones)
-    refolded = fold_columns(with_moved_values(known, moved, None, plan.key, data), plan.key, data)
+    folded = fold_columns(with_moved_values(known, moved, None, plan.key, data), plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")
-    return kept.select(*columns).unionByName(refolded.select(*columns))
+    return kept.select(*columns).unionByName(folded.select(*columns))
 
 
-def _moves(writer: Writer, rows: DataFrame, mine: DataFrame, stored: Stored) -> DataFrame | None:
+def _moves(
+    writer: Writer, rows: DataFrame, mine: DataFrame, stored: StoredState
+) -> DataFrame | None:
     """Return the table's moves; None if the batch cannot affect any, as it only has complete rows
     above everything stored."""
     above_all = writer.all_newer() and not _affects_all_keys(stored, writer)
@@ -261,8 +265,12 @@ def _moves(writer: Writer, rows: DataFrame, mine: DataFrame, stored: Stored) -> 
     return moves(rows, writer.plan.key)
 
 
-def _to_refold(
-    writer: Writer, applied: DataFrame, resolved: DataFrame, stored: Stored, changelog: DataFrame
+def _to_fold_again(
+    writer: Writer,
+    applied: DataFrame,
+    resolved: DataFrame,
+    stored: StoredState,
+    changelog: DataFrame,
 ) -> DataFrame:
     """Return the keys that the batch may change and that have partial, late or equal changes."""
     keys = by_name(writer.plan.key)
@@ -277,13 +285,13 @@ def _to_refold(
     return touched.union(more).distinct()
 
 
-def _affects_all_keys(stored: Stored, writer: Writer) -> bool:
+def _affects_all_keys(stored: StoredState, writer: Writer) -> bool:
     """Whether stored changes of any key may read differently after this batch, by a
     TRUNCATE or by DDL."""
     return stored.cut or writer.reinterprets_changes()
 
 
-def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
+def _merge_rows(writer: Writer, rows: DataFrame, stored: StoredState) -> Counts:
     """Merge a table without a key: count rows by content, and identify each one by its position."""
     changes = _instances(writer, rows, stored)
     outcome = plan_rows(changes)
@@ -298,7 +306,7 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
     return outcome.counts
 
 
-def _instances(writer: Writer, rows: DataFrame, stored: Stored) -> NoKeyChanges:
+def _instances(writer: Writer, rows: DataFrame, stored: StoredState) -> NoKeyChanges:
     return NoKeyChanges(
         rows=rows,
         others=writer.changelog().where(~in_batch(writer.attempt.batch_id)),

@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.config.source_tables import listed_name
 from spark_jobs.canonical import OUTCOME_REJECT
 from spark_jobs.job import Job

@@ -8,18 +8,22 @@ replace expired changes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from pyspark.sql import functions as F
+
 from sluice import names
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
+from sluice.errors import RollbackRefusedError
 from sluice.manifest import Rebuild
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.types.columns import parse_type
-from spark_jobs.decoding.missing_target import of_changes, refuse_unknown
+from spark_jobs.canonical import of_batches
 from spark_jobs.job import Job
-from spark_jobs.lake.tables import TableId, events_id, history_id, target_id
+from spark_jobs.lake.table_id import TableId, changelog_id, events_id, history_id, target_id
+from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.writer import Writer
 from spark_jobs.merging.desired_state import DesiredState, write_desired
 from spark_jobs.merging.floor_guard import floor_unchanged
@@ -29,16 +33,17 @@ from spark_jobs.planning.plan import TablePlan, table_config
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import declared
 from spark_jobs.planning.renames_known import follows_renames
+from spark_jobs.planning.span import Span
 from spark_jobs.threads import side_by_side
 
 
-def rebuild(job: Job, request: Rebuild, hold_lease: Callable[[], tuple[str, ...]]) -> BatchResult:
-    """Write the rebuilt content of the targets to branches; `hold_lease` as in `load.load`.
+def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]]) -> BatchResult:
+    """Write the rebuilt content of the targets to branches; `take_lease` as in `load.load`.
 
     Raises RollbackRefusedError if the content without the batches is no longer known.
     """
     started = time.monotonic()
-    published = hold_lease()
+    published = take_lease()
     counted = tuple(b for b in published if b not in request.without)
     job = replace(job, attempt=replace(job.attempt, published=counted))
     plans = [_plan(job, target) for target in request.targets]
@@ -47,7 +52,7 @@ def rebuild(job: Job, request: Rebuild, hold_lease: Callable[[], tuple[str, ...]
     tables = side_by_side(plans, lambda plan: _rebuild_table(job, plan, request))
     seconds = round(time.monotonic() - started, 2)
     return BatchResult(
-        job.pipeline.name, job.manifest.batch_id, job.attempt_id, tuple(tables),
+        job.pipeline.name, job.manifest.batch_id, job.attempt.id, tuple(tables),
         seconds=seconds, epoch=job.pipeline.epoch,
     )  # fmt: skip
 
@@ -88,12 +93,35 @@ def _modes(job: Job, plan: TablePlan) -> tuple[str, ...]:
 
 
 def _rebuild_table(job: Job, plan: TablePlan, request: Rebuild) -> TableResult:
-    refuse_unknown(job.lake, plan)
+    _refuse_unknown(job.lake, plan)
     created = job.lake.ensure(plan)
-    plan, span = of_changes(job.lake, plan, job.attempt.published)
+    plan, span = _of_changes(job.lake, plan, job.attempt.published)
     with floor_unchanged(job.lake, plan):
         writer = Writer.open(job.lake, plan, job.attempt, span, created)
         write_desired(DesiredState.open(writer, request))
     return TableResult(
         plan.source.name, plan.name, Counts(), writer.staged(), compared=writer.left_alone()
     )
+
+
+def _refuse_unknown(lake: Lake, plan: TablePlan) -> None:
+    """Raise RollbackRefusedError if a dropped target held changes that maintenance expired."""
+    floor = lake.floor(changelog_id(plan))
+    if floor is not None and lake.load(target_id(plan)) is None:
+        raise RollbackRefusedError(
+            f"{plan.name} was dropped, and maintenance has forgotten its changes up to {floor}: "
+            "they cannot make its rows again. Register its last metadata file in the catalog: "
+            "CALL lake.system.register_table"
+        )
+
+
+def _of_changes(lake: Lake, plan: TablePlan, published: Collection[str]) -> tuple[TablePlan, Span]:
+    """Return the plan and span of a target, derived from its changelog: whether any change is
+    partial, and the highest position."""
+    changes = lake.spark.table(changelog_id(plan).sql())
+    counted = changes.where(of_batches(published))
+    partial = F.bool_or(F.col(names.ABSENT).isNotNull())
+    row = counted.agg(F.max(names.POSITION).alias("highest"), partial.alias("partial")).first()
+    highest = None if row is None else row["highest"]
+    found = replace(plan.summary, partial=bool(row and row["partial"]))
+    return replace(plan, summary=found), Span(highest=highest)

@@ -67,7 +67,7 @@ def _instead(job: Job) -> str:
     manifest = job.manifest
     if manifest.changed:
         loaded = ", ".join(sorted({batch for f in manifest.changed for batch in f.replaces}))
-        mine = f" and of {manifest.batch_id}" if job.attempt_id else ""  # a look landed nothing
+        mine = f" and of {manifest.batch_id}" if job.attempt.id else ""  # a look landed nothing
         return (
             "To have changed files in the place of what was loaded: sluice rollback, then sluice "
             f"release, of batch {loaded}{mine}, and run"

@@ -11,7 +11,7 @@ from sluice.catalog.snapshots import head
 from sluice.errors import ELSEWHERE
 from spark_jobs.canonical import OP_TRUNCATE, literal, quoted
 from spark_jobs.folding.fold import listed_as_carried
-from spark_jobs.lake.tables import TableId, events_id, target_id, tombstone_id
+from spark_jobs.lake.table_id import TableId, events_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.gaps import written_by
 from spark_jobs.planning import defaults, renames
@@ -108,13 +108,13 @@ def _fill(writer: Writer, table: TableId, changed: list[DefaultChange]) -> None:
     """Fill stored rows of other batches; the batch's own rows have their defaults already."""
     if not changed:
         return
-    told = defaults.literals_row(writer.lake.spark, changed)
+    literals = defaults.literals_row(writer.lake.spark, changed)
     among = f"t.{names.BATCH_ID} <> {literal(writer.attempt.batch_id)}"
     values = {one.name: one.value for one in changed}
     if table == events_id(writer.plan):
         among += f" AND t.{names.OP} <> {literal(OP_TRUNCATE)}"
         values = {column: _if_carried(column, value) for column, value in values.items()}
-    _update(writer, table, told, values, among)
+    _update(writer, table, literals, values, among)
 
 
 def _if_carried(column: str, value: str) -> str:

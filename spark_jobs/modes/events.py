@@ -25,7 +25,7 @@ from sluice import names
 from spark_jobs.canonical import by_name, is_truncate, of_batches, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.fold import event_hash, listed_as_carried
-from spark_jobs.lake.tables import events_id, target_id
+from spark_jobs.lake.table_id import events_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
 from spark_jobs.modes.gaps import has_gap, written_by
@@ -60,8 +60,8 @@ def write(writer: Writer) -> None:
 def _lowest(writer: Writer) -> str:
     """Return the lowest position of the batch's changes, an epoch's opening included."""
     opening = writer.plan.opening
-    told = [writer.span.lowest, opening.position if opening else None]
-    return min(position for position in told if position is not None)
+    positions = [writer.span.lowest, opening.position if opening else None]
+    return min(position for position in positions if position is not None)
 
 
 def _append(writer: Writer, found: DataFrame) -> None:
@@ -77,8 +77,8 @@ def stored(writer: Writer) -> DataFrame | None:
     rows = writer.lake.rows(table, writer.bases[table].snapshot)
     if rows is None:
         return None
-    told = writer.now.rows(rows, written_by(writer, table), writer.types)
-    return identified(told, writer.plan.data)
+    current = writer.now.rows(rows, written_by(writer, table), writer.types)
+    return identified(current, writer.plan.data)
 
 
 def identified(events: DataFrame, data: Sequence[str]) -> DataFrame:

@@ -11,7 +11,7 @@ from sluice.catalog.gaps import has_gap_at
 from sluice.catalog.snapshots import head
 from spark_jobs.lake.gaps import start_gap
 from spark_jobs.lake.reader import Reader
-from spark_jobs.lake.tables import TableId, events_id, history_id
+from spark_jobs.lake.table_id import TableId, events_id, history_id
 from spark_jobs.planning import column_history
 from spark_jobs.planning.column_history import NO_HISTORY, ColumnHistory
 from spark_jobs.planning.renames import clash

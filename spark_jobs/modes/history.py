@@ -16,16 +16,16 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import by_name
-from spark_jobs.folding.resolve import Stored
+from spark_jobs.folding.resolve import StoredState
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
-from spark_jobs.lake.tables import history_id, target_id
+from spark_jobs.lake.table_id import history_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.gaps import has_gap, written_by
 from spark_jobs.modes.replay import LiveRows, StoredVersions, replay
 from spark_jobs.modes.soft_delete import live_rows
 
 
-def write(writer: Writer, stored: Stored, newer: bool) -> None:
+def write(writer: Writer, stored: StoredState, newer: bool) -> None:
     """Write the versions that the batch begins or ends to the history's branch.
 
     `newer`: the batch is above everything stored.
@@ -36,7 +36,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     # A history with a gap is completed by any batch that writes to it, even if that only has a
     # rename: after the write it counts as complete.
     whole = not has_gap(writer, table)
-    if writer.span.lowest is None and whole and not writer.needs_refold():
+    if writer.span.lowest is None and whole and not writer.needs_fold_again():
         return
     rows = writer.lake.rows(table, writer.bases[table].snapshot)
     kept = StoredVersions(
@@ -52,7 +52,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     writer.upsert(table, rows, by=(*writer.plan.key, names.POSITION))
 
 
-def _live_rows(writer: Writer, stored: Stored) -> LiveRows | None:
+def _live_rows(writer: Writer, stored: StoredState) -> LiveRows | None:
     floor = writer.lake.floor(target_id(writer.plan))
     if floor is None or stored.rows is None:
         return None

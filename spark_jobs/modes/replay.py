@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import by_name, in_batch, is_delete, is_truncate
 from spark_jobs.folding.floor import BASELINE_AT, Floor
+from spark_jobs.folding.half_matching import old_halves
 from spark_jobs.folding.moves import connected_keys, moves, partial_keys_at, with_moved_values
-from spark_jobs.folding.places import old_halves
-from spark_jobs.folding.resolve import Stored
+from spark_jobs.folding.resolve import StoredState
 from spark_jobs.folding.versions import begun, ended, versions
 from spark_jobs.lake.reader import Reader
 from spark_jobs.modes.expired_values import rows_changed_before_move, with_expired_values
@@ -53,7 +53,7 @@ class StoredVersions:
     live_rows: LiveRows | None = None
 
 
-def replay(reader: Reader, kept: StoredVersions, newer: bool, stored: Stored) -> DataFrame:
+def replay(reader: Reader, kept: StoredVersions, newer: bool, stored: StoredState) -> DataFrame:
     """Return the versions (see `versions.versions`) of every key that the batch may change.
 
     All keys, if the table lacks versions of published batches. `newer`: the batch is above

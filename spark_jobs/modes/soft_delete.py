@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import by_name, quoted
-from spark_jobs.folding.resolve import Stored
+from spark_jobs.folding.resolve import StoredState
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
-from spark_jobs.lake.tables import target_id
+from spark_jobs.lake.table_id import target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.gaps import has_gap
 from spark_jobs.modes.replay import StoredVersions, replay
@@ -27,7 +27,7 @@ from spark_jobs.modes.replay import StoredVersions, replay
 _NEWEST: Final = "_sluice_newest"
 
 
-def write(writer: Writer, stored: Stored, newer: bool) -> None:
+def write(writer: Writer, stored: StoredState, newer: bool) -> None:
     """Write the newest version of every key that the batch may change to the target's branch.
 
     `newer`: the batch is above everything stored.
@@ -39,7 +39,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
         writer.span.lowest is None
         and stored.rows is not None
         and whole
-        and not writer.needs_refold()
+        and not writer.needs_fold_again()
     ):
         return
     floor = writer.lake.floor(target)

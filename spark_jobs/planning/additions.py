@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from sluice.column_renames import Renames, name_at
-from sluice.config.project import TableConfig
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.config.pipeline import TableConfig
+from sluice.ledger.column_log import ColumnStatement
 from spark_jobs.driver_messages import emit
 from spark_jobs.planning.defaults import NOTHING, Default, Defaults, StatedDefault
 

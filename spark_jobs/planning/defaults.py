@@ -57,8 +57,8 @@ class StatedDefault:
 
     def value(self, into: ColumnType) -> Column:
         """Return the default as a value of a stored type; NULL if it has none."""
-        apart = self.of_session or into.name in _SPELLED_APART
-        lost = apart or (into == STRING and not self.verbatim)
+        differs = self.of_session or into.name in _SPELLED_APART
+        lost = differs or (into == STRING and not self.verbatim)
         return fitted(F.lit(None if lost else self.text).cast("string"), into, into)
 
     def limits(self, firsts: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from sluice.config.format_options import FormatOptions
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.errors import PlanError
 from sluice.source_names import is_column_name
 from spark_jobs.formats.base import Format, SourceColumn

@@ -13,9 +13,9 @@ from typing import Final
 
 from sluice.column_renames import Renames, name_at
 from sluice.config.collations import source_name
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
 from sluice.errors import ELSEWHERE, PlanError
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import TableSummary
 
@@ -52,7 +52,7 @@ def key_names(
     return {name: group.column for group in groups for name in group.others}
 
 
-def key_told(
+def stated_key(
     summary: TableSummary,
     config: TableConfig,
     stored: tuple[str, ...] | None,

@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.errors import PlanError
 from sluice.source_names import is_column_name, is_table_name
 from spark_jobs.canonical import OUTCOME_EVENT, OUTCOME_REJECT, SOURCE_PARTS

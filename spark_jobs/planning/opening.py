@@ -10,13 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-
-from sluice import names
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.positions import epoch_prefix, opening_position
-from spark_jobs.canonical import OP_TRUNCATE, quoted
 
 
 @dataclass(frozen=True)
@@ -44,22 +39,3 @@ def opening_of(pipeline: Pipeline) -> Opening | None:
     a full load."""
     declared = (one for one in pipeline.full_loads if one.epoch == pipeline.epoch)
     return next((Opening(one.epoch, one.at) for one in declared), None)
-
-
-def write(spark: SparkSession, changelog: str, opening: Opening, batch_id: str) -> None:
-    """Append the opening to a batch's partition of a changelog; it is not counted as a record."""
-    columns = spark.table(changelog).columns
-    row = _row(spark, opening, batch_id)
-    values = [quoted(c) if c in row.columns else F.lit(None).alias(c) for c in columns]
-    row.select(*values).writeTo(changelog).append()
-
-
-def _row(spark: SparkSession, opening: Opening, batch_id: str) -> DataFrame:
-    values = {
-        names.OP: F.lit(OP_TRUNCATE),
-        names.POSITION: F.lit(opening.position),
-        names.SOURCE_TS: F.lit(opening.at).cast("timestamp"),
-        names.BATCH_ID: F.lit(batch_id),
-        names.COUNTED: F.lit(False),
-    }
-    return spark.range(1).select(*(value.alias(name) for name, value in values.items()))

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sluice.column_renames import Rename, Renames
-from sluice.config.project import TableConfig
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.config.pipeline import TableConfig
+from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.key_names import NO_NAMES, KeyNames, key_names, without_key
@@ -57,13 +57,13 @@ def known_names(
     config: TableConfig,
     key: Iterable[str],
     renames: Renames,
-    told: Iterable[ColumnStatement],
+    statements: Iterable[ColumnStatement],
 ) -> KnownNames:
     """Return the names of a table's columns, from its renames.
 
     Raises PlanError if a column of the key shared a name with another column.
     """
-    columns, statements = list(key), list(told)
+    columns, statements = list(key), list(statements)
     of_key = key_names(summary, columns, renames, statements)
     # Several sources each add columns at positions of their own.
     added = [] if config.sources else _added(statements)

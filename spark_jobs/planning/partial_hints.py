@@ -30,8 +30,8 @@ def refuse_partial_hint(
     so that they would be read without it."""
     for one in former:
         for hinted, bare in ((now, one), (one, now)):
-            told = _is_described(plan, bare) and not _is_hinted(plan, bare)
-            if told and _changes_values(plan, hinted):
+            only_described = _is_described(plan, bare) and not _is_hinted(plan, bare)
+            if only_described and _changes_values(plan, hinted):
                 raise partial_hint(plan.source.name, hinted.name, bare.name)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from sluice.column_renames import Renames
 from sluice.config.collations import rules
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import FAIL, IGNORE
-from sluice.config.project import Pipeline, TableConfig
 from sluice.config.source_tables import listed_name, truncate_policy
 from sluice.errors import ELSEWHERE, PlanError, UnknownKeyError
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key
@@ -26,7 +26,7 @@ from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.opening import Opening, opening_of
 from spark_jobs.planning.planned_column import PlannedColumn, key_by_rules
 from spark_jobs.planning.table_inputs import (
-    Stored,
+    StoredTable,
     TableInputs,
     column_names,
     gather_inputs,
@@ -143,7 +143,7 @@ def target_name(pipeline: Pipeline, source: Source) -> str:
 
 
 def plan_table(
-    pipeline: Pipeline, fmt: Format, summary: TableSummary, config: TableConfig, stored: Stored
+    pipeline: Pipeline, fmt: Format, summary: TableSummary, config: TableConfig, stored: StoredTable
 ) -> TablePlan:
     """Plan one table."""
     _refuse_truncates(pipeline, summary, config)
@@ -155,7 +155,9 @@ def plan_table(
     columns = planned_columns(inputs, names)
     read = as_read(inputs.described, columns)
     compared = rules(inputs.hints.collations, inputs.hints.null_keys)
-    key, columns = key_by_rules(summary.source.name, key, columns, compared, fmt.whole_rows)
+    key, columns = key_by_rules(
+        summary.source.name, key, columns, compared, whole_rows=fmt.whole_rows
+    )
     plan = TablePlan(
         source=summary.source,
         namespace=pipeline.namespace,
@@ -223,7 +225,7 @@ def _no_key(pipeline: Pipeline, summary: TableSummary) -> str:
     )
 
 
-def _refuse_unfit(plan: TablePlan, names: list[str], stored: Stored) -> None:
+def _refuse_unfit(plan: TablePlan, names: list[str], stored: StoredTable) -> None:
     """Raise PlanError if the plan does not fit the stored table or the modes; `names`: as
     at the source."""
     _refuse_other_key(plan, stored.key)

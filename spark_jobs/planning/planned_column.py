@@ -98,7 +98,8 @@ def key_by_rules(
     key: Sequence[str],
     columns: Sequence[PlannedColumn],
     compared: Mapping[str, str],
-    whole_rows: bool = False,
+    *,
+    whole_rows: bool,
 ) -> tuple[tuple[str, ...], tuple[PlannedColumn, ...]]:
     """Return the key and the columns, with columns added for the comparable forms of key columns.
 

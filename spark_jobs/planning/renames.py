@@ -51,7 +51,7 @@ class _Stretch:
     gone: frozenset[str]
 
     @property
-    def moved(self) -> dict[str, str]:
+    def renamed(self) -> dict[str, str]:
         return {name: now for name, now in self.now.items() if name != now}
 
     def of(self, column: str) -> _Origins:
@@ -149,14 +149,14 @@ def renamed(changes: DataFrame, renames: Renames) -> DataFrame:
     """Return changes under current names, in `_absent` too."""
     types = {f.name: f.dataType.simpleString() for f in changes.schema}
     stretches = _stretches(renames, types)
-    if not any(stretch.moved for stretch in stretches):
+    if not any(stretch.renamed for stretch in stretches):
         return changes
     values = {}
-    for column in sorted({n for s in stretches for pair in s.moved.items() for n in pair}):
+    for column in sorted({n for s in stretches for pair in s.renamed.items() for n in pair}):
         sources = [(s.below, _Into(column).value(s.of(column), types)) for s in stretches]
         values[column] = F.expr(_by_stretch(names.POSITION, sources, quoted(column)))
     if names.ABSENT in types:
-        absent = [(s.below, _renamed_list(names.ABSENT, s.moved)) for s in stretches]
+        absent = [(s.below, _renamed_list(names.ABSENT, s.renamed)) for s in stretches]
         values[names.ABSENT] = F.expr(_by_stretch(names.POSITION, absent, names.ABSENT))
     return changes.withColumns(values)
 
@@ -191,10 +191,10 @@ def _by_stretch(position: str, values: list[tuple[str, str]], otherwise: str) ->
     return f"CASE {cases} ELSE {otherwise} END"
 
 
-def _renamed_list(listed: str, moved: Mapping[str, str]) -> str:
-    if not moved:
+def _renamed_list(listed: str, renamed: Mapping[str, str]) -> str:
+    if not renamed:
         return listed
-    cases = " ".join(f"WHEN {literal(old)} THEN {literal(new)}" for old, new in moved.items())
+    cases = " ".join(f"WHEN {literal(old)} THEN {literal(new)}" for old, new in renamed.items())
     return f"transform({listed}, name -> CASE name {cases} ELSE name END)"
 
 
@@ -217,7 +217,9 @@ def moves_of_rows(
     }
     if touched and names.ABSENT in types:
         listed = f"{row}{names.ABSENT}"
-        values[names.ABSENT] = [(at, _renamed_list(listed, _moved(step))) for at, step in steps]
+        values[names.ABSENT] = [
+            (at, _renamed_list(listed, _renamed_columns(step))) for at, step in steps
+        ]
     position = f"{row}{names.POSITION}"
     return {c: _by_stretch(position, parts, f"{row}{quoted(c)}") for c, parts in values.items()}
 
@@ -249,7 +251,7 @@ def clash(before: Renames, now: Renames, columns: Collection[str]) -> tuple[str,
     return None
 
 
-def _moved(step: Mapping[str, _Origins]) -> dict[str, str]:
+def _renamed_columns(step: Mapping[str, _Origins]) -> dict[str, str]:
     """Return stored column → current name, where they differ."""
     return {old: new for new, origins in step.items() for old in origins.possible if old != new}
 

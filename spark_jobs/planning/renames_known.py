@@ -11,13 +11,13 @@ from pyiceberg.catalog import Catalog
 
 from sluice.column_renames import Rename, Renames, in_order, name_at
 from sluice.config.collations import source_name
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import EVOLVE, FAIL, STRING
-from sluice.config.project import Pipeline, TableConfig
 from sluice.ddl.stated_names import in_case_of, may_be
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.changelogs import stored_sources
+from sluice.ledger.column_log import ColumnStatement, recorded
 from sluice.ledger.ledger import Ledger
-from sluice.ledger.rename_log import ColumnStatement, recorded
 from sluice.names import dropped_column
 from sluice.types.columns import ColumnType, widest, widest_or_text
 from spark_jobs.planning.discover import Source, TableSummary
@@ -29,14 +29,14 @@ from spark_jobs.planning.renames import declared, used_again, wanted
 from spark_jobs.planning.stored_types import needs_description
 
 
-def renames_from(told: Iterable[ColumnStatement], config: TableConfig) -> Renames:
+def renames_from(statements: Iterable[ColumnStatement], config: TableConfig) -> Renames:
     """Return the renames of one table's statements, in the source's order.
 
     A dropped column whose name another column gets later counts as renamed, since an event below
     the drop does not mean the new column. This does not hold for a table of several sources, each
     of which has columns of its own.
     """
-    statements = list(told)
+    statements = list(statements)
     added = [
         (new.lower(), one.position)
         for one in statements
@@ -282,5 +282,5 @@ def known_renames(plan: TablePlan, stated: Renames, before: Renames) -> Renames:
 
 def _arrives(rename: Rename, renames: Renames, columns: set[str]) -> bool:
     later = [r for r in renames if r.below >= rename.below]
-    moved = (old for old, _ in rename.columns if old.lower() in columns)
-    return all(name_at(later, old, "").lower() in columns for old in moved)
+    former = (old for old, _ in rename.columns if old.lower() in columns)
+    return all(name_at(later, old, "").lower() in columns for old in former)

@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.config.fields import PLACEHOLDER
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import FAIL
-from sluice.config.project import Pipeline, TableConfig
 from sluice.config.source_tables import (
     claimants,
     listed_name,
@@ -143,10 +143,10 @@ def _mistake(pipeline: Pipeline, summary: TableSummary) -> str:
             "where a table was renamed, or all partitions are truncated together) or to ignore, "
             "and run again; or roll the batch back to go on without its files"
         )
-    return _unsaid(pipeline, summary) if tables[claims[0]].sources else ""
+    return _missing_part(pipeline, summary) if tables[claims[0]].sources else ""
 
 
-def _unsaid(pipeline: Pipeline, summary: TableSummary) -> str:
+def _missing_part(pipeline: Pipeline, summary: TableSummary) -> str:
     used = PLACEHOLDER.findall(pipeline.table_name)
     empty = [part for part in used if not getattr(summary.source, part)]
     if not empty:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sluice.config.ddl_files import DdlTable
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
 from sluice.errors import PlanError
 from sluice.source_names import is_column_name
 from sluice.types.columns import STRING

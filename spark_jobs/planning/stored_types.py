@@ -82,7 +82,9 @@ class KnownTypes:
         name = self._described_as(column)
         listed = {i: c[name] for i, c in self.earlier.items() if name in c}
         kinds: dict[int | None, ColumnType] = {
-            i: c.type for i, c in listed.items() if not c.typed and not self._moved(column, c.type)
+            i: c.type
+            for i, c in listed.items()
+            if not c.typed and not self._is_set_aside(column, c.type)
         }
         return kinds if any(map(needs_description, kinds.values())) else {}
 
@@ -93,7 +95,7 @@ class KnownTypes:
             return column
         return self._first(column, {n for c in self.earlier.values() for n in c}) or column
 
-    def _moved(self, column: str, kind: ColumnType) -> bool:
+    def _is_set_aside(self, column: str, kind: ColumnType) -> bool:
         """Whether values of a type went to an extra column (`type_split`)."""
         if self.policy != policies.NEW_COLUMN or column.lower() in self.used_again:
             return False
@@ -173,8 +175,8 @@ def _undescribed(name: str, types: KnownTypes) -> PlannedColumn:
     if stored is not None:
         grows = widest(stored, kind) == kind and is_promoted(stored.spark, kind.spark)
         kind = kind if grows else stored
-    told = types.bytes_read_as() if kind.name == "binary" else as_described(kind, stated)
-    readings = types.coded(name) or {None: told}
+    reading = types.bytes_read_as() if kind.name == "binary" else as_described(kind, stated)
+    readings = types.coded(name) or {None: reading}
     return PlannedColumn(name, kind, readings, has_type=script is not None)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sluice.config.collations import source_name
-from sluice.config.project import Pipeline, TableConfig
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.source_names import is_reserved
 from spark_jobs.formats.base import Format
 from spark_jobs.planning.descriptions import descriptions, refuse_too_many_columns
@@ -20,7 +20,7 @@ from spark_jobs.planning.type_split import TypeSplit, split_by_type
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredTable:
     """The stored table: its columns' Spark types (empty if there is no table yet), its key, the
     columns' former names, and the descriptions in events of earlier batches."""
 
@@ -44,7 +44,7 @@ class TableInputs:
 
 
 def gather_inputs(
-    pipeline: Pipeline, fmt: Format, summary: TableSummary, config: TableConfig, stored: Stored
+    pipeline: Pipeline, fmt: Format, summary: TableSummary, config: TableConfig, stored: StoredTable
 ) -> TableInputs:
     """Combine everything that is known of a table's columns and key.
 
@@ -72,9 +72,9 @@ def gather_inputs(
     )
     key = _key(hints, as_found, stored.key, ddl.key)
     beside = split_by_type(as_found, described, types, spelled, key or ())
-    moved, spelled = beside.of_described(described), beside.of_spelling(spelled)
-    refuse_too_many_columns(pipeline, summary.source, {n for one in moved.values() for n in one})
-    return TableInputs(moved, as_found, hints, spelled, types, beside, key)
+    columns, spelled = beside.of_described(described), beside.of_spelling(spelled)
+    refuse_too_many_columns(pipeline, summary.source, {n for one in columns.values() for n in one})
+    return TableInputs(columns, as_found, hints, spelled, types, beside, key)
 
 
 def planned_columns(inputs: TableInputs, names: Iterable[str]) -> tuple[PlannedColumn, ...]:

@@ -69,14 +69,14 @@ class TypeSplit:
         """Return the envelope's events with the values under the new names."""
         if not self.enabled:
             return events
-        images = {image: self._moved(F.col(image)) for image in ("before", "after")}
+        images = {image: self._set_aside(F.col(image)) for image in ("before", "after")}
         return events.withColumns({**images, "absent": F.flatten(self._listed(F.col("absent")))})
 
-    def _moved(self, image: Column) -> Column:
-        described, moved = short_name(F.col("types")), image
+    def _set_aside(self, image: Column) -> Column:
+        described, set_aside = short_name(F.col("types")), image
         for ident, suffixes in self.suffixes.items():
-            moved = F.when(described == ident, _suffixed(image, suffixes)).otherwise(moved)
-        return moved
+            set_aside = F.when(described == ident, _suffixed(image, suffixes)).otherwise(set_aside)
+        return set_aside
 
     def _listed(self, absent: Column) -> Column:
         """Add to each absent name the extra columns that it may have, now or in later batches."""

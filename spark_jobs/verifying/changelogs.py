@@ -13,14 +13,14 @@ from pyspark.sql import SparkSession
 from sluice import names
 from sluice.verification import TableReport, Verification
 from spark_jobs.compare import Layout
-from spark_jobs.folding.above_floor import above, comparable_refold, comparable_rows
-from spark_jobs.folding.refold import refold, rows_of, tombstones_of
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
 from spark_jobs.lake.published import changes_at, is_partial, living_at, rows_at
 from spark_jobs.materialize import materialize
 from spark_jobs.threads import side_by_side, together
+from spark_jobs.verifying.above_floor import above, comparable_recomputed, comparable_rows
 from spark_jobs.verifying.comparison import compared
 from spark_jobs.verifying.modes import compare_modes
+from spark_jobs.verifying.recompute import recompute, rows_of, tombstones_of
 
 
 def verify(spark: SparkSession, cutter: Cutter, only: str | None) -> Verification:
@@ -59,12 +59,14 @@ def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> Table
     target = living_at(spark, cut, tables, changelog)
     data = tuple(c for c in target.columns if c not in names.RESERVED_COLUMNS)
     columns = [c for c in data if c in changelog.columns]
-    refolded = materialize(refold(changelog, tables.key, columns, is_partial(changelog, tables)))
-    tombstones = tombstones_of(refolded, changelog, tables.key)
+    recomputed = materialize(
+        recompute(changelog, tables.key, columns, is_partial(changelog, tables))
+    )
+    tombstones = tombstones_of(recomputed, changelog, tables.key)
     rows, of_tombstones, beside = together(
         lambda: compared(
-            tables.target, cut, rows_of(comparable_refold(refolded, floor)),
-            comparable_rows(target, refolded, tables.key, floor), _layout(tables.key, data),
+            tables.target, cut, rows_of(comparable_recomputed(recomputed, floor)),
+            comparable_rows(target, recomputed, tables.key, floor), _layout(tables.key, data),
         ),
         lambda: compared(
             tables.tombstones, cut, tombstones,

@@ -10,7 +10,7 @@ from sluice.verification import Comparison, Difference
 from spark_jobs import compare
 from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
 from spark_jobs.materialize import materialize
 from spark_jobs.threads import together
 

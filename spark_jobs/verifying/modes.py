@@ -12,9 +12,14 @@ from sluice import names
 from sluice.verification import Comparison
 from spark_jobs.canonical import by_name
 from spark_jobs.compare import Layout
-from spark_jobs.folding.above_floor import above
-from spark_jobs.folding.refold import KNOWN
-from spark_jobs.folding.refold_modes import (
+from spark_jobs.lake.cut import Cut, TargetTables
+from spark_jobs.lake.published import rows_at
+from spark_jobs.lake.table_id import TableId
+from spark_jobs.materialize import materialize
+from spark_jobs.verifying.above_floor import above
+from spark_jobs.verifying.comparison import compared
+from spark_jobs.verifying.recompute import KNOWN
+from spark_jobs.verifying.recompute_modes import (
     CONTENT,
     TIMED,
     events_of,
@@ -22,11 +27,6 @@ from spark_jobs.folding.refold_modes import (
     versions_of,
     with_content,
 )
-from spark_jobs.lake.cut import Cut, TargetTables
-from spark_jobs.lake.published import rows_at
-from spark_jobs.lake.tables import TableId
-from spark_jobs.materialize import materialize
-from spark_jobs.verifying.comparison import compared
 
 _ENDS: Final = (names.POSITION_TO, names.IS_CURRENT, names.VALID_FROM, names.VALID_TO)
 _MARKS: Final = (names.POSITION, names.DELETED_POSITION, names.IS_DELETED, names.DELETED_AT)

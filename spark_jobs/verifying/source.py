@@ -19,14 +19,13 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.config.collations import source_name
 from sluice.config.live_source import POSTGRES, LiveSource
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.errors import TerminalError
 from sluice.ledger.changelogs import stored_sources
 from sluice.source_names import is_reserved
 from sluice.verification import TableReport, Verification
 from spark_jobs.canonical import quoted
 from spark_jobs.compare import Layout
-from spark_jobs.folding.refold import refold, rows_of
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
 from spark_jobs.lake.published import changes_at, is_partial, living_at
 from spark_jobs.planning.key_names import KeyNames
@@ -34,6 +33,7 @@ from spark_jobs.planning.renames_known import names_at_source, published
 from spark_jobs.verifying.comparison import compared
 from spark_jobs.verifying.mariadb import Mariadb
 from spark_jobs.verifying.postgres import Postgres
+from spark_jobs.verifying.recompute import recompute, rows_of
 from spark_jobs.verifying.source_database import LiveColumn, SourceDatabase, SourceTable
 from spark_jobs.verifying.texts import comparable, spelled_source, spelled_target
 
@@ -146,7 +146,7 @@ class _Side:
         if until is None:
             return living_at(self.spark, self.cut, self.tables, changes)
         data = [c for c in changes.columns if c not in names.RESERVED_COLUMNS]
-        return rows_of(refold(changes, self.tables.key, data, is_partial(changes, self.tables)))
+        return rows_of(recompute(changes, self.tables.key, data, is_partial(changes, self.tables)))
 
     def _refuse_expired(self) -> None:
         floor = self.cut.floor(self.tables.target) if self.tables.key else None

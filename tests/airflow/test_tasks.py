@@ -178,7 +178,7 @@ def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
     monkeypatch.setattr(queued, "EVERY_SECONDS", 0.01)
     monkeypatch.setattr(submit, "_run", loads)
     run = SimpleNamespace(xcom_pull=lambda task_ids: keys)
-    load = submit.LoadOperator(task_id="load", project=str(tmp_path), manifest=keys[1])
+    load = submit.LoadOperator(task_id="load", project_dir=str(tmp_path), manifest=keys[1])
     load.execute({"ti": run})
     assert told[3] == ["a", "b", "c"]
     assert abandoned_batches(ctx, EVERYTHING, False) == []
@@ -225,7 +225,7 @@ def test_an_error_of_many_lines_keeps_its_name(
     driver.write_text("#!/bin/sh\necho 'PlanError: no key'\nseq -f '- t%g' 25\nexit 1\n")
     driver.chmod(0o755)
     monkeypatch.setattr(submit, "driver_environment", lambda: {"PATH": f"{tmp_path}:/usr/bin:/bin"})
-    load = submit.LoadOperator(task_id="load", project=str(tmp_path), manifest=MANIFEST)
+    load = submit.LoadOperator(task_id="load", project_dir=str(tmp_path), manifest=MANIFEST)
     with pytest.raises(TerminalError) as raised:
         submit._run(load, str(tmp_path))
     tables = [f"- t{number}" for number in range(1, 26)]
@@ -296,7 +296,7 @@ def test_of_a_batch_that_some_tables_may_have_nobody_is_told_that_none_has_it(
     monkeypatch.setattr(stages, "give_up", fails)
     monkeypatch.setattr(submit, "_is_small", fails)
     run = SimpleNamespace(xcom_pull=lambda task_ids: [])
-    load = submit.LoadOperator(task_id="load", project=str(tmp_path), manifest=MANIFEST)
+    load = submit.LoadOperator(task_id="load", project_dir=str(tmp_path), manifest=MANIFEST)
     does = {
         "load": lambda: load.execute({"ti": run}),
         "batch.rollback": lambda: clean_up(str(tmp_path), "shop", MANIFEST),

@@ -90,7 +90,7 @@ class Sandbox:
         job = Job(
             self.spark, Lake(self.spark, self.catalog, "p"),
             pipeline_for(self.project, manifest), manifest,
-            Attempt(batch_id, branch_name(batch_id, attempt)), attempt,
+            Attempt(batch_id, attempt, branch_name(batch_id, attempt)),
             str(self.root / "scratch" / f"{batch_id}-{attempt}"),
         )  # fmt: skip
         if manifest.rebuild is not None:
@@ -127,7 +127,7 @@ class Sandbox:
         job = Job(
             self.spark, Lake(self.spark, self.catalog, "p"),
             pipeline_for(self.project, manifest), manifest,
-            Attempt(manifest.batch_id, "", published), "", "",
+            Attempt(manifest.batch_id, "", "", published), "",
         )  # fmt: skip
         return forecast(job).to_json()
 

@@ -117,6 +117,18 @@ def test_a_package_imports_only_those_before_it(root: str) -> None:
             assert later == set(), path
 
 
+def test_verify_shares_only_the_content_hash_with_the_folding() -> None:
+    """It finds the faults of the merge: what both used would be wrong in both."""
+    shared = {
+        (node.module, alias.name)
+        for path in (ROOT / "spark_jobs/verifying").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("spark_jobs.folding")
+        for alias in node.names
+    }
+    assert shared == {("spark_jobs.folding.fold", "content_hash")}
+
+
 def names_imported(path: Path) -> set[str]:
     """Every word of what a module imports: packages, modules, and the names in them."""
     found: set[str] = set()

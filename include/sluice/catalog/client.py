@@ -26,7 +26,7 @@ from sluice.catalog.spark import (
     rest_secrets,
     s3_region,
 )
-from sluice.config.places import s3_endpoint
+from sluice.config.locations import s3_endpoint
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig
 from sluice.errors import TerminalError

@@ -60,7 +60,7 @@ _DEFAULTS_AT: Final = f"{PROP_DEFAULTS}-at."
 
 
 @dataclass(frozen=True)
-class Moved:
+class MainChange:
     """`main` of one table before and after a commit; `after` None: `main` was removed."""
 
     table: str
@@ -178,7 +178,7 @@ def is_published(table: Table, staged: StagedTable) -> bool:
     return staged.head_snapshot in ancestors(table, head(table))
 
 
-def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Moved:
+def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> MainChange:
     """Restore `main`, the schema and the column defaults from before the batch published the table,
     if since then only Sluice's maintenance wrote.
 
@@ -188,7 +188,7 @@ def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Move
     table = catalog.load_table((staged.namespace, staged.name))
     current, base = head(table), staged.base_snapshot
     if current == base and head(table, tag_name(batch_id)) is None:
-        return Moved(staged.full_name, current, base)
+        return MainChange(staged.full_name, current, base)
     refuse_rollback(table, current, staged, batch_id)
     updates = _steps_back(table, staged, batch_id)
     requirements: tuple[TableRequirement, ...] = (
@@ -196,7 +196,7 @@ def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Move
         AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
     )
     commit(catalog, table, requirements, (*updates, *_defaults_back(table, base)))
-    return Moved(staged.full_name, current, base)
+    return MainChange(staged.full_name, current, base)
 
 
 def _steps_back(table: Table, staged: StagedTable, batch_id: str) -> list[TableUpdate]:

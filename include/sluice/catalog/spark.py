@@ -10,7 +10,7 @@ import os
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from sluice.config.places import s3_endpoint
+from sluice.config.locations import s3_endpoint
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig
 from sluice.config.secrets import is_secret
@@ -88,10 +88,12 @@ def _postgres(uri: SplitResult) -> dict[str, str]:
     """Return URI and properties for JDBC; the URI has no secrets, since errors show it."""
     host = uri.netloc.rpartition("@")[2]
     given = parse_qsl(uri.query)
-    apart = {name: value for name, value in given if name == "user" or is_secret(name)}
-    query = urlencode([(name, value) for name, value in given if name not in apart], safe="/:")
+    credentials = {name: value for name, value in given if name == "user" or is_secret(name)}
+    query = urlencode(
+        [(name, value) for name, value in given if name not in credentials], safe="/:"
+    )
     plain = urlunsplit(("postgresql", host, uri.path, query, ""))
-    secrets = {"user": _user(uri), "password": _password(uri), **apart}
+    secrets = {"user": _user(uri), "password": _password(uri), **credentials}
     properties = {f".jdbc.{name}": value for name, value in secrets.items() if value}
     return {".uri": f"jdbc:{plain}", **_POSTGRES_LIMITS, **properties}
 

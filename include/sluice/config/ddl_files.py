@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, PrivateAttr
 
 from sluice.bounds import MEBIBYTE
 from sluice.config.fields import Strict, refuse_odd_path
-from sluice.config.places import resolved
+from sluice.config.locations import resolved
 from sluice.config.source_tables import ListedTables, listed_name
 from sluice.config.yaml_file import Document, refused
 from sluice.ddl.create_table import CreatedTable, Script, UnreadableScriptError, script

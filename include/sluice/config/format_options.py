@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from sluice.config.fields import Strict
-from sluice.config.places import S3_SCHEME
+from sluice.config.locations import S3_SCHEME
 from sluice.config.secrets import holds_secret
 from sluice.environment import ENV_REGISTRY_TOKEN, ENV_REGISTRY_USER_INFO
 

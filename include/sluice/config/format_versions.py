@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sluice.config.yaml_file import refused
 
 if TYPE_CHECKING:
-    from sluice.config.project import Pipeline
+    from sluice.config.pipeline import Pipeline
     from sluice.config.project_file import LakeConfig
     from sluice.config.yaml_file import Document
 

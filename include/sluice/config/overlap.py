@@ -10,7 +10,7 @@ from sluice.errors import ConfigError
 from sluice.names import beside_target
 
 if TYPE_CHECKING:
-    from sluice.config.project import Pipeline
+    from sluice.config.pipeline import Pipeline
     from sluice.config.yaml_file import Document
 
 _MOST: Final = 5

@@ -34,9 +34,9 @@ from sluice.config.formats import (
     options_model,
     refuse_unknown_ends,
 )
+from sluice.config.locations import S3_SCHEME
 from sluice.config.maintenance import Maintenance
 from sluice.config.partitions import Partition, parse_partition
-from sluice.config.places import S3_SCHEME
 from sluice.config.policies import EVOLVE, FAIL
 from sluice.config.renames import RenamedColumns
 from sluice.config.schema_change import OnSchemaChange, OnTypeChange, refuse_unheeded

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sluice.config.ddl_files import with_ddl
 from sluice.config.fields import Strict
 from sluice.config.format_versions import refuse_unwritable
+from sluice.config.locations import WAREHOUSE, refuse_globs, refuse_landing, resolved
 from sluice.config.overlap import Written, refuse_overlap
-from sluice.config.pipeline import Landing, Pipeline, TableConfig
-from sluice.config.places import WAREHOUSE, refuse_globs, refuse_landing, resolved
+from sluice.config.pipeline import Pipeline
 from sluice.config.project_file import (
     CATALOG_SCHEMES,
     SQLITE,
@@ -32,8 +32,6 @@ from sluice.environment import (
     ENV_SPARK_MASTER,
 )
 from sluice.errors import ConfigError
-
-__all__ = ["Landing", "Pipeline", "Project", "TableConfig", "load_project", "load_sound"]
 
 PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"

@@ -8,7 +8,7 @@ from typing import Final, Literal, Self
 from pydantic import Field, model_validator
 
 from sluice.config.fields import Location, Strict, refuse_odd_path
-from sluice.config.places import S3_SCHEME
+from sluice.config.locations import S3_SCHEME
 from sluice.config.spark_conf import SparkConf
 
 MOST_LOAD_SECONDS: Final = 30 * 24 * 3600

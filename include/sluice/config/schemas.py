@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sluice.config.fields import Strict
 from sluice.config.formats import FORMAT_NAMES, options_model
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.config.project_file import ProjectFile
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

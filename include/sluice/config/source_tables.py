@@ -16,7 +16,7 @@ from sluice.config.fields import TABLE_PLACEHOLDERS, Strict
 from sluice.config.policies import APPLY, FAIL
 
 if TYPE_CHECKING:
-    from sluice.config.project import Pipeline
+    from sluice.config.pipeline import Pipeline
 
 OnTruncate = Literal["apply", "ignore", "fail"]
 

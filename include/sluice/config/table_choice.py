@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from sluice.config.project import Pipeline, TableConfig
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.errors import ConfigError
 
 

@@ -133,7 +133,7 @@ def may_go_on(line: str) -> bool:
     return more and FOLLOWS.match(line, scanned.end) is not None
 
 
-class Ends:
+class DocumentEnds:
     """Finds where the broken document at a window's start ends, judging by whole ones before it.
 
     How much is scanned in vain, and so again, is bounded by how far the window has moved.

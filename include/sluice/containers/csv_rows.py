@@ -18,7 +18,7 @@ from typing import Final
 from sluice.bounds import MEBIBYTE
 from sluice.config.format_options import CsvOptions
 from sluice.containers.compression import DamageError
-from sluice.containers.json_documents import BOM, INVALID_UTF8, TOO_LARGE, Line, Refused
+from sluice.containers.json_documents import BOM, INVALID_UTF8, TOO_LARGE, Line, Rejected
 
 MALFORMED: Final = "malformed_csv"
 FIELD_COUNT: Final = "wrong_field_count"
@@ -56,29 +56,29 @@ def is_csv(key: str) -> bool:
     return _ENDINGS.search(key) is not None
 
 
-def rows_as_json(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[Line | Refused]:
-    """Yield every row as one JSON object, and what is no row as Refused.
+def rows_as_json(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[Line | Rejected]:
+    """Yield every row as one JSON object, and what is no row as Rejected.
 
-    If the header is refused all rows are, because their columns are unknown. Raises DamageError if
+    If the header is rejected all rows are, because their columns are unknown. Raises DamageError if
     nothing of the file can be trusted.
     """
     csv.field_size_limit(sys.maxsize)
     lines = _Lines(chunks, limit)
     rows = csv.reader(lines, delimiter=style.delimiter, strict=True)
     names = [encoder.encode_basestring(name) for name in style.columns]
-    header_refused = full_load = changes = False
+    header_rejected = full_load = changes = False
     while True:
         row = _next_row(rows, lines)
         if row is None:
             return
-        if isinstance(row, Refused):
-            header_refused = header_refused or not names
+        if isinstance(row, Rejected):
+            header_rejected = header_rejected or not names
             yield row
-        elif header_refused:
-            yield Refused(NO_NAMES, _bytes(lines.record()))
+        elif header_rejected:
+            yield Rejected(NO_NAMES, _bytes(lines.record()))
         elif not names and _too_long(row):
-            header_refused = True
-            yield Refused(TOO_MANY_NAMES, _bytes(lines.record()))
+            header_rejected = True
+            yield Rejected(TOO_MANY_NAMES, _bytes(lines.record()))
         elif not names:
             names = [encoder.encode_basestring(name) for name in row]
         elif row or len(names) == 1:  # with one column a blank line is an empty field
@@ -93,7 +93,7 @@ def _too_long(names: list[str]) -> bool:
     return len(names) > MOST_NAMES or sum(map(len, names)) > MOST_NAMES_CHARACTERS
 
 
-def _next_row(rows: Iterator[list[str]], lines: _Lines) -> list[str] | Refused | None:
+def _next_row(rows: Iterator[list[str]], lines: _Lines) -> list[str] | Rejected | None:
     """Return the next row, [] for a blank line, None at the end."""
     lines.taken.clear()
     try:
@@ -103,10 +103,10 @@ def _next_row(rows: Iterator[list[str]], lines: _Lines) -> list[str] | Refused |
     except csv.Error:
         raw = _bytes(lines.record())
         cut = lines.pop_cut()
-        return Refused(cut.reason, raw + cut.raw) if cut else Refused(MALFORMED, raw)
+        return Rejected(cut.reason, raw + cut.raw) if cut else Rejected(MALFORMED, raw)
     except _TooLargeError:
         lines.end()
-        return Refused(TOO_LARGE, _bytes(lines.record()))
+        return Rejected(TOO_LARGE, _bytes(lines.record()))
 
 
 def _is_change(row: list[str], names: list[str], style: CsvStyle) -> bool:
@@ -130,11 +130,11 @@ def _lacks_operation(row: list[str], names: list[str], style: CsvStyle) -> bool:
 
 def _object(
     names: list[str], fields: list[str], record: str, style: CsvStyle, full_load: bool
-) -> Line | Refused:
+) -> Line | Rejected:
     if full_load and _lacks_operation(fields, names, style):
         names = names[1:]
     if len(fields) != len(names):
-        return Refused(FIELD_COUNT, _bytes(record))
+        return Rejected(FIELD_COUNT, _bytes(record))
     values = [encoder.encode_basestring(field) for field in fields]
     if not set(style.nulls).isdisjoint(fields):
         for at, quoted in enumerate(_quoted_fields(record, style.delimiter)):
@@ -144,7 +144,7 @@ def _object(
     try:
         return Line(f"{{{pairs}}}".encode())
     except UnicodeEncodeError:
-        return Refused(INVALID_UTF8, _bytes(record))
+        return Rejected(INVALID_UTF8, _bytes(record))
 
 
 def _quoted_fields(record: str, delimiter: str) -> Iterator[bool]:
@@ -191,10 +191,10 @@ class _Lines(Iterator[str]):
         """Return the text of the current row."""
         return "".join(self.taken)
 
-    def pop_cut(self) -> Refused | None:
+    def pop_cut(self) -> Rejected | None:
         """Return, once, what follows the last whole line of a truncated file: it is no row."""
         reason, self._cut = self._cut, ""
-        return Refused(reason, b"".join(self._waiting)) if reason else None
+        return Rejected(reason, b"".join(self._waiting)) if reason else None
 
     def end(self) -> None:
         """Read no further."""

@@ -15,7 +15,7 @@ import fastavro
 
 from sluice.config.format_options import Framing
 from sluice.containers.compression import DamageError
-from sluice.containers.json_documents import JSON_BEGINS, TOO_LARGE, UTF16_MARKS, Refused
+from sluice.containers.json_documents import JSON_BEGINS, TOO_LARGE, UTF16_MARKS, Rejected
 from sluice.manifest import JSON_LINES, SourceFile
 
 ONE_PER_FILE: Final[Framing] = "one_per_file"
@@ -49,20 +49,20 @@ def are_in(head: bytes) -> bool:
     return b"\0" in head and not head.removeprefix(codecs.BOM_UTF8).startswith(_TEXT_BEGINS)
 
 
-def split(chunks: Iterator[bytes], framing: str, limit: int) -> Iterator[bytes | Refused]:
-    """Yield a file's datums in order; a truncated one or one above `limit` as Refused."""
+def split(chunks: Iterator[bytes], framing: str, limit: int) -> Iterator[bytes | Rejected]:
+    """Yield a file's datums in order; a truncated one or one above `limit` as Rejected."""
     return _whole(chunks, limit) if framing == ONE_PER_FILE else _prefixed(chunks, limit)
 
 
-def _whole(chunks: Iterator[bytes], limit: int) -> Iterator[bytes | Refused]:
+def _whole(chunks: Iterator[bytes], limit: int) -> Iterator[bytes | Rejected]:
     content, damage = _take(chunks, b"", limit + 1)
     if damage or len(content) > limit:
-        yield Refused(damage or TOO_LARGE, content)
+        yield Rejected(damage or TOO_LARGE, content)
     else:
         yield content
 
 
-def _prefixed(chunks: Iterator[bytes], limit: int) -> Iterator[bytes | Refused]:
+def _prefixed(chunks: Iterator[bytes], limit: int) -> Iterator[bytes | Rejected]:
     """Yield datums that each follow a length of four bytes, big-endian; a wrong one is the end."""
     waiting, at, damage = b"", 0, ""
     while True:
@@ -76,7 +76,7 @@ def _prefixed(chunks: Iterator[bytes], limit: int) -> Iterator[bytes | Refused]:
             (waiting, damage), at = _take(chunks, waiting[at:], length), 0
         if damage or size > limit or len(waiting) - at < length:
             reason = damage or (TOO_LARGE if size > limit else TRUNCATED)
-            yield Refused(reason, waiting[at:])
+            yield Rejected(reason, waiting[at:])
             return
         yield waiting[at + _LENGTH_BYTES : at + length]
         at += length

@@ -12,7 +12,7 @@ from typing import Final
 
 from sluice.config.format_options import Layout
 from sluice.containers.compression import DamageError
-from sluice.containers.json_documents import Line, Refused
+from sluice.containers.json_documents import Line, Rejected
 
 VALUES: Final[Layout] = "length_delimited"
 PAIRS: Final[Layout] = "length_delimited_pairs"
@@ -23,8 +23,8 @@ _LENGTH_BYTES: Final = 4
 _NULL: Final = -1
 
 
-def split(chunks: Iterator[bytes], limit: int, layout: str) -> Iterator[Line | Refused]:
-    """Yield every record as a line `{"key": …, "value": …}`; refuse all from a bad length on.
+def split(chunks: Iterator[bytes], limit: int, layout: str) -> Iterator[Line | Rejected]:
+    """Yield every record as a line `{"key": …, "value": …}`; reject all from a bad length on.
 
     Raises DamageError if nothing of the file can be trusted.
     """
@@ -35,16 +35,16 @@ def split(chunks: Iterator[bytes], limit: int, layout: str) -> Iterator[Line | R
             size = stream.length()
             if size is None or size < _NULL or size > limit:
                 reason = TRUNCATED if size is None else BAD_LENGTH
-                yield Refused(stream.damage or reason, stream.rest(start))
+                yield Rejected(stream.damage or reason, stream.rest(start))
                 return
             if not stream.has(size):
-                yield Refused(stream.damage or TRUNCATED, stream.rest(start))
+                yield Rejected(stream.damage or TRUNCATED, stream.rest(start))
                 return
             messages.append(None if size == _NULL else stream.take(size))
         yield _line(*[None, *messages][-2:])
         stream.forget()
     if stream.damage:
-        yield Refused(stream.damage, b"")
+        yield Rejected(stream.damage, b"")
 
 
 def _line(key: bytes | None, value: bytes | None) -> Line:

@@ -13,7 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sluice.containers.broken_json import FOLLOWS, STRAY, TAB, Ends, ends_another, next_start
+from sluice.containers.broken_json import (
+    FOLLOWS,
+    STRAY,
+    TAB,
+    DocumentEnds,
+    ends_another,
+    next_start,
+)
 from sluice.containers.json_text import NEAR_END, Document, is_lossy
 from sluice.containers.text_window import TextWindow
 
@@ -48,15 +55,15 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Refused:
+class Rejected:
     """A part that cannot be handed on as a line, and why."""
 
     reason: str
     raw: bytes
 
 
-def split(chunks: Iterator[bytes], limit: int, keys: bool = True) -> Iterator[Line | Refused]:
-    """Yield every document of a file as one line, in order; damage as Refused.
+def split(chunks: Iterator[bytes], limit: int, keys: bool = True) -> Iterator[Line | Rejected]:
+    """Yield every document of a file as one line, in order; damage as Rejected.
 
     A key and its value become `{"key": …, "value": …}`, or the value alone without `keys`. `limit`:
     bytes of the largest document with its key. Raises DamageError if nothing of the file can be
@@ -76,20 +83,20 @@ class _Splitter(TextWindow):
         super().__init__(chunks, limit)
         self.keys = keys
         self.no_end_before = 0
-        self.ends = Ends(self)
+        self.ends = DocumentEnds(self)
         self.in_array = False
         self.ends_array = False
 
-    def run(self) -> Iterator[Line | Refused]:
+    def run(self) -> Iterator[Line | Rejected]:
         self.more()
         self.at = 1 if self.text.startswith(BOM) else 0
         while self._to_next():
             self.ends_array = False
             yield self._next()
         if self.cut:
-            yield Refused(self.cut, b"")
+            yield Rejected(self.cut, b"")
         elif self.in_array and not self.ends_array:
-            yield Refused(CUT_ARRAY, b"")
+            yield Rejected(CUT_ARRAY, b"")
 
     def _to_next(self) -> bool:
         """Skip to the next document; false at the end of the text."""
@@ -133,7 +140,7 @@ class _Splitter(TextWindow):
             self.no_end_before = self.passed + len(self.text) - 1
         return end + 2 if end >= 0 else end
 
-    def _next(self) -> Line | Refused:
+    def _next(self) -> Line | Rejected:
         parsed = self.document(0)
         if parsed.found and self._stands_alone(parsed.end):
             return self._take(parsed)
@@ -155,7 +162,7 @@ class _Splitter(TextWindow):
             return bool(FOLLOWS.match(self.text, end) or STRAY.match(self.text, end))
         return self.text[self.at] == "{" or not self.line_from(end).strip()
 
-    def _take(self, parsed: Document) -> Line | Refused:
+    def _take(self, parsed: Document) -> Line | Rejected:
         key = self.text[self.at : parsed.end]
         if self.text[parsed.end : parsed.end + 1] == "^":
             return self._key_and_value(key, parsed.end + 1 - self.at)
@@ -188,7 +195,7 @@ class _Splitter(TextWindow):
         record = parsed.value if parsed and parsed.found else None
         return isinstance(record, dict) and own.isdisjoint(record)
 
-    def _key_and_value(self, key: str, offset: int) -> Line | Refused:
+    def _key_and_value(self, key: str, offset: int) -> Line | Rejected:
         self.read_line(offset)
         if not self.line_from(self.at + offset).strip():
             if self.cut and self.line_end(self.at + offset) == len(self.text):
@@ -205,17 +212,17 @@ class _Splitter(TextWindow):
         lossy = is_lossy(key + value, [key, parsed.value])
         return self._unless_large(whole, _line(self._pair(key, value), lossy))
 
-    def _unless_large(self, whole: str, part: Line | Refused) -> Line | Refused:
+    def _unless_large(self, whole: str, part: Line | Rejected) -> Line | Rejected:
         """Return the part if its text is within the limit, which a window may exceed."""
         may_be_large = 4 * len(whole) > self.limit  # a character has up to four bytes
         if may_be_large and len(raw := _bytes(whole)) > self.limit:
-            return Refused(TOO_LARGE, raw)
+            return Rejected(TOO_LARGE, raw)
         return part
 
     def _pair(self, key: str, value: str) -> str:
         return f'{{"key":{key},"value":{value}}}' if self.keys else value
 
-    def _take_broken(self, parsed: Document, offset: int = 0) -> Line | Refused:
+    def _take_broken(self, parsed: Document, offset: int = 0) -> Line | Rejected:
         """Take the broken document at `offset`, up to its own end or else up to where the next
         one may begin."""
         if parsed.incomplete and self.ended and self.cut:
@@ -225,7 +232,7 @@ class _Splitter(TextWindow):
             end = self.ends.by_the_next()
         if end >= 0:
             text = self._pass_part(end)
-            return self._unless_large(text, _refused(text))
+            return self._unless_large(text, _rejected(text))
         end = self.line_end(self.at)
         if not self.within_limit() and (parsed.incomplete or end == len(self.text)):
             return self._too_large(offset)
@@ -251,20 +258,20 @@ class _Splitter(TextWindow):
         self.ends_array = ends_another(text.rstrip())
         return text
 
-    def _cut_off(self) -> Refused:
+    def _cut_off(self) -> Rejected:
         reason, self.cut = self.cut, ""
-        return Refused(reason, _bytes(self.pass_to(len(self.text))))
+        return Rejected(reason, _bytes(self.pass_to(len(self.text))))
 
-    def _take_many(self, offset: int) -> Line | Refused:
+    def _take_many(self, offset: int) -> Line | Rejected:
         starts = next_start(offset)
         start = starts.search(self.text, self.at + 1)
         while start is None and self.more_within_limit():
             start = starts.search(self.text, self.at + 1)
         if start is None and not self.ended:
             return self._too_large(offset)
-        return _refused(self._pass_part(start.start() if start else len(self.text)))
+        return _rejected(self._pass_part(start.start() if start else len(self.text)))
 
-    def _too_large(self, offset: int) -> Refused:
+    def _too_large(self, offset: int) -> Rejected:
         """Refuse the document's beginning; continue at the next line that begins a document."""
         starts, first = next_start(offset), self.pass_to(len(self.text))
         while (start := starts.search(self.text, self.at)) is None:
@@ -272,7 +279,7 @@ class _Splitter(TextWindow):
             if not self.more():
                 break
         self.at = start.end() if start else len(self.text)
-        return Refused(TOO_LARGE, _bytes(first))
+        return Rejected(TOO_LARGE, _bytes(first))
 
 
 def _inner(document: Any) -> dict[str, Any]:
@@ -286,22 +293,22 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _refused(text: str) -> Line | Refused:
-    """Return a broken part: one line for the reader to reject, several as Refused."""
+def _rejected(text: str) -> Line | Rejected:
+    """Return a broken part: one line for the reader to reject, several as Rejected."""
     text = text.strip()
     if "\n" in text or "\r" in text:
-        return Refused(UNPARSEABLE, _bytes(text))
+        return Rejected(UNPARSEABLE, _bytes(text))
     return _line(text)
 
 
-def _line(text: str, lossy: bool = False) -> Line | Refused:
+def _line(text: str, lossy: bool = False) -> Line | Rejected:
     if lossy:
-        return Refused(LONE_SURROGATE, _bytes(text))
+        return Rejected(LONE_SURROGATE, _bytes(text))
     if "\0" in text:  # not JSON, but Spark could take it for UTF-16 or UTF-32
-        return Refused(UNPARSEABLE, _bytes(text))
+        return Rejected(UNPARSEABLE, _bytes(text))
     if "\n" in text or "\r" in text:
         text = _BETWEEN_TOKENS.sub(lambda token: token[1] or "", text)
     try:
         return Line(text.encode())
     except UnicodeEncodeError:
-        return Refused(INVALID_UTF8, _bytes(text))
+        return Rejected(INVALID_UTF8, _bytes(text))

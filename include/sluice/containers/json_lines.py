@@ -28,7 +28,7 @@ _SPLIT_BEGINNINGS: Final = ("[", "/*", BOM)
 class LineCheck:
     """Takes a file's bytes piece by piece; sets `split_needed` once Spark could misread them.
 
-    A line above `limit` sets it too, because the splitter has to refuse it.
+    A line above `limit` sets it too, because the splitter has to reject it.
     """
 
     def __init__(self, limit: int) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from sluice.containers.json_documents import Refused
+from sluice.containers.json_documents import Rejected
 from sluice.manifest import WHOLE, LandingReject
 
 TOO_MANY: Final = "too_many_rejects"
@@ -31,10 +31,10 @@ class Rejects:
         self._kept: list[LandingReject] = []
         self._raw_bytes = 0
         self._reasons: Counter[str] = Counter()
-        self._refused = ""
+        self._whole_reason = ""
 
-    def add(self, record: int, part: Refused) -> None:
-        """Add the refused part with this number in the file, from 1."""
+    def add(self, record: int, part: Rejected) -> None:
+        """Add the rejected part with this number in the file, from 1."""
         self._reasons[part.reason] += 1
         if self._too_many:
             self._kept.clear()
@@ -44,22 +44,22 @@ class Rejects:
         self._raw_bytes += len(raw)
         self._kept.append(_reject(self._key, record, part.reason, raw))
 
-    def refuse_whole(self, reason: str, head: bytes = b"") -> None:
-        """Refuse the whole file; `head`: its beginning if that differs from the stored one."""
-        self._refused = reason
+    def reject_whole(self, reason: str, head: bytes = b"") -> None:
+        """Reject the whole file; `head`: its beginning if that differs from the stored one."""
+        self._whole_reason = reason
         self._head = head or self._head
 
     @property
     def whole(self) -> bool:
         """Whether nothing of the file may be handed on."""
-        return bool(self._refused) or self._too_many
+        return bool(self._whole_reason) or self._too_many
 
     def all(self) -> tuple[LandingReject, ...]:
         """Return the rejects for the manifest."""
         if not self.whole:
             return tuple(self._kept)
-        if self._refused:
-            return (_reject(self._key, WHOLE, self._refused, self._head),)
+        if self._whole_reason:
+            return (_reject(self._key, WHOLE, self._whole_reason, self._head),)
         records = self._reasons.total()
         return (_reject(self._key, WHOLE, _too_many(self._reasons), self._head, records),)
 

@@ -114,9 +114,9 @@ def in_turn(
 ) -> tuple[ColumnChange, ...]:
     """Combine two successive changes of a table's columns into one."""
     steps = {old.lower(): new for old, new in then if old is not None}
-    moved = [(old, new if new is None else steps.pop(new.lower(), new)) for old, new in first]
+    changed = [(old, new if new is None else steps.pop(new.lower(), new)) for old, new in first]
     others = [(old, new) for old, new in then if old is None or old.lower() in steps]
-    return tuple(pair for pair in (*moved, *others) if _changes(*pair))
+    return tuple(pair for pair in (*changed, *others) if _changes(*pair))
 
 
 def _changes(old: str | None, new: str | None) -> bool:
@@ -254,12 +254,12 @@ def _of_alter(statement: exp.Expression, text: str, grammar: str) -> Altered | N
     if not all(_is_name(part) for pair in pairs for part in pair if part is not None):
         return None
     named = ((old and old.name, new and new.name) for old, new in pairs)
-    moved = tuple((old, new) for old, new in named if _changes(old, new))
+    changed = tuple((old, new) for old, new in named if _changes(old, new))
     # Grammars differ in the meaning of a backslash in a text.
     added = () if _ESCAPE in text else tuple(_added(statement, source_of(text, grammar)))
     table = statement.this
     name, schema = (table.name, table.db) if isinstance(table, exp.Table) else ("", "")
-    return Altered(name, moved, schema, added)
+    return Altered(name, changed, schema, added)
 
 
 def _added(statement: exp.Expression, source: str) -> Iterator[AddedColumn]:

@@ -27,7 +27,7 @@ from sluice.containers.rejects import RAW_BYTES
 from sluice.landing.reading import Reading
 from sluice.landing.table_folders import TRANSACTIONS, holds_transactions
 from sluice.manifest import AVRO, JSON_LINES, PARQUET
-from sluice.objects.staging import room_for_a_copy
+from sluice.objects.staging import room_to_stage
 
 IN_MEMORY: Final = 16 * MEBIBYTE
 _NOT_TEXT: Final = "not_json_nor_avro"
@@ -72,13 +72,9 @@ def detect(plain: Iterator[bytes], key: str, reading: Reading) -> DetectedFile:
     )
     try:
         head, plain = peek(plain)
-        if head.startswith(avro_file.MAGIC):
-            if not reading.avro:
-                return DetectedFile(reason=_OTHER_FORMAT, head=head[:RAW_BYTES])
-            return _check_avro(_until_damage(plain), head, reading)
-        if reading.tables and head.startswith(parquet_file.MAGIC):
-            with room_for_a_copy(key):
-                return _check_parquet(plain, head, reading)
+        by_head = _by_head(head, plain, key, reading)
+        if by_head is not None:
+            return by_head
         if reading.framing and datums.are_in(head):
             detected = DetectedFile(container=AVRO, framing=reading.framing)
         elif not detected.framed_as and (reason := _unreadable(head, detected.csv is not None)):
@@ -91,6 +87,20 @@ def detect(plain: Iterator[bytes], key: str, reading: Reading) -> DetectedFile:
         return (
             replace(detected, split=True) if damage.trusted else DetectedFile(reason=damage.reason)
         )
+
+
+def _by_head(
+    head: bytes, plain: Iterator[bytes], key: str, reading: Reading
+) -> DetectedFile | None:
+    """Check a container that its first bytes name; None for a file that begins otherwise."""
+    if head.startswith(avro_file.MAGIC):
+        if not reading.avro:
+            return DetectedFile(reason=_OTHER_FORMAT, head=head[:RAW_BYTES])
+        return _check_avro(_until_damage(plain), head, reading)
+    if reading.tables and head.startswith(parquet_file.MAGIC):
+        with room_to_stage(key):
+            return _check_parquet(plain, head, reading)
+    return None
 
 
 def _misread(lines: Iterator[bytes], limit: int) -> bool:
@@ -117,16 +127,16 @@ def _check_avro(plain: Iterator[bytes], head: bytes, reading: Reading) -> Detect
 
 def _check_parquet(plain: Iterator[bytes], head: bytes, reading: Reading) -> DetectedFile:
     """Check a Parquet file; without the footer, which has the columns, nothing can be read."""
-    with tempfile.SpooledTemporaryFile(IN_MEMORY) as copy:
+    with tempfile.SpooledTemporaryFile(IN_MEMORY) as spooled:
         try:
-            copy.writelines(plain)
-            copy.seek(0)
-            schema = parquet_file.avro_schema(copy)  # type: ignore[arg-type]
-            parquet_file.refuse_bomb(copy, reading.bounds)  # type: ignore[arg-type]
-            if not parquet_file.is_codec_known(copy):  # type: ignore[arg-type]
+            spooled.writelines(plain)
+            spooled.seek(0)
+            schema = parquet_file.avro_schema(spooled)  # type: ignore[arg-type]
+            parquet_file.refuse_bomb(spooled, reading.bounds)  # type: ignore[arg-type]
+            if not parquet_file.is_codec_known(spooled):  # type: ignore[arg-type]
                 return DetectedFile(reason=parquet_file.BAD_CODEC, head=head[:RAW_BYTES])
             if reading.thorough:
-                parquet_file.read_through(copy)  # type: ignore[arg-type]
+                parquet_file.read_through(spooled)  # type: ignore[arg-type]
         except (DamageError, ValueError) as error:
             if isinstance(error, DamageError) and error.reason in compression.TOO_MUCH:
                 raise

@@ -1,4 +1,4 @@
-"""Inspect a landed file, and stage a copy of it if Spark cannot read it as it is."""
+"""Inspect a landed file, and stage it anew if Spark cannot read it as it is."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sluice.containers import (
 )
 from sluice.containers.avro_file import AvroFile
 from sluice.containers.compression import DamageError
-from sluice.containers.json_documents import Line, Refused, split
+from sluice.containers.json_documents import Line, Rejected, split
 from sluice.containers.rejects import RAW_BYTES, Rejects
 from sluice.errors import UnstableFileError
 from sluice.landing.file_detection import IN_MEMORY, DetectedFile, detect, peek
 from sluice.landing.reading import PLAIN, Reading
 from sluice.landing.table_folders import name_in_order
 from sluice.manifest import AVRO, JSON_LINES, PARQUET, LandingReject, SourceFile
-from sluice.objects.staging import STAGED_TOO_LARGE, Copy, StagedTooLargeError, room_for_a_copy
+from sluice.objects.staging import STAGED_TOO_LARGE, StagedFile, StagedTooLargeError, room_to_stage
 from sluice.objects.store import (
     ObjectStore,
     StoredObject,
@@ -50,21 +50,21 @@ _T = TypeVar("_T", Line, bytes)
 
 @dataclass(frozen=True)
 class Inspection:
-    """A file for the manifest, its rejects, and the size of its copy."""
+    """A file for the manifest, its rejects, and the size of its staged file."""
 
     file: SourceFile
     rejects: tuple[LandingReject, ...] = ()
-    copied: int = 0
+    staged_size: int = 0
 
     @property
     def bytes_to_read(self) -> int:
-        """The size of the file, or of its copy if that is larger."""
-        return max(self.file.size, self.copied)
+        """The size of the file, or of its staged file if that is larger."""
+        return max(self.file.size, self.staged_size)
 
 
 @dataclass(frozen=True)
 class Inspector:
-    """Inspects objects of a landing place as `reading` says; copies go under `prefix` of
+    """Inspects objects of a landing place as `reading` says; staged files go under `prefix` of
     `staging`."""
 
     store: ObjectStore
@@ -73,14 +73,14 @@ class Inspector:
     reading: Reading = PLAIN
 
     def inspect(self, stored: StoredObject) -> Inspection:
-        """Read one object to its end; stage a copy if Spark could not read it.
+        """Read one object to its end; write a staged file if Spark could not read it.
 
         Raises UnstableFileError if the object differs from its listing, since it is then being
         written.
         """
         return self._inspect(stored, lambda plain: detect(plain, stored.key, self.reading))
 
-    def refuse(self, stored: StoredObject, reason: str) -> Inspection:
+    def reject(self, stored: StoredObject, reason: str) -> Inspection:
         """Reject one object as a whole, so that nothing of it is loaded. Raises UnstableFileError
         as `inspect` does."""
         return self._inspect(stored, lambda _: DetectedFile(reason=reason))
@@ -134,40 +134,42 @@ class Inspector:
 
     def _stage(self, detected: DetectedFile, file: SourceFile) -> Inspection:
         staging, room = self.staging, self.reading.bounds.staged_room(file.size)
-        with room_for_a_copy(file.key), Copy(IN_MEMORY, room) as copy:
-            rejects = self._refuse_or_copy(copy, detected, file)
+        with room_to_stage(file.key), StagedFile(IN_MEMORY, room) as staged:
+            rejects = self._reject_or_stage(staged, detected, file)
             if rejects.whole:
-                copy.empty()
+                staged.empty()
                 file = replace(file, container=JSON_LINES, avro_schema="")
-            copied = copy.seek(0, os.SEEK_END)
-            copy.seek(0)
+            size = staged.seek(0, os.SEEK_END)
+            staged.seek(0)
             key = f"{self.prefix}{_staged_name(file, detected, self.reading)}"
-            with faults_of_the_store(key), room_for_a_copy(file.key, staging.url(self.prefix)):
-                staging.put_stream(key, copy)  # type: ignore[arg-type]
-        return Inspection(replace(file, url=staging.url(key), staged=True), rejects.all(), copied)
+            with faults_of_the_store(key), room_to_stage(file.key, staging.url(self.prefix)):
+                staging.put_stream(key, staged)  # type: ignore[arg-type]
+        return Inspection(replace(file, url=staging.url(key), staged=True), rejects.all(), size)
 
-    def _refuse_or_copy(self, copy: Copy, detected: DetectedFile, file: SourceFile) -> Rejects:
+    def _reject_or_stage(
+        self, staged: StagedFile, detected: DetectedFile, file: SourceFile
+    ) -> Rejects:
         bounds = self.reading.bounds
         with _opened(self.store, file.key) as stream:
             chunks = _same_bytes(_chunks(stream, file.key), file)
             head, chunks = peek(chunks)
             rejects = Rejects(file.key, bounds.rejects, head)
             if detected.reason:
-                rejects.refuse_whole(detected.reason, detected.head)
+                rejects.reject_whole(detected.reason, detected.head)
                 return rejects
             plain = compression.Plain(chunks, detected.compression, bounds)
             try:
-                self._copy(plain, copy, detected, file, rejects)
+                self._write_staged(plain, staged, detected, file, rejects)
             except StagedTooLargeError:
-                rejects.refuse_whole(STAGED_TOO_LARGE)
+                rejects.reject_whole(STAGED_TOO_LARGE)
             for _ in chunks:
                 pass  # to the end, for the checksum
         return rejects
 
-    def _copy(
+    def _write_staged(
         self,
         plain: Iterator[bytes],
-        copy: Copy,
+        staged: StagedFile,
         detected: DetectedFile,
         file: SourceFile,
         rejects: Rejects,
@@ -175,16 +177,16 @@ class Inspector:
         limit = self.reading.limit
         if detected.framing:
             parts = datums.split(plain, detected.framing, limit)
-            datums.write_container(copy, _whole(parts, rejects), bytes.fromhex(file.sha256))
+            datums.write_container(staged, _whole(parts, rejects), bytes.fromhex(file.sha256))
         elif detected.container == AVRO:
-            _copy_avro(plain, copy, detected.avro, rejects)
+            _stage_avro(plain, staged, detected.avro, rejects)
         elif detected.container == PARQUET:
             for chunk in plain:
-                copy.write(chunk)
+                staged.write(chunk)
         else:
             for line in _whole(_parts(plain, detected, limit), rejects):
-                copy.write(line.text)
-                copy.write(b"\n")
+                staged.write(line.text)
+                staged.write(b"\n")
 
 
 def _spark_reads(key: str, detected: DetectedFile) -> bool:
@@ -224,25 +226,25 @@ def _same_bytes(chunks: Iterator[bytes], file: SourceFile) -> Iterator[bytes]:
 
 
 def _staged_name(file: SourceFile, detected: DetectedFile, reading: Reading) -> str:
-    """Return the copy's name: the same for the same key, content and way of reading.
+    """Return the staged file's name: the same for the same key, content and way of reading.
 
-    If a file is later read with other options, it gets another copy, and a waiting batch keeps its
-    own.
+    If a landed file is later read with other options, it gets another, and a waiting batch keeps
+    its own.
     """
     identity = f"{file.key}\n{file.sha256}\n{detected.reason}\n{reading}".encode()
     return f"{hashlib.sha256(identity).hexdigest()[:32]}.{file.container}"
 
 
-def _whole(parts: Iterator[_T | Refused], rejects: Rejects) -> Iterator[_T]:
-    """Yield the parts that are not refused, as long as the file is not refused as a whole."""
+def _whole(parts: Iterator[_T | Rejected], rejects: Rejects) -> Iterator[_T]:
+    """Yield the parts that are not rejected, as long as the file is not rejected as a whole."""
     for record, part in enumerate(parts, 1):
-        if isinstance(part, Refused):
+        if isinstance(part, Rejected):
             rejects.add(record, part)
         elif not rejects.whole:
             yield part
 
 
-def _parts(plain: Iterator[bytes], detected: DetectedFile, limit: int) -> Iterator[Line | Refused]:
+def _parts(plain: Iterator[bytes], detected: DetectedFile, limit: int) -> Iterator[Line | Rejected]:
     if detected.framed_as:
         return framed.split(plain, limit, detected.framed_as)
     if detected.csv:
@@ -250,18 +252,20 @@ def _parts(plain: Iterator[bytes], detected: DetectedFile, limit: int) -> Iterat
     return split(plain, limit, detected.keys)
 
 
-def _copy_avro(plain: Iterator[bytes], copy: Copy, avro: AvroFile, rejects: Rejects) -> None:
+def _stage_avro(
+    plain: Iterator[bytes], staged: StagedFile, avro: AvroFile, rejects: Rejects
+) -> None:
     """Copy header and whole blocks; each bad block is a reject, and so is the damaged rest."""
     left, rest = avro.whole, b""
     damage = avro.damage
     try:
         for chunk in avro_file.without(plain, avro.bad):
-            copy.write(chunk[:left])
+            staged.write(chunk[:left])
             rest += chunk[left:][: RAW_BYTES - len(rest)]
             left -= min(left, len(chunk))
     except DamageError as error:
         damage = damage or error.reason
     for number, block in enumerate(avro.bad, 1):
-        rejects.add(number, Refused(block.reason, block.raw))
+        rejects.add(number, Rejected(block.reason, block.raw))
     if damage:
-        rejects.add(len(avro.bad) + 1, Refused(damage, rest))
+        rejects.add(len(avro.bad) + 1, Rejected(damage, rest))

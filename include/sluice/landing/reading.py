@@ -7,7 +7,7 @@ from typing import Final
 
 from sluice.bounds import DEFAULT, MEBIBYTE, Bounds, rejects_of
 from sluice.config.format_options import CsvOptions, DebeziumOptions, DtsAvroOptions
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.containers.csv_rows import CsvStyle, style_of
 from sluice.containers.framed import LAYOUTS
 

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from sluice.config.format_options import RowsOptions
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.ledger.claims import ContentKey
 
 _PARTITION: Final = re.compile(r".*=.*")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ _IDENTITY: Final = ("size", "etag")
 _VERSION: Final = "version_id"
 
 
-def newest(rows: Any, *key: str) -> Any:
+def newest(rows: pa.Table, *key: str) -> pa.Table:
     """Return the row with the highest `seq` of every key, in the order of `seq`."""
     order = pc.sort_indices(rows["seq"])
     keys = rows.select(key).take(order).append_column(_ROW, pa.arange(0, rows.num_rows))
@@ -32,30 +32,30 @@ def newest(rows: Any, *key: str) -> Any:
     return rows.take(order.take(last[f"{_ROW}_max"].combine_chunks().sort()))
 
 
-def where_in(rows: Any, column: str, values: Iterable[str]) -> Any:
+def where_in(rows: pa.Table, column: str, values: Iterable[str]) -> pa.Table:
     """Return the rows whose column holds one of the values."""
     return rows.filter(_is_among(rows, column, values))
 
 
-def _is_among(rows: Any, column: str, values: Iterable[str]) -> Any:
+def _is_among(rows: pa.Table, column: str, values: Iterable[str]) -> pa.ChunkedArray:
     return pc.is_in(rows[column], value_set=pa.array(values, rows[column].type))
 
 
-def rows_of(kind: type[R], rows: Any) -> Iterator[R]:
+def rows_of(kind: type[R], rows: pa.Table) -> Iterator[R]:
     """Yield the rows of an Arrow table as objects; the table has a column for every field."""
     columns = (rows.column(field.name).to_pylist() for field in fields(kind))
     return (kind(*values) for values in zip(*columns, strict=True))
 
 
-def latest(kind: type[R], rows: Any, key: str) -> dict[str, R]:
+def latest(kind: type[R], rows: pa.Table, key: str) -> dict[str, R]:
     """Return the newest row of every key as an object."""
     kept = newest(rows, key)
     return dict(zip(kept.column(key).to_pylist(), rows_of(kind, kept), strict=True))
 
 
 def unclaimed_or_changed(
-    kept: Any, listed: Sequence[StoredObject]
-) -> tuple[list[StoredObject], Any]:
+    kept: pa.Table, listed: Sequence[StoredObject]
+) -> tuple[list[StoredObject], pa.Table]:
     """Return the listed objects that no batch has in this version (`claims.is_free`,
     `is_replaced`), and the rows of their keys. `kept`: the newest row of every key."""
     values = {"object_key": [one.key for one in listed]}
@@ -71,12 +71,12 @@ def unclaimed_or_changed(
     return [one for one in listed if one.key not in claimed], rows.filter(pc.invert(same))
 
 
-def _same_version(before: Any, now: Any) -> Any:
+def _same_version(before: pa.ChunkedArray, now: pa.ChunkedArray) -> pa.ChunkedArray:
     unknown = pc.or_(pc.equal(before, ""), pc.equal(now, ""))
     return pc.fill_null(pc.or_(unknown, pc.equal(before, now)), False)
 
 
-def replaced_rows(rows: Any) -> Any:
+def replaced_rows(rows: pa.Table) -> pa.Table:
     """Return the rows of objects that a batch still has as loaded, and whose key a
     later batch has."""
     of_batches = newest(rows, "object_key", "batch_id")
@@ -85,13 +85,15 @@ def replaced_rows(rows: Any) -> Any:
     return loaded.join(now, now.column_names, join_type="left anti").sort_by("seq")
 
 
-def with_checksums(rows: Any, checksums: Iterable[str]) -> Any:
+def with_checksums(rows: pa.Table, checksums: Iterable[str]) -> pa.Table:
     """Return all rows of the keys under which an object ever had one of the checksums."""
     keys = where_in(rows, "sha256", checksums)["object_key"].unique().to_pylist()
     return where_in(rows, "object_key", keys)
 
 
-def batch_by_content(rows: Any, content: ContentKey, elsewhere: Iterable[str]) -> dict[str, str]:
+def batch_by_content(
+    rows: pa.Table, content: ContentKey, elsewhere: Iterable[str]
+) -> dict[str, str]:
     """Return content → batch, for contents that are claimed, loaded or held.
 
     Objects that the batches `elsewhere` loaded or hold are left out; those that they claimed are
@@ -105,13 +107,13 @@ def batch_by_content(rows: Any, content: ContentKey, elsewhere: Iterable[str]) -
     return dict(zip(values, rows["batch_id"].to_pylist(), strict=True))
 
 
-def publications_of(rows: Any) -> list[Publication]:
+def publications_of(rows: pa.Table) -> list[Publication]:
     """Return the newest row of each table of each batch."""
     last = newest(rows, "pipeline", "batch_id", "namespace", "table_name")
     return sorted(rows_of(Publication, last), key=_published_in)
 
 
-def publications_since_undo(rows: Any) -> list[list[Publication]]:
+def publications_since_undo(rows: pa.Table) -> list[list[Publication]]:
     """Return, for each table of a batch, its rows since the batch was last undone there,
     newest first."""
     tables: dict[tuple[str, str, str], list[Publication]] = {}
@@ -124,7 +126,7 @@ def publications_since_undo(rows: Any) -> list[list[Publication]]:
     return [tables[name] for name in sorted(tables) if tables[name]]
 
 
-def still_newest(given: list[Publication], rows: Any) -> list[Publication]:
+def still_newest(given: list[Publication], rows: pa.Table) -> list[Publication]:
     """Return the publications that are new (`seq` 0), or whose stored row is still the newest of
     its batch and table."""
     now = {(*_published_in(row), row.pipeline, row.seq) for row in publications_of(rows)}

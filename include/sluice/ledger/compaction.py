@@ -7,12 +7,15 @@ row is kept, so the history of states stays.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyiceberg.catalog import Catalog
 
 from sluice.ledger.arrow_rows import newest
 from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS, LedgerTables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _SAME_STATE: Final = {
     FILES: ("pipeline", "object_key", "batch_id", "state"),
@@ -29,10 +32,10 @@ class Compacted:
     after: int
 
 
-def compact_ledger(catalog: Catalog, name: str, dry_run: bool = False) -> Compacted:
+def compact_ledger(catalog: Catalog, name: str, *, dry_run: bool) -> Compacted:
     """Compact one table of the ledger; if another process writes meanwhile, nothing is changed."""
 
-    def shrink(rows: Any) -> Any:
+    def shrink(rows: pa.Table) -> pa.Table:
         return newest(rows, *_SAME_STATE[name])
 
-    return Compacted(*LedgerTables(catalog).compact(name, shrink, dry_run))
+    return Compacted(*LedgerTables(catalog).compact(name, shrink, dry_run=dry_run))

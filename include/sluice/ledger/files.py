@@ -77,12 +77,14 @@ class Files:
     def known_contents(
         self,
         content: ContentKey,
-        epochs: Container[int] | None = None,
+        *,
+        epochs: Container[int] | None,
         among: Collection[str] | None = None,
     ) -> set[str]:
         """Return the contents of the objects that are claimed, loaded or held.
 
-        Contents loaded at other `epochs` are left out: there the same bytes are other events.
+        Contents loaded at other `epochs` are left out: there the same bytes are other events;
+        None: all epochs count.
         `among`: the checksums that matter; None: all.
         """
         rows = self._rows()

@@ -41,7 +41,7 @@ class MaintenanceLease:
         self._paused = False
 
     def __enter__(self) -> Self:
-        told = ""
+        last_message = ""
         while True:
             try:
                 self._take()
@@ -51,9 +51,9 @@ class MaintenanceLease:
             except LeaseHeldError as held:
                 if time.monotonic() >= self._ends:
                     raise
-                if str(held) != told:
-                    told = str(held)
-                    log.warning("waiting: %s", told)
+                if str(held) != last_message:
+                    last_message = str(held)
+                    log.warning("waiting: %s", last_message)
             time.sleep(PAUSE_SECONDS)
 
     def __exit__(

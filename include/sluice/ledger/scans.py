@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ALL_COLUMNS: Final = ("*",)
 _KEPT: Final = 16
@@ -24,10 +27,12 @@ class _Query:
 @dataclass(frozen=True)
 class _Cached:
     snapshot: int | None
-    rows: Any
+    rows: pa.Table
 
 
-def scan(table: Table, where: BooleanExpression, columns: tuple[str, ...] = ALL_COLUMNS) -> Any:
+def scan(
+    table: Table, where: BooleanExpression, columns: tuple[str, ...] = ALL_COLUMNS
+) -> pa.Table:
     """Read rows of the table object's snapshot into Arrow."""
     return table.scan(row_filter=where, selected_fields=columns).to_arrow()
 
@@ -43,7 +48,7 @@ class Scans:
 
     def read(
         self, table: Table, where: BooleanExpression, columns: tuple[str, ...] = ALL_COLUMNS
-    ) -> Any:
+    ) -> pa.Table:
         """Return what `scan` returns, from the cache if the snapshot is the same."""
         query = _Query(table.metadata.table_uuid, where, columns)
         snapshot = table.current_snapshot()

@@ -142,11 +142,11 @@ class LedgerTables:
 
     def read(
         self, name: str, where: BooleanExpression, columns: tuple[str, ...] = ALL_COLUMNS
-    ) -> Any:
+    ) -> pa.Table:
         """Read the rows of a table's newest snapshot into Arrow."""
         return _with_retries(lambda: self._scans.read(self._open(name), where, columns))
 
-    def scan(self, table: Table, where: BooleanExpression) -> Any:
+    def scan(self, table: Table, where: BooleanExpression) -> pa.Table:
         """Read the rows of the table object's own snapshot into Arrow."""
         return self._scans.read(table, where)
 
@@ -180,7 +180,7 @@ class LedgerTables:
         return self._give_up(name, sent, problem)
 
     def compact(
-        self, name: str, keep: Callable[[Any], Any], dry_run: bool = False
+        self, name: str, keep: Callable[[pa.Table], pa.Table], *, dry_run: bool
     ) -> tuple[int, int]:
         """Rewrite a table as one file with the rows that `keep` returns for its Arrow table.
 
@@ -292,7 +292,7 @@ def _files(table: Table) -> int:
     return 0 if summary is None else int(summary.get("total-data-files") or 0)
 
 
-def _rewrite(table: Table, rows: Any) -> None:
+def _rewrite(table: Table, rows: pa.Table) -> None:
     """Replace the table's content by one file of these rows, unless another process wrote it;
     expire snapshots."""
     refuse_clock_behind(table)

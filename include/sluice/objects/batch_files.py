@@ -1,7 +1,8 @@
-"""The files of a batch beside the tables: manifest, staged copies, results of attempts.
+"""The files of a batch beside the tables: manifest, staged files, results of attempts.
 
-They are under `<warehouse>/_sluice/<pipeline>/`: copies in `staged/`, shared by batches, the rest
-in `<batch>/`. A manifest is never overwritten.
+They are under `<warehouse>/_sluice/<pipeline>/`: staged files (JSON lines made of landed files that
+Spark cannot read) in `staged/`, shared by batches, the rest in `<batch>/`. A manifest is never
+overwritten.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class BatchFiles:
         return f"{pipeline}/{batch_id}/manifest.json"
 
     def staging_prefix(self, pipeline: str) -> str:
-        """Return the prefix of the JSON-lines copies that landing makes for Spark."""
+        """Return the prefix of the JSON-lines files that landing makes for Spark."""
         return f"{pipeline}/staged/"
 
     def write_manifest(self, manifest: Manifest) -> str:
@@ -97,15 +98,15 @@ class BatchFiles:
     def _scratch_prefix(self, pipeline: str, batch_id: str) -> str:
         return f"{pipeline}/{batch_id}/{SCRATCH}"
 
-    def forget_copies(self, keys: Iterable[str]) -> None:
-        """Remove staged copies."""
+    def forget_staged(self, keys: Iterable[str]) -> None:
+        """Remove staged files."""
         for key in keys:
             self.store.delete_prefix(key)
 
-    def copies_there(self, pipeline: str) -> set[str]:
-        """Return the keys of the staged copies that exist."""
-        return {copy.key for copy in self.store.list(f"{self.staging_prefix(pipeline)}*")}
+    def staged_there(self, pipeline: str) -> set[str]:
+        """Return the keys of the staged files that exist."""
+        return {staged.key for staged in self.store.list(f"{self.staging_prefix(pipeline)}*")}
 
     def staged_key(self, pipeline: str, file: SourceFile) -> str:
-        """Return the key of an object's staged copy."""
+        """Return the key of an object's staged file."""
         return self.staging_prefix(pipeline) + file.url.rsplit("/", 1)[-1]

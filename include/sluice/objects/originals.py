@@ -6,7 +6,7 @@ import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.errors import TerminalError
 from sluice.manifest import Manifest, SourceFile
 from sluice.objects.store import ObjectStore, is_same_object, open_store

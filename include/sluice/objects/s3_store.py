@@ -24,7 +24,7 @@ from botocore.exceptions import (
     ValidationError,
 )
 
-from sluice.config.places import s3_endpoint
+from sluice.config.locations import s3_endpoint
 from sluice.errors import FileDeniedError, SluiceError, TerminalError, TransientError
 from sluice.globs import glob_pattern, is_hidden
 from sluice.objects.store import StoredObject, written_again

@@ -1,4 +1,5 @@
-"""The staged copy of a landed file: in memory while it is small, and of limited size."""
+"""The staged file, which Spark reads instead of a landed one: in memory while it is small, and of
+limited size."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ STAGED_TOO_LARGE: Final = "staged_copy_too_large"
 
 
 class StagedTooLargeError(Exception):
-    """The copy of a file exceeds its limit."""
+    """The staged file exceeds its limit."""
 
 
-class Copy(tempfile.SpooledTemporaryFile[bytes]):
+class StagedFile(tempfile.SpooledTemporaryFile[bytes]):
     """A temporary file of at most `room` bytes, on disk above `in_memory` bytes."""
 
     def __init__(self, in_memory: int, room: int) -> None:
@@ -38,11 +39,11 @@ class Copy(tempfile.SpooledTemporaryFile[bytes]):
 
 
 @contextmanager
-def room_for_a_copy(key: str, folder: str = "") -> Iterator[None]:
-    """Turn a full disk into NoRoomError, an error of the one object that is copied.
+def room_to_stage(key: str, folder: str = "") -> Iterator[None]:
+    """Turn a full disk into NoRoomError, an error of the one object that is staged.
 
-    `folder`: of the warehouse; '' for the temporary folder. Put this around the copy's own `with`:
-    a file that could not be written fails again when it is closed.
+    `folder`: of the warehouse; '' for the temporary folder. Put this around the staged file's own
+    `with`: a file that could not be written fails again when it is closed.
     """
     try:
         yield

@@ -19,7 +19,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, BinaryIO, Final, Protocol
 
-from sluice.config.places import S3_SCHEME
+from sluice.config.locations import S3_SCHEME
 from sluice.errors import (
     FileDeniedError,
     SluiceError,

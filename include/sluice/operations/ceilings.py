@@ -1,5 +1,5 @@
 """Limits on the files of one batch that only their inspection shows: distinct schemas (each is
-stored once), bytes of copies, and rejects.
+stored once), bytes of staged files, and rejects.
 
 A listing only has an object's own size; decompressed it may be a hundred times as large.
 """
@@ -20,7 +20,7 @@ def within_ceilings(
 ) -> Iterator[list[Inspected]]:
     """Yield lists of as many files as the limits allow; a single file may exceed them.
 
-    A file that has a copy counts with the larger of its own size and the copy's. `BatchRejects`
+    A file counts with the larger of its own size and its staged file's. `BatchRejects`
     keeps about `most_rejects` rejects of each list.
     """
     batch, room = list[Inspected](), _Room(most_rejects, most_bytes)

@@ -22,7 +22,7 @@ from sluice.positions import arrival_changed
 
 
 @dataclass(frozen=True)
-class Before:
+class Replaced:
     """The published batches that loaded other objects under a key, and the last one's place in the
     order of arrival."""
 
@@ -39,14 +39,14 @@ class Group:
 
     objects: list[StoredObject]
     epoch: int | None = None
-    before: Mapping[str, Before] = field(default_factory=dict)
+    before: Mapping[str, Replaced] = field(default_factory=dict)
     replaced: frozenset[FileRow] = frozenset()
 
     def placed(self, inspected: Iterable[Inspected]) -> list[Inspected]:
         """Return the inspections, with changed objects placed after what they replace."""
         return [self._placed(one, self.before.get(one.object.key)) for one in inspected]
 
-    def _placed(self, one: Inspected, before: Before | None) -> Inspected:
+    def _placed(self, one: Inspected, before: Replaced | None) -> Inspected:
         if before is None:
             return one
         arrival = arrival_changed(before.arrival or one.inspection.file.arrival)
@@ -101,6 +101,6 @@ def _loaded(
     return rows
 
 
-def _before(rows: list[FileRow], places: Mapping[tuple[str, str], str]) -> Before:
+def _before(rows: list[FileRow], places: Mapping[tuple[str, str], str]) -> Replaced:
     batches = tuple(sorted(row.batch_id for row in rows))
-    return Before(batches, max(places.get((r.batch_id, r.object_key), "") for r in rows))
+    return Replaced(batches, max(places.get((r.batch_id, r.object_key), "") for r in rows))

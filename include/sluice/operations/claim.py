@@ -16,7 +16,7 @@ from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, nam
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
 from sluice.operations.loaded_files import of_one_load
-from sluice.operations.sweep import forget_copies, left_to_maintenance
+from sluice.operations.sweep import forget_staged, left_to_maintenance
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ def claim(
 
 
 def _leave(ctx: Context, files: Collection[SourceFile]) -> None:
-    """Report the files that the batch did not get, and remove their staged copies if no
+    """Report the files that the batch did not get, and remove their staged files if no
     batch needs them."""
     for file in files:
         ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
     with left_to_maintenance("land", ctx.say):
-        forget_copies(ctx.files, ctx.ledger, files)
+        forget_staged(ctx.files, ctx.ledger, files)
 
 
 def _write_manifest(

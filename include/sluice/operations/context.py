@@ -9,7 +9,8 @@ from pathlib import Path
 from pyiceberg.catalog import Catalog
 
 from sluice.catalog.client import open_catalog
-from sluice.config.project import Pipeline, Project, load_sound
+from sluice.config.pipeline import Pipeline
+from sluice.config.project import Project, load_sound
 from sluice.errors import TerminalError
 from sluice.escaping import shown
 from sluice.ledger import states

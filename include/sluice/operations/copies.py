@@ -25,7 +25,7 @@ def without_copies(
         return objects
     content, of_load = content_of(ctx.pipeline), of_one_load(ctx, epoch)
     checksums = {copies[o.key].sha256 for o in same}
-    loaded = ctx.ledger.files.known_contents(content, of_load, checksums)
+    loaded = ctx.ledger.files.known_contents(content, epochs=of_load, among=checksums)
     left_out = {o.key for o in same if content(o.key, copies[o.key].sha256) in loaded}
     if left_out:
         ctx.say(f"land: {len(left_out)} files bring the bytes of others, and are left out unread")

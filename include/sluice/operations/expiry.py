@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 
 from sluice.catalog.snapshots import head
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.states import FINISHED, PUBLISHED
 from sluice.names import tag_name
@@ -56,7 +56,7 @@ def stale_tags(table: Table, promised: Retention) -> list[str]:
 
 
 def expirable(
-    table: Table, protected: Collection[int], before: datetime, dropped: Collection[str] = ()
+    table: Table, protected: Collection[int], before: datetime, *, dropped: Collection[str]
 ) -> list[int]:
     """Return the snapshots from before a moment that neither a branch, a tag nor a rollback needs.
 

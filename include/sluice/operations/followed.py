@@ -10,8 +10,8 @@ from sluice.catalog.snapshots import tables_of
 from sluice.errors import FollowedError, RollbackRefusedError
 from sluice.ledger import states
 from sluice.ledger.changelogs import batches_in, files_of
+from sluice.ledger.column_log import recorded
 from sluice.ledger.details import UNDONE
-from sluice.ledger.rename_log import recorded
 from sluice.ledger.rows import Publication
 from sluice.names import (
     PROP_SOURCE,

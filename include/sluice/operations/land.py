@@ -190,8 +190,8 @@ def inspect_all(
     """Inspect the objects, without those that are left out (see `inspect_or_skip`). Without
     `unreadable` none is left out, and an object that cannot be read raises.
 
-    Copies are written below `prefix`, by default where those of batches are; `reading` defaults to
-    the pipeline's.
+    Staged files are written below `prefix`, by default where those of batches are; `reading`
+    defaults to the pipeline's.
     """
     inspected = _inspections(ctx, store, objects, named, unreadable, prefix, reading)
     most = rejects_of_a_batch(ctx.pipeline.max_bad_records)
@@ -256,4 +256,4 @@ def _inspected(ctx: Context, inspector: Inspector, found: StoredObject) -> Inspe
             f"land: pipeline {ctx.pipeline.name}: {found.key} goes into quarantine as a whole "
             f"({reason}: {error})"
         )
-        return inspector.refuse(found, reason)
+        return inspector.reject(found, reason)

@@ -1,6 +1,6 @@
 """plan: forecast what a run would do, without changing anything.
 
-Landed files are inspected and read as for a load. The copies that Spark needs of some of them are
+Landed files are inspected and read as for a load. The staged files that Spark needs of some are
 in a folder of their own, which is removed afterwards. No claim, manifest, changelog or branch is
 made.
 """
@@ -168,7 +168,7 @@ def _by_content(
     checksums = {one.file.sha256 for one, _ in inspections}
     for epoch in dict.fromkeys(at for _, at in inspections):
         of_load = of_one_load(ctx, epoch)
-        loaded = ctx.ledger.files.known_contents(content, of_load, checksums)
+        loaded = ctx.ledger.files.known_contents(content, epochs=of_load, among=checksums)
         loaded |= {content(file.key, file.sha256) for file in taken}
         files = tuple(one.file for one, at in inspections if at == epoch)
         taken |= set(fresh_content(files, loaded, content))

@@ -13,8 +13,8 @@ from sluice.catalog.snapshots import head, tables_of
 from sluice.errors import TerminalError
 from sluice.ledger import states
 from sluice.ledger.changelogs import changelogs_of
+from sluice.ledger.column_log import ColumnStatement, tables_named_in
 from sluice.ledger.details import UNDOING, UNDONE
-from sluice.ledger.rename_log import ColumnStatement, tables_named_in
 from sluice.ledger.rows import BatchRow, Publication
 from sluice.names import (
     PROP_FLOOR,

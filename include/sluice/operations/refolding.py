@@ -19,8 +19,8 @@ from sluice.catalog.snapshots import head, strangers_since
 from sluice.errors import FollowedError, RollbackRefusedError, SluiceError, TerminalError, no_table
 from sluice.ledger import states
 from sluice.ledger.changelogs import files_of
+from sluice.ledger.column_log import recorded
 from sluice.ledger.details import REBUILT, UNDONE, of_rebuild
-from sluice.ledger.rename_log import recorded
 from sluice.ledger.rows import BatchRow, Publication, may_land
 from sluice.manifest import Manifest, Rebuild, name_by_content
 from sluice.names import (

@@ -190,7 +190,7 @@ def _read_apart(ctx: Context, chunk: list[Taken], request: Reprocess) -> Iterato
     """Yield manifests as of `reread_manifest`, each with as many batches as the limit on bytes
     allows.
 
-    The limit is checked after inspection, which gives the size of copies.
+    The limit is checked after inspection, which gives the size of staged files.
     """
     inspections = _inspections_of(ctx, chunk)
     part, sizes = list[Taken](), dict[str, int]()

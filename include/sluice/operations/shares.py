@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.config.source_tables import listed_name
 from sluice.errors import TablesLeftOutError
 from sluice.ledger import details, states

@@ -47,7 +47,9 @@ def land_tables(
     known = ctx.ledger.files.known()
     before = {row.object_key for row in ctx.ledger.files.replaced()}
     found = [o for o in selected(ctx, store, selection) if _may_be_read(ctx, o, known, before)]
-    contents = ctx.ledger.files.known_contents(content_of(ctx.pipeline), of_one_load(ctx, None))
+    contents = ctx.ledger.files.known_contents(
+        content_of(ctx.pipeline), epochs=of_one_load(ctx, None)
+    )
     refused = UnreadableFiles() if unreadable is None else unreadable
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):

@@ -1,4 +1,4 @@
-"""Remove files beside the tables that no batch needs: copies, scratch and manifests."""
+"""Remove files beside the tables that no batch needs: staged files, scratch and manifests."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ from sluice.operations.context import Say
 
 @dataclass(frozen=True)
 class _Needs:
-    """The batches that the ledger knows, the unfinished ones, and the copies these read."""
+    """The batches that the ledger knows, the unfinished ones, and the staged files they read."""
 
     batches: frozenset[str]
     unfinished: frozenset[str]
-    copies: frozenset[str]
+    staged: frozenset[str]
 
 
-def sweep(
-    files: BatchFiles, ledger: PipelineLedger, before: datetime, dry_run: bool = False
-) -> int:
+def sweep(files: BatchFiles, ledger: PipelineLedger, before: datetime, *, dry_run: bool) -> int:
     """Remove files that no batch needs and that are older than `before`; return how many.
 
     Newer files may belong to a landing under way: they are there before the ledger knows them.
@@ -42,10 +40,10 @@ def sweep(
 
 
 def clean_up(files: BatchFiles, ledger: PipelineLedger, manifest: Manifest, say: Say) -> None:
-    """Remove a finished batch's copies and scratch files."""
+    """Remove a finished batch's staged and scratch files."""
     batch_id = manifest.batch_id
     with left_to_maintenance(f"batch {batch_id}", say):
-        forget_copies(files, ledger, manifest.files, but=batch_id)
+        forget_staged(files, ledger, manifest.files, but=batch_id)
         files.forget_scratch(manifest.pipeline, batch_id)
 
 
@@ -61,17 +59,17 @@ def left_to_maintenance(whose: str, say: Say) -> Iterator[None]:
         say(f"{whose}: files beside the tables are left to maintenance: {error}")
 
 
-def forget_copies(
+def forget_staged(
     files: BatchFiles, ledger: PipelineLedger, landed: Iterable[SourceFile], but: str = ""
 ) -> None:
-    """Remove the staged copies of these files, unless an unfinished batch other than `but` may read
+    """Remove the staged files of these, unless an unfinished batch other than `but` may read
     them.
 
-    A driver that misses one makes it again (`spark_jobs.decoding.copies`).
+    A driver that misses one makes it again (`spark_jobs.decoding.staged_files`).
     """
     pipeline = ledger.pipeline
-    copies = {files.staged_key(pipeline, file) for file in landed if file.staged}
-    if not copies:
+    staged = {files.staged_key(pipeline, file) for file in landed if file.staged}
+    if not staged:
         return
     # By the batch's name: one that is claimed and not recorded yet has a manifest already.
     names = [
@@ -79,19 +77,19 @@ def forget_copies(
         for row in ledger.unfinished()
         if row.batch_id != but and row.state != PUBLISHING
     ]
-    needed = {key for name in names for key in _copies(files, pipeline, name)}
-    files.forget_copies(sorted(copies - needed))
+    needed = {key for name in names for key in _staged(files, pipeline, name)}
+    files.forget_staged(sorted(staged - needed))
 
 
 def _needs(files: BatchFiles, ledger: PipelineLedger) -> _Needs:
     # A claim that was never recorded as a batch is among the unfinished.
     unfinished = frozenset(row.batch_id for row in ledger.unfinished())
     recorded = unfinished | {row.batch_id for row in ledger.batches.all()}
-    copies = (key for batch_id in unfinished for key in _copies(files, ledger.pipeline, batch_id))
-    return _Needs(recorded, unfinished, frozenset(copies))
+    staged = (key for batch_id in unfinished for key in _staged(files, ledger.pipeline, batch_id))
+    return _Needs(recorded, unfinished, frozenset(staged))
 
 
-def _copies(files: BatchFiles, pipeline: str, batch_id: str) -> list[str]:
+def _staged(files: BatchFiles, pipeline: str, batch_id: str) -> list[str]:
     try:
         manifest = files.read_manifest(files.manifest_key(pipeline, batch_id))
     except TerminalError:  # its landing failed before it had one
@@ -102,7 +100,7 @@ def _copies(files: BatchFiles, pipeline: str, batch_id: str) -> list[str]:
 def _doomed(files: BatchFiles, pipeline: str, needs: _Needs, before: datetime) -> Iterator[str]:
     staging = files.staging_prefix(pipeline)
     for found in files.store.list(f"{pipeline}/**/*"):
-        needed = found.key in needs.copies if found.key.startswith(staging) else _kept(found, needs)
+        needed = found.key in needs.staged if found.key.startswith(staging) else _kept(found, needs)
         if found.modified < before and not needed:
             yield found.key
 

@@ -167,7 +167,7 @@ def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publicati
     refuse_in_use(ctx, batches)
     refuse_undoing_batches(ctx, batches)
     refuse_if_followed(ctx, published)
-    return published, _moves(ctx, published)
+    return published, _main_changes(ctx, published)
 
 
 def _would(ctx: Context, batches: list[str], undone: list[str]) -> list[str]:
@@ -203,7 +203,7 @@ def _may_go(now: BatchRow) -> bool:
     return now.state != states.ROLLED_BACK and UNDOING not in now.details
 
 
-def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
+def _main_changes(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
     """Describe the move of `main` of every table, batch after batch; raises RollbackRefusedError
     for the first table that may not go back."""
     tables: dict[tuple[str, str], Table] = {}
@@ -227,9 +227,9 @@ def _undo_one(
     done = []
     for p in published:
         with advise_way_back(ctx, p):
-            moved = rollback_table(ctx.catalog, p.staged, batch_id)
+            change = rollback_table(ctx.catalog, p.staged, batch_id)
         reach(Point.ROLLBACK_TABLE)
-        done.append(f"{moved.table}: main {moved.before} → {moved.after}")
+        done.append(f"{change.table}: main {change.before} → {change.after}")
     return done + _close(ctx, batch_id, unchanged)
 
 

@@ -79,7 +79,7 @@ def jvm_options(small: bool) -> str:
     return f"-XX:+UseParallelGC {compiler}"
 
 
-def spark_conf(project: Project, small: bool = False) -> dict[str, str]:
+def spark_conf(project: Project, *, small: bool) -> dict[str, str]:
     """Return the settings needed before the JVM starts; never a secret (see catalog/spark.py).
 
     `small`: see `is_small`.
@@ -110,7 +110,7 @@ def submit_command(
     project: Project, entry: Path, *arguments: str, small: bool = False
 ) -> list[str]:
     """Return the command that runs an entry point on the project."""
-    settings = spark_conf(project, small).items()
+    settings = spark_conf(project, small=small).items()
     conf = [part for key, value in settings for part in ("--conf", f"{key}={value}")]
     defaults = properties_file()
     return [

@@ -137,9 +137,9 @@ def _decimal(numbers: tuple[int | None, ...]) -> ColumnType:
 
 
 def _mysql(named: SourceType) -> ColumnType | None:
-    told = ",".join(str(n) for n in named.numbers if n is not None)
+    sizes = ",".join(str(n) for n in named.numbers if n is not None)
     flags = (word for word in named.words[1:] if word in _FLAGS)
-    text = " ".join((named.words[0] + (f"({told})" if told else ""), *flags))
+    text = " ".join((named.words[0] + (f"({sizes})" if sizes else ""), *flags))
     if not is_known(text):
         return None
     kind = mysql_type("boolean" if text == _TRUTH else text)

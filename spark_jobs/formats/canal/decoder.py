@@ -200,14 +200,17 @@ def _of_schema_file(applies: bool) -> dict[str, Column]:
     is_one = F.col("type").isNull() & F.col("TableVersion").isNotNull()
     stated, version = F.nullif("Query", F.lit("")), F.col("TableVersion").try_cast("bigint")
     counts = stated.isNotNull() & F.lit(applies)
-    told = {
+    schema_file_fields = {
         "type": F.when(counts, F.lit("QUERY")).otherwise(F.lit(SCHEMA_FILE)),
         "database": F.col("Schema"),
         "table": F.col("Table"),
         "sql": stated,
         "es": F.shiftright(version, _BITS_BELOW_MILLISECONDS).cast("string"),
     }
-    return {name: F.when(is_one, value).otherwise(F.col(name)) for name, value in told.items()}
+    return {
+        name: F.when(is_one, value).otherwise(F.col(name))
+        for name, value in schema_file_fields.items()
+    }
 
 
 def _parts(options: _Options) -> dict[str, Column]:

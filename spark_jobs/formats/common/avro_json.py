@@ -79,12 +79,12 @@ def records(
         keys=data.get("key", []),
         values=data["value"],
         empty=F.col("value").isNull(),
-        refused=_refused(parts),
+        rejected=_rejected(parts),
         raw=F.col(CORRUPT),
     )
 
 
-def _refused(parts: Iterable[str]) -> Column:
+def _rejected(parts: Iterable[str]) -> Column:
     """Return why a line is no record; quarantine shows the text of a tombstone without a key."""
     empty = reduce(and_, (F.col(part).isNull() for part in parts))
     broken = F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))

@@ -73,7 +73,7 @@ def _schema_id(part: str) -> Column:
 def _decoded(messages: DataFrame, schemas: Mapping[str, Mapping[int, Node]]) -> Records:
     """Decode keys and values by their ids, each schema into a column of its own.
 
-    A key in another format is ignored; one whose schema is missing is refused.
+    A key in another format is ignored; one whose schema is missing is rejected.
     """
     with_ids = messages.withColumns({_id_of(part): _schema_id(part) for part in _PARTS})
     parsed = {
@@ -81,17 +81,17 @@ def _decoded(messages: DataFrame, schemas: Mapping[str, Mapping[int, Node]]) -> 
         for part, nodes in schemas.items()
         for i, node in nodes.items()
     }
-    refused = F.coalesce(
+    rejected = F.coalesce(
         F.col("broken"),
-        _refused("value", schemas["value"]),
-        F.nullif(_refused("key", schemas["key"]), F.lit(NOT_WIRE)),
+        _rejected("value", schemas["value"]),
+        F.nullif(_rejected("key", schemas["key"]), F.lit(NOT_WIRE)),
     )
     return Records(
         with_ids.withColumns(parsed) if parsed else with_ids,
         keys=_data("key", schemas["key"]),
         values=_data("value", schemas["value"]),
         empty=F.col("value").isNull(),
-        refused=refused,
+        rejected=rejected,
         raw=F.col("text"),
     )
 
@@ -122,7 +122,7 @@ def _from_wire(part: str, ident: int, node: Node) -> Column:
     return from_avro(ended, json.dumps(schema), {"mode": "PERMISSIVE"})
 
 
-def _refused(part: str, nodes: Mapping[int, Node]) -> Column:
+def _rejected(part: str, nodes: Mapping[int, Node]) -> Column:
     """Why a message cannot be decoded; NULL if it can be, or is null."""
     ident = F.col(_id_of(part))
     whole = [

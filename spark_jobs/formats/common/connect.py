@@ -44,7 +44,7 @@ _SEMANTIC: Final = {
 }  # fmt: skip
 
 
-def row_columns(types: str, numeric: bool = False) -> list[SourceColumn]:
+def row_columns(types: str, *, numeric: bool) -> list[SourceColumn]:
     """Return the columns of the envelope's `after`, or of `before`; [] without either.
 
     `numeric`: decimals are plain numbers (the converter's `decimal.format=NUMERIC`).

@@ -64,7 +64,7 @@ class Datum:
 class Records:
     """Decoded records with their place.
 
-    `keys` and `values` have an entry for each schema. `empty`: the value is null. `refused`: why a
+    `keys` and `values` have an entry for each schema. `empty`: the value is null. `rejected`: why a
     record could not be decoded, else NULL. `raw`: the record's text.
     """
 
@@ -72,7 +72,7 @@ class Records:
     keys: list[Datum]
     values: list[Datum]
     empty: Column
-    refused: Column
+    rejected: Column
     raw: Column
 
 

@@ -55,7 +55,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Files:
+class AvroFiles:
     """A batch's files, by their kind of Avro.
 
     `lines`: all but the containers. They hold wire messages (`are_messages`), Avro's JSON encoding
@@ -74,7 +74,7 @@ class Files:
         return () if self.are_messages else tuple(f for f in self.lines if f not in headed)
 
 
-def find(spark: SparkSession, files: tuple[SourceFile, ...], options: DebeziumOptions) -> Files:
+def find(spark: SparkSession, files: tuple[SourceFile, ...], options: DebeziumOptions) -> AvroFiles:
     """Sort the files into containers and, by `layout`, the others; see `avro_json.headers`.
 
     Raises TerminalError for files that do not fit the layout.
@@ -83,15 +83,15 @@ def find(spark: SparkSession, files: tuple[SourceFile, ...], options: DebeziumOp
     containers = tuple(f for f in files if f.container == AVRO)
     lines = tuple(f for f in files if f.container != AVRO)
     if layout not in (None, JSON_ENCODING):
-        return Files(containers, lines, bool(lines), {})
+        return AvroFiles(containers, lines, bool(lines), {})
     required = layout is not None
-    sorted_files = Files(containers, lines, False, avro_json.headers(spark, lines, required))
+    sorted_files = AvroFiles(containers, lines, False, avro_json.headers(spark, lines, required))
     if required and (without := [f.key for f in sorted_files.json]):
         raise TerminalError(f"{without}: no line KEYSCHEMA^VALUESCHEMA gives the Avro schemas")
     return sorted_files
 
 
-def read(spark: SparkSession, files: Files, options: DebeziumOptions) -> list[Records]:
+def read(spark: SparkSession, files: AvroFiles, options: DebeziumOptions) -> list[Records]:
     """Read the records of all files, in a scan for each kind of file and schema."""
 
     @cache
@@ -157,7 +157,7 @@ def _records(rows: DataFrame, fields: Mapping[str, Node], value: Datum) -> Recor
         keys=key,
         values=[value],
         empty=value.value.isNull(),
-        refused=F.lit(None),
+        rejected=F.lit(None),
         raw=F.to_json("record"),
     )
 
@@ -177,7 +177,7 @@ def _carried(rows: DataFrame, fields: Mapping[str, Node]) -> DataFrame:
 
 
 def flat(messages: Records, wanted: Wanted) -> DataFrame:
-    """Make the flat columns, with `refused`: why a record is no message.
+    """Make the flat columns, with `rejected`: why a record is no message.
 
     `key` and the images are maps of texts; documents are one text.
     """
@@ -190,7 +190,7 @@ def flat(messages: Records, wanted: Wanted) -> DataFrame:
         _choose(shown, F.struct(*_message(nothing, wanted, documents))).alias("message"),
         _choose(keys, F.lit(None).cast(IMAGE_TYPE)).alias("key"),
         messages.empty.alias("empty"),
-        messages.refused.cast("string").alias("refused"),
+        messages.rejected.cast("string").alias("rejected"),
     )
     once = messages.rows.withColumn(_PARSED, in_own_projection(parsed))
     return once.select(*_columns(wanted, documents), _raw(messages.raw).alias("raw"), *PLACE)
@@ -198,11 +198,11 @@ def flat(messages: Records, wanted: Wanted) -> DataFrame:
 
 def _raw(text: Column) -> Column:
     """The text of a record that may be rejected; NULL for a complete change, which never is."""
-    message, refused = F.col(_PARSED)["message"], F.col(_PARSED)["refused"]
+    message, rejected = F.col(_PARSED)["message"], F.col(_PARSED)["rejected"]
     image = F.when(message["op"] == "d", message["before"]).otherwise(message["after"])
     source = message["source"]
     named = F.coalesce(source["table"], source["collection"]) != ""
-    complete = message["op"].isin(*_WITH_IMAGE) & image.isNotNull() & named & refused.isNull()
+    complete = message["op"].isin(*_WITH_IMAGE) & image.isNotNull() & named & rejected.isNull()
     return F.when(~F.coalesce(complete, F.lit(False)), text.cast("string"))
 
 
@@ -218,7 +218,7 @@ def _columns(wanted: Wanted, documents: bool) -> list[Column]:
     # A null value is a tombstone whatever its key; a key counts only beside a change.
     unnamed = F.when(empty, F.create_map().cast(IMAGE_TYPE))
     parts["key"] = F.coalesce(F.when(empty | message["op"].isNotNull(), key), unnamed)
-    parts["refused"] = F.coalesce(parsed["refused"], stray)
+    parts["rejected"] = F.coalesce(parsed["rejected"], stray)
     return [part.alias(name) for name, part in parts.items()]
 
 

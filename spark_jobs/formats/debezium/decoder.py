@@ -71,14 +71,14 @@ class Debezium(Format):
         others = frozenset[str]() if head else misread(spark, by_kind.json)
         connector = expected.connector if expected else None
         table = in_schema(options.table)
-        placed = with_position(_judged(flat, connector, others, table), connector, shared)
+        placed = with_position(_with_reason(flat, connector, others, table), connector, shared)
         absent = _absent_columns(options, facts, expected, scanned.documents)
         envelope = _envelope(placed, absent, connector, table)
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
 
     def columns(self, types: str, options: DebeziumOptions) -> list[SourceColumn]:
         """The row's columns from a Connect schema."""
-        return row_columns(types, debezium_decimals.is_numeric(options))
+        return row_columns(types, numeric=debezium_decimals.is_numeric(options))
 
     def is_event(self, line: Column) -> Column:
         """Every change has an operation."""
@@ -113,7 +113,7 @@ def _old_absent(options: DebeziumOptions) -> Column:
     return F.when(of_oracle, missing).alias("old_absent")
 
 
-def _judged(
+def _with_reason(
     flat: DataFrame, connector: str | None, others: frozenset[str], table: DefaultTable
 ) -> DataFrame:
     """Add `kind`, the operation that a record names, and `reason`, why it is no event.
@@ -121,17 +121,17 @@ def _judged(
     `connector`: reject the events of all others. `others`: kinds of records that are not what they
     seem, see `misread`. `table`: the table of changes that name none.
     """
-    not_json = f"raw IS NOT NULL THEN '{NOT_JSON}'"
-    refused = "refused IS NOT NULL THEN refused" if "refused" in flat.columns else not_json
+    not_json = ("raw IS NOT NULL", f"'{NOT_JSON}'")
+    rejected = ("rejected IS NOT NULL", "rejected") if "rejected" in flat.columns else not_json
     named = flat.withColumn("kind", F.expr(kind_sql()))
-    why = reason(connector, refused, frozenset(flat.columns), others, table_of(connector, table))
+    why = reason(connector, rejected, frozenset(flat.columns), others, table_of(connector, table))
     return named.withColumn("reason", why)
 
 
 def _envelope(
     placed: DataFrame, absent: Sequence[Column], connector: str | None, table: DefaultTable
 ) -> DataFrame:
-    """Select the envelope's columns and `absent`, by the arguments of `_judged`."""
+    """Select the envelope's columns and `absent`, by the arguments of `_with_reason`."""
     transaction = debezium_transactions.columns() if "transaction" in placed.columns else []
     parts = names(connector, table)
     return placed.select(

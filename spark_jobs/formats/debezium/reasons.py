@@ -6,7 +6,7 @@ that its connectors emit beside changes.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from pyspark.sql import Column
@@ -55,50 +55,76 @@ _OF_SNAPSHOT: Final = "snapshot_schema"
 _PASSED: Final = ("logical_message", *SEEMING, *debezium_documents.IGNORE_REASONS, _OF_SNAPSHOT)
 
 
+Reason = tuple[str, str]
+"""A condition on a record, and the reason that it gives; both SQL."""
+
+
 def reason(
-    connector: str | None, refused: str, columns: frozenset[str], others: frozenset[str], table: str
+    connector: str | None,
+    rejected: Reason,
+    columns: frozenset[str],
+    others: frozenset[str],
+    table: str,
 ) -> Column:
     """Why a record is no event, by the flat columns and `kind`; NULL for an event.
 
-    `connector`: reject the events of all others. `refused`: the first condition, as SQL. `columns`:
-    the flat ones. `others`: kinds of records that are not what they seem, see `misread`. `table`:
-    SQL for a change's table.
+    `connector`: reject the events of all others. `rejected`: the first reason. `columns`: the flat
+    ones. `others`: kinds of records that are not what they seem, see `misread`. `table`: SQL for a
+    change's table.
     """
+    reasons = (
+        rejected,
+        *_first_reasons(connector, columns),
+        *_reasons_of_changes(table),
+        (STATEMENT, _snapshot_or_null(connector)),
+        ("op IS NOT NULL", "concat('unknown_op:', op)"),
+        (_STRAY_ROW, "'not_an_envelope'"),
+        (f"types RLIKE '{_KEY}'", "'key_without_value'"),
+        *_reasons_of_others(columns, others),
+    )
+    cases = " ".join(f"WHEN {condition} THEN {why}" for condition, why in reasons)
+    return F.expr(f"CASE {cases} ELSE 'not_an_envelope' END")
+
+
+def _first_reasons(connector: str | None, columns: frozenset[str]) -> Iterator[Reason]:
+    """Yield the reasons that come before what a record holds."""
+    if connector:
+        yield f"source.connector <> '{connector}'", "'other_connector'"
+    document = debezium_documents.IGNORED_AS
+    if document in columns:
+        yield f"{document} IS NOT NULL", document
+    yield "op = 'm'", "'logical_message'"
+    if not connector:  # images that do not hold the row; only checked before tables are known
+        yield f"kind IS NOT NULL AND ({_CELLS})", "'cell_envelope'"
+        yield _PARTS, "'row_not_sent'"
+
+
+def _reasons_of_changes(table: str) -> Iterator[Reason]:
+    """Yield the reasons that changes may have; NULL for one that has none of these."""
+    lacks_image = f"""CASE kind WHEN '{OP_TRUNCATE}' THEN FALSE
+        WHEN '{OP_DELETE}' THEN before IS NULL ELSE after IS NULL END"""
+    yield """kind IS NOT NULL AND startswith(ts_ms, '{"')""", "'avro_json_encoding'"
+    yield f"kind IS NOT NULL AND {lacks_image}", "'image_missing'"
+    yield f"kind IS NOT NULL AND coalesce({table}, '') = ''", "'table_missing'"
+    yield "kind IS NOT NULL", "NULL"
+
+
+def _snapshot_or_null(connector: str | None) -> str:
+    """SQL for the reason of a schema change: a snapshot writes DROP and CREATE for each of its
+    tables, at the place of its rows."""
+    return "NULL" if connector else f"IF(source.{SNAPSHOT} <> 'false', '{_OF_SNAPSHOT}', NULL)"
+
+
+def _reasons_of_others(columns: frozenset[str], others: frozenset[str]) -> Iterator[Reason]:
+    """Yield the reasons of records without an operation, a statement or a row."""
     marker, tombstone, heartbeat = (
         "not_an_envelope" if kind in others else kind for kind in SEEMING
     )
-    document = debezium_documents.IGNORED_AS
-    partial = f"WHEN {document} IS NOT NULL THEN {document}" if document in columns else ""
-    remains = [f"WHEN {name} IS NOT NULL THEN 'flattened_event'" for name in FLATTENED]
-    flattened = " ".join(remains) if columns.issuperset(FLATTENED) else ""
-    other = f"WHEN source.connector <> '{connector}' THEN 'other_connector'" if connector else ""
-    strange = "" if connector else _strange()
-    # A snapshot writes DROP and CREATE for each of its tables, at the place of its rows.
-    snapshot = "NULL" if connector else f"IF(source.{SNAPSHOT} <> 'false', '{_OF_SNAPSHOT}', NULL)"
-    needs = f"""CASE kind WHEN '{OP_TRUNCATE}' THEN FALSE WHEN '{OP_DELETE}' THEN before IS NULL
-        ELSE after IS NULL END"""
-    return F.expr(
-        f"""CASE WHEN {refused} {other} {partial}
-        WHEN op = 'm' THEN 'logical_message' {strange}
-        WHEN kind IS NOT NULL THEN CASE WHEN startswith(ts_ms, '{{"') THEN 'avro_json_encoding'
-            WHEN {needs} THEN 'image_missing'
-            WHEN coalesce({table}, '') = '' THEN 'table_missing' END
-        WHEN {STATEMENT} THEN {snapshot}
-        WHEN op IS NOT NULL THEN concat('unknown_op:', op)
-        WHEN {_STRAY_ROW} THEN 'not_an_envelope'
-        WHEN types RLIKE '{_KEY}' THEN 'key_without_value'
-        WHEN status IN ('BEGIN', 'END') THEN '{marker}'
-        WHEN key IS NOT NULL THEN '{tombstone}'
-        {flattened}
-        WHEN ts_ms IS NOT NULL AND source IS NULL THEN '{heartbeat}'
-        ELSE 'not_an_envelope' END"""
-    )
-
-
-def _strange() -> str:
-    """SQL for images that do not hold the row; only checked before tables are known."""
-    return f"""WHEN kind IS NOT NULL AND ({_CELLS}) THEN 'cell_envelope'
-        WHEN {_PARTS} THEN 'row_not_sent'"""
+    yield "status IN ('BEGIN', 'END')", f"'{marker}'"
+    yield "key IS NOT NULL", f"'{tombstone}'"
+    if columns.issuperset(FLATTENED):
+        yield from ((f"{name} IS NOT NULL", "'flattened_event'") for name in FLATTENED)
+    yield "ts_ms IS NOT NULL AND source IS NULL", f"'{heartbeat}'"
 
 
 def outcome() -> Column:

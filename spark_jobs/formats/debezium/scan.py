@@ -52,7 +52,10 @@ class Scanned:
 
 
 def scan(
-    spark: SparkSession, by_kind: debezium_avro.Files, options: DebeziumOptions, facts: PriorFacts
+    spark: SparkSession,
+    by_kind: debezium_avro.AvroFiles,
+    options: DebeziumOptions,
+    facts: PriorFacts,
 ) -> Scanned:
     """Read all files, and of each record only the fields that its batch needs."""
     lines, messages = by_kind.json, debezium_avro.read(spark, by_kind, options)
@@ -67,7 +70,7 @@ def scan(
     if lines or not scans:
         layout = _layout(expected, documents, bool(head or messages), transactions, old)
         flat = _scan_json(spark, by_kind, layout, expected, options)
-        scans.append(_with_refused(flat) if messages else flat)
+        scans.append(_with_rejected(flat) if messages else flat)
     flat = debezium_documents.union_of(scans, options) if any_documents else union(scans)
     return Scanned(flat, head, expected, any_documents)
 
@@ -167,7 +170,7 @@ def _read_avro(
 
 def _scan_json(
     spark: SparkSession,
-    by_kind: debezium_avro.Files,
+    by_kind: debezium_avro.AvroFiles,
     layout: _Layout,
     expected: Head | None,
     options: DebeziumOptions,
@@ -191,9 +194,9 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...], layout: _Layo
     return flat if few is None else flat.withColumn("before", _as_map(F.col("before"), few))
 
 
-def _with_refused(flat: DataFrame) -> DataFrame:
-    """Add `refused` as Avro's flat columns have it; JSON alone uses `raw`, at no cost."""
-    return flat.withColumn("refused", F.when(F.col("raw").isNotNull(), F.lit(NOT_JSON)))
+def _with_rejected(flat: DataFrame) -> DataFrame:
+    """Add `rejected` as Avro's flat columns have it; JSON alone uses `raw`, at no cost."""
+    return flat.withColumn("rejected", F.when(F.col("raw").isNotNull(), F.lit(NOT_JSON)))
 
 
 def _as_map(row: Column, columns: frozenset[str]) -> Column:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import TransientError
 from sluice.names import PROP_FLOOR
-from spark_jobs.lake.tables import target_id
+from spark_jobs.lake.table_id import target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.merging import load
 from spark_jobs.merging.merge import Merged, merge_table

@@ -15,8 +15,8 @@ from spark_jobs.canonical import ALL_BUT, OP_DELETE
 from spark_jobs.folding.floor import Floor, since_floor
 from spark_jobs.folding.fold import fold_columns
 from spark_jobs.folding.moves import connected_keys, moves, with_moved_values
-from spark_jobs.folding.refold import refold, rows_of
 from spark_jobs.folding.versions import ENDED_AT, versions
+from spark_jobs.verifying.recompute import recompute, rows_of
 from tests import reference
 from tests.reference import Change
 from tests.spark.histories import Step, drawn, of_table, play
@@ -198,7 +198,7 @@ def by_case(rows: DataFrame) -> Rows:
 def left(request: pytest.FixtureRequest, log: DataFrame) -> Rows:
     """The rows that are left, by both ways."""
     if request.param == "the verifier":
-        return by_case(rows_of(refold(log, KEY, DATA, partial=True)))
+        return by_case(rows_of(recompute(log, KEY, DATA, partial=True)))
     return by_case(fold_columns(filled(log), KEY, DATA).where(F.col("_op") != OP_DELETE))
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.config.source_tables import claimants
 from sluice.config.table_choice import only
 from sluice.errors import PlanError

@@ -15,7 +15,7 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import AwsDmsOptions
 from sluice.positions import encode_number
-from spark_jobs.formats.aws_dms import AwsDms
+from spark_jobs.formats.aws_dms.decoder import AwsDms
 from tests.spark.dms_records import load, message
 from tests.spark.envelopes import assert_event, assert_rejected, at, decode_named, jsonl
 from tests.spark.sandbox import Sandbox

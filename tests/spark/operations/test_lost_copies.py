@@ -14,7 +14,7 @@ from sluice.manifest import Manifest
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from spark_jobs import driver
-from spark_jobs.decoding.copies import with_copies
+from spark_jobs.decoding.staged_files import with_staged_files
 from spark_jobs.failures import typed
 from tests.spark.sandbox import Sandbox
 
@@ -36,8 +36,8 @@ def landed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (lake.landing / "t.csv").write_text(LINES)
     context = lake.context()
     land(context)
-    (copy,) = context.files.copies_there("p")
-    context.files.forget_copies([copy])
+    (copy,) = context.files.staged_there("p")
+    context.files.forget_staged([copy])
     return lake
 
 
@@ -53,12 +53,12 @@ def test_one_that_goes_before_it_is_read_is_made_by_the_next_try(
     """Who takes this attempt for dead removes what it has made, its copies among it."""
 
     def gone_at_once(ctx: Context, manifest: Manifest, prefix: str) -> Manifest:
-        found = with_copies(ctx, manifest, prefix)
+        found = with_staged_files(ctx, manifest, prefix)
         ctx.files.store.delete_prefix(prefix)
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(driver, "with_copies", gone_at_once)
+        patch.setattr(driver, "with_staged_files", gone_at_once)
         with pytest.raises(AnalysisException) as caught:
             landed.run()
     told = typed(caught.value)

@@ -16,7 +16,8 @@ from sluice.errors import RollbackRefusedError, TerminalError, TransientError
 from sluice.ledger import tables as ledger_tables
 from sluice.names import LEDGER_NAMESPACE, PROP_MAINTAINED
 from sluice.operations.undo import undo_batch
-from spark_jobs.lake.tables import Lake, TableId
+from spark_jobs.lake.table_id import TableId
+from spark_jobs.lake.tables import Lake
 from spark_jobs.maintaining import procedures
 from tests.spark.shop import Shop, event, ids, orders, steps, tags
 

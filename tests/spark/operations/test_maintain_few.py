@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.names import branch_name
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
 from spark_jobs.maintaining import procedures, steps
 from tests.spark.shop import Shop, orders
 

@@ -48,7 +48,7 @@ def notes(lake: Sandbox) -> dict[int, str]:
 def forget(lake: Sandbox) -> None:
     """All that is not needed: old snapshots, tags, every state of the ledger but the last."""
     for name in (BATCHES, FILES, PUBLICATIONS):
-        compact_ledger(lake.catalog, name)
+        compact_ledger(lake.catalog, name, dry_run=False)
     for namespace in ("shop", "shop__cdc", LEDGER_NAMESPACE):
         for ident in lake.catalog.list_tables(namespace):
             table = lake.catalog.load_table(ident)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.ledger.rename_log import recorded
+from sluice.ledger.column_log import recorded
 from tests.spark.canal_messages import TYPES, message, row, statement
 from tests.spark.sandbox import Sandbox
 

@@ -17,7 +17,7 @@ from sluice.operations import stages
 from sluice.operations.reprocess import reprocess
 from sluice.operations.undo import release, undo_batch
 from sluice.types.columns import parse_type
-from spark_jobs.planning import widening
+from spark_jobs.lake import column_rewrite
 from spark_jobs.values import as_type, as_type_sql
 from tests.spark.connect import BIGINT, INT, TEXT, money
 from tests.spark.sandbox import Sandbox, session_of
@@ -89,7 +89,7 @@ def test_what_another_widening_writes_late_is_not_published(
             pending.pop().writeTo(f"{name}.`branch_{branch}`").overwrite(F.lit(True))
         replace_columns(*arguments)
 
-    monkeypatch.setattr(widening, "replace_columns", meanwhile)
+    monkeypatch.setattr(column_rewrite, "replace_columns", meanwhile)
     run(lake, "cents")
     assert amounts(lake) == {1: 1, 2: Decimal("2.50"), 3: 3, 4: Decimal("-4.25")}
 

@@ -17,7 +17,7 @@ from sluice.verification import Comparison, Difference, TableReport, Verificatio
 from spark_jobs.compare import Layout
 from spark_jobs.folding import no_key, resolve
 from spark_jobs.lake.cut import Cut, Cutter
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.table_id import TableId
 from spark_jobs.lake.writer import Writer
 from spark_jobs.merging import merge
 from spark_jobs.verifying.changelogs import verify
@@ -300,7 +300,7 @@ def test_a_deleted_row_that_comes_back(lake: Sandbox, monkeypatch: pytest.Monkey
 def test_a_partial_row_taken_for_a_whole_one(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merge, "_with_refolded", lambda _, applied, *rest: applied)
+    monkeypatch.setattr(merge, "_with_folded_again", lambda _, applied, *rest: applied)
     whole = Change("partial", "c", (1, 1), after=row(A))
     part = Change("partial", "u", (1, 2), after=row(B), absent=frozenset({"doc"}))
     load(lake, "parts", [whole], [part])

@@ -10,7 +10,7 @@ import pytest
 from sluice.catalog import retries
 from sluice.errors import TerminalError, names_of
 from sluice.ledger import tables as ledger_tables
-from sluice.ledger.rename_log import record, recorded
+from sluice.ledger.column_log import record, recorded
 from sluice.ledger.states import PUBLISHING
 from sluice.operations import stages
 from sluice.operations.context import Context

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.config.places import refuse_landing
+from sluice.config.locations import refuse_landing
 from sluice.config.project import load_project, load_sound
 from sluice.config.yaml_file import Document
 from sluice.errors import ConfigError

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sluice.config.partitions import Partition
-from sluice.config.project import Pipeline, TableConfig, load_project, load_sound
+from sluice.config.pipeline import Pipeline, TableConfig
+from sluice.config.project import load_project, load_sound
 from sluice.environment import ENV_CATALOG_URI, ENV_SPARK_MASTER
 from sluice.errors import ConfigError
 from sluice.types.columns import ColumnType

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from sluice.cli import app
 from sluice.config.ddl_files import MOST_BYTES
-from sluice.config.project import Pipeline, load_sound
+from sluice.config.pipeline import Pipeline
+from sluice.config.project import load_sound
 from sluice.config.table_choice import only
 from sluice.types.columns import STRING, ColumnType, decimal
 from tests.unit.projects import SHOP, load, mistake, write_project

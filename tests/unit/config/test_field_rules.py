@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pyiceberg.table.metadata import TableMetadataV3
 
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from tests.unit.projects import SHOP, load, mistake
 
 

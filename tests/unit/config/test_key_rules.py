@@ -39,4 +39,4 @@ def test_any_other_name_is_the_sources(column: str) -> None:
 def test_a_rule_of_a_column_that_is_not_in_the_key_is_refused() -> None:
     """Where the events name the key, so that the configuration could not tell."""
     with pytest.raises(PlanError, match=r"name \['visits'\], but the key is \['code'\]"):
-        key_by_rules("t", ("code",), (), {"visits": "nocase"})
+        key_by_rules("t", ("code",), (), {"visits": "nocase"}, whole_rows=False)

@@ -202,7 +202,7 @@ def test_the_environments_secrets_are_on_no_command_line(
     write(tmp_path, {**LAKE, "warehouse": "s3://bucket/lake"}, SHOP)
     project = load_sound(tmp_path)
     assert "PLANTED" not in " ".join(submit_command(project, LOAD_BATCH))
-    assert "PLANTED" not in json.dumps(spark_conf(project))
+    assert "PLANTED" not in json.dumps(spark_conf(project, small=False))
 
 
 @pytest.mark.catalog

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from sluice.config.project import Pipeline, TableConfig
+from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.source_tables import claimants, matches, partial_truncate_policy, truncate_policy
 from sluice.config.table_choice import only
 from tests.unit.projects import load, mistake

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from sluice.containers.compression import DamageError, Plain, detect
-from sluice.containers.json_documents import Line, Refused, split
+from sluice.containers.json_documents import Line, Rejected, split
 from tests.unit.chunks import PLAIN, pieces
 
 LIMIT = 1 << 16
@@ -85,7 +85,7 @@ def test_cut_gzip_gives_whole_documents_and_the_rest() -> None:
     assert PLAIN.startswith(b"\n".join(lines))
     assert len(lines) > 1000
     last = found[-1]
-    assert isinstance(last, Refused)
+    assert isinstance(last, Rejected)
     assert last.reason == "truncated_gzip"
     assert PLAIN.startswith(b"\n".join([*lines, last.raw]))
 
@@ -94,4 +94,4 @@ def test_gzip_cut_between_documents_is_told_too() -> None:
     first, rest = gzip.compress(b'{"a":1}\n'), gzip.compress(b'{"a":2}\n')
     found = list(split(Plain(iter([first, rest[:-9]]), "gzip"), LIMIT))
     assert found[0] == Line(b'{"a":1}')
-    assert [p.reason for p in found if isinstance(p, Refused)] == ["truncated_gzip"]
+    assert [p.reason for p in found if isinstance(p, Rejected)] == ["truncated_gzip"]

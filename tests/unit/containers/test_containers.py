@@ -17,7 +17,7 @@ from sluice.containers.json_documents import (
     TOO_LARGE,
     UNPARSEABLE,
     Line,
-    Refused,
+    Rejected,
     split,
 )
 from sluice.containers.json_lines import BLOCK_BYTES, LineCheck
@@ -308,7 +308,7 @@ def test_a_file_that_is_cut_behind_a_key_tells_no_tombstone() -> None:
     whole = gzip.compress(b'{"id":6}^\n{"id":7}^')
     found = list(split(Plain(iter([whole[:-8]]), "gzip"), LIMIT))
     assert found == [
-        Line(b'{"key":{"id":6},"value":null}'), Refused("truncated_gzip", b'{"id":7}^'),
+        Line(b'{"key":{"id":6},"value":null}'), Rejected("truncated_gzip", b'{"id":7}^'),
     ]  # fmt: skip
 
 

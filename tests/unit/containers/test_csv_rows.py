@@ -9,7 +9,7 @@ import pytest
 from sluice.config.format_options import AwsDmsOptions, RowsOptions
 from sluice.containers.compression import DamageError
 from sluice.containers.csv_rows import CsvStyle, is_csv, rows_as_json, style_of
-from sluice.containers.json_documents import Line, Refused
+from sluice.containers.json_documents import Line, Rejected
 
 LIMIT = 1000
 
@@ -178,7 +178,7 @@ def test_styles() -> None:
 )
 def test_a_line_of_names_that_every_row_would_repeat_at_length_is_refused(names: bytes) -> None:
     found = list(rows_as_json(iter([names + b"\n1,2\n3,4\n"]), CsvStyle(), 1 << 22))
-    assert [part.reason for part in found if isinstance(part, Refused)] == [
+    assert [part.reason for part in found if isinstance(part, Rejected)] == [
         "line_of_names_too_long", "no_line_of_names", "no_line_of_names",
     ]  # fmt: skip
     assert len(found) == 3

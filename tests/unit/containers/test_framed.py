@@ -13,7 +13,7 @@ import pytest
 
 from sluice.containers.compression import DamageError
 from sluice.containers.framed import BAD_LENGTH, PAIRS, TRUNCATED, VALUES, split
-from sluice.containers.json_documents import Line, Refused
+from sluice.containers.json_documents import Line, Rejected
 from sluice.landing.inspection import Inspector
 from sluice.landing.reading import Reading
 from sluice.manifest import JSON_LINES
@@ -32,7 +32,7 @@ def chunks(data: bytes, size: int) -> Iterator[bytes]:
     return (data[at : at + size] for at in range(0, len(data), size))
 
 
-def shown(parts: list[Line | Refused]) -> list[list[str | None]]:
+def shown(parts: list[Line | Rejected]) -> list[list[str | None]]:
     records = [json.loads(p.text) for p in parts if isinstance(p, Line)]
     return [[r["key"], r["value"]] for r in records]
 
@@ -65,7 +65,7 @@ def test_an_empty_file_has_no_records() -> None:
 def test_what_cannot_be_read_on_is_refused_whole(tail: bytes, reason: str) -> None:
     first, last = split(chunks(framed(b"ok") + tail, 2), LIMIT, VALUES)
     assert shown([first]) == [[None, text(b"ok")]]
-    assert isinstance(last, Refused)
+    assert isinstance(last, Rejected)
     assert last.reason == reason
     assert tail.startswith(last.raw)
     assert last.raw
@@ -73,7 +73,7 @@ def test_what_cannot_be_read_on_is_refused_whole(tail: bytes, reason: str) -> No
 
 def test_a_pair_without_its_value_is_refused_with_its_key() -> None:
     (last,) = split(iter([framed(b"key")]), LIMIT, PAIRS)
-    assert last == Refused(TRUNCATED, framed(b"key"))
+    assert last == Rejected(TRUNCATED, framed(b"key"))
 
 
 def test_many_megabytes_of_messages() -> None:
@@ -93,7 +93,7 @@ def test_damage_of_the_compression(trusted: bool) -> None:
         return
     first, last = split(cut(), LIMIT, VALUES)
     assert shown([first]) == [[None, text(b"ok")]]
-    assert last == Refused("truncated_gzip", b"\0")
+    assert last == Rejected("truncated_gzip", b"\0")
 
 
 @pytest.mark.parametrize("cut", [0, 6])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sluice.config.ddl_files import DdlTable
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.types.columns import STRING, ColumnType, decimal
 from spark_jobs.formats import FORMATS
@@ -17,7 +17,7 @@ from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.stored_types import KnownTypes, planned
-from spark_jobs.planning.table_inputs import Stored
+from spark_jobs.planning.table_inputs import StoredTable
 
 TOLD = {
     "Id": ColumnType("bigint"), "total": decimal(9, 2), "ok": ColumnType("boolean"),
@@ -44,7 +44,7 @@ def plan(
     seen = ("id", "total", "ok", "at", "day", "note", "more")
     found = TableSummary(Source("shop", "public", "t"), images={1: seen} if rows else {})
     fmt, known = FORMATS[format_name], None if stored is None else ("id",)
-    return plan_table(pipeline, fmt, found, TableConfig(**table), Stored(stored or {}, known))
+    return plan_table(pipeline, fmt, found, TableConfig(**table), StoredTable(stored or {}, known))
 
 
 @pytest.mark.parametrize(

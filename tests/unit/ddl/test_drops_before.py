@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from spark_jobs.decoding.early_drops import _empties
 
 

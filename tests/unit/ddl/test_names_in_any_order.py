@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.column_renames import Renames
-from sluice.config.project import Landing, Pipeline, TableConfig
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
+from sluice.ledger.column_log import ColumnStatement
 from sluice.types.columns import STRING
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan
@@ -76,7 +76,7 @@ def with_values(row: Row, values: dict[str, str | None]) -> Row:
 def read(one: Event, renames: Renames, columns: Sequence[str]) -> Row:
     """An event's row under the names of now."""
     stretches = _stretches(renames, columns)
-    touched = {name for s in stretches for pair in s.moved.items() for name in pair}
+    touched = {name for s in stretches for pair in s.renamed.items() for name in pair}
     stretch = next((s for s in stretches if one.at < s.below), None)
     if stretch is None:
         return one.row

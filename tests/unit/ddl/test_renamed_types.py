@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluice.column_renames import Rename
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.types.columns import parse_type
 from spark_jobs.planning.discover import Source, TableSummary

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
 from sluice.ddl.stated_names import may_be, named
-from sluice.ledger.rename_log import ColumnStatement, tables_named_in
+from sluice.ledger.column_log import ColumnStatement, tables_named_in
 from spark_jobs.decoding import ddl_table_names
 from spark_jobs.decoding.known_tables import KnownTables, _sources
 from spark_jobs.planning.discover import Source, TableSummary

@@ -83,7 +83,7 @@ def test_batches_that_are_decoded_again_together_count_them_so(
         context.ledger.files.mark(batch, FILE_LOADED)
         context.ledger.batches.record(batch, PUBLISHED)
         waiting.append(Unresolved(batch, Counter(keys(context, [key]))))
-    context.files.forget_copies(context.files.copies_there("shop"))
+    context.files.forget_staged(context.files.staged_there("shop"))
     monkeypatch.setattr(reprocess_module, "unresolved", lambda *_: waiting)
     again = land_quarantined(context)
     assert [keys(context, [key]) for key in again] == [list(NAMES[:2]), list(NAMES[2:])]

@@ -14,7 +14,7 @@ from sluice.objects.batch_files import batch_of
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
 from sluice.operations.single_tables import land_tables
-from spark_jobs.decoding import copies
+from spark_jobs.decoding import staged_files
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
@@ -46,8 +46,8 @@ def manifest_of(context: Context, key: str) -> Manifest:
     return context.files.read_manifest(key)
 
 
-def without_staged_copies(context: Context) -> None:
-    context.files.forget_copies(list(context.files.copies_there("shop")))
+def without_staged_files(context: Context) -> None:
+    context.files.forget_staged(list(context.files.staged_there("shop")))
 
 
 def test_each_batch_that_copies_cut_tells_all_its_rejects(shop: Callable[..., Context]) -> None:
@@ -83,14 +83,14 @@ def test_a_copy_is_made_again_of_the_bytes_that_landed_alone(
     context = shop()
     put(context, "t.csv", "id;v\n1;a\n")
     (key,) = land(context)
-    without_staged_copies(context)
+    without_staged_files(context)
 
     def written_again_behind_it(*told: object) -> None:
         put(context, "t.csv", "id;v\n9;z\n")
 
-    monkeypatch.setattr(copies, "refuse_replaced", written_again_behind_it)
+    monkeypatch.setattr(staged_files, "refuse_replaced", written_again_behind_it)
     with pytest.raises(TerminalError, match=r"t\.csv has other bytes than those that landed"):
-        copies.with_copies(context, manifest_of(context, key), OWN)
+        staged_files.with_staged_files(context, manifest_of(context, key), OWN)
 
 
 def test_rejects_are_told_by_the_batch_that_takes_the_file(shop: Callable[..., Context]) -> None:
@@ -102,9 +102,9 @@ def test_rejects_are_told_by_the_batch_that_takes_the_file(shop: Callable[..., C
     context.ledger.batches.record(batch_of(key), PUBLISHED, replace_details={"epoch": 0})
     (other,) = land_tables(context, ["t"])
     beside = manifest_of(context, other)
-    without_staged_copies(context)
+    without_staged_files(context)
 
-    made = [copies.with_copies(context, batch, OWN) for batch in (mine, beside)]
+    made = [staged_files.with_staged_files(context, batch, OWN) for batch in (mine, beside)]
     assert [len(batch.rejects) for batch in made] == [1, 0]
     assert [Path(b.files[0].url.removeprefix("file://")).exists() for b in made] == [True, True]
 
@@ -113,6 +113,6 @@ def test_own_copies_are_made_once(shop: Callable[..., Context]) -> None:
     context = shop()
     put(context, "t.csv", "id;v\n1;a\n")
     (key,) = land(context)
-    without_staged_copies(context)
-    once = copies.with_copies(context, manifest_of(context, key), OWN)
-    assert copies.with_copies(context, once, OWN) is once
+    without_staged_files(context)
+    once = staged_files.with_staged_files(context, manifest_of(context, key), OWN)
+    assert staged_files.with_staged_files(context, once, OWN) is once

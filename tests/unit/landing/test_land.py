@@ -240,7 +240,7 @@ def test_a_lander_that_is_too_late_leaves_no_copy_that_nobody_needs(
 
 
 def copies(context: Context) -> set[str]:
-    return {key.rsplit("/", 1)[1] for key in context.files.copies_there("shop")}
+    return {key.rsplit("/", 1)[1] for key in context.files.staged_there("shop")}
 
 
 def finish(context: Context, manifest: Manifest) -> None:

@@ -16,7 +16,7 @@ import pytest
 import zstandard
 
 from sluice.config.formats import WIRE_FORMATS
-from sluice.config.project import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.containers.rejects import RAW_BYTES
 from sluice.errors import UnstableFileError
 from sluice.landing.reading import reading_of

@@ -15,7 +15,7 @@ import zstandard
 from sluice.bounds import MEBIBYTE, Bounds, rejects_of
 from sluice.containers.compression import DamageError, Plain
 from sluice.containers.csv_rows import CsvStyle
-from sluice.containers.json_documents import Refused
+from sluice.containers.json_documents import Rejected
 from sluice.containers.rejects import (
     RAW_BYTES,
     RAW_BYTES_OF_A_BATCH,
@@ -159,7 +159,7 @@ def test_a_file_of_nothing_but_rejects_takes_little_memory(lake: Lake) -> None:
 def test_the_texts_of_a_files_rejects_are_bounded_together() -> None:
     rejects = Rejects("a.jsonl", 1000, b"")
     for record in range(300):
-        rejects.add(record, Refused("invalid_utf8", bytes(2 * RAW_BYTES)))
+        rejects.add(record, Rejected("invalid_utf8", bytes(2 * RAW_BYTES)))
     sizes = [len(base64.b64decode(reject.raw_base64)) for reject in rejects.all()]
     whole = RAW_BYTES_OF_A_FILE // RAW_BYTES
     assert sizes == [RAW_BYTES] * whole + [SHORT_RAW_BYTES] * (300 - whole)

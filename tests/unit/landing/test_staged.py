@@ -9,7 +9,8 @@ import pytest
 from pyiceberg.schema import Schema
 
 from sluice.errors import TransientError
-from spark_jobs.lake.tables import Base, Lake, TableId
+from spark_jobs.lake.table_id import TableId
+from spark_jobs.lake.tables import Base, Lake
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog

@@ -130,7 +130,7 @@ def test_the_same_bytes_under_another_name_count_once(ledger: PipelineLedger) ->
     assert [file.key for file in won] == ["a"]
     third = some_files("c", sha256="s")
     assert ledger.files.claim(ClaimRequest(third, named("p"), content_key=by_bytes))[1] == ()
-    assert ledger.files.known_contents(by_bytes) == {"s"}
+    assert ledger.files.known_contents(by_bytes, epochs=None) == {"s"}
     copies = {row.object_key: row.batch_id for row in ledger.files.copies().values()}
     assert copies == dict.fromkeys(("b", "c"), ledger.files.known()["a"].batch_id)
 
@@ -378,7 +378,7 @@ def test_rows_are_made_of_the_files_that_are_asked_for_alone(
     assert ledger.files.mark(mine, FILE_LOADED) == 1
     copy = some_files("d", sha256="s")
     assert ledger.files.claim(ClaimRequest(copy, named("p"), content_key=by_bytes)) == ("", ())
-    assert ledger.files.known_contents(by_bytes) == {"s", "t"}
+    assert ledger.files.known_contents(by_bytes, epochs=None) == {"s", "t"}
     assert made == {"c", "d"}
 
 

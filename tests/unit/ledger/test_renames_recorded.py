@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluice.ddl.defaults import AddedColumn
-from sluice.ledger.rename_log import ColumnStatement, record, recorded
+from sluice.ledger.column_log import ColumnStatement, record, recorded
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog

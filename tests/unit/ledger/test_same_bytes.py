@@ -161,9 +161,9 @@ def test_a_batch_that_tells_no_epoch_may_be_of_any(context: Context) -> None:
     ledger.files.mark(batch, FILE_LOADED)
     ledger.batches.record(batch, PUBLISHED)
     assert claimed("b", 0) == claimed("b", 1) == ("", 0)
-    assert "s" in ledger.files.known_contents(by_bytes, [1])
+    assert "s" in ledger.files.known_contents(by_bytes, epochs=[1])
     publish(ledger, batch, 0)
-    assert "s" not in ledger.files.known_contents(by_bytes, [1])
+    assert "s" not in ledger.files.known_contents(by_bytes, epochs=[1])
     assert claimed("b", 1)[1] == 1
 
 

@@ -39,7 +39,7 @@ def history(table: Table) -> list[int]:
 
 def test_the_head_and_tags_stay(table: Table) -> None:
     first, _, third, fourth, _ = history(table)
-    assert expirable(table, (), LATER) == [first, third, fourth]
+    assert expirable(table, (), LATER, dropped=()) == [first, third, fourth]
 
 
 def test_a_dropped_tag_holds_nothing(table: Table) -> None:
@@ -50,11 +50,11 @@ def test_a_dropped_tag_holds_nothing(table: Table) -> None:
 def test_what_a_rollback_walks_along_stays(table: Table) -> None:
     """From the head to the third, whose publication is promised, it looks who wrote the fourth."""
     first, _, third, _, _ = history(table)
-    assert expirable(table, {third}, LATER) == [first]
+    assert expirable(table, {third}, LATER, dropped=()) == [first]
 
 
 def test_what_is_young_stays(table: Table) -> None:
-    assert expirable(table, (), datetime.now(UTC) - timedelta(days=1)) == []
+    assert expirable(table, (), datetime.now(UTC) - timedelta(days=1), dropped=()) == []
 
 
 def test_only_stale_tags_of_batches_go(table: Table) -> None:

@@ -190,7 +190,7 @@ def test_the_ledger_keeps_one_row_a_state_in_one_file(
     ledger.batches.record("b", LOADED)
     before = ledger.batches.get("b")
     assert compact_ledger(catalog, BATCHES, dry_run=True).after == 2
-    done = compact_ledger(catalog, BATCHES)
+    done = compact_ledger(catalog, BATCHES, dry_run=False)
     assert (done.before, done.after) == (5, 2)
     scan = catalog.load_table((LEDGER_NAMESPACE, BATCHES)).scan()
     assert sorted(row["state"] for row in scan.to_arrow().to_pylist()) == [LOADED, LOADING]
@@ -200,7 +200,7 @@ def test_the_ledger_keeps_one_row_a_state_in_one_file(
 
 def test_an_empty_ledger_needs_no_compaction(catalog: SqlCatalog) -> None:
     Ledger(catalog).ensure()
-    assert compact_ledger(catalog, PUBLICATIONS).before == 0
+    assert compact_ledger(catalog, PUBLICATIONS, dry_run=False).before == 0
 
 
 def test_the_changelog_outlives_the_tombstones() -> None:

@@ -74,7 +74,7 @@ def test_what_no_batch_needs_goes(ctx: Context) -> None:
     gone = {*unknown, done_copy, done_scratch}
     assert sweep(ctx.files, ctx.ledger, BEFORE, dry_run=True) == len(gone)
     assert gone <= there(ctx.files)
-    assert sweep(ctx.files, ctx.ledger, BEFORE) == len(gone)
+    assert sweep(ctx.files, ctx.ledger, BEFORE, dry_run=False) == len(gone)
     assert there(ctx.files) == {done_manifest, *failed, *landed, *young}
     assert not (folder / ".put-half").exists()
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.operations.preview import Forecast
 from sluice.result import BatchResult
 from spark_jobs.formats import FORMATS
 from spark_jobs.merging.notes import unknown_columns, unlisted
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import plan_table
-from spark_jobs.planning.table_inputs import Stored
+from spark_jobs.planning.table_inputs import StoredTable
 
 ROWS: dict[int, tuple[str, ...]] = {1: ("id", "Total", "note")}
 
@@ -59,7 +59,9 @@ def told(seen: dict[int, tuple[str, ...]] = ROWS, **table: Any) -> list[str]:
     made = Pipeline(name="p", format="debezium", namespace="n", landing=Landing(url="l"))
     config = TableConfig(key=["id"], **table)
     fmt = FORMATS["debezium"]
-    return [*unknown_columns(plan_table(made, fmt, found("orders", 1, seen), config, Stored()))]
+    return [
+        *unknown_columns(plan_table(made, fmt, found("orders", 1, seen), config, StoredTable()))
+    ]
 
 
 def test_hints_for_columns_that_no_event_has_are_told() -> None:

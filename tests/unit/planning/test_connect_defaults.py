@@ -40,7 +40,7 @@ TOLD: dict[str, tuple[str, str | None, Any, str]] = {
 def default(kind: str, name: str | None, value: Any) -> str | None:
     field = {"field": "c", "type": kind, "name": name, "default": value}
     row = {"fields": [{"field": "after", "type": "struct", "fields": [field]}]}
-    (column,) = row_columns(json.dumps(row))
+    (column,) = row_columns(json.dumps(row), numeric=False)
     return column.default
 
 

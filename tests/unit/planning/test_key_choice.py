@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
 from spark_jobs.formats import FORMATS
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import plan_table
-from spark_jobs.planning.table_inputs import Stored
+from spark_jobs.planning.table_inputs import StoredTable
 
 STORED = {"a": "string", "b": "string", "v": "string"}
 
@@ -22,7 +22,7 @@ def key(*told: str, hint: list[str] | None = None) -> tuple[str, ...]:
     )
     config = TableConfig(key=hint)
     fmt = FORMATS["canal"]
-    return plan_table(pipeline, fmt, found, config, Stored(STORED, ("a", "b"))).key
+    return plan_table(pipeline, fmt, found, config, StoredTable(STORED, ("a", "b"))).key
 
 
 def test_the_order_of_a_keys_columns_is_the_stored_one() -> None:

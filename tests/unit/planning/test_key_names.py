@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sluice.column_renames import Rename
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
 from sluice.errors import PlanError
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import Source, TableSummary
-from spark_jobs.planning.key_names import key_names, key_told, without_key
+from spark_jobs.planning.key_names import key_names, stated_key, without_key
 from spark_jobs.planning.renames import DECLARED
 
 FOUND = TableSummary(Source("shop", "", "orders"))
@@ -78,7 +78,7 @@ def test_who_tells_the_key() -> None:
     renames = (rename("1", ("id", "num")),)
     events = TableSummary(Source("shop", "", "orders"), keys={1: ("id",), 2: ("num",)})
     given = TableConfig(key=["k"])
-    assert key_told(events, given, ("_sluice_nocase_id",), (), renames) == ["id"]
-    assert key_told(events, given, None, (), renames) == ["k"]
-    assert key_told(events, NOTHING, None, ("s",), renames) == ["num"]
-    assert key_told(FOUND, NOTHING, None, ("s",), renames) == ["s"]
+    assert stated_key(events, given, ("_sluice_nocase_id",), (), renames) == ["id"]
+    assert stated_key(events, given, None, (), renames) == ["k"]
+    assert stated_key(events, NOTHING, None, ("s",), renames) == ["num"]
+    assert stated_key(FOUND, NOTHING, None, ("s",), renames) == ["s"]

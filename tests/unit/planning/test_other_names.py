@@ -9,9 +9,9 @@ import pytest
 
 from sluice.column_renames import Rename
 from sluice.config.ddl_files import DdlTable
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.ledger.column_log import ColumnStatement
 from sluice.types.columns import ColumnType, parse_type
 from spark_jobs.formats import FORMATS
 from spark_jobs.planning.discover import Source, TableSummary
@@ -19,7 +19,7 @@ from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.renames import declared
 from spark_jobs.planning.renames_known import following, renames_from
-from spark_jobs.planning.table_inputs import Stored
+from spark_jobs.planning.table_inputs import StoredTable
 
 ORDERS = Source("shop", "", "orders")
 RENAMED = Rename("0000.2.0010", (("size", "girth"),))
@@ -78,7 +78,9 @@ def plan(
     found = TableSummary(ORDERS, images={n: ("id", *image) for n, image in enumerate(images)})
     names = known_names(found, config, ["id"], (RENAMED,), [])
     key = None if stored is None else ("id",)
-    made = plan_table(pipeline, FORMATS["maxwell"], found, config, Stored(stored or {}, key, names))
+    made = plan_table(
+        pipeline, FORMATS["maxwell"], found, config, StoredTable(stored or {}, key, names)
+    )
     return following(pipeline, made, (RENAMED,), stored or {})
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sluice.config.project import TableConfig
+from sluice.config.pipeline import TableConfig
 from sluice.errors import PlanError
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan

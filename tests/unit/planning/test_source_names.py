@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.source_names import is_reserved
 from spark_jobs.formats import FORMATS
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import plan_table
-from spark_jobs.planning.table_inputs import Stored
+from spark_jobs.planning.table_inputs import StoredTable
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_a_column_that_is_called_as_sluices_own_but_for_case_is_refused_at_once(
     pipeline = Pipeline(name="p", format="maxwell", namespace="n", landing=Landing(url="landing"))
     found = TableSummary(Source("db", "", "t"), images={1: ("id", "_BATCH_ID")})
     with pytest.raises(PlanError, match=r"columns \['_BATCH_ID'\] have names that Sluice"):
-        plan_table(pipeline, FORMATS["maxwell"], found, TableConfig(key=["id"]), Stored())
+        plan_table(pipeline, FORMATS["maxwell"], found, TableConfig(key=["id"]), StoredTable())

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from sluice.column_renames import Rename
-from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.config.schema_change import OnTypeChange
-from sluice.ledger.rename_log import ColumnStatement
+from sluice.ledger.column_log import ColumnStatement
 from sluice.types.columns import STRING, ColumnType, parse_type
 from spark_jobs.formats import FORMATS
 from spark_jobs.planning.discover import Source, TableSummary
@@ -18,7 +18,7 @@ from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.plan import plan_table
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames_known import following
-from spark_jobs.planning.table_inputs import Stored
+from spark_jobs.planning.table_inputs import StoredTable
 from tests.spark.connect import BIGINT, TEXT, Type, money, schema_of
 
 BEFORE, OTHER = 7, 8
@@ -34,7 +34,7 @@ def column(
     pipeline = Pipeline(name="p", format=fmt, namespace="shop", landing=Landing(url="landing"))
     found = TableSummary(Source("shop", "", "t"), images={1: ("id", "c")})
     before = {BEFORE: described} if described else {}
-    types = Stored({"id": "bigint", "c": stored}, ("id",), described=before)
+    types = StoredTable({"id": "bigint", "c": stored}, ("id",), described=before)
     config = TableConfig(key=["id"], columns=hints or {})
     planned = plan_table(pipeline, FORMATS[fmt], found, config, types)
     return next(c for c in planned.columns if c.name == "c")
@@ -52,7 +52,7 @@ def of_two(
     before = {BEFORE: connect(first), OTHER: connect(second)}
     types = {ident: before[ident] for ident in batch}
     found = TableSummary(Source("shop", "", "t"), images={1: ("id", "c")}, types=types)
-    known = Stored({"id": "bigint", "c": stored}, ("id",), described=before)
+    known = StoredTable({"id": "bigint", "c": stored}, ("id",), described=before)
     planned = plan_table(pipeline, FORMATS["debezium"], found, TableConfig(key=["id"]), known)
     return next(c for c in planned.columns if c.name == "c")
 
@@ -70,7 +70,7 @@ def renamed(
     config = TableConfig(key=["id"], columns=hints)
     names = known_names(found, config, ["id"], (RENAMED,), told)
     before = {BEFORE: connect(described)}
-    known = Stored({"id": "bigint", **stored}, ("id",), names, before)
+    known = StoredTable({"id": "bigint", **stored}, ("id",), names, before)
     made = plan_table(pipeline, FORMATS["debezium"], found, config, known)
     planned = following(pipeline, made, (RENAMED,), known.types)
     return {c.name: c.readings for c in planned.columns if c.name != "id"}

@@ -187,7 +187,7 @@ def test_copies_are_looked_for_when_they_can_be_read(
         done.append("copies")
         raise TerminalError("as far as this test goes")
 
-    monkeypatch.setattr(driver_module, "with_copies", copies)
+    monkeypatch.setattr(driver_module, "with_staged_files", copies)
     driver = driver_of(context, Manifest("shop", "b1", ()))
     monkeypatch.setattr(driver, "session", lambda: done.append("session"))
     with pytest.raises(TerminalError, match="as far"):

@@ -52,7 +52,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_recorded_archive_is_used_beside_the_projects_own_options(
     project: Project, recorded: Path
 ) -> None:
-    options = spark_conf(project)[JAVA_OPTIONS]
+    options = spark_conf(project, small=False)[JAVA_OPTIONS]
     assert options.startswith("-Dgiven=1 ")
     assert f"-XX:SharedArchiveFile={recorded}" in options
     assert submit_command(project, LOAD_BATCH)[1:3] == ["--properties-file", str(recorded)]
@@ -61,7 +61,7 @@ def test_a_recorded_archive_is_used_beside_the_projects_own_options(
 
 def test_without_an_archive_spark_is_started_as_ever(project: Project, recorded: Path) -> None:
     recorded.unlink()
-    assert spark_conf(project)[JAVA_OPTIONS] == "-Dgiven=1"
+    assert spark_conf(project, small=False)[JAVA_OPTIONS] == "-Dgiven=1"
     assert "--properties-file" not in submit_command(project, LOAD_BATCH)
     assert "SPARK_CONF_DIR" not in driver_environment()
 
@@ -71,7 +71,7 @@ def test_spark_settings_of_ones_own_stay_in_force(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
-    assert spark_conf(project)[JAVA_OPTIONS] == "-Dgiven=1"
+    assert spark_conf(project, small=False)[JAVA_OPTIONS] == "-Dgiven=1"
     assert driver_environment()["SPARK_CONF_DIR"] == "/etc/spark"
 
 
@@ -194,5 +194,7 @@ def test_a_small_batch_does_without_the_best_compiler(tmp_path: Path) -> None:
     bare = load_sound(tmp_path)
     quick = spark_conf(bare, small=True)[JAVA_OPTIONS]
     assert "TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=" in quick
-    assert "TieredStopAtLevel" not in spark_conf(bare)[JAVA_OPTIONS]
-    assert "CompileThresholdScaling,org.antlr.*::*,10" in spark_conf(bare)[JAVA_OPTIONS]
+    assert "TieredStopAtLevel" not in spark_conf(bare, small=False)[JAVA_OPTIONS]
+    assert (
+        "CompileThresholdScaling,org.antlr.*::*,10" in spark_conf(bare, small=False)[JAVA_OPTIONS]
+    )

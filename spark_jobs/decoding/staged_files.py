@@ -1,12 +1,12 @@
-"""Copies that a driver makes of landed files: damaged ones, and ones whose staged copy is gone.
+"""Staged files that a driver makes: of damaged landed files, and where the staged one is gone.
 
 Landing only walks the frames of a container, since decoding it in Python would cost more than the
 load. A damaged value inside an intact frame therefore shows up first when Spark reads it. The
 batch's containers are then decoded once: undecodable records become rejects of landing, and Spark
-reads the rest from a copy.
+reads the rest from a staged file.
 
-A staged copy is kept while a batch in the ledger may read it. A landing that staged a file before
-claiming it may find the copy gone.
+A staged file is kept while a batch in the ledger may read it. A landing that staged a file before
+claiming it may find that gone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_of_a_file(error: Exception) -> bool:
 def without_damage(ctx: Context, manifest: Manifest, prefix: str) -> Manifest | None:
     """Return the manifest with damaged records among its rejects; None if nothing is damaged.
 
-    Copies of the intact records are written below `prefix`.
+    The intact records are staged below `prefix`.
     """
     typed = {f.key for f in manifest.files if datums.is_container(f)}
     thorough = replace(reading_of(ctx.pipeline), thorough=True)
@@ -46,8 +46,8 @@ def without_damage(ctx: Context, manifest: Manifest, prefix: str) -> Manifest | 
     return _with(manifest, found) if found else None
 
 
-def with_copies(ctx: Context, manifest: Manifest, prefix: str) -> Manifest:
-    """Return the manifest with new copies, below `prefix`, of files whose staged copy is gone.
+def with_staged_files(ctx: Context, manifest: Manifest, prefix: str) -> Manifest:
+    """Return the manifest with new staged files, below `prefix`, in place of those that are gone.
 
     Raises TerminalError if such a file is gone too, or differs from the landed bytes.
     """
@@ -63,7 +63,7 @@ def with_copies(ctx: Context, manifest: Manifest, prefix: str) -> Manifest:
 def _lost(ctx: Context, manifest: Manifest, prefix: str) -> list[SourceFile]:
     own = ctx.files.store.url(prefix)
     staged = [file for file in manifest.files if file.staged and not file.url.startswith(own)]
-    there = ctx.files.copies_there(ctx.pipeline.name) if staged else set()
+    there = ctx.files.staged_there(ctx.pipeline.name) if staged else set()
     return [f for f in staged if ctx.files.staged_key(ctx.pipeline.name, f) not in there]
 
 
@@ -96,12 +96,12 @@ def _with(manifest: Manifest, found: Mapping[str, Inspection]) -> Manifest:
     return replace(manifest, files=tuple(files), rejects=tuple(rejects))
 
 
-def _in_place_of(file: SourceFile, copy: SourceFile) -> SourceFile:
-    """Return the landed file with the location and format of its copy."""
+def _in_place_of(file: SourceFile, staged: SourceFile) -> SourceFile:
+    """Return the landed file with the location and format of its staged file."""
     return replace(
         file,
-        url=copy.url,
-        staged=copy.staged,
-        container=copy.container,
-        avro_schema=copy.avro_schema,
+        url=staged.url,
+        staged=staged.staged,
+        container=staged.container,
+        avro_schema=staged.avro_schema,
     )

@@ -1,6 +1,6 @@
-"""refold for the modes: the versions and events that a table should have.
+"""recompute for the modes: the versions and events that a table should have.
 
-Independent of the incremental path, as `refold` is.
+Independent of the incremental path, as `recompute` is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, by_name, quoted
 from spark_jobs.folding.fold import content_hash
-from spark_jobs.folding.refold import KNOWN, is_left_out, lives_filled_in, newest
+from spark_jobs.verifying.recompute import KNOWN, is_left_out, lives_filled_in, newest
 
 CONTENT: Final = "_sluice_said"
 TIMED: Final = "_sluice_timed"
@@ -101,9 +101,9 @@ def newest_versions(versions: DataFrame, key: Sequence[str]) -> DataFrame:
 def events_of(changelog: DataFrame, data: Sequence[str]) -> DataFrame:
     """Return every event once: `data`, `_op`, `_position` and CONTENT, a hash that distinguishes
     events at one position."""
-    told = with_content(changelog, data)
+    hashed = with_content(changelog, data)
     one = Window.partitionBy(names.POSITION, names.OP, CONTENT).orderBy(names.BATCH_ID)
-    ranked = told.withColumn(_RANK, F.row_number().over(one)).where(F.col(_RANK) == 1)
+    ranked = hashed.withColumn(_RANK, F.row_number().over(one)).where(F.col(_RANK) == 1)
     return ranked.select(*by_name(data), names.OP, names.POSITION, CONTENT)
 
 

@@ -1,4 +1,4 @@
-"""The places of landed files and of tables: they must not overlap, and Spark must read their
+"""The locations of landed files and of tables: they must not overlap, and Spark must read their
 paths."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sluice.globs import glob_pattern, is_hidden
 from sluice.names import BATCH_FILES, LEDGER_NAMESPACE, changelog_namespace
 
 if TYPE_CHECKING:
-    from sluice.config.project import Pipeline
+    from sluice.config.pipeline import Pipeline
     from sluice.config.project_file import LakeConfig
     from sluice.config.yaml_file import Document, KeyPath
 
@@ -71,7 +71,7 @@ def refuse_landing(
 ) -> None:
     """Raise ConfigError if the landing pattern matches files of the tables, catalog or project.
 
-    `pipeline.landing.url` and the places in `lake` must be resolved.
+    `pipeline.landing.url` and the locations in `lake` must be resolved.
     """
     landing, pattern = pipeline.landing.url, glob_pattern(pipeline.landing.pattern)
     refuse_globs(document, LANDING, landing)

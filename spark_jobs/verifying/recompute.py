@@ -1,11 +1,11 @@
-"""refold: the content that a table should have, computed from all published changes at once.
+"""recompute: the content that a table should have, computed from all published changes at once.
 
 `verify` uses it to find faults of the incremental path, so it shares none of that code (fold,
 resolve, merge, no_key): windows here, aggregates there. Only the content hash is shared, which by
 definition decides between two events at one position.
 
 A changelog here has the source's columns and `sluice.names.CHANGELOG_METADATA`, and only events of
-published batches. The refolded frame has the source's columns, `_op`, `_position` and KNOWN.
+published batches. The recomputed frame has the source's columns, `_op`, `_position` and KNOWN.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RANK: Final = "_sluice_rank"
 _SURVIVORS: Final = "_sluice_survivors"
 
 
-def refold(
+def recompute(
     changelog: DataFrame, key: Sequence[str], data: Sequence[str], partial: bool
 ) -> DataFrame:
     """Return the rows that the target (`_op` is not delete) and the tombstones should have.
@@ -59,15 +59,15 @@ def refold(
     return found.select(*by_name(data), names.OP, names.POSITION, KNOWN)
 
 
-def rows_of(refolded: DataFrame) -> DataFrame:
+def rows_of(recomputed: DataFrame) -> DataFrame:
     """Return the rows that the target should have: the source's columns and `_position`."""
-    return refolded.where(F.col(names.OP) != OP_DELETE).drop(names.OP, KNOWN)
+    return recomputed.where(F.col(names.OP) != OP_DELETE).drop(names.OP, KNOWN)
 
 
-def tombstones_of(refolded: DataFrame, changelog: DataFrame, key: Sequence[str]) -> DataFrame:
+def tombstones_of(recomputed: DataFrame, changelog: DataFrame, key: Sequence[str]) -> DataFrame:
     """Return the tombstones that the table should have: key and `_position`, with NULL keys for the
     newest TRUNCATE."""
-    deleted = refolded.where(F.col(names.OP) == OP_DELETE)
+    deleted = recomputed.where(F.col(names.OP) == OP_DELETE)
     dead = deleted.select(*by_name(key), names.POSITION)
     types = {f.name: f.dataType for f in changelog.schema}
     nulls = [F.lit(None).cast(types[k]).alias(k) for k in key]
@@ -147,8 +147,8 @@ def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
     )
     place, before = _places()
     spread = events.withColumn(_PLACE, F.explode(F.array_distinct(F.array(place, before))))
-    told = spread.withColumn(_ENDS, ends).where(F.col(_PLACE) == place)
-    real = told.where(_upserts() | F.col(_ENDS))
+    events_there = spread.withColumn(_ENDS, ends).where(F.col(_PLACE) == place)
+    real = events_there.where(_upserts() | F.col(_ENDS))
     in_order = Window.partitionBy(*by_name(key)).orderBy(names.POSITION, _CONTENT)
     real = real.withColumn(_ALIVE, F.lag(_upserts(), 1, False).over(in_order))
     real = _coming(real, spread, key)
@@ -185,14 +185,14 @@ def _coming(real: DataFrame, spread: DataFrame, key: Sequence[str]) -> DataFrame
     (_ALIVE) nothing moved.
     """
     mine, at_place = Window.partitionBy(_ROW, names.POSITION), Window.partitionBy(_PLACE)
-    told = _suspects(spread).select(
+    halves = _suspects(spread).select(
         F.struct(_PLACE, _record().alias(_ORIGIN)).alias(_PLACE), names.POSITION,
         F.struct(*by_name(key)).alias(_ROW), _upserts().alias(_UPSERT),
         (F.col(_PLACE) != _places()[0]).alias(_ELSEWHERE),
     )  # fmt: skip
     origin = F.struct(F.col(_ROW).alias("key"), names.POSITION)
-    goes = told.where(~F.col(_UPSERT)).groupBy(_PLACE)
-    left = told.where(_UPSERT).join(
+    goes = halves.where(~F.col(_UPSERT)).groupBy(_PLACE)
+    left = halves.where(_UPSERT).join(
         goes.agg(F.min(origin).alias(_COMES), F.count_distinct(_ROW).alias(_GOING)), _PLACE
     )
     for nearest in (mine, at_place):
@@ -241,8 +241,8 @@ def _first_of(steps: DataFrame) -> DataFrame:
 def _carried_last(column: str) -> Column:
     """Return the value that was carried last, or the default of a column that was added later."""
     value = F.struct(F.col(quoted(column)).alias("v"))
-    told = ~is_left_out(column) | (_lists_carried() & F.col(quoted(column)).isNotNull())
-    return F.last(F.when(told, value), ignorenulls=True)
+    carries = ~is_left_out(column) | (_lists_carried() & F.col(quoted(column)).isNotNull())
+    return F.last(F.when(carries, value), ignorenulls=True)
 
 
 def is_left_out(column: str) -> Column:

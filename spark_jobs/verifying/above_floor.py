@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import by_name
-from spark_jobs.folding.refold import KNOWN
+from spark_jobs.verifying.recompute import KNOWN
 
 
 def above(frame: DataFrame, floor: str | None) -> DataFrame:
@@ -22,23 +22,23 @@ def above(frame: DataFrame, floor: str | None) -> DataFrame:
 
 
 def comparable_rows(
-    found: DataFrame, refolded: DataFrame, key: Sequence[str], floor: str | None
+    found: DataFrame, recomputed: DataFrame, key: Sequence[str], floor: str | None
 ) -> DataFrame:
-    """Return the target's rows that can be compared with the refolded changes above the floor.
+    """Return the target's rows that can be compared with the recomputed changes above the floor.
 
     These are the rows above it, and the rows of keys with changes above it. Keys with an unknown
     column are left out.
     """
     if floor is None:
         return found
-    changed = refolded.select(*by_name(key))
+    changed = recomputed.select(*by_name(key))
     old = found.where(F.col(names.POSITION) <= floor).join(changed, list(key), "left_semi")
     columns = by_name(found.columns)
     either = above(found, floor).unionByName(old.select(*columns))
-    unknown = refolded.where(~F.col(KNOWN)).select(*by_name(key))
+    unknown = recomputed.where(~F.col(KNOWN)).select(*by_name(key))
     return either.join(unknown, list(key), "left_anti").select(*columns)
 
 
-def comparable_refold(refolded: DataFrame, floor: str | None) -> DataFrame:
-    """Return the refolded rows with all columns known."""
-    return refolded if floor is None else refolded.where(KNOWN)
+def comparable_recomputed(recomputed: DataFrame, floor: str | None) -> DataFrame:
+    """Return the recomputed rows with all columns known."""
+    return recomputed if floor is None else recomputed.where(KNOWN)

@@ -7,29 +7,25 @@ change.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.config.format_options import AwsDmsOptions
-from sluice.containers import csv_rows
-from sluice.landing.table_folders import CHANGES_FILE, folders
-from sluice.manifest import JSON_LINES, SourceFile
+from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
-    IMAGE_TYPE,
     OP_DDL,
     OP_DELETE,
     OP_INSERT,
     OP_UPDATE,
-    PLACE,
     full_load_position,
     number,
-    quoted,
     source_position,
 )
+from spark_jobs.formats.aws_dms.files import holds_rows, read_table_rows
+from spark_jobs.formats.aws_dms.messages import read_messages
+from spark_jobs.formats.aws_dms.reasons import BEFORE
 from spark_jobs.formats.base import (
     NO_PRIOR_FACTS,
     NUMBERS_AND_TIMES,
@@ -38,47 +34,15 @@ from spark_jobs.formats.base import (
     SourceColumn,
 )
 from spark_jobs.formats.common.envelope import (
-    CORRUPT,
-    DIGITS,
-    any_repeats_column,
     instant_of_text,
-    line_or,
-    looked_up,
-    name_of,
     number_or_zero,
     outcome,
     overlaid,
-    read_lines,
     select_envelope,
     union,
-    with_facts,
 )
 from spark_jobs.formats.common.row_image import absent_columns
-from spark_jobs.formats.common.tabular import (
-    META,
-    REPEATS,
-    ROW,
-    Meta,
-    columns_of,
-    read_rows,
-)
-
-OPERATION: Final = "Op"
-LOAD: Final = "load"
-OPS: Final = {
-    LOAD: OP_INSERT, "insert": OP_INSERT, "update": OP_UPDATE, "delete": OP_DELETE,
-    "I": OP_INSERT, "U": OP_UPDATE, "D": OP_DELETE,
-}  # fmt: skip
-CONTROL: Final = "control"
-DROP: Final = "drop-table"
-_SCHEMA: Final = f"""
-    data {IMAGE_TYPE}, control string,
-    metadata struct<timestamp:string, `record-type`:string, operation:string,
-        `schema-name`:string, `table-name`:string, `transaction-id`:string,
-        `commit-timestamp`:string>
-"""
-_BEFORE: Final = "_before"
-_FULL_LOAD_FILE: Final = re.compile(r"(SEGMENT[0-9A-Z]+_)?LOAD[0-9A-F]+\.", re.IGNORECASE)
+from spark_jobs.formats.common.tabular import REPEATS, ROW, columns_of
 
 
 class AwsDms(Format):
@@ -97,11 +61,11 @@ class AwsDms(Format):
         facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode messages in JSON, and rows in CSV, Parquet and Avro."""
-        rows = tuple(f for f in files if _holds_rows(f))
-        messages = tuple(f for f in files if not _holds_rows(f))
-        scans = [_read_rows(spark, rows, options)] if rows else []
+        rows = tuple(f for f in files if holds_rows(f))
+        messages = tuple(f for f in files if not holds_rows(f))
+        scans = [read_table_rows(spark, rows, options)] if rows else []
         if messages or not rows:
-            scans.append(_read_messages(spark, messages, options))
+            scans.append(read_messages(spark, messages, options))
         records = union(scans).withColumns(_images(options)).withColumns(_logged(options))
         return select_envelope(records, _envelope(options))
 
@@ -112,109 +76,10 @@ class AwsDms(Format):
         return [c for c in described if not _is_old(c.name, options.before_affixes, names)]
 
 
-def _holds_rows(file: SourceFile) -> bool:
-    return file.container != JSON_LINES or csv_rows.is_csv(file.key)
-
-
 def _is_old(name: str, affixes: tuple[str, str], names: set[str]) -> bool:
     prefix, suffix = affixes
     surrounded = name.startswith(prefix) and name.endswith(suffix)
     return any(affixes) and surrounded and name[len(prefix) : len(name) - len(suffix)] in names
-
-
-def _read_messages(
-    spark: SparkSession, files: tuple[SourceFile, ...], options: AwsDmsOptions
-) -> DataFrame:
-    field = options.before_field
-    lines = read_lines(spark, files, f"{quoted(field)} {IMAGE_TYPE}, {_SCHEMA}")
-    lines = lines.withColumnRenamed(field, _BEFORE)
-    about = F.col("metadata")
-    operation = about["operation"]
-    order = options.order_column
-    ordering = name_of(F.col("data"), order) if order else F.lit(None).cast("string")
-    records = lines.withColumn("_ordering", ordering).select(
-        about["schema-name"].alias("schema"),
-        about["table-name"].alias("table"),
-        operation.alias("_op"),
-        F.coalesce(about["record-type"] == CONTROL, F.lit(False)).alias("_control"),
-        (operation == LOAD).alias("_full_load"),
-        F.try_element_at("data", F.col("_ordering")).alias("_order"),
-        F.coalesce(about["commit-timestamp"], about["timestamp"]).alias("_time"),
-        about["transaction-id"].alias("tx_id"),
-        _without(F.col("data"), F.col("_ordering")).alias(ROW),
-        _BEFORE,
-        F.when(operation == DROP, _drop(about))
-        .otherwise(F.coalesce("control", operation))
-        .alias("_statement"),
-        any_repeats_column(F.col("data"), F.col(_BEFORE)).alias(REPEATS),
-        F.lit(None).cast("string").alias("types"),
-        F.lit(False).alias("_marked"),
-        CORRUPT,
-        *PLACE,
-        "data",
-        "metadata",
-    )
-    parts = ("data", F.col(_BEFORE).alias(field), "metadata")
-    return _judged(records, bool(order), parts).drop("data", "metadata")
-
-
-def _drop(about: Column) -> Column:
-    """The statement of a `drop-table` record, which has no text."""
-    parts = (F.nullif(about[name], F.lit("")) for name in ("schema-name", "table-name"))
-    named = (F.concat(F.lit('"'), F.replace(p, F.lit('"'), F.lit('""')), F.lit('"')) for p in parts)
-    return F.concat(F.lit("DROP TABLE "), F.concat_ws(".", *named))
-
-
-def _without(row: Column, name: Column) -> Column:
-    return F.when(name.isNull(), row).otherwise(F.map_filter(row, lambda key, _: key != name))
-
-
-def _read_rows(
-    spark: SparkSession, files: tuple[SourceFile, ...], options: AwsDmsOptions
-) -> DataFrame:
-    """Read rows of the S3 target into the columns of `_read_messages`; the object's key
-    names the table."""
-    order, time = options.order_column, options.timestamp_column
-    meta = Meta((OPERATION,), tuple(filter(None, (order, time))))
-    rows = with_facts(spark, read_rows(spark, files, meta), files, _facts_of_key)
-    operation = F.col(META)[OPERATION]
-    none = F.lit(None).cast("string")
-    records = rows.select(
-        "schema",
-        "table",
-        F.coalesce(operation, F.lit("I")).alias("_op"),
-        F.lit(False).alias("_control"),
-        ((operation.isNull() & ~F.col("changes")) | F.col("loaded")).alias("_full_load"),
-        (F.col(META)[order] if order else none).alias("_order"),
-        (F.col(META)[time] if time else none).alias("_time"),
-        none.alias("tx_id"),
-        ROW,
-        F.lit(None).cast(IMAGE_TYPE).alias("_before"),
-        none.alias("_statement"),
-        REPEATS,
-        "types",
-        (F.lit(options.csv_not_logged != "") & F.col("csv")).alias("_marked"),
-        CORRUPT,
-        *PLACE,
-        META,
-    )
-    return _judged(records, bool(order), (META, ROW)).drop(META)
-
-
-def _judged(records: DataFrame, ordered: bool, parts: Sequence[str | Column]) -> DataFrame:
-    """Add a record's kind of change, the reason to reject it, and then its `parts` as text."""
-    with_kind = records.withColumn("_kind", looked_up(F.col("_op"), OPS))
-    reasoned = with_kind.withColumn("_reason", _reason(ordered))
-    return reasoned.withColumn("raw", F.when(F.col("_reason").isNotNull(), line_or(*parts)))
-
-
-def _facts_of_key(file: SourceFile) -> dict[str, Any]:
-    """Read `<folder>/<schema>/<table>[/<date>]/<file>`, the S3 target's layout of objects."""
-    schema, table = ["", "", *folders(file.key)][-2:]
-    name = file.key.rpartition("/")[2]
-    loaded, changes = (kind.match(name) is not None for kind in (_FULL_LOAD_FILE, CHANGES_FILE))
-    kinds = {"loaded": loaded, "changes": changes, "csv": csv_rows.is_csv(file.key)}
-    return {"schema": schema, "table": table, **kinds}
 
 
 def _images(options: AwsDmsOptions) -> dict[str, Column]:
@@ -224,7 +89,7 @@ def _images(options: AwsDmsOptions) -> dict[str, Column]:
     suffix.
     """
     # A repeated name would be an error below; such a row is rejected anyway.
-    row, before = (F.when(~F.col(REPEATS), F.col(name)) for name in (ROW, _BEFORE))
+    row, before = (F.when(~F.col(REPEATS), F.col(name)) for name in (ROW, BEFORE))
     prefix, suffix = options.before_affixes
     if not prefix + suffix:
         return {"_old": before, "_new": row}
@@ -245,8 +110,8 @@ def _images(options: AwsDmsOptions) -> dict[str, Column]:
     def is_old(name: Column) -> Column:
         return names_another(name) | (surrounded(name) & has_old)
 
-    apart = F.map_filter(row, lambda name, _: is_old(name))
-    carried = F.transform_keys(apart, lambda name, _: bare(name))
+    old_values = F.map_filter(row, lambda name, _: is_old(name))
+    carried = F.transform_keys(old_values, lambda name, _: bare(name))
     # Few rows have such names, and a look at each name costs far more.
     any_old = F.array_join(F.map_keys(row), " ").contains(prefix or suffix)
     return {
@@ -333,31 +198,6 @@ def _carried(values: Column, row: Column) -> Column:
         return F.coalesce(F.map_contains_key(row, name), F.lit(False))
 
     return F.map_filter(values, lambda name, value: value.isNotNull() | ~in_row(name))
-
-
-def _reason(ordered: bool) -> Column:
-    control = F.col("_control")
-    misplaced = ~control & ~F.col("_full_load") & _lacks_order() if ordered else F.lit(False)
-    return (
-        F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
-        .when(F.col("_op").isNull(), F.lit("not_an_envelope"))
-        .when(~control & F.col("_kind").isNull(), F.concat(F.lit("unknown_op:"), "_op"))
-        .when(F.coalesce("table", F.lit("")) == "", F.lit("table_missing"))
-        .when(~control & _lacks_image(), F.lit("image_missing"))
-        .when(misplaced, F.lit("bad_order"))
-        .when(F.col(REPEATS), F.lit("duplicate_column"))
-    )
-
-
-def _lacks_image() -> Column:
-    """Whether a record has no row; a delete may have it in the old values alone."""
-    deleted = F.col("_kind") == OP_DELETE
-    return F.coalesce(F.col(ROW), F.when(deleted, F.col("_before"))).isNull()
-
-
-def _lacks_order() -> Column:
-    """Whether a change lacks its order, without which it would rank below all that have one."""
-    return ~F.coalesce("_order", F.lit("")).rlike(f"^{DIGITS}$")
 
 
 def _position() -> Column:

@@ -1,8 +1,9 @@
-"""Renamed columns from the DDL of each batch: the ledger's table `sluice.renames`.
+"""Column changes from the DDL of each batch: the ledger's table `sluice.renames`.
 
-It also has dropped and added columns, since a column may be added under the former name of another
-one; statements that could not be parsed, with the `problem`; and, without columns, statements that
-dropped or emptied a table before it had a target. A batch's rows count once it is published.
+It has renamed, dropped and added columns, since a column may be added under the former name of
+another one; statements that could not be parsed, with the `problem`; and, without columns,
+statements that dropped or emptied a table before it had a target. A batch's rows count once it is
+published.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""AWS DMS: messages of its Kafka and Kinesis targets, files of its S3 target."""

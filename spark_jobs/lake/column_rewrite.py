@@ -1,0 +1,126 @@
+"""Change the types of columns in the catalog, by what `planning.widening` decides.
+
+The rows of a target or history are rewritten on a branch, and one commit moves `main` there and
+changes the schema, so that no reader sees a column without its values. A changelog, to which
+several batches may be writing, keeps the old column for its rows under another name.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Container, Mapping
+from typing import Final
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.catalog.replaced_columns import replace_columns
+from sluice.catalog.retries import limited_retries
+from sluice.catalog.snapshots import head
+from sluice.errors import PublishRefusedError, TransientError
+from sluice.types.columns import parse_type
+from spark_jobs.canonical import quoted
+from spark_jobs.lake.table_id import TableId
+from spark_jobs.planning.widening import SET_ASIDE, WIDER, in_spark, wider
+
+_BRANCH: Final = f"{names.OWN_COLUMNS}wider"
+_TRIES: Final = 5
+_LONGEST_PAUSE: Final = 2.0
+
+
+def promote(spark: SparkSession, table: TableId, column: str, after: str) -> None:
+    """Change a type in place."""
+    spark.sql(f"ALTER TABLE {table.sql()} ALTER COLUMN {quoted(column)} TYPE {after}")
+
+
+def set_aside(
+    spark: SparkSession, table: TableId, before: Mapping[str, str], after: Mapping[str, str]
+) -> None:
+    """Replace columns of a changelog by columns of other types; the old ones are kept
+    under other names."""
+    spark.catalog.refreshTable(table.sql())
+    there = frozenset(spark.table(table.sql()).columns)
+    for column, kind in after.items():
+        aside = _free_name(there, before[column], column)
+        alter = f"ALTER TABLE {table.sql()}"
+        spark.sql(f"{alter} RENAME COLUMN {quoted(column)} TO {quoted(aside)}")
+        spark.sql(f"{alter} ADD COLUMNS ({quoted(column)} {kind})")
+
+
+def _free_name(there: Container[str], kind: str, column: str) -> str:
+    """Return an unused name: a column may get one type twice, by a batch that is rolled back and
+    loaded again."""
+    numbers = (f"#{number}" for number in itertools.count(2))
+    names_ = (f"{SET_ASIDE}{kind}{number} {column}" for number in itertools.chain([""], numbers))
+    return next(name for name in names_ if name not in there)
+
+
+def rewrite(
+    spark: SparkSession,
+    catalog: Catalog,
+    table: TableId,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+) -> None:
+    """Change the types of columns of a target or history in one commit.
+
+    Raises TransientError if their types changed meanwhile, or if other writers commit first at
+    every try.
+    """
+
+    def once() -> None:
+        signature = f"wider {uuid.uuid4().hex}"
+        _add_wider(spark, table, after)
+        loaded = catalog.load_table((table.namespace, table.name))
+        _refuse_changed(loaded, {column: before[column] for column in after})
+        if (base := head(loaded)) is not None:
+            _write_again(spark, table, base, after, signature)
+        replace_columns(catalog, loaded, {c: WIDER + c for c in after}, _BRANCH, signature)
+
+    try:
+        limited_retries(_TRIES, (PublishRefusedError,), _LONGEST_PAUSE)(once)
+    except PublishRefusedError as error:
+        raise TransientError(f"{table.full_name}: others write to it; run again") from error
+    spark.catalog.refreshTable(table.sql())
+
+
+def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:
+    """Raise TransientError if another batch has changed the columns' types."""
+    for column, kind in types.items():
+        now = in_spark(table.schema().find_field(column).field_type)
+        if now != parse_type(kind).spark:
+            raise TransientError(
+                f"{'.'.join(table.name())}: column {column!r} is {now} meanwhile, not {kind}; run "
+                "again"
+            )
+
+
+def _add_wider(spark: SparkSession, table: TableId, columns: Mapping[str, str]) -> None:
+    """Add the wider columns; drop those of an interrupted attempt first."""
+    spark.catalog.refreshTable(table.sql())
+    alter, there = f"ALTER TABLE {table.sql()}", spark.table(table.sql()).columns
+    for column in columns:
+        if WIDER + column in there:
+            spark.sql(f"{alter} DROP COLUMN {quoted(WIDER + column)}")
+    listed = ", ".join(f"{quoted(WIDER + c)} {kind}" for c, kind in columns.items())
+    spark.sql(f"{alter} ADD COLUMNS ({listed})")
+
+
+def _write_again(
+    spark: SparkSession, table: TableId, base: int, columns: Mapping[str, str], signature: str
+) -> None:
+    """Write all rows of `main`, with the wider columns, to a branch; no value changes."""
+    spark.sql(
+        f"ALTER TABLE {table.sql()} CREATE OR REPLACE BRANCH {quoted(_BRANCH)} AS OF VERSION {base}"
+    )
+    spark.catalog.refreshTable(table.sql())
+    rows = spark.table(table.sql())
+    types = {f.name: f.dataType.simpleString() for f in rows.schema}
+    rows = rows.withColumns({WIDER + c: wider(c, types[c], kind) for c, kind in columns.items()})
+    writer = rows.writeTo(table.sql(_BRANCH))
+    writer = writer.option(f"snapshot-property.{names.SUMMARY_MAINTENANCE}", signature)
+    writer.overwrite(F.lit(True))
