@@ -10,7 +10,7 @@ import pytest
 
 from sluice.errors import AuditFailedError, FileDeniedError, PublishRefusedError, TransientError
 from sluice_airflow import submit
-from tests.airflow.playedstages import Runs, Stages
+from tests.airflow.fake_stages import Runs, Stages
 
 pytestmark = pytest.mark.airflow
 
