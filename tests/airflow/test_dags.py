@@ -151,7 +151,8 @@ def test_no_dag_has_a_timeout_that_would_skip_its_teardown(dags: dict[str, Any])
     assert [dag.dag_id for dag in dags.values() if dag.dagrun_timeout is not None] == []
 
 
-def test_every_dag_says_whose_and_what_it_is(dags: dict[str, Any]) -> None:
+def test_every_dag_has_an_owner_tags_and_a_description(dags: dict[str, Any]) -> None:
+    assert dags
     for dag in dags.values():
         assert dag.owner == "sluice"
         assert "sluice" in dag.tags

@@ -54,5 +54,11 @@ def test_base64_is_of_no_pipeline_with_the_option(lines: list[str]) -> None:
 
 @pytest.mark.parametrize("lines", NEITHER)
 @pytest.mark.parametrize("options", [DebeziumOptions(), NUMERIC])
-def test_what_has_no_decimal_tells_nothing(lines: list[str], options: DebeziumOptions) -> None:
+def test_lines_without_a_decimal_do_not_settle_the_format(
+    lines: list[str], options: DebeziumOptions
+) -> None:
+    """They are accepted with either option, and a decimal behind them is still compared with it."""
     refuse_other(lines, options)
+    other = line("B8Y=") if options is NUMERIC else line(1234)
+    with pytest.raises(TerminalError, match="'d'"):
+        refuse_other([*lines, other], options)

@@ -148,34 +148,34 @@ def test_a_batch_of_a_later_hour_is_left_to_later_runs(context: Context) -> None
     assert covers(context, [("a.jsonl", "20260301T04")], below)
 
 
-def replaced(context: Context, name: str, content: str | None) -> str:
-    """What is said of a landed file that is another one since."""
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "a.jsonl is gone in "),
+        ('{"op": "x.jsonl"}\n', "a.jsonl has other bytes than those that landed in "),
+        ('{"op": "a.jsonl"}\n', None),
+    ],
+    ids=["gone", "other_bytes", "same_bytes"],
+)
+def test_landed_file_is_refused_only_if_it_is_gone_or_has_other_bytes(
+    context: Context, content: str | None, problem: str | None
+) -> None:
+    """The same bytes written again are another object of the store, with the landed checksum."""
     (key,) = land(context)
-    path = context.project.root / "landing" / name
+    manifest = context.files.read_manifest(key)
+    path = context.project.root / "landing" / "a.jsonl"
     path.unlink()
     if content is not None:
         path.write_text(content)
-    with pytest.raises(TerminalError) as told:
-        refuse_replaced(context.pipeline, context.files.read_manifest(key))
-    return str(told.value)
-
-
-def test_a_landed_file_that_is_gone_is_told(context: Context) -> None:
-    assert "a.jsonl is gone" in replaced(context, "a.jsonl", None)
-
-
-def test_a_landed_file_with_other_bytes_is_told(context: Context) -> None:
-    told = replaced(context, "a.jsonl", '{"op": "x.jsonl"}\n')
-    assert "a.jsonl has other bytes" in told
-    assert "sluice release shop --batch" in told
-
-
-def test_the_same_bytes_written_again_are_fine(context: Context) -> None:
-    (key,) = land(context)
-    path = context.project.root / "landing" / "a.jsonl"
-    path.write_text(path.read_text())
-    os.utime(path, (1, 1))
-    refuse_replaced(context.pipeline, context.files.read_manifest(key))
+        os.utime(path, (1, 1))
+    if problem is None:
+        refuse_replaced(context.pipeline, manifest)
+        path.write_text("")
+    with pytest.raises(TerminalError) as caught:
+        refuse_replaced(context.pipeline, manifest)
+    expected = problem or "a.jsonl has other bytes"
+    assert expected in str(caught.value)
+    assert "sluice release shop --batch" in str(caught.value)
 
 
 def test_released_files_are_read_as_the_pipeline_says_now(context: Context) -> None:

@@ -71,13 +71,19 @@ def test_a_batch_is_not_read_again_for_a_version_that_is_not_told(
 ) -> None:
     versions("v1")
     manifest = loaded(context)
+    read: list[str] = []
+
+    def checksum(_: object, key: str) -> str:
+        read.append(key)
+        return str(manifest.files[0].sha256)
+
+    monkeypatch.setattr("sluice.objects.originals._checksum", checksum)
     versions("")
-
-    def read(*_: object) -> str:
-        raise AssertionError("the file is read through")
-
-    monkeypatch.setattr("sluice.objects.originals._checksum", read)
     refuse_replaced(context.pipeline, manifest)
+    assert read == []
+    versions("v2")
+    refuse_replaced(context.pipeline, manifest)
+    assert read == ["a.jsonl"]
 
 
 @pytest.mark.parametrize(("before", "now", "another"), CHANGES)
