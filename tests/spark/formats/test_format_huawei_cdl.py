@@ -354,10 +354,10 @@ def test_options(spark: SparkSession, tmp_path: Path) -> None:
     assert (two["database"], two["absent"]) == ("cdl", None)
 
 
-def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+def test_the_vendors_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
     folder = fixtures / "seed-examples"
     paths = [p for f in ("cdl-json", "cdl-debezium-json") for p in sorted((folder / f).iterdir())]
-    file = jsonl(tmp_path / "seeds.jsonl", [json.loads(p.read_text()) for p in paths])
+    file = jsonl(tmp_path / "examples.jsonl", [json.loads(p.read_text()) for p in paths])
     one, two = HuaweiCdl().read(spark, (file,), DEFAULTS).collect()
     for row in (one, two):
         assert (row["outcome"], row["op"], row["key"]) == ("event", "insert", ["id"])

@@ -303,7 +303,7 @@ def test_positions_sort_as_numbers(rows: dict[str, Row]) -> None:
 
 
 def test_times_and_transactions(rows: dict[str, Row]) -> None:
-    """The time is in UTC, with a `Z` (as the seed says) or without (as its examples are)."""
+    """The time is in UTC, with a `Z` (as the page says) or without (as its examples are)."""
     committed = datetime(2017, 6, 16, 14, 24, 34, tzinfo=UTC).timestamp()
     assert rows["ins"]["source_ts"].timestamp() == committed
     assert rows["zoned"]["source_ts"].timestamp() == committed
@@ -312,7 +312,7 @@ def test_times_and_transactions(rows: dict[str, Row]) -> None:
     assert rows["ins"]["tx_id"] == "7.0.4"
 
 
-def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+def test_the_vendors_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
     """The first as it is; the others with the `….` and the stray comma taken out, and as they are.
 
     What the examples leave out of `meta` is missing then: the place, and of the delete the table.
@@ -323,7 +323,7 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
     )
     mended = [re.sub(r'"\s+….', '"', update), re.sub(r",\s+}", "}", delete)]
     lines = [insert, *mended, update, delete]
-    file = jsonl(tmp_path / "seeds.jsonl", lines)
+    file = jsonl(tmp_path / "examples.jsonl", lines)
     rows = sorted(SharePlex().read(spark, (file,), DEFAULTS).collect(), key=lambda r: r["ordinal"])
     assert [r["outcome"] for r in rows] == ["event", "event", "reject", "reject", "reject"]
     assert [r["reason"] for r in rows[2:]] == ["table_missing", "not_json", "not_json"]

@@ -27,8 +27,8 @@ from tests.spark.sandbox import Sandbox
 DEFAULTS = FormatOptions()
 pytestmark = pytest.mark.spark
 ROW_ID = "#alibaba_rds_row_id#"
-# The operations that seed 000 lists besides those on rows (docs/formats/streamx.md, "Operations"),
-# spelled out: a list of the decoder's own would lose what the decoder loses.
+# The operations besides those on rows, as DataWorks' page "Appendix: DataHub message formats" lists
+# them, spelled out: a list of the decoder's own would lose what the decoder loses.
 DDL = ("DDL", "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX")
 IGNORED = (
     "TRANSACTION_BEGIN", "TRANSACTION_END", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT",
@@ -292,11 +292,11 @@ def test_columns_from_the_six_types() -> None:
     ]  # fmt: skip
 
 
-def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+def test_the_vendors_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
     folder = fixtures / "seed-examples"
     paths = [p for f in ("datahub-blob-json", "dataworks-kafka-json")
              for p in sorted((folder / f).glob("*.json"))]  # fmt: skip
-    file = jsonl(tmp_path / "seeds.jsonl", [json.loads(p.read_text()) for p in paths])
+    file = jsonl(tmp_path / "examples.jsonl", [json.loads(p.read_text()) for p in paths])
     rows = StreamX().read(spark, (file,), DEFAULTS).collect()
     assert len(rows) == len(paths)
     assert {r["outcome"] for r in rows} == {"event", "ignore"}
@@ -308,7 +308,7 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("folder", ["datahub-blob-json", "dataworks-kafka-json"])
-def test_the_seeds_templates(
+def test_the_vendors_templates(
     spark: SparkSession, fixtures: Path, tmp_path: Path, folder: str
 ) -> None:
     """Without their remarks, some of which have a comma in them, once for each operation that they
@@ -320,7 +320,7 @@ def test_the_seeds_templates(
     template = json.loads(plain)
     ops = template["payload"]["op"].removesuffix("...").split("/")
     told = [template | {"payload": template["payload"] | {"op": op}} for op in ops]
-    rows = StreamX().read(spark, (jsonl(tmp_path / "seeds.jsonl", told),), DEFAULTS).collect()
+    rows = StreamX().read(spark, (jsonl(tmp_path / "examples.jsonl", told),), DEFAULTS).collect()
     assert len(ops) >= 17
     found = dict(zip(ops, sorted(rows, key=lambda r: r["ordinal"]), strict=True))
     assert {op for op, row in found.items() if row["outcome"] == "ignore"} == set(IGNORED)
