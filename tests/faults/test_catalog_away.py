@@ -28,7 +28,7 @@ def away(shop: Shop) -> Iterator[None]:
         catalog.rollback()
 
 
-def test_a_run_goes_on_or_is_tried_again(shop: Shop) -> None:
+def test_run_survives_a_catalog_outage_or_succeeds_when_repeated(shop: Shop) -> None:
     shop.put("1", [event("c", k, "new", 10 + k) for k in range(9)])
     code, told = finish(run(shop), PATIENCE_SECONDS)
     assert code == 0, told

@@ -107,7 +107,9 @@ def state(pid: int) -> str:
 
 
 @pytest.mark.parametrize("point", [*DRIVER, *PUBLISHER])
-def test_who_wakes_up_late_changes_nothing(lake: Lake, wanted: Contents, point: Point) -> None:
+def test_process_that_wakes_up_late_changes_nothing(
+    lake: Lake, wanted: Contents, point: Point
+) -> None:
     run, pid = suspended(lake, point)
     try:
         code, told = lake.command("run", "shop")
@@ -122,7 +124,7 @@ def test_who_wakes_up_late_changes_nothing(lake: Lake, wanted: Contents, point: 
 
 
 @pytest.mark.parametrize("point", [Point.LOAD_PLANNED, Point.PUBLISH_TABLE, Point.PUBLISH_RECORDED])
-def test_what_was_rolled_back_meanwhile_stays_so(
+def test_batch_that_was_rolled_back_meanwhile_stays_rolled_back(
     lake: Lake, wanted: Contents, point: Point
 ) -> None:
     lake.restore("landed")

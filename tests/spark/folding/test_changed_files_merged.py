@@ -51,7 +51,7 @@ def texts(sandbox: Sandbox) -> list[tuple[int, str]]:
     return sorted((row["id"], row["text"]) for row in sandbox.rows("orders"))
 
 
-def test_a_changed_file_is_loaded_if_told_and_once(lake: Sandbox) -> None:
+def test_changed_file_is_loaded_once_by_a_run_with_changed(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "a"), event(11, 2, "b")])
     (first,) = run(lake)
     lake.write("b.jsonl", [event(20, 2, "newer")])

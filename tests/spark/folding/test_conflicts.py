@@ -54,7 +54,7 @@ def conflicts(result: BatchResult) -> Conflicts:
         pytest.param([[A, DELETE], [A, DELETE]], [0, 0], marks=pytest.mark.long),
     ],
 )
-def test_events_of_one_place_that_differ_are_told(
+def test_different_events_at_one_position_are_counted_as_conflicts(
     spark: SparkSession, tmp_path: Path, batches: Sequence[Sequence[Row]], told: Sequence[int]
 ) -> None:
     lake = Sandbox(spark, tmp_path, KEYED)
@@ -78,7 +78,7 @@ def test_a_conflict_is_shown_with_where_to_look(spark: SparkSession, tmp_path: P
     assert asked.endswith(f".{ROLE_NEW}'")
 
 
-def test_a_row_that_holds_more_than_its_own_event_told_is_no_conflict(
+def test_row_with_more_values_than_its_own_event_is_no_conflict(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     lake = Sandbox(spark, tmp_path, KEYED)

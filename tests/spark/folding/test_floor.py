@@ -131,7 +131,7 @@ def test_a_forgotten_row_does_not_come_back(told: Told) -> None:
     assert told.counts("orders") == Counts(read=4, applied=2, superseded=1, quarantined=1)
 
 
-def test_what_is_quarantined_is_the_record_itself(told: Told) -> None:
+def test_quarantine_keeps_the_whole_record_from_below_the_floor(told: Told) -> None:
     (row,) = quarantined(told.shop, "orders")
     assert row["reason"] == "beyond_floor"
     assert row["raw"].decode() == event("u", "orders", 12, id=2, status="late")

@@ -68,7 +68,7 @@ def event(table: str, told: Told) -> Row:
 
 
 @pytest.mark.long
-def test_it_begins_once_among_the_events(lake: Sandbox) -> None:
+def test_second_full_load_is_one_truncate_among_the_events(lake: Sandbox) -> None:
     """Each batch of the epoch has its beginning, whichever comes first."""
     tables = {"orders": KEY | {"modes": ["current", "append"]}}
     last: list[Told] = [("c", 7, 63, "6", "new")]
@@ -169,7 +169,7 @@ def test_a_full_load_that_drops_more_than_the_table_may_lose_is_stopped(lake: Sa
 
 
 @pytest.mark.long
-def test_what_is_older_stays_below_whenever_it_comes(lake: Sandbox) -> None:
+def test_older_epochs_stay_below_a_second_full_load_in_any_order(lake: Sandbox) -> None:
     """Newest first; then the batch that brought the load's beginning is undone, and comes again."""
     load(lake, "d.jsonl", 1, REST)
     load(lake, "c.jsonl", 0, LATE)

@@ -91,7 +91,7 @@ def key_of(*columns: str) -> Row:
     "tell", [shareplex, *(pytest.param(one, marks=pytest.mark.long) for one in (ogg, debezium))]
 )
 @pytest.mark.parametrize("at_once", [pytest.param(True, marks=pytest.mark.long), False])
-def test_what_an_old_key_leaves_out_is_as_in_the_new_one(
+def test_columns_that_an_old_key_lacks_are_as_in_the_new_key(
     spark: SparkSession, tmp_path: Path, tell: Tell, at_once: bool
 ) -> None:
     lake = Sandbox(spark, tmp_path, {"format": tell.__name__, "tables": key_of("A", "B")})

@@ -113,7 +113,7 @@ def of_each(formats: Mapping[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", of_each(UNTOLD))
-def test_an_update_of_a_row_that_nobody_tells_is_quarantined(
+def test_update_without_an_old_row_is_quarantined(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     lake, table = lake_of(spark, tmp_path, name)

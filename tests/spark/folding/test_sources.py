@@ -214,7 +214,9 @@ def test_a_truncate_that_may_empty_the_table_does_so_in_a_known_batch(
     assert notes(lake, "items") == ITEMS
 
 
-def test_a_truncate_of_one_source_stops_a_first_batch_until_told(loaded: Loaded) -> None:
+def test_truncate_of_one_of_several_sources_stops_a_first_batch_without_on_truncate(
+    loaded: Loaded,
+) -> None:
     assert "table d.public.items_old: a TRUNCATE came of it" in loaded.said
     assert "Set `on_truncate` of items in `tables:`" in loaded.said
     assert notes(loaded.sandbox, "items") == ITEMS
@@ -234,7 +236,7 @@ def test_a_source_of_two_tables_stops_the_batch(lake: Sandbox) -> None:
     assert "table d.public.items_old: it belongs to items and old of `tables:`" in said
 
 
-def test_a_run_for_some_tables_is_stopped_by_theirs_alone() -> None:
+def test_run_for_some_tables_is_stopped_only_by_sources_of_these_tables() -> None:
     listed = {"items": RENAMED, "old": {"sources": ["*_old"]}, "users": {"sources": ["u_*"]}}
     pipeline = a_pipeline(listed)
     items = TableSummary(Source("d", "public", "items_old"), records=1)

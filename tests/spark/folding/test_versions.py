@@ -42,7 +42,7 @@ def frame(spark: SparkSession, changes: list[Any]) -> DataFrame:
     return spark.createDataFrame(changes, CHANGES)
 
 
-def test_what_an_event_does_not_carry_is_as_before_unless_the_row_was_deleted(
+def test_columns_missing_in_an_event_are_as_before_unless_the_row_was_deleted(
     spark: SparkSession,
 ) -> None:
     changes = [

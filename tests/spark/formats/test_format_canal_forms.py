@@ -54,7 +54,7 @@ def test_the_swapped_form(swapped: Rows, name: str, before: object, after: objec
     assert (only["outcome"], only["before"], only["after"]) == ("event", before, after)
 
 
-def test_the_swapped_form_tells_what_is_not_of_it(swapped: Rows) -> None:
+def test_swapped_form_rejects_rows_of_the_other_form(swapped: Rows) -> None:
     assert [r["before"]["id"] for r in swapped["delete_many"]] == ["1", "2"]
     reasons = {name: many[0]["reason"] for name, many in swapped.items() if many[0]["reason"]}
     assert reasons == {

@@ -143,7 +143,7 @@ def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
     }
 
 
-def test_a_change_that_tells_its_time_alone_is_below_every_place(rows: dict[str, Row]) -> None:
+def test_change_with_only_a_time_ranks_below_every_position(rows: dict[str, Row]) -> None:
     assert rows["time_only"]["position"] < rows["postgresql_young"]["position"]
 
 
@@ -191,7 +191,7 @@ def test_positions_sort_as_numbers(rows: dict[str, Row]) -> None:
         ("key_unknown", None), ("key_half", None), ("insert", None),
     ],
 )  # fmt: skip
-def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
+def test_keys_are_given_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
     assert rows[name]["key"] == key
 
 

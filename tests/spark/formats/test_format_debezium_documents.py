@@ -112,7 +112,7 @@ UPDATES: dict[str, Any] = {
 }
 
 
-def test_updates_that_tell_only_what_changed(spark: SparkSession, tmp_path: Path) -> None:
+def test_mongodb_updates_with_changed_fields_only(spark: SparkSession, tmp_path: Path) -> None:
     rows = decode_named(spark, Debezium(), tmp_path, UPDATES)
     found = {n: (r["outcome"], r["reason"], r["after"], r["absent"]) for n, r in rows.items()}
     ident = {"_id": "1"}
@@ -141,7 +141,9 @@ def test_update_whose_document_is_gone_is_ignored_where_asked(
     assert set(found.values()) == {("ignore", "document_gone")}
 
 
-def test_what_an_update_leaves_alone_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+def test_fields_that_a_mongodb_update_does_not_name_are_kept(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """A time of extended JSON is a number of milliseconds to the hint, also where it is text."""
     hints = {"t": {"columns": {"at": "timestamp[ms]", "on": "timestamp[ms]"}}}
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": hints})
@@ -183,7 +185,9 @@ def test_events_of_a_transaction_are_in_the_order_of_arrival(
     assert all(position.startswith(f"{place}.") for position in (insert, delete, later))
 
 
-def test_what_a_transaction_leaves(spark: SparkSession, tmp_path: Path) -> None:
+def test_documents_after_a_transaction_that_inserts_and_deletes_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """A document that it makes and takes away is gone; one that it makes anew is there."""
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium"})
     first = [told("c", 3, ord=1, n=1), told("c", 1, txnNumber=7, n=1), told("d", 3, txnNumber=7)]

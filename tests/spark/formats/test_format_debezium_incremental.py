@@ -66,7 +66,7 @@ def test_a_row_that_is_read_after_a_swap_is_not_swapped_again(
     assert {r["id"]: r["big"] for r in lake.rows("t")} == rows
 
 
-def test_a_row_that_is_read_again_repairs_what_no_event_told(
+def test_incremental_snapshot_row_repairs_values_without_an_event(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """A column that was added with a DEFAULT which plain JSON does not tell."""

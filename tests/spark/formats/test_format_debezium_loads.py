@@ -44,7 +44,7 @@ def test_rows_behind_a_scalar_key_have_the_key_of_the_pipeline(
 
 
 @pytest.mark.parametrize("schema", [True, False], ids=["schema", "bare"])
-def test_what_a_compacted_topic_has_left_of_a_delete(
+def test_tombstones_of_a_compacted_topic_delete_their_rows(
     spark: SparkSession, tmp_path: Path, schema: bool
 ) -> None:
     sandbox = Sandbox(spark, tmp_path, {
@@ -137,7 +137,7 @@ def test_changes_of_one_transaction_by_an_old_connector(
     assert names(sandbox)["1"] == "third"
 
 
-def test_changes_of_one_scn_that_tell_no_more_go_by_arrival(
+def test_changes_of_one_scn_without_further_order_go_by_arrival(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": ["id"]}}})
@@ -171,7 +171,7 @@ def test_a_deferred_update_of_sql_server_by_arrival(
     assert list(names(sandbox).values()) == left * len(NUMBERS)
 
 
-def test_equal_rows_of_one_place_of_the_redo_log_are_told_apart_by_their_address(
+def test_equal_rows_at_one_redo_position_are_distinguished_by_their_address(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """In a table without a key; one that comes again counts once. `ssn` is 0 in all of them."""
@@ -240,7 +240,9 @@ SCHEMA = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fie
 
 
 @pytest.mark.long
-def test_described_events_say_nothing_of_the_others(spark: SparkSession, tmp_path: Path) -> None:
+def test_description_of_one_event_does_not_apply_to_events_without_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """`1234` is a decimal in base64 and a plain number; a key of whole numbers is one."""
     hints = {"v": "decimal(20,2)", "n": "bigint"}
     pipeline = {"format": "debezium", "tables": {"t": {"key": ["id"], "columns": hints}}}

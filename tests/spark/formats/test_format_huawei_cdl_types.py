@@ -69,5 +69,5 @@ def test_types(field: dict[str, Any], kind: ColumnType) -> None:
         '{"fields": ' + "[" * 100_000,
     ],
 )  # fmt: skip
-def test_a_damaged_schema_says_nothing(types: str) -> None:
+def test_damaged_schema_describes_no_columns(types: str) -> None:
     assert read_description(HuaweiCdl(), types, DEFAULTS) == []

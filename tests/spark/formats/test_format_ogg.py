@@ -150,7 +150,7 @@ def test_positions_are_numbers_of_any_length(rows: dict[str, Row]) -> None:
     [("insert", ["ID"]), ("delete", ["ID"]), ("update", ["ID"]), ("no_key", None),
      ("empty_key", None), ("half_key", None), ("key_twice", ["ID"]), ("truncate", None)],
 )  # fmt: skip
-def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
+def test_keys_are_given_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
     assert rows[name]["key"] == key
 
 

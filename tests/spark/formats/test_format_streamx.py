@@ -201,7 +201,7 @@ def test_positions_compare_as_integers_of_any_length(rows: dict[str, Row]) -> No
         ("truncate_told", ["ID"]), ("truncate_half_told", None),
     ],
 )  # fmt: skip
-def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
+def test_keys_are_given_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
     assert rows[name]["key"] == key
 
 
@@ -267,9 +267,7 @@ def test_a_key_that_changes_in_two_messages_keeps_what_they_leave_out(
 
 
 @pytest.mark.parametrize("batches", [[(0, 1, 2)], [(0, 2), (1,)]])
-def test_an_old_row_that_is_told_twice_deletes_nothing(
-    lake: Sandbox, batches: list[tuple[int, ...]]
-) -> None:
+def test_repeated_old_row_deletes_nothing(lake: Sandbox, batches: list[tuple[int, ...]]) -> None:
     """In a message of its own, and beside the new one."""
     messages = [
         message("INSERT", "1", after={"id": 1, "doc": "x"}),

@@ -103,7 +103,7 @@ def test_columns_that_an_update_does_not_name_stay(
     assert lake.agrees()
 
 
-def test_a_key_that_canal_does_not_send_is_told_by_other_rows(
+def test_key_that_canal_does_not_send_is_known_from_other_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Of MINIMAL Canal has the new image alone: which row it is nobody tells, and of a key of two

@@ -62,7 +62,7 @@ def test_a_new_column_beside_events_that_are_there(drive: Drive) -> None:
 
 
 @pytest.mark.long
-def test_a_rename_that_was_told_meanwhile_doubles_no_event(drive: Drive) -> None:
+def test_rename_while_modes_are_off_doubles_no_event(drive: Drive) -> None:
     renames = RENAMED["before"] + RENAMED["since"]
     last = renamed.event("c", 40, id=9, name="on")
     shop = drive((ON, renames), (OFF, RENAMED["renamed"]), (ON, [last]))
@@ -72,7 +72,7 @@ def test_a_rename_that_was_told_meanwhile_doubles_no_event(drive: Drive) -> None
 
 
 @pytest.mark.long
-def test_a_default_that_was_told_meanwhile_doubles_no_event(drive: Drive) -> None:
+def test_default_added_while_modes_are_off_doubles_no_event(drive: Drive) -> None:
     first = [*DEFAULTED["first"], event("u", 30, PLAIN, id=2, v="z", status="done")]
     meanwhile = event("u", 10, NEW, id=2, v="y", status="open")
     last = event("c", 40, NEW, id=9, v="on", status="q")
@@ -86,7 +86,9 @@ def told(lake: Sandbox, table: str) -> set[tuple[int, str]]:
 
 
 @pytest.mark.long
-def test_maintenance_between_takes_nothing_from_them(spark: SparkSession, tmp_path: Path) -> None:
+def test_maintenance_while_modes_are_off_loses_no_version_and_no_event(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     shop = Shop(spark, tmp_path, pipeline(ON))
     shop.run(*orders(("c", 10, 1, "a"), ("c", 11, 2, "a")))
     shop.run(*orders(("u", 12, 1, "b")))
@@ -105,7 +107,7 @@ def test_maintenance_between_takes_nothing_from_them(spark: SparkSession, tmp_pa
 
 @pytest.mark.long
 @pytest.mark.parametrize("before", [ON, OFF], ids=["off and on", "on for the first time"])
-def test_what_was_not_sent_since_maintenance_is_what_the_row_has(
+def test_value_not_sent_since_maintenance_is_taken_from_the_row(
     spark: SparkSession, tmp_path: Path, before: Sequence[str]
 ) -> None:
     """The changes that brought it are forgotten."""
@@ -134,7 +136,7 @@ def test_what_was_not_sent_since_maintenance_is_what_the_row_has(
 
 @pytest.mark.long
 @pytest.mark.parametrize("before", [ON, OFF], ids=["off and on", "on for the first time"])
-def test_what_changes_of_other_columns_did_not_send_is_what_the_row_has(
+def test_columns_that_later_changes_do_not_list_are_taken_from_the_row(
     spark: SparkSession, tmp_path: Path, before: Sequence[str]
 ) -> None:
     """In a format whose changes say which columns they carry, not which they leave out."""
@@ -188,7 +190,7 @@ def test_a_batch_undone_between_does_not_close_the_gap(
 
 
 @pytest.mark.long
-def test_a_table_that_is_made_anew_leaves_them_behind(
+def test_history_and_events_catch_up_after_the_target_was_rewritten(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where a rename is told too late for the rows that are stored."""
@@ -223,7 +225,7 @@ def test_a_table_that_is_made_anew_leaves_them_behind(
 
 
 @pytest.mark.long
-def test_a_batch_of_ddl_alone_gives_them_what_they_lack(drive: Drive) -> None:
+def test_batch_of_ddl_alone_catches_up_history_and_events(drive: Drive) -> None:
     """To give stored rows another name is to write the tables: they must not pass for whole."""
     old = {"id": 1, "title": "untouched"}
     missed = [
@@ -238,7 +240,7 @@ def test_a_batch_of_ddl_alone_gives_them_what_they_lack(drive: Drive) -> None:
 
 
 @pytest.mark.long
-def test_a_rename_that_was_told_meanwhile_renames_what_is_forgotten(
+def test_rename_while_modes_are_off_renames_forgotten_rows_too(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """By the floor the rows of the tables stand for their events, under the names of then."""

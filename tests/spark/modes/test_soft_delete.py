@@ -53,7 +53,7 @@ def test_a_deleted_row_stays_and_comes_alive_again(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
-def test_what_comes_late_is_what_the_row_last_was(lake: Sandbox) -> None:
+def test_late_events_give_a_deleted_row_its_last_values(lake: Sandbox) -> None:
     lake.load_records([event(10, 1, "a"), event(30, 1), event(31, 2)])
     lake.load_records([event(20, 1, "b"), event(21, 2, "late")])
     assert told(lake) == [(1, "b", 30), (2, "late", 31)]
@@ -155,7 +155,7 @@ def test_the_mode_can_be_switched_on_but_not_off(lake: Sandbox) -> None:
         lake.load_records([event(50, 3, "d")])
 
 
-def test_a_delete_without_a_time_is_told_from_a_living_row(lake: Sandbox) -> None:
+def test_delete_without_a_time_is_distinguished_from_a_living_row(lake: Sandbox) -> None:
     timeless = event(20, 1)
     del timeless["source"]["ts_ms"]
     lake.load_records([event(10, 1, "a"), timeless, event(30, 2, "b")])

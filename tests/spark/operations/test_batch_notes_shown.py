@@ -37,7 +37,7 @@ def told(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], lis
     return list(looked), [line for line in lines if not line.startswith("batch ")]
 
 
-def test_tables_and_columns_that_nothing_has_are_told_once(
+def test_unlisted_tables_and_unknown_columns_are_reported_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = {"key": ["id"], "columns": {"id": "bigint", "idd": "bigint"}}
@@ -53,7 +53,7 @@ def test_tables_and_columns_that_nothing_has_are_told_once(
     assert told(lake, monkeypatch) == ([], [])
 
 
-def test_a_batch_without_one_readable_record_is_told(
+def test_batch_without_one_readable_record_is_reported(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Sandbox(spark, tmp_path, {"format": "datastream"})

@@ -109,7 +109,7 @@ def test_a_batch_that_fails_its_check_waits_for_what_corrects_it(shop: Sandbox) 
 
 
 @pytest.mark.long
-def test_a_check_that_cannot_be_asked_is_no_passed_check(shop: Sandbox) -> None:
+def test_check_whose_query_fails_stops_the_batch(shop: Sandbox) -> None:
     queries = (
         "SELECT nothing FROM {table}",
         "SELECT id FROM {table} WHERE 1 / (id - id) > 0",

@@ -187,7 +187,7 @@ def test_a_crash_in_the_publication_is_completed(
 
 
 @pytest.mark.long
-def test_an_undo_of_two_of_which_one_is_undone_is_loaded_again(
+def test_interrupted_undo_of_two_batches_is_loaded_again(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an earlier release left it: of the first there are no changes any more."""
@@ -215,7 +215,7 @@ def died() -> Any:
 
 
 @pytest.mark.long
-def test_a_row_goes_with_the_last_batch_that_tells_of_it(
+def test_row_goes_with_the_last_batch_that_has_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch that repeats it wrote nothing, and nothing needed to be folded for it then."""

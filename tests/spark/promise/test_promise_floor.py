@@ -63,7 +63,7 @@ def batches(rng: random.Random, log: list[str]) -> list[list[str]]:
 @proved
 @example(12637)
 @given(st.integers(0, 2**32))
-def test_what_is_forgotten_takes_nothing_away(
+def test_expiry_takes_no_row_and_no_open_version_away(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
     rng, rows = random.Random(seed), Rows()

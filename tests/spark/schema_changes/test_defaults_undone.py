@@ -25,7 +25,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.long
-def test_its_events_go_although_they_held_the_default(lake: Sandbox) -> None:
+def test_undo_removes_the_batchs_events_that_hold_its_default(lake: Sandbox) -> None:
     """The undoing batch reads them without it, while they are stored with it."""
     _, told, _ = lake.run_each(
         [event("c", 1, id=1, v="x")],

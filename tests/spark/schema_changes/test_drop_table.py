@@ -56,7 +56,7 @@ def places(shop: Sandbox) -> dict[int, int]:
     ],
     ids="-".join,
 )
-def test_rows_below_it_are_gone_whenever_it_comes(
+def test_drop_table_empties_the_rows_below_it_in_every_order(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
 ) -> None:
     shop = shop_of(spark, tmp_path, "empty")
@@ -70,7 +70,7 @@ def test_rows_below_it_are_gone_whenever_it_comes(
     assert shop.agrees()
 
 
-def test_it_changes_nothing_unasked_and_fails_where_told(
+def test_drop_table_is_ignored_with_keep_and_refused_with_fail(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = shop_of(spark, tmp_path, "keep")
@@ -88,7 +88,7 @@ def test_it_changes_nothing_unasked_and_fails_where_told(
         strict.load_records([replaced])
 
 
-def test_what_names_other_tables_alone_changes_nothing(
+def test_drop_of_other_tables_changes_nothing(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shop = shop_of(spark, tmp_path, "empty")
@@ -123,7 +123,7 @@ PARTS = ("orders", "orders_p*", "shop", "orders_p{}")
 
 @pytest.mark.parametrize(("told", "left"), [(None, [1, 2]), ("apply", [])])
 @pytest.mark.parametrize("names", [SHARDS, PARTS], ids=["shards", "parts"])
-def test_one_of_several_sources_takes_its_target_along_only_where_told(
+def test_drop_of_one_of_several_sources_empties_the_target_only_with_on_truncate(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     names: tuple[str, str, str, str], told: str | None, left: list[int],
 ) -> None:  # fmt: skip

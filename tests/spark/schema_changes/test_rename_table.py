@@ -45,7 +45,7 @@ def shop_of(spark: SparkSession, root: Path, **pipeline: Any) -> Sandbox:
     ],
     ids=["listed alone", "both listed", "followed", "swapped", "not loaded", "unreadable"],
 )
-def test_a_rename_that_takes_events_elsewhere_is_told(
+def test_table_rename_is_reported_unless_sources_follow_it(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     tables: Row, sql: str, told: bool,
 ) -> None:  # fmt: skip
@@ -58,7 +58,9 @@ def test_a_rename_that_takes_events_elsewhere_is_told(
         assert {row["id"] for row in shop.rows("orders_2")} == {1, 2}
 
 
-def test_it_fails_where_told_with_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
+def test_on_rename_table_fail_stops_and_names_the_sources_to_add(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     shop = shop_of(spark, tmp_path, tables={"orders": ORDERS}, on_rename_table="fail")
     records = [change(1, "orders", 1), statement(2, RENAME)]
     said = r"shop\.orders: it was renamed to shop\.orders_2, .*`sources: \[shop\.orders\]`"

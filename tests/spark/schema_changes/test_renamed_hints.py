@@ -41,7 +41,7 @@ def girths(shop: Sandbox) -> dict[int, Any]:
         for each in itertools.product(("size", "girth"), ORDERS, ("fail", "string"))
     ],
 )
-def test_a_hint_of_one_name_tells_how_both_are_read(
+def test_hint_for_one_name_counts_for_both_names(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     hinted: str, order: str, policy: str,
 ) -> None:  # fmt: skip
@@ -62,7 +62,7 @@ def test_a_hint_of_one_name_tells_how_both_are_read(
         for order in ORDERS
     ],
 )
-def test_a_script_that_has_the_name_of_now_tells_how_both_are_read(
+def test_script_with_the_current_name_counts_for_both_names(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
 ) -> None:
     (tmp_path / "schema").mkdir()
@@ -95,7 +95,7 @@ def test_a_hint_that_changes_values_is_wanted_of_both_names_at_once(
 
 
 @pytest.mark.parametrize("policy", ["fail", "string"])
-def test_rows_that_came_before_anybody_told_the_rename_are_not_mixed_with_hinted_ones(
+def test_rows_loaded_before_the_rename_was_known_are_not_mixed_with_hinted_ones(
     spark: SparkSession, tmp_path: Path, policy: str
 ) -> None:
     """9.10 as it came is no text of a decimal; with a hint for it both names are as they were."""

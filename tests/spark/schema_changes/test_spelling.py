@@ -80,7 +80,9 @@ def test_one_column_whatever_its_case(
 
 
 @pytest.mark.parametrize("fmt", ["maxwell", "ogg"])
-def test_a_key_may_be_told_in_another_case(spark: SparkSession, tmp_path: Path, fmt: str) -> None:
+def test_key_of_a_record_may_be_in_another_case(
+    spark: SparkSession, tmp_path: Path, fmt: str
+) -> None:
     told = {"maxwell": maxwell, "ogg": ogg}[fmt]
     records = [told(1, {"id": 1, "v": "a"}, "ID"), told(2, {"id": 1, "v": "b"}, "ID")]
     sandbox = Sandbox(spark, tmp_path, {"format": fmt, "table_name": "{table}"})

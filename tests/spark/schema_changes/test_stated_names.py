@@ -49,7 +49,7 @@ OLD, RENAME, NEW = insert(1, "v"), alter(2, "alter table EMP rename column v to 
         pytest.param([[RENAME], [NEW, OLD]], id="before-its-table"),
     ],
 )
-def test_dts_tells_the_database_of_a_statement_alone(
+def test_dts_statement_that_names_only_its_database_is_followed(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

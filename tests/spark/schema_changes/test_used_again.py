@@ -55,7 +55,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         pytest.param([[*FIRST, DROP], [*SINCE, ADD], BETWEEN], id="mixed", marks=pytest.mark.long),
     ],
 )  # fmt: skip
-def test_two_columns_of_one_name_are_told_apart(lake: Sandbox, batches: list[list[Row]]) -> None:
+def test_two_columns_of_one_name_are_kept_apart(lake: Sandbox, batches: list[list[Row]]) -> None:
     lake.run_each(*batches)
     assert sizes(lake) == {(ident, *both) for ident, both in WANTED.items()}
     assert sizes(lake, "orders__history") == VERSIONS
@@ -121,7 +121,7 @@ def test_an_add_is_undone_beneath_others(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
-def test_what_cannot_be_told_apart_stops(lake: Sandbox) -> None:
+def test_columns_of_one_name_that_cannot_be_kept_apart_stop_the_batch(lake: Sandbox) -> None:
     """Before the drop is known, and where the source has a column of the name itself."""
     lake.load_records(FIRST)
     with pytest.raises(PlanError, match="do not fit together"):

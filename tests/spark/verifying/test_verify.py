@@ -125,7 +125,7 @@ def key_of(lake: Sandbox, table: str) -> int:
     return min(int(r["id"]) for r in lake.rows(table))
 
 
-def test_an_update_behind_its_back(lake: Sandbox, played: list[Change]) -> None:
+def test_update_by_somebody_else_is_a_difference(lake: Sandbox, played: list[Change]) -> None:
     one = key_of(lake, "db_keyed")
     with tampered(
         lake, "shop.db_keyed", f"UPDATE {{table}} SET text = 'tampered' WHERE id = {one}"
@@ -349,7 +349,7 @@ def test_a_delete_without_a_key_ignored(lake: Sandbox, monkeypatch: pytest.Monke
 
 
 @pytest.mark.long
-def test_what_is_below_the_floor_is_not_judged(lake: Sandbox) -> None:
+def test_rows_below_the_floor_are_not_compared(lake: Sandbox) -> None:
     """The first batch's changes are forgotten: its row 1 stays, 2 goes, `doc` of 3 is unknown."""
     first = [Change("partial", "c", (1, n), after=row(A | {"id": n})) for n in (1, 2, 3, 4)]
     deleted = Change("partial", "d", (1, 6), before=row({"id": 2}))
@@ -393,6 +393,6 @@ def test_a_publication_under_way_is_waited_for(
         ledger.batches.record("half", states.FAILED)
 
 
-def test_a_table_that_is_not_there_is_told(lake: Sandbox, played: list[Change]) -> None:
+def test_unknown_table_is_refused_with_the_known_ones(lake: Sandbox, played: list[Change]) -> None:
     with pytest.raises(TerminalError, match=r"no table nothing; it has: .*shop\.db_keyed"):
         verified(lake, "nothing")

@@ -48,7 +48,7 @@ def differing(lake: Sandbox) -> dict[str, Comparison]:
 
 
 @pytest.mark.long
-def test_what_differs_is_told_of_each_table(lake: Sandbox) -> None:
+def test_differences_are_reported_for_each_table_of_the_modes(lake: Sandbox) -> None:
     assert differing(lake) == {}
     deleted = [r["note"] for r in lake.rows("orders") if r["_is_deleted"]]
     assert sorted(deleted) == ["b", "c"]

@@ -161,7 +161,7 @@ def test_every_kind_of_value_is_compared(shop: Shop, address: str, source: Execu
     assert told(report) == {"1": ("differs", columns)}
 
 
-def test_what_is_not_there_or_too_much(shop: Shop, address: str, source: Execute) -> None:
+def test_missing_unexpected_and_repeated_rows(shop: Shop, address: str, source: Execute) -> None:
     source(f'DELETE FROM {ALL} WHERE "I d" = 2; INSERT INTO {ALL} ("I d") VALUES (3)')
     source("DELETE FROM log WHERE who IS NULL; INSERT INTO log VALUES ('a', 1)")
     kinds, _, log = verified(shop, address).tables
@@ -253,7 +253,7 @@ def test_a_key_that_the_source_renamed_is_compared(
     assert told(report) == {"2": ("differs", ("note",))}
 
 
-def test_a_source_that_refuses_whoever_asks_is_not_asked_again(
+def test_login_refused_by_the_source_is_not_tried_again(
     shop: Shop, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ENV_SOURCE_USER, "nobody_here")

@@ -51,7 +51,7 @@ def test_files_folders_and_lists_of_them(tmp_path: Path, files: str) -> None:
     assert items.key == ()
 
 
-def test_a_key_may_be_told_in_another_file(tmp_path: Path) -> None:
+def test_key_may_be_in_another_ddl_file(tmp_path: Path) -> None:
     key = "ALTER TABLE ONLY PUBLIC.items ADD CONSTRAINT k PRIMARY KEY (id);"
     found = shop(tmp_path, "{dialect: postgres, files: [schema]}", a=key, b=ITEMS)
     items = found.ddl_table("items")
@@ -67,7 +67,7 @@ def test_a_key_may_be_told_in_another_file(tmp_path: Path) -> None:
         ("items", "public.items"), ("lines", "lines"), ("shop.lines", "lines"), ("nes", None),
     ],
 )  # fmt: skip
-def test_a_table_is_known_by_as_much_of_its_name_as_both_tell(
+def test_ddl_table_matches_by_the_parts_that_both_names_have(
     tmp_path: Path, source: str, table: str | None
 ) -> None:
     more = "CREATE TABLE archive.orders (a int); CREATE TABLE lines (a int)"
@@ -76,12 +76,12 @@ def test_a_table_is_known_by_as_much_of_its_name_as_both_tell(
     assert (one and one.name) == table
 
 
-def test_what_it_tells_stays_where_a_run_names_tables(tmp_path: Path) -> None:
+def test_ddl_files_count_in_a_run_for_some_tables(tmp_path: Path) -> None:
     ddl = "{dialect: postgres, files: [schema]}\ntables: {orders: , items: }"
     assert only(shop(tmp_path, ddl, a=ORDERS), ("orders",)).ddl_table("orders")
 
 
-def test_without_ddl_nothing_is_told(tmp_path: Path) -> None:
+def test_pipeline_without_ddl_has_no_ddl_tables(tmp_path: Path) -> None:
     assert shop(tmp_path, "null").ddl_table("public.orders") is None
 
 
@@ -126,7 +126,9 @@ def test_the_same_table_twice(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_mistakes(tmp_path: Path, ddl: str, scripts: dict[str, str], said: str) -> None:
+def test_mistakes_in_ddl_files_are_named(
+    tmp_path: Path, ddl: str, scripts: dict[str, str], said: str
+) -> None:
     write_scripts(tmp_path, **scripts)
     assert said in mistake(tmp_path, shop=with_ddl(ddl))
 

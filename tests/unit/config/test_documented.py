@@ -54,7 +54,7 @@ def test_a_part_of_a_pipeline_is_right(tmp_path: Path, page: str, part: str) -> 
     assert given.keys() <= pipeline.model_fields_set
 
 
-def test_what_a_page_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_parts_of_a_page_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documented, "FORMATS", tmp_path)
     (tmp_path / "x.md").write_text("# X\n\n## Operations\n")
     with pytest.raises(LookupError, match=r"x\.md has no section `## Example`"):

@@ -57,7 +57,7 @@ def test_an_epoch_that_the_file_leaves_out_is_added(tmp_path: Path) -> None:
         (SHOP + "epoch: 9999\n", "epoch 9999 is the last"),
     ],
 )
-def test_a_file_that_cannot_be_changed_so_is_left_alone(
+def test_file_whose_epoch_cannot_be_raised_is_left_alone(
     tmp_path: Path, shop: str, told: str
 ) -> None:
     path = project(tmp_path, shop)

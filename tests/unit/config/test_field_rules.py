@@ -93,7 +93,7 @@ def test_a_lease_that_nobody_would_live_to_see_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("region", ["", "no such region"])
-def test_a_region_that_is_none(tmp_path: Path, region: str) -> None:
+def test_invalid_region_is_refused(tmp_path: Path, region: str) -> None:
     landing = {"url": "s3://landing/shop", "region": region}
     assert "landing.region: expected only characters of" in refusal(tmp_path, landing=landing)
     assert shop(tmp_path, landing=landing | {"region": "eu-west-1"}).landing.region == "eu-west-1"

@@ -29,7 +29,7 @@ def test_every_decoder_has_a_name_and_every_name_a_decoder() -> None:
 
 
 @pytest.mark.parametrize("name", FORMAT_NAMES)
-def test_the_page_of_a_format_tells_of_its_options(name: str) -> None:
+def test_page_of_a_format_describes_its_options(name: str) -> None:
     pages = documented.FORMATS.glob(f"{name}*.md")
     told = "".join(page.read_text() for page in pages)
     options = options_model(name).model_fields
@@ -94,7 +94,7 @@ def test_schemas_have_one_place() -> None:
     assert told == "Value error, schemas or schema_registry, not both"
 
 
-def test_what_orders_canals_messages_is_a_text_or_number_of_them() -> None:
+def test_order_of_canal_is_a_scalar_field_of_the_message() -> None:
     """Neither a list or mapping among the members, nor a column that the decoder adds."""
     added = (envelope.CORRUPT, *PLACE, *envelope.ADDED)
     texts = {name for name, kind in canal._FIELDS.items() if kind == "string"}
@@ -106,7 +106,7 @@ def test_what_orders_canals_messages_is_a_text_or_number_of_them() -> None:
         assert (path, told) == ("order", "Value error, a field of the message that orders")
 
 
-def test_one_member_of_tidb_orders() -> None:
+def test_commit_ts_is_the_only_member_of_tidb_that_orders() -> None:
     options_model("canal").model_validate({"order": "_tidb.commitTs"})
     ((path, told),) = mistakes("canal", order="_tidb.other")
     assert (path, told) == ("order", "Value error, _tidb.commitTs, which alone orders")

@@ -52,7 +52,7 @@ def test_an_endpoint_that_is_no_server_alone_is_a_mistake(
         ("a bucket", {}),
     ],
 )
-def test_what_the_client_itself_refuses_is_not_tried_again(
+def test_settings_that_the_s3_client_refuses_are_a_terminal_error(
     monkeypatch: pytest.MonkeyPatch, bucket: str, environment: dict[str, str]
 ) -> None:
     for name, value in environment.items():

@@ -94,7 +94,7 @@ def test_no_secret_in_what_a_setting_of_spark_holds(tmp_path: Path, value: str) 
     assert f"expected no secret: what {key} holds would be on spark-submit's" in told
 
 
-def test_where_hadoop_finds_secrets_is_none(tmp_path: Path) -> None:
+def test_places_of_secrets_are_allowed_among_sparks_settings(tmp_path: Path) -> None:
     conf = {
         "spark.hadoop.fs.s3a.aws.credentials.provider": "org.example.Provider",
         "spark.hadoop.hadoop.security.credential.provider.path": "jceks://file/keys",
@@ -164,7 +164,7 @@ def test_options_of_a_format_are_a_pipelines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["tables", "modes", "maintenance", "format_options"])
-def test_a_value_in_the_wrong_place_is_told_by_its_keys(tmp_path: Path, place: str) -> None:
+def test_value_in_the_wrong_place_is_shown_by_its_keys_alone(tmp_path: Path, place: str) -> None:
     for wrong in ({"password": PLANTED}, [{"password": PLANTED}]):
         refusal(tmp_path, LAKE, {**SHOP, place: wrong})
 
@@ -277,7 +277,7 @@ def test_an_address_whose_host_cannot_be_read_shows_no_password(
 
 
 @pytest.mark.parametrize("uri", NO_HOST)
-def test_nor_does_one_in_the_file(tmp_path: Path, uri: str) -> None:
+def test_address_with_a_password_is_refused_in_the_project_file(tmp_path: Path, uri: str) -> None:
     told = refusal(tmp_path, {**LAKE, "catalog": {"type": "jdbc", "uri": uri}}, SHOP)
     assert "lake.catalog.uri: expected no password in the file" in told
     wrong = {"type": "jdbc", "uri": uri.replace("postgresql", "mysql")}

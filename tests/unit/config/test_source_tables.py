@@ -72,7 +72,7 @@ def test_a_pattern_matches_nothing_else(pattern: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("sources", [[], [""], ["a..b"], [".a"], ["a."], ["a", "a"], ["a_[0-9]"]])
-def test_what_is_no_pattern_is_refused(sources: list[str]) -> None:
+def test_invalid_source_pattern_is_refused(sources: list[str]) -> None:
     with pytest.raises(ValidationError, match=r"one pattern or more|a name with"):
         TableConfig(sources=sources)
 
@@ -132,7 +132,7 @@ def test_a_truncate_of_one_source_needs_the_tables_own_word() -> None:
         assert truncate_policy(whole, told) == partial_truncate_policy(whole, told) == "apply"
 
 
-def test_tables_that_a_run_leaves_out_keep_what_is_theirs() -> None:
+def test_tables_left_out_of_a_run_keep_their_source_tables() -> None:
     whole = pipeline(tables={"orders": {"sources": ["orders_*"]}, "old": {"sources": ["*_old"]}})
     chosen = only(whole, ["orders"])
     assert chosen.loads("orders")

@@ -181,7 +181,7 @@ def test_a_text_that_is_filled_up_with_blanks_but_by_mysql(kind: str) -> None:
     assert told.added[1].as_written({CHAR}) == AddedColumn("c", "x", True)
 
 
-def test_blanks_at_the_end_of_a_char_are_told_where_the_source_is_mysql_alone() -> None:
+def test_blank_default_of_a_char_is_an_empty_text_for_mysql_alone() -> None:
     (told,) = altered("ALTER TABLE t ADD c CHAR(1) NOT NULL DEFAULT ' ', ADD d NCHAR DEFAULT 'x'")
     assert told.added == (AddedColumn("c", "", True, CHAR), AddedColumn("d", "x"))
 
@@ -229,12 +229,12 @@ def test_mysqls_timestamp_is_in_the_zone_of_the_session(
 
 
 @pytest.mark.parametrize("text", NOT_TOLD)
-def test_what_only_the_source_knows(text: str) -> None:
+def test_default_that_only_the_source_can_compute_is_not_read(text: str) -> None:
     (one,) = altered(f"ALTER TABLE t {text}")
     assert one.columns == ((None, "c"),)
     assert one.added == ()
 
 
-def test_every_column_of_a_statement_has_its_own() -> None:
+def test_each_added_column_has_its_own_default() -> None:
     (one,) = altered("ALTER TABLE t ADD a INT DEFAULT 1, ADD b INT, ADD c INT DEFAULT 3")
     assert [column[:2] for column in one.added] == [("a", "1"), ("b", None), ("c", "3")]

@@ -164,7 +164,7 @@ DUMPS = [
 
 
 @pytest.mark.parametrize(("dialect", "text", "table", "key", "types"), DUMPS)
-def test_what_a_dump_tells_of_a_table(
+def test_columns_and_key_are_read_from_a_dump(
     dialect: str, text: str, table: str, key: tuple[str, ...], types: dict[str, ColumnType | None]
 ) -> None:
     found = script(text, dialect)
@@ -204,7 +204,7 @@ def test_only_tables_with_columns_of_their_own_count(
         ),
     ],
 )  # fmt: skip
-def test_what_nobody_can_read_is_named(dialect: str, text: str, said: str) -> None:
+def test_unreadable_script_is_refused_with_its_place(dialect: str, text: str, said: str) -> None:
     with pytest.raises(UnreadableScriptError) as caught:
         script(text, dialect)
     assert str(caught.value).startswith(said)
@@ -251,7 +251,7 @@ def test_types(dialect: str, text: str, kind: ColumnType | None) -> None:
     assert column_type(dialect, table.columns["a"]) == kind
 
 
-def test_a_type_is_told_as_it_is_written() -> None:
+def test_types_are_kept_as_they_are_written() -> None:
     (table,) = script("CREATE TABLE t (a public.state[], b varchar(3), c mood)", "postgres").tables
     assert [kind.text for kind in table.columns.values()] == [
         "public.state[]",

@@ -67,7 +67,7 @@ NOWHERE = Source("", "", "")
         ("ALTER TABLE db2.t RENAME COLUMN a TO b", ("db2.t", True)),
     ],
 )
-def test_where_nothing_names_a_database_it_is_of_the_one_table_of_that_name(
+def test_statement_without_a_database_is_of_the_only_table_of_its_name(
     statement: str, told: tuple[str, bool]
 ) -> None:
     """As Canal writes a statement that its parser cannot read."""
@@ -109,7 +109,7 @@ def test_a_default_is_a_text_as_the_format_writes_labels_and_short_ones(
     assert [one.of_session for one in added] == [False, False, False, of_mysql]
 
 
-def test_what_is_of_no_known_table_is_told_where_tables_are_listed(
+def test_statement_of_an_unknown_table_has_a_problem_if_tables_are_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ddl = "ALTER TABLE t RENAME COLUMN a TO b"
@@ -147,7 +147,7 @@ ALTER = "ALTER TABLE t "
         (["ADD COLUMN a int", "DROP COLUMN a"], set()),
     ],
 )
-def test_what_is_told_at_one_place_is_followed_in_its_order(
+def test_statements_at_one_position_are_followed_in_their_order(
     statements: list[str], columns: set[tuple[str | None, str | None]]
 ) -> None:
     """Be it one text, or a record for each statement."""
@@ -158,12 +158,12 @@ def test_what_is_told_at_one_place_is_followed_in_its_order(
     assert set(of_text) == set(of_records) == columns
 
 
-def test_what_is_told_again_at_one_place_is_followed_once() -> None:
+def test_repeated_statement_at_one_position_is_followed_once() -> None:
     swap = f"{ALTER}RENAME COLUMN a TO b, RENAME COLUMN b TO a"
     assert statements_on(swap, swap) == statements_on(swap) == [(swap, (("a", "b"), ("b", "a")))]
 
 
-def test_what_is_not_followed_is_told_beside_what_is() -> None:
+def test_statement_of_an_unknown_table_is_reported_beside_a_followed_one() -> None:
     """Of one text, as of a table that nobody knows."""
     text = f"{ALTER}RENAME COLUMN a TO b; ALTER TABLE w RENAME COLUMN a TO b"
     assert of(NOWHERE, text, {Source("db", "", "t")}) == [("db.t", True), ("", False)]
@@ -231,7 +231,7 @@ def test_an_event_has_the_name_of_its_table_unless_its_format_copies_the_stateme
     ("format_", "listed", "told"),
     [("dts_avro", "public.emp", True), ("dts_avro", "dept", False), ("maxwell", "p.emp", False)],
 )
-def test_what_may_be_of_a_listed_table_without_rows_is_told(
+def test_statement_that_may_be_of_a_listed_table_without_rows_is_reported(
     monkeypatch: pytest.MonkeyPatch, format_: str, listed: str, told: bool
 ) -> None:
     ddl = "ALTER TABLE Emp RENAME COLUMN a TO b"

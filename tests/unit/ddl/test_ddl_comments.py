@@ -35,7 +35,7 @@ from sluice.ddl.statements import UnreadableDdlError
         ("ALTER TABLE t ADD a INT -- COMMENT 'no'", []),
     ],
 )  # fmt: skip
-def test_what_statements_say(text: str, told: list[Comment]) -> None:
+def test_comments_are_read_from_statements(text: str, told: list[Comment]) -> None:
     assert comments(text) == told
 
 
@@ -47,7 +47,7 @@ def test_what_statements_say(text: str, told: list[Comment]) -> None:
         "ALTER TABLE t ADD a int COMMENT 'x' CONSTRAINT 5",
     ],
 )
-def test_what_no_grammar_reads_is_no_comment(text: str) -> None:
+def test_text_that_no_grammar_reads_is_no_comment(text: str) -> None:
     with pytest.raises(UnreadableDdlError):
         comments(text)
 

@@ -24,13 +24,13 @@ def test_octets_in_hexadecimal_are_spelt_as_the_text_that_they_are() -> None:
     assert set(told) == set(spellings("gone")) | of_the_whole_text
 
 
-def test_octets_may_be_no_text() -> None:
+def test_placeholder_octets_may_be_invalid_utf8() -> None:
     told = spellings("hex:ff41")
     assert {"\ufffdA", "/0E=", "ff41", "[-1,65]"} <= set(told)
 
 
 @pytest.mark.parametrize("placeholder", ["hex:", "hex:6", "hex:6g", "hex:67 6f", "HEX:67"])
-def test_what_is_not_in_hexadecimal_is_text(placeholder: str) -> None:
+def test_placeholder_that_is_not_hexadecimal_is_text(placeholder: str) -> None:
     told = spellings(placeholder)
     assert told[0] == placeholder
     assert not {"", "g", "go"} & set(told)

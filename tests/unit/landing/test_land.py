@@ -119,7 +119,7 @@ def test_a_name_that_no_file_has_is_refused(context: Context, name: str) -> None
         land(context, Selection(files=("a.jsonl", name)))
 
 
-def test_a_file_that_changed_after_it_was_taken_is_told_and_left_alone(tmp_path: Path) -> None:
+def test_file_that_changed_after_it_was_claimed_is_reported_and_left_alone(tmp_path: Path) -> None:
     said: list[str] = []
     context = open_shop(tmp_path, say=said.append)
     path = tmp_path / "landing" / "a.jsonl"
@@ -202,7 +202,7 @@ def test_released_files_are_read_as_the_pipeline_says_now(context: Context) -> N
     assert land_with('{table: rows, csv_delimiter: ";"}') == mended
 
 
-def test_a_lander_that_took_long_after_its_claim_leaves_the_batch_to_who_took_it_up(
+def test_lander_that_is_late_after_its_claim_leaves_the_batch_to_its_successor(
     context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     claim = context.ledger.files.claim

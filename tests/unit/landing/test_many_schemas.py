@@ -58,7 +58,7 @@ def test_distinct_schemas_above_the_ceiling_make_further_batches(
     assert land(context) == []
 
 
-def test_so_do_those_of_a_run_for_some_tables(
+def test_distinct_schemas_make_further_batches_in_a_run_for_some_tables(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(3):

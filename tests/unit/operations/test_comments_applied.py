@@ -85,7 +85,7 @@ def test_the_last_by_position_counts_in_whatever_order_batches_come(
         ("b3", {"id": "the key", "a": "second", "name": "called", "": "orders"}),
     ],
 )
-def test_what_a_batch_said_goes_with_it(
+def test_comments_of_an_undone_batch_are_removed(
     shop: Context, undone: str, left: dict[str, str | None]
 ) -> None:
     publish(shop, *BATCHES)
@@ -94,7 +94,7 @@ def test_what_a_batch_said_goes_with_it(
     assert shown(shop) == left
 
 
-def test_a_batch_that_is_not_published_says_nothing(shop: Context) -> None:
+def test_comments_of_an_unpublished_batch_are_not_applied(shop: Context) -> None:
     record(shop.catalog, "shop", "b1", BATCHES["b1"])
     comments.apply_comments(shop)
     assert set(shown(shop).values()) == {None}
@@ -130,7 +130,7 @@ def test_a_pipeline_that_follows_no_changes_takes_no_comments(tmp_path: Path) ->
     assert set(shown(shop).values()) == {None}
 
 
-def test_an_attempt_that_says_nothing_takes_back_what_the_one_before_said(shop: Context) -> None:
+def test_attempt_without_comments_removes_those_of_the_attempt_before(shop: Context) -> None:
     for told, known in (([], 0), (BATCHES["b1"], 3), ([], 0), ([], 0), (BATCHES["b1"], 3)):
         record(shop.catalog, "shop", "b1", told)
         assert len(recorded(shop.catalog, "shop")) == known

@@ -62,7 +62,7 @@ def there(files: BatchFiles) -> set[str]:
     return {found.key for found in files.store.list("p/**/*")}
 
 
-def test_what_no_batch_needs_goes(ctx: Context) -> None:
+def test_files_that_no_batch_needs_are_removed(ctx: Context) -> None:
     Ledger(ctx.catalog).ensure()
     unknown = batch(ctx, "b-unknown", "")
     done_copy, done_manifest, done_scratch = batch(ctx, "b-done", PUBLISHED)

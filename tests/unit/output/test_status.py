@@ -78,7 +78,7 @@ def test_where_there_is_room_all_is_one_line() -> None:
         assert told in line
 
 
-def test_what_is_undone_says_how_its_files_come_back_and_its_error_is_of_the_past() -> None:
+def test_undone_batch_names_its_release_and_shows_its_error_as_past() -> None:
     told = printed([row(ROLLED_BACK, error=ADVICE)], 200, held=3)
     assert told[-3:] == [
         f"{BATCH} is undone; 3 files held: sluice release shop_postgres --batch {BATCH}",

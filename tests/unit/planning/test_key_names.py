@@ -32,7 +32,7 @@ def test_all_names_of_a_chain_are_the_key_s_column() -> None:
     assert key_names(FOUND, ["c"], renames, []) == {}
 
 
-def test_what_is_left_is_of_other_columns() -> None:
+def test_renames_without_the_keys_are_of_other_columns() -> None:
     renames = (rename("1", ("id", "num"), ("a", "b")), rename("2", ("num", "order_id")))
     assert without_key(renames, ["order_id"]) == (rename("1", ("a", "b")),)
     assert without_key(renames, ["other"]) == renames
@@ -74,7 +74,7 @@ def test_a_row_with_both_names_is_of_two_columns() -> None:
         key_names(found, ["id"], (rename("1", ("id", "num")),), [])
 
 
-def test_who_tells_the_key() -> None:
+def test_key_comes_from_stored_columns_configuration_events_or_script() -> None:
     renames = (rename("1", ("id", "num")),)
     events = TableSummary(Source("shop", "", "orders"), keys={1: ("id",), 2: ("num",)})
     given = TableConfig(key=["k"])

@@ -52,7 +52,7 @@ def begun(folder: Path) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_it_takes_its_driver_along(tmp_path: Path, number: signal.Signals) -> None:
+def test_terminated_command_ends_its_driver(tmp_path: Path, number: signal.Signals) -> None:
     command = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         cwd=tmp_path, env=os.environ.copy(), stderr=subprocess.PIPE, text=True,

@@ -39,7 +39,7 @@ def test_of_batches_without_held_files_nothing_is_to_be_released(context: Contex
     assert [line for line in told(context, batch="b2", release=True) if "--batch" in line] == []
 
 
-def test_files_that_come_back_at_another_epoch_are_told_so(
+def test_rollback_and_release_report_files_that_return_at_another_epoch(
     tmp_path: Path, messages: list[str]
 ) -> None:
     """There they rank above all that came since, which nobody might expect of old files."""
@@ -82,7 +82,7 @@ def test_a_dry_run_names_the_changes_of_a_batch_that_failed(context: Context) ->
     assert "shop__cdc.users__changes: changes of the batch removed" in told(context, batch="b5")
 
 
-def test_a_dry_run_tells_what_a_batch_that_is_not_published_loses(context: Context) -> None:
+def test_dry_run_lists_what_an_unpublished_batch_loses(context: Context) -> None:
     publish(context, "b4", 4, tables=(), state=FAILED)
     assert told(context, batch="b4", dry_run=True) == [
         "would undo: batch b4, which is failed",
@@ -112,7 +112,7 @@ def test_a_rebuild_says_which_targets_are_right(
     assert told(context, rebuild=True, dry_run=True) == moved
 
 
-def test_who_asked_for_a_rebuild_is_kept_with_its_batch(
+def test_user_of_a_rebuild_is_kept_with_its_batch(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where another process completes it, which nobody asked."""

@@ -73,7 +73,7 @@ def test_a_batch_for_a_table_that_is_listed_no_more(tmp_path: Path) -> None:
     assert "give the batch up: sluice rollback shop --batch b1" in str(caught.value)
 
 
-def test_a_publish_that_is_asked_for_again_loads_what_was_given_up(
+def test_repeated_publish_loads_a_given_up_batch_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In Airflow the tear-down of a batch whose publish failed gives it up."""

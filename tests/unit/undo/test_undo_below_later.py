@@ -62,7 +62,7 @@ def would(context: Context, batch: str) -> str:
     return "\n".join(refolding.undo_or_refold(context, batch, dry_run=True))
 
 
-def test_what_somebody_wrote_before_the_table_was_made_again_stands_in_no_way(
+def test_foreign_writes_from_before_a_rebuild_do_not_stop_an_undo(
     context: Context,
 ) -> None:
     changelog(context, "orders", "b4")
@@ -140,7 +140,7 @@ def test_maintenance_is_no_batch(context: Context) -> None:
         refolding.undo_or_refold(context, "maintenance")
 
 
-def test_of_what_was_made_again_nothing_is_undone_beneath_others(context: Context) -> None:
+def test_rebuild_is_not_undone_beneath_others(context: Context) -> None:
     publish(context, "r1", 7)
     context.ledger.batches.record("r1", PUBLISHED, replace_details={"rebuilt": list(TABLES)})
     publish(context, "b5", 5)

@@ -39,7 +39,7 @@ def half_back(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (state(context, "b3"), everything(context)[0]) == (ROLLING_BACK, [0, 1, 2])
 
 
-def test_what_a_half_rolled_back_batch_says_to_do_lets_it_go_on(
+def test_advice_for_a_half_rolled_back_batch_lets_it_continue(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It said to make the table again, which was refused while the batch was half back."""
@@ -58,7 +58,7 @@ def test_what_a_half_rolled_back_batch_says_to_do_lets_it_go_on(
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, [[0, 1, 2]] * 2)
 
 
-def test_a_published_batch_is_told_which_table_to_make_again(context: Context) -> None:
+def test_refusal_for_a_published_batch_names_the_table_to_rebuild(context: Context) -> None:
     write(context, "users", 100)
     told = r"shop\.users: somebody else wrote.*sluice rollback shop --rebuild --table users\)"
     with pytest.raises(RollbackRefusedError, match=told):
@@ -102,7 +102,7 @@ def rewritten_twice(context: Context, by: str) -> None:
     context.catalog.load_table(USERS).maintenance.expire_snapshots().by_id(made[0]).commit()
 
 
-def test_an_operators_tag_does_not_make_what_expired_somebodys_move(context: Context) -> None:
+def test_operators_tag_does_not_make_expired_snapshots_a_foreign_move(context: Context) -> None:
     """It keeps what the batch published; what lies between that and main has expired."""
     rewritten_twice(context, SUMMARY_MAINTENANCE)
     told = refolding.undo_or_refold(context, "b3", dry_run=True)
@@ -110,7 +110,7 @@ def test_an_operators_tag_does_not_make_what_expired_somebodys_move(context: Con
     assert "would fold again without: shop.users: 1 changes of batch b3" in told
 
 
-def test_somebodys_write_behind_what_expired_is_somebodys(context: Context) -> None:
+def test_foreign_write_behind_expired_snapshots_counts_as_foreign(context: Context) -> None:
     rewritten_twice(context, "theirs")
     with pytest.raises(RollbackRefusedError, match="somebody moved it"):
         refolding.undo_or_refold(context, "b3", dry_run=True)

@@ -145,7 +145,7 @@ def test_an_undo_that_takes_the_batch_out_is_not_loaded_again(
         (2, LeaseHeldError, "another run went on with it"),
     ],
 )
-def test_an_undo_that_begins_to_take_out_since_the_look_at_it_is_not_rolled_back(
+def test_undo_that_starts_to_fold_after_the_check_is_not_rolled_back(
     context: Context,
     monkeypatch: pytest.MonkeyPatch,
     look: int,
@@ -228,7 +228,7 @@ def half_taken_out(context: Context) -> str:
     return key
 
 
-def test_an_undo_of_two_of_which_one_is_undone_is_loaded_again(context: Context) -> None:
+def test_half_completed_undo_of_two_batches_is_loaded_again(context: Context) -> None:
     key = half_taken_out(context)
     assert why_obsolete(context, context.files.read_manifest(key)) == ""
     assert stages.reconcile(context) == [key]
@@ -238,7 +238,7 @@ def test_an_undo_of_two_of_which_one_is_undone_is_loaded_again(context: Context)
 
 
 @pytest.mark.parametrize("asked", ["u1", "b2", "b3"])
-def test_what_waits_for_an_undo_that_only_goes_on_is_told_to_load_it(
+def test_rollback_behind_an_unfinished_undo_is_refused_with_the_run_command(
     context: Context, asked: str
 ) -> None:
     """It said to give that up, which was refused, or to reconcile, which loads nothing."""
@@ -248,7 +248,9 @@ def test_what_waits_for_an_undo_that_only_goes_on_is_told_to_load_it(
     assert "give it up" not in str(refused.value)
 
 
-def test_what_waits_for_a_rollback_that_died_is_told_to_complete_it(context: Context) -> None:
+def test_rollback_behind_a_dead_rollback_is_refused_with_the_reconcile_command(
+    context: Context,
+) -> None:
     publish(context, "b4", 4)
     context.ledger.batches.record("b4", ROLLING_BACK, attempt="given-up-1")
     with pytest.raises(RollbackRefusedError, match=r"\(sluice reconcile shop\)") as refused:

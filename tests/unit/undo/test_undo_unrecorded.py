@@ -28,7 +28,7 @@ def moved(context: Context, namespace: str) -> Context:
 
 
 @pytest.mark.usefixtures("with_changelogs")
-def test_a_batch_in_a_namespace_that_the_pipeline_left_is_not_said_to_be_undone(
+def test_batch_in_a_namespace_that_the_pipeline_left_is_not_reported_as_undone(
     context: Context,
 ) -> None:
     """Nothing was folded, and its rows stayed; its files were held all the same."""
@@ -79,7 +79,7 @@ def test_a_batch_that_wrote_a_table_without_a_changelog_is_not_undone_beneath_ot
 
 
 @pytest.mark.usefixtures("with_changelogs")
-def test_a_batch_whose_changes_are_gone_is_not_said_to_be_undone(context: Context) -> None:
+def test_batch_whose_changes_are_gone_is_not_reported_as_undone(context: Context) -> None:
     """As after an undo that an earlier release gave up in its last step."""
     forget_changes(context.catalog, "shop", "b1", besides=[("shop__cdc", "users__changes")])
     told = r"shop\.orders: .* has no changes of batch b1.*sluice rollback shop --rebuild"
@@ -138,7 +138,7 @@ def test_a_batch_without_changes_is_not_taken_for_one_that_is_forgotten(context:
     assert everything(context) == [[0, 1, 2]] * 2
 
 
-def test_what_came_after_a_batch_in_a_namespace_that_the_pipeline_left_counts(
+def test_undo_is_refused_by_later_batches_in_a_namespace_that_the_pipeline_left(
     context: Context,
 ) -> None:
     repeated(context)

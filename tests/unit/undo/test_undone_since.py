@@ -63,7 +63,7 @@ def second(context: Context, manifest: Manifest) -> Driver:
 
 
 @pytest.mark.parametrize("again", ["reprocess", "tables"])
-def test_what_reads_a_batch_again_is_undone_with_it(
+def test_reprocess_of_a_batch_is_undone_with_the_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str
 ) -> None:
     """A run would bring back what an operator took out, and whose files are held."""
