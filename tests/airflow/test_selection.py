@@ -121,5 +121,5 @@ def test_a_wrong_window_is_refused(params: dict[str, str], message: str) -> None
 def test_window_is_shown_in_utc() -> None:
     zone = timezone(timedelta(hours=8))
     nine = datetime(2026, 3, 2, 9, tzinfo=zone)
-    told = files_in_words(RunSelection(window=Window(nine, nine + timedelta(hours=3))))
-    assert told == "exactly 2026-03-02T01:00Z to 2026-03-02T04:00Z"
+    shown = files_in_words(RunSelection(window=Window(nine, nine + timedelta(hours=3))))
+    assert shown == "exactly 2026-03-02T01:00Z to 2026-03-02T04:00Z"

@@ -155,7 +155,7 @@ def test_a_batch_that_another_run_is_about_to_publish_is_not_loaded_again(
 def test_batches_behind_a_loading_one_are_kept_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ctx, told, really = open_shop(tmp_path), list[list[str]](), Batches.keep_waiting
+    ctx, renewed, really = open_shop(tmp_path), list[list[str]](), Batches.keep_waiting
     earlier = ledger_at(ctx, OLD)
     keys = [ctx.files.write_manifest(Manifest("shop", batch, ())) for batch in "abc"]
     for batch, key in zip("abc", keys, strict=True):
@@ -164,14 +164,14 @@ def test_batches_behind_a_loading_one_are_kept_waiting(
     assert sorted(abandoned_batches(ctx, EVERYTHING, False)) == keys
 
     def keep_waiting(ledger: Batches, batches: list[str]) -> None:
-        told.append(batches)
-        if len(told) == 2:
+        renewed.append(batches)
+        if len(renewed) == 2:
             raise TransientError("the catalog is away")
         really(ledger, batches)
 
     def loads(*_: Any) -> None:
         until = time.monotonic() + 60
-        while len(told) < 4 and time.monotonic() < until:
+        while len(renewed) < 4 and time.monotonic() < until:
             time.sleep(0.01)
 
     monkeypatch.setattr(Batches, "keep_waiting", keep_waiting)
@@ -180,7 +180,7 @@ def test_batches_behind_a_loading_one_are_kept_waiting(
     run = SimpleNamespace(xcom_pull=lambda task_ids: keys)
     load = submit.LoadOperator(task_id="load", project=str(tmp_path), manifest=keys[1])
     load.execute({"ti": run})
-    assert told[3] == ["a", "b", "c"]
+    assert renewed[3] == ["a", "b", "c"]
     assert abandoned_batches(ctx, EVERYTHING, False) == []
 
 
@@ -239,8 +239,8 @@ def test_an_error_of_many_lines_keeps_its_name(
 def test_driver_without_a_named_error_is_reported_by_its_last_lines() -> None:
     hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
     lines = [f"line {number}" for number in range(100)]
-    told = str(submit._typed(hook, "\n".join(lines)))
-    assert told == "the Spark driver ended with code 1: " + "\n".join(lines[-20:])
+    error = str(submit._typed(hook, "\n".join(lines)))
+    assert error == "the Spark driver ended with code 1: " + "\n".join(lines[-20:])
 
 
 @pytest.mark.parametrize(
@@ -268,8 +268,8 @@ def test_teardown_reconciles_on_the_connections_spark_master(
 
 
 def advice_of(caplog: pytest.LogCaptureFixture) -> str:
-    (told,) = (line for line in caplog.messages if line.startswith("What to do"))
-    return told
+    (message,) = (line for line in caplog.messages if line.startswith("What to do"))
+    return message
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,8 @@ def test_process_that_wakes_up_late_changes_nothing(
 ) -> None:
     run, pid = suspended(lake, point)
     try:
-        code, told = lake.command("run", "shop")
-        assert code == 0, told
+        code, output = lake.command("run", "shop")
+        assert code == 0, output
         assert lake.contents() == wanted
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -133,8 +133,8 @@ def test_batch_that_was_rolled_back_meanwhile_stays_rolled_back(
     (batch,) = wanted.states.keys() - before.states.keys()
     try:
         assert lake.command("run", "shop")[0] == 0
-        code, told = lake.command("rollback", "shop", "--batch", batch)
-        assert code == 0, told
+        code, output = lake.command("rollback", "shop", "--batch", batch)
+        assert code == 0, output
         undone = lake.contents()
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -157,10 +157,10 @@ def test_a_load_beside_which_another_batch_was_published_begins_anew(lake: Lake)
         stages.publish(ctx, key)
     finally:
         os.kill(pid, signal.SIGCONT)
-    code, told = finish(run)
+    code, output = finish(run)
     assert code == TransientError.exit_code
     # Its next step says so, or the renewal of its lease, whichever comes first.
-    assert "was taken over or undone meanwhile" in told or "its lease lapsed" in told
+    assert "was taken over or undone meanwhile" in output or "its lease lapsed" in output
     assert lake.command("run", "shop")[0] == 0
     found = lake.contents()
     lake.restore("landed")

@@ -121,8 +121,8 @@ def without_a_value(name: str) -> set[str]:
 
 
 def test_variables_passed_on_without_a_value_are_in_the_example() -> None:
-    told = re.findall(r"^#([A-Z_]+)=$", (ROOT / ".env.example").read_text(), re.MULTILINE)
-    assert without_a_value("scheduler") == set(told)
+    listed = re.findall(r"^#([A-Z_]+)=$", (ROOT / ".env.example").read_text(), re.MULTILINE)
+    assert without_a_value("scheduler") == set(listed)
 
 
 def test_airflow_settings_exist() -> None:

@@ -80,9 +80,9 @@ def jvm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_error_of_the_jvm_has_its_causes_and_no_stack_trace(jvm: None) -> None:
-    told = typed(JavaError(Thrown("java.io.UncheckedIOException", "reset")))
-    assert type(told) is TransientError
-    assert str(told) == (
+    error = typed(JavaError(Thrown("java.io.UncheckedIOException", "reset")))
+    assert type(error) is TransientError
+    assert str(error) == (
         "JavaError: java.io.UncheckedIOException: reset Caused by: java.io.IOException: no route"
     )
 
@@ -116,10 +116,10 @@ def test_refusal_of_the_source_is_one_line(
 ) -> None:
     monkeypatch.setenv(ENV_SOURCE_PASSWORD, password)
     thrown = Thrown("org.postgresql.util.PSQLException", "FATAL: no\n  Position: 7", state)
-    told = refusal(JavaError(thrown))
-    assert (told is not None) == refused
-    if told is not None:
-        assert str(told) == (
+    message = refusal(JavaError(thrown))
+    assert (message is not None) == refused
+    if message is not None:
+        assert str(message) == (
             f"the source refuses (SQLSTATE {state}): FATAL: no. User and password are those of "
             "SLUICE_SOURCE_USER and SLUICE_SOURCE_PASSWORD, the database that of --source"
         )

@@ -40,7 +40,7 @@ def conflicts(result: BatchResult) -> Conflicts:
 
 
 @pytest.mark.parametrize(
-    ("batches", "told"),
+    ("batches", "counts"),
     [
         pytest.param([[A, B]], [1], marks=pytest.mark.long),
         ([[A, B, A, B, OTHER_KEY]], [1]),
@@ -55,11 +55,11 @@ def conflicts(result: BatchResult) -> Conflicts:
     ],
 )
 def test_different_events_at_one_position_are_counted_as_conflicts(
-    spark: SparkSession, tmp_path: Path, batches: Sequence[Sequence[Row]], told: Sequence[int]
+    spark: SparkSession, tmp_path: Path, batches: Sequence[Sequence[Row]], counts: Sequence[int]
 ) -> None:
     lake = Sandbox(spark, tmp_path, KEYED)
     found = [conflicts(lake.load_records(batch)) for batch in batches]
-    assert [one.records for one in found] == told
+    assert [one.records for one in found] == counts
     for one in found:
         assert (one.at is not None) == (one.records > 0)
 

@@ -74,16 +74,16 @@ def test_second_full_load_is_one_truncate_among_the_events(lake: Sandbox) -> Non
     last: list[Told] = [("c", 7, 63, "6", "new")]
     for number, changes in enumerate((LOAD, REST, last)):
         load(lake, f"{number}.jsonl", 1, changes, tables=tables)
-    told = [row["_op"] for row in lake.rows("orders__events", metadata=True)]
-    assert told.count("truncate") == 1
+    ops = [row["_op"] for row in lake.rows("orders__events", metadata=True)]
+    assert ops.count("truncate") == 1
     assert lake.agrees()
 
 
 def load(lake: Sandbox, name: str, epoch: int, changes: list[Told], **pipeline: Any) -> BatchResult:
     """Land the changes for every table and load them, as one batch of an epoch."""
-    told = {"tables": TABLES, "full_loads": FULL_LOADS, "epoch": epoch, **pipeline}
-    lake.configure(format="debezium", **told)
-    lake.write(name, [event(table, one) for table in told["tables"] for one in changes])
+    config = {"tables": TABLES, "full_loads": FULL_LOADS, "epoch": epoch, **pipeline}
+    lake.configure(format="debezium", **config)
+    lake.write(name, [event(table, one) for table in config["tables"] for one in changes])
     (result,), failure = stages.run(lake.context())
     assert failure is None
     assert total(result).balanced

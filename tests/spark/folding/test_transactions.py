@@ -317,8 +317,8 @@ def test_every_format_with_ends_of_transactions_holds_open_ones(
     lake: Sandbox, format_name: str, tell: Any
 ) -> None:
     lake.configure(**HOLD | {"format": format_name, "tables": {"s.orders": KEYED}})
-    told = [tell(tx, at, ident=tx * 10 + at, last=at == 1) for tx in (1, 2) for at in (0, 1)]
-    records = [r if isinstance(r, list) else [r] for r in told]
+    changes = [tell(tx, at, ident=tx * 10 + at, last=at == 1) for tx in (1, 2) for at in (0, 1)]
+    records = [r if isinstance(r, list) else [r] for r in changes]
     lake.write("a.jsonl", [*records[0], *records[1], *records[2]])
     run(lake)
     assert texts(lake) == {10: "1", 11: "1"}

@@ -235,14 +235,14 @@ def test_keys_are_given_or_left_open(rows: Rows, name: str, key: list[str] | Non
 
 
 def test_types_have_the_rows_spelling_of_names(rows: Rows) -> None:
-    def told(name: str) -> dict[str, ColumnType]:
+    def types_of(name: str) -> dict[str, ColumnType]:
         return {c.name: c.type for c in Canal().columns(rows[name][0]["types"], DEFAULTS)}
 
-    assert told("insert") == {"id": ColumnType("bigint"), "v": ColumnType("string")}
-    assert told("other_case") == {
+    assert types_of("insert") == {"id": ColumnType("bigint"), "v": ColumnType("string")}
+    assert types_of("other_case") == {
         "Id": ColumnType("int"), "name": ColumnType("string"), "gone": ColumnType("int"),
     }  # fmt: skip
-    assert told("untyped_column") == {"id": ColumnType("int")}
+    assert types_of("untyped_column") == {"id": ColumnType("int")}
     assert rows["no_types"][0]["types"] is None
     assert rows["CREATE"][0]["types"] is None
 
@@ -330,8 +330,8 @@ def test_messages_that_name_no_table(spark: SparkSession, tmp_path: Path) -> Non
         "named": message("INSERT", row("1", "a"), database=None),
     }
     found = decode(spark, tmp_path, records, table="shop.orders")
-    told = {name: (many[0]["database"], many[0]["table"]) for name, many in found.items()}
-    assert told == {"bare": ("shop", "orders"), "named": (None, "t")}
+    tables = {name: (many[0]["database"], many[0]["table"]) for name, many in found.items()}
+    assert tables == {"bare": ("shop", "orders"), "named": (None, "t")}
     found = decode(spark, tmp_path, records, table="orders")
     assert (found["bare"][0]["database"], found["bare"][0]["table"]) == (None, "orders")
 

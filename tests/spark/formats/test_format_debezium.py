@@ -391,7 +391,7 @@ def test_a_column_that_comes_twice_keeps_both_names(spark: SparkSession, tmp_pat
 def test_the_placeholder_is_an_option(spark: SparkSession, tmp_path: Path) -> None:
     values = ("gone", "skipped", "c2tpcHBlZA==", DEFAULT_PLACEHOLDER)
     file = jsonl(tmp_path / "p.jsonl", [event("u", after=ROW | {"doc": v}) for v in values])
-    for told, count in (("gone", 1), (["gone", "skipped"], 3)):
-        options = DebeziumOptions.model_validate({"unavailable_value": told})
+    for placeholder, count in (("gone", 1), (["gone", "skipped"], 3)):
+        options = DebeziumOptions.model_validate({"unavailable_value": placeholder})
         decoded = Debezium().read(spark, (file,), options).collect()
         assert [r["absent"] for r in decoded] == [["doc"]] * count + [None] * (4 - count)

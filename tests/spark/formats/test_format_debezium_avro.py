@@ -214,8 +214,8 @@ def test_containers_of_envelopes_pairs_and_messages(
         jsonl(tmp_path / "e.jsonl", [event()]),
         schemas=str(folder),
     )  # fmt: skip
-    told = [(r["op"], r["reason"], r["key"]) for r in read]
-    assert told == [
+    outcomes = [(r["op"], r["reason"], r["key"]) for r in read]
+    assert outcomes == [
         ("insert", None, None), (None, "unknown_op:x", None), ("update", None, None),
         ("delete", None, ["id"]), (None, "tombstone", ["id"]), ("insert", None, ["id"]),
         (None, "tombstone", ["id"]), (None, "not_confluent_avro", None), ("insert", None, None),

@@ -371,6 +371,8 @@ def test_the_vendors_examples(spark: SparkSession, fixtures: Path, tmp_path: Pat
         [(c.name, c.type) for c in HuaweiCdl().columns(r["types"], DEFAULTS)] for r in (one, two)
     ]
     times = (ColumnType("timestamp_ntz", "ms"), ColumnType("timestamp_ntz"))
-    for told, time in zip(types, times, strict=True):
-        assert told == [("count1", ColumnType("bigint")), ("id", ColumnType("int")),
-                        ("time1", time), ("decimalNum", STRING)]  # fmt: skip
+    for described, time in zip(types, times, strict=True):
+        assert described == [
+            ("count1", ColumnType("bigint")), ("id", ColumnType("int")),
+            ("time1", time), ("decimalNum", STRING),
+        ]  # fmt: skip

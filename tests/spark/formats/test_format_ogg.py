@@ -193,13 +193,13 @@ def test_places_that_trails_share_move_no_values(
     table = {"modes": ["current", "history"]}
     lake = Sandbox(spark, tmp_path, {"format": "ogg", "tables": {"S.T": table}})
     monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
-    told = [
+    records = [
         *(record("I", None, {"ID": n, "A": f"{n}", "B": "b"}, pos=f"{n}") for n in range(1, 4)),
         record("D", {"ID": 1}, pos="50"),
         record("U", {"ID": 2}, {"ID": 2, "B": "c"}, pos="50"),
         record("U", {"ID": 3}, {"ID": 4, "B": "d"}, pos="50"),
     ]
-    for number, batch in enumerate([told] if at_once else [[line] for line in told]):
+    for number, batch in enumerate([records] if at_once else [[line] for line in records]):
         lake.write(f"{number}.jsonl", batch)
         lake.run()
     expected = [{"ID": "2", "A": "2", "B": "c"}, {"ID": "4", "A": "3", "B": "d"}]

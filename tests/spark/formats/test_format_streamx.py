@@ -248,8 +248,8 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def load(lake: Sandbox, messages: list[dict[str, Any]], batches: list[tuple[int, ...]]) -> None:
     """Load messages on rows of `id` and `doc`, in batches that name them by their numbers."""
-    told = [described(each, "id", "doc") for each in messages]
-    lake.run_each(*([told[at] for at in batch] for batch in batches))
+    described_messages = [described(each, "id", "doc") for each in messages]
+    lake.run_each(*([described_messages[at] for at in batch] for batch in batches))
 
 
 @pytest.mark.parametrize("batches", [[(0, 1, 2)], [(0, 2), (1,)], [(2,), (1,), (0,)]])
@@ -317,8 +317,10 @@ def test_the_vendors_templates(
     plain = re.sub(r'(["}\d])[ ]*\n(\s*")', r"\1,\n\2", plain)
     template = json.loads(plain)
     ops = template["payload"]["op"].removesuffix("...").split("/")
-    told = [template | {"payload": template["payload"] | {"op": op}} for op in ops]
-    rows = StreamX().read(spark, (jsonl(tmp_path / "examples.jsonl", told),), DEFAULTS).collect()
+    messages = [template | {"payload": template["payload"] | {"op": op}} for op in ops]
+    rows = (
+        StreamX().read(spark, (jsonl(tmp_path / "examples.jsonl", messages),), DEFAULTS).collect()
+    )
     assert len(ops) >= 17
     found = dict(zip(ops, sorted(rows, key=lambda r: r["ordinal"]), strict=True))
     assert {op for op, row in found.items() if row["outcome"] == "ignore"} == set(IGNORED)

@@ -137,9 +137,9 @@ def test_without_a_key_only_whole_rows_are_known(
     ]
     lake.load_records(events)
     assert lake.rows("keyless") == [loaded]
-    told = {(bad["reason"], bad["detail"]) for bad in lake.quarantined()}
+    reasons = {(bad["reason"], bad["detail"]) for bad in lake.quarantined()}
     lost = {("does_not_fit", "not_sent:v, doc")}
-    assert told == lost | ({("does_not_fit", "not_sent:id, doc")} if name == "canal" else set())
+    assert reasons == lost | ({("does_not_fit", "not_sent:id, doc")} if name == "canal" else set())
 
 
 def test_without_the_option_a_row_is_whole(spark: SparkSession, tmp_path: Path) -> None:

@@ -47,5 +47,5 @@ def test_canal_truncate_of_a_partition_or_without_a_table_is_ignored_and_reporte
     ])  # fmt: skip
     assert total(result).ignored == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if "TRUNCATE" in line]
-    told = [line.partition(": a TRUNCATE")[0] for line in lines]
-    assert told == ["an event without a table", "db.t"]
+    reported = [line.partition(": a TRUNCATE")[0] for line in lines]
+    assert reported == ["an event without a table", "db.t"]

@@ -81,7 +81,7 @@ def test_default_added_while_modes_are_off_doubles_no_event(drive: Drive) -> Non
     assert shop.agrees()
 
 
-def told(lake: Sandbox, table: str) -> set[tuple[int, str]]:
+def texts_of(lake: Sandbox, table: str) -> set[tuple[int, str]]:
     return {(row["id"], row["status"]) for row in lake.rows(table)}
 
 
@@ -101,8 +101,8 @@ def test_maintenance_while_modes_are_off_loses_no_version_and_no_event(
     shop.configure(**pipeline(ON))
     shop.run(*orders(("c", 30, 4, "on")))
     wanted = {(1, "a"), (2, "a"), (1, "b"), (1, "missed"), (3, "missed"), (4, "on")}
-    assert told(shop, "orders__history") == wanted
-    assert told(shop, "orders__events") == wanted
+    assert texts_of(shop, "orders__history") == wanted
+    assert texts_of(shop, "orders__events") == wanted
 
 
 @pytest.mark.long
@@ -141,7 +141,7 @@ def test_columns_that_later_changes_do_not_list_are_taken_from_the_row(
 ) -> None:
     """In a format whose changes say which columns they carry, not which they leave out."""
 
-    def told(scn: int, op: str, data: dict[str, str], **key: dict[str, str]) -> str:
+    def record(scn: int, op: str, data: dict[str, str], **key: dict[str, str]) -> str:
         meta = {"op": op, "table": "O.ORDERS", "time": "2017-06-16T14:24:34", "scn": str(scn),
                 "trans": "7.0.4", "seq": 1, "idx": "1/9"}  # fmt: skip
         return json.dumps({"meta": meta, "data": data, **key})
@@ -151,13 +151,13 @@ def test_columns_that_later_changes_do_not_list_are_taken_from_the_row(
         return {"format": "shareplex", "tables": {"O.ORDERS": table}, "maintenance": KEEP_LITTLE}
 
     shop = Shop(spark, tmp_path, with_modes(before))
-    shop.run(told(10, "ins", {"ID": "1", "A": "a", "B": "b", "C": "c"}))
+    shop.run(record(10, "ins", {"ID": "1", "A": "a", "B": "b", "C": "c"}))
     shop.configure(**with_modes(OFF))
     shop.maintain()
-    shop.run(told(20, "upd", {"A": "x"}, key={"ID": "1"}))
-    shop.run(told(30, "upd", {"B": "y"}, key={"ID": "1"}))
+    shop.run(record(20, "upd", {"A": "x"}, key={"ID": "1"}))
+    shop.run(record(30, "upd", {"B": "y"}, key={"ID": "1"}))
     shop.configure(**with_modes(ON))
-    shop.run(told(40, "ins", {"ID": "9", "A": "n", "B": "n", "C": "n"}))
+    shop.run(record(40, "ins", {"ID": "9", "A": "n", "B": "n", "C": "n"}))
     rows = shop.rows("ORDERS__history")
     found = {(r["A"], r["B"], r["C"], r["_is_current"]) for r in rows if r["ID"] == "1"}
     assert {("x", "y", "c", True)} == {row for row in found if row[-1]}
@@ -184,8 +184,8 @@ def test_a_batch_undone_between_does_not_close_the_gap(
     shop.configure(**pipeline(ON))
     run("4", ("c", 30, 4, "on"))
     wanted = {(5, "stays"), (1, "missed"), (3, "missed"), (4, "on")}
-    assert told(shop, "orders__history") == wanted
-    assert told(shop, "orders__events") == wanted
+    assert texts_of(shop, "orders__history") == wanted
+    assert texts_of(shop, "orders__events") == wanted
     assert shop.agrees()
 
 

@@ -61,9 +61,9 @@ def test_copy_lost_before_it_is_read_is_made_again_by_the_next_try(
         patch.setattr(driver, "with_copies", gone_at_once)
         with pytest.raises(AnalysisException) as caught:
             landed.run()
-    told = typed(caught.value)
-    assert isinstance(told, TransientError)
-    assert re.search(r"is made again by the next try.*-copies/", str(told))
+    error = typed(caught.value)
+    assert isinstance(error, TransientError)
+    assert re.search(r"is made again by the next try.*-copies/", str(error))
     landed.run()
     assert landed.rows("t") == [{"id": 1, "v": "a"}, {"id": 3, "v": "c"}]
 

@@ -223,13 +223,13 @@ def test_row_goes_with_the_last_batch_that_has_it(
     shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
     monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
 
-    def told(name: str, record: str) -> str:
+    def load_record(name: str, record: str) -> str:
         shop.write(name, [record])
         return shop.run().batch_id
 
     paid = paper("c", "orders", 20, id=1, status="paid")
-    told("0.jsonl", paper("c", "orders", 5, id=9, status="base"))
-    batches = [told("1.jsonl", paid), told("2.jsonl", paid.replace('"op"', ' "op"'))]
+    load_record("0.jsonl", paper("c", "orders", 5, id=9, status="base"))
+    batches = [load_record("1.jsonl", paid), load_record("2.jsonl", paid.replace('"op"', ' "op"'))]
     for batch in batches:
         refolding.undo_or_refold(shop.context(), batch)
     assert [row["id"] for row in shop.rows("orders")] == [9]

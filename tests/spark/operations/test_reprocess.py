@@ -302,8 +302,8 @@ def test_an_update_fits_as_a_whole_or_not_at_all(
     run(lake)
     assert [row["id"] for row in lake.rows("orders")] == ([] if misfit == "old" else [7])
     details = [row["detail"] for row in lake.quarantined()]
-    told = "amount: '100' does not fit decimal(4,2)"
-    assert details == [told] * (2 if misfit == "old" else 1)
+    expected = "amount: '100' does not fit decimal(4,2)"
+    assert details == [expected] * (2 if misfit == "old" else 1)
     lake.configure(format="debezium", tables=wide)
     again(lake)
     assert [str(row["amount"]) for row in lake.rows("orders")] == [f"{new}.00"]

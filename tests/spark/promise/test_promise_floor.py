@@ -52,9 +52,9 @@ def changes(rng: random.Random, rows: Rows, first: int) -> Iterator[str]:
 
 def batches(rng: random.Random, log: list[str]) -> list[list[str]]:
     """The changes in any order in some batches, each with some of the others' again."""
-    dealt = [[told for told in log if rng.random() < 0.2] for _ in range(BATCHES)]
-    for told in log:
-        rng.choice(dealt).append(told)
+    dealt = [[change for change in log if rng.random() < 0.2] for _ in range(BATCHES)]
+    for change in log:
+        rng.choice(dealt).append(change)
     for batch in dealt:
         rng.shuffle(batch)
     return [batch for batch in dealt if batch]

@@ -42,7 +42,7 @@ def statuses(shop: Sandbox) -> dict[int, str | None]:
     return {row["id"]: row["status"] for row in shop.rows("orders")}
 
 
-def told(shop: Sandbox) -> dict[str, str]:
+def remembered(shop: Sandbox) -> dict[str, str]:
     properties = shop.catalog.load_table((NAMESPACE, "orders")).properties
     return {name: text for name, text in properties.items() if name.startswith(PROP_DEFAULTS)}
 
@@ -293,13 +293,13 @@ def test_a_rollback_puts_back_what_the_rows_were_filled_by(
     shop = shop_of(spark, tmp_path)
     load_all(shop, TOLD, ("first", "open"))
     late = shop.write("late.jsonl", [event("u", 20, NEW, id=2, v="", status=None)])
-    before = told(shop)
+    before = remembered(shop)
     for _ in range(2):
         result = shop.load(late)
         assert statuses(shop) == {1: "new", 2: "done"}
         shop.rollback(result)
         assert statuses(shop) == {1: "open", 2: "done"}
-        assert told(shop) == before
+        assert remembered(shop) == before
 
 
 TAKEN = {

@@ -82,12 +82,12 @@ def test_older_rows_hold_the_default_of_the_statement(
 @pytest.mark.long
 def test_rolled_back_default_does_not_count_until_it_is_loaded_again(lake: Sandbox) -> None:
     """Also beneath a batch that was loaded since: then rows lose what it alone told."""
-    _, told, _ = lake.run_each(*BATCHES.values())
-    refolding.undo_or_refold(lake.context(), told)
+    _, with_default, _ = lake.run_each(*BATCHES.values())
+    refolding.undo_or_refold(lake.context(), with_default)
     nothing = (None, None, None, None)
     assert held(lake) == WANTED | {1: ("untouched", *nothing), 3: ("x", *nothing)}
     assert lake.agrees()
-    release(lake.context(), told)
+    release(lake.context(), with_default)
     lake.run()
     assert held(lake) == WANTED
 

@@ -39,8 +39,8 @@ LEFT = {"2": "11", "3": "12"}
 def shop_of(spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """Nobody tells a type."""
     tables = {"orders": {"key": ["id"]}}
-    told = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
-    shop = Sandbox(spark, root, told)
+    config = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
+    shop = Sandbox(spark, root, config)
     monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     return shop
 
@@ -97,6 +97,6 @@ def test_on_drop_table_fail_names_the_statement(
 ) -> None:
     shop = shop_of(spark, tmp_path, monkeypatch)
     shop.configure(format="maxwell", on_drop_table="fail", tables={"orders": {"key": ["id"]}})
-    for records, said in ((MADE, "CREATE OR REPLACE TABLE"), (DROPPED, "DROP TABLE")):
-        with pytest.raises(PlanError, match=rf"shop\.orders: a {said} came, and on_drop_table"):
+    for records, named in ((MADE, "CREATE OR REPLACE TABLE"), (DROPPED, "DROP TABLE")):
+        with pytest.raises(PlanError, match=rf"shop\.orders: a {named} came, and on_drop_table"):
             shop.load_records(records)

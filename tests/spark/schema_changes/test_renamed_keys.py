@@ -91,8 +91,8 @@ def test_renamed_columns_of_the_configuration_rename_the_key(
 
 @pytest.mark.long
 def test_an_undone_rename_leaves_the_rows(lake: Sandbox) -> None:
-    told = lake.run_each(BEFORE, RENAMED, SINCE)[1]
-    refolding.undo_or_refold(lake.context(), told)
+    with_rename = lake.run_each(BEFORE, RENAMED, SINCE)[1]
+    refolding.undo_or_refold(lake.context(), with_rename)
     refolding.rebuild(lake.context())
     assert notes(lake) == WANTED
     assert lake.agrees()

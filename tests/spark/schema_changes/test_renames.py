@@ -193,7 +193,7 @@ def test_statements_at_one_place_are_followed_in_the_order_written(
     """In one text, and in two records at one place of the log."""
     shop = shop_of(spark, tmp_path)
     one = "ALTER TABLE orders RENAME COLUMN b TO c; ALTER TABLE orders RENAME COLUMN a TO b"
-    two = [ddl(20, f"ALTER TABLE orders RENAME COLUMN {told}") for told in ("c TO d", "b TO c")]
+    two = [ddl(20, f"ALTER TABLE orders RENAME COLUMN {names}") for names in ("c TO d", "b TO c")]
     shop.load_records([event("c", 1, id=1, a="a", b="b"), ddl(10, one)])
     between, since = event("c", 11, id=2, b="a", c="b"), event("c", 21, id=3, c="a", d="b")
     shop.load_records([between, *two, since])
@@ -220,10 +220,10 @@ def test_renames_that_cannot_be_followed_stop_the_batch_or_are_reported(
     unread = [ddl(20, "ALTER TABLE orders RENAME COLUMN"), ddl(21, reserved)]
     shop.load_records([ddl(10), *unread, *BATCHES["since"]])
     assert names_of(shop)[1] == (None, "untouched")
-    told = shop.catalog.load_table(("sluice", "renames")).scan().to_arrow().to_pylist()
-    followed = {(r["source_table"], r["columns"]) for r in told if r["problem"] is None}
+    recorded = shop.catalog.load_table(("sluice", "renames")).scan().to_arrow().to_pylist()
+    followed = {(r["source_table"], r["columns"]) for r in recorded if r["problem"] is None}
     assert ("shop.orders", '[["title", "name"]]') in followed
-    assert {r["statement"]: r["problem"] for r in told if r["problem"]} == {
+    assert {r["statement"]: r["problem"] for r in recorded if r["problem"]} == {
         "ALTER TABLE orders RENAME COLUMN": "no grammar reads it",
         reserved: "no column may have such a name",
     }
@@ -233,9 +233,9 @@ def test_by_arrival_a_statement_stands_where_it_came(spark: SparkSession, tmp_pa
     """Canal: rows before it in the file have the former name, rows after it the new one."""
 
     def message(kind: str, *rows: Row, sql: str = "") -> Row:
-        told: Row = {"type": kind, "database": "shop", "table": "orders", "es": 1, "ts": 2,
+        statement: Row = {"type": kind, "database": "shop", "table": "orders", "es": 1, "ts": 2,
                      "isDdl": bool(sql), "sql": sql, "id": 1}  # fmt: skip
-        return told | {"data": list(rows) or None, "pkNames": ["id"] if rows else None}
+        return statement | {"data": list(rows) or None, "pkNames": ["id"] if rows else None}
 
     shop = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"orders": {}}})
     first = message("INSERT", {"id": "1", "title": "one"}, {"id": "2", "title": "two"})

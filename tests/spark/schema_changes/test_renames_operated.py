@@ -117,8 +117,8 @@ def test_only_rename_is_undone_beneath_others_and_comes_again(
     monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     batches = []
     each: list[Row | str] = [{"id": 1, "title": "x"}, RENAME, {"id": 2, "name": "y"}]
-    for pos, told in enumerate(each):
-        shop.write(f"{pos}.jsonl", [of_maxwell(pos + 1, told)])
+    for pos, change in enumerate(each):
+        shop.write(f"{pos}.jsonl", [of_maxwell(pos + 1, change)])
         batches.append(shop.run().batch_id)
     assert names_of(shop) == {1: ("x", None), 2: ("y", None)}
     refolding.undo_or_refold(shop.context(), batches[1])

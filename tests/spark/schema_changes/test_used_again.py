@@ -148,8 +148,8 @@ def test_rows_with_two_columns_in_one_are_made_again(lake: Sandbox) -> None:
     late = event("c", 3, 3, size=(TEXT, "late"), weight=(TEXT, "late"))
     lake.write("last.jsonl", [rows[0], earlier, late])
     assert total(lake.run()) == Counts(read=3, applied=1, late=1, ignored=1)
-    told = {(row["id"], row["girth"], row["size"]) for row in lake.rows("orders")}
-    assert told == {(ident, "girth", "size") for ident in (1, 3, 4)}
+    loaded = {(row["id"], row["girth"], row["size"]) for row in lake.rows("orders")}
+    assert loaded == {(ident, "girth", "size") for ident in (1, 3, 4)}
     versions = {(row["id"], row["girth"]) for row in lake.rows("orders__history")}
     assert versions == {(1, "girth"), (3, "late"), (3, "girth"), (4, "girth")}
     assert len(lake.rows("orders__events")) == 5

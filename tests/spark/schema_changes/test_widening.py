@@ -221,8 +221,8 @@ def test_on_type_change_quarantine_quarantines_types_that_do_not_widen(lake: San
     assert lake.types("orders") == {"id": "int", "amount": "decimal(12, 2)"}
     assert amounts(lake) == {1: 1, 2: Decimal("2.50"), 3: 3, 4: Decimal("-4.25"), 7: None}
     rejected = [(r["reason"], r["detail"]) for r in lake.quarantined()]
-    told = [f"amount: '{text}' does not fit int" for text in ("007", "none")]
-    assert sorted(rejected) == [("does_not_fit", detail) for detail in told]
+    details = [f"amount: '{text}' does not fit int" for text in ("007", "none")]
+    assert sorted(rejected) == [("does_not_fit", detail) for detail in details]
     lake.configure(format="debezium", tables=tables, on_type_change="string", max_bad_share=1.0)
     reprocess(lake.context())
     assert amounts(lake) == {1: "1", 2: "2.5", 3: "3", 4: "none", 6: "007", 7: None}

@@ -74,8 +74,8 @@ def test_a_column_that_no_event_carried_is_known_to_be_null(
     """Of a row all of whose events are partial; maintenance has forgotten nothing."""
     shop = Sandbox(spark, tmp_path, pipeline(MODES))
     monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
-    told = [event(1, 1, "a", body=PLACEHOLDER), event(2, 1, "b", body=PLACEHOLDER), event(3, 1)]
-    shop.run_each([*told, event(4, 2, "c", body="long")])
+    changes = [event(1, 1, "a", body=PLACEHOLDER), event(2, 1, "b", body=PLACEHOLDER), event(3, 1)]
+    shop.run_each([*changes, event(4, 2, "c", body="long")])
     assert differing(shop) == {}
     for name in ("pipeline", "batch", "attempt"):
         shop.spark.conf.unset(f"spark.sql.iceberg.snapshot-property.sluice.{name}")

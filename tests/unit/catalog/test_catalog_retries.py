@@ -195,7 +195,7 @@ def test_a_lake_that_was_moved_is_not_tried_again(tmp_path: Path, clock: Clock) 
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "told"),
+    ("error", "kind", "message"),
     [
         (OSError(errno.ENOSPC, "No space left"), TransientError, "No space left; make room"),
         (OSError(errno.EROFS, "Read-only"), TerminalError, "Read-only; let this process write"),
@@ -209,11 +209,11 @@ def test_refused_ledger_write_is_raised_without_a_retry(
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
     kind: type[Exception],
-    told: str,
+    message: str,
 ) -> None:
     ledger = with_tables(open_catalog(embedded(tmp_path)))
     monkeypatch.setattr(Table, "_do_commit", failing(10_000, error))
-    with pytest.raises(kind, match=rf"^sluice\.files cannot be written: \w+: .*{told}"):
+    with pytest.raises(kind, match=rf"^sluice\.files cannot be written: \w+: .*{message}"):
         claim(ledger, "a")
     assert clock.slept == []
 
@@ -297,16 +297,16 @@ def test_a_rest_catalog_that_does_not_answer_is_not_waited_for_without_end(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[Any] = []
+    timeouts: list[Any] = []
     send = requests.adapters.HTTPAdapter.send
 
     def seen(self: Any, request: Any, **kwargs: Any) -> Any:
-        told.append(kwargs["timeout"])
+        timeouts.append(kwargs["timeout"])
         return send(self, request, **kwargs)
 
     monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", seen)
     open_catalog(project(server[0], tmp_path)).list_namespaces()
-    assert set(told) == {(restcatalog.CONNECT_SECONDS, restcatalog.READ_SECONDS)}
+    assert set(timeouts) == {(restcatalog.CONNECT_SECONDS, restcatalog.READ_SECONDS)}
 
 
 # Not every developer may install a server; in CI `make setup-tests` fails without one.

@@ -362,8 +362,8 @@ def test_the_checkouts_own_projects_are_valid(monkeypatch: pytest.MonkeyPatch) -
 )
 def test_no_more_days_than_a_calendar_has(tmp_path: Path, key: str) -> None:
     """Maintenance counts them back from now, and stopped where there is no such day."""
-    told = mistake(tmp_path, shop=SHOP + f"maintenance: {{{key}: 100001}}\n")
-    assert f"shop.yaml:5: maintenance.{key}: expected less than or equal to 100000" in told
+    message = mistake(tmp_path, shop=SHOP + f"maintenance: {{{key}: 100001}}\n")
+    assert f"shop.yaml:5: maintenance.{key}: expected less than or equal to 100000" in message
 
 
 def test_a_driver_has_a_month_at_most(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_the_same_table_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ddl", "scripts", "said"),
+    ("ddl", "scripts", "problem"),
     [
         ("{dialect: postgres}", {}, "pipelines/shop.yaml:5: ddl.files: "),
         ("{dialect: db2, files: [schema]}", {}, "ddl.dialect: expected 'mysql', 'postgres', "),
@@ -127,10 +127,10 @@ def test_the_same_table_twice(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_mistakes_in_ddl_files_are_named(
-    tmp_path: Path, ddl: str, scripts: dict[str, str], said: str
+    tmp_path: Path, ddl: str, scripts: dict[str, str], problem: str
 ) -> None:
     write_scripts(tmp_path, **scripts)
-    assert said in mistake(tmp_path, shop=with_ddl(ddl))
+    assert problem in mistake(tmp_path, shop=with_ddl(ddl))
 
 
 @pytest.mark.parametrize("files", ["schema", "schema/out.sql"])
@@ -140,8 +140,8 @@ def test_no_link_leads_out_of_the_project(tmp_path: Path, files: str) -> None:
     root.mkdir()
     write_scripts(root, a=ORDERS)
     (root / "schema" / "out.sql").symlink_to(tmp_path / "out.sql")
-    told = mistake(root, shop=with_ddl(f"{{dialect: postgres, files: [{files}]}}"))
-    assert "a path inside the project's folder" in told
+    message = mistake(root, shop=with_ddl(f"{{dialect: postgres, files: [{files}]}}"))
+    assert "a path inside the project's folder" in message
 
 
 def test_a_mistake_stops_its_pipeline_alone(tmp_path: Path) -> None:
@@ -152,8 +152,8 @@ def test_a_mistake_stops_its_pipeline_alone(tmp_path: Path) -> None:
 
 def test_validate_names_types_that_nobody_knows(tmp_path: Path) -> None:
     shop(tmp_path, "{dialect: postgres, files: [schema]}", a=f"\n{ORDERS}")
-    told = f"{tmp_path}/schema/a.sql:2: public.orders.mood is text: unknown type"
+    expected = f"{tmp_path}/schema/a.sql:2: public.orders.mood is text: unknown type"
     plain = CliRunner().invoke(app, ["validate", "--project", str(tmp_path)])
-    assert f"    {told} public.mood\n" in plain.output
+    assert f"    {expected} public.mood\n" in plain.output
     coded = CliRunner().invoke(app, ["validate", "--project", str(tmp_path), "--json"])
-    assert json.loads(coded.output)["unknown_types"] == {"shop": [f"{told} public.mood"]}
+    assert json.loads(coded.output)["unknown_types"] == {"shop": [f"{expected} public.mood"]}

@@ -62,6 +62,6 @@ def test_credentials_are_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_watermark_needs_a_source() -> None:
-    told = CliRunner().invoke(cli.app, ["verify", "shop", "--watermark", "2026-03-02"])
-    assert told.exit_code == ConfigError.exit_code
-    assert "--watermark needs --source" in told.output
+    done = CliRunner().invoke(cli.app, ["verify", "shop", "--watermark", "2026-03-02"])
+    assert done.exit_code == ConfigError.exit_code
+    assert "--watermark needs --source" in done.output

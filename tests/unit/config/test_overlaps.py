@@ -30,14 +30,14 @@ def test_two_pipelines_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_pipelines_that_may_write_one_target_are_refused(
     tmp_path: Path, one: str, other: str
 ) -> None:
-    told = mistake(tmp_path, a=SHOP + one, b=OTHER.replace(": shop", ": Shop") + other)
-    assert "b.yaml:4: namespace: already used by a.yaml; to share it" in told
+    message = mistake(tmp_path, a=SHOP + one, b=OTHER.replace(": shop", ": Shop") + other)
+    assert "b.yaml:4: namespace: already used by a.yaml; to share it" in message
 
 
 def test_common_targets_of_two_pipelines_are_named(tmp_path: Path) -> None:
     listed = "tables: {public.orders: , b: , shop.c: }\n"
-    told = mistake(tmp_path, a=SHOP + listed, b=OTHER + "tables: {Orders: , c: , d: }\n")
-    assert told.endswith("be in both; both write c, orders")
+    message = mistake(tmp_path, a=SHOP + listed, b=OTHER + "tables: {Orders: , c: , d: }\n")
+    assert message.endswith("be in both; both write c, orders")
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,9 @@ def with_conf(key: str, value: str) -> str:
 def test_spark_settings_that_tables_depend_on_are_refused(
     tmp_path: Path, key: str, value: str
 ) -> None:
-    told = mistake(tmp_path, with_conf(key, value))
-    assert "sluice.yaml:4: spark.conf: expected no setting that tables depend on" in told
-    assert f"{key} is always {FIXED_SETTINGS[key]}; leave it out" in told
+    message = mistake(tmp_path, with_conf(key, value))
+    assert "sluice.yaml:4: spark.conf: expected no setting that tables depend on" in message
+    assert f"{key} is always {FIXED_SETTINGS[key]}; leave it out" in message
 
 
 @pytest.mark.parametrize(

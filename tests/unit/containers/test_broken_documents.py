@@ -63,8 +63,8 @@ def test_a_broken_document_is_refused_alone(text: str, broken: bytes | None, siz
     kept = [part for part in found if part in (b'{"a":1}', b'{"a":3}', b'{"a":4}')]
     (refused,) = (part for part in found if part not in kept)
     assert len(kept) == 3
-    told = (UNPARSEABLE, broken) if broken and b"\n" in broken else broken
-    assert broken is None or refused == told
+    part_of_it = (UNPARSEABLE, broken) if broken and b"\n" in broken else broken
+    assert broken is None or refused == part_of_it
 
 
 def pair(key: str, value: str) -> bytes:

@@ -193,7 +193,7 @@ def test_only_tables_with_columns_of_their_own_count(
 
 
 @pytest.mark.parametrize(
-    ("dialect", "text", "said"),
+    ("dialect", "text", "expected"),
     [
         ("mysql", "SET a;\nCREATE TABLE t (\n a int,\n b int;\n", "line 2: CREATE TABLE t: its ("),
         ("tsql", "CREATE TABLE t (a int\nGO\n", "line 1: CREATE TABLE t: its ("),
@@ -204,10 +204,12 @@ def test_only_tables_with_columns_of_their_own_count(
         ),
     ],
 )  # fmt: skip
-def test_unreadable_script_is_refused_with_its_place(dialect: str, text: str, said: str) -> None:
+def test_unreadable_script_is_refused_with_its_place(
+    dialect: str, text: str, expected: str
+) -> None:
     with pytest.raises(UnreadableScriptError) as caught:
         script(text, dialect)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(expected)
 
 
 NTZ, INSTANT = ColumnType("timestamp_ntz"), ColumnType("timestamp")

@@ -49,8 +49,8 @@ def test_statement_without_a_table_rename_gives_nothing(text: str) -> None:
 
 
 def test_several_tables_renamed_by_one_statement() -> None:
-    told = renamed_tables("RENAME TABLE a TO b, `c` TO d.e")
-    assert told == [
+    renamed = renamed_tables("RENAME TABLE a TO b, `c` TO d.e")
+    assert renamed == [
         RenamedTable(TableName("a"), TableName("b")),
         RenamedTable(TableName("c"), TableName("e", "d")),
     ]

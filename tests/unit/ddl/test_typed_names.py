@@ -47,8 +47,8 @@ def test_a_name_is_of_a_table_that_no_other_has(others: list[str], mine: bool) -
 def test_statement_from_before_its_table_is_found_by_the_tables_name(
     format_: str, found: set[str]
 ) -> None:
-    told = [ColumnStatement("db.emp", "1", (("v", "w"),), "")]
-    assert tables_named_in(told, ["db.public.emp", "db.public.dept"], format_) == found
+    statements = [ColumnStatement("db.emp", "1", (("v", "w"),), "")]
+    assert tables_named_in(statements, ["db.public.emp", "db.public.dept"], format_) == found
 
 
 @pytest.mark.parametrize(

@@ -85,5 +85,5 @@ def test_reprocess_counts_staged_bytes(context: Context, monkeypatch: pytest.Mon
     monkeypatch.setattr(reprocess_module, "unresolved", lambda *_: waiting)
     again = land_quarantined(context)
     assert [keys(context, [key]) for key in again] == [list(NAMES[:2]), list(NAMES[2:])]
-    told = [context.files.read_manifest(key).reprocess for key in again]
-    assert [one and one.batches for one in told] == [(one.batch_id,) for one in waiting]
+    requests = [context.files.read_manifest(key).reprocess for key in again]
+    assert [one and one.batches for one in requests] == [(one.batch_id,) for one in waiting]

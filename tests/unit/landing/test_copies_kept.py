@@ -85,7 +85,7 @@ def test_a_copy_is_made_again_of_the_bytes_that_landed_alone(
     (key,) = land(context)
     without_staged_copies(context)
 
-    def written_again_behind_it(*told: object) -> None:
+    def written_again_behind_it(*args: object) -> None:
         put(context, "t.csv", "id;v\n9;z\n")
 
     monkeypatch.setattr(copies, "refuse_replaced", written_again_behind_it)

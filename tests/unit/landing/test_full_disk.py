@@ -111,6 +111,8 @@ def test_a_warehouse_without_room_for_the_copy_is_named(
     monkeypatch.setattr(LocalStore, "put_stream", put)
     unreadable = UnreadableFiles()
     assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
-    told = str(unreadable.errors["b.jsonl"])
-    assert f"b.jsonl: no room in file://{context.project.root}/data/warehouse/_sluice/shop/" in told
-    assert told.endswith("for its copy; make room there, or lower max_staged_bytes_per_file")
+    message = str(unreadable.errors["b.jsonl"])
+    assert (
+        f"b.jsonl: no room in file://{context.project.root}/data/warehouse/_sluice/shop/" in message
+    )
+    assert message.endswith("for its copy; make room there, or lower max_staged_bytes_per_file")

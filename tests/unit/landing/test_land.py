@@ -120,15 +120,15 @@ def test_a_name_that_no_file_has_is_refused(context: Context, name: str) -> None
 
 
 def test_file_that_changed_after_it_was_claimed_is_reported_and_left_alone(tmp_path: Path) -> None:
-    said: list[str] = []
-    context = open_shop(tmp_path, say=said.append)
+    messages: list[str] = []
+    context = open_shop(tmp_path, say=messages.append)
     path = tmp_path / "landing" / "a.jsonl"
     path.write_text('{"a": 1}\n')
     (key,) = land(context)
     path.write_text('{"a": 22}\n')
     assert land(context) == []
     batch = context.files.read_manifest(key).batch_id
-    assert [line for line in said if f"a.jsonl has changed since batch {batch} took it" in line]
+    assert [line for line in messages if f"a.jsonl has changed since batch {batch} took it" in line]
 
 
 def test_the_rejects_of_many_files_are_bounded_together(context: Context) -> None:
@@ -207,8 +207,8 @@ def test_lander_that_is_late_after_its_claim_leaves_the_batch_to_its_successor(
 ) -> None:
     claim = context.ledger.files.claim
 
-    def claim_and_sleep(*told: Any, **more: Any) -> Any:
-        batch_id, won = claim(*told, **more)
+    def claim_and_sleep(*args: Any, **more: Any) -> Any:
+        batch_id, won = claim(*args, **more)
         context.ledger.batches.record(batch_id, PUBLISHED, attempt="another")
         return batch_id, won
 
@@ -224,14 +224,14 @@ def test_a_lander_that_is_too_late_leaves_no_copy_that_nobody_needs(
     (context.project.root / "landing" / "c.json").write_text("[{}, {}]\n")
     claim = context.ledger.files.claim
 
-    def too_late(*told: Any, **more: Any) -> Any:
+    def too_late(*args: Any, **more: Any) -> Any:
         monkeypatch.undo()
         (key,) = land(context)
         if published:
             finish(context, context.files.read_manifest(key))
         again = land_module.inspect_all(context, open_landing(context), listed, named=True)
         assert copies(context) == {one.inspection.file.url.rsplit("/", 1)[1] for one in again}
-        return claim(*told, **more)
+        return claim(*args, **more)
 
     listed = list(open_landing(context).list("*.json"))
     monkeypatch.setattr(context.ledger.files, "claim", too_late)

@@ -179,9 +179,9 @@ def test_rejects_above_a_batchs_ceiling_are_counted_for_each_file() -> None:
     batch = BatchRejects(most=3)
     first = rejects_of_one_file("a", 1, *["invalid_utf8"] * 3)
     assert batch.take(first) == first
-    (told,) = batch.take(rejects_of_one_file("b", 1, "invalid_utf8", "lone_surrogate"))
-    assert (told.key, told.records) == ("b", 2)
-    assert told.reason == "too_many_rejects: invalid_utf8 1, lone_surrogate 1"
+    (counted,) = batch.take(rejects_of_one_file("b", 1, "invalid_utf8", "lone_surrogate"))
+    assert (counted.key, counted.records) == ("b", 2)
+    assert counted.reason == "too_many_rejects: invalid_utf8 1, lone_surrogate 1"
     alone = rejects_of_one_file("c", 1, "utf16")
     assert batch.take(alone) == alone
 

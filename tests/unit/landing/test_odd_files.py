@@ -46,8 +46,8 @@ def test_file_name_that_is_no_utf8_is_left_out_and_reported(
     folder = os.fsencode(context.project.root / "landing")
     Path(os.fsdecode(folder + b"/x\xff.jsonl")).write_text('{"op": 2}\n')
     assert [f.key for f in landed(context).files] == ["good.jsonl"]
-    (told,) = (line for line in messages if "no UTF-8" in line)
-    assert told.startswith("land: pipeline shop: the file b'x\\xff.jsonl' is left out")
+    (message,) = (line for line in messages if "no UTF-8" in line)
+    assert message.startswith("land: pipeline shop: the file b'x\\xff.jsonl' is left out")
     assert land(context) == []
 
 

@@ -109,12 +109,12 @@ def test_a_file_of_a_time_that_no_calendar_has_is_of_the_nearest(
     lake.landing.put("a", b"1")
     stat = Path.stat
 
-    def told(path: Path, **more: Any) -> os.stat_result:
+    def fake_stat(path: Path, **more: Any) -> os.stat_result:
         found = stat(path, **more)
         times = {"st_mtime": float(seconds), "st_mtime_ns": seconds * 1_000_000_000}
         return os.stat_result(found[:10], times)
 
-    monkeypatch.setattr(Path, "stat", told)
+    monkeypatch.setattr(Path, "stat", fake_stat)
     (found,) = lake.landing.list()
     assert found.hour == hour
     assert f"{hour_start(found.hour):%Y%m%dT%H}" == hour

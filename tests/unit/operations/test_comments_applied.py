@@ -22,14 +22,20 @@ pytestmark = pytest.mark.catalog
 TARGET = ("shop", "orders")
 
 
-def said(position: int, column: str | None, comment: str | None, turn: int = 0) -> CommentStatement:
+def statement(
+    position: int, column: str | None, comment: str | None, turn: int = 0
+) -> CommentStatement:
     return CommentStatement(*TARGET, f"0000.2.{position}", turn, column, comment)
 
 
 BATCHES = {
-    "b1": [said(1, "id", "the key"), said(1, None, "orders", turn=1), said(1, "a", "first")],
-    "b2": [said(2, "a", "second"), said(2, "NAME", "called")],
-    "b3": [said(3, "name", None), said(3, "gone", "of no column")],
+    "b1": [
+        statement(1, "id", "the key"),
+        statement(1, None, "orders", turn=1),
+        statement(1, "a", "first"),
+    ],
+    "b2": [statement(2, "a", "second"), statement(2, "NAME", "called")],
+    "b3": [statement(3, "name", None), statement(3, "gone", "of no column")],
 }
 
 
@@ -131,6 +137,6 @@ def test_a_pipeline_that_follows_no_changes_takes_no_comments(tmp_path: Path) ->
 
 
 def test_attempt_without_comments_removes_those_of_the_attempt_before(shop: Context) -> None:
-    for told, known in (([], 0), (BATCHES["b1"], 3), ([], 0), ([], 0), (BATCHES["b1"], 3)):
-        record(shop.catalog, "shop", "b1", told)
+    for statements, known in (([], 0), (BATCHES["b1"], 3), ([], 0), ([], 0), (BATCHES["b1"], 3)):
+        record(shop.catalog, "shop", "b1", statements)
         assert len(recorded(shop.catalog, "shop")) == known

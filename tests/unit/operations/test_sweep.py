@@ -85,10 +85,10 @@ def test_a_disk_that_keeps_files_keeps_no_batch_from_its_end(
     def refuse(*_: object) -> Never:
         raise OSError(errno.ENOTEMPTY, "Directory not empty")
 
-    said: list[str] = []
+    messages: list[str] = []
     monkeypatch.setattr(ctx.files.store, "delete_prefix", refuse)
-    clean_up(ctx.files, ctx.ledger, Manifest("p", "b1", ()), said.append)
-    assert [line for line in said if "left to maintenance" in line] == said != []
+    clean_up(ctx.files, ctx.ledger, Manifest("p", "b1", ()), messages.append)
+    assert [line for line in messages if "left to maintenance" in line] == messages != []
 
 
 @pytest.mark.parametrize(

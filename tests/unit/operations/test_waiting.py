@@ -27,15 +27,15 @@ OTHER = Lease("elsewhere:1:1", 60)
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
-    told = open_shop(tmp_path)
-    return replace(told, pipeline=told.pipeline.model_copy(update={"lease_seconds": 20}))
+    opened = open_shop(tmp_path)
+    return replace(opened, pipeline=opened.pipeline.model_copy(update={"lease_seconds": 20}))
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    told = Clock()
-    monkeypatch.setattr(waiting, "time", told)
-    return told
+    fake = Clock()
+    monkeypatch.setattr(waiting, "time", fake)
+    return fake
 
 
 def has(context: Context, batch_id: str, lease: Lease, attempt: str = "") -> None:

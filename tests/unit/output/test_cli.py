@@ -82,8 +82,8 @@ def test_a_batch_that_is_undone_says_how_its_files_come_back(tmp_path: Path) -> 
     )
     ctx.ledger.batches.record("b1", FAILED, attempt="a1")
     assert sluice(tmp_path, "rollback", "shop", "--batch", "b1").exit_code == 0
-    told = sluice(tmp_path, "status").stdout
-    assert "b1 is undone; 1 files held: sluice release shop --batch b1" in told
+    done = sluice(tmp_path, "status").stdout
+    assert "b1 is undone; 1 files held: sluice release shop --batch b1" in done
 
 
 def test_window_without_files_is_reported(tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ def test_verify_knows_the_tables_without_a_driver(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written_is_refused_before_the_driver_starts(tmp_path: Path) -> None:
     folder = project(tmp_path)
     for page in (tmp_path / "none" / "report.html", tmp_path):
-        told = sluice(folder, "verify", "shop", "--html", str(page))
-        assert (told.exit_code, "--html" in told.output) == (ConfigError.exit_code, True)
+        done = sluice(folder, "verify", "shop", "--html", str(page))
+        assert (done.exit_code, "--html" in done.output) == (ConfigError.exit_code, True)
 
 
 def verified(differing: int) -> Verification:
@@ -146,8 +146,8 @@ def test_verify_reports_differences_if_the_page_fails(
 ) -> None:
     monkeypatch.setattr(cli, "verify_stage", lambda *_: verified(differing=1))
     monkeypatch.setattr(verify_report, "as_html", lambda _: 1 / 0)
-    told = sluice(project(tmp_path), "verify", "shop", "--html", str(tmp_path / "a.html"))
-    assert (told.exit_code, "shop.orders" in told.output) == (VerifyFailedError.exit_code, True)
+    done = sluice(project(tmp_path), "verify", "shop", "--html", str(tmp_path / "a.html"))
+    assert (done.exit_code, "shop.orders" in done.output) == (VerifyFailedError.exit_code, True)
 
 
 @pytest.mark.parametrize("differing", [0, 1])
@@ -155,10 +155,10 @@ def test_verify_reports_a_page_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, differing: int
 ) -> None:
     monkeypatch.setattr(cli, "verify_stage", lambda *_: verified(differing))
-    told = sluice(project(tmp_path), "verify", "shop", "--html", "/dev/full")
-    assert "verify: /dev/full is not written: OSError: [Errno 28] No space left" in told.stderr
+    done = sluice(project(tmp_path), "verify", "shop", "--html", "/dev/full")
+    assert "verify: /dev/full is not written: OSError: [Errno 28] No space left" in done.stderr
     code = VerifyFailedError.exit_code if differing else TransientError.exit_code
-    assert told.exit_code == code
+    assert done.exit_code == code
 
 
 def test_a_page_is_written_whole_or_stays_as_it_was(
@@ -204,8 +204,8 @@ def test_a_project_without_pipelines_says_where_it_looked(tmp_path: Path) -> Non
         "\n", ""
     )
     (folder / "pipelines").rmdir()
-    told = sluice(folder, "validate").stdout.replace("\n", "")
-    assert f"{folder}/pipelines does not exist" in told
+    done = sluice(folder, "validate").stdout.replace("\n", "")
+    assert f"{folder}/pipelines does not exist" in done
 
 
 def test_version() -> None:

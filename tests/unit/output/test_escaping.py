@@ -104,8 +104,8 @@ def test_a_preview() -> None:
     text = printed(lambda console: report.show_preview(console, found))
     assert text.count(HARMLESS) >= 7
     assert f"values that do not fit would be NULL: 12,345 of {HARMLESS}" in text
-    (told,) = report.preview_json(found)["forecast"]["tables"]
-    assert (told["target"], told["nulled"]) == (f"shop.{HOSTILE}", {HOSTILE: 12_345})
+    (as_json,) = report.preview_json(found)["forecast"]["tables"]
+    assert (as_json["target"], as_json["nulled"]) == (f"shop.{HOSTILE}", {HOSTILE: 12_345})
 
 
 def test_maintenance() -> None:
@@ -136,9 +136,9 @@ def test_messages_of_the_command_line_are_escaped(capsys: pytest.CaptureFixture[
     cli._say(HOSTILE)
     cli._done([HOSTILE], as_json=False)
     cli._done([HOSTILE], as_json=True)
-    told = capsys.readouterr()
-    assert unseen(told.out + told.err) == set()
-    assert json.loads(told.out.splitlines()[-1]) == {"done": [HOSTILE]}
+    captured = capsys.readouterr()
+    assert unseen(captured.out + captured.err) == set()
+    assert json.loads(captured.out.splitlines()[-1]) == {"done": [HOSTILE]}
 
 
 def test_messages_of_a_driver_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,9 +68,9 @@ def test_json_is_one_line_and_comes_back() -> None:
 
 
 def test_json_report_says_whether_tables_agree() -> None:
-    told = json.loads(WRONG.to_json())
-    assert told["agrees"] is False
-    assert [t["agrees"] for t in told["tables"]] == [False]
+    report = json.loads(WRONG.to_json())
+    assert report["agrees"] is False
+    assert [t["agrees"] for t in report["tables"]] == [False]
     assert json.loads(RIGHT.to_json())["agrees"] is True
 
 

@@ -55,7 +55,7 @@ def test_no_note_about_tables_that_are_loaded(tables: dict[str, None] | None) ->
     assert unlisted(chosen, [found("orders", 4), statements, nameless]) == ""
 
 
-def told(seen: dict[int, tuple[str, ...]] = ROWS, **table: Any) -> list[str]:
+def notes_on_columns(seen: dict[int, tuple[str, ...]] = ROWS, **table: Any) -> list[str]:
     made = Pipeline(name="p", format="debezium", namespace="n", landing=Landing(url="l"))
     config = TableConfig(key=["id"], **table)
     fmt = FORMATS["debezium"]
@@ -63,7 +63,9 @@ def told(seen: dict[int, tuple[str, ...]] = ROWS, **table: Any) -> list[str]:
 
 
 def test_hints_for_columns_that_no_event_has_are_reported() -> None:
-    wrong = told(columns={"idd": "bigint", "TOTAL": "decimal(9,2)"}, null_misfits=["nope", "idd"])
+    wrong = notes_on_columns(
+        columns={"idd": "bigint", "TOTAL": "decimal(9,2)"}, null_misfits=["nope", "idd"]
+    )
     assert wrong == [
         "columns of shop.public.orders that no event of the batch has: idd, nope; its columns are "
         "Total, id, note"
@@ -71,8 +73,11 @@ def test_hints_for_columns_that_no_event_has_are_reported() -> None:
 
 
 def test_no_note_about_hints_for_existing_columns() -> None:
-    assert told(columns={"ID": "bigint", "total": "decimal(9,2)"}, null_misfits=["note"]) == []
-    assert told({}, columns={"id": "bigint", "idd": "bigint"}) == []  # a TRUNCATE alone
+    assert (
+        notes_on_columns(columns={"ID": "bigint", "total": "decimal(9,2)"}, null_misfits=["note"])
+        == []
+    )
+    assert notes_on_columns({}, columns={"id": "bigint", "idd": "bigint"}) == []  # a TRUNCATE alone
 
 
 def test_notes_survive_json_and_older_results_have_none() -> None:

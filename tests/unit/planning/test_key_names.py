@@ -21,7 +21,7 @@ def rename(at: str, *pairs: tuple[str, str]) -> Rename:
     return Rename(at, pairs)
 
 
-def told(at: str, *pairs: tuple[str | None, str | None]) -> ColumnStatement:
+def statement(at: str, *pairs: tuple[str | None, str | None]) -> ColumnStatement:
     return ColumnStatement("shop.orders", at, pairs, "")
 
 
@@ -47,9 +47,9 @@ def test_a_dropped_column_whose_name_came_again_is_none_of_the_key_s() -> None:
 @pytest.mark.parametrize(
     "statements",
     [
-        [told("1", ("id", "num"), (None, "id"))],
-        [told("1", ("id", "num")), told("2", (None, "ID"))],
-        [told("0", ("num", None)), told("1", ("id", "num"))],
+        [statement("1", ("id", "num"), (None, "id"))],
+        [statement("1", ("id", "num")), statement("2", (None, "ID"))],
+        [statement("0", ("num", None)), statement("1", ("id", "num"))],
     ],
 )
 def test_a_name_that_two_columns_had_is_refused(statements: list[ColumnStatement]) -> None:
@@ -58,7 +58,7 @@ def test_a_name_that_two_columns_had_is_refused(statements: list[ColumnStatement
 
 
 def test_a_key_that_was_added_before_its_rename_is_one_column() -> None:
-    statements = [told("0", (None, "id")), told("1", ("id", "num"))]
+    statements = [statement("0", (None, "id")), statement("1", ("id", "num"))]
     assert key_names(FOUND, ["id"], (rename("1", ("id", "num")),), statements) == {"num": "id"}
 
 

@@ -46,8 +46,10 @@ class StackOfTheJvmError(Py4JJavaError):  # type: ignore[misc]
         self.java_exception, self._message = None, message
 
     def __str__(self) -> str:
-        told = f"java.io.IOException: {self._message}\n\tat org.example.Some.read(Some.java:49)\n"
-        return f"An error occurred while calling o1.load.\n: {told}"
+        expected = (
+            f"java.io.IOException: {self._message}\n\tat org.example.Some.read(Some.java:49)\n"
+        )
+        return f"An error occurred while calling o1.load.\n: {expected}"
 
 
 class NewColumns:
@@ -94,9 +96,9 @@ def test_messages_of_a_driver_are_notes_of_its_result(
     _, manifest = landed(context)
 
     def work(driver: Driver, _: bool) -> BatchResult:
-        said = threading.Thread(target=emit, args=("shop.orders: it was renamed",))
-        said.start()
-        said.join()
+        thread = threading.Thread(target=emit, args=("shop.orders: it was renamed",))
+        thread.start()
+        thread.join()
         emit("shop.orders: it was renamed")
         emit("TerminalError: told\nas an error", "\n")
         context.ledger.lease.acquire(

@@ -59,7 +59,7 @@ def test_terminated_command_ends_its_driver(tmp_path: Path, number: signal.Signa
     )  # fmt: skip
     driver = begun(tmp_path)
     command.send_signal(number)
-    _, told = command.communicate(timeout=SOON)
-    assert command.returncode == 128 + number, told
-    assert (number == signal.SIGINT) == ("no table is half published" in told)
+    _, output = command.communicate(timeout=SOON)
+    assert command.returncode == 128 + number, output
+    assert (number == signal.SIGINT) == ("no table is half published" in output)
     assert not Path(f"/proc/{driver}").exists()

@@ -232,16 +232,16 @@ def test_undo_of_a_batch_that_is_undone_already_is_given_up(context: Context) ->
 def test_scratch_that_cannot_be_removed_is_left_to_maintenance_and_fails_no_rollback(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     context.ledger.batches.record("b4", FAILED)
 
     def refuse(*_: object) -> Never:
         raise OSError(errno.EBUSY, "Device or resource busy", "decoded-a1")
 
     monkeypatch.setattr(context.files, "forget_scratch", refuse)
-    undo_batch(replace(context, say=said.append), "b4")
+    undo_batch(replace(context, say=messages.append), "b4")
     assert state(context, "b4") == ROLLED_BACK
-    assert said == [
+    assert messages == [
         "batch b4: files beside the tables are left to maintenance: "
         "[Errno 16] Device or resource busy: 'decoded-a1'"
     ]

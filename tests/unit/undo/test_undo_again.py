@@ -132,12 +132,12 @@ def test_suspended_publisher_records_no_publication_of_an_undone_batch(
     really = context.ledger.publications.record
 
     def late(rows: list[Publication]) -> None:
-        told = list(rows)
-        if {row.state for row in told} != {INTENT}:
+        given = list(rows)
+        if {row.state for row in given} != {INTENT}:
             monkeypatch.setattr(context.ledger.publications, "record", really)
             an_hour_later(context)
             undo.undo_batch(context, "b4")
-        really(told)
+        really(given)
 
     monkeypatch.setattr(context.ledger.publications, "record", late)
     with pytest.raises(LeaseHeldError, match="a1 stops here"):

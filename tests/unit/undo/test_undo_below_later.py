@@ -40,9 +40,9 @@ def made_again(context: Context, batch: str, *values: int) -> StagedTable:
     """What a driver stages of `orders` that it made again from its changelog."""
     staged = stage(context, batch, "orders", 0)
     rows = pa.table({"id": pa.array(values, pa.int64())})
-    told = {SUMMARY_BATCH: batch}
+    properties = {SUMMARY_BATCH: batch}
     table = context.catalog.load_table(ORDERS)
-    table.overwrite(rows, snapshot_properties=told, branch=staged.branch)
+    table.overwrite(rows, snapshot_properties=properties, branch=staged.branch)
     after = head(context.catalog.load_table(ORDERS), staged.branch)
     assert after is not None
     return replace(staged, head_snapshot=after)
@@ -52,8 +52,8 @@ def come(
     context: Context, batch: str, *staged: StagedTable, rebuild: Rebuild | None = None
 ) -> None:
     key = context.files.write_manifest(Manifest("shop", batch, (), rebuild=rebuild))
-    told = (TableResult("orders", "orders", Counts(), staged),)
-    context.files.write_result(BatchResult("shop", batch, "a1", told))
+    tables = (TableResult("orders", "orders", Counts(), staged),)
+    context.files.write_result(BatchResult("shop", batch, "a1", tables))
     context.ledger.batches.record(batch, LOADED, attempt="a1", manifest=key)
     stages.publish(context, key)
 
@@ -94,8 +94,8 @@ def test_a_batch_whose_base_has_expired_is_folded_out(context: Context) -> None:
     changelog(context, "users", "b3")
     table = context.catalog.load_table(("shop", "users"))
     drop_tags(context.catalog, table, ["batch-b1", "batch-b2", "batch-b3"])
-    told = context.ledger.publications.of_batches("b3")
-    base = next(p.base_snapshot for p in told if p.table_name == "users")
+    published = context.ledger.publications.of_batches("b3")
+    base = next(p.base_snapshot for p in published if p.table_name == "users")
     assert base is not None
     table = context.catalog.load_table(("shop", "users"))
     table.maintenance.expire_snapshots().by_id(base).commit()

@@ -66,8 +66,8 @@ def test_completing_a_rollback_sets_the_comments_of_remaining_batches(
     context: Context, monkeypatch: pytest.MonkeyPatch, first: Point
 ) -> None:
     """The schema from before the batch, which comes back, may be without them."""
-    told = CommentStatement("shop", "orders", "0000.2.1", 0, "id", "the key")
-    record(context.catalog, "shop", "b2", [told])
+    statement = CommentStatement("shop", "orders", "0000.2.1", 0, "id", "the key")
+    record(context.catalog, "shop", "b2", [statement])
     comments.apply_comments(context)
     killed(monkeypatch, first, lambda: undo.undo_batch(context, "b3"))
     an_hour_later(context)

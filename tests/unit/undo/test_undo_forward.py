@@ -113,8 +113,10 @@ def test_an_undo_that_was_killed_while_it_took_the_batch_out_is_not_rolled_back(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = kill(context, monkeypatch)
-    told = rf"{mine} of shop is undoing b1: that can only be completed.*\(sluice reconcile shop\)"
-    with pytest.raises(RollbackRefusedError, match=told):
+    expected = (
+        rf"{mine} of shop is undoing b1: that can only be completed.*\(sluice reconcile shop\)"
+    )
+    with pytest.raises(RollbackRefusedError, match=expected):
         refolding.undo_or_refold(context, mine)
     assert (state(context, mine), everything(context)) == (PUBLISHING, WITHOUT_B1)
     assert refolding.undo_or_refold(context, "b1") == ["batch b1 is rolled back already"]
@@ -223,8 +225,8 @@ def half_taken_out(context: Context) -> str:
     key = context.files.write_manifest(asked)
     publish(context, "u1", 99, state=PUBLISHING)
     undo.finish_undone(context, "b1")
-    told = of_rebuild(asked) | {HALF_PUBLISHED: True}
-    context.ledger.batches.record("u1", FAILED, attempt="a1", manifest=key, replace_details=told)
+    details = of_rebuild(asked) | {HALF_PUBLISHED: True}
+    context.ledger.batches.record("u1", FAILED, attempt="a1", manifest=key, replace_details=details)
     return key
 
 

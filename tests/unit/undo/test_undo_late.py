@@ -98,7 +98,7 @@ def once_before(
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "told"),
+    ("owner", "name", "message"),
     [
         (undo, "rollback_table", "somebody moved it"),
         (undo, "forget_changes", "went on with it meanwhile"),
@@ -107,13 +107,13 @@ def once_before(
     ids=["tables", "changes", "look"],
 )
 def test_suspended_rollback_leaves_a_batch_that_came_again(
-    context: Context, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, told: str
+    context: Context, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, message: str
 ) -> None:
     key = loaded(context, 4)
     changelog(context, "orders", "b1", "b2", "b3", "b4")
     stages.publish(context, key)
     once_before(monkeypatch, owner, name, lambda: publish_anew(context))
-    with pytest.raises(SluiceError, match=told):
+    with pytest.raises(SluiceError, match=message):
         undo_batch(context, "b4")
     assert (state(context, "b4"), file_state(context)) == (PUBLISHED, FILE_LOADED)
     assert everything(context) == [[0, 1, 2, 3, 40]] * 2

@@ -26,13 +26,15 @@ def read_again(context: Context) -> None:
     again = Manifest(
         "shop", "b4", (SourceFile("b3.jsonl", "file:///b3.jsonl", 1),), tables=("notes",)
     )
-    key, told = context.files.write_manifest(again), of_tables(again)
-    context.ledger.batches.record("b4", PUBLISHED, attempt="a1", manifest=key, replace_details=told)
+    key, details = context.files.write_manifest(again), of_tables(again)
+    context.ledger.batches.record(
+        "b4", PUBLISHED, attempt="a1", manifest=key, replace_details=details
+    )
 
 
 def refuse_b3(context: Context) -> None:
-    told = r"b4 read files of b3 too, for notes alone: .*sluice rollback shop --batch b4"
-    with pytest.raises(RollbackRefusedError, match=told):
+    expected = r"b4 read files of b3 too, for notes alone: .*sluice rollback shop --batch b4"
+    with pytest.raises(RollbackRefusedError, match=expected):
         refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)[0]) == (PUBLISHED, [0, 1, 2, 3])
 
