@@ -104,8 +104,8 @@ def events(changes: Iterable[Change], key: str | None) -> list[Event]:
             gone = before if key is None else {key: before[key]}
             found.append(Event(change.place, True, row(gone)))
         if after:
-            said = {n: None if n in change.absent else v for n, v in after.items()}
-            found.append(Event(change.place, False, row(said), tuple(sorted(change.absent))))
+            sent = {n: None if n in change.absent else v for n, v in after.items()}
+            found.append(Event(change.place, False, row(sent), tuple(sorted(change.absent))))
     return found
 
 

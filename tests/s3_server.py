@@ -104,8 +104,8 @@ def _wait_until_healthy(process: subprocess.Popen[bytes], server: S3Server, log:
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.05)
-    said = log.read_text(errors="replace")[-2000:]
-    raise RuntimeError(f"the S3 server did not start (exit code {process.poll()}):\n{said}")
+    output = log.read_text(errors="replace")[-2000:]
+    raise RuntimeError(f"the S3 server did not start (exit code {process.poll()}):\n{output}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -63,7 +63,7 @@ def at_last(action: Callable[[], bytes]) -> bytes:
     raise AssertionError("failed five times")
 
 
-def test_what_is_written_listed_and_read_is_whole(store: S3Store, between: Flaky) -> None:
+def test_objects_are_whole_on_a_flaky_store(store: S3Store, between: Flaky) -> None:
     between.share = 0.4
     for key, content in OBJECTS.items():
         store.put(key, content)
@@ -75,7 +75,7 @@ def test_what_is_written_listed_and_read_is_whole(store: S3Store, between: Flaky
     assert len(between.told) > 2
 
 
-def test_what_fails_for_good_is_an_error_to_try_again(
+def test_request_that_fails_each_time_is_a_transient_error(
     store: S3Store, between: Flaky, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put("a", b"1")
@@ -105,7 +105,7 @@ def test_a_conditional_write_that_meets_others_each_time_is_to_be_tried_later(
         store.put_if_absent("a", b"1")
 
 
-def test_what_the_catalog_names_is_read_from_a_busy_store(
+def test_metadata_of_the_catalog_is_read_from_a_busy_store(
     store: S3Store, between: Flaky, tmp_path: Path
 ) -> None:
     """pyarrow by itself gives up after three requests."""

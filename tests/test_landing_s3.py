@@ -123,7 +123,7 @@ def test_a_large_stream_goes_in_parts(store: S3Store) -> None:
     assert hashlib.sha256(store.get("large")).digest() == hashlib.sha256(content).digest()
 
 
-def test_absent(store: S3Store) -> None:
+def test_absent_object_raises_file_not_found(store: S3Store) -> None:
     with pytest.raises(FileNotFoundError):
         store.get("nothing")
 

@@ -1,7 +1,8 @@
 """DataHub Tuple: rows of a topic that DataWorks fills, with extra columns about the change.
 
 Order: `_sequence_id_` as an integer of any length, which both records of an update share; the one
-with the old row goes first. The columns: the vendor's appendix on DataHub messages.
+with the old row goes first. The columns: DataWorks, "Appendix: DataHub message formats", section
+"Tuple".
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def _images() -> Column:
 def _op() -> Column:
     """Return the op; the old half of an update is a delete.
 
-    If the kind is missing (seed 000, "Tuple", does not list it), the flags alone show it.
+    If the kind is missing, which the vendor's appendix does not list, the flags alone show it.
     """
     images = F.col("_images")
     kind = F.coalesce(_about(OPERATION), F.when(images.isin(OLD_ROW, NEW_ROW), F.lit(UPDATE)))

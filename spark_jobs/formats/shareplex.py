@@ -1,10 +1,10 @@
 """SharePlex JSON, which Quest SharePlex posts for Oracle to Kafka and to files.
 
-The rules are in docs/formats/shareplex.md; they come from seed 001 ("Shareplex Json") and the
-specification's 6.6. Order: (`scn`, the numbers of `trans`, `seq` or else the number of `idx`), all
-as integers; a row without `scn`, or with neither `seq` nor `idx`, by arrival. An update carries the
-changed columns, and in `key` the values of the old row that it has; or it is two records with equal
-or successive `seq` (see `_position`).
+The rules are in docs/formats/shareplex.md. Source: Alibaba Cloud DTS, "Data formats of a message
+queue", section "Shareplex Json". Order: (`scn`, the numbers of `trans`, `seq` or else the number of
+`idx`), all as integers; a row without `scn`, or with neither `seq` nor `idx`, by arrival. An update
+carries the changed columns, and in `key` the values of the old row that it has; or it is two
+records with equal or successive `seq` (see `_position`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import pytest
 from tests.airflow.shopfiles import PIPELINE_YAML, PROJECT_YAML
 
 if TYPE_CHECKING:
-    from tests.airflow.playedstages import Runs, Stages
+    from tests.airflow.fake_stages import Runs, Stages
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="sluice-airflow-"))
@@ -91,7 +91,7 @@ def states() -> Callable[[Any], dict[str, str]]:
 @pytest.fixture
 def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     """What the tasks of the DAGs do, replaced."""
-    from tests.airflow.playedstages import stand_in  # it imports Airflow
+    from tests.airflow.fake_stages import stand_in  # it imports Airflow
 
     return stand_in(monkeypatch)
 

@@ -77,8 +77,8 @@ class Topology:
         return placed
 
     def environment_of(self, name: str) -> dict[str, str]:
-        told = self.service(name).get("environment", {})
-        return {**self.environment, **{key: value for key, value in told.items() if value}}
+        own = self.service(name).get("environment", {})
+        return {**self.environment, **{key: value for key, value in own.items() if value}}
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def test_a_broken_pipeline_stops_no_other(
         stand_in.get_task("configuration").python_callable()
 
 
-def test_a_pipeline_that_airflow_refuses_has_a_dag_that_says_so(
+def test_pipeline_that_airflow_refuses_has_a_dag_with_the_error(
     dags: dict[str, Any], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sluice_airflow import factory
@@ -117,7 +117,7 @@ def test_the_longest_names_are_dags(
     assert [dag.has_task("land") for dag in of_it] == [length == 200]
 
 
-def test_what_airflow_refuses_of_one_pipeline_stops_no_other(
+def test_pipeline_that_airflow_refuses_keeps_the_other_dags(
     parsed: Callable[[], dict[str, Any]],
     second: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
@@ -151,7 +151,8 @@ def test_no_dag_has_a_timeout_that_would_skip_its_teardown(dags: dict[str, Any])
     assert [dag.dag_id for dag in dags.values() if dag.dagrun_timeout is not None] == []
 
 
-def test_every_dag_says_whose_and_what_it_is(dags: dict[str, Any]) -> None:
+def test_every_dag_has_an_owner_tags_and_a_description(dags: dict[str, Any]) -> None:
+    assert dags
     for dag in dags.values():
         assert dag.owner == "sluice"
         assert "sluice" in dag.tags
@@ -174,7 +175,7 @@ def test_the_tasks_are_the_stages_in_order(shop: Any) -> None:
     ]  # fmt: skip
 
 
-def test_what_cannot_be_read_is_told_beside_the_batches(shop: Any) -> None:
+def test_task_for_denied_files_stands_beside_the_batches(shop: Any) -> None:
     """Behind them it would decide the run's colour, and they would not any more."""
     denied = shop.get_task("denied")
     assert denied.upstream_task_ids == {"land"}

@@ -135,8 +135,8 @@ def test_a_table_that_is_left_out_makes_its_run_red_and_the_next_one_green(
     finished, states = run()
     assert finished.state == "failed"
     assert orders(lake) == [*before, (200, "new")]
-    said = {task: state for task, state in states.items() if task.startswith("batch.")}
-    assert said == {
+    of_batches = {task: state for task, state in states.items() if task.startswith("batch.")}
+    assert of_batches == {
         "batch.load[0]": "success", "batch.publish[0]": "success",
         "batch.left_out[0]": "failed", "batch.rollback[0]": "success",
     }  # fmt: skip

@@ -14,7 +14,7 @@ from sluice.errors import ConfigError
 from sluice.manifest import Reprocess
 from sluice.operations.window import Window
 from sluice_airflow import tasks
-from tests.airflow.playedstages import Runs, Stages
+from tests.airflow.fake_stages import Runs, Stages
 
 pytestmark = pytest.mark.airflow
 

@@ -24,7 +24,7 @@ def taken(context: Context) -> list[str]:
     return [key.split("/")[-2] for key in mappable(context, keys)]
 
 
-def test_the_first_by_their_ids_are_loaded(
+def test_run_loads_the_first_batches_by_id(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "3")
@@ -46,7 +46,7 @@ def test_batches_that_fail_every_time_keep_no_others_from_their_turn(
     assert taken(context) == [*BATCHES[3:], BATCHES[0]]
 
 
-def test_what_is_half_published_comes_before_all_that_wait_for_it(
+def test_half_published_batch_is_loaded_before_waiting_ones(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "3")

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.errors import AuditFailedError, FileDeniedError, PublishRefusedError, TransientError
 from sluice_airflow import submit
-from tests.airflow.playedstages import Runs, Stages
+from tests.airflow.fake_stages import Runs, Stages
 
 pytestmark = pytest.mark.airflow
 
@@ -155,7 +155,9 @@ def test_a_dry_run_takes_nothing(stages: Stages, run: Runs) -> None:
     assert stages.of("land") == []
 
 
-def test_a_past_manual_run_takes_what_was_there_then(stages: Stages, run: Runs) -> None:
+def test_manual_run_of_a_past_date_lands_only_files_until_that_date(
+    stages: Stages, run: Runs
+) -> None:
     run(logical_date=datetime(2026, 1, 1, 5, tzinfo=UTC))
     assert stages.of("land") == [(None, datetime(2026, 1, 1, 5, tzinfo=UTC), None)]
 

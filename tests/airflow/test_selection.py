@@ -55,7 +55,7 @@ def test_a_run_by_hand_takes_everything_now_whatever_the_schedule(schedule: str 
 
 
 @pytest.mark.parametrize("run_type", ["manual", "operator_triggered"])
-def test_a_run_by_hand_of_the_past_takes_what_was_there_then(run_type: str) -> None:
+def test_manual_run_of_a_past_date_selects_files_until_that_date(run_type: str) -> None:
     assert select({}, hourly(run_type, (FIVE, SIX), SIX, LATER)) == RunSelection(until=SIX)
     assert select({}, hourly(run_type, (FIVE, SIX), FIVE, LATER)) == RunSelection(until=SIX)
 
@@ -118,8 +118,8 @@ def test_a_wrong_window_is_refused(params: dict[str, str], message: str) -> None
         select(params, NOW)
 
 
-def test_a_window_is_told_in_utc() -> None:
+def test_window_is_shown_in_utc() -> None:
     zone = timezone(timedelta(hours=8))
     nine = datetime(2026, 3, 2, 9, tzinfo=zone)
-    told = files_in_words(RunSelection(window=Window(nine, nine + timedelta(hours=3))))
-    assert told == "exactly 2026-03-02T01:00Z to 2026-03-02T04:00Z"
+    shown = files_in_words(RunSelection(window=Window(nine, nine + timedelta(hours=3))))
+    assert shown == "exactly 2026-03-02T01:00Z to 2026-03-02T04:00Z"

@@ -77,7 +77,7 @@ def one_batch(root: Path, state: str, at: datetime = NOW, lapsed: bool = True) -
         (PUBLISHING, OLD, EVERYTHING, True, False),
     ],
 )
-def test_what_a_run_takes_over(
+def test_run_takes_over_abandoned_batches_by_state_and_lease(
     tmp_path: Path, state: str, at: datetime, chosen: RunSelection, again: bool, taken: bool
 ) -> None:
     found = abandoned_batches(one_batch(tmp_path, state, at), chosen, again)
@@ -152,10 +152,10 @@ def test_a_batch_that_another_run_is_about_to_publish_is_not_loaded_again(
     assert tasks.loaded_as(str(tmp_path), "shop", MANIFEST) == told
 
 
-def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
+def test_batches_behind_a_loading_one_are_kept_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ctx, told, really = open_shop(tmp_path), list[list[str]](), Batches.keep_waiting
+    ctx, renewed, really = open_shop(tmp_path), list[list[str]](), Batches.keep_waiting
     earlier = ledger_at(ctx, OLD)
     keys = [ctx.files.write_manifest(Manifest("shop", batch, ())) for batch in "abc"]
     for batch, key in zip("abc", keys, strict=True):
@@ -164,14 +164,14 @@ def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
     assert sorted(abandoned_batches(ctx, EVERYTHING, False)) == keys
 
     def keep_waiting(ledger: Batches, batches: list[str]) -> None:
-        told.append(batches)
-        if len(told) == 2:
+        renewed.append(batches)
+        if len(renewed) == 2:
             raise TransientError("the catalog is away")
         really(ledger, batches)
 
     def loads(*_: Any) -> None:
         until = time.monotonic() + 60
-        while len(told) < 4 and time.monotonic() < until:
+        while len(renewed) < 4 and time.monotonic() < until:
             time.sleep(0.01)
 
     monkeypatch.setattr(Batches, "keep_waiting", keep_waiting)
@@ -180,7 +180,7 @@ def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
     run = SimpleNamespace(xcom_pull=lambda task_ids: keys)
     load = submit.LoadOperator(task_id="load", project_dir=str(tmp_path), manifest=keys[1])
     load.execute({"ti": run})
-    assert told[3] == ["a", "b", "c"]
+    assert renewed[3] == ["a", "b", "c"]
     assert abandoned_batches(ctx, EVERYTHING, False) == []
 
 
@@ -201,7 +201,9 @@ def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
         (137, "PlanError: no key", TransientError),
     ],
 )
-def test_the_drivers_word_decides_on_a_retry(code: int, text: str, kind: type) -> None:
+def test_kind_of_the_drivers_last_error_decides_on_a_retry(
+    code: int, text: str, kind: type
+) -> None:
     hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=code))
     error = submit._typed(hook, text)
     assert isinstance(error, kind)
@@ -234,11 +236,11 @@ def test_an_error_of_many_lines_keeps_its_name(
     ]  # fmt: skip
 
 
-def test_of_a_driver_that_names_no_error_the_end_is_told() -> None:
+def test_driver_without_a_named_error_is_reported_by_its_last_lines() -> None:
     hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
     lines = [f"line {number}" for number in range(100)]
-    told = str(submit._typed(hook, "\n".join(lines)))
-    assert told == "the Spark driver ended with code 1: " + "\n".join(lines[-20:])
+    error = str(submit._typed(hook, "\n".join(lines)))
+    assert error == "the Spark driver ended with code 1: " + "\n".join(lines[-20:])
 
 
 @pytest.mark.parametrize(
@@ -256,7 +258,7 @@ def test_every_table_is_an_asset_of_its_own(table: str, uri: str) -> None:
     assert Asset(name=staged.full_name, uri=tasks.asset_uri(staged)).uri == uri
 
 
-def test_what_a_teardown_completes_goes_to_the_connections_master(
+def test_teardown_reconciles_on_the_connections_spark_master(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ENV_SPARK_MASTER, "spark://elsewhere:7077")
@@ -266,8 +268,8 @@ def test_what_a_teardown_completes_goes_to_the_connections_master(
 
 
 def advice_of(caplog: pytest.LogCaptureFixture) -> str:
-    (told,) = (line for line in caplog.messages if line.startswith("What to do"))
-    return told
+    (message,) = (line for line in caplog.messages if line.startswith("What to do"))
+    return message
 
 
 @pytest.mark.parametrize(
@@ -282,7 +284,7 @@ def advice_of(caplog: pytest.LogCaptureFixture) -> str:
     ("task", "of_others"),
     [("load", "nothing was published"), ("batch.rollback", "main was not moved")],
 )
-def test_of_a_batch_that_some_tables_may_have_nobody_is_told_that_none_has_it(
+def test_advice_for_a_half_published_batch_does_not_say_that_no_table_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
     task: str, of_others: str, state: str, half: bool, words: str,
 ) -> None:  # fmt: skip

@@ -191,8 +191,8 @@ def _all(catalog: Catalog, name: tuple[str, ...]) -> list[dict[str, Any]]:
 
 def finish(process: subprocess.Popen[str], patience: float = PATIENCE_SECONDS) -> tuple[int, str]:
     """Wait for a process; return its exit code and its output."""
-    told, _ = process.communicate(timeout=patience)
-    return process.returncode, told
+    printed, _ = process.communicate(timeout=patience)
+    return process.returncode, printed
 
 
 def descendants(pid: int) -> list[int]:
@@ -208,7 +208,7 @@ def _children(pid: int) -> list[int]:
         tasks = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     except OSError:  # it has just ended
         return []
-    return [int(child) for told in tasks for child in told.split()]
+    return [int(child) for line in tasks for child in line.split()]
 
 
 def kill(pids: Iterable[int]) -> None:

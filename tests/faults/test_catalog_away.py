@@ -28,10 +28,10 @@ def away(shop: Shop) -> Iterator[None]:
         catalog.rollback()
 
 
-def test_a_run_goes_on_or_is_tried_again(shop: Shop) -> None:
+def test_run_survives_a_catalog_outage_or_succeeds_when_repeated(shop: Shop) -> None:
     shop.put("1", [event("c", k, "new", 10 + k) for k in range(9)])
-    code, told = finish(run(shop), PATIENCE_SECONDS)
-    assert code == 0, told
+    code, output = finish(run(shop), PATIENCE_SECONDS)
+    assert code == 0, output
     before = shop.rows()
 
     shop.put("2", [event("u", 1, "paid", 100), event("d", 2, "", 101)])
@@ -39,12 +39,12 @@ def test_a_run_goes_on_or_is_tried_again(shop: Shop) -> None:
     wait_for_branch(shop, process)
     with away(shop):
         time.sleep(AWAY_SECONDS)
-    code, told = finish(process, PATIENCE_SECONDS)
-    assert code in (0, TransientError.exit_code), told
+    code, output = finish(process, PATIENCE_SECONDS)
+    assert code in (0, TransientError.exit_code), output
     if code:
         assert shop.rows() == before
-        code, told = finish(run(shop), PATIENCE_SECONDS)
-        assert code == 0, told
+        code, output = finish(run(shop), PATIENCE_SECONDS)
+        assert code == 0, output
     assert shop.rows() == [(k, "paid" if k == 1 else "new") for k in range(9) if k != 2]
     assert not any(ref.startswith("batch_") for ref in shop.refs())
     assert shop.context().ledger.unfinished() == []

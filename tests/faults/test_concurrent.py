@@ -27,9 +27,9 @@ def test_runs_at_the_same_time_load_every_batch_once(tmp_path: Path) -> None:
     wanted = lake.contents()
 
     lake.restore("landed")
-    told = [finish(run) for run in [lake.start("run", "shop") for _ in range(RUNS)]]
-    assert [(code, said) for code, said in told if code != 0] == []
-    assert sum("load: batch" in said for _, said in told) == 1, told
+    outcomes = [finish(run) for run in [lake.start("run", "shop") for _ in range(RUNS)]]
+    assert [(code, output) for code, output in outcomes if code != 0] == []
+    assert sum("load: batch" in output for _, output in outcomes) == 1, outcomes
     assert lake.contents() == wanted
     assert lake.leftovers() == []
 
@@ -69,7 +69,7 @@ def test_a_backfill_of_many_hours_at_the_same_time_as_the_hourly_run(tmp_path: P
 
     lake.restore("landed")
     started = [lake.start("run", "shop", *window) for window in [*windows(HOURS - 1), []]]
-    told = [finish(run, PATIENCE) for run in started]
-    assert [(code, said) for code, said in told if code != 0] == []
+    outcomes = [finish(run, PATIENCE) for run in started]
+    assert [(code, output) for code, output in outcomes if code != 0] == []
     assert lake.contents() == wanted
     assert lake.leftovers() == []

@@ -13,8 +13,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.faults]
 @pytest.mark.long
 def test_a_driver_killed_in_its_merge_leaves_nothing_behind(shop: Shop) -> None:
     shop.put("1", [event("c", k, "new", 10 + k) for k in range(200)])
-    code, told = finish(run(shop), PATIENCE_SECONDS)
-    assert code == 0, told
+    code, output = finish(run(shop), PATIENCE_SECONDS)
+    assert code == 0, output
     before = shop.rows()
 
     shop.put(
@@ -23,12 +23,12 @@ def test_a_driver_killed_in_its_merge_leaves_nothing_behind(shop: Shop) -> None:
     process = run(shop)
     wait_for_branch(shop, process)
     kill(reversed(descendants(process.pid)))
-    code, told = finish(process, PATIENCE_SECONDS)
+    code, output = finish(process, PATIENCE_SECONDS)
     assert code != 0
     assert shop.rows() == before
 
-    code, told = finish(run(shop), PATIENCE_SECONDS)
-    assert code == 0, told
+    code, output = finish(run(shop), PATIENCE_SECONDS)
+    assert code == 0, output
     assert shop.rows() == [(k, "paid" if k < 100 else "new") for k in range(200) if k != 150]
     assert not any(ref.startswith("batch_") for ref in shop.refs())
     assert shop.context().ledger.unfinished() == []

@@ -115,8 +115,8 @@ _WIDE: Final = event("u", "orders", 190, {"id": 7, "total": "12345678901.50"})
 
 
 def _load(lake: Lake) -> None:
-    code, told = lake.command("run", "shop")
-    assert code == 0, told
+    code, output = lake.command("run", "shop")
+    assert code == 0, output
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +128,8 @@ def wanted(lake: Lake) -> Callable[[str], Contents]:
         if name not in known:
             command = _prepared(lake, OPERATIONS[name])
             before = lake.contents()
-            code, told = lake.command(*command)
-            assert code == 0, told
+            code, output = lake.command(*command)
+            assert code == 0, output
             known[name] = lake.contents()
             assert known[name] != before, f"{name} has nothing to do: its points would say nothing"
         return known[name]
@@ -150,11 +150,11 @@ def test_an_operation_that_dies_is_completed_by_the_next(
 ) -> None:
     complete = wanted(name)
     command = _prepared(lake, OPERATIONS[name])
-    code, told = lake.command(*command, fault=fault)
-    assert code != 0, f"{fault} was never reached: {told}"
+    code, output = lake.command(*command, fault=fault)
+    assert code != 0, f"{fault} was never reached: {output}"
 
-    code, told = lake.command(*command)
-    assert code == 0, told
+    code, output = lake.command(*command)
+    assert code == 0, output
     assert lake.contents().rows == complete.rows
     assert lake.leftovers() == []
     assert lake.command("verify", "shop")[0] == 0

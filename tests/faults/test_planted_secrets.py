@@ -21,7 +21,7 @@ PLACES: Final = (
 )  # fmt: skip
 
 
-def told(lake: Lake, *arguments: str) -> tuple[int, str]:
+def outcome_of(lake: Lake, *arguments: str) -> tuple[int, str]:
     """The exit code of a command, and its output on both streams."""
     planted = dict.fromkeys(PLACES, PLANTED)
     done = subprocess.run(
@@ -36,13 +36,13 @@ def test_no_driver_leaves_a_secret_behind(tmp_path: Path) -> None:
     """A load, one whose audit fails, a report: in what they say, write and leave of metadata."""
     lake = Lake.make(tmp_path / "lake")
     page = lake.root / "report.html"
-    outcomes = [told(lake, "run", "shop")]
+    outcomes = [outcome_of(lake, "run", "shop")]
     lake.land_second_hour()
     pipeline = lake.root / "pipelines" / "shop.yaml"
     pipeline.write_text(pipeline.read_text() + "on_bad_record: fail\n")
-    outcomes.append(told(lake, "run", "shop"))
-    outcomes.append(told(lake, "verify", "shop", "--html", str(page)))
-    outcomes.append(told(lake, "status", "shop", "--json"))
+    outcomes.append(outcome_of(lake, "run", "shop"))
+    outcomes.append(outcome_of(lake, "verify", "shop", "--html", str(page)))
+    outcomes.append(outcome_of(lake, "status", "shop", "--json"))
     assert [code == 0 for code, _ in outcomes] == [True, False, True, True], outcomes
     assert not any(PLANTED in text for _, text in outcomes)
     files = [path for path in lake.root.rglob("*") if path.is_file()]

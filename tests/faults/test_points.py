@@ -46,12 +46,12 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A lake at three moments: `empty`; `landed`, with its second hour not loaded; and `loaded`."""
     lake = Lake.make(tmp_path_factory.mktemp("faults") / "shop")
     lake.save("empty")
-    code, told = lake.command("run", "shop")
-    assert code == 0, told
+    code, output = lake.command("run", "shop")
+    assert code == 0, output
     lake.land_second_hour()
     lake.save("landed")
-    code, told = lake.command("run", "shop")
-    assert code == 0, told
+    code, output = lake.command("run", "shop")
+    assert code == 0, output
     assert lake.leftovers() == []
     lake.save("loaded")
     return lake
@@ -67,13 +67,13 @@ def wanted(lake: Lake) -> Contents:
 def test_a_rerun_ends_as_if_nothing_had_happened(lake: Lake, wanted: Contents, fault: str) -> None:
     lake.restore("landed")
     before = lake.contents()
-    code, told = lake.command("run", "shop", fault=fault)
-    assert code != 0, f"{fault} was never reached: {told}"
+    code, output = lake.command("run", "shop", fault=fault)
+    assert code != 0, f"{fault} was never reached: {output}"
     if not fault.startswith("publish."):
         assert _targets(lake.contents()) == _targets(before)
 
-    code, told = lake.command("run", "shop")
-    assert code == 0, told
+    code, output = lake.command("run", "shop")
+    assert code == 0, output
     assert lake.contents() == wanted
     assert lake.leftovers() == []
 
@@ -84,11 +84,11 @@ def test_tables_that_are_half_made_are_made_whole(lake: Lake, fault: str) -> Non
     lake.restore("landed")
     wanted = lake.contents()
     lake.restore("empty")
-    code, told = lake.command("run", "shop", fault=fault)
-    assert code != 0, f"{fault} was never reached: {told}"
+    code, output = lake.command("run", "shop", fault=fault)
+    assert code != 0, f"{fault} was never reached: {output}"
 
-    code, told = lake.command("run", "shop")
-    assert code == 0, told
+    code, output = lake.command("run", "shop")
+    assert code == 0, output
     assert lake.contents() == wanted
     assert wanted.keys["shop.orders"] == {"id"}
 
@@ -103,18 +103,18 @@ def test_a_rollback_that_dies_is_completed_by_the_next(
     lake.restore("loaded")
     (batch,) = wanted.states.keys() - before.states.keys()
     undo = ("rollback", "shop", "--batch", batch)
-    code, told = lake.command(*undo, fault=fault)
-    assert code != 0, f"{fault} was never reached: {told}"
+    code, output = lake.command(*undo, fault=fault)
+    assert code != 0, f"{fault} was never reached: {output}"
 
-    code, told = lake.command(*undo)
-    assert code == 0, told
+    code, output = lake.command(*undo)
+    assert code == 0, output
     found = lake.contents()
     assert _targets(found) == _targets(before)
     assert found.states[batch] == "rolled_back"
 
     assert lake.command("release", "shop", "--batch", batch)[0] == 0
-    code, told = lake.command("run", "shop")
-    assert code == 0, told
+    code, output = lake.command("run", "shop")
+    assert code == 0, output
     assert _targets(lake.contents()) == _targets(wanted)
 
 

@@ -42,9 +42,9 @@ def test_kills_at_random_times(tmp_path: Path) -> None:
         below = descendants(process.pid)
         kill({"all": [process.pid, *below], "submitter": [process.pid], "driver": below}[who])
         finish(process)
-        told = [lake.command("run", "shop")]
-        while told[-1][0] != 0 and len(told) < RERUNS_AT_MOST:
-            told.append(lake.command("run", "shop"))
-        assert told[-1][0] == 0, (tried, told)
-        assert lake.contents() == wanted, (tried, told)
-        assert lake.leftovers() == [], (tried, told)
+        reruns = [lake.command("run", "shop")]
+        while reruns[-1][0] != 0 and len(reruns) < RERUNS_AT_MOST:
+            reruns.append(lake.command("run", "shop"))
+        assert reruns[-1][0] == 0, (tried, reruns)
+        assert lake.contents() == wanted, (tried, reruns)
+        assert lake.leftovers() == [], (tried, reruns)

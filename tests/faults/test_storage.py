@@ -72,8 +72,8 @@ def test_a_run_on_a_store_that_fails_ends_as_on_one_that_does_not(
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     calm = on_s3(tmp_path, server, "calm")
-    code, told = calm.command("run", "shop")
-    assert code == 0, told
+    code, output = calm.command("run", "shop")
+    assert code == 0, output
     wanted = rows(calm.contents())
 
     stormy = on_s3(tmp_path, server, "stormy")
@@ -95,12 +95,12 @@ def test_a_full_disk_fails_the_run_and_the_next_one_goes_on(tmp_path: Path) -> N
     before = lake.contents()
     many = (event("c", "orders", 1000 + k, {"id": k, "total": "1.00"}) for k in range(1000, MANY))
     lake.land("dt=2026-03-01/hr=02/many.jsonl", many)
-    code, told = finish(_with_full_disk(lake))
-    assert code != 0, told
+    code, output = finish(_with_full_disk(lake))
+    assert code != 0, output
     assert rows(lake.contents()) == rows(before)
 
-    code, told = lake.command("run", "shop")
-    assert code == 0, told
+    code, output = lake.command("run", "shop")
+    assert code == 0, output
     assert len(lake.contents().rows["shop.orders"]) == 40 + MANY - 1000
     assert lake.leftovers() == []
 

@@ -107,11 +107,13 @@ def state(pid: int) -> str:
 
 
 @pytest.mark.parametrize("point", [*DRIVER, *PUBLISHER])
-def test_who_wakes_up_late_changes_nothing(lake: Lake, wanted: Contents, point: Point) -> None:
+def test_process_that_wakes_up_late_changes_nothing(
+    lake: Lake, wanted: Contents, point: Point
+) -> None:
     run, pid = suspended(lake, point)
     try:
-        code, told = lake.command("run", "shop")
-        assert code == 0, told
+        code, output = lake.command("run", "shop")
+        assert code == 0, output
         assert lake.contents() == wanted
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -122,7 +124,7 @@ def test_who_wakes_up_late_changes_nothing(lake: Lake, wanted: Contents, point: 
 
 
 @pytest.mark.parametrize("point", [Point.LOAD_PLANNED, Point.PUBLISH_TABLE, Point.PUBLISH_RECORDED])
-def test_what_was_rolled_back_meanwhile_stays_so(
+def test_batch_that_was_rolled_back_meanwhile_stays_rolled_back(
     lake: Lake, wanted: Contents, point: Point
 ) -> None:
     lake.restore("landed")
@@ -131,8 +133,8 @@ def test_what_was_rolled_back_meanwhile_stays_so(
     (batch,) = wanted.states.keys() - before.states.keys()
     try:
         assert lake.command("run", "shop")[0] == 0
-        code, told = lake.command("rollback", "shop", "--batch", batch)
-        assert code == 0, told
+        code, output = lake.command("rollback", "shop", "--batch", batch)
+        assert code == 0, output
         undone = lake.contents()
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -155,10 +157,10 @@ def test_a_load_beside_which_another_batch_was_published_begins_anew(lake: Lake)
         stages.publish(ctx, key)
     finally:
         os.kill(pid, signal.SIGCONT)
-    code, told = finish(run)
+    code, output = finish(run)
     assert code == TransientError.exit_code
     # Its next step says so, or the renewal of its lease, whichever comes first.
-    assert "was taken over or undone meanwhile" in told or "its lease lapsed" in told
+    assert "was taken over or undone meanwhile" in output or "its lease lapsed" in output
     assert lake.command("run", "shop")[0] == 0
     found = lake.contents()
     lake.restore("landed")

@@ -90,8 +90,8 @@ class Table:
         column = Column(name, default)
         self._take(column, name)
         self.columns.append(column)
-        told = "" if column.default is None else f" DEFAULT {column.default}"
-        self._tell(f"ADD COLUMN {name} int{told}")
+        expected = "" if column.default is None else f" DEFAULT {column.default}"
+        self._tell(f"ADD COLUMN {name} int{expected}")
 
     def drop(self, column: Column) -> None:
         column.dropped = True

@@ -134,8 +134,8 @@ def decode_named(
     spark: SparkSession, fmt: Format, folder: Path, records: Mapping[str, Any], **options: Any
 ) -> dict[str, Row]:
     """Records with names of the test's own, decoded in one read; each has to give one row."""
-    told = options_model(fmt.name).model_validate(options)
-    decoded = fmt.read(spark, (jsonl(folder / "all.jsonl", records.values()),), told)
+    given = options_model(fmt.name).model_validate(options)
+    decoded = fmt.read(spark, (jsonl(folder / "all.jsonl", records.values()),), given)
     assert envelope_columns(decoded) == list(ENVELOPE)
     return in_turn(decoded.collect(), list(records))
 

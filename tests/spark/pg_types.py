@@ -42,8 +42,8 @@ def tables(keyed: bool, typed: bool) -> dict[str, Any]:
 
 def lost(variant: str) -> set[tuple[str, str]]:
     """Columns that the engine itself did not tell in this variant."""
-    told = json.loads((RECORDING.folder / "known_losses.json").read_text())
-    return {(loss["table"], loss["column"]) for loss in told if variant in loss["variants"]}
+    losses = json.loads((RECORDING.folder / "known_losses.json").read_text())
+    return {(loss["table"], loss["column"]) for loss in losses if variant in loss["variants"]}
 
 
 def meaning(table: str, column: str, value: Any) -> Any:

@@ -34,7 +34,7 @@ def fails_once(error: Exception, action: Callable[..., object]) -> Callable[...,
     """What raises the error when it is called first, and does something from then on."""
     errors = iter([error])
 
-    def call(*told: object) -> None:
+    def call(*args: object) -> None:
         for found in errors:
             raise found
         action()

@@ -48,6 +48,8 @@ def undo(ledger: PipelineLedger, batch: str) -> None:
 
 def raised(context: Context, epoch: int = 1, full_load: bool = True) -> Context:
     path = context.project.root / "pipelines" / "shop.yaml"
-    told = f"full_loads: [{{epoch: {epoch}, at: '2026-01-01T00:00:00Z'}}]\n" if full_load else ""
-    path.write_text(f"{PIPELINE}epoch: {epoch}\n{told}")
+    expected = (
+        f"full_loads: [{{epoch: {epoch}, at: '2026-01-01T00:00:00Z'}}]\n" if full_load else ""
+    )
+    path.write_text(f"{PIPELINE}epoch: {epoch}\n{expected}")
     return open_context(context.project.root, "shop")

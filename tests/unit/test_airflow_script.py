@@ -62,20 +62,20 @@ def pid_file(checkout: Path) -> Path:
     return checkout / ".airflow" / "standalone.pid"
 
 
-def test_what_up_started_is_stopped(checkout: Path) -> None:
+def test_down_stops_what_up_started(checkout: Path) -> None:
     assert "running already" in call(checkout, "up")
     assert call(checkout, "down") == "Airflow stopped.\n"
     assert call(checkout, "down") == "Airflow is not running.\n"
 
 
-def test_what_an_earlier_release_started_is_stopped(checkout: Path) -> None:
+def test_down_stops_what_an_earlier_release_started(checkout: Path) -> None:
     """It did not write down when."""
     group, *_ = pid_file(checkout).read_text().splitlines()
     pid_file(checkout).write_text(f"{group}\n")
     assert call(checkout, "down") == "Airflow stopped.\n"
 
 
-def test_a_process_that_has_its_number_since_is_left_alone(
+def test_down_leaves_another_process_with_the_same_pid(
     checkout: Path, other: subprocess.Popen[bytes]
 ) -> None:
     """As after a restart of the machine."""

@@ -120,9 +120,9 @@ def without_a_value(name: str) -> set[str]:
     return {variable for variable, value in ENVIRONMENTS[name].items() if value is None}
 
 
-def test_what_is_passed_on_as_it_is_stands_in_the_example() -> None:
-    told = re.findall(r"^#([A-Z_]+)=$", (ROOT / ".env.example").read_text(), re.MULTILINE)
-    assert without_a_value("scheduler") == set(told)
+def test_variables_passed_on_without_a_value_are_in_the_example() -> None:
+    listed = re.findall(r"^#([A-Z_]+)=$", (ROOT / ".env.example").read_text(), re.MULTILINE)
+    assert without_a_value("scheduler") == set(listed)
 
 
 def test_airflow_settings_exist() -> None:
@@ -211,7 +211,7 @@ def composer() -> list[str] | None:
     return next((c for c in there if not subprocess.call([*c, "version"], stdout=DEVNULL)), None)
 
 
-def test_compose_itself_accepts_it(tmp_path: Path) -> None:
+def test_docker_compose_accepts_the_file(tmp_path: Path) -> None:
     # Only the parser needs to be installed; the other tests of this file read the file without.
     compose = composer()
     if compose is None:

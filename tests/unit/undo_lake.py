@@ -111,8 +111,8 @@ def publish(
                         s.head_snapshot, s.branch)
         )  # fmt: skip
     # Of a publication under way the ledger has the intent alone.
-    told = PUBLISHED if state == PUBLISHED else INTENT
-    context.ledger.publications.record(replace(row, state=told) for row in rows)
+    publication_state = PUBLISHED if state == PUBLISHED else INTENT
+    context.ledger.publications.record(replace(row, state=publication_state) for row in rows)
     context.ledger.batches.record(batch, state, attempt="a1")
 
 
@@ -133,8 +133,8 @@ def fold(context: Context, value: int = 99) -> Callable[[Context, str], BatchRes
     def load(_: Context, key: str) -> BatchResult:
         manifest = context.files.read_manifest(key)
         batch = manifest.batch_id
-        told = (TableResult(n, n, Counts(), (stage(context, batch, n, value),)) for n in TABLES)
-        result = BatchResult("shop", batch, "a1", tuple(told))
+        tables = (TableResult(n, n, Counts(), (stage(context, batch, n, value),)) for n in TABLES)
+        result = BatchResult("shop", batch, "a1", tuple(tables))
         lease = Lease(this_holder(), 60)
         context.ledger.lease.acquire(batch, result.attempt, lease, undone=manifest.undone)
         context.files.write_result(result)

@@ -85,7 +85,7 @@ def altered(text: str) -> list[Altered]:
 
     `ALTER TABLE … RENAME [COLUMN] a TO b`, MySQL's `CHANGE a b …`, SQL Server's `sp_rename`, `DROP
     [COLUMN] a`, Oracle's `SET UNUSED (a)`, `ADD [COLUMN] a …`; for a table without a name a text
-    about columns only, as StreamX writes (seed 000; docs/formats/streamx.md, "Operations"): `ADD
+    about columns only, as StreamX writes (DataWorks, "Appendix: DataHub message formats"): `ADD
     COLUMN a …`. Raises UnreadableDdlError for a statement that may rename or drop a column and that
     no grammar reads.
     """

@@ -1,11 +1,11 @@
 """Canal JSON: of Alibaba's Canal, Alibaba DTS (in both forms), Huawei DRS, TiCDC and others.
 
-The rules are in docs/formats/canal.md; they come from seed 001 ("Canal Json") and the
-specification's 6.2. Order: messages have no place in the source's log, so they go by arrival
-(object, record, row in the record), unless `order` names a field that orders or TiCDC sends the
-transaction's `_tidb.commitTs`; the statements of its storage sink are in schema files. Rows of a
-full load (INIT) rank below every change, among themselves by the time when the job wrote them
-(`ts`, `id`).
+The rules are in docs/formats/canal.md. Source: Alibaba Cloud DTS, "Data formats of a message
+queue", section "Canal Json", and Canal's flat messages. Order: messages have no place in the
+source's log, so they go by arrival (object, record, row in the record), unless `order` names a
+field that orders or TiCDC sends the transaction's `_tidb.commitTs`; the statements of its storage
+sink are in schema files. Rows of a full load (INIT) rank below every change, among themselves by
+the time when the job wrote them (`ts`, `id`).
 """
 
 from __future__ import annotations

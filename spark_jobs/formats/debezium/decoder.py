@@ -1,7 +1,7 @@
 """Debezium: JSON with or without `schema`, as values or as key/value records, and Avro.
 
-The rules are in docs/formats/debezium.md; they come from the specification's 6.1. `scan.py` reads
-the files, `order.py` has the order.
+The rules are in docs/formats/debezium.md. Source: Debezium's documentation, "Data change events" of
+each connector. `scan.py` reads the files, `order.py` has the order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Huawei CDL JSON in both message versions: 1.0, CDL's own, and 2.0, which is like Debezium's.
 
-The rules are in docs/formats/huawei_cdl.md; they come from Huawei's page "CDL JSON and open-source
-Debezium JSON" (the specification's 6.7). Its table 1 pairs the fields of the versions, and so does
+The rules are in docs/formats/huawei_cdl.md; they come from Huawei Cloud MRS, "CDL JSON and
+open-source Debezium JSON data formats". Its table 1 pairs the fields of the versions, and so does
 this decoder: one set of names, then one set of rules.
 Order: MySQL by (binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn) where the
 message has these, else by `lsn`, after a last commit's LSN where there is one (`source.sequence`),

@@ -53,8 +53,8 @@ def asides(database: str) -> list[Row]:
                "es": 10**12, "ts": 10**12, "id": 7, "offset": 1}  # fmt: skip
     named = {"database": database, "table": "keyed", "isDdl": True, "sql": INDEX}
     marks = [{"type": kind, "isDdl": False, "sql": ""} for kind in ("MHEARTBEAT", "GTID")]
-    told: list[Row] = [*marks, {"type": "CINDEX", **named}]
-    return [rowless | each for each in told]
+    messages: list[Row] = [*marks, {"type": "CINDEX", **named}]
+    return [rowless | each for each in messages]
 
 
 ORDERED = Dialect("canal", "canal", tell, {"order": "offset"}, asides=asides)

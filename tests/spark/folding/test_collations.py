@@ -76,7 +76,7 @@ def test_equal_texts_are_one_key(lake: Sandbox, parts: int) -> None:
     ("collation", "keys"),
     [("nocase", {"A ", "A", "B"}), ("rtrim", {"a", "A", "B", "b"})],
 )
-def test_each_collation_alone(
+def test_each_collation_decides_which_keys_are_equal(
     spark: SparkSession, tmp_path: Path, collation: str, keys: set[str]
 ) -> None:
     tables = {"customers": {"key": ["code"], "collations": {"code": collation}}}
@@ -139,7 +139,7 @@ NULLS = [
 
 
 @pytest.mark.parametrize("parts", [1, pytest.param(3, marks=pytest.mark.long)])
-def test_null_is_a_value_of_the_key_where_told(lake: Sandbox, parts: int) -> None:
+def test_null_is_a_value_of_the_key_with_null_keys(lake: Sandbox, parts: int) -> None:
     """NULL is one key, an empty text another; a decimal is one key however it is written."""
     lake.configure(
         format="debezium", tables={"customers": {**NULLED, "modes": ["current", "history"]}}
@@ -155,7 +155,7 @@ def test_null_is_a_value_of_the_key_where_told(lake: Sandbox, parts: int) -> Non
     assert lake.agrees()
 
 
-def test_a_key_that_a_record_does_not_tell_is_no_null(lake: Sandbox) -> None:
+def test_key_column_missing_in_a_record_is_not_null(lake: Sandbox) -> None:
     lake.configure(format="debezium", max_bad_records=5, tables={"customers": NULLED})
     lake.write("a.jsonl", [NULLS[0], event("c", 2, None, {"code": "a", "visits": 2})])
     lake.run()

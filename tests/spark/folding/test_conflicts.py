@@ -40,7 +40,7 @@ def conflicts(result: BatchResult) -> Conflicts:
 
 
 @pytest.mark.parametrize(
-    ("batches", "told"),
+    ("batches", "counts"),
     [
         pytest.param([[A, B]], [1], marks=pytest.mark.long),
         ([[A, B, A, B, OTHER_KEY]], [1]),
@@ -54,12 +54,12 @@ def conflicts(result: BatchResult) -> Conflicts:
         pytest.param([[A, DELETE], [A, DELETE]], [0, 0], marks=pytest.mark.long),
     ],
 )
-def test_events_of_one_place_that_differ_are_told(
-    spark: SparkSession, tmp_path: Path, batches: Sequence[Sequence[Row]], told: Sequence[int]
+def test_different_events_at_one_position_are_counted_as_conflicts(
+    spark: SparkSession, tmp_path: Path, batches: Sequence[Sequence[Row]], counts: Sequence[int]
 ) -> None:
     lake = Sandbox(spark, tmp_path, KEYED)
     found = [conflicts(lake.load_records(batch)) for batch in batches]
-    assert [one.records for one in found] == told
+    assert [one.records for one in found] == counts
     for one in found:
         assert (one.at is not None) == (one.records > 0)
 
@@ -78,7 +78,7 @@ def test_a_conflict_is_shown_with_where_to_look(spark: SparkSession, tmp_path: P
     assert asked.endswith(f".{ROLE_NEW}'")
 
 
-def test_a_row_that_holds_more_than_its_own_event_told_is_no_conflict(
+def test_row_with_more_values_than_its_own_event_is_no_conflict(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     lake = Sandbox(spark, tmp_path, KEYED)

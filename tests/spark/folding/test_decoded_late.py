@@ -74,7 +74,7 @@ def late(
     return Late(shop, request.param)
 
 
-def test_who_wakes_up_before_the_changelog_writes_nothing_to_it(
+def test_driver_that_wakes_up_before_its_changelog_write_writes_nothing(
     late: Late, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def reach(point: Point) -> None:
@@ -86,7 +86,7 @@ def test_who_wakes_up_before_the_changelog_writes_nothing_to_it(
     assert late.changelog().metadata.current_snapshot_id == late.left
 
 
-def test_who_wakes_up_while_it_writes_leaves_nothing_of_what_was_rolled_back(
+def test_driver_that_wakes_up_in_its_changelog_write_leaves_no_rolled_back_changes(
     late: Late, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = AttemptLease.require_current

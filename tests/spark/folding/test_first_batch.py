@@ -71,7 +71,7 @@ def truncate(lsn: int) -> dict[str, Any]:
     return {**event(lsn, 0, ""), "op": "t", "after": None}
 
 
-def test_a_truncate_may_be_the_first_that_is_heard_of_a_table(lake: Sandbox) -> None:
+def test_truncate_may_be_a_tables_first_event(lake: Sandbox) -> None:
     lake.configure(**project({"key": ["id"]}))
     lake.write("a.jsonl", [truncate(10)])
     _, failure = stages.run(lake.context())

@@ -52,7 +52,7 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def expired(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
     shop = Shop(spark, tmp_path_factory.mktemp("floor"), PIPELINE)
     history = (
         shop.run(
@@ -106,55 +106,55 @@ def quarantined(shop: Shop, table: str) -> list[dict[str, Any]]:
     return [row for row in shop.quarantined() if row["source_table"].endswith(f".{table}")]
 
 
-def test_retention_forgets_and_the_floor_says_up_to_where(told: Told) -> None:
+def test_retention_forgets_and_the_floor_says_up_to_where(expired: Told) -> None:
     """The floor is the highest position of what went: of the insert at 30, of the one at 12."""
-    assert (told.floors["orders"] or "").count("0230") == 2
-    assert (told.floors["papers"] or "").count("0212") == 2
-    assert told.remembered["orders__tombstones"] == 0
-    assert told.remembered["orders__changes"] == 0
-    assert told.remembered["papers__changes"] == 0
+    assert (expired.floors["orders"] or "").count("0230") == 2
+    assert (expired.floors["papers"] or "").count("0212") == 2
+    assert expired.remembered["orders__tombstones"] == 0
+    assert expired.remembered["orders__changes"] == 0
+    assert expired.remembered["papers__changes"] == 0
 
 
-def test_the_floor_is_there_before_anything_is_forgotten(told: Told) -> None:
-    assert told.killed_at == (told.floors["orders"], 1)
+def test_the_floor_is_there_before_anything_is_forgotten(expired: Told) -> None:
+    assert expired.killed_at == (expired.floors["orders"], 1)
 
 
-def test_a_table_without_a_key_forgets_nothing(told: Told) -> None:
+def test_a_table_without_a_key_forgets_nothing(expired: Told) -> None:
     """Its rows are counted from its changelog: the delete has to find its insert there."""
-    assert told.floors["notes"] is None
-    assert told.remembered["notes__changes"] == 1
-    assert told.shop.seen("notes") == []
+    assert expired.floors["notes"] is None
+    assert expired.remembered["notes__changes"] == 1
+    assert expired.shop.seen("notes") == []
 
 
-def test_a_forgotten_row_does_not_come_back(told: Told) -> None:
-    assert told.shop.seen() == [(1, "paid"), (3, "new"), (4, "new")]
-    assert told.counts("orders") == Counts(read=4, applied=2, superseded=1, quarantined=1)
+def test_a_forgotten_row_does_not_come_back(expired: Told) -> None:
+    assert expired.shop.seen() == [(1, "paid"), (3, "new"), (4, "new")]
+    assert expired.counts("orders") == Counts(read=4, applied=2, superseded=1, quarantined=1)
 
 
-def test_what_is_quarantined_is_the_record_itself(told: Told) -> None:
-    (row,) = quarantined(told.shop, "orders")
+def test_quarantine_keeps_the_whole_record_from_below_the_floor(expired: Told) -> None:
+    (row,) = quarantined(expired.shop, "orders")
     assert row["reason"] == "beyond_floor"
     assert row["raw"].decode() == event("u", "orders", 12, id=2, status="late")
     assert row["record"] == 1
     assert row["file"].endswith(".jsonl")
 
 
-def test_a_partial_row_keeps_what_only_forgotten_events_brought(told: Told) -> None:
-    assert told.shop.seen("papers") == [(1, "long", "b")]
-    assert told.counts("papers") == Counts(read=2, applied=1, quarantined=1)
+def test_a_partial_row_keeps_what_only_forgotten_events_brought(expired: Told) -> None:
+    assert expired.shop.seen("papers") == [(1, "long", "b")]
+    assert expired.counts("papers") == Counts(read=2, applied=1, quarantined=1)
 
 
-def test_the_changelog_has_no_event_that_was_set_aside(told: Told) -> None:
-    assert rows_of(told.shop, "orders__changes") == 3
-    assert rows_of(told.shop, "papers__changes") == 1
+def test_the_changelog_has_no_event_that_was_set_aside(expired: Told) -> None:
+    assert rows_of(expired.shop, "orders__changes") == 3
+    assert rows_of(expired.shop, "papers__changes") == 1
 
 
-def test_batches_from_before_retention_can_still_be_undone(told: Told) -> None:
+def test_batches_from_before_retention_can_still_be_undone(expired: Told) -> None:
     """Retention's own delete of tombstones is nobody else's write. Last, for it moves the shop."""
-    for batch in (told.last, told.history[1]):
-        undo_batch(told.shop.context(), batch.batch_id)
-    assert told.shop.seen() == [(1, "new"), (2, "new")]
-    assert told.shop.table("orders").properties[PROP_FLOOR] == told.floors["orders"]
+    for batch in (expired.last, expired.history[1]):
+        undo_batch(expired.shop.context(), batch.batch_id)
+    assert expired.shop.seen() == [(1, "new"), (2, "new")]
+    assert expired.shop.table("orders").properties[PROP_FLOOR] == expired.floors["orders"]
 
 
 def foresees(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,8 +219,8 @@ def test_a_change_of_key_from_before_waits_as_a_whole(
     old, new = {"id": 1, "status": "new"}, {"id": 5, "status": "new"}
     moved = json.loads(event("u", "orders", 20, **new)) | {"before": old}
     ends, begins = event("d", "orders", 20, **old), event("c", "orders", 20, **new)
-    told = [json.dumps(moved)] if records == 1 else [ends, begins]
-    late = shop.run(*told, event("u", "orders", 21, id=1, status="late"))
+    expired = [json.dumps(moved)] if records == 1 else [ends, begins]
+    late = shop.run(*expired, event("u", "orders", 21, id=1, status="late"))
     (counts,) = (table.counts for table in late.tables)
     assert counts == Counts(read=records + 1, applied=1, quarantined=records)
     assert shop.seen() == [(1, "late")]

@@ -24,9 +24,9 @@ def opened(spark: SparkSession, root: Path, modes: Sequence[str]) -> Shop:
     return Shop(spark, root, {"format": "debezium", "tables": {"public.orders": table}})
 
 
-def accept(shop: Shop, told: str) -> None:
+def accept(shop: Shop, record: str) -> None:
     """Load an event that is then beyond the floor, and accept it."""
-    (before,) = (table.counts.quarantined for table in shop.run(told).tables)
+    (before,) = (table.counts.quarantined for table in shop.run(record).tables)
     (result,), failure = reprocess(shop.context(), request=ACCEPTED)
     assert (before, result.tables[0].counts.quarantined, failure) == (1, 0, None)
 

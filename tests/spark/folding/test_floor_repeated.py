@@ -59,7 +59,7 @@ def test_a_deleted_row_does_not_come_back_with_what_is_accepted(shop: Shop) -> N
 
 
 @pytest.mark.long
-def test_what_was_applied_before_is_not_quarantined(shop: Shop) -> None:
+def test_reprocess_does_not_quarantine_changes_that_were_applied_before(shop: Shop) -> None:
     """Not where rows are put together either, of which everything is beyond the floor."""
     shop.run(order("c", 60, 6), order("u", 61, 6, UNSENT), order("c", 62, "bad"))
     shop.run(order("c", 70, 7))

@@ -121,7 +121,7 @@ def test_a_row_lives_again_that_an_undone_truncate_took(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("changelog_days", [30])
-def test_a_row_from_before_has_a_default_that_was_told_since(shop: Shop) -> None:
+def test_older_row_has_a_default_that_was_added_since(shop: Shop) -> None:
     told, before = described.event, described.BEFORE
     shop.run(told("c", 1, before, id=1, v="a"), told("c", 2, before, id=2, v="b"))
     shop.maintain()
@@ -133,7 +133,7 @@ def test_a_row_from_before_has_a_default_that_was_told_since(shop: Shop) -> None
     assert shop.agrees()
 
 
-def test_a_target_that_keeps_deleted_rows_since(shop: Shop) -> None:
+def test_undo_in_a_target_switched_to_soft_delete_afterwards(shop: Shop) -> None:
     """The rows from before the undone batch have no columns of that mode yet."""
 
     def asked(*modes: str) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def test_a_target_that_keeps_deleted_rows_since(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(("changelog_days", "mode"), [(30, "soft_delete")])
-def test_what_a_forgotten_batch_brought_too_stays(shop: Shop) -> None:
+def test_undo_keeps_events_that_a_forgotten_batch_brought_too(shop: Shop) -> None:
     """The undone batch repeats what ended a version and began another."""
     kept = order("c", 10, 1, "a"), order("u", 11, 1, "b"), order("c", 12, 4, "x")
     shop.run(*kept)

@@ -68,22 +68,22 @@ def event(table: str, told: Told) -> Row:
 
 
 @pytest.mark.long
-def test_it_begins_once_among_the_events(lake: Sandbox) -> None:
+def test_second_full_load_is_one_truncate_among_the_events(lake: Sandbox) -> None:
     """Each batch of the epoch has its beginning, whichever comes first."""
     tables = {"orders": KEY | {"modes": ["current", "append"]}}
     last: list[Told] = [("c", 7, 63, "6", "new")]
     for number, changes in enumerate((LOAD, REST, last)):
         load(lake, f"{number}.jsonl", 1, changes, tables=tables)
-    told = [row["_op"] for row in lake.rows("orders__events", metadata=True)]
-    assert told.count("truncate") == 1
+    ops = [row["_op"] for row in lake.rows("orders__events", metadata=True)]
+    assert ops.count("truncate") == 1
     assert lake.agrees()
 
 
 def load(lake: Sandbox, name: str, epoch: int, changes: list[Told], **pipeline: Any) -> BatchResult:
     """Land the changes for every table and load them, as one batch of an epoch."""
-    told = {"tables": TABLES, "full_loads": FULL_LOADS, "epoch": epoch, **pipeline}
-    lake.configure(format="debezium", **told)
-    lake.write(name, [event(table, one) for table in told["tables"] for one in changes])
+    config = {"tables": TABLES, "full_loads": FULL_LOADS, "epoch": epoch, **pipeline}
+    lake.configure(format="debezium", **config)
+    lake.write(name, [event(table, one) for table in config["tables"] for one in changes])
     (result,), failure = stages.run(lake.context())
     assert failure is None
     assert total(result).balanced
@@ -169,7 +169,7 @@ def test_a_full_load_that_drops_more_than_the_table_may_lose_is_stopped(lake: Sa
 
 
 @pytest.mark.long
-def test_what_is_older_stays_below_whenever_it_comes(lake: Sandbox) -> None:
+def test_older_epochs_stay_below_a_second_full_load_in_any_order(lake: Sandbox) -> None:
     """Newest first; then the batch that brought the load's beginning is undone, and comes again."""
     load(lake, "d.jsonl", 1, REST)
     load(lake, "c.jsonl", 0, LATE)

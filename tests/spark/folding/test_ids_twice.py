@@ -34,7 +34,7 @@ def shop_of(spark: SparkSession, root: Path) -> Sandbox:
 
 
 @pytest.mark.parametrize("first", [pytest.param(0, marks=pytest.mark.long), 1])
-def test_the_same_one_counts_whichever_comes_first(
+def test_of_two_contents_with_one_id_the_same_counts_in_every_order(
     spark: SparkSession, tmp_path: Path, together: list[Any], first: int
 ) -> None:
     shop = shop_of(spark, tmp_path)

@@ -178,10 +178,10 @@ def in_changelog(told: Change) -> list[tuple[Any, ...]]:
 @pytest.fixture(scope="module")
 def log(spark: SparkSession) -> DataFrame:
     """All cases and histories as one changelog."""
-    told = [row for n, (changes, _) in enumerate(CASES.values()) for row in of_case(n, changes)]
+    rows = [row for n, (changes, _) in enumerate(CASES.values()) for row in of_case(n, changes)]
     for n, history in HISTORIES.items():
-        told += of_case(n, [row for each in history for row in in_changelog(each)])
-    return frame(spark, told)
+        rows += of_case(n, [row for each in history for row in in_changelog(each)])
+    return frame(spark, rows)
 
 
 Rows = dict[int, list[tuple[Any, ...]]]
@@ -275,8 +275,8 @@ def test_a_stored_row_stands_for_what_is_forgotten(spark: SparkSession) -> None:
         STORED,
     )
     stood = since_floor(log, rows, log.select(*KEY).distinct(), Floor("05", KEY))
-    told = with_moved_values(stood, moves(log, KEY), None, KEY, DATA)
-    found = fold_columns(told, KEY, DATA).where("id = 2").orderBy("n").collect()
+    completed = with_moved_values(stood, moves(log, KEY), None, KEY, DATA)
+    found = fold_columns(completed, KEY, DATA).where("id = 2").orderBy("n").collect()
     assert [row["doc"] for row in found] == [wanted for _, wanted in STANDING]
 
 
@@ -284,11 +284,11 @@ def test_stored_rows_that_were_swapped_stand_where_their_keys_are_used_again(
     spark: SparkSession,
 ) -> None:
     """What both had before the swap is forgotten; a later change of one brings both up."""
-    swap = [told for told in CASES["a swap"][0] if told[4] > "15"]
+    swap = [folded for folded in CASES["a swap"][0] if folded[4] > "15"]
     log = frame(spark, [*swap, change("30.1", "update", 1, "c", absent=UNSENT)])
     stored = [(1, "b", "two", "21.1"), (2, "a", "one", "22.1")]
     rows = spark.createDataFrame([(0, *row, EVER, "batch") for row in stored], STORED)
     stood = since_floor(log, rows, log.select(*KEY).distinct(), Floor("15", KEY))
-    told = fold_columns(with_moved_values(stood, moves(log, KEY), None, KEY, DATA), KEY, DATA)
-    left = told.where(F.col("_op") != OP_DELETE).select("id", "text", "doc").collect()
+    folded = fold_columns(with_moved_values(stood, moves(log, KEY), None, KEY, DATA), KEY, DATA)
+    left = folded.where(F.col("_op") != OP_DELETE).select("id", "text", "doc").collect()
     assert sorted(map(tuple, left)) == [(1, "c", "two"), (2, "a", "one")]

@@ -91,16 +91,16 @@ def key_of(*columns: str) -> Row:
     "tell", [shareplex, *(pytest.param(one, marks=pytest.mark.long) for one in (ogg, debezium))]
 )
 @pytest.mark.parametrize("at_once", [pytest.param(True, marks=pytest.mark.long), False])
-def test_what_an_old_key_leaves_out_is_as_in_the_new_one(
+def test_columns_that_an_old_key_lacks_are_as_in_the_new_key(
     spark: SparkSession, tmp_path: Path, tell: Tell, at_once: bool
 ) -> None:
     lake = Sandbox(spark, tmp_path, {"format": tell.__name__, "tables": key_of("A", "B")})
-    told = [
+    records = [
         tell(1, None, {"A": "1", "B": "5", "X": "x"}),
         tell(2, {"A": "1"}, {"A": "2", "B": "5", "X": "x"}),
         tell(3, {"A": "2"}, {"A": "3", "B": "5", "X": "x"}),
     ]
-    for batch in [told] if at_once else [[line] for line in told]:
+    for batch in [records] if at_once else [[line] for line in records]:
         lake.load_records(batch)
     assert lake.rows("T") == [{"A": "3", "B": "5", "X": "x"}]
     assert not lake.quarantined()
@@ -127,14 +127,14 @@ def test_without_a_key_an_old_row_whose_value_was_not_sent_takes_none(
     """An old NULL that was sent is a NULL."""
     name = tell.__name__.removesuffix("_flagged")
     lake = Sandbox(spark, tmp_path, {"format": name, "tables": key_of()})
-    told = [
+    records = [
         tell(1, None, {"A": "1", "X": "x"}), tell(2, {"A": "1", "X": UNSENT}, {"A": "2", "X": "x"}),
         tell(3, {"A": "1", "X": UNSENT}, {"A": "3", "X": UNSENT}),
         tell(4, {"A": "1", "X": UNSENT}, None),
         tell(5, None, {"A": "4", "X": None}), tell(6, {"A": "4", "X": None}, {"A": "5", "X": None}),
         tell(7, None, {"A": "6", "X": None}), tell(8, {"A": "6", "X": None}, None),
     ]  # fmt: skip
-    lake.load_records(told)
+    lake.load_records(records)
     assert sorted(lake.rows("T"), key=str) == [{"A": "1", "X": "x"}, {"A": "5", "X": None}]
     details = [(bad["reason"], bad["detail"]) for bad in lake.quarantined()]
     assert details == [("does_not_fit", "not_sent:X")] * 3
@@ -145,12 +145,12 @@ def test_without_a_key_an_old_row_that_is_known_in_part_takes_none(
     spark: SparkSession, tmp_path: Path, tell: Tell
 ) -> None:
     lake = Sandbox(spark, tmp_path, {"format": tell.__name__, "tables": key_of()})
-    told = [
+    records = [
         tell(1, None, {"A": "1", "X": "x"}), tell(2, {"A": "1"}, {"X": "y"}),
         tell(3, None, {"A": "2", "X": "x"}), tell(4, {"A": "2", "X": "x"}, {"X": "y"}),
     ]  # fmt: skip
-    lake.load_records(told)
+    lake.load_records(records)
     assert lake.rows("T") == [{"A": "1", "X": "x"}, {"A": "2", "X": "y"}]
     (bad,) = lake.quarantined()
     assert (bad["reason"], bad["detail"]) == ("does_not_fit", "not_sent:X")
-    assert json.loads(bad["raw"]) == told[1]
+    assert json.loads(bad["raw"]) == records[1]

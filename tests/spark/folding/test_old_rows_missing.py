@@ -113,7 +113,7 @@ def of_each(formats: Mapping[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", of_each(UNTOLD))
-def test_an_update_of_a_row_that_nobody_tells_is_quarantined(
+def test_update_without_an_old_row_is_quarantined(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     lake, table = lake_of(spark, tmp_path, name)
@@ -130,8 +130,8 @@ def test_the_old_row_of_an_update_in_two_records_came_in_the_other(
     spark: SparkSession, tmp_path: Path, name: str, at_once: bool
 ) -> None:
     lake, table = lake_of(spark, tmp_path, name)
-    told = IN_TWO_RECORDS[name]
-    for batch in [told] if at_once else [[record] for record in reversed(told)]:
+    records = IN_TWO_RECORDS[name]
+    for batch in [records] if at_once else [[record] for record in reversed(records)]:
         lake.load_records(batch)
     assert lake.rows(table) == [row("b")]
     assert not lake.quarantined()

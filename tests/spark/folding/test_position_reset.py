@@ -60,7 +60,7 @@ def test_a_source_that_counts_anew_stops_the_batch_until_its_epoch_is_raised(
     assert values(shop) == dict.fromkeys((1, 2, 3, 4, 7), "new") | {6: "old"}
 
 
-def test_no_table_is_loaded_at_the_epoch_that_ended_though_it_tells_nothing_of_it(
+def test_position_reset_in_one_table_stops_all_tables_of_the_batch(
     shop: Sandbox,
 ) -> None:
     """Half of the notes are new, so that they alone would pass: the rest would be late for good."""
@@ -74,7 +74,7 @@ def test_no_table_is_loaded_at_the_epoch_that_ended_though_it_tells_nothing_of_i
     assert caught.value.tables == {}
 
 
-def test_an_operator_may_say_that_it_is_none(shop: Sandbox) -> None:
+def test_on_position_reset_accept_loads_the_events_as_late(shop: Sandbox) -> None:
     shop.configure(**KEYED, on_position_reset="accept")
     late = shop.load_records([event(n, n, 60 + n, "new") for n in range(1, 5)])
     assert total(late).late == 4

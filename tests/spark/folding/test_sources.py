@@ -39,8 +39,8 @@ _LSN = itertools.count(1000)
 
 def event(lsn: int, table: str, after: Row | None, before: Row | None = None, op: str = "") -> Row:
     source = {"connector": "postgresql", "db": "d", "schema": "public", "table": table, "lsn": lsn}
-    told = op or ("d" if after is None else "u" if before else "c")
-    return {"op": told, "before": before, "after": after, "source": source, "ts_ms": lsn}
+    truncate_by = op or ("d" if after is None else "u" if before else "c")
+    return {"op": truncate_by, "before": before, "after": after, "source": source, "ts_ms": lsn}
 
 
 def row(ident: int, note: str) -> Row:
@@ -99,7 +99,7 @@ def loaded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         gone = event(1, "items_old", row(9, "before the truncate"))
         sandbox.write("a.jsonl", [*PARTITION_EVENTS, truncate(2, "items_old"), gone])
         _, failure = stages.run(sandbox.context())
-        sandbox.configure(**told("items", "apply"))
+        sandbox.configure(**truncate_by("items", "apply"))
         run(sandbox)
         yield Loaded(sandbox, str(failure))
 
@@ -115,7 +115,7 @@ def lake(loaded: Loaded) -> Iterator[Sandbox]:
         undo_batch(ctx, unfinished.batch_id)
 
 
-def told(table: str, on_truncate: str) -> Row:
+def truncate_by(table: str, on_truncate: str) -> Row:
     """The project, with a word on TRUNCATE for one table."""
     return {**PROJECT, "tables": {**TABLES, table: {**TABLES[table], "on_truncate": on_truncate}}}
 
@@ -191,9 +191,11 @@ def test_files_in_any_order_and_batches_end_in_the_same_rows(
 
 
 def test_a_truncate_of_one_partition_stops_a_known_batch(lake: Sandbox) -> None:
-    said = refusal(lake, event(40, "orders_p2024", row(9, "x")), truncate(41, "orders_p2025"))
-    assert "table d.public.orders_p2025: a TRUNCATE came of it, and it is one of the" in said
-    assert "Set `on_truncate` of public.orders in `tables:` to apply (it empties the whole" in said
+    message = refusal(lake, event(40, "orders_p2024", row(9, "x")), truncate(41, "orders_p2025"))
+    assert "table d.public.orders_p2025: a TRUNCATE came of it, and it is one of the" in message
+    assert (
+        "Set `on_truncate` of public.orders in `tables:` to apply (it empties the whole" in message
+    )
 
 
 def test_a_truncate_that_may_empty_the_table_does_so_in_a_known_batch(
@@ -202,19 +204,21 @@ def test_a_truncate_that_may_empty_the_table_does_so_in_a_known_batch(
     monkeypatch.setattr(record_rules, "discover", refuse)
     events = [truncate(51, "orders_p2024"), event(52, "orders_p2025", row(5, "after it"))]
 
-    lake.configure(**told("public.orders", "ignore"))
+    lake.configure(**truncate_by("public.orders", "ignore"))
     lake.write("ignored.jsonl", [*events, event(50, "orders_p2024", row(4, "before it"))])
     assert total(run(lake)).ignored == 1
     assert notes(lake, "orders") == {**ORDERS, 4: "before it", 5: "after it"}
 
-    lake.configure(**told("public.orders", "apply"))
+    lake.configure(**truncate_by("public.orders", "apply"))
     lake.write("applied.jsonl", events)
     run(lake)
     assert notes(lake, "orders") == {5: "after it"}
     assert notes(lake, "items") == ITEMS
 
 
-def test_a_truncate_of_one_source_stops_a_first_batch_until_told(loaded: Loaded) -> None:
+def test_truncate_of_one_of_several_sources_stops_a_first_batch_without_on_truncate(
+    loaded: Loaded,
+) -> None:
     assert "table d.public.items_old: a TRUNCATE came of it" in loaded.said
     assert "Set `on_truncate` of items in `tables:`" in loaded.said
     assert notes(loaded.sandbox, "items") == ITEMS
@@ -223,18 +227,18 @@ def test_a_truncate_of_one_source_stops_a_first_batch_until_told(loaded: Loaded)
 @pytest.mark.long
 def test_a_truncate_under_the_tables_own_name_is_the_whole_tables(lake: Sandbox) -> None:
     lake.configure(**PROJECT, on_truncate="fail")
-    said = refusal(lake, truncate(60, "orders"))
-    assert "table public.orders: a TRUNCATE came, and on_truncate is fail" in said
+    message = refusal(lake, truncate(60, "orders"))
+    assert "table public.orders: a TRUNCATE came, and on_truncate is fail" in message
 
 
 @pytest.mark.long
 def test_a_source_of_two_tables_stops_the_batch(lake: Sandbox) -> None:
     lake.configure(format="debezium", tables={**TABLES, "old": {"sources": ["*_old"]}})
-    said = refusal(lake, event(70, "items_old", row(1, "whose?")))
-    assert "table d.public.items_old: it belongs to items and old of `tables:`" in said
+    message = refusal(lake, event(70, "items_old", row(1, "whose?")))
+    assert "table d.public.items_old: it belongs to items and old of `tables:`" in message
 
 
-def test_a_run_for_some_tables_is_stopped_by_theirs_alone() -> None:
+def test_run_for_some_tables_is_stopped_only_by_sources_of_these_tables() -> None:
     listed = {"items": RENAMED, "old": {"sources": ["*_old"]}, "users": {"sources": ["u_*"]}}
     pipeline = a_pipeline(listed)
     items = TableSummary(Source("d", "public", "items_old"), records=1)

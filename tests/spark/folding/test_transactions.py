@@ -117,7 +117,7 @@ def test_an_id_that_another_epoch_has_used_is_another_transaction(lake: Sandbox)
 
 
 @pytest.mark.long
-def test_what_is_undone_waits_again(lake: Sandbox) -> None:
+def test_undone_end_of_a_transaction_makes_its_events_wait_again(lake: Sandbox) -> None:
     lake.write("a.jsonl", [change(40, 4, 1, "four"), mark(4, 41), change(50, 5, 1, "five")])
     first = run(lake)
     lake.write("b.jsonl", [change(51, 5, 2, "five"), mark(5, 52)])
@@ -185,7 +185,7 @@ def test_bad_records_are_still_counted_beside_those_that_wait(lake: Sandbox) -> 
     assert texts(lake) == {1: "four"}
 
 
-def test_a_source_that_tells_no_transactions_is_refused(lake: Sandbox) -> None:
+def test_source_without_transactions_is_refused(lake: Sandbox) -> None:
     untold = change(40, 4, 1, "four") | {"transaction": None}
     lake.write("a.jsonl", [untold])
     results, failure = stages.run(lake.context())
@@ -194,7 +194,7 @@ def test_a_source_that_tells_no_transactions_is_refused(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
-def test_a_delete_that_tells_no_transaction_is_refused_and_a_snapshots_row_is_not(
+def test_delete_without_a_transaction_is_refused_and_a_snapshot_row_is_not(
     lake: Sandbox,
 ) -> None:
     untold = change(40, 4, 1, "four") | {"transaction": None}
@@ -313,10 +313,12 @@ def test_dts_ends_transactions_by_commits(lake: Sandbox) -> None:
     ("format_name", "tell"),
     [("maxwell", _maxwell), ("shareplex", _shareplex), ("debezium", _connect)],
 )
-def test_every_format_that_tells_ends(lake: Sandbox, format_name: str, tell: Any) -> None:
+def test_every_format_with_ends_of_transactions_holds_open_ones(
+    lake: Sandbox, format_name: str, tell: Any
+) -> None:
     lake.configure(**HOLD | {"format": format_name, "tables": {"s.orders": KEYED}})
-    told = [tell(tx, at, ident=tx * 10 + at, last=at == 1) for tx in (1, 2) for at in (0, 1)]
-    records = [r if isinstance(r, list) else [r] for r in told]
+    changes = [tell(tx, at, ident=tx * 10 + at, last=at == 1) for tx in (1, 2) for at in (0, 1)]
+    records = [r if isinstance(r, list) else [r] for r in changes]
     lake.write("a.jsonl", [*records[0], *records[1], *records[2]])
     run(lake)
     assert texts(lake) == {10: "1", 11: "1"}

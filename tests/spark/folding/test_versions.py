@@ -28,7 +28,7 @@ def change(at: str, op: str, *values: str | None, absent: Sequence[str] | None =
     return (1, a, b, op, absent, at, None, "batch")
 
 
-def told(spark: SparkSession, changes: list[Any], truncates: Sequence[str] = ()) -> Told:
+def versions_of(spark: SparkSession, changes: list[Any], truncates: Sequence[str] = ()) -> Told:
     """Values, beginning and end of every version of row 1."""
     marks = spark.createDataFrame(
         [(at, None) for at in truncates], "_position string, _source_ts timestamp"
@@ -42,7 +42,7 @@ def frame(spark: SparkSession, changes: list[Any]) -> DataFrame:
     return spark.createDataFrame(changes, CHANGES)
 
 
-def test_what_an_event_does_not_carry_is_as_before_unless_the_row_was_deleted(
+def test_columns_missing_in_an_event_are_as_before_unless_the_row_was_deleted(
     spark: SparkSession,
 ) -> None:
     changes = [
@@ -53,7 +53,7 @@ def test_what_an_event_does_not_carry_is_as_before_unless_the_row_was_deleted(
         change("5.1", "update", "new", absent=["b"]),
         change("6.1", "update", None, None),
     ]
-    assert told(spark, changes[::-1]) == [
+    assert versions_of(spark, changes[::-1]) == [
         ("a", "b", "1.1", "2.1"), ("A", "b", "2.1", "3.1"), ("A", "B", "3.1", "4.0"),
         ("new", None, "5.1", "6.1"), (None, None, "6.1", None),
     ]  # fmt: skip
@@ -67,7 +67,7 @@ def test_the_old_half_of_an_update_that_leaves_the_key_deletes_nothing(
         change("2.0", "delete", "a"),
         change("2.1", "update", "A", absent=["b"]),
     ]
-    assert told(spark, changes) == [("a", "b", "1.1", "2.1"), ("A", "b", "2.1", None)]
+    assert versions_of(spark, changes) == [("a", "b", "1.1", "2.1"), ("A", "b", "2.1", None)]
 
 
 def test_a_truncate_ends_what_is_below_it_and_nothing_lives_on(spark: SparkSession) -> None:
@@ -76,15 +76,15 @@ def test_a_truncate_ends_what_is_below_it_and_nothing_lives_on(spark: SparkSessi
         change("5.1", "update", "A", absent=["b"]),
         change("6.0", "delete"),
     ]
-    assert told(spark, changes, ["7.1", "3.1", "2.1"]) == [
+    assert versions_of(spark, changes, ["7.1", "3.1", "2.1"]) == [
         ("a", "b", "1.1", "2.1"), ("A", None, "5.1", "6.0"),
     ]  # fmt: skip
-    assert told(spark, changes[:2], ["7.1"])[1] == ("A", "b", "5.1", "7.1")
+    assert versions_of(spark, changes[:2], ["7.1"])[1] == ("A", "b", "5.1", "7.1")
 
 
 def test_of_a_tie_the_version_is_the_one_that_fold_takes(spark: SparkSession) -> None:
     changes = [change("1.1", "insert", f"text {n}", "b") for n in range(20)]
-    (version,) = told(spark, changes * 2)
+    (version,) = versions_of(spark, changes * 2)
     folded = fold(
         frame(spark, changes).withColumn("_counted", F.lit(True)), "x", ["id"], ["id", "a", "b"]
     )

@@ -44,7 +44,7 @@ EVENTS = [
         pytest.param([[e] for e in EVENTS[::-1]], id="newest first", marks=pytest.mark.long),
     ],
 )
-def test_what_was_not_sent_is_the_old_rows(
+def test_value_that_was_not_sent_is_taken_from_the_old_row(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     batches: Sequence[Sequence[Row]],
 ) -> None:  # fmt: skip
@@ -57,7 +57,7 @@ def test_what_was_not_sent_is_the_old_rows(
     assert lake.agrees()
 
 
-def test_what_nobody_tells_is_quarantined(
+def test_update_whose_unsent_value_is_in_no_old_row_is_quarantined(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Sandbox(spark, tmp_path, NOTES)

@@ -97,7 +97,7 @@ def test_a_bad_block_is_found_behind_its_codec(
     assert [bad["reason"] for bad in lake.quarantined()] == ["damaged_avro"] * 2
 
 
-def test_a_decimal_that_none_can_be_is_bytes(lake: Sandbox) -> None:
+def test_invalid_avro_decimal_is_read_as_bytes(lake: Sandbox) -> None:
     """As Avro's specification has it, and a name within another namespace is found."""
     code = {"type": "fixed", "name": "Code", "size": 2}
     wrong = [

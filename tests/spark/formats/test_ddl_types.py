@@ -47,7 +47,7 @@ def events(rows: list[dict[str, Any]], at: int) -> list[dict[str, Any]]:
     return [event(row, **meta, log_position=at + n) for n, row in enumerate(rows)]
 
 
-def told(script: str, root: Path, **table: Any) -> dict[str, Any]:
+def pipeline_with(script: str, root: Path, **table: Any) -> dict[str, Any]:
     """A pipeline with a script in its project."""
     (root / "schema").mkdir(parents=True, exist_ok=True)
     (root / "schema" / "shop.sql").write_text(script)
@@ -59,7 +59,7 @@ def test_a_script_types_a_table_as_hints_do(spark: SparkSession, tmp_path: Path)
     table = {"key": ["id"], "columns": HINTS}
     hints = {"format": "datastream", "tables": {"orders": table}}
     hinted = Sandbox(spark, tmp_path / "hinted", hints)
-    scripted = Sandbox(spark, tmp_path / "told", told(ORDERS, tmp_path / "told"))
+    scripted = Sandbox(spark, tmp_path / "told", pipeline_with(ORDERS, tmp_path / "told"))
     counts = [total(one.load_records(events(ROWS, 1))) for one in (hinted, scripted)]
     assert counts[0] == counts[1]
     assert scripted.types("orders") == hinted.types("orders")
@@ -70,13 +70,15 @@ def test_a_script_types_a_table_as_hints_do(spark: SparkSession, tmp_path: Path)
 
 def test_hints_win_and_another_script_stops_nothing(spark: SparkSession, tmp_path: Path) -> None:
     hints = {"columns": {"amount": "decimal(12,3)", "day": "string"}}
-    orders = Sandbox(spark, tmp_path, told(ORDERS, tmp_path, **hints))
+    orders = Sandbox(spark, tmp_path, pipeline_with(ORDERS, tmp_path, **hints))
     orders.load_records(events(ROWS, 1))
     types = orders.types("orders")
     assert (types["amount"], types["day"]) == ("decimal(12, 3)", "string")
     assert not orders.quarantined()
     later = ORDERS.replace("tinyint(1)", "bigint(20)").replace("datetime(6)", "int(11)")
-    orders.configure(**told(later.replace("PRIMARY KEY (`id`)", "KEY (`id`)"), tmp_path, **hints))
+    orders.configure(
+        **pipeline_with(later.replace("PRIMARY KEY (`id`)", "KEY (`id`)"), tmp_path, **hints)
+    )
     orders.load_records(events([{**ROWS[0], "paid": 3000000000}], 9))
     assert orders.types("orders") == types | {"paid": "long"}
     assert sorted(row["paid"] for row in orders.rows("orders") if row["paid"]) == [3000000000]

@@ -29,7 +29,7 @@ def outcomes(spark: SparkSession, folder: Path, *records: Any) -> list[tuple[str
     return [(row["outcome"], row["reason"]) for row in rows]
 
 
-def test_what_is_nothing_passes(spark: SparkSession, tmp_path: Path) -> None:
+def test_heartbeats_markers_and_tombstones_are_ignored(spark: SparkSession, tmp_path: Path) -> None:
     found = outcomes(spark, tmp_path, HEARTBEAT, MARKER, NOTHING, {"payload": HEARTBEAT})
     assert found == [
         ("ignore", "heartbeat"), ("ignore", "transaction_marker"), ("ignore", "tombstone"),
@@ -46,7 +46,9 @@ def test_what_is_nothing_passes(spark: SparkSession, tmp_path: Path) -> None:
         {"key": "5", "message": json.dumps(event())},
     ],
 )
-def test_what_only_looks_so_is_refused(spark: SparkSession, tmp_path: Path, record: Any) -> None:
+def test_lookalikes_of_heartbeats_and_markers_are_rejected(
+    spark: SparkSession, tmp_path: Path, record: Any
+) -> None:
     assert outcomes(spark, tmp_path, record) == [("reject", "not_an_envelope")]
 
 
@@ -62,7 +64,7 @@ def test_a_row_beside_events_is_not_passed_over(
     ]  # fmt: skip
 
 
-def test_a_row_without_its_envelope_is_told_from_a_heartbeat_by_its_columns(
+def test_row_without_its_envelope_is_distinguished_from_a_heartbeat_by_its_columns(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Beside events, wherever it stands; in a batch that is read as the one before told too."""
@@ -147,7 +149,7 @@ def test_images_that_are_not_the_row_are_refused(
 
 
 @pytest.mark.parametrize("op", ["u", "d"])
-def test_what_topic_routing_adds_to_a_key_is_no_column(
+def test_field_that_topic_routing_adds_to_the_key_is_left_out(
     spark: SparkSession, tmp_path: Path, op: str
 ) -> None:
     key = {"__dbz__physicalTableIdentifier": "s.shop.t_1", "id": 1}

@@ -46,7 +46,7 @@ def ids(shop: Sandbox) -> list[str]:
         pytest.param([[TRUNCATE], NEW], id="first"),
     ],
 )
-def test_it_empties_the_table_at_its_place(
+def test_truncate_of_the_schema_topic_empties_the_table_at_its_position(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: list[Any]
 ) -> None:
     shop = Sandbox(spark, tmp_path, {"format": "debezium"})
@@ -56,7 +56,7 @@ def test_it_empties_the_table_at_its_place(
     assert shop.agrees()
 
 
-def test_one_of_a_part_or_of_another_name_changes_nothing_and_is_told(
+def test_truncate_of_a_partition_or_of_another_table_changes_nothing_and_is_reported(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shop = Sandbox(spark, tmp_path, {"format": "debezium"})
@@ -68,7 +68,7 @@ def test_one_of_a_part_or_of_another_name_changes_nothing_and_is_told(
     assert [line.partition(": a TRUNCATE")[0] for line in lines] == ["shop.t"]
 
 
-def test_one_of_a_table_that_is_not_captured_stops_no_batch(
+def test_truncate_of_a_table_that_is_not_captured_stops_no_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The topic tells of every table of the server, and of most no row ever comes."""
@@ -77,7 +77,7 @@ def test_one_of_a_table_that_is_not_captured_stops_no_batch(
     assert ids(shop) == ["1", "2"]
 
 
-def test_rows_from_before_one_that_came_first_stop_the_batch(
+def test_rows_older_than_an_early_truncate_stop_the_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = Sandbox(spark, tmp_path, {"format": "debezium"})

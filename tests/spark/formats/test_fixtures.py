@@ -185,7 +185,9 @@ def test_tables(loaded: Callable[[Group], Loaded], group: Group, case: dict[str,
 @pytest.mark.skipif(not CASES, reason=MISSING)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=_apart(n)) for n in NO_BAD_RECORDS])
 def test_no_record_is_bad(loaded: Callable[[Group], Loaded], name: str) -> None:
-    for group in {id(g): g for g, _ in CASES if g.format == name}.values():
+    groups = {id(g): g for g, _ in CASES if g.format == name}.values()
+    assert groups
+    for group in groups:
         sandbox, result = loaded(group)
         assert total(result).quarantined == 0, (group.format, sandbox.quarantined())
         assert total(result).balanced

@@ -84,7 +84,9 @@ ELSEWHERE: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", list(ELSEWHERE))
-def test_old_values_elsewhere(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_old_values_are_read_from_another_field_or_columns_with_a_suffix(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
     option, value, record = ELSEWHERE[name]
     row = decode_named(spark, AwsDms(), tmp_path, {name: record}, **{option: value})[name]
     assert (row["before"], row["after"]) == ({"id": "1", "n": "b"}, NEW)
@@ -191,7 +193,7 @@ def test_positions_and_times(rows: dict[str, Row]) -> None:
         ("renamed", {"Op": "I"}, False),
     ],
 )
-def test_what_is_a_row_of_a_full_load(
+def test_rows_of_a_full_load_are_recognised_by_file_name_or_missing_op(
     spark: SparkSession, tmp_path: Path, name: str, operation: dict[str, str], loaded: bool
 ) -> None:
     """The file's name says so; of a file with a name of its own, its rows' lack of an `Op`."""
@@ -236,7 +238,7 @@ def test_files_of_the_s3_target(spark: SparkSession, tmp_path: Path, turned: boo
     assert sorted(sandbox.rows("emp"), key=lambda row: row["id"]) == EXPECTED
 
 
-def test_parquet_tells_the_types(spark: SparkSession, tmp_path: Path) -> None:
+def test_types_come_from_parquet(spark: SparkSession, tmp_path: Path) -> None:
     """Rows of a full load with an `Op` rank below changes too: the file's name says so."""
     sandbox = Sandbox(spark, tmp_path / "p", PIPELINE | {"tables": {"hr.emp": {"key": ["id"]}}})
     folder = sandbox.landing / "hr" / "emp"
@@ -284,9 +286,7 @@ def test_a_csv_file_has_the_columns_of_its_own_table(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_of_two_loads_of_a_row_the_later_wins(
-    spark: SparkSession, tmp_path: Path, turned: bool
-) -> None:
+def test_later_full_load_of_a_row_wins(spark: SparkSession, tmp_path: Path, turned: bool) -> None:
     options = {"timestamp_column": "at"}
     pipeline = {
         "format": "aws_dms",
@@ -349,5 +349,5 @@ def test_a_parallel_full_load_has_folders_of_partitions(
     load(sandbox, "dms/hr/emp/20241027-1.csv", "Op,id,note\nU,2,b\nI,3,c\n")
     loaded = ["1", "2", "3"] if named else ["2", "3"]
     assert sorted(row["id"] for row in sandbox.rows("emp")) == loaded
-    told = "1 records are of emp.north, which `tables:` does not list"
-    assert (told in capsys.readouterr().err) != named
+    expected = "1 records are of emp.north, which `tables:` does not list"
+    assert (expected in capsys.readouterr().err) != named

@@ -230,19 +230,19 @@ def test_a_described_column_that_an_update_lacks_is_absent(rows: Rows) -> None:
         ("hidden_key", [HIDDEN_KEYS[0]]), ("polarx_key", [HIDDEN_KEYS[1]]), ("truncate", None),
     ],
 )  # fmt: skip
-def test_keys_are_told_or_left_open(rows: Rows, name: str, key: list[str] | None) -> None:
+def test_keys_are_given_or_left_open(rows: Rows, name: str, key: list[str] | None) -> None:
     assert rows[name][0]["key"] == key
 
 
-def test_types_are_told_in_the_rows_spelling(rows: Rows) -> None:
-    def told(name: str) -> dict[str, ColumnType]:
+def test_types_have_the_rows_spelling_of_names(rows: Rows) -> None:
+    def types_of(name: str) -> dict[str, ColumnType]:
         return {c.name: c.type for c in Canal().columns(rows[name][0]["types"], DEFAULTS)}
 
-    assert told("insert") == {"id": ColumnType("bigint"), "v": ColumnType("string")}
-    assert told("other_case") == {
+    assert types_of("insert") == {"id": ColumnType("bigint"), "v": ColumnType("string")}
+    assert types_of("other_case") == {
         "Id": ColumnType("int"), "name": ColumnType("string"), "gone": ColumnType("int"),
     }  # fmt: skip
-    assert told("untyped_column") == {"id": ColumnType("int")}
+    assert types_of("untyped_column") == {"id": ColumnType("int")}
     assert rows["no_types"][0]["types"] is None
     assert rows["CREATE"][0]["types"] is None
 
@@ -285,9 +285,7 @@ def test_full_load_ranks_below_every_change(rows: Rows) -> None:
     assert max(r["position"] for r in rows["init"]) < min(changes)
 
 
-def test_rows_of_a_full_load_without_ids_are_told_apart(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_rows_of_a_full_load_without_ids_are_distinct(spark: SparkSession, tmp_path: Path) -> None:
     same = message("INIT", row("1", "a"), row("1", "a"), id=None, ts=None)
     found = decode(spark, tmp_path, {"one": same, "two": same})
     positions = [r["position"] for r in found["one"] + found["two"]]
@@ -295,7 +293,7 @@ def test_rows_of_a_full_load_without_ids_are_told_apart(
     assert all(p.startswith("0.010.") for p in positions)
 
 
-def test_tidb_tells_its_order(rows: Rows) -> None:
+def test_messages_of_tidb_are_ordered_by_commit_ts(rows: Rows) -> None:
     commit = 434919270523076621
     assert [r["position"] for r in rows["commit_ts"]] == [at(commit, 0), at(commit, 1)]
     assert rows["commit_ts"][0]["tx_id"] == str(commit)
@@ -332,8 +330,8 @@ def test_messages_that_name_no_table(spark: SparkSession, tmp_path: Path) -> Non
         "named": message("INSERT", row("1", "a"), database=None),
     }
     found = decode(spark, tmp_path, records, table="shop.orders")
-    told = {name: (many[0]["database"], many[0]["table"]) for name, many in found.items()}
-    assert told == {"bare": ("shop", "orders"), "named": (None, "t")}
+    tables = {name: (many[0]["database"], many[0]["table"]) for name, many in found.items()}
+    assert tables == {"bare": ("shop", "orders"), "named": (None, "t")}
     found = decode(spark, tmp_path, records, table="orders")
     assert (found["bare"][0]["database"], found["bare"][0]["table"]) == (None, "orders")
 

@@ -54,7 +54,7 @@ def test_the_swapped_form(swapped: Rows, name: str, before: object, after: objec
     assert (only["outcome"], only["before"], only["after"]) == ("event", before, after)
 
 
-def test_the_swapped_form_tells_what_is_not_of_it(swapped: Rows) -> None:
+def test_swapped_form_rejects_rows_of_the_other_form(swapped: Rows) -> None:
     assert [r["before"]["id"] for r in swapped["delete_many"]] == ["1", "2"]
     reasons = {name: many[0]["reason"] for name, many in swapped.items() if many[0]["reason"]}
     assert reasons == {
@@ -64,7 +64,7 @@ def test_the_swapped_form_tells_what_is_not_of_it(swapped: Rows) -> None:
     }
 
 
-SEEDS = ("01-delete-before-20220320.json", "02-delete-since-20220320.json", "03-ddl.txt")
+EXAMPLES = ("01-delete-before-20220320.json", "02-delete-since-20220320.json", "03-ddl.txt")
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ SEEDS = ("01-delete-before-20220320.json", "02-delete-since-20220320.json", "03-
         ("community", ["other_form", "delete", "ddl"]),
     ],
 )
-def test_the_seeds_examples(
+def test_the_vendors_examples(
     spark: SparkSession, fixtures: Path, tmp_path: Path, form: str, outcomes: list[str]
 ) -> None:
     folder = fixtures / "seed-examples" / "dts-canal-json"
-    records = {name: _without_remarks((folder / name).read_text()) for name in SEEDS}
+    records = {name: _without_remarks((folder / name).read_text()) for name in EXAMPLES}
     found = decode(spark, tmp_path, records, form=form)
     assert [many[0]["reason"] or many[0]["op"] for many in found.values()] == outcomes
     assert found["03-ddl.txt"][0]["ddl"] == "eg:createxxx"
-    deleted = found[SEEDS[0 if form == SWAPPED else 1]][0]
+    deleted = found[EXAMPLES[0 if form == SWAPPED else 1]][0]
     image = {"shipping_type": "aaa"} if form == SWAPPED else {
         "id": "500000287", "shipping_type": None,
     }  # fmt: skip

@@ -226,13 +226,13 @@ def test_an_update_is_two_records(spark: SparkSession, tmp_path: Path, turned: b
     }
 
 
-def test_the_seeds_example(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+def test_the_vendors_example(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
     """The table has no `_source_table_` and no data columns."""
     text = (fixtures / "seed-examples/datahub-tuple/01-insert-update-delete-table.txt").read_text()
     cells = text.split()
     names, values = cells[:5], cells[5:]
     records = [dict(zip(names, values[i : i + 5], strict=True)) for i in range(0, len(values), 5)]
-    file = jsonl(tmp_path / "seed.jsonl", records)
+    file = jsonl(tmp_path / "example.jsonl", records)
     decoded = DatahubTuple().read(spark, (file,), DatahubTupleOptions(table="t")).collect()
     base = 1649991610688000000
     assert [(r["outcome"], r["op"], r["position"]) for r in decoded] == [

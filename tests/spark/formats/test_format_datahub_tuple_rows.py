@@ -119,8 +119,8 @@ def test_columns_about_the_change_in_another_case(spark: SparkSession, tmp_path:
     rows = (sandbox.landing / "a.csv").read_text().removeprefix(",".join(NAMES))
     header = ",".join(name.upper() if name.startswith("_") else name for name in NAMES)
     (sandbox.landing / "a.csv").write_text(header + rows)
-    told = record("I", "1", _source_table_="u", id=7, w=None)
-    other = [{n.upper() if n.startswith("_") else n: v for n, v in told.items()}]
+    row = record("I", "1", _source_table_="u", id=7, w=None)
+    other = [{n.upper() if n.startswith("_") else n: v for n, v in row.items()}]
     write_jsonl(sandbox.landing / "c", other)
     assert total(sandbox.load_landed()).quarantined == 0
     assert by_id(sandbox) == EXPECTED

@@ -131,7 +131,7 @@ def test_a_type_that_nobody_can_read_stops_the_batch(
     ("columns", "wrong"),
     [("xx", "has the column 'x' more than once"), (["x", ""], "without a name")],
 )
-def test_columns_that_cannot_be_told_apart_stop_the_batch(
+def test_columns_with_indistinguishable_names_stop_the_batch(
     spark: SparkSession, tmp_path: Path, columns: Sequence[str], wrong: str
 ) -> None:
     """Of two of one name Spark reads one: the other's values would be lost without a word."""
@@ -141,9 +141,7 @@ def test_columns_that_cannot_be_told_apart_stop_the_batch(
         DatahubTuple().read(spark, (file,), DEFAULTS)
 
 
-def test_of_two_full_loads_by_a_typed_time_the_later_wins(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_later_full_load_by_a_typed_time_wins(spark: SparkSession, tmp_path: Path) -> None:
     """Whichever file is read first."""
     for name, months in {"later_last": (1, 6), "later_first": (6, 1)}.items():
         sandbox = Sandbox(spark, tmp_path / name, {

@@ -143,7 +143,7 @@ def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
     }
 
 
-def test_a_change_that_tells_its_time_alone_is_below_every_place(rows: dict[str, Row]) -> None:
+def test_change_with_only_a_time_ranks_below_every_position(rows: dict[str, Row]) -> None:
     assert rows["time_only"]["position"] < rows["postgresql_young"]["position"]
 
 
@@ -191,7 +191,7 @@ def test_positions_sort_as_numbers(rows: dict[str, Row]) -> None:
         ("key_unknown", None), ("key_half", None), ("insert", None),
     ],
 )  # fmt: skip
-def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
+def test_keys_are_given_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
     assert rows[name]["key"] == key
 
 
@@ -237,18 +237,18 @@ def test_a_key_change_in_any_order(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def mended(text: str) -> dict[str, Any]:
-    """An example of the seed: it lacks values and commas, and has commas before a brace."""
+    """An example of the vendor, which lacks values and commas, and has commas before a brace."""
     text = re.sub(r":[ ]*$", ": null", text, flags=re.M)
     text = re.sub(r"(null|\"|\d)[ ]*\n([ ]*\")", r"\1,\n\2", text)
     return json.loads(re.sub(r",\s*}", "}", text))
 
 
-def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
-    """Mended, and as they stand. The three examples are of one row, as the seed's table shows."""
+def test_the_vendors_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+    """Mended, and as they stand. The three examples are of one row, as the page's table shows."""
     paths = sorted((fixtures / "seed-examples" / "datastream-json").glob("0[1-3]*.txt"))
     texts = [path.read_text() for path in paths]
     plain = [" ".join(text.split()) for text in texts]
-    file = jsonl(tmp_path / "seeds.jsonl", [*map(mended, texts), *plain])
+    file = jsonl(tmp_path / "examples.jsonl", [*map(mended, texts), *plain])
     rows = sorted(Datastream().read(spark, (file,), DEFAULTS).collect(), key=lambda r: r["ordinal"])
     assert [row["op"] for row in rows[:3]] == ["insert", "update", "delete"]
     assert [row["reason"] for row in rows] == [None] * 3 + ["not_json"] * 3

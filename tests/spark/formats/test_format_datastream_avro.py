@@ -142,7 +142,7 @@ def test_avro_values(avro_rows: dict[str, Row], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["millis_beyond", "local_beyond"])
-def test_a_time_that_is_none_does_not_fit(
+def test_invalid_avro_times_do_not_fit(
     spark: SparkSession, avro_rows: dict[str, Row], name: str
 ) -> None:
     value = decode(F.lit(avro_rows["1"]["after"][name]), VALUES[name][3])

@@ -238,7 +238,7 @@ def test_a_keyspace_of_vitess_is_a_database(rows: dict[str, Row]) -> None:
         ("ddl_of_snapshot", "snapshot_schema"),
     ],
 )  # fmt: skip
-def test_what_is_no_change_is_ignored(rows: dict[str, Row], name: str, reason: str) -> None:
+def test_records_without_a_change_are_ignored(rows: dict[str, Row], name: str, reason: str) -> None:
     assert (rows[name]["outcome"], rows[name]["reason"]) == ("ignore", reason)
 
 
@@ -268,7 +268,9 @@ def test_rejects_say_why(rows: dict[str, Row], name: str, reason: str) -> None:
         assert rows[name]["raw"] == EVENTS[name]
 
 
-def test_events_without_their_envelope_are_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_flattened_events_are_rejected_by_their_own_reason(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """As ExtractNewRecordState leaves them, with the fields that it may be told to add."""
     flattened = [
         ROW | {"__op": "c", "__lsn": 5},
@@ -373,7 +375,7 @@ def test_source_time_and_transaction(rows: dict[str, Row]) -> None:
     assert rows["pg_first"]["tx_id"] == "7"
 
 
-def test_a_time_that_is_none_costs_no_event(rows: dict[str, Row]) -> None:
+def test_event_with_an_impossible_time_has_no_source_ts(rows: dict[str, Row]) -> None:
     assert (rows["time_huge"]["outcome"], rows["time_huge"]["source_ts"]) == ("event", None)
     assert str(rows["time_huge_us"]["source_ts"]) == "2024-01-02 03:04:05.678000"
 
@@ -389,7 +391,7 @@ def test_a_column_that_comes_twice_keeps_both_names(spark: SparkSession, tmp_pat
 def test_the_placeholder_is_an_option(spark: SparkSession, tmp_path: Path) -> None:
     values = ("gone", "skipped", "c2tpcHBlZA==", DEFAULT_PLACEHOLDER)
     file = jsonl(tmp_path / "p.jsonl", [event("u", after=ROW | {"doc": v}) for v in values])
-    for told, count in (("gone", 1), (["gone", "skipped"], 3)):
-        options = DebeziumOptions.model_validate({"unavailable_value": told})
+    for placeholder, count in (("gone", 1), (["gone", "skipped"], 3)):
+        options = DebeziumOptions.model_validate({"unavailable_value": placeholder})
         decoded = Debezium().read(spark, (file,), options).collect()
         assert [r["absent"] for r in decoded] == [["doc"]] * count + [None] * (4 - count)

@@ -144,7 +144,9 @@ def test_events(
         ("message", "logical_message"),
     ],
 )  # fmt: skip
-def test_what_is_no_change_is_ignored(rows: dict[str, Row], name: str, reason: str) -> None:
+def test_avro_records_without_a_change_are_ignored(
+    rows: dict[str, Row], name: str, reason: str
+) -> None:
     assert (rows[name]["outcome"], rows[name]["reason"]) == ("ignore", reason)
 
 
@@ -155,7 +157,7 @@ def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str) ->
     assert json.loads(rows[name]["raw"]) == {"key": b64(key), "value": b64(value)}
 
 
-def test_the_record_key_tells_the_key(rows: dict[str, Row]) -> None:
+def test_key_comes_from_the_record_key(rows: dict[str, Row]) -> None:
     assert rows["insert"]["key"] == ["id"]
     assert rows["text_key"]["key"] is None
     assert rows["truncate"]["key"] is None
@@ -212,8 +214,8 @@ def test_containers_of_envelopes_pairs_and_messages(
         jsonl(tmp_path / "e.jsonl", [event()]),
         schemas=str(folder),
     )  # fmt: skip
-    told = [(r["op"], r["reason"], r["key"]) for r in read]
-    assert told == [
+    outcomes = [(r["op"], r["reason"], r["key"]) for r in read]
+    assert outcomes == [
         ("insert", None, None), (None, "unknown_op:x", None), ("update", None, None),
         ("delete", None, ["id"]), (None, "tombstone", ["id"]), ("insert", None, ["id"]),
         (None, "tombstone", ["id"]), (None, "not_confluent_avro", None), ("insert", None, None),

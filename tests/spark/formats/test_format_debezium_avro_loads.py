@@ -65,8 +65,8 @@ def json_encoding_lines() -> list[str]:
         (2, encoded("u", empty | {"n": {"long": 7}}, lsn=7)),
     ]
     header = f"{json.dumps(key_schema('id'))}^{json.dumps(schema)}"
-    told = [f'{{"id": {key}}}^{json.dumps(value)}' for key, value in lines]
-    return [header, *told, '{"id": 2}^', '{"id": 3}^', '{"id": 4}^{"op": 1.5e']
+    texts = [f'{{"id": {key}}}^{json.dumps(value)}' for key, value in lines]
+    return [header, *texts, '{"id": 2}^', '{"id": 3}^', '{"id": 4}^{"op": 1.5e']
 
 
 def test_the_json_encoding_as_it_is_landed(spark: SparkSession, tmp_path: Path) -> None:

@@ -144,8 +144,8 @@ def test_defaults() -> None:
         {"name": "b", **optional({"type": "bytes", "connect.default": "\u00ff"})}]}  # fmt: skip
     node = connect_avro.resolve([row], "here")
     types = json.dumps({"fields": [connect_avro.row_schema("after", node)]})
-    told = [(c.name, c.default) for c in Debezium().columns(types, DEFAULTS)]
-    assert told == [("id", "5"), ("b", "/w==")]
+    defaults = [(c.name, c.default) for c in Debezium().columns(types, DEFAULTS)]
+    assert defaults == [("id", "5"), ("b", "/w==")]
 
 
 def test_defaults_of_decimals_that_are_read_as_text() -> None:
@@ -162,9 +162,11 @@ def test_defaults_of_decimals_that_are_read_as_text() -> None:
     ]}  # fmt: skip
     node = connect_avro.resolve([row], "here")
     types = json.dumps({"fields": [connect_avro.row_schema("after", node)]})
-    told = {c.name: c.default for c in Debezium().columns(types, DEFAULTS)}
-    assert told == {"first": "5", "second": "-1.50", "none": None, "untold": None, "wide": "1.5",
-                    "zero": "0.0", "open": None, "odd": None}  # fmt: skip
+    defaults = {c.name: c.default for c in Debezium().columns(types, DEFAULTS)}
+    assert defaults == {
+        "first": "5", "second": "-1.50", "none": None, "untold": None, "wide": "1.5",
+        "zero": "0.0", "open": None, "odd": None,
+    }  # fmt: skip
 
 
 def test_names_resolve_in_their_namespace() -> None:

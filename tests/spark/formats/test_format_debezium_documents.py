@@ -64,14 +64,14 @@ def test_documents_have_a_key_of_their_own(spark: SparkSession, tmp_path: Path) 
         deleted,
     ]
     rows = Debezium().read(spark, (jsonl(tmp_path / "k.jsonl", records),), DEFAULTS).collect()
-    told = {"_id": "5f9b"}
-    assert [r["after"] or r["before"] for r in rows[:4]] == [told] * 4
+    document_event = {"_id": "5f9b"}
+    assert [r["after"] or r["before"] for r in rows[:4]] == [document_event] * 4
     assert [r["key"] for r in rows[:4]] == [["_id"]] * 4
     assert rows[4]["reason"] == "tombstone"
     assert rows[5]["reason"] == "image_missing"
 
 
-def told(op: str, ident: int, **more: Any) -> dict[str, Any]:
+def document_event(op: str, ident: int, **more: Any) -> dict[str, Any]:
     """An event with its key, at one place of the log unless told."""
     document = None if op == "d" else json.dumps({"_id": ident, "n": more.pop("n", 0)})
     source = MONGO | {"ord": 5} | more
@@ -83,8 +83,8 @@ def changed(description: Any, ident: int | None = 1, **more: Any) -> dict[str, A
     """An update without its row, as `capture.mode=change_streams` has it."""
     source = MONGO | {"ord": 1}
     key = None if ident is None else {"id": json.dumps(ident)}
-    told = {"after": None, "before": None, "updateDescription": description} | more
-    return {"key": key, "value": event("u", src=source, **told)}
+    document_event = {"after": None, "before": None, "updateDescription": description} | more
+    return {"key": key, "value": event("u", src=source, **document_event)}
 
 
 def describe(fields: Any = None, removed: Any = None, cut: Any = None) -> dict[str, Any]:
@@ -112,7 +112,7 @@ UPDATES: dict[str, Any] = {
 }
 
 
-def test_updates_that_tell_only_what_changed(spark: SparkSession, tmp_path: Path) -> None:
+def test_mongodb_updates_with_changed_fields_only(spark: SparkSession, tmp_path: Path) -> None:
     rows = decode_named(spark, Debezium(), tmp_path, UPDATES)
     found = {n: (r["outcome"], r["reason"], r["after"], r["absent"]) for n, r in rows.items()}
     ident = {"_id": "1"}
@@ -141,7 +141,9 @@ def test_update_whose_document_is_gone_is_ignored_where_asked(
     assert set(found.values()) == {("ignore", "document_gone")}
 
 
-def test_what_an_update_leaves_alone_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+def test_fields_that_a_mongodb_update_does_not_name_are_kept(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """A time of extended JSON is a number of milliseconds to the hint, also where it is text."""
     hints = {"t": {"columns": {"at": "timestamp[ms]", "on": "timestamp[ms]"}}}
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": hints})
@@ -149,7 +151,7 @@ def test_what_an_update_leaves_alone_is_kept(spark: SparkSession, tmp_path: Path
     later = {"at": {"$date": {"$numberLong": "-1"}}}
     update = changed(describe(later, ["b"]))
     update["value"]["source"] |= {"ord": 9}
-    first = told("c", 1, ord=1)
+    first = document_event("c", 1, ord=1)
     first["value"]["after"] = json.dumps({"_id": 1, "a": "x", "b": "y"} | times)
     sandbox.write("1.jsonl", [first, changed(None)])
     sandbox.load_landed()
@@ -165,10 +167,10 @@ def test_events_of_a_transaction_are_in_the_order_of_arrival(
 ) -> None:
     """They share `ts_ms` and `ord`; a position alone, and a snapshot's, say no more than before."""
     records = [
-        told("c", 1, txnNumber=7),
-        told("d", 1, lsid="x"),
-        told("c", 2),
-        told("r", 3, txnNumber=7),
+        document_event("c", 1, txnNumber=7),
+        document_event("d", 1, lsid="x"),
+        document_event("c", 2),
+        document_event("r", 3, txnNumber=7),
     ]
     written = (jsonl(tmp_path / "a9.jsonl", records), jsonl(tmp_path / "a10.jsonl", records[:1]))
     files = tuple(replace(file, arrival=arrival_of(file.key)) for file in written)
@@ -183,15 +185,21 @@ def test_events_of_a_transaction_are_in_the_order_of_arrival(
     assert all(position.startswith(f"{place}.") for position in (insert, delete, later))
 
 
-def test_what_a_transaction_leaves(spark: SparkSession, tmp_path: Path) -> None:
+def test_documents_after_a_transaction_that_inserts_and_deletes_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """A document that it makes and takes away is gone; one that it makes anew is there."""
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium"})
-    first = [told("c", 3, ord=1, n=1), told("c", 1, txnNumber=7, n=1), told("d", 3, txnNumber=7)]
+    first = [
+        document_event("c", 3, ord=1, n=1),
+        document_event("c", 1, txnNumber=7, n=1),
+        document_event("d", 3, txnNumber=7),
+    ]
     second = [
-        told("d", 1, txnNumber=7),
-        told("c", 2, txnNumber=7, n=1),
-        told("u", 2, txnNumber=7, n=2),
-        told("c", 3, txnNumber=7, n=3),
+        document_event("d", 1, txnNumber=7),
+        document_event("c", 2, txnNumber=7, n=1),
+        document_event("u", 2, txnNumber=7, n=2),
+        document_event("c", 3, txnNumber=7, n=3),
     ]
     sandbox.write("1.jsonl", first)
     sandbox.load_landed()
@@ -207,7 +215,7 @@ def test_a_tombstone_deletes_its_document_where_asked(spark: SparkSession, tmp_p
         spark, tmp_path, {"format": "debezium", "format_options": {"tombstones": "delete"}}
     )
     gone = {"key": {"id": "1"}, "value": None}
-    sandbox.load_records([told("c", 1, ord=1), told("c", 2, ord=2), gone])
+    sandbox.load_records([document_event("c", 1, ord=1), document_event("c", 2, ord=2), gone])
     assert [row["_id"] for row in sandbox.rows("t")] == ["2"]
 
 

@@ -85,11 +85,11 @@ def read(spark: SparkSession) -> Row:
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_elements_are_read_as_their_description_tells(read: Row, name: str) -> None:
+def test_list_elements_are_read_by_their_description(read: Row, name: str) -> None:
     assert read[name] == LISTS[name][2]
 
 
-def test_decimals_as_plain_numbers_stay_so() -> None:
+def test_lists_of_decimals_as_json_numbers_are_text_without_an_encoding() -> None:
     """With the converter's `decimal.format=NUMERIC` elements are numbers of JSON."""
     row = '{"fields":[{"type":"struct","field":"after","fields":[{"type":"array","field":"p",'
     items = f'"items":{{"type":"bytes","name":"{DECIMAL}","parameters":{{"scale":"2"}}}}}}]}}]}}'

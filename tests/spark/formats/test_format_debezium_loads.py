@@ -44,7 +44,7 @@ def test_rows_behind_a_scalar_key_have_the_key_of_the_pipeline(
 
 
 @pytest.mark.parametrize("schema", [True, False], ids=["schema", "bare"])
-def test_what_a_compacted_topic_has_left_of_a_delete(
+def test_tombstones_of_a_compacted_topic_delete_their_rows(
     spark: SparkSession, tmp_path: Path, schema: bool
 ) -> None:
     sandbox = Sandbox(spark, tmp_path, {
@@ -77,8 +77,8 @@ def test_a_tombstone_takes_no_row_whose_key_was_spelled_anew(
     made = event("c", src=source(pos=1), after={"code": "abc"})
     gone = event("d", src=source(pos=7), before={"code": "abc"})
     again = event("c", src=source(pos=7), after={"code": "ABC"})
-    told = [("abc", made), ("abc", gone), ("abc", None), ("ABC", again)]
-    sandbox.write("1.jsonl", [{"key": {"code": key}, "value": value} for key, value in told])
+    records = [("abc", made), ("abc", gone), ("abc", None), ("ABC", again)]
+    sandbox.write("1.jsonl", [{"key": {"code": key}, "value": value} for key, value in records])
     sandbox.load_landed()
     assert [row["code"] for row in sandbox.rows("t")] == ["ABC"]
 
@@ -137,7 +137,7 @@ def test_changes_of_one_transaction_by_an_old_connector(
     assert names(sandbox)["1"] == "third"
 
 
-def test_changes_of_one_scn_that_tell_no_more_go_by_arrival(
+def test_changes_of_one_scn_without_further_order_go_by_arrival(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": ["id"]}}})
@@ -171,7 +171,7 @@ def test_a_deferred_update_of_sql_server_by_arrival(
     assert list(names(sandbox).values()) == left * len(NUMBERS)
 
 
-def test_equal_rows_of_one_place_of_the_redo_log_are_told_apart_by_their_address(
+def test_equal_rows_at_one_redo_position_are_distinguished_by_their_address(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """In a table without a key; one that comes again counts once. `ssn` is 0 in all of them."""
@@ -213,8 +213,8 @@ def test_decimals_as_numbers() -> None:
     ]  # fmt: skip
     row = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
     types = json.dumps(row).replace("1.2345678901234567e+19", "12345678901234567890.50")
-    told = Debezium().columns(types, NUMERIC)
-    kinds = {c.name: (c.type.spark, c.type.encoding, c.default) for c in told}
+    described = Debezium().columns(types, NUMERIC)
+    kinds = {c.name: (c.type.spark, c.type.encoding, c.default) for c in described}
     assert kinds == {"id": ("int", "", None), "wide": ("string", "", None),
                      "d": ("decimal(30,2)", "", "12345678901234567890.50")}  # fmt: skip
     assert {c.type.encoding for c in Debezium().columns(types, DEFAULTS)} == {
@@ -240,7 +240,9 @@ SCHEMA = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fie
 
 
 @pytest.mark.long
-def test_described_events_say_nothing_of_the_others(spark: SparkSession, tmp_path: Path) -> None:
+def test_description_of_one_event_does_not_apply_to_events_without_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """`1234` is a decimal in base64 and a plain number; a key of whole numbers is one."""
     hints = {"v": "decimal(20,2)", "n": "bigint"}
     pipeline = {"format": "debezium", "tables": {"t": {"key": ["id"], "columns": hints}}}
@@ -260,9 +262,10 @@ def test_described_events_say_nothing_of_the_others(spark: SparkSession, tmp_pat
     ])  # fmt: skip
     sandbox.load_landed()
     rows = sorted(sandbox.rows("t"), key=lambda row: row["id"])
-    told = [(r["id"], r["d"], r["v"], r["n"], r["b"]) for r in rows]
-    assert told == [(1, Decimal("12.50"), Decimal("125.00"), 5, b"\0"),
-                    (5, None, Decimal("12.50"), 7, b"\0")]  # fmt: skip
+    loaded = [(r["id"], r["d"], r["v"], r["n"], r["b"]) for r in rows]
+    assert loaded == [
+        (1, Decimal("12.50"), Decimal("125.00"), 5, b"\0"), (5, None, Decimal("12.50"), 7, b"\0"),
+    ]  # fmt: skip
     bad = sorted((row["reason"], row["detail"]) for row in sandbox.quarantined())
     assert bad == [("does_not_fit", "at: '1704164645678' does not fit timestamp_ntz[us]"),
                    ("does_not_fit", "d: '1234' does not fit decimal(38,2)[base64]")]  # fmt: skip
@@ -299,9 +302,9 @@ def test_a_hint_without_an_encoding_leaves_it_to_the_description(
     ]))  # fmt: skip
     rows = sorted(sandbox.rows("t"), key=lambda row: row["id"])
     assert counts.quarantined == 0
-    told = [(r["d"], r["day"], r["n"], r["t"]) for r in rows]
+    loaded = [(r["d"], r["day"], r["n"], r["t"]) for r in rows]
     day, micros = date(2024, 1, 2), 1704164645678901
-    assert told == [
+    assert loaded == [
         (Decimal(0xD76DF8) / 100 - Decimal(1 << 24) / 100, day, 5, "12.50"),
         (None, None, 0xD76DF8 - (1 << 24), None),
         (Decimal("12.5"), day, 7, "x"),

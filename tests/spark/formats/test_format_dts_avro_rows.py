@@ -83,8 +83,10 @@ def test_a_nanosecond_is_never_cut(spark: SparkSession, tmp_path: Path) -> None:
     (row,) = sandbox.rows("t")
     assert (str(row["at"]), row["shown"]) == (
         "2024-02-29 01:02:03.123456", "2024-02-29T01:02:03.123456789")  # fmt: skip
-    told = "at: '2024-02-29T01:02:03.123456789' does not fit timestamp_ntz"
-    assert [(q["reason"], q["detail"]) for q in sandbox.quarantined()] == [("does_not_fit", told)]
+    expected = "at: '2024-02-29T01:02:03.123456789' does not fit timestamp_ntz"
+    assert [(q["reason"], q["detail"]) for q in sandbox.quarantined()] == [
+        ("does_not_fit", expected)
+    ]
 
 
 def test_a_zero_timestamp_is_no_moment_of_1970(spark: SparkSession, tmp_path: Path) -> None:
@@ -101,8 +103,10 @@ def test_a_zero_timestamp_is_no_moment_of_1970(spark: SparkSession, tmp_path: Pa
     sandbox.load_landed()
     (row,) = sandbox.rows("t")
     assert (row["id"], row["shown"]) == (1, "0000-00-00T00:00:00")
-    told = "at: '0000-00-00T00:00:00' does not fit timestamp"
-    assert [(q["reason"], q["detail"]) for q in sandbox.quarantined()] == [("does_not_fit", told)]
+    expected = "at: '0000-00-00T00:00:00' does not fit timestamp"
+    assert [(q["reason"], q["detail"]) for q in sandbox.quarantined()] == [
+        ("does_not_fit", expected)
+    ]
 
 
 def test_full_load_rows_of_one_id(spark: SparkSession, tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_names_times_and_transactions(rows: dict[str, Row]) -> None:
     assert rows["ddl_2"]["ddl"] == "DROP TABLE t"
 
 
-def test_a_time_that_is_none_costs_no_event(rows: dict[str, Row]) -> None:
+def test_event_with_an_impossible_time_has_no_source_ts(rows: dict[str, Row]) -> None:
     for name in ("time_huge", "time_text"):
         assert (rows[name]["outcome"], rows[name]["source_ts"]) == ("event", None)
 
@@ -311,7 +311,7 @@ def test_a_snapshot_is_below_every_change_and_a_later_one_above_it(rows: dict[st
         ("insert", None), ("update", None),
     ],
 )  # fmt: skip
-def test_what_was_not_sent_is_absent(
+def test_unsent_values_are_absent(
     rows: dict[str, Row], name: str, absent: list[str] | None
 ) -> None:
     assert (rows[name]["outcome"], rows[name]["absent"]) == ("event", absent)
@@ -321,7 +321,7 @@ def test_what_was_not_sent_is_absent(
     ("name", "absent"),
     [("unsent_delete", ["a"]), ("lob_delete", ["a"]), ("delete_2", None), ("insert_before", None)],
 )
-def test_what_was_not_sent_of_the_old_row_is_absent(
+def test_unsent_values_of_the_old_row_are_absent(
     rows: dict[str, Row], name: str, absent: list[str] | None
 ) -> None:
     assert (rows[name]["outcome"], rows[name]["old_absent"]) == ("event", absent)
@@ -335,11 +335,11 @@ def test_what_was_not_sent_of_the_old_row_is_absent(
         ("empty_key", None), ("half_key", None), ("truncate", None), ("ddl", None),
     ],
 )  # fmt: skip
-def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
+def test_keys_are_given_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
     assert rows[name]["key"] == key
 
 
-def test_a_schema_that_is_none_says_nothing(rows: dict[str, Row]) -> None:
+def test_schema_that_is_no_object_describes_no_types(rows: dict[str, Row]) -> None:
     assert rows["schema_text"]["types"] is None
     assert rows["insert"]["types"] is None
     assert json.loads(rows["schema"]["types"]) == {"type": "struct"}
@@ -354,10 +354,10 @@ def test_options(spark: SparkSession, tmp_path: Path) -> None:
     assert (two["database"], two["absent"]) == ("cdl", None)
 
 
-def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+def test_the_vendors_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
     folder = fixtures / "seed-examples"
     paths = [p for f in ("cdl-json", "cdl-debezium-json") for p in sorted((folder / f).iterdir())]
-    file = jsonl(tmp_path / "seeds.jsonl", [json.loads(p.read_text()) for p in paths])
+    file = jsonl(tmp_path / "examples.jsonl", [json.loads(p.read_text()) for p in paths])
     one, two = HuaweiCdl().read(spark, (file,), DEFAULTS).collect()
     for row in (one, two):
         assert (row["outcome"], row["op"], row["key"]) == ("event", "insert", ["id"])
@@ -371,6 +371,8 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
         [(c.name, c.type) for c in HuaweiCdl().columns(r["types"], DEFAULTS)] for r in (one, two)
     ]
     times = (ColumnType("timestamp_ntz", "ms"), ColumnType("timestamp_ntz"))
-    for told, time in zip(types, times, strict=True):
-        assert told == [("count1", ColumnType("bigint")), ("id", ColumnType("int")),
-                        ("time1", time), ("decimalNum", STRING)]  # fmt: skip
+    for described, time in zip(types, times, strict=True):
+        assert described == [
+            ("count1", ColumnType("bigint")), ("id", ColumnType("int")),
+            ("time1", time), ("decimalNum", STRING),
+        ]  # fmt: skip

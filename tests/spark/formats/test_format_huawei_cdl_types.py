@@ -28,8 +28,8 @@ def test_columns_come_from_the_schema_of_the_row(image: str) -> None:
         {"type": "int64", "optional": True, "field": "n", "default": 7},
     ]
     columns = HuaweiCdl().columns(json.dumps(schema(image, fields)), DEFAULTS)
-    told = [(c.name, c.type, c.default) for c in columns]
-    assert told == [("id", ColumnType("int"), None), ("n", ColumnType("bigint"), "7")]
+    described = [(c.name, c.type, c.default) for c in columns]
+    assert described == [("id", ColumnType("int"), None), ("n", ColumnType("bigint"), "7")]
 
 
 @pytest.mark.parametrize(
@@ -69,5 +69,5 @@ def test_types(field: dict[str, Any], kind: ColumnType) -> None:
         '{"fields": ' + "[" * 100_000,
     ],
 )  # fmt: skip
-def test_a_damaged_schema_says_nothing(types: str) -> None:
+def test_damaged_schema_describes_no_columns(types: str) -> None:
     assert read_description(HuaweiCdl(), types, DEFAULTS) == []

@@ -167,7 +167,7 @@ def test_positions_sort_as_the_log(rows: dict[str, Row]) -> None:
     assert rows["placed"]["position"] < rows["next_file"]["position"]
 
 
-def test_rows_that_tell_no_place_are_ordered_by_arrival_in_their_transaction(
+def test_rows_without_a_position_are_ordered_by_arrival_in_their_transaction(
     rows: dict[str, Row],
 ) -> None:
     """As Maxwell writes by default: the row that commits says so, the others say nothing."""
@@ -192,7 +192,7 @@ def test_order_of_arrival_where_it_is_asked_for(spark: SparkSession, tmp_path: P
     [("insert", ["id"]), ("delete", ["id"]), ("no_key", None), ("empty_key", None),
      ("half_key", None)],
 )  # fmt: skip
-def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
+def test_keys_are_given_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
     assert rows[name]["key"] == key
 
 

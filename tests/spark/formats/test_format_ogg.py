@@ -150,7 +150,7 @@ def test_positions_are_numbers_of_any_length(rows: dict[str, Row]) -> None:
     [("insert", ["ID"]), ("delete", ["ID"]), ("update", ["ID"]), ("no_key", None),
      ("empty_key", None), ("half_key", None), ("key_twice", ["ID"]), ("truncate", None)],
 )  # fmt: skip
-def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
+def test_keys_are_given_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
     assert rows[name]["key"] == key
 
 
@@ -193,13 +193,13 @@ def test_places_that_trails_share_move_no_values(
     table = {"modes": ["current", "history"]}
     lake = Sandbox(spark, tmp_path, {"format": "ogg", "tables": {"S.T": table}})
     monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
-    told = [
+    records = [
         *(record("I", None, {"ID": n, "A": f"{n}", "B": "b"}, pos=f"{n}") for n in range(1, 4)),
         record("D", {"ID": 1}, pos="50"),
         record("U", {"ID": 2}, {"ID": 2, "B": "c"}, pos="50"),
         record("U", {"ID": 3}, {"ID": 4, "B": "d"}, pos="50"),
     ]
-    for number, batch in enumerate([told] if at_once else [[line] for line in told]):
+    for number, batch in enumerate([records] if at_once else [[line] for line in records]):
         lake.write(f"{number}.jsonl", batch)
         lake.run()
     expected = [{"ID": "2", "A": "2", "B": "c"}, {"ID": "4", "A": "3", "B": "d"}]

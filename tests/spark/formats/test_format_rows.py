@@ -36,9 +36,7 @@ def ordered(sandbox: Sandbox, table: str = "products") -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_of_two_dumps_the_later_named_wins(
-    spark: SparkSession, tmp_path: Path, turned: bool
-) -> None:
+def test_dump_with_the_later_name_wins(spark: SparkSession, tmp_path: Path, turned: bool) -> None:
     sandbox = dumps(spark, tmp_path)
     files: list[tuple[str, str | bytes]] = [
         ("shop/products/2024-10-9.csv", "id,name,price\n1,pen,1.10\n2,ink,\n"),
@@ -80,7 +78,7 @@ def test_a_column_may_order(spark: SparkSession, tmp_path: Path) -> None:
     assert [(row["id"], row["n"], row["version"]) for row in ordered(sandbox)] == [(1, "new", "10")]
 
 
-def test_parquet_tells_the_types(spark: SparkSession, tmp_path: Path) -> None:
+def test_types_come_from_parquet(spark: SparkSession, tmp_path: Path) -> None:
     sandbox = dumps(spark, tmp_path, tables={"products": {"key": ["id"]}})
     folder = sandbox.landing / "products" / "dt=2024-10-27"
     folder.mkdir(parents=True)

@@ -192,7 +192,7 @@ def test_an_update_carries_what_changed_and_what_is_known_of_the_old_row(
     assert set(update["absent"][1:]) == {"ID", "A", "B", "M"}
 
 
-def test_an_update_of_the_key_tells_the_old_one(rows: dict[str, Row]) -> None:
+def test_update_of_the_key_has_the_old_key(rows: dict[str, Row]) -> None:
     assert (rows["UPDATE"]["before"], rows["UPDATE"]["after"]) == ({"ID": "1"}, {"ID": "2"})
     assert rows["UPDATE"]["absent"] == [ALL_BUT, "ID"]
 
@@ -256,7 +256,7 @@ def test_table_names(
     assert (row["database"], row["schema"], row["table"]) == table
 
 
-def test_nothing_tells_keys_and_types(rows: dict[str, Row]) -> None:
+def test_records_have_neither_keys_nor_types(rows: dict[str, Row]) -> None:
     assert {(r["key"], r["types"]) for r in rows.values()} == {(None, None)}
     assert {r["op"] for r in rows.values() if r["event_id"]} == {"update_after"}
     assert SharePlex().columns("", DEFAULTS) == []
@@ -284,7 +284,7 @@ def test_positions(rows: dict[str, Row], name: str, expected: str | None) -> Non
     assert rows[name]["position"] == expected
 
 
-def test_a_transaction_of_another_form_is_told_apart_by_a_hash(rows: dict[str, Row]) -> None:
+def test_transaction_of_another_form_is_distinguished_by_a_hash(rows: dict[str, Row]) -> None:
     """It orders nothing beyond its `scn`."""
     names = [name for name in RECORDS if re.match(r"trans_\d", name)]
     assert {rows[name]["outcome"] for name in names} == {"event"}
@@ -303,7 +303,7 @@ def test_positions_sort_as_numbers(rows: dict[str, Row]) -> None:
 
 
 def test_times_and_transactions(rows: dict[str, Row]) -> None:
-    """The time is in UTC, with a `Z` (as the seed says) or without (as its examples are)."""
+    """The time is in UTC, with a `Z` (as the page says) or without (as its examples are)."""
     committed = datetime(2017, 6, 16, 14, 24, 34, tzinfo=UTC).timestamp()
     assert rows["ins"]["source_ts"].timestamp() == committed
     assert rows["zoned"]["source_ts"].timestamp() == committed
@@ -312,7 +312,7 @@ def test_times_and_transactions(rows: dict[str, Row]) -> None:
     assert rows["ins"]["tx_id"] == "7.0.4"
 
 
-def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+def test_the_vendors_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
     """The first as it is; the others with the `….` and the stray comma taken out, and as they are.
 
     What the examples leave out of `meta` is missing then: the place, and of the delete the table.
@@ -323,7 +323,7 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
     )
     mended = [re.sub(r'"\s+….', '"', update), re.sub(r",\s+}", "}", delete)]
     lines = [insert, *mended, update, delete]
-    file = jsonl(tmp_path / "seeds.jsonl", lines)
+    file = jsonl(tmp_path / "examples.jsonl", lines)
     rows = sorted(SharePlex().read(spark, (file,), DEFAULTS).collect(), key=lambda r: r["ordinal"])
     assert [r["outcome"] for r in rows] == ["event", "event", "reject", "reject", "reject"]
     assert [r["reason"] for r in rows[2:]] == ["table_missing", "not_json", "not_json"]

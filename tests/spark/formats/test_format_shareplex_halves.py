@@ -94,7 +94,9 @@ def refuse_difference(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_what_a_new_half_leaves_out_lives_on(spark: SparkSession, tmp_path: Path, cut: str) -> None:
+def test_columns_that_a_new_half_lacks_keep_their_values(
+    spark: SparkSession, tmp_path: Path, cut: str
+) -> None:
     sandbox = loaded(spark, tmp_path, CUTS[cut])
     assert sorted((r["ID"], r["A"], r["B"]) for r in sandbox.rows("ROWS")) == ROWS
     assert sandbox.quarantined() == []

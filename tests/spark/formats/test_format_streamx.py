@@ -27,8 +27,8 @@ from tests.spark.sandbox import Sandbox
 DEFAULTS = FormatOptions()
 pytestmark = pytest.mark.spark
 ROW_ID = "#alibaba_rds_row_id#"
-# The operations that seed 000 lists besides those on rows (docs/formats/streamx.md, "Operations"),
-# spelled out: a list of the decoder's own would lose what the decoder loses.
+# The operations besides those on rows, as DataWorks' page "Appendix: DataHub message formats" lists
+# them, spelled out: a list of the decoder's own would lose what the decoder loses.
 DDL = ("DDL", "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX")
 IGNORED = (
     "TRANSACTION_BEGIN", "TRANSACTION_END", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT",
@@ -201,7 +201,7 @@ def test_positions_compare_as_integers_of_any_length(rows: dict[str, Row]) -> No
         ("truncate_told", ["ID"]), ("truncate_half_told", None),
     ],
 )  # fmt: skip
-def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
+def test_keys_are_given_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
     assert rows[name]["key"] == key
 
 
@@ -248,8 +248,8 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def load(lake: Sandbox, messages: list[dict[str, Any]], batches: list[tuple[int, ...]]) -> None:
     """Load messages on rows of `id` and `doc`, in batches that name them by their numbers."""
-    told = [described(each, "id", "doc") for each in messages]
-    lake.run_each(*([told[at] for at in batch] for batch in batches))
+    described_messages = [described(each, "id", "doc") for each in messages]
+    lake.run_each(*([described_messages[at] for at in batch] for batch in batches))
 
 
 @pytest.mark.parametrize("batches", [[(0, 1, 2)], [(0, 2), (1,)], [(2,), (1,), (0,)]])
@@ -267,9 +267,7 @@ def test_a_key_that_changes_in_two_messages_keeps_what_they_leave_out(
 
 
 @pytest.mark.parametrize("batches", [[(0, 1, 2)], [(0, 2), (1,)]])
-def test_an_old_row_that_is_told_twice_deletes_nothing(
-    lake: Sandbox, batches: list[tuple[int, ...]]
-) -> None:
+def test_repeated_old_row_deletes_nothing(lake: Sandbox, batches: list[tuple[int, ...]]) -> None:
     """In a message of its own, and beside the new one."""
     messages = [
         message("INSERT", "1", after={"id": 1, "doc": "x"}),
@@ -292,11 +290,11 @@ def test_columns_from_the_six_types() -> None:
     ]  # fmt: skip
 
 
-def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+def test_the_vendors_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
     folder = fixtures / "seed-examples"
     paths = [p for f in ("datahub-blob-json", "dataworks-kafka-json")
              for p in sorted((folder / f).glob("*.json"))]  # fmt: skip
-    file = jsonl(tmp_path / "seeds.jsonl", [json.loads(p.read_text()) for p in paths])
+    file = jsonl(tmp_path / "examples.jsonl", [json.loads(p.read_text()) for p in paths])
     rows = StreamX().read(spark, (file,), DEFAULTS).collect()
     assert len(rows) == len(paths)
     assert {r["outcome"] for r in rows} == {"event", "ignore"}
@@ -308,7 +306,7 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("folder", ["datahub-blob-json", "dataworks-kafka-json"])
-def test_the_seeds_templates(
+def test_the_vendors_templates(
     spark: SparkSession, fixtures: Path, tmp_path: Path, folder: str
 ) -> None:
     """Without their remarks, some of which have a comma in them, once for each operation that they
@@ -319,8 +317,10 @@ def test_the_seeds_templates(
     plain = re.sub(r'(["}\d])[ ]*\n(\s*")', r"\1,\n\2", plain)
     template = json.loads(plain)
     ops = template["payload"]["op"].removesuffix("...").split("/")
-    told = [template | {"payload": template["payload"] | {"op": op}} for op in ops]
-    rows = StreamX().read(spark, (jsonl(tmp_path / "seeds.jsonl", told),), DEFAULTS).collect()
+    messages = [template | {"payload": template["payload"] | {"op": op}} for op in ops]
+    rows = (
+        StreamX().read(spark, (jsonl(tmp_path / "examples.jsonl", messages),), DEFAULTS).collect()
+    )
     assert len(ops) >= 17
     found = dict(zip(ops, sorted(rows, key=lambda r: r["ordinal"]), strict=True))
     assert {op for op, row in found.items() if row["outcome"] == "ignore"} == set(IGNORED)

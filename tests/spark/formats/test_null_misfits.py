@@ -59,9 +59,7 @@ def nulled(result: BatchResult) -> tuple[Nulled, ...]:
     return table.nulled
 
 
-def test_null_stands_for_what_does_not_fit_and_is_counted(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_misfits_become_null_and_are_counted(spark: SparkSession, tmp_path: Path) -> None:
     lake = lake_with(spark, tmp_path, **BOTH, **ASKED)
     result = lake.load_records(EVENTS)
     assert days(lake) == {1: "None 2", 3: "None 1", 4: "None 1"}
@@ -77,7 +75,7 @@ def test_null_stands_for_what_does_not_fit_and_is_counted(
     assert "shop.t: values that did not fit are NULL: 3 of paid_on" in console.export_text()
 
 
-def test_a_look_counts_what_would_be_null(
+def test_plan_counts_values_that_would_become_null(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = lake_with(spark, tmp_path, **BOTH, **ASKED)
@@ -90,7 +88,7 @@ def test_a_look_counts_what_would_be_null(
 
 
 @pytest.mark.long
-def test_null_stands_there_whatever_the_order(
+def test_misfits_are_null_in_every_order_of_batches(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, apart = (lake_with(spark, tmp_path / name, **BOTH, **ASKED) for name in ("a", "b"))
@@ -116,7 +114,7 @@ def test_rows_without_a_key_are_found_by_the_null(spark: SparkSession, tmp_path:
     assert nulled(result) == (Nulled("paid_on", 3),)
 
 
-def test_what_is_in_quarantine_is_loaded_once_it_is_asked_for(
+def test_reprocess_loads_quarantined_misfits_as_null(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = lake_with(spark, tmp_path, key=["id"], columns=HINTS)
@@ -129,7 +127,9 @@ def test_what_is_in_quarantine_is_loaded_once_it_is_asked_for(
     assert days(lake) == {1: "2024-02-29 1", 2: "None 1"}
 
 
-def test_no_column_of_the_key_that_events_tell_is_null(spark: SparkSession, tmp_path: Path) -> None:
+def test_null_misfits_refuses_key_columns_known_from_events(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     lake = lake_with(spark, tmp_path, null_misfits=["ID"])
     keyed = {"key": {"id": 1}, "value": EVENTS[0]}
     with pytest.raises(PlanError, match=r"`null_misfits` names \['id'\] of its key"):

@@ -103,7 +103,7 @@ def test_columns_that_an_update_does_not_name_stay(
     assert lake.agrees()
 
 
-def test_a_key_that_canal_does_not_send_is_told_by_other_rows(
+def test_key_that_canal_does_not_send_is_known_from_other_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Of MINIMAL Canal has the new image alone: which row it is nobody tells, and of a key of two
@@ -137,9 +137,9 @@ def test_without_a_key_only_whole_rows_are_known(
     ]
     lake.load_records(events)
     assert lake.rows("keyless") == [loaded]
-    told = {(bad["reason"], bad["detail"]) for bad in lake.quarantined()}
+    reasons = {(bad["reason"], bad["detail"]) for bad in lake.quarantined()}
     lost = {("does_not_fit", "not_sent:v, doc")}
-    assert told == lost | ({("does_not_fit", "not_sent:id, doc")} if name == "canal" else set())
+    assert reasons == lost | ({("does_not_fit", "not_sent:id, doc")} if name == "canal" else set())
 
 
 def test_without_the_option_a_row_is_whole(spark: SparkSession, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def written(frame: DataFrame) -> Exception:
         ("map_from_arrays(array(id, id), array(1, 2))", "23505"),
     ],
 )
-def test_what_the_data_is_to_blame_for_stops(
+def test_sqlstates_of_bad_data_are_terminal(
     spark: SparkSession, expression: str, state: str
 ) -> None:
     strict = spark.newSession()
@@ -49,7 +49,7 @@ def test_a_file_that_cannot_be_read_may_be_there_again(spark: SparkSession, tmp_
     assert type(typed(written(rows))) is TransientError
 
 
-def test_what_iceberg_cannot_make_stops_with_its_words_alone(
+def test_validation_errors_of_iceberg_are_terminal_and_keep_their_message(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     lake = Sandbox(spark, tmp_path, {"format": "debezium"})

@@ -22,7 +22,7 @@ def statement(number: int, text: str, source: str, **tags: str) -> dict[str, Any
     }  # fmt: skip
 
 
-def test_a_truncate_that_nobody_can_follow_is_told(
+def test_dts_truncate_without_a_certain_table_is_ignored_and_reported(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = Sandbox(spark, tmp_path, {"format": "dts_avro"})
@@ -36,7 +36,7 @@ def test_a_truncate_that_nobody_can_follow_is_told(
     assert [line.partition(": a TRUNCATE")[0] for line in lines] == ["db", "db.t"]
 
 
-def test_a_truncate_of_a_part_and_one_that_names_no_table_are_told(
+def test_canal_truncate_of_a_partition_or_without_a_table_is_ignored_and_reported(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = Sandbox(spark, tmp_path, {"format": "canal"})
@@ -47,5 +47,5 @@ def test_a_truncate_of_a_part_and_one_that_names_no_table_are_told(
     ])  # fmt: skip
     assert total(result).ignored == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if "TRUNCATE" in line]
-    told = [line.partition(": a TRUNCATE")[0] for line in lines]
-    assert told == ["an event without a table", "db.t"]
+    reported = [line.partition(": a TRUNCATE")[0] for line in lines]
+    assert reported == ["an event without a table", "db.t"]

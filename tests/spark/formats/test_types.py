@@ -289,7 +289,7 @@ def test_exact_or_nothing(
     assert repr(got) == repr(wanted) or (got == wanted and type(got) is type(wanted))
 
 
-def test_every_case_is_one_of_its_own() -> None:
+def test_no_two_cases_are_the_same() -> None:
     assert len({(k, t) for k, t, _ in EXACT}) == len(EXACT)
 
 

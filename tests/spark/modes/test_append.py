@@ -42,7 +42,7 @@ def refuse_difference(lake: Sandbox, log: list[Change], tables: Iterable[str] = 
     for table in tables:
         key = next(iter(TABLES[table]["key"]), None)
         wanted = reference.events(of_table(log, table), key)
-        assert told(lake, table, key) == by_place(wanted), table
+        assert events_of(lake, table, key) == by_place(wanted), table
 
 
 def by_place(events: list[Event]) -> list[Counter[Event]]:
@@ -52,12 +52,12 @@ def by_place(events: list[Event]) -> list[Counter[Event]]:
     found: dict[int, Counter[Event]] = {}
     for event in events:
         number = numbers.get((event.place, not event.gone), -1)
-        said = row(spelled(dict(event.row)))
-        found.setdefault(number, Counter()).update([replace(event, place=(0, number), row=said)])
+        sent = row(spelled(dict(event.row)))
+        found.setdefault(number, Counter()).update([replace(event, place=(0, number), row=sent)])
     return [found[number] for number in sorted(found)]
 
 
-def told(lake: Sandbox, table: str, key: str | None) -> list[Counter[Event]]:
+def events_of(lake: Sandbox, table: str, key: str | None) -> list[Counter[Event]]:
     """The table's events in the reference's terms."""
     rows = lake.rows(f"{table}__events", metadata=True)
     places = sorted({place(r) for r in rows if not snapshot(r)})
@@ -126,8 +126,8 @@ def test_events_of_a_batch_are_undone_beneath_a_rename(
     stays = renamed.event("c", 1, id=1, title="one")
     undone = renamed.event("c", 2, id=2, title="undone")
     batches = []
-    for n, told in enumerate(([stays], [undone], [renamed.ddl(10)])):
-        shop.write(f"{n}.jsonl", told)
+    for n, events_of in enumerate(([stays], [undone], [renamed.ddl(10)])):
+        shop.write(f"{n}.jsonl", events_of)
         batches.append(shop.run().batch_id)
     refolding.undo_or_refold(shop.context(), batches[1])
     assert [(r["id"], r["name"]) for r in shop.rows("orders__events")] == [(1, "one")]

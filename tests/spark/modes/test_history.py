@@ -69,7 +69,7 @@ def lake(spark: SparkSession, tmp_path: Path) -> Sandbox:
     return sandbox
 
 
-def told(sandbox: Sandbox) -> list[tuple[Any, ...]]:
+def versions_of(sandbox: Sandbox) -> list[tuple[Any, ...]]:
     """Every version: key, note, when it began and ended."""
     rows = sandbox.rows("orders__history", metadata=True)
     found = [
@@ -85,7 +85,7 @@ def test_a_late_event_falls_into_its_place(lake: Sandbox) -> None:
     lake.load_records([event(10, 1, "a"), event(30, 1, "c"), event(40, 1), event(50, 1, "e")])
     lake.load_records([event(20, 1, "b"), event(45, 1, "d"), event(60, 2, "new")])
     lake.load_records([event(47, 1), event(70, 2, "newer"), event(45, 1, "d")])
-    assert told(lake) == [
+    assert versions_of(lake) == [
         (1, "a", 10, 20), (1, "b", 20, 30), (1, "c", 30, 40),
         (1, "d", 45, 47), (1, "e", 50, None),
         (2, "new", 60, 70), (2, "newer", 70, None),
@@ -100,7 +100,7 @@ def test_a_version_goes_on_under_another_key_where_a_batch_ends_between_its_halv
     """The batch is above everything stored, and the old key's version is not open any more."""
     lake.load_records([event(10, 1, "a", doc="big"), event(20, 1)])
     lake.load_records([event(20, 2, "b", "c", doc=PLACEHOLDER)])
-    assert told(lake) == [(1, "a", 10, 20), (2, "b", 20, None)]
+    assert versions_of(lake) == [(1, "a", 10, 20), (2, "b", 20, None)]
     rows = lake.rows("orders__history") + lake.rows("orders")
     assert [r["doc"] for r in rows] == ["big"] * 3
 
@@ -109,9 +109,9 @@ def test_a_version_goes_on_under_another_key_where_a_batch_ends_between_its_halv
 def test_a_truncate_ends_the_versions_below_it_late_too(lake: Sandbox) -> None:
     lake.load_records([event(10, 1, "a"), event(20, 2, "b"), event(50, 2, "c")])
     lake.load_records([truncate(30)])
-    assert told(lake) == [(1, "a", 10, 30), (2, "b", 20, 30), (2, "c", 50, None)]
+    assert versions_of(lake) == [(1, "a", 10, 30), (2, "b", 20, 30), (2, "c", 50, None)]
     lake.load_records([event(25, 1, "late"), event(60, 1, "again")])
-    assert told(lake) == [
+    assert versions_of(lake) == [
         (1, "a", 10, 25), (1, "late", 25, 30), (1, "again", 60, None),
         (2, "b", 20, 30), (2, "c", 50, None),
     ]  # fmt: skip
@@ -125,17 +125,17 @@ def test_a_history_that_is_switched_on_later_has_what_was_before(lake: Sandbox) 
     lake.configure(**pipeline(["current", "history"]))
     first = [(1, "a", 10, 20), (1, "b", 20, None), (2, "untouched", 15, None)]
     result = lake.load_records([event(20, 1, "b")], "second.jsonl")
-    assert told(lake) == first
+    assert versions_of(lake) == first
     lake.rollback(result)
     assert lake.rows("orders__history") == []
     lake.load_records([event(20, 1, "b")], "second.jsonl")
-    assert told(lake) == first
+    assert versions_of(lake) == first
     lake.configure(**pipeline(["current"]))
     lake.load_records([event(30, 2, "missed")])
-    assert told(lake) == first
+    assert versions_of(lake) == first
     lake.configure(**pipeline(["current", "history"]))
     lake.load_records([event(40, 3, "on")])
-    assert told(lake) == [
+    assert versions_of(lake) == [
         (1, "a", 10, 20), (1, "b", 20, None),
         (2, "untouched", 15, 30), (2, "missed", 30, None), (3, "on", 40, None),
     ]  # fmt: skip
@@ -149,7 +149,7 @@ def test_versions_outlive_the_changelog(lake: Sandbox) -> None:
     changelog.delete(f"_batch_id = '{lake.published[0]}'")
     lake.load_records([event(50, 1, "d"), event(60, 2, "y")])
     lake.load_records([event(40, 1, "c"), event(15, 1, "a2")])
-    assert told(lake) == [
+    assert versions_of(lake) == [
         (1, "a", 10, 15), (1, "a2", 15, 20), (1, "b", 30, 40), (1, "c", 40, 50),
         (1, "d", 50, None), (2, "x", 5, 60), (2, "y", 60, None),
     ]  # fmt: skip
@@ -165,19 +165,19 @@ def test_a_new_column_is_added_and_the_short_ways_are_taken(
     lake.load_records([event(30, 1, "c", colour="blue")])
     rows = {r["note"]: r.get("colour") for r in lake.rows("orders__history")}
     assert rows == {"a": None, "b": "red", "c": "blue"}
-    assert told(lake) == [(1, "a", 10, 20), (1, "b", 20, 30), (1, "c", 30, None)]
+    assert versions_of(lake) == [(1, "a", 10, 20), (1, "b", 20, 30), (1, "c", 30, None)]
 
 
 @pytest.mark.long
 def test_a_failed_batch_leaves_the_history_as_it_was(lake: Sandbox) -> None:
     lake.load_records([event(10, 1, "a")])
     lake.stage(lake.write("given-up.jsonl", [event(20, 1, "b")]))
-    assert told(lake) == [(1, "a", 10, None)]
+    assert versions_of(lake) == [(1, "a", 10, None)]
     staged = lake.stage(lake.write("given-up.jsonl", [event(20, 1, "b")]))
     branches = lake.catalog.load_table(("shop", "orders__history")).metadata.refs
     assert len([b for b in branches if b.startswith("batch_")]) == 1, "the older attempt's is gone"
     lake.publish(staged)
-    assert told(lake) == [(1, "a", 10, 20), (1, "b", 20, None)]
+    assert versions_of(lake) == [(1, "a", 10, 20), (1, "b", 20, None)]
 
 
 def test_a_table_without_a_key_has_no_history(lake: Sandbox) -> None:
@@ -222,8 +222,10 @@ def test_the_halves_of_an_update_end_a_version_at_one_place(
             "_after_image_": flags[1], "id": 1, "v": value,
         }  # fmt: skip
 
-    told = [half(10, "I", "NY", "a"), half(20, "U", "YN", "a"), half(20, "U", "NY", "b")]
-    lake.load_records(told[:cut], "0.jsonl")
-    lake.load_records([*told[cut:], half(30, "U", "YN", "b"), half(30, "U", "NY", "c")], "1.jsonl")
+    versions_of = [half(10, "I", "NY", "a"), half(20, "U", "YN", "a"), half(20, "U", "NY", "b")]
+    lake.load_records(versions_of[:cut], "0.jsonl")
+    lake.load_records(
+        [*versions_of[cut:], half(30, "U", "YN", "b"), half(30, "U", "NY", "c")], "1.jsonl"
+    )
     versions = sorted((r["v"], r["_position_to"]) for r in lake.rows("t__history", metadata=True))
     assert [(v, end and end[-1]) for v, end in versions] == [("a", "1"), ("b", "1"), ("c", None)]

@@ -62,7 +62,7 @@ def test_a_new_column_beside_events_that_are_there(drive: Drive) -> None:
 
 
 @pytest.mark.long
-def test_a_rename_that_was_told_meanwhile_doubles_no_event(drive: Drive) -> None:
+def test_rename_while_modes_are_off_doubles_no_event(drive: Drive) -> None:
     renames = RENAMED["before"] + RENAMED["since"]
     last = renamed.event("c", 40, id=9, name="on")
     shop = drive((ON, renames), (OFF, RENAMED["renamed"]), (ON, [last]))
@@ -72,7 +72,7 @@ def test_a_rename_that_was_told_meanwhile_doubles_no_event(drive: Drive) -> None
 
 
 @pytest.mark.long
-def test_a_default_that_was_told_meanwhile_doubles_no_event(drive: Drive) -> None:
+def test_default_added_while_modes_are_off_doubles_no_event(drive: Drive) -> None:
     first = [*DEFAULTED["first"], event("u", 30, PLAIN, id=2, v="z", status="done")]
     meanwhile = event("u", 10, NEW, id=2, v="y", status="open")
     last = event("c", 40, NEW, id=9, v="on", status="q")
@@ -81,12 +81,14 @@ def test_a_default_that_was_told_meanwhile_doubles_no_event(drive: Drive) -> Non
     assert shop.agrees()
 
 
-def told(lake: Sandbox, table: str) -> set[tuple[int, str]]:
+def texts_of(lake: Sandbox, table: str) -> set[tuple[int, str]]:
     return {(row["id"], row["status"]) for row in lake.rows(table)}
 
 
 @pytest.mark.long
-def test_maintenance_between_takes_nothing_from_them(spark: SparkSession, tmp_path: Path) -> None:
+def test_maintenance_while_modes_are_off_loses_no_version_and_no_event(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     shop = Shop(spark, tmp_path, pipeline(ON))
     shop.run(*orders(("c", 10, 1, "a"), ("c", 11, 2, "a")))
     shop.run(*orders(("u", 12, 1, "b")))
@@ -99,13 +101,13 @@ def test_maintenance_between_takes_nothing_from_them(spark: SparkSession, tmp_pa
     shop.configure(**pipeline(ON))
     shop.run(*orders(("c", 30, 4, "on")))
     wanted = {(1, "a"), (2, "a"), (1, "b"), (1, "missed"), (3, "missed"), (4, "on")}
-    assert told(shop, "orders__history") == wanted
-    assert told(shop, "orders__events") == wanted
+    assert texts_of(shop, "orders__history") == wanted
+    assert texts_of(shop, "orders__events") == wanted
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("before", [ON, OFF], ids=["off and on", "on for the first time"])
-def test_what_was_not_sent_since_maintenance_is_what_the_row_has(
+def test_value_not_sent_since_maintenance_is_taken_from_the_row(
     spark: SparkSession, tmp_path: Path, before: Sequence[str]
 ) -> None:
     """The changes that brought it are forgotten."""
@@ -134,12 +136,12 @@ def test_what_was_not_sent_since_maintenance_is_what_the_row_has(
 
 @pytest.mark.long
 @pytest.mark.parametrize("before", [ON, OFF], ids=["off and on", "on for the first time"])
-def test_what_changes_of_other_columns_did_not_send_is_what_the_row_has(
+def test_columns_that_later_changes_do_not_list_are_taken_from_the_row(
     spark: SparkSession, tmp_path: Path, before: Sequence[str]
 ) -> None:
     """In a format whose changes say which columns they carry, not which they leave out."""
 
-    def told(scn: int, op: str, data: dict[str, str], **key: dict[str, str]) -> str:
+    def record(scn: int, op: str, data: dict[str, str], **key: dict[str, str]) -> str:
         meta = {"op": op, "table": "O.ORDERS", "time": "2017-06-16T14:24:34", "scn": str(scn),
                 "trans": "7.0.4", "seq": 1, "idx": "1/9"}  # fmt: skip
         return json.dumps({"meta": meta, "data": data, **key})
@@ -149,13 +151,13 @@ def test_what_changes_of_other_columns_did_not_send_is_what_the_row_has(
         return {"format": "shareplex", "tables": {"O.ORDERS": table}, "maintenance": KEEP_LITTLE}
 
     shop = Shop(spark, tmp_path, with_modes(before))
-    shop.run(told(10, "ins", {"ID": "1", "A": "a", "B": "b", "C": "c"}))
+    shop.run(record(10, "ins", {"ID": "1", "A": "a", "B": "b", "C": "c"}))
     shop.configure(**with_modes(OFF))
     shop.maintain()
-    shop.run(told(20, "upd", {"A": "x"}, key={"ID": "1"}))
-    shop.run(told(30, "upd", {"B": "y"}, key={"ID": "1"}))
+    shop.run(record(20, "upd", {"A": "x"}, key={"ID": "1"}))
+    shop.run(record(30, "upd", {"B": "y"}, key={"ID": "1"}))
     shop.configure(**with_modes(ON))
-    shop.run(told(40, "ins", {"ID": "9", "A": "n", "B": "n", "C": "n"}))
+    shop.run(record(40, "ins", {"ID": "9", "A": "n", "B": "n", "C": "n"}))
     rows = shop.rows("ORDERS__history")
     found = {(r["A"], r["B"], r["C"], r["_is_current"]) for r in rows if r["ID"] == "1"}
     assert {("x", "y", "c", True)} == {row for row in found if row[-1]}
@@ -182,13 +184,13 @@ def test_a_batch_undone_between_does_not_close_the_gap(
     shop.configure(**pipeline(ON))
     run("4", ("c", 30, 4, "on"))
     wanted = {(5, "stays"), (1, "missed"), (3, "missed"), (4, "on")}
-    assert told(shop, "orders__history") == wanted
-    assert told(shop, "orders__events") == wanted
+    assert texts_of(shop, "orders__history") == wanted
+    assert texts_of(shop, "orders__events") == wanted
     assert shop.agrees()
 
 
 @pytest.mark.long
-def test_a_table_that_is_made_anew_leaves_them_behind(
+def test_history_and_events_catch_up_after_the_target_was_rewritten(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where a rename is told too late for the rows that are stored."""
@@ -223,7 +225,7 @@ def test_a_table_that_is_made_anew_leaves_them_behind(
 
 
 @pytest.mark.long
-def test_a_batch_of_ddl_alone_gives_them_what_they_lack(drive: Drive) -> None:
+def test_batch_of_ddl_alone_catches_up_history_and_events(drive: Drive) -> None:
     """To give stored rows another name is to write the tables: they must not pass for whole."""
     old = {"id": 1, "title": "untouched"}
     missed = [
@@ -238,7 +240,7 @@ def test_a_batch_of_ddl_alone_gives_them_what_they_lack(drive: Drive) -> None:
 
 
 @pytest.mark.long
-def test_a_rename_that_was_told_meanwhile_renames_what_is_forgotten(
+def test_rename_while_modes_are_off_renames_forgotten_rows_too(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """By the floor the rows of the tables stand for their events, under the names of then."""

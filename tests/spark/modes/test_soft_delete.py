@@ -31,7 +31,7 @@ def lake(spark: SparkSession, tmp_path: Path) -> Sandbox:
     return Sandbox(spark, tmp_path, pipeline(["soft_delete"]))
 
 
-def told(sandbox: Sandbox) -> list[tuple[Any, ...]]:
+def rows_of(sandbox: Sandbox) -> list[tuple[Any, ...]]:
     """Every row: key, note, when it was deleted."""
     rows = sandbox.rows("orders", metadata=True)
     found = [
@@ -46,19 +46,21 @@ def told(sandbox: Sandbox) -> list[tuple[Any, ...]]:
 def test_a_deleted_row_stays_and_comes_alive_again(lake: Sandbox) -> None:
     lake.load_records([event(10, 1, "a"), event(11, 2, "b"), event(12, 3)])
     lake.load_records([event(20, 1), event(21, 2)])
-    assert told(lake) == [(1, "a", 20), (2, "b", 21)], "a row never seen leaves a tombstone alone"
+    assert rows_of(lake) == [(1, "a", 20), (2, "b", 21)], (
+        "a row never seen leaves a tombstone alone"
+    )
     result = lake.load_records([event(30, 1, "again"), event(31, 2)])
-    assert told(lake) == [(1, "again", None), (2, "b", 21)], "the first of two deletes ended it"
+    assert rows_of(lake) == [(1, "again", None), (2, "b", 21)], "the first of two deletes ended it"
     assert (total(result).read, total(result).applied) == (2, 2)
 
 
 @pytest.mark.long
-def test_what_comes_late_is_what_the_row_last_was(lake: Sandbox) -> None:
+def test_late_events_give_a_deleted_row_its_last_values(lake: Sandbox) -> None:
     lake.load_records([event(10, 1, "a"), event(30, 1), event(31, 2)])
     lake.load_records([event(20, 1, "b"), event(21, 2, "late")])
-    assert told(lake) == [(1, "b", 30), (2, "late", 31)]
+    assert rows_of(lake) == [(1, "b", 30), (2, "late", 31)]
     lake.load_records([event(25, 1)])
-    assert told(lake) == [(1, "b", 25), (2, "late", 31)]
+    assert rows_of(lake) == [(1, "b", 25), (2, "late", 31)]
 
 
 @pytest.mark.long
@@ -125,7 +127,7 @@ def test_a_row_from_above_the_floor_keeps_its_place_when_it_is_deleted(lake: San
     lake.load_records([event(20, 2, "b")])
     places = {r["id"]: r["_position"] for r in lake.rows("orders", metadata=True)}
     lake.load_records([event(30, 2)])
-    assert told(lake) == [(1, "a", None), (2, "b", 30)]
+    assert rows_of(lake) == [(1, "a", None), (2, "b", 30)]
     assert {r["id"]: r["_position"] for r in lake.rows("orders", metadata=True)} == places
 
 
@@ -137,9 +139,9 @@ def forget_first_batch(lake: Sandbox) -> None:
 def test_a_truncate_marks_the_rows_below_it(lake: Sandbox) -> None:
     lake.load_records([event(10, 1, "a"), event(20, 2, "b"), event(25, 3, "c"), event(40, 3)])
     lake.load_records([truncate(30), event(50, 4, "d")])
-    assert told(lake) == [(1, "a", 30), (2, "b", 30), (3, "c", 30), (4, "d", None)]
+    assert rows_of(lake) == [(1, "a", 30), (2, "b", 30), (3, "c", 30), (4, "d", None)]
     lake.load_records([event(22, 1, "late"), event(60, 2, "again")])
-    assert told(lake) == [(1, "late", 30), (2, "again", None), (3, "c", 30), (4, "d", None)]
+    assert rows_of(lake) == [(1, "late", 30), (2, "again", None), (3, "c", 30), (4, "d", None)]
 
 
 @pytest.mark.long
@@ -149,13 +151,13 @@ def test_the_mode_can_be_switched_on_but_not_off(lake: Sandbox) -> None:
     lake.load_records([event(10, 1, "a"), event(20, 1), event(30, 2, "b")])
     lake.configure(**pipeline(["soft_delete"]))
     lake.load_records([event(40, 3, "c")])
-    assert told(lake) == [(1, "a", 20), (2, "b", None), (3, "c", None)]
+    assert rows_of(lake) == [(1, "a", 20), (2, "b", None), (3, "c", None)]
     lake.configure(**pipeline(["current"]))
     with pytest.raises(PlanError, match="keep soft_delete in `modes`"):
         lake.load_records([event(50, 3, "d")])
 
 
-def test_a_delete_without_a_time_is_told_from_a_living_row(lake: Sandbox) -> None:
+def test_delete_without_a_time_is_distinguished_from_a_living_row(lake: Sandbox) -> None:
     timeless = event(20, 1)
     del timeless["source"]["ts_ms"]
     lake.load_records([event(10, 1, "a"), timeless, event(30, 2, "b")])
@@ -252,4 +254,4 @@ def test_a_truncate_does_not_judge_a_row_that_nothing_is_known_of(
     shop.maintain(after=timedelta(days=30) - (datetime.now(UTC) - between))
     counts = shop.run(event(3, 1, "late"), event(4, 2, "late")).tables[0].counts
     assert (counts.quarantined, counts.late) == (1, 1)
-    assert told(shop) == [(2, "b", 20), (3, "c", None)]
+    assert rows_of(shop) == [(2, "b", 20), (3, "c", None)]

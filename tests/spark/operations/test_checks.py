@@ -69,10 +69,10 @@ def run(shop: Sandbox) -> str:
 def test_a_row_that_a_check_finds_keeps_the_whole_batch_from_being_published(shop: Sandbox) -> None:
     shop.configure(**project(checks=[POSITIVE]))
     shop.write("bad.jsonl", [event(3, 2, -5), event(4, 3, 7), event(5, 2, 10, "customers")])
-    said = run(shop)
-    assert "shop.orders: batch " in said
+    error = run(shop)
+    assert "shop.orders: batch " in error
     row = '{"id": 2, "amount": -5, "day": "-0044-03-15", "times": "[+12026-03-02 10:00:00]"}'
-    assert f"fails check positive, so nothing is published: {row}." in said
+    assert f"fails check positive, so nothing is published: {row}." in error
     assert orders(shop) == {1: 10}
     assert len(shop.rows("customers")) == 1
     shop.configure(**project())
@@ -109,7 +109,7 @@ def test_a_batch_that_fails_its_check_waits_for_what_corrects_it(shop: Sandbox) 
 
 
 @pytest.mark.long
-def test_a_check_that_cannot_be_asked_is_no_passed_check(shop: Sandbox) -> None:
+def test_check_whose_query_fails_stops_the_batch(shop: Sandbox) -> None:
     queries = (
         "SELECT nothing FROM {table}",
         "SELECT id FROM {table} WHERE 1 / (id - id) > 0",
@@ -118,10 +118,10 @@ def test_a_check_that_cannot_be_asked_is_no_passed_check(shop: Sandbox) -> None:
     for sql in queries:
         shop.configure(**project(checks=[{"name": "odd", "sql": sql}]))
         shop.write(f"{len(sql)}.jsonl", [event(len(sql), 2, 5)])
-        said = run(shop)
-        assert "cannot be checked, so nothing is published: odd: [" in said
+        error = run(shop)
+        assert "cannot be checked, so nothing is published: odd: [" in error
         assert orders(shop) == {1: 10}
-        undo_batch(shop.context(), said.split("--batch ")[1].split("`")[0])
+        undo_batch(shop.context(), error.split("--batch ")[1].split("`")[0])
 
 
 def test_a_table_does_not_lose_too_many_rows_at_once(shop: Sandbox) -> None:

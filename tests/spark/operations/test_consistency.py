@@ -86,7 +86,7 @@ def test_one_table_waits_and_catches_up(lake: Sandbox) -> None:
     assert newer.left_out == ()
 
 
-def test_the_last_words_of_a_batch_without_any_table_name_all_of_them(lake: Sandbox) -> None:
+def test_error_of_a_batch_without_any_table_names_all_tables(lake: Sandbox) -> None:
     """They begin where a line last begins with the name of an error."""
     checked = KEYED | {"checks": [NO_BAD]}
     lake.configure(**pipeline({"s.orders": checked, "s.notes": checked}))
@@ -125,7 +125,7 @@ def test_a_table_that_no_plan_can_be_made_for_is_left_out(lake: Sandbox) -> None
     assert batch.left_out[0].source == "d.s.notes"
 
 
-def test_all_tables_wait_where_the_batch_is_one(lake: Sandbox) -> None:
+def test_consistency_batch_publishes_no_table_if_one_fails(lake: Sandbox) -> None:
     lake.configure(**pipeline(consistency="batch"))
     lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
     results, failure = run(lake)
@@ -135,7 +135,7 @@ def test_all_tables_wait_where_the_batch_is_one(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
-def test_a_publisher_that_dies_leaves_out_the_same(
+def test_repeated_publication_leaves_out_the_same_tables(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(*_: object) -> None:
@@ -159,7 +159,7 @@ def test_a_publisher_that_dies_leaves_out_the_same(
 
 
 @pytest.mark.long
-def test_what_was_left_out_goes_with_its_batch(lake: Sandbox) -> None:
+def test_undoing_a_batch_undoes_the_tables_that_were_left_out(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
     (batch,), _ = run(lake)
     share = left(lake, batch)
@@ -175,7 +175,7 @@ def test_what_was_left_out_goes_with_its_batch(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
-def test_a_batch_is_undone_after_what_was_left_out_of_it(lake: Sandbox) -> None:
+def test_batch_is_undone_after_the_tables_that_were_left_out_of_it(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
     (batch,), _ = run(lake)
     lake.configure(**pipeline(SOUND))

@@ -13,7 +13,9 @@ pytestmark = pytest.mark.spark
 @pytest.mark.parametrize(
     ("name", "warns"), [("TaskSchedulerImpl", True), ("TaskSetManager", False)]
 )
-def test_a_driver_without_executors_says_so(spark: SparkSession, name: str, warns: bool) -> None:
+def test_driver_log_keeps_the_warning_about_missing_executors(
+    spark: SparkSession, name: str, warns: bool
+) -> None:
     """ "Initial job has not accepted any resources" is a warning of Spark's scheduler."""
     quieten(spark)
     assert spark.sparkContext._jvm is not None

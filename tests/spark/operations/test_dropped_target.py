@@ -26,7 +26,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return shop
 
 
-def told(lake: Sandbox) -> tuple[list[str], list[str]]:
+def notes_of_target_and_events(lake: Sandbox) -> tuple[list[str], list[str]]:
     rows, events = lake.rows("orders"), lake.rows("orders__events")
     return [r["note"] for r in rows], sorted(r["note"] for r in events)
 
@@ -46,7 +46,7 @@ def test_a_dropped_target_is_made_again_and_not_anew(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not by a load, not by one after a rebuild that ended too early either."""
-    before = told(lake)
+    before = notes_of_target_and_events(lake)
     assert before == (["paid"], ["new", "paid"])
     for table in ("orders", "orders__events"):
         lake.spark.sql(f"DROP TABLE lake.shop.{table}")
@@ -58,7 +58,7 @@ def test_a_dropped_target_is_made_again_and_not_anew(
             refolding.rebuild(lake.context())
     refuses(lake)
     refolding.rebuild(lake.context())
-    assert told(lake) == before
+    assert notes_of_target_and_events(lake) == before
     lake.run()
-    assert told(lake) == (["paid"], ["late", "new", "paid"])
+    assert notes_of_target_and_events(lake) == (["paid"], ["late", "new", "paid"])
     assert lake.agrees()

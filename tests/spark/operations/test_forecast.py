@@ -47,7 +47,7 @@ def one(found: Preview, target: str) -> TableForecast:
     return next(table for table in found.forecast.tables if table.target == target)
 
 
-def test_the_look_tells_what_the_run_then_does(lake: Sandbox) -> None:
+def test_plan_forecasts_what_the_run_then_does(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(20, id=1, amount="1.00"), event(21, "log", id=1)])
     before = traces(lake)
     first = preview(lake.context())
@@ -89,7 +89,7 @@ def test_the_look_tells_what_the_run_then_does(lake: Sandbox) -> None:
     assert preview(lake.context()).files == ()
 
 
-def test_a_look_fails_where_the_run_would(lake: Sandbox) -> None:
+def test_plan_fails_where_the_run_would(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(1, table="other", id=1)])
     lake.configure(format="debezium")
     before = traces(lake)
@@ -102,14 +102,14 @@ def test_a_look_fails_where_the_run_would(lake: Sandbox) -> None:
 def test_a_look_refuses_another_type_of_a_column_that_places_rows_as_the_run_does(
     lake: Sandbox,
 ) -> None:
-    def told(amount: str) -> Row:
+    def order_of(amount: str) -> Row:
         orders = {"key": ["id"], "columns": {"amount": amount}, "partition_by": ["amount"]}
         return {"format": "debezium", "tables": {"s.orders": orders}}
 
-    lake.configure(**told("decimal(4,2)"))
+    lake.configure(**order_of("decimal(4,2)"))
     lake.write("a.jsonl", [event(1, id="1", amount="1.00")])
     stages.run(lake.context())
-    lake.configure(**told("decimal(6,3)"))
+    lake.configure(**order_of("decimal(6,3)"))
     lake.write("b.jsonl", [event(2, id="2", amount="1.125")])
     refused = r"'amount' cannot become decimal\(6, ?3\)"
     with pytest.raises(PlanError, match=refused):

@@ -41,13 +41,13 @@ def landed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return lake
 
 
-def test_the_driver_makes_it_again(landed: Sandbox) -> None:
+def test_driver_makes_a_lost_copy_again(landed: Sandbox) -> None:
     landed.run()
     assert landed.rows("t") == [{"id": 1, "v": "a"}, {"id": 3, "v": "c"}]
     assert [bad["reason"] for bad in landed.quarantined()] == ["wrong_field_count"]
 
 
-def test_one_that_goes_before_it_is_read_is_made_by_the_next_try(
+def test_copy_lost_before_it_is_read_is_made_again_by_the_next_try(
     landed: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who takes this attempt for dead removes what it has made, its copies among it."""
@@ -61,15 +61,15 @@ def test_one_that_goes_before_it_is_read_is_made_by_the_next_try(
         patch.setattr(driver, "with_staged_files", gone_at_once)
         with pytest.raises(AnalysisException) as caught:
             landed.run()
-    told = typed(caught.value)
-    assert isinstance(told, TransientError)
-    assert re.search(r"is made again by the next try.*-copies/", str(told))
+    error = typed(caught.value)
+    assert isinstance(error, TransientError)
+    assert re.search(r"is made again by the next try.*-copies/", str(error))
     landed.run()
     assert landed.rows("t") == [{"id": 1, "v": "a"}, {"id": 3, "v": "c"}]
 
 
 @pytest.mark.parametrize(("now", "what"), [("id;v\n4;d\n", "has other bytes"), (None, "is gone")])
-def test_what_is_there_now_is_not_taken_for_it(landed: Sandbox, now: str | None, what: str) -> None:
+def test_replaced_original_is_not_copied_again(landed: Sandbox, now: str | None, what: str) -> None:
     path = landed.landing / "t.csv"
     path.unlink() if now is None else path.write_text(now)
     with pytest.raises(TerminalError, match=rf"t\.csv {what}.*sluice rollback p --batch"):

@@ -104,7 +104,7 @@ def test_a_batch_that_was_followed_in_one_table_is_undone_in_none(shop: Shop) ->
 
 
 @pytest.mark.long
-def test_a_dry_run_tells_what_would_be_done_and_moves_nothing(shop: Shop) -> None:
+def test_dry_run_lists_the_steps_and_changes_nothing(shop: Shop) -> None:
     four_batches(shop)
     before = everything(shop.root / "warehouse"), everything(shop.root / "lake.db")
     planned = shop.maintain(dry_run=True)
@@ -139,7 +139,7 @@ def test_only_old_files_that_no_snapshot_has_are_orphans(shop: Shop) -> None:
 
 
 @pytest.mark.long
-def test_what_time_is_too_short_for_is_left_and_comes_first_in_the_next_run(shop: Shop) -> None:
+def test_tables_left_for_lack_of_time_come_first_in_the_next_run(shop: Shop) -> None:
     four_batches(shop)
     turns = iter([True] * 8 + [False] * 100)  # one table and a bit of the next
     stopped = shop.maintain(proceed=lambda: next(turns))

@@ -39,7 +39,7 @@ def update_two_by_two(shop: Shop) -> None:
         shop.run(*orders(("u", at, key, f"at {at}"), ("u", at + 1, key + 1, f"at {at}")))
 
 
-def test_what_was_staged_of_finished_batches_goes(shop: Shop) -> None:
+def test_branches_of_finished_batches_are_dropped(shop: Shop) -> None:
     table, (done, *_) = shop.table("orders"), shop.published
     dead, other = branch_name(done, "a-1"), branch_name("of-nobody", "a-1")
     for name in (dead, other):

@@ -101,8 +101,8 @@ def test_a_key_that_somebody_wrote_again_stops_the_batch_until_a_rebuild(
     lake.write("b.jsonl", [event(position, 1, "new")])
     _, failure = stages.run(lake.context())
     assert isinstance(failure, AuditFailedError)
-    told = r'shop\.orders: key_not_unique: .*: \{"id":1\}; .* sluice rollback p --rebuild'
-    assert re.search(told, str(failure))
+    expected = r'shop\.orders: key_not_unique: .*: \{"id":1\}; .* sluice rollback p --rebuild'
+    assert re.search(expected, str(failure))
 
     refolding.rebuild(lake.context(), "orders")
     assert sorted(row["note"] for row in lake.rows("orders")) == ["a", "b"]

@@ -63,26 +63,26 @@ def refusal(lake: Sandbox, *events: dict[str, Any]) -> str:
     return str(failure)
 
 
-def test_a_new_column_is_refused_where_told(lake: Sandbox) -> None:
+def test_on_schema_change_fail_refuses_a_new_column(lake: Sandbox) -> None:
     lake.configure(**project(on_schema_change="fail"))
-    said = refusal(lake, event(51, "orders", {"id": 2, "coupon": "x"}))
-    assert "s.orders: new columns ['coupon'], and on_schema_change is fail" in said
+    message = refusal(lake, event(51, "orders", {"id": 2, "coupon": "x"}))
+    assert "s.orders: new columns ['coupon'], and on_schema_change is fail" in message
 
 
-def test_a_truncate_is_refused_where_told(lake: Sandbox) -> None:
+def test_on_truncate_fail_refuses_a_truncate(lake: Sandbox) -> None:
     lake.configure(**project(on_truncate="fail"))
-    said = refusal(lake, event(51, "orders", None, "t"))
-    assert "s.orders: a TRUNCATE came, and on_truncate is fail" in said
+    message = refusal(lake, event(51, "orders", None, "t"))
+    assert "s.orders: a TRUNCATE came, and on_truncate is fail" in message
 
 
 @pytest.mark.parametrize("owner", ["another", ""])
 def test_a_table_that_is_not_the_pipelines_own_is_left_alone(lake: Sandbox, owner: str) -> None:
     own(lake, owner)
     try:
-        said = refusal(lake, event(51, "orders", {"id": 2, "note": owner}))
+        message = refusal(lake, event(51, "orders", {"id": 2, "note": owner}))
     finally:
         own(lake, "p")
-    assert f"shop.orders belongs to {owner or 'somebody else'}, not to pipeline p" in said
+    assert f"shop.orders belongs to {owner or 'somebody else'}, not to pipeline p" in message
 
 
 def own(lake: Sandbox, owner: str) -> None:
@@ -90,7 +90,7 @@ def own(lake: Sandbox, owner: str) -> None:
         change.set_properties({PROP_PIPELINE: owner})
 
 
-def test_new_columns_are_left_out_where_told(lake: Sandbox) -> None:
+def test_on_schema_change_ignore_leaves_new_columns_out(lake: Sandbox) -> None:
     lake.configure(**project(on_schema_change="ignore"))
     lake.write("ignored.jsonl", [event(60, "orders", {"id": 3, "note": "c", "coupon": "x"})])
     assert stages.run(lake.context())[1] is None

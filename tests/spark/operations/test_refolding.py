@@ -187,7 +187,7 @@ def test_a_crash_in_the_publication_is_completed(
 
 
 @pytest.mark.long
-def test_an_undo_of_two_of_which_one_is_undone_is_loaded_again(
+def test_interrupted_undo_of_two_batches_is_loaded_again(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an earlier release left it: of the first there are no changes any more."""
@@ -215,7 +215,7 @@ def died() -> Any:
 
 
 @pytest.mark.long
-def test_a_row_goes_with_the_last_batch_that_tells_of_it(
+def test_row_goes_with_the_last_batch_that_has_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch that repeats it wrote nothing, and nothing needed to be folded for it then."""
@@ -223,13 +223,13 @@ def test_a_row_goes_with_the_last_batch_that_tells_of_it(
     shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
     monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
 
-    def told(name: str, record: str) -> str:
+    def load_record(name: str, record: str) -> str:
         shop.write(name, [record])
         return shop.run().batch_id
 
     paid = paper("c", "orders", 20, id=1, status="paid")
-    told("0.jsonl", paper("c", "orders", 5, id=9, status="base"))
-    batches = [told("1.jsonl", paid), told("2.jsonl", paid.replace('"op"', ' "op"'))]
+    load_record("0.jsonl", paper("c", "orders", 5, id=9, status="base"))
+    batches = [load_record("1.jsonl", paid), load_record("2.jsonl", paid.replace('"op"', ' "op"'))]
     for batch in batches:
         refolding.undo_or_refold(shop.context(), batch)
     assert [row["id"] for row in shop.rows("orders")] == [9]

@@ -86,7 +86,7 @@ def test_records_of_an_older_epoch_stay_below_the_newer_one(lake: Sandbox) -> No
     assert amounts(lake) == {1: "7.00", 2: "8.00", 3: "100.50"}
 
 
-def test_what_did_not_fit_is_applied_and_the_rest_is_there_already(lake: Sandbox) -> None:
+def test_reprocess_applies_the_misfits_and_counts_the_rest_as_duplicates(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "1.50"), event(11, 2, "100.25")])
     lake.write("b.jsonl", [event(12, 3, "3.00")])
     first = run(lake)
@@ -107,7 +107,7 @@ def test_what_did_not_fit_is_applied_and_the_rest_is_there_already(lake: Sandbox
 
 
 @pytest.mark.long
-def test_what_still_does_not_fit_waits_under_the_new_batch(lake: Sandbox) -> None:
+def test_records_that_still_do_not_fit_wait_under_the_new_batch(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "100.25"), "no JSON at all"])
     first = run(lake)
     widen(lake)
@@ -302,8 +302,8 @@ def test_an_update_fits_as_a_whole_or_not_at_all(
     run(lake)
     assert [row["id"] for row in lake.rows("orders")] == ([] if misfit == "old" else [7])
     details = [row["detail"] for row in lake.quarantined()]
-    told = "amount: '100' does not fit decimal(4,2)"
-    assert details == [told] * (2 if misfit == "old" else 1)
+    expected = "amount: '100' does not fit decimal(4,2)"
+    assert details == [expected] * (2 if misfit == "old" else 1)
     lake.configure(format="debezium", tables=wide)
     again(lake)
     assert [str(row["amount"]) for row in lake.rows("orders")] == [f"{new}.00"]

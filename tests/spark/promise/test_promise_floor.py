@@ -52,9 +52,9 @@ def changes(rng: random.Random, rows: Rows, first: int) -> Iterator[str]:
 
 def batches(rng: random.Random, log: list[str]) -> list[list[str]]:
     """The changes in any order in some batches, each with some of the others' again."""
-    dealt = [[told for told in log if rng.random() < 0.2] for _ in range(BATCHES)]
-    for told in log:
-        rng.choice(dealt).append(told)
+    dealt = [[change for change in log if rng.random() < 0.2] for _ in range(BATCHES)]
+    for change in log:
+        rng.choice(dealt).append(change)
     for batch in dealt:
         rng.shuffle(batch)
     return [batch for batch in dealt if batch]
@@ -63,7 +63,7 @@ def batches(rng: random.Random, log: list[str]) -> list[list[str]]:
 @proved
 @example(12637)
 @given(st.integers(0, 2**32))
-def test_what_is_forgotten_takes_nothing_away(
+def test_expiry_takes_no_row_and_no_open_version_away(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
     rng, rows = random.Random(seed), Rows()

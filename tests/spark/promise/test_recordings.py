@@ -19,7 +19,7 @@ def _recorded() -> None:
     RECORDING.require()
 
 
-def test_everything_in_one_batch(spark: SparkSession, tmp_path: Path) -> None:
+def test_recording_in_one_batch_equals_the_source(spark: SparkSession, tmp_path: Path) -> None:
     """With schemas: the types come from the events."""
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": KEYS})
     result = sandbox.load(*RECORDING.files_of("schema"))

@@ -42,7 +42,7 @@ def statuses(shop: Sandbox) -> dict[int, str | None]:
     return {row["id"]: row["status"] for row in shop.rows("orders")}
 
 
-def told(shop: Sandbox) -> dict[str, str]:
+def remembered(shop: Sandbox) -> dict[str, str]:
     properties = shop.catalog.load_table((NAMESPACE, "orders")).properties
     return {name: text for name, text in properties.items() if name.startswith(PROP_DEFAULTS)}
 
@@ -241,7 +241,7 @@ QUICK_TOLD = ("first", "open", "plain")
     ],
     ids="-".join,
 )
-def test_a_default_that_is_not_told_at_the_lowest_position_is_taken_back(
+def test_default_missing_at_the_lowest_position_is_taken_back(
     spark: SparkSession, tmp_path: Path, order: tuple[str, ...]
 ) -> None:
     shop = shop_of(spark, tmp_path)
@@ -270,7 +270,7 @@ def test_a_default_is_taken_back_in_every_table(
     ],
     ids="-".join,
 )
-def test_what_a_batch_of_late_events_tells_is_kept(
+def test_defaults_of_a_batch_of_late_events_are_kept(
     spark: SparkSession, tmp_path: Path, order: tuple[str, ...]
 ) -> None:
     """Nothing of it is written into a row."""
@@ -293,13 +293,13 @@ def test_a_rollback_puts_back_what_the_rows_were_filled_by(
     shop = shop_of(spark, tmp_path)
     load_all(shop, TOLD, ("first", "open"))
     late = shop.write("late.jsonl", [event("u", 20, NEW, id=2, v="", status=None)])
-    before = told(shop)
+    before = remembered(shop)
     for _ in range(2):
         result = shop.load(late)
         assert statuses(shop) == {1: "new", 2: "done"}
         shop.rollback(result)
         assert statuses(shop) == {1: "open", 2: "done"}
-        assert told(shop) == before
+        assert remembered(shop) == before
 
 
 TAKEN = {
@@ -314,7 +314,7 @@ MORE_ORDERS = [pytest.param(order, marks=pytest.mark.long) for order in ORDERS]
 
 
 @pytest.mark.parametrize("order", [("both", "told"), *MORE_ORDERS], ids="-".join)
-def test_a_delete_takes_a_row_that_a_default_told_later_makes_equal(
+def test_delete_takes_a_row_that_a_later_default_makes_equal(
     spark: SparkSession, tmp_path: Path, order: tuple[str, ...]
 ) -> None:
     """Of `both` the full load's row has the column, and what tells the default is above all."""
@@ -346,7 +346,7 @@ UNSENT = {
     [["current", "history"], ["soft_delete"]],
     ids="-".join,
 )
-def test_an_update_is_completed_with_a_default_that_is_told_later(
+def test_update_is_completed_with_a_later_default(
     spark: SparkSession, tmp_path: Path, modes: list[str]
 ) -> None:
     shop = shop_of(spark, tmp_path, modes=modes)
@@ -368,7 +368,7 @@ def test_an_incremental_snapshot_takes_no_default_back(spark: SparkSession, tmp_
     assert {row["id"]: row["v"] for row in shop.rows("orders")}[1] == "again"
 
 
-def test_what_a_table_remembers_can_be_read_again() -> None:
+def test_defaults_survive_their_table_property() -> None:
     """Of a column that no event has had so far there is nothing to remember."""
     known = {"unseen": defaults.Default({}), "told": defaults.Default({"2": "0000.2.0110"}, "new")}
     assert defaults.of_entries(defaults.entries(known)) == {"told": known["told"]}

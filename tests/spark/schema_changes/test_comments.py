@@ -75,7 +75,7 @@ def test_a_comment_is_undone_with_its_batch_and_comes_again(lake: Sandbox) -> No
     assert shown(lake) == WANTED
 
 
-def test_what_a_publication_that_died_had_not_said_reconcile_says(
+def test_reconcile_sets_comments_of_a_publication_that_died(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(lake, "rows")
@@ -90,7 +90,7 @@ def test_what_a_publication_that_died_had_not_said_reconcile_says(
     assert shown(lake)["id"] == "key"
 
 
-def test_oracle_says_comments_in_statements_of_their_own(
+def test_comment_on_statements_of_oracle_are_applied(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders = {"key": ["ID"], "columns": {"ID": "int"}}

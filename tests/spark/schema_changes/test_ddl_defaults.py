@@ -70,7 +70,7 @@ def held(lake: Sandbox) -> dict[int, tuple[Any, ...]]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("order", [*itertools.permutations(BATCHES)], ids="-".join)
-def test_rows_from_before_hold_what_the_statement_says(
+def test_older_rows_hold_the_default_of_the_statement(
     lake: Sandbox, order: tuple[str, ...]
 ) -> None:
     """Whichever comes first; `null` was written, and `note` was added without a default."""
@@ -80,14 +80,14 @@ def test_rows_from_before_hold_what_the_statement_says(
 
 
 @pytest.mark.long
-def test_what_is_rolled_back_tells_nothing_until_it_is_loaded_again(lake: Sandbox) -> None:
+def test_rolled_back_default_does_not_count_until_it_is_loaded_again(lake: Sandbox) -> None:
     """Also beneath a batch that was loaded since: then rows lose what it alone told."""
-    _, told, _ = lake.run_each(*BATCHES.values())
-    refolding.undo_or_refold(lake.context(), told)
+    _, with_default, _ = lake.run_each(*BATCHES.values())
+    refolding.undo_or_refold(lake.context(), with_default)
     nothing = (None, None, None, None)
     assert held(lake) == WANTED | {1: ("untouched", *nothing), 3: ("x", *nothing)}
     assert lake.agrees()
-    release(lake.context(), told)
+    release(lake.context(), with_default)
     lake.run()
     assert held(lake) == WANTED
 
@@ -165,7 +165,7 @@ def test_without_an_order_in_the_events_the_statement_is_where_it_arrived(
     assert shop.agrees()
 
 
-def test_a_default_in_the_zone_of_its_session_is_not_told(
+def test_default_in_the_time_zone_of_its_session_is_not_used(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -25,14 +25,14 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.long
-def test_its_events_go_although_they_held_the_default(lake: Sandbox) -> None:
+def test_undo_removes_the_batchs_events_that_hold_its_default(lake: Sandbox) -> None:
     """The undoing batch reads them without it, while they are stored with it."""
-    _, told, _ = lake.run_each(
+    _, with_default, _ = lake.run_each(
         [event("c", 1, id=1, v="x")],
         [event("c", 5, id=2, v="x"), ADD, event("c", 12, id=3, v="x", c="7")],
         [event("c", 20, id=4, v="x", c="8")],
     )
-    refolding.undo_or_refold(lake.context(), told)
+    refolding.undo_or_refold(lake.context(), with_default)
     for table in ("orders", "orders__events"):
         assert sorted((r["id"], r["c"]) for r in lake.rows(table)) == [(1, None), (4, "8")], table
     assert lake.agrees()
@@ -41,13 +41,13 @@ def test_its_events_go_although_they_held_the_default(lake: Sandbox) -> None:
 @pytest.mark.long
 def test_rows_that_were_put_together_with_the_default_lose_it(lake: Sandbox) -> None:
     """Those of keys that the batch did not touch, above the statement."""
-    _, told, _ = lake.run_each(
+    _, with_default, _ = lake.run_each(
         [event("c", 1, id=1, v="x")],
         [ADD, event("c", 11, id=2, v="x", c="7")],
         [event("u", 12, id=1, v="y", c=PLACEHOLDER)],
     )
     assert [(r["id"], r["c"]) for r in lake.rows("orders") if r["id"] == 1] == [(1, "5")]
-    refolding.undo_or_refold(lake.context(), told)
+    refolding.undo_or_refold(lake.context(), with_default)
     assert [(r["id"], r["v"], r["c"]) for r in lake.rows("orders")] == [(1, "y", None)]
     assert [(r["id"], r["c"]) for r in lake.rows("orders__history")] == [(1, None)] * 2
     assert lake.agrees()

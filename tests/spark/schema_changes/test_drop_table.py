@@ -56,7 +56,7 @@ def places(shop: Sandbox) -> dict[int, int]:
     ],
     ids="-".join,
 )
-def test_rows_below_it_are_gone_whenever_it_comes(
+def test_drop_table_empties_the_rows_below_it_in_every_order(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
 ) -> None:
     shop = shop_of(spark, tmp_path, "empty")
@@ -70,7 +70,7 @@ def test_rows_below_it_are_gone_whenever_it_comes(
     assert shop.agrees()
 
 
-def test_it_changes_nothing_unasked_and_fails_where_told(
+def test_drop_table_is_ignored_with_keep_and_refused_with_fail(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = shop_of(spark, tmp_path, "keep")
@@ -88,7 +88,7 @@ def test_it_changes_nothing_unasked_and_fails_where_told(
         strict.load_records([replaced])
 
 
-def test_what_names_other_tables_alone_changes_nothing(
+def test_drop_of_other_tables_changes_nothing(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shop = shop_of(spark, tmp_path, "empty")
@@ -111,8 +111,8 @@ def test_one_of_several_that_a_statement_drops_is_dropped(
     ]
     shop.load_records([record(*each) for each in BATCHES["old"] + BATCHES["new"]] + dropped)
     assert places(shop) == {2: 11, 3: 12}
-    told = [line for line in capsys.readouterr().err.splitlines() if "DROP TABLE" in line]
-    assert told == [
+    lines = [line for line in capsys.readouterr().err.splitlines() if "DROP TABLE" in line]
+    assert lines == [
         "shop.orders: a DROP TABLE is of items too, of which the batch has no event: the rows stay"
     ]
 
@@ -121,16 +121,16 @@ SHARDS = ("shop.orders", "shop_??.orders", "shop_0{}", "orders")
 PARTS = ("orders", "orders_p*", "shop", "orders_p{}")
 
 
-@pytest.mark.parametrize(("told", "left"), [(None, [1, 2]), ("apply", [])])
+@pytest.mark.parametrize(("policy", "left"), [(None, [1, 2]), ("apply", [])])
 @pytest.mark.parametrize("names", [SHARDS, PARTS], ids=["shards", "parts"])
-def test_one_of_several_sources_takes_its_target_along_only_where_told(
+def test_drop_of_one_of_several_sources_empties_the_target_only_with_on_truncate(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    names: tuple[str, str, str, str], told: str | None, left: list[int],
+    names: tuple[str, str, str, str], policy: str | None, left: list[int],
 ) -> None:  # fmt: skip
     """`names`: of the target, of its sources, and of a source's database and table by number."""
     target, sources, database, table = names
     orders = {"key": ["id"], "columns": {"id": "int"}, "sources": [sources]}
-    tables = {target: orders | ({"on_truncate": told} if told else {})}
+    tables = {target: orders | ({"on_truncate": policy} if policy else {})}
     statements_on = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
     shop = Sandbox(spark, tmp_path, statements_on)
     monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
@@ -159,11 +159,11 @@ def test_a_drop_that_a_full_load_may_begin_with_fails_and_empties_nothing(
     """AWS DMS says `drop-table` of what it does itself before it loads a table, too."""
     load = [of_dms("drop-table"), of_dms("create-table"), of_dms("load", {"id": 1})]
     tables = {"shop.orders": {"key": ["id"], "columns": {"id": "int"}}}
-    told = {"format": "aws_dms", "tables": tables}
-    shop = Sandbox(spark, tmp_path, {**told, "on_drop_table": "empty"})
+    config = {"format": "aws_dms", "tables": tables}
+    shop = Sandbox(spark, tmp_path, {**config, "on_drop_table": "empty"})
     shop.load_records([*load, of_dms("insert", {"id": 2})])
     assert sorted(row["id"] for row in shop.rows("orders")) == [1, 2]
     assert "(a full load may begin with it, and its rows would go too)" in capsys.readouterr().err
-    strict = Sandbox(spark, tmp_path / "strict", {**told, "on_drop_table": "fail"})
+    strict = Sandbox(spark, tmp_path / "strict", {**config, "on_drop_table": "fail"})
     with pytest.raises(PlanError, match=r"shop\.orders: a DROP TABLE came, and on_drop_table"):
         strict.load_records(load)

@@ -34,7 +34,7 @@ def shop_of(spark: SparkSession, root: Path, **pipeline: Any) -> Sandbox:
 
 
 @pytest.mark.parametrize(
-    ("tables", "sql", "told"),
+    ("tables", "sql", "reported"),
     [
         ({"orders": ORDERS}, RENAME, True),
         pytest.param({"orders": ORDERS, "orders_2": ORDERS}, RENAME, True, marks=pytest.mark.long),
@@ -45,24 +45,26 @@ def shop_of(spark: SparkSession, root: Path, **pipeline: Any) -> Sandbox:
     ],
     ids=["listed alone", "both listed", "followed", "swapped", "not loaded", "unreadable"],
 )
-def test_a_rename_that_takes_events_elsewhere_is_told(
+def test_table_rename_is_reported_unless_sources_follow_it(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    tables: Row, sql: str, told: bool,
+    tables: Row, sql: str, reported: bool,
 ) -> None:  # fmt: skip
     shop = shop_of(spark, tmp_path, tables=tables)
     records = [change(1, "orders", 1), statement(2, sql), change(3, "orders_2", 2)]
     assert total(shop.load_records(records)).quarantined == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if "shop.orders: " in line]
-    assert bool(lines) == told
+    assert bool(lines) == reported
     if tables.get("orders_2", {}).get("sources"):
         assert {row["id"] for row in shop.rows("orders_2")} == {1, 2}
 
 
-def test_it_fails_where_told_with_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
+def test_on_rename_table_fail_stops_and_names_the_sources_to_add(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     shop = shop_of(spark, tmp_path, tables={"orders": ORDERS}, on_rename_table="fail")
     records = [change(1, "orders", 1), statement(2, RENAME)]
-    said = r"shop\.orders: it was renamed to shop\.orders_2, .*`sources: \[shop\.orders\]`"
-    with pytest.raises(PlanError, match=said):
+    expected = r"shop\.orders: it was renamed to shop\.orders_2, .*`sources: \[shop\.orders\]`"
+    with pytest.raises(PlanError, match=expected):
         shop.load_records(records)
     shop.configure(
         format="maxwell", on_rename_table="fail",
@@ -81,8 +83,8 @@ def test_a_name_in_another_case_is_the_same_and_a_source_may_have_lost_its_datab
     part = statement(3, "RENAME TABLE orders_p1 TO gone_p1") | {"table": "orders_p1"}
     within = statement(4, "RENAME TABLE orders_p1 TO orders_p2") | {"table": "orders_p1"}
     shop.load_records([change(1, "orders", 1), change(1, "orders_p1", 1), elsewhere, part, within])
-    told = [line for line in capsys.readouterr().err.splitlines() if "it was renamed" in line]
-    assert [line.partition(", and")[0] for line in sorted(told)] == [
+    lines = [line for line in capsys.readouterr().err.splitlines() if "it was renamed" in line]
+    assert [line.partition(", and")[0] for line in sorted(lines)] == [
         "table orders_p1: it was renamed to gone_p1",
         "table shop.orders: it was renamed to shop.gone",
     ]

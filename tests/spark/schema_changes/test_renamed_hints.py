@@ -41,14 +41,14 @@ def girths(shop: Sandbox) -> dict[int, Any]:
         for each in itertools.product(("size", "girth"), ORDERS, ("fail", "string"))
     ],
 )
-def test_a_hint_of_one_name_tells_how_both_are_read(
+def test_hint_for_one_name_counts_for_both_names(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     hinted: str, order: str, policy: str,
 ) -> None:  # fmt: skip
     """A batch that has only the other name too, be it the first one."""
     orders = {"key": ["id"], "columns": {"id": "int", hinted: PRICE}, **RENAMED}
-    told = {"format": "debezium", "tables": {"orders": orders}, "on_type_change": policy}
-    shop = Sandbox(spark, tmp_path, told)
+    config = {"format": "debezium", "tables": {"orders": orders}, "on_type_change": policy}
+    shop = Sandbox(spark, tmp_path, config)
     monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     shop.run_each(*ORDERS[order])
     assert shop.types("orders")["girth"] == "decimal(10, 2)"
@@ -62,7 +62,7 @@ def test_a_hint_of_one_name_tells_how_both_are_read(
         for order in ORDERS
     ],
 )
-def test_a_script_that_has_the_name_of_now_tells_how_both_are_read(
+def test_script_with_the_current_name_counts_for_both_names(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
 ) -> None:
     (tmp_path / "schema").mkdir()
@@ -70,8 +70,8 @@ def test_a_script_that_has_the_name_of_now_tells_how_both_are_read(
         "CREATE TABLE orders (id int NOT NULL, girth bigint, PRIMARY KEY (id));"
     )
     script = {"dialect": "mysql", "files": ["schema"]}
-    told = {"format": "debezium", "ddl": script, "tables": {"orders": {"key": ["id"], **RENAMED}}}
-    shop = Sandbox(spark, tmp_path, told)
+    config = {"format": "debezium", "ddl": script, "tables": {"orders": {"key": ["id"], **RENAMED}}}
+    shop = Sandbox(spark, tmp_path, config)
     monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     counted = {"19.90": "19", "8.50": "8", "9.10": "9"}
 
@@ -95,20 +95,20 @@ def test_a_hint_that_changes_values_is_wanted_of_both_names_at_once(
 
 
 @pytest.mark.parametrize("policy", ["fail", "string"])
-def test_rows_that_came_before_anybody_told_the_rename_are_not_mixed_with_hinted_ones(
+def test_rows_loaded_before_the_rename_was_known_are_not_mixed_with_hinted_ones(
     spark: SparkSession, tmp_path: Path, policy: str
 ) -> None:
     """9.10 as it came is no text of a decimal; with a hint for it both names are as they were."""
     hints = {"id": "int", "size": PRICE}
     orders = {"key": ["id"], "columns": hints}
-    told = {"format": "debezium", "on_type_change": policy}
-    shop = Sandbox(spark, tmp_path, {**told, "tables": {"orders": orders}})
+    config = {"format": "debezium", "on_type_change": policy}
+    shop = Sandbox(spark, tmp_path, {**config, "tables": {"orders": orders}})
     shop.load_records([event("c", 12, id=3, girth="9.10")])
     with pytest.raises(PlanError, match=r"not known when rows of 'girth' were stored as string"):
         shop.load_records([STATEMENT, *OLD])
     assert girths(shop) == {3: "9.10"}
     if policy == "string":
         orders["columns"] = hints | {"girth": "string"}
-        shop.configure(**told, tables={"orders": orders})
+        shop.configure(**config, tables={"orders": orders})
         shop.load_records([STATEMENT, *OLD])
         assert girths(shop) == {1: "19.9", 2: "7", 3: "9.10"}

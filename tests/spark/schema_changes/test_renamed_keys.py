@@ -79,7 +79,7 @@ def test_rows_are_known_by_all_names_of_their_key(lake: Sandbox, batches: list[A
 
 @pytest.mark.parametrize("key", ["id", "order_id"])
 @pytest.mark.long
-def test_the_configuration_tells_it_where_no_ddl_does(
+def test_renamed_columns_of_the_configuration_rename_the_key(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     shop = shop_of(spark, tmp_path, monkeypatch, renamed_columns={"id": "order_id"}, key=[key])
@@ -91,15 +91,15 @@ def test_the_configuration_tells_it_where_no_ddl_does(
 
 @pytest.mark.long
 def test_an_undone_rename_leaves_the_rows(lake: Sandbox) -> None:
-    told = lake.run_each(BEFORE, RENAMED, SINCE)[1]
-    refolding.undo_or_refold(lake.context(), told)
+    with_rename = lake.run_each(BEFORE, RENAMED, SINCE)[1]
+    refolding.undo_or_refold(lake.context(), with_rename)
     refolding.rebuild(lake.context())
     assert notes(lake) == WANTED
     assert lake.agrees()
 
 
 @pytest.mark.long
-def test_a_name_that_nobody_tells_waits_in_quarantine(lake: Sandbox) -> None:
+def test_records_with_an_unknown_name_of_the_key_wait_in_quarantine(lake: Sandbox) -> None:
     lake.run_each(BEFORE, SINCE)
     assert notes(lake) == {n: row["after"]["note"] for n, row in enumerate(BEFORE, 1)}
     lake.configure(
@@ -112,7 +112,7 @@ def test_a_name_that_nobody_tells_waits_in_quarantine(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
-def test_a_first_batch_without_the_key_says_what_to_tell(lake: Sandbox) -> None:
+def test_first_batch_without_the_key_refers_to_renamed_columns(lake: Sandbox) -> None:
     lake.write("since.jsonl", SINCE)
     with pytest.raises(PlanError, match="renamed_columns"):
         lake.run()

@@ -53,7 +53,7 @@ def test_rows_keep_their_values_under_the_name_of_now(
 
 @pytest.mark.long
 @pytest.mark.parametrize("late", [True, False])
-def test_a_rename_told_too_late_for_what_is_forgotten_stops(
+def test_rename_that_comes_after_its_changes_were_forgotten_stops_the_batch(
     spark: SparkSession, tmp_path: Path, late: bool
 ) -> None:
     """The value of `title` is in a row whose newest change is above the rename."""
@@ -72,7 +72,7 @@ def test_a_rename_told_too_late_for_what_is_forgotten_stops(
 
 
 @pytest.mark.long
-def test_a_rename_told_too_late_stops_where_its_place_is_forgotten_too(
+def test_rename_whose_own_position_is_forgotten_stops_the_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Whether the value of `title` is from below the rename the row cannot tell."""
@@ -141,7 +141,7 @@ def test_rows_without_a_key_are_found_under_the_name_of_now(
     assert sorted(names_of(shop).items()) == [(i, WANTED[i]) for i in (2, 4, 5)]
 
 
-def test_the_configuration_tells_what_the_source_does_not(
+def test_renamed_columns_of_the_configuration_rename_stored_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """After events of both names were loaded."""
@@ -158,7 +158,7 @@ def test_the_configuration_tells_what_the_source_does_not(
 
 @pytest.mark.long
 @pytest.mark.parametrize("told", ["source", "configuration"])
-def test_a_moved_row_keeps_what_was_not_sent_when_a_rename_is_told_with_newer_rows(
+def test_moved_row_keeps_unsent_values_when_a_rename_comes_with_newer_rows(
     spark: SparkSession, tmp_path: Path, told: str
 ) -> None:
     shop = shop_of(spark, tmp_path)
@@ -176,7 +176,7 @@ def test_a_moved_row_keeps_what_was_not_sent_when_a_rename_is_told_with_newer_ro
     assert docs == {2: ("n", "big"), 9: ("x", "d")}
 
 
-def test_a_column_gets_its_name_back_and_another_one_the_other(
+def test_column_gets_its_name_back_and_another_column_takes_the_other_name(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     shop = shop_of(spark, tmp_path)
@@ -193,7 +193,7 @@ def test_statements_at_one_place_are_followed_in_the_order_written(
     """In one text, and in two records at one place of the log."""
     shop = shop_of(spark, tmp_path)
     one = "ALTER TABLE orders RENAME COLUMN b TO c; ALTER TABLE orders RENAME COLUMN a TO b"
-    two = [ddl(20, f"ALTER TABLE orders RENAME COLUMN {told}") for told in ("c TO d", "b TO c")]
+    two = [ddl(20, f"ALTER TABLE orders RENAME COLUMN {names}") for names in ("c TO d", "b TO c")]
     shop.load_records([event("c", 1, id=1, a="a", b="b"), ddl(10, one)])
     between, since = event("c", 11, id=2, b="a", c="b"), event("c", 21, id=3, c="a", d="b")
     shop.load_records([between, *two, since])
@@ -202,7 +202,9 @@ def test_statements_at_one_place_are_followed_in_the_order_written(
 
 
 @pytest.mark.long
-def test_what_cannot_be_followed_stops_or_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_renames_that_cannot_be_followed_stop_the_batch_or_are_reported(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     shop = shop_of(spark, tmp_path)
     shop.load_records(BATCHES["before"])
     numbered = {"key": ["id"], "columns": {"id": "int", "name": "int"}}
@@ -218,10 +220,10 @@ def test_what_cannot_be_followed_stops_or_is_told(spark: SparkSession, tmp_path:
     unread = [ddl(20, "ALTER TABLE orders RENAME COLUMN"), ddl(21, reserved)]
     shop.load_records([ddl(10), *unread, *BATCHES["since"]])
     assert names_of(shop)[1] == (None, "untouched")
-    told = shop.catalog.load_table(("sluice", "renames")).scan().to_arrow().to_pylist()
-    followed = {(r["source_table"], r["columns"]) for r in told if r["problem"] is None}
+    recorded = shop.catalog.load_table(("sluice", "renames")).scan().to_arrow().to_pylist()
+    followed = {(r["source_table"], r["columns"]) for r in recorded if r["problem"] is None}
     assert ("shop.orders", '[["title", "name"]]') in followed
-    assert {r["statement"]: r["problem"] for r in told if r["problem"]} == {
+    assert {r["statement"]: r["problem"] for r in recorded if r["problem"]} == {
         "ALTER TABLE orders RENAME COLUMN": "no grammar reads it",
         reserved: "no column may have such a name",
     }
@@ -231,9 +233,9 @@ def test_by_arrival_a_statement_stands_where_it_came(spark: SparkSession, tmp_pa
     """Canal: rows before it in the file have the former name, rows after it the new one."""
 
     def message(kind: str, *rows: Row, sql: str = "") -> Row:
-        told: Row = {"type": kind, "database": "shop", "table": "orders", "es": 1, "ts": 2,
+        statement: Row = {"type": kind, "database": "shop", "table": "orders", "es": 1, "ts": 2,
                      "isDdl": bool(sql), "sql": sql, "id": 1}  # fmt: skip
-        return told | {"data": list(rows) or None, "pkNames": ["id"] if rows else None}
+        return statement | {"data": list(rows) or None, "pkNames": ["id"] if rows else None}
 
     shop = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"orders": {}}})
     first = message("INSERT", {"id": "1", "title": "one"}, {"id": "2", "title": "two"})
@@ -276,7 +278,7 @@ def test_a_hint_of_the_former_name_is_one_of_the_new_name_too(
     "told",
     [pytest.param([], id="alone"), pytest.param([event("c", 30, id=9, name="z")], id="with newer")],
 )
-def test_versions_are_put_together_again_by_a_rename_told_late(
+def test_late_rename_puts_versions_together_again(
     spark: SparkSession, tmp_path: Path, told: list[Row]
 ) -> None:
     batches = [

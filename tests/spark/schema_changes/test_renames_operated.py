@@ -47,7 +47,7 @@ def test_a_rename_is_known_before_its_table(lake: Sandbox) -> None:
     assert lake.agrees()
 
 
-def test_a_rename_that_is_told_while_the_first_rows_are_decoded(
+def test_rename_that_comes_while_the_first_rows_are_decoded(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever planned the table without it decodes the batch again."""
@@ -63,7 +63,7 @@ def test_a_rename_that_is_told_while_the_first_rows_are_decoded(
 
 
 @pytest.mark.long
-def test_a_look_tells_of_a_rename_until_it_is_done(
+def test_plan_shows_a_rename_until_it_is_done(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preview, "submit", lake.look)
@@ -108,7 +108,7 @@ def test_a_rename_is_undone_beneath_others(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
-def test_the_only_rename_that_is_told_is_undone_beneath_others_and_comes_again(
+def test_only_rename_is_undone_beneath_others_and_comes_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a format that tells no defaults, so that nothing at all is told without it."""
@@ -117,8 +117,8 @@ def test_the_only_rename_that_is_told_is_undone_beneath_others_and_comes_again(
     monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     batches = []
     each: list[Row | str] = [{"id": 1, "title": "x"}, RENAME, {"id": 2, "name": "y"}]
-    for pos, told in enumerate(each):
-        shop.write(f"{pos}.jsonl", [of_maxwell(pos + 1, told)])
+    for pos, change in enumerate(each):
+        shop.write(f"{pos}.jsonl", [of_maxwell(pos + 1, change)])
         batches.append(shop.run().batch_id)
     assert names_of(shop) == {1: ("x", None), 2: ("y", None)}
     refolding.undo_or_refold(shop.context(), batches[1])

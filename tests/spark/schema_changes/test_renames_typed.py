@@ -42,7 +42,7 @@ def rows_of(shop: Sandbox, table: str, *columns: str) -> set[tuple[Any, ...]]:
         pytest.param([[*TEXTS, *NUMBERS, *RENAMED]], id="one"),
     ],
 )
-def test_a_renamed_column_becomes_text_where_told(
+def test_on_type_change_string_makes_a_renamed_column_text(
     spark: SparkSession, tmp_path: Path, batches: list[list[Any]]
 ) -> None:
     pipeline = {"format": "debezium", "tables": ORDERS, "on_type_change": "string"}
@@ -89,7 +89,7 @@ def test_a_dropped_name_that_a_column_of_another_type_gets(
     assert (types["size"], types["size__dropped"]) == ("string", "string")
 
 
-def test_a_hint_of_the_former_name_tells_how_every_batch_reads(
+def test_hint_for_the_former_name_counts_in_every_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second one with the name of now too, which finds it stored as a date."""

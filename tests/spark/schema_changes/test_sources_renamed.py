@@ -49,7 +49,7 @@ AFTER = [event("orders_2", "c", 21, id=4, name="d")]
         ),
     ],
 )
-def test_no_source_loses_what_it_said_before_the_others_rename(
+def test_each_source_keeps_its_values_from_before_the_others_rename(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -80,9 +80,11 @@ def test_one_column_whatever_its_case(
 
 
 @pytest.mark.parametrize("fmt", ["maxwell", "ogg"])
-def test_a_key_may_be_told_in_another_case(spark: SparkSession, tmp_path: Path, fmt: str) -> None:
-    told = {"maxwell": maxwell, "ogg": ogg}[fmt]
-    records = [told(1, {"id": 1, "v": "a"}, "ID"), told(2, {"id": 1, "v": "b"}, "ID")]
+def test_key_of_a_record_may_be_in_another_case(
+    spark: SparkSession, tmp_path: Path, fmt: str
+) -> None:
+    record_of = {"maxwell": maxwell, "ogg": ogg}[fmt]
+    records = [record_of(1, {"id": 1, "v": "a"}, "ID"), record_of(2, {"id": 1, "v": "b"}, "ID")]
     sandbox = Sandbox(spark, tmp_path, {"format": fmt, "table_name": "{table}"})
     sandbox.load_records(records)
     assert sandbox.rows("t") == [{"id": "1", "v": "b"}]
@@ -191,10 +193,10 @@ def test_a_new_name_is_spelled_as_the_events_will_have_it(
 ) -> None:
     """Whether they come with the statement, which has it as somebody typed it, or later."""
     rename = {"ddl": "alter table o.item rename column title to name"}
-    told = [change(1, "ins", {"ID": "1", "TITLE": "a"}), change(5, "ddl") | rename]
+    changes = [change(1, "ins", {"ID": "1", "TITLE": "a"}), change(5, "ddl") | rename]
     since = [change(9, "ins", {"ID": "2", "NAME": "b"})]
     config = {"format": "shareplex", "tables": {"O.ITEM": {"key": ["ID"]}}}
     shop = Sandbox(spark, tmp_path, config)
-    for records in [told, since] if apart else [[*told, *since]]:
+    for records in [changes, since] if apart else [[*changes, *since]]:
         shop.load_records(records)
     assert {r["ID"]: r["NAME"] for r in shop.rows("ITEM")} == {"1": "a", "2": "b"}

@@ -49,7 +49,7 @@ OLD, RENAME, NEW = insert(1, "v"), alter(2, "alter table EMP rename column v to 
         pytest.param([[RENAME], [NEW, OLD]], id="before-its-table"),
     ],
 )
-def test_dts_tells_the_database_of_a_statement_alone(
+def test_dts_statement_that_names_only_its_database_is_followed(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -69,14 +69,14 @@ def test_canal_spells_a_table_as_its_statement_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renamed = {"id": TYPES["id"], "w": TYPES["v"]}
-    told = [
+    records = [
         {**statement("TRUNCATE", "TRUNCATE TABLE T"), "table": "T"},
         {**statement("ALTER", "ALTER TABLE T CHANGE v w varchar(50)"), "table": "T"},
         message("INSERT", {"id": "2", "w": "b"}, mysqlType=renamed),
     ]
     lake = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"db.t": {}}})
     monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
-    lake.run_each([message("INSERT", row("1", "a"))], told)
+    lake.run_each([message("INSERT", row("1", "a"))], records)
     assert lake.rows("t") == [{"id": 2, "v": None, "w": "b"}]
     assert [one.source_table for one in recorded(lake.catalog, "p")] == ["db.t"]
     assert lake.agrees()

@@ -40,7 +40,7 @@ def values(lake: Sandbox, name: str = "orders") -> Values:
 
 @pytest.mark.long
 @pytest.mark.parametrize("order", list(itertools.permutations(LATER)), ids="-".join)
-def test_what_a_column_cannot_hold_is_in_one_beside_it(
+def test_values_that_do_not_fit_a_column_go_into_one_beside_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
 ) -> None:
     """A row has one of the two; what an update does not send stays in whichever it is."""
@@ -58,7 +58,7 @@ def test_what_a_column_cannot_hold_is_in_one_beside_it(
     assert lake.agrees()
 
 
-def test_of_a_first_batch_the_type_stands_that_was_told_first(
+def test_first_batch_keeps_the_type_with_the_lowest_position(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     lake = lake_of(spark, tmp_path)
@@ -67,7 +67,7 @@ def test_of_a_first_batch_the_type_stands_that_was_told_first(
     assert lake.types("orders")["amount"] == "int"
 
 
-def test_what_is_left_out_is_left_out_of_all_that_may_be_beside_it(spark: SparkSession) -> None:
+def test_absent_column_is_absent_in_all_columns_beside_it(spark: SparkSession) -> None:
     """Whether or not a batch has brought it: but not of a column that the source has itself."""
     listed = [["id"], ["", "id"], ["amount"], None]
     frame = spark.createDataFrame(

@@ -55,7 +55,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         pytest.param([[*FIRST, DROP], [*SINCE, ADD], BETWEEN], id="mixed", marks=pytest.mark.long),
     ],
 )  # fmt: skip
-def test_two_columns_of_one_name_are_told_apart(lake: Sandbox, batches: list[list[Row]]) -> None:
+def test_two_columns_of_one_name_are_kept_apart(lake: Sandbox, batches: list[list[Row]]) -> None:
     lake.run_each(*batches)
     assert sizes(lake) == {(ident, *both) for ident, both in WANTED.items()}
     assert sizes(lake, "orders__history") == VERSIONS
@@ -121,7 +121,7 @@ def test_an_add_is_undone_beneath_others(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
-def test_what_cannot_be_told_apart_stops(lake: Sandbox) -> None:
+def test_columns_of_one_name_that_cannot_be_kept_apart_stop_the_batch(lake: Sandbox) -> None:
     """Before the drop is known, and where the source has a column of the name itself."""
     lake.load_records(FIRST)
     with pytest.raises(PlanError, match="do not fit together"):
@@ -148,8 +148,8 @@ def test_rows_with_two_columns_in_one_are_made_again(lake: Sandbox) -> None:
     late = event("c", 3, 3, size=(TEXT, "late"), weight=(TEXT, "late"))
     lake.write("last.jsonl", [rows[0], earlier, late])
     assert total(lake.run()) == Counts(read=3, applied=1, late=1, ignored=1)
-    told = {(row["id"], row["girth"], row["size"]) for row in lake.rows("orders")}
-    assert told == {(ident, "girth", "size") for ident in (1, 3, 4)}
+    loaded = {(row["id"], row["girth"], row["size"]) for row in lake.rows("orders")}
+    assert loaded == {(ident, "girth", "size") for ident in (1, 3, 4)}
     versions = {(row["id"], row["girth"]) for row in lake.rows("orders__history")}
     assert versions == {(1, "girth"), (3, "late"), (3, "girth"), (4, "girth")}
     assert len(lake.rows("orders__events")) == 5

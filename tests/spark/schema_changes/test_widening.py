@@ -71,7 +71,7 @@ def test_a_table_has_the_type_that_holds_all(lake: Sandbox, order: tuple[str, ..
     assert lake.agrees()
 
 
-def test_what_another_widening_writes_late_is_not_published(
+def test_late_write_of_another_widening_is_not_published(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has seen the wider column before this one dropped it and added its own."""
@@ -186,7 +186,7 @@ TO_TEXT = ("whole", "cents", "named")
 
 @pytest.mark.long
 @pytest.mark.parametrize("order", list(itertools.permutations(TO_TEXT)), ids="-".join)
-def test_types_that_nothing_else_holds_become_text_where_told(
+def test_on_type_change_string_makes_types_that_do_not_widen_text(
     lake: Sandbox, order: tuple[str, ...]
 ) -> None:
     tables = {"orders": {"key": ["id"], "modes": ["current", "history"]}}
@@ -211,7 +211,7 @@ def test_types_of_one_batch_become_text_alike(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
-def test_types_that_nothing_else_holds_are_quarantined_where_told(lake: Sandbox) -> None:
+def test_on_type_change_quarantine_quarantines_types_that_do_not_widen(lake: Sandbox) -> None:
     tables = {"orders": {"key": ["id"]}}
     lake.configure(format="debezium", tables=tables, on_type_change="quarantine", max_bad_share=1.0)
     run(lake, "whole")
@@ -221,15 +221,15 @@ def test_types_that_nothing_else_holds_are_quarantined_where_told(lake: Sandbox)
     assert lake.types("orders") == {"id": "int", "amount": "decimal(12, 2)"}
     assert amounts(lake) == {1: 1, 2: Decimal("2.50"), 3: 3, 4: Decimal("-4.25"), 7: None}
     rejected = [(r["reason"], r["detail"]) for r in lake.quarantined()]
-    told = [f"amount: '{text}' does not fit int" for text in ("007", "none")]
-    assert sorted(rejected) == [("does_not_fit", detail) for detail in told]
+    details = [f"amount: '{text}' does not fit int" for text in ("007", "none")]
+    assert sorted(rejected) == [("does_not_fit", detail) for detail in details]
     lake.configure(format="debezium", tables=tables, on_type_change="string", max_bad_share=1.0)
     reprocess(lake.context())
     assert amounts(lake) == {1: "1", 2: "2.5", 3: "3", 4: "none", 6: "007", 7: None}
     assert lake.agrees()
 
 
-def test_types_that_nothing_else_holds_stop_the_batch_unasked(lake: Sandbox) -> None:
+def test_types_that_do_not_widen_stop_the_batch_by_default(lake: Sandbox) -> None:
     run(lake, "whole")
     lake.write("named.jsonl", BATCHES["named"])
     _, failure = stages.run(lake.context())

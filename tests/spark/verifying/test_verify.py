@@ -72,7 +72,7 @@ def tombstones(report: TableReport) -> Comparison:
     return report.tombstones
 
 
-def told(comparison: Comparison) -> dict[str, tuple[str, tuple[str, ...]]]:
+def differences_of(comparison: Comparison) -> dict[str, tuple[str, tuple[str, ...]]]:
     """What differs by `id`, or by what a row without a key holds."""
     return {
         str((d.expected or d.found or {}).get("id")): (d.kind, d.columns) for d in comparison.shown
@@ -125,7 +125,7 @@ def key_of(lake: Sandbox, table: str) -> int:
     return min(int(r["id"]) for r in lake.rows(table))
 
 
-def test_an_update_behind_its_back(lake: Sandbox, played: list[Change]) -> None:
+def test_update_by_somebody_else_is_a_difference(lake: Sandbox, played: list[Change]) -> None:
     one = key_of(lake, "db_keyed")
     with tampered(
         lake, "shop.db_keyed", f"UPDATE {{table}} SET text = 'tampered' WHERE id = {one}"
@@ -133,7 +133,7 @@ def test_an_update_behind_its_back(lake: Sandbox, played: list[Change]) -> None:
         report = verified(lake, "db_keyed")
     assert not report.agrees
     assert tombstones(report).agrees
-    assert told(report.rows) == {str(one): ("differs", ("text",))}
+    assert differences_of(report.rows) == {str(one): ("differs", ("text",))}
     assert report.rows.kinds == {"differs": 1}
     (shown_one,) = report.rows.shown
     assert shown_one.found is not None
@@ -148,7 +148,7 @@ def test_a_row_taken_away(lake: Sandbox, played: list[Change]) -> None:
     one = key_of(lake, "db_partial")
     with tampered(lake, "shop.db_partial", f"DELETE FROM {{table}} WHERE id = {one}"):
         report = verified(lake, "db_partial")
-    assert told(report.rows) == {str(one): ("missing", ())}
+    assert differences_of(report.rows) == {str(one): ("missing", ())}
     assert (report.rows.expected, report.rows.found) == (
         len(lake.rows("db_partial")), len(lake.rows("db_partial")) - 1,
     )  # fmt: skip
@@ -166,7 +166,7 @@ def test_a_row_put_in_and_a_key_twice(lake: Sandbox, played: list[Change]) -> No
     )
     with tampered(lake, "shop.db_keyed", twice):
         report = verified(lake, "db_keyed")
-    assert told(report.rows) == {str(one): ("repeated", ()), "77": ("unexpected", ())}
+    assert differences_of(report.rows) == {str(one): ("repeated", ()), "77": ("unexpected", ())}
 
 
 def test_a_key_before_christ(spark: SparkSession) -> None:
@@ -174,7 +174,7 @@ def test_a_key_before_christ(spark: SparkSession) -> None:
     one = spark.sql("SELECT timestamp_micros(-63517780800000000) AS id")
     table, cut = TableId("shop", "times"), Cut((), {}, ())
     found = compared(table, cut, one, one.where("false"), Layout(("id",), ()))
-    assert told(found) == {"-0043-03-15 12:00:00": ("missing", ())}
+    assert differences_of(found) == {"-0043-03-15 12:00:00": ("missing", ())}
 
 
 @pytest.mark.long
@@ -185,7 +185,7 @@ def test_a_null_that_changed_its_column(lake: Sandbox) -> None:
     statement = "UPDATE {table} SET text = doc, doc = text"
     with tampered(lake, "shop.swapped_keyed", statement):
         report = verified(lake, "swapped_keyed")
-    assert {kind: set(columns) for kind, columns in told(report.rows).values()} == {
+    assert {kind: set(columns) for kind, columns in differences_of(report.rows).values()} == {
         "differs": {"text", "doc"}
     }
 
@@ -217,15 +217,15 @@ def test_tombstones(lake: Sandbox) -> None:
     with tampered(lake, graves, "DELETE FROM {table} WHERE id = 2"):
         report = verified(lake, "graves_keyed")
     assert report.rows.agrees
-    assert told(tombstones(report)) == {"2": ("missing", ())}
+    assert differences_of(tombstones(report)) == {"2": ("missing", ())}
     moved = "UPDATE {table} SET _position = concat('0', _position) WHERE id = 3"
     with tampered(lake, graves, moved):
         report = verified(lake, "graves_keyed")
-    assert told(tombstones(report)) == {"3": ("differs", ("_position",))}
+    assert differences_of(tombstones(report)) == {"3": ("differs", ("_position",))}
     buried = "INSERT INTO {table} SELECT 4, _position, _source_ts, _batch_id FROM {table} LIMIT 1"
     with tampered(lake, graves, buried):
         report = verified(lake, "graves_keyed")
-    assert told(tombstones(report)) == {"4": ("unexpected", ())}
+    assert differences_of(tombstones(report)) == {"4": ("unexpected", ())}
 
 
 @pytest.mark.long
@@ -242,14 +242,14 @@ def test_the_tombstone_of_a_truncate(lake: Sandbox) -> None:
     assert (report.rows.expected, tombstones(report).expected) == (1, 1)
     graves = f"{NAMESPACE}__cdc.cut_keyed__tombstones"
     with tampered(lake, graves, "DELETE FROM {table}"):
-        assert told(tombstones(verified(lake, "cut_keyed"))) == {"None": ("missing", ())}
+        assert differences_of(tombstones(verified(lake, "cut_keyed"))) == {"None": ("missing", ())}
 
 
 def test_a_target_that_is_gone(lake: Sandbox) -> None:
     load(lake, "gone", [Change("keyed", "c", (1, 1), after=row({"id": 1, "text": "a"}))])
     lake.spark.sql("DROP TABLE lake.shop.gone_keyed")
     report = verified(lake, "gone_keyed")
-    assert told(report.rows) == {"1": ("missing", ())}
+    assert differences_of(report.rows) == {"1": ("missing", ())}
     assert report.rows.snapshot is None
 
 
@@ -280,7 +280,7 @@ def test_a_late_event_that_wins(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) 
     newer = Change("keyed", "u", (1, 2), after=row(B))
     load(lake, "late", [newer], [Change("keyed", "c", (1, 1), after=row(A))])
     report = verified(lake, "late_keyed")
-    ((kind, columns),) = told(report.rows).values()
+    ((kind, columns),) = differences_of(report.rows).values()
     assert (kind, set(columns)) == ("differs", {"text", "amount", "_position"})
 
 
@@ -292,8 +292,8 @@ def test_a_deleted_row_that_comes_back(lake: Sandbox, monkeypatch: pytest.Monkey
     other = Change("keyed", "c", (1, 3), after=row(A | {"id": 2}))
     load(lake, "back", [deleted, other], [Change("keyed", "c", (1, 1), after=row(A))])
     report = verified(lake, "back_keyed")
-    assert told(report.rows) == {"1": ("unexpected", ())}
-    assert told(tombstones(report)) == {"1": ("missing", ())}
+    assert differences_of(report.rows) == {"1": ("unexpected", ())}
+    assert differences_of(tombstones(report)) == {"1": ("missing", ())}
 
 
 @pytest.mark.long
@@ -305,7 +305,7 @@ def test_a_partial_row_taken_for_a_whole_one(
     part = Change("partial", "u", (1, 2), after=row(B), absent=frozenset({"doc"}))
     load(lake, "parts", [whole], [part])
     report = verified(lake, "parts_partial")
-    assert told(report.rows) == {"1": ("differs", ("doc",))}
+    assert differences_of(report.rows) == {"1": ("differs", ("doc",))}
     (difference,) = report.rows.shown
     assert isinstance(difference, Difference)
     assert difference.expected is not None
@@ -320,7 +320,7 @@ def test_the_wrong_one_of_two_in_a_batch(lake: Sandbox, monkeypatch: pytest.Monk
                      (("c", 1, A), ("u", 2, B)))  # fmt: skip
     load(lake, "least", [first, second])
     monkeypatch.undo()
-    assert set(told(verified(lake, "least_keyed").rows)) == {"1"}
+    assert set(differences_of(verified(lake, "least_keyed").rows)) == {"1"}
 
 
 @pytest.mark.long
@@ -349,7 +349,7 @@ def test_a_delete_without_a_key_ignored(lake: Sandbox, monkeypatch: pytest.Monke
 
 
 @pytest.mark.long
-def test_what_is_below_the_floor_is_not_judged(lake: Sandbox) -> None:
+def test_rows_below_the_floor_are_not_compared(lake: Sandbox) -> None:
     """The first batch's changes are forgotten: its row 1 stays, 2 goes, `doc` of 3 is unknown."""
     first = [Change("partial", "c", (1, n), after=row(A | {"id": n})) for n in (1, 2, 3, 4)]
     deleted = Change("partial", "d", (1, 6), before=row({"id": 2}))
@@ -360,7 +360,7 @@ def test_what_is_below_the_floor_is_not_judged(lake: Sandbox) -> None:
     ids = "SELECT max(_position) FROM " + changes + f" WHERE _batch_id = '{lake.published[-2]}'"
     floor = lake.spark.sql(ids).collect()[0][0]
     lake.spark.sql(f"DELETE FROM {changes} WHERE _batch_id = '{lake.published[-2]}'")
-    assert set(told(verified(lake, "floor_partial").rows)) == {"1", "3"}
+    assert set(differences_of(verified(lake, "floor_partial").rows)) == {"1", "3"}
     lake.spark.sql(
         f"ALTER TABLE lake.shop.floor_partial SET TBLPROPERTIES ('sluice.floor' = '{floor}')"
     )
@@ -368,7 +368,7 @@ def test_what_is_below_the_floor_is_not_judged(lake: Sandbox) -> None:
     assert report.agrees
     assert (report.floor, report.rows.found, tombstones(report).found) == (floor, 1, 1)
     with tampered(lake, "shop.floor_partial", "UPDATE {table} SET text = 'x', _position = '0'"):
-        tampered_with = told(verified(lake, "floor_partial").rows)
+        tampered_with = differences_of(verified(lake, "floor_partial").rows)
     assert tampered_with == {"4": ("differs", ("text", "_position"))}
 
 
@@ -393,6 +393,6 @@ def test_a_publication_under_way_is_waited_for(
         ledger.batches.record("half", states.FAILED)
 
 
-def test_a_table_that_is_not_there_is_told(lake: Sandbox, played: list[Change]) -> None:
+def test_unknown_table_is_refused_with_the_known_ones(lake: Sandbox, played: list[Change]) -> None:
     with pytest.raises(TerminalError, match=r"no table nothing; it has: .*shop\.db_keyed"):
         verified(lake, "nothing")

@@ -123,7 +123,7 @@ def verified(shop: Shop, server: mariadb.Server, scheme: str = "mariadb") -> Ver
     return verify_source(shop.spark, cutter, shop.pipeline, live, None)
 
 
-def told(report: TableReport) -> list[tuple[str, str | None, tuple[str, ...]]]:
+def differences_of(report: TableReport) -> list[tuple[str, str | None, tuple[str, ...]]]:
     """What differs: how, the key, and in which columns."""
     rows = ((d, d.expected or d.found or {}) for d in report.rows.shown)
     return [(d.kind, row.get('I"d') or row.get("who"), tuple(sorted(d.columns))) for d, row in rows]
@@ -151,7 +151,7 @@ def test_every_kind_of_value_is_compared(shop: Shop, source: mariadb.Server) -> 
     sets = ", ".join(f"`{name}` = {value}" for name, value in changes.items())
     source.execute(f'UPDATE {ALL} SET where_ = POINT(1, 1), {sets} WHERE `I"d` > 2')
     kinds, log = verified(shop, source).tables
-    assert told(kinds) == [("differs", "18446744073709551615", tuple(sorted(changes)))]
+    assert differences_of(kinds) == [("differs", "18446744073709551615", tuple(sorted(changes)))]
     assert log.agrees
 
 
@@ -159,8 +159,8 @@ def test_rows_of_one_side_by_the_name_of_mysql(shop: Shop, source: mariadb.Serve
     source.execute(f'DELETE FROM {ALL} WHERE `I"d` = 2; INSERT INTO {ALL} (`I"d`) VALUES (3)')
     source.execute("DELETE FROM shop.log WHERE who = 'a' LIMIT 1")
     kinds, log = verified(shop, source, "mysql").tables
-    assert told(kinds) == [("unexpected", "2", ()), ("missing", "3", ())]
-    assert told(log) == [("repeated", "a", ())]
+    assert differences_of(kinds) == [("unexpected", "2", ()), ("missing", "3", ())]
+    assert differences_of(log) == [("repeated", "a", ())]
 
 
 def test_a_table_that_only_another_database_has(shop: Shop, source: mariadb.Server) -> None:

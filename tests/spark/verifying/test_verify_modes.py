@@ -48,7 +48,7 @@ def differing(lake: Sandbox) -> dict[str, Comparison]:
 
 
 @pytest.mark.long
-def test_what_differs_is_told_of_each_table(lake: Sandbox) -> None:
+def test_differences_are_reported_for_each_table_of_the_modes(lake: Sandbox) -> None:
     assert differing(lake) == {}
     deleted = [r["note"] for r in lake.rows("orders") if r["_is_deleted"]]
     assert sorted(deleted) == ["b", "c"]
@@ -74,8 +74,8 @@ def test_a_column_that_no_event_carried_is_known_to_be_null(
     """Of a row all of whose events are partial; maintenance has forgotten nothing."""
     shop = Sandbox(spark, tmp_path, pipeline(MODES))
     monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
-    told = [event(1, 1, "a", body=PLACEHOLDER), event(2, 1, "b", body=PLACEHOLDER), event(3, 1)]
-    shop.run_each([*told, event(4, 2, "c", body="long")])
+    changes = [event(1, 1, "a", body=PLACEHOLDER), event(2, 1, "b", body=PLACEHOLDER), event(3, 1)]
+    shop.run_each([*changes, event(4, 2, "c", body="long")])
     assert differing(shop) == {}
     for name in ("pipeline", "batch", "attempt"):
         shop.spark.conf.unset(f"spark.sql.iceberg.snapshot-property.sluice.{name}")

@@ -124,7 +124,7 @@ def verified(
     return verify_source(shop.spark, cutter, shop.pipeline, live, table)
 
 
-def told(report: TableReport) -> dict[str | None, tuple[str, tuple[str, ...]]]:
+def differences_of(report: TableReport) -> dict[str | None, tuple[str, tuple[str, ...]]]:
     """What differs by the key, which is `I d` or `id`."""
     rows = ((d, d.expected or d.found or {}) for d in report.rows.shown)
     return {row.get("I d") or row.get("id"): (d.kind, tuple(sorted(d.columns))) for d, row in rows}
@@ -158,14 +158,14 @@ def test_every_kind_of_value_is_compared(shop: Shop, address: str, source: Execu
     source(f"UPDATE {ALL} SET past = '2 days', tags = '{{}}', {sets} WHERE \"I d\" = 1")
     (report,) = verified(shop, address, "All Kinds").tables
     columns = tuple(sorted(name.replace('""', '"') for name in changes))
-    assert told(report) == {"1": ("differs", columns)}
+    assert differences_of(report) == {"1": ("differs", columns)}
 
 
-def test_what_is_not_there_or_too_much(shop: Shop, address: str, source: Execute) -> None:
+def test_missing_unexpected_and_repeated_rows(shop: Shop, address: str, source: Execute) -> None:
     source(f'DELETE FROM {ALL} WHERE "I d" = 2; INSERT INTO {ALL} ("I d") VALUES (3)')
     source("DELETE FROM log WHERE who IS NULL; INSERT INTO log VALUES ('a', 1)")
     kinds, _, log = verified(shop, address).tables
-    assert told(kinds) == {"2": ("unexpected", ()), "3": ("missing", ())}
+    assert differences_of(kinds) == {"2": ("unexpected", ()), "3": ("missing", ())}
     assert {d.kind: (d.expected or d.found or {})["who"] for d in log.rows.shown} == {
         "unexpected": None, "repeated": "a",
     }  # fmt: skip
@@ -175,7 +175,7 @@ def test_at_a_watermark_later_events_do_not_count(
     shop: Shop, address: str, source: Execute
 ) -> None:
     (report,) = verified(shop, address, "late").tables
-    assert told(report) == {"1": ("differs", ("t",)), "2": ("missing", ())}
+    assert differences_of(report) == {"1": ("differs", ("t",)), "2": ("missing", ())}
     before = datetime.fromtimestamp((1_760_000_000_000 + 50_000) / 1000, UTC)
     assert verified(shop, address, "late", before).agrees
 
@@ -250,10 +250,10 @@ def test_a_key_that_the_source_renamed_is_compared(
     assert found.agrees, found
     source("UPDATE orders SET note = 'c' WHERE order_id = 2")
     (report,) = verified(lake, address).tables
-    assert told(report) == {"2": ("differs", ("note",))}
+    assert differences_of(report) == {"2": ("differs", ("note",))}
 
 
-def test_a_source_that_refuses_whoever_asks_is_not_asked_again(
+def test_login_refused_by_the_source_is_not_tried_again(
     shop: Shop, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ENV_SOURCE_USER, "nobody_here")

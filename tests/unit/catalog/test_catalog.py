@@ -53,7 +53,7 @@ def test_embedded_catalog_is_made(embedded: Project) -> None:
     assert open_catalog(embedded).list_tables("shop") == [("shop", "orders")]
 
 
-def test_both_sides_have_one_name_place_and_warehouse(embedded: Project) -> None:
+def test_pyiceberg_and_spark_have_one_catalog_and_warehouse(embedded: Project) -> None:
     conf = spark_catalog_conf(embedded)
     assert open_catalog(embedded).name == "lake"
     assert conf[f"{SPARK_LAKE}.uri"] == f"jdbc:sqlite:{embedded.lake.catalog.sqlite_path}"
@@ -83,7 +83,7 @@ def test_writers_wait_for_each_other(embedded: Project) -> None:
     assert len(open_catalog(embedded).list_tables("shop")) == 20
 
 
-def test_postgres_password_goes_apart() -> None:
+def test_postgres_password_is_not_in_sparks_address() -> None:
     conf = spark_catalog_conf(
         project("postgresql://me:p%40ss@db:5433/c?sslmode=require", "s3://b/w")
     )

@@ -100,13 +100,13 @@ def claim(ledger: PipelineLedger, key: str) -> list[str]:
         OSError("When reading key 'x' in bucket 'w': AWS Error SLOW_DOWN during HeadObject"),
     ],
 )
-def test_what_passes_is_waited_for(clock: Clock, error: Exception) -> None:
+def test_transient_catalog_errors_are_retried(clock: Clock, error: Exception) -> None:
     assert retries.retry_while_away(failing(15, error)) == "answer"
     assert len(clock.slept) == 15
     assert max(clock.slept) <= retries.LONGEST_PAUSE
 
 
-def test_in_the_end_it_gives_up_and_says_why(clock: Clock) -> None:
+def test_retries_end_with_the_last_error(clock: Clock) -> None:
     with pytest.raises(
         CatalogAwayError, match=r"no answer in 90 s: OperationalError: refused; try"
     ):
@@ -128,7 +128,7 @@ def test_in_the_end_it_gives_up_and_says_why(clock: Clock) -> None:
         OSError(errno.EIO, "Input/output error"),
     ],
 )
-def test_what_does_not_pass_is_told_at_once(clock: Clock, error: Exception) -> None:
+def test_lasting_catalog_errors_are_not_retried(clock: Clock, error: Exception) -> None:
     with pytest.raises(type(error)):
         retries.retry_while_away(failing(1, error))
     assert clock.slept == []
@@ -195,7 +195,7 @@ def test_a_lake_that_was_moved_is_not_tried_again(tmp_path: Path, clock: Clock) 
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "told"),
+    ("error", "kind", "message"),
     [
         (OSError(errno.ENOSPC, "No space left"), TransientError, "No space left; make room"),
         (OSError(errno.EROFS, "Read-only"), TerminalError, "Read-only; let this process write"),
@@ -203,22 +203,22 @@ def test_a_lake_that_was_moved_is_not_tried_again(tmp_path: Path, clock: Clock) 
         (away("attempt to write a readonly database"), TerminalError, "readonly database; let"),
     ],
 )
-def test_a_ledger_that_cannot_be_written_says_so_at_once(
+def test_refused_ledger_write_is_raised_without_a_retry(
     tmp_path: Path,
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
     kind: type[Exception],
-    told: str,
+    message: str,
 ) -> None:
     ledger = with_tables(open_catalog(embedded(tmp_path)))
     monkeypatch.setattr(Table, "_do_commit", failing(10_000, error))
-    with pytest.raises(kind, match=rf"^sluice\.files cannot be written: \w+: .*{told}"):
+    with pytest.raises(kind, match=rf"^sluice\.files cannot be written: \w+: .*{message}"):
         claim(ledger, "a")
     assert clock.slept == []
 
 
-def test_a_ledger_that_fails_in_each_try_tells_the_last_failure(
+def test_ledger_write_that_fails_each_time_raises_the_last_failure(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = with_tables(open_catalog(embedded(tmp_path)))
@@ -264,7 +264,7 @@ def server() -> Iterator[tuple[str, list[tuple[str, str]], list[int]]]:
     httpd.server_close()
 
 
-def test_a_rest_catalog_is_asked_again_but_not_told_again(
+def test_rest_catalog_retries_reads_but_no_writes(
     server: tuple[str, list[tuple[str, str]], list[int]], tmp_path: Path
 ) -> None:
     address, asked, codes = server
@@ -284,7 +284,7 @@ def _quoted(path: Path) -> str:
     return quote(str(path), safe="")
 
 
-def test_an_address_where_something_else_answers_is_told(
+def test_address_that_is_no_catalog_is_a_terminal_error(
     server: tuple[str, list[tuple[str, str]], list[int]], tmp_path: Path
 ) -> None:
     address = f"{server[0]}/site"
@@ -297,16 +297,16 @@ def test_a_rest_catalog_that_does_not_answer_is_not_waited_for_without_end(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[Any] = []
+    timeouts: list[Any] = []
     send = requests.adapters.HTTPAdapter.send
 
     def seen(self: Any, request: Any, **kwargs: Any) -> Any:
-        told.append(kwargs["timeout"])
+        timeouts.append(kwargs["timeout"])
         return send(self, request, **kwargs)
 
     monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", seen)
     open_catalog(project(server[0], tmp_path)).list_namespaces()
-    assert set(told) == {(restcatalog.CONNECT_SECONDS, restcatalog.READ_SECONDS)}
+    assert set(timeouts) == {(restcatalog.CONNECT_SECONDS, restcatalog.READ_SECONDS)}
 
 
 # Not every developer may install a server; in CI `make setup-tests` fails without one.
@@ -330,7 +330,7 @@ def test_a_ledger_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
     assert known == keys
 
 
-def test_what_loses_to_others_is_tried_a_few_times(clock: Clock) -> None:
+def test_lost_races_are_retried_a_few_times(clock: Clock) -> None:
     lost = PublishRefusedError("main has moved")
     again = limited_retries(3, (PublishRefusedError,), longest_pause=1.0)
     assert again(failing(2, lost)) == "answer"

@@ -39,7 +39,7 @@ def lose(table: str, shop: Context) -> None:
     Path(found.metadata_location.removeprefix("file://")).unlink()
 
 
-def test_no_table_of_a_batch_is_blamed_for_it(shop: Context) -> None:
+def test_moved_lake_is_not_blamed_on_a_table(shop: Context) -> None:
     """Else the batch would be published without all tables that looked while it was away."""
     lose("renames", shop)
     pipeline = shop.pipeline.model_copy(update={"consistency": "table"})
@@ -52,7 +52,7 @@ def test_no_table_of_a_batch_is_blamed_for_it(shop: Context) -> None:
     assert not caught.value.tables
 
 
-def test_it_is_no_reason_to_get_on_without_the_batch(
+def test_moved_lake_does_not_advise_to_give_the_batch_up(
     shop: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.ledger.batches.record("b1", PUBLISHING, attempt="a1")
@@ -68,7 +68,7 @@ def test_it_is_no_reason_to_get_on_without_the_batch(
     assert "to get on without it" not in str(caught.value)
 
 
-def test_whoever_started_the_driver_does_not_try_it_again(shop: Context) -> None:
+def test_moved_lake_is_a_terminal_error_of_the_driver(shop: Context) -> None:
     lose("renames", shop)
     with pytest.raises(TerminalError, match=MOVED) as caught:
         recorded(shop.catalog, "shop")

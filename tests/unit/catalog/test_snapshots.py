@@ -307,9 +307,9 @@ def test_a_commit_without_an_answer_is_unknown(
     monkeypatch.setattr(catalog, "commit_table", lost)
     with pytest.raises(
         CommitStateUnknownError, match=r"shop\.orders: .* run `sluice reconcile`"
-    ) as told:
+    ) as caught:
         publish_table(catalog, staged, "b1")
-    assert "UPDATE" not in str(told.value)
+    assert "UPDATE" not in str(caught.value)
 
 
 def test_a_commit_that_happened_all_the_same_is_found_when_it_is_tried_again(

@@ -53,7 +53,7 @@ def test_one_failed_request_does_not_keep_the_other_batches_waiting(
     assert rows == dict.fromkeys(BATCHES, FAILED)
 
 
-def test_a_batch_that_cannot_be_given_up_does_not_either(
+def test_batch_that_cannot_be_given_up_does_not_keep_the_others_waiting(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = [context.files.write_manifest(Manifest("shop", batch, ())) for batch in BATCHES]

@@ -44,7 +44,7 @@ def test_a_wrong_value_is_a_mistake_of_its_own_file(tmp_path: Path, line: str) -
     assert len(found.broken) == 1
 
 
-def test_what_nobody_foresaw_is_its_own_files_mistake_too(
+def test_unforeseen_error_is_a_mistake_of_its_own_file_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unforeseen(document: Document, *more: object) -> None:

@@ -11,7 +11,7 @@ from sluice.errors import ConfigError
 from tests.unit.projects import SHOP, write_project
 
 
-def test_two_broken_files_of_one_name_are_both_told(tmp_path: Path) -> None:
+def test_two_broken_files_of_one_name_are_both_listed(tmp_path: Path) -> None:
     root = write_project(tmp_path, a="name: shop\n", b="name: shop\n")
     assert sorted(load_sound(root).broken) == ["b", "shop"]
     with pytest.raises(ConfigError, match=r"(?s)a\.yaml.*b\.yaml"):

@@ -21,7 +21,7 @@ def shop(root: Path, more: str = "") -> Pipeline:
     return load(root, shop=SHOP + more).pipeline("shop")
 
 
-def test_example_of_the_issue(tmp_path: Path) -> None:
+def test_keys_of_a_whole_pipeline_are_read(tmp_path: Path) -> None:
     pipeline = shop(
         tmp_path,
         """\
@@ -48,7 +48,9 @@ def test_defaults(tmp_path: Path) -> None:
     assert (pipeline.on_bad_record, pipeline.consistency) == ("quarantine", "batch")
 
 
-def test_only_whole_batches_of_formats_that_tell_ends_hold_transactions(tmp_path: Path) -> None:
+def test_on_open_transaction_hold_needs_ends_of_transactions_and_consistency_batch(
+    tmp_path: Path,
+) -> None:
     assert not shop(tmp_path).holds_transactions
     assert shop(tmp_path, "on_open_transaction: hold\n").holds_transactions
     text = mistake(tmp_path, shop=SHOP.replace("debezium", "canal") + "on_open_transaction: hold\n")
@@ -84,7 +86,7 @@ def test_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert found.spark.master == "spark://m:7077"
 
 
-def test_environment_is_checked_and_not_told(
+def test_mistake_in_the_environment_does_not_show_its_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ENV_CATALOG_URI, "mysql://u:secret@db/catalog")
@@ -106,7 +108,7 @@ def test_a_tables_modes_win_over_the_pipelines(tmp_path: Path) -> None:
     assert shop(tmp_path).modes_of(TableConfig()) == ("current",)
 
 
-def test_key_says_none_or_nothing(tmp_path: Path) -> None:
+def test_empty_key_differs_from_a_missing_one(tmp_path: Path) -> None:
     pipeline = shop(tmp_path, "tables: {a: {key: []}, b: {}, c: }\n")
     assert pipeline.tables is not None
     assert [t.key for t in pipeline.tables.values()] == [[], None, None]
@@ -344,7 +346,7 @@ def test_ceilings_of_bad_records(tmp_path: Path) -> None:
     assert pipeline.too_many_bad(bad=51, read=10_000)
 
 
-def test_one_bad_record_is_too_many_where_told(tmp_path: Path) -> None:
+def test_on_bad_record_fail_allows_no_bad_record(tmp_path: Path) -> None:
     pipeline = shop(tmp_path, "on_bad_record: fail\n")
     assert pipeline.too_many_bad(bad=1, read=10_000)
     assert not pipeline.too_many_bad(bad=0, read=1)
@@ -361,8 +363,8 @@ def test_the_checkouts_own_projects_are_valid(monkeypatch: pytest.MonkeyPatch) -
 )
 def test_no_more_days_than_a_calendar_has(tmp_path: Path, key: str) -> None:
     """Maintenance counts them back from now, and stopped where there is no such day."""
-    told = mistake(tmp_path, shop=SHOP + f"maintenance: {{{key}: 100001}}\n")
-    assert f"shop.yaml:5: maintenance.{key}: expected less than or equal to 100000" in told
+    message = mistake(tmp_path, shop=SHOP + f"maintenance: {{{key}: 100001}}\n")
+    assert f"shop.yaml:5: maintenance.{key}: expected less than or equal to 100000" in message
 
 
 def test_a_driver_has_a_month_at_most(tmp_path: Path) -> None:

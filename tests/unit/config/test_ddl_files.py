@@ -52,7 +52,7 @@ def test_files_folders_and_lists_of_them(tmp_path: Path, files: str) -> None:
     assert items.key == ()
 
 
-def test_a_key_may_be_told_in_another_file(tmp_path: Path) -> None:
+def test_key_may_be_in_another_ddl_file(tmp_path: Path) -> None:
     key = "ALTER TABLE ONLY PUBLIC.items ADD CONSTRAINT k PRIMARY KEY (id);"
     found = shop(tmp_path, "{dialect: postgres, files: [schema]}", a=key, b=ITEMS)
     items = found.ddl_table("items")
@@ -68,7 +68,7 @@ def test_a_key_may_be_told_in_another_file(tmp_path: Path) -> None:
         ("items", "public.items"), ("lines", "lines"), ("shop.lines", "lines"), ("nes", None),
     ],
 )  # fmt: skip
-def test_a_table_is_known_by_as_much_of_its_name_as_both_tell(
+def test_ddl_table_matches_by_the_parts_that_both_names_have(
     tmp_path: Path, source: str, table: str | None
 ) -> None:
     more = "CREATE TABLE archive.orders (a int); CREATE TABLE lines (a int)"
@@ -77,12 +77,12 @@ def test_a_table_is_known_by_as_much_of_its_name_as_both_tell(
     assert (one and one.name) == table
 
 
-def test_what_it_tells_stays_where_a_run_names_tables(tmp_path: Path) -> None:
+def test_ddl_files_count_in_a_run_for_some_tables(tmp_path: Path) -> None:
     ddl = "{dialect: postgres, files: [schema]}\ntables: {orders: , items: }"
     assert only(shop(tmp_path, ddl, a=ORDERS), ("orders",)).ddl_table("orders")
 
 
-def test_without_ddl_nothing_is_told(tmp_path: Path) -> None:
+def test_pipeline_without_ddl_has_no_ddl_tables(tmp_path: Path) -> None:
     assert shop(tmp_path, "null").ddl_table("public.orders") is None
 
 
@@ -96,7 +96,7 @@ def test_the_same_table_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ddl", "scripts", "said"),
+    ("ddl", "scripts", "problem"),
     [
         ("{dialect: postgres}", {}, "pipelines/shop.yaml:5: ddl.files: "),
         ("{dialect: db2, files: [schema]}", {}, "ddl.dialect: expected 'mysql', 'postgres', "),
@@ -127,9 +127,11 @@ def test_the_same_table_twice(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_mistakes(tmp_path: Path, ddl: str, scripts: dict[str, str], said: str) -> None:
+def test_mistakes_in_ddl_files_are_named(
+    tmp_path: Path, ddl: str, scripts: dict[str, str], problem: str
+) -> None:
     write_scripts(tmp_path, **scripts)
-    assert said in mistake(tmp_path, shop=with_ddl(ddl))
+    assert problem in mistake(tmp_path, shop=with_ddl(ddl))
 
 
 @pytest.mark.parametrize("files", ["schema", "schema/out.sql"])
@@ -139,8 +141,8 @@ def test_no_link_leads_out_of_the_project(tmp_path: Path, files: str) -> None:
     root.mkdir()
     write_scripts(root, a=ORDERS)
     (root / "schema" / "out.sql").symlink_to(tmp_path / "out.sql")
-    told = mistake(root, shop=with_ddl(f"{{dialect: postgres, files: [{files}]}}"))
-    assert "a path inside the project's folder" in told
+    message = mistake(root, shop=with_ddl(f"{{dialect: postgres, files: [{files}]}}"))
+    assert "a path inside the project's folder" in message
 
 
 def test_a_mistake_stops_its_pipeline_alone(tmp_path: Path) -> None:
@@ -151,8 +153,8 @@ def test_a_mistake_stops_its_pipeline_alone(tmp_path: Path) -> None:
 
 def test_validate_names_types_that_nobody_knows(tmp_path: Path) -> None:
     shop(tmp_path, "{dialect: postgres, files: [schema]}", a=f"\n{ORDERS}")
-    told = f"{tmp_path}/schema/a.sql:2: public.orders.mood is text: unknown type"
+    expected = f"{tmp_path}/schema/a.sql:2: public.orders.mood is text: unknown type"
     plain = CliRunner().invoke(app, ["validate", "--project", str(tmp_path)])
-    assert f"    {told} public.mood\n" in plain.output
+    assert f"    {expected} public.mood\n" in plain.output
     coded = CliRunner().invoke(app, ["validate", "--project", str(tmp_path), "--json"])
-    assert json.loads(coded.output)["unknown_types"] == {"shop": [f"{told} public.mood"]}
+    assert json.loads(coded.output)["unknown_types"] == {"shop": [f"{expected} public.mood"]}

@@ -11,19 +11,19 @@ import pytest
 import yaml
 
 from sluice.config.formats import FORMAT_NAMES
-from sluice.config.project import load_project
+from sluice.config.project import Pipeline, load_project
 from tests import documented
 from tests.documented import FORMATS, INDEX, PAGES, example_of, files_written, yaml_blocks
 
 OPTIONS = re.compile(r"`(format_options: \{[^`]+\})`")
 
 
-def checked(project: Path, pipeline: str) -> None:
+def load_pipeline(project: Path, pipeline: str) -> Pipeline:
     """Read the pipeline as `sluice validate` does; raises ConfigError."""
     (project / "pipelines").mkdir(exist_ok=True)
     (project / "pipelines" / "shop.yaml").write_text(pipeline)
     (project / "sluice.yaml").write_text(files_written(INDEX)["sluice.yaml"])
-    load_project(project)
+    return load_project(project).pipelines["shop"]
 
 
 def pipeline_of(page: str) -> dict[str, Any]:
@@ -39,7 +39,8 @@ def parts(page: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_pipeline_of_an_example_is_right(tmp_path: Path, page: str) -> None:
-    checked(tmp_path, example_of(page).files["pipelines/shop.yaml"])
+    pipeline = load_pipeline(tmp_path, example_of(page).files["pipelines/shop.yaml"])
+    assert pipeline.format == pipeline_of(page)["format"]
 
 
 def test_every_format_has_an_example() -> None:
@@ -48,10 +49,12 @@ def test_every_format_has_an_example() -> None:
 
 @pytest.mark.parametrize(("page", "part"), [(page, part) for page in PAGES for part in parts(page)])
 def test_a_part_of_a_pipeline_is_right(tmp_path: Path, page: str, part: str) -> None:
-    checked(tmp_path, json.dumps(pipeline_of(page) | yaml.safe_load(part)))
+    given = yaml.safe_load(part)
+    pipeline = load_pipeline(tmp_path, json.dumps(pipeline_of(page) | given))
+    assert given.keys() <= pipeline.model_fields_set
 
 
-def test_what_a_page_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_parts_of_a_page_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documented, "FORMATS", tmp_path)
     (tmp_path / "x.md").write_text("# X\n\n## Operations\n")
     with pytest.raises(LookupError, match=r"x\.md has no section `## Example`"):

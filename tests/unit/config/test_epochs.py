@@ -51,17 +51,17 @@ def test_an_epoch_that_the_file_leaves_out_is_added(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shop", "told"),
+    ("shop", "message"),
     [
         ("{name: shop, format: debezium, landing: {url: l}, namespace: shop}", "epoch: 1 into it"),
         (SHOP + "epoch: 9999\n", "epoch 9999 is the last"),
     ],
 )
-def test_a_file_that_cannot_be_changed_so_is_left_alone(
-    tmp_path: Path, shop: str, told: str
+def test_file_whose_epoch_cannot_be_raised_is_left_alone(
+    tmp_path: Path, shop: str, message: str
 ) -> None:
     path = project(tmp_path, shop)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         raise_epoch(load_project(tmp_path), "shop")
     assert path.read_text() == shop
     assert sorted(p.name for p in path.parent.iterdir()) == ["a.yaml", "b.yaml"]
@@ -88,8 +88,8 @@ def test_a_full_load_is_declared_with_the_epoch_that_it_begins(tmp_path: Path) -
 def test_full_loads_in_another_form_are_left_to_the_operator(tmp_path: Path) -> None:
     shop = SHOP + "epoch: 1\nfull_loads: [{epoch: 1, at: 2026-01-31T20:30:00Z}]\n"
     path = project(tmp_path, shop)
-    told = r"write epoch: 2 and full_loads: \[\{epoch: 2, at: .*\}, \{epoch: 1, at: .*\}\] into"
-    with pytest.raises(ConfigError, match=told):
+    expected = r"write epoch: 2 and full_loads: \[\{epoch: 2, at: .*\}, \{epoch: 1, at: .*\}\] into"
+    with pytest.raises(ConfigError, match=expected):
         raise_epoch(load_project(tmp_path), "shop", full_load=True)
     assert path.read_text() == shop
 

@@ -27,8 +27,8 @@ def refusal(root: Path, **changed: Any) -> str:
 
 @pytest.mark.parametrize("name", ["information_schema", "Information_Schema", "pg_catalog"])
 def test_a_namespace_that_engines_keep_for_themselves(tmp_path: Path, name: str) -> None:
-    told = refusal(tmp_path, namespace=name)
-    assert "namespace: expected a name other than information_schema and pg_catalog" in told
+    message = refusal(tmp_path, namespace=name)
+    assert "namespace: expected a name other than information_schema and pg_catalog" in message
     assert shop(tmp_path, namespace="memory").namespace == "memory"
 
 
@@ -42,8 +42,8 @@ def test_a_value_that_was_not_logged_is_not_spelled_like_null(
     if fits:
         shop(tmp_path, format="aws_dms", format_options=options)
     else:
-        told = refusal(tmp_path, format="aws_dms", format_options=options)
-        assert "csv_not_logged: another text than that of NULL (csv_null)" in told
+        message = refusal(tmp_path, format="aws_dms", format_options=options)
+        assert "csv_not_logged: another text than that of NULL (csv_null)" in message
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_a_value_that_was_not_logged_is_not_spelled_like_null(
     ],
 )
 def test_a_pattern_that_no_file_can_match(tmp_path: Path, pattern: str, expected: str) -> None:
-    told = refusal(tmp_path, landing={"url": "landing", "pattern": pattern})
-    assert f"landing.pattern: expected {expected}" in told
+    message = refusal(tmp_path, landing={"url": "landing", "pattern": pattern})
+    assert f"landing.pattern: expected {expected}" in message
 
 
 @pytest.mark.parametrize(
@@ -80,52 +80,52 @@ def test_a_check_may_be_called_as_no_pipeline_may(tmp_path: Path) -> None:
 
 def test_a_schedule_that_never_comes(tmp_path: Path) -> None:
     for never in ("0 0 30 2 *", "0 0 31 4,6 *"):
-        told = refusal(tmp_path, schedule=never)
-        assert "schedule: expected a schedule that can occur" in told
+        message = refusal(tmp_path, schedule=never)
+        assert "schedule: expected a schedule that can occur" in message
     for rare in ("0 0 29 2 *", "0 0 30 2 1", "@yearly"):
         assert shop(tmp_path, schedule=rare).schedule == rare
 
 
 def test_a_lease_that_nobody_would_live_to_see_end(tmp_path: Path) -> None:
-    told = refusal(tmp_path, lease_seconds=99999999999999)
-    assert "lease_seconds: expected less than or equal to 604800" in told
+    message = refusal(tmp_path, lease_seconds=99999999999999)
+    assert "lease_seconds: expected less than or equal to 604800" in message
     assert shop(tmp_path, lease_seconds=604800).lease_seconds == 604800
 
 
 @pytest.mark.parametrize("region", ["", "no such region"])
-def test_a_region_that_is_none(tmp_path: Path, region: str) -> None:
+def test_invalid_region_is_refused(tmp_path: Path, region: str) -> None:
     landing = {"url": "s3://landing/shop", "region": region}
     assert "landing.region: expected only characters of" in refusal(tmp_path, landing=landing)
     assert shop(tmp_path, landing=landing | {"region": "eu-west-1"}).landing.region == "eu-west-1"
 
 
 def test_a_column_twice_in_other_letters(tmp_path: Path) -> None:
-    told = refusal(tmp_path, tables={"a": {"key": ["id", "ID"]}})
-    assert "tables.a.key: expected each key column once" in told
-    told = refusal(tmp_path, tables={"a": {"columns": {"id": "int", "ID": "string"}}})
-    assert "tables.a.columns: expected each column once" in told
+    message = refusal(tmp_path, tables={"a": {"key": ["id", "ID"]}})
+    assert "tables.a.key: expected each key column once" in message
+    message = refusal(tmp_path, tables={"a": {"columns": {"id": "int", "ID": "string"}}})
+    assert "tables.a.columns: expected each column once" in message
 
 
 @pytest.mark.parametrize("policy", ["fail", "ignore"])
 def test_a_new_column_for_another_type_is_one_that_may_be_added(
     tmp_path: Path, policy: str
 ) -> None:
-    told = refusal(tmp_path, on_type_change="new_column", on_schema_change=policy)
-    assert f"where on_schema_change is {policy}: new_column adds columns" in told
+    message = refusal(tmp_path, on_type_change="new_column", on_schema_change=policy)
+    assert f"where on_schema_change is {policy}: new_column adds columns" in message
     assert shop(tmp_path, on_type_change="new_column").on_type_change == "new_column"
 
 
 def test_renamed_columns_are_for_pipelines_that_follow_them(tmp_path: Path) -> None:
     tables = {"public.orders": {"renamed_columns": {"title": "name"}}}
-    told = refusal(tmp_path, tables=tables, on_schema_change="additive")
-    assert "expected on_schema_change: evolve beside renamed_columns (of public.orders)" in told
+    message = refusal(tmp_path, tables=tables, on_schema_change="additive")
+    assert "expected on_schema_change: evolve beside renamed_columns (of public.orders)" in message
     assert shop(tmp_path, tables=tables).tables is not None
 
 
 def test_a_version_that_the_catalog_cannot_publish_is_refused(tmp_path: Path) -> None:
     tables = {"public.orders": {"format_version": 3}}
-    told = refusal(tmp_path, tables=tables)
-    assert "format_version: expected 2 with a jdbc catalog, for 3 needs a rest catalog" in told
+    message = refusal(tmp_path, tables=tables)
+    assert "format_version: expected 2 with a jdbc catalog, for 3 needs a rest catalog" in message
     with pytest.raises(NotImplementedError):
         TableMetadataV3.model_construct().model_dump_json()  # type: ignore[call-arg]
 

@@ -29,11 +29,11 @@ def test_every_decoder_has_a_name_and_every_name_a_decoder() -> None:
 
 
 @pytest.mark.parametrize("name", FORMAT_NAMES)
-def test_the_page_of_a_format_tells_of_its_options(name: str) -> None:
+def test_page_of_a_format_describes_its_options(name: str) -> None:
     pages = documented.FORMATS.glob(f"{name}*.md")
-    told = "".join(page.read_text() for page in pages)
+    expected = "".join(page.read_text() for page in pages)
     options = options_model(name).model_fields
-    assert [option for option in options if not re.search(rf"`{option}\b", told)] == []
+    assert [option for option in options if not re.search(rf"`{option}\b", expected)] == []
 
 
 @pytest.mark.parametrize("name", FORMAT_NAMES)
@@ -90,11 +90,11 @@ def test_a_wrong_value_is_refused_by_its_path(name: str, option: str, value: Any
 
 
 def test_schemas_have_one_place() -> None:
-    ((_, told),) = mistakes("debezium", schemas="/a", schema_registry="http://r")
-    assert told == "Value error, schemas or schema_registry, not both"
+    ((_, message),) = mistakes("debezium", schemas="/a", schema_registry="http://r")
+    assert message == "Value error, schemas or schema_registry, not both"
 
 
-def test_what_orders_canals_messages_is_a_text_or_number_of_them() -> None:
+def test_order_of_canal_is_a_scalar_field_of_the_message() -> None:
     """Neither a list or mapping among the members, nor a column that the decoder adds."""
     added = (envelope.CORRUPT, *PLACE, *envelope.ADDED)
     texts = {name for name, kind in canal._FIELDS.items() if kind == "string"}
@@ -102,17 +102,17 @@ def test_what_orders_canals_messages_is_a_text_or_number_of_them() -> None:
         options_model("canal").model_validate({"order": order})
     others = canal._FIELDS.keys() - texts | {"ID", "Es", "sqltype", *added}
     for order in others:
-        ((path, told),) = mistakes("canal", order=order)
-        assert (path, told) == ("order", "Value error, a field of the message that orders")
+        ((path, problem),) = mistakes("canal", order=order)
+        assert (path, problem) == ("order", "Value error, a field of the message that orders")
 
 
-def test_one_member_of_tidb_orders() -> None:
+def test_commit_ts_is_the_only_member_of_tidb_that_orders() -> None:
     options_model("canal").model_validate({"order": "_tidb.commitTs"})
-    ((path, told),) = mistakes("canal", order="_tidb.other")
-    assert (path, told) == ("order", "Value error, _tidb.commitTs, which alone orders")
+    ((path, message),) = mistakes("canal", order="_tidb.other")
+    assert (path, message) == ("order", "Value error, _tidb.commitTs, which alone orders")
 
 
 @pytest.mark.parametrize("order", [" offset", "offset ", "\toffset", " "])
 def test_no_field_of_canal_has_blanks_around_its_name(order: str) -> None:
-    ((path, told),) = mistakes("canal", order=order)
-    assert (path, told) == ("order", "Value error, a field of the message that orders")
+    ((path, problem),) = mistakes("canal", order=order)
+    assert (path, problem) == ("order", "Value error, a field of the message that orders")

@@ -29,7 +29,7 @@ def test_an_address_that_cannot_be_read_or_shown(address: str) -> None:
     assert "hush" not in str(raised.value)
 
 
-def test_what_the_driver_gets_and_a_report_shows() -> None:
+def test_driver_gets_the_whole_address_and_the_report_none_of_its_options() -> None:
     live = LiveSource(f"{ADDRESS}?sslmode=verify-full", datetime(2026, 3, 2, 10, tzinfo=UTC))
     assert live.arguments == (
         "--source", f"{ADDRESS}?sslmode=verify-full", "--watermark", "2026-03-02T10:00:00+00:00",
@@ -62,6 +62,6 @@ def test_credentials_are_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_watermark_needs_a_source() -> None:
-    told = CliRunner().invoke(cli.app, ["verify", "shop", "--watermark", "2026-03-02"])
-    assert told.exit_code == ConfigError.exit_code
-    assert "--watermark needs --source" in told.output
+    done = CliRunner().invoke(cli.app, ["verify", "shop", "--watermark", "2026-03-02"])
+    assert done.exit_code == ConfigError.exit_code
+    assert "--watermark needs --source" in done.output

@@ -11,7 +11,7 @@ from tests.unit.projects import SHOP, load, mistake
 OTHER = SHOP.replace("name: shop", "name: other", 1)
 
 
-def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_pipelines_of_one_name_are_refused(tmp_path: Path) -> None:
     assert "name: already used by a.yaml" in mistake(tmp_path, a=SHOP, b=SHOP)
 
 
@@ -27,15 +27,17 @@ def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
         ("tables: {orders: }\n", 'table_name: "{schema}_{table}"\ntables: {customers: }\n'),
     ],
 )
-def test_two_that_may_write_one_target_are_refused(tmp_path: Path, one: str, other: str) -> None:
-    told = mistake(tmp_path, a=SHOP + one, b=OTHER.replace(": shop", ": Shop") + other)
-    assert "b.yaml:4: namespace: already used by a.yaml; to share it" in told
+def test_pipelines_that_may_write_one_target_are_refused(
+    tmp_path: Path, one: str, other: str
+) -> None:
+    message = mistake(tmp_path, a=SHOP + one, b=OTHER.replace(": shop", ": Shop") + other)
+    assert "b.yaml:4: namespace: already used by a.yaml; to share it" in message
 
 
-def test_of_two_the_targets_that_both_have_are_named(tmp_path: Path) -> None:
+def test_common_targets_of_two_pipelines_are_named(tmp_path: Path) -> None:
     listed = "tables: {public.orders: , b: , shop.c: }\n"
-    told = mistake(tmp_path, a=SHOP + listed, b=OTHER + "tables: {Orders: , c: , d: }\n")
-    assert told.endswith("be in both; both write c, orders")
+    message = mistake(tmp_path, a=SHOP + listed, b=OTHER + "tables: {Orders: , c: , d: }\n")
+    assert message.endswith("be in both; both write c, orders")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def test_of_two_the_targets_that_both_have_are_named(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_two_that_list_other_targets_share_a_namespace(
+def test_pipelines_with_different_targets_share_a_namespace(
     tmp_path: Path, one: str, other: str
 ) -> None:
     both = load(tmp_path, a=SHOP + one, b=OTHER + other)

@@ -23,6 +23,6 @@ def test_a_partition_is_written_as_in_sql(text: str, expected: Partition, sql: s
 
 
 @pytest.mark.parametrize("text", ["", "day(a)", "bucket(a)", "bucket(0, a)", "days(a, b)", "a b"])
-def test_what_is_no_partition(text: str) -> None:
+def test_invalid_partition_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="bucket"):
         parse_partition(text)

@@ -43,8 +43,8 @@ def test_a_landing_that_meets_the_warehouse_is_refused(
     """Iceberg's own files were landed, and each landing wrote some more of them."""
     (tmp_path / "link").symlink_to(tmp_path / "warehouse")
     write(tmp_path, landing, warehouse)
-    told = r"shop\.yaml:4: landing\.url: expected a place with files of events only"
-    with pytest.raises(ConfigError, match=told) as caught:
+    problem = r"shop\.yaml:4: landing\.url: expected a place with files of events only"
+    with pytest.raises(ConfigError, match=problem) as caught:
         load_project(tmp_path)
     assert load_sound(tmp_path).lake.warehouse in str(caught.value)
 
@@ -125,9 +125,9 @@ def test_validate_prints_a_path_as_it_is(tmp_path: Path) -> None:
     """`[/b]` is a mark-up of the terminal's printer, which failed at it."""
     folder = tmp_path / "a [red]" / "[" / "b]"
     write(folder, "s3://bucket/landing", "s3://lake/ware")
-    told = CliRunner().invoke(app, ["validate", "--project", str(folder)], terminal_width=400)
-    assert told.exit_code == 0
-    assert "a [red]/[/b]:" in told.output.replace("\n", "")
+    done = CliRunner().invoke(app, ["validate", "--project", str(folder)], terminal_width=400)
+    assert done.exit_code == 0
+    assert "a [red]/[/b]:" in done.output.replace("\n", "")
 
 
 @pytest.mark.parametrize(
@@ -136,12 +136,12 @@ def test_validate_prints_a_path_as_it_is(tmp_path: Path) -> None:
 )
 def test_a_bucket_folder_that_hadoop_names_otherwise_is_refused(tmp_path: Path, url: str) -> None:
     """Its files landed, and no load ever found them."""
-    told = r"expected a bucket's folder without //, \. or \.\. as parts of its path"
+    problem = r"expected a bucket's folder without //, \. or \.\. as parts of its path"
     write(tmp_path / "a", url)
-    with pytest.raises(ConfigError, match=rf"shop\.yaml:4: landing\.url: {told}"):
+    with pytest.raises(ConfigError, match=rf"shop\.yaml:4: landing\.url: {problem}"):
         load_project(tmp_path / "a")
     write(tmp_path / "b", "in", url)
-    with pytest.raises(ConfigError, match=rf"sluice\.yaml:3: lake\.warehouse: {told}"):
+    with pytest.raises(ConfigError, match=rf"sluice\.yaml:3: lake\.warehouse: {problem}"):
         load_project(tmp_path / "b")
 
 

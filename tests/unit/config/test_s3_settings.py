@@ -36,11 +36,11 @@ def test_an_endpoint_that_is_no_server_alone_is_a_mistake(
 ) -> None:
     """It was a ValueError of a library, in both of them another, or showed its secret in errors."""
     monkeypatch.setenv(ENV_S3_ENDPOINT, endpoint)
-    told = rf"{ENV_S3_ENDPOINT}: expected http\(s\)://host\[:port\]"
-    with pytest.raises(ConfigError, match=told) as refused:
+    problem = rf"{ENV_S3_ENDPOINT}: expected http\(s\)://host\[:port\]"
+    with pytest.raises(ConfigError, match=problem) as refused:
         S3Store("bucket", "").describe("a.json")
     assert "s3cr3t" not in str(refused.value)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=problem):
         spark_catalog_conf(load(tmp_path, ON_S3, shop=SHOP))
 
 
@@ -52,7 +52,7 @@ def test_an_endpoint_that_is_no_server_alone_is_a_mistake(
         ("a bucket", {}),
     ],
 )
-def test_what_the_client_itself_refuses_is_not_tried_again(
+def test_settings_that_the_s3_client_refuses_are_a_terminal_error(
     monkeypatch: pytest.MonkeyPatch, bucket: str, environment: dict[str, str]
 ) -> None:
     for name, value in environment.items():

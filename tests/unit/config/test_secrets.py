@@ -35,9 +35,9 @@ def refusal(root: Path, lake: dict[str, Any], shop: dict[str, Any], **top: Any) 
     write(root, lake, shop, **top)
     with pytest.raises(ConfigError) as caught:
         load_project(root)
-    told = "".join(traceback.format_exception(caught.value))
-    assert PLANTED not in told, "Airflow shows the causes of an error, too"
-    assert "s3cr3t" not in told
+    expected = "".join(traceback.format_exception(caught.value))
+    assert PLANTED not in expected, "Airflow shows the causes of an error, too"
+    assert "s3cr3t" not in expected
     return str(caught.value)
 
 
@@ -69,9 +69,11 @@ def refusal(root: Path, lake: dict[str, Any], shop: dict[str, Any], **top: Any) 
 )
 @pytest.mark.parametrize("value", [PLANTED, [PLANTED]])
 def test_no_secret_among_sparks_settings(tmp_path: Path, key: str, value: Any) -> None:
-    told = refusal(tmp_path, LAKE, SHOP, spark={"conf": {key: value}})
-    assert f"spark.conf: expected no secret: {key} would be on spark-submit's command line" in told
-    assert "SPARK_CONF_DIR" in told
+    message = refusal(tmp_path, LAKE, SHOP, spark={"conf": {key: value}})
+    assert (
+        f"spark.conf: expected no secret: {key} would be on spark-submit's command line" in message
+    )
+    assert "SPARK_CONF_DIR" in message
 
 
 @pytest.mark.parametrize(
@@ -90,11 +92,11 @@ def test_no_secret_among_sparks_settings(tmp_path: Path, key: str, value: Any) -
 )
 def test_no_secret_in_what_a_setting_of_spark_holds(tmp_path: Path, value: str) -> None:
     key = "spark.driver.extraJavaOptions"
-    told = refusal(tmp_path, LAKE, SHOP, spark={"conf": {key: value, "spark.ui.port": 4040}})
-    assert f"expected no secret: what {key} holds would be on spark-submit's" in told
+    message = refusal(tmp_path, LAKE, SHOP, spark={"conf": {key: value, "spark.ui.port": 4040}})
+    assert f"expected no secret: what {key} holds would be on spark-submit's" in message
 
 
-def test_where_hadoop_finds_secrets_is_none(tmp_path: Path) -> None:
+def test_places_of_secrets_are_allowed_among_sparks_settings(tmp_path: Path) -> None:
     conf = {
         "spark.hadoop.fs.s3a.aws.credentials.provider": "org.example.Provider",
         "spark.hadoop.hadoop.security.credential.provider.path": "jceks://file/keys",
@@ -131,9 +133,9 @@ def test_where_hadoop_finds_secrets_is_none(tmp_path: Path) -> None:
     ],
 )
 def test_no_secret_in_the_catalogs_address(tmp_path: Path, kind: str, uri: str) -> None:
-    told = refusal(tmp_path, {**LAKE, "catalog": {"type": kind, "uri": uri}}, SHOP)
-    assert "sluice.yaml" in told
-    assert "lake.catalog" in told
+    message = refusal(tmp_path, {**LAKE, "catalog": {"type": kind, "uri": uri}}, SHOP)
+    assert "sluice.yaml" in message
+    assert "lake.catalog" in message
 
 
 @pytest.mark.parametrize("bucket", [f"s3://AKIA:{PLANTED}@bucket/x", "s3a://AKIA:s3cr3t@bucket"])
@@ -146,25 +148,25 @@ def test_no_keys_in_a_location(tmp_path: Path, bucket: str) -> None:
 
 def test_no_secret_among_a_formats_options(tmp_path: Path) -> None:
     options = {"schema_registry": f"https://u:{PLANTED}@h", "password": PLANTED}
-    told = refusal(tmp_path, LAKE, {**SHOP, "format_options": options})
-    assert "format_options.password: unknown key" in told
-    assert "format_options.schema_registry: expected no password or token" in told
+    message = refusal(tmp_path, LAKE, {**SHOP, "format_options": options})
+    assert "format_options.password: unknown key" in message
+    assert "format_options.schema_registry: expected no password or token" in message
 
 
 @pytest.mark.parametrize("registry", [f"https://{PLANTED}@h", f"u:{PLANTED}@h:8081"])
 def test_a_registrys_address_is_not_shown(tmp_path: Path, registry: str) -> None:
     """A token as the user, or a scheme that is missing: it may stand anywhere."""
-    told = refusal(tmp_path, LAKE, {**SHOP, "format_options": {"schema_registry": registry}})
-    assert "format_options.schema_registry: expected http(s)://host[:port] without user" in told
+    message = refusal(tmp_path, LAKE, {**SHOP, "format_options": {"schema_registry": registry}})
+    assert "format_options.schema_registry: expected http(s)://host[:port] without user" in message
 
 
 def test_options_of_a_format_are_a_pipelines(tmp_path: Path) -> None:
-    told = refusal(tmp_path, LAKE, SHOP, format_options={"a": 1})
-    assert "format_options: unknown key" in told
+    message = refusal(tmp_path, LAKE, SHOP, format_options={"a": 1})
+    assert "format_options: unknown key" in message
 
 
 @pytest.mark.parametrize("place", ["tables", "modes", "maintenance", "format_options"])
-def test_a_value_in_the_wrong_place_is_told_by_its_keys(tmp_path: Path, place: str) -> None:
+def test_value_in_the_wrong_place_is_shown_by_its_keys_alone(tmp_path: Path, place: str) -> None:
     for wrong in ({"password": PLANTED}, [{"password": PLANTED}]):
         refusal(tmp_path, LAKE, {**SHOP, place: wrong})
 
@@ -175,8 +177,10 @@ def test_a_rest_catalogs_secret_is_not_in_its_address(
 ) -> None:
     monkeypatch.setenv(ENV_CATALOG_URI, f"https://s3cr3t{rest}")
     lake = {**LAKE, "catalog": {"type": "rest", "uri": "https://h"}}
-    told = f"{ENV_CATALOG_URI}: expected no password or token in a rest catalog's address; give it"
-    assert f"{told} in SLUICE_CATALOG_TOKEN" in refusal(tmp_path, lake, SHOP)
+    problem = (
+        f"{ENV_CATALOG_URI}: expected no password or token in a rest catalog's address; give it"
+    )
+    assert f"{problem} in SLUICE_CATALOG_TOKEN" in refusal(tmp_path, lake, SHOP)
 
 
 def test_secrets_of_a_query_are_apart_from_the_address(
@@ -241,9 +245,9 @@ def test_a_password_that_ends_an_address_early_is_refused(
     """Spark's reader took the rest of it for a host, and showed it in every error."""
     write(tmp_path, LAKE, SHOP)
     monkeypatch.setenv(ENV_CATALOG_URI, f"postgresql://sluice:{password}@db.internal:5432/catalog")
-    with pytest.raises(ConfigError, match="%2F") as told:
+    with pytest.raises(ConfigError, match="%2F") as caught:
         load_project(tmp_path)
-    assert password not in str(told.value)
+    assert password not in str(caught.value)
     quoted = quote(password, safe="")
     monkeypatch.setenv(ENV_CATALOG_URI, f"postgresql://sluice:{quoted}@db.internal:5432/catalog")
     conf = spark_catalog_conf(load_project(tmp_path))
@@ -272,14 +276,14 @@ def test_an_address_whose_host_cannot_be_read_shows_no_password(
 ) -> None:
     """Without the host the password is where the port belongs, and the libraries quote that."""
     monkeypatch.setenv(ENV_CATALOG_URI, uri)
-    told = refusal(tmp_path, LAKE, SHOP)
-    assert f"{ENV_CATALOG_URI}: expected postgresql://user:password@host:port/database" in told
+    message = refusal(tmp_path, LAKE, SHOP)
+    assert f"{ENV_CATALOG_URI}: expected postgresql://user:password@host:port/database" in message
 
 
 @pytest.mark.parametrize("uri", NO_HOST)
-def test_nor_does_one_in_the_file(tmp_path: Path, uri: str) -> None:
-    told = refusal(tmp_path, {**LAKE, "catalog": {"type": "jdbc", "uri": uri}}, SHOP)
-    assert "lake.catalog.uri: expected no password in the file" in told
+def test_address_with_a_password_is_refused_in_the_project_file(tmp_path: Path, uri: str) -> None:
+    message = refusal(tmp_path, {**LAKE, "catalog": {"type": "jdbc", "uri": uri}}, SHOP)
+    assert "lake.catalog.uri: expected no password in the file" in message
     wrong = {"type": "jdbc", "uri": uri.replace("postgresql", "mysql")}
     assert "that begins with" in refusal(tmp_path, {**LAKE, "catalog": wrong}, SHOP)
 

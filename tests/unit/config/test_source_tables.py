@@ -72,7 +72,7 @@ def test_a_pattern_matches_nothing_else(pattern: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("sources", [[], [""], ["a..b"], [".a"], ["a."], ["a", "a"], ["a_[0-9]"]])
-def test_what_is_no_pattern_is_refused(sources: list[str]) -> None:
+def test_invalid_source_pattern_is_refused(sources: list[str]) -> None:
     with pytest.raises(ValidationError, match=r"one pattern or more|a name with"):
         TableConfig(sources=sources)
 
@@ -96,12 +96,12 @@ def test_a_source_of_two_tables_is_refused(listed: dict[str, object], expected: 
 
 
 def test_a_mistake_is_named_with_its_place(tmp_path: Path) -> None:
-    told = mistake(
+    message = mistake(
         tmp_path,
         p="name: p\nformat: canal\nlanding: {url: l}\nnamespace: n\n"
         "tables:\n  orders:\n    sources: []\n  users:\n    sources: [u_*, '']\n",
     )
-    first, second = told.splitlines()
+    first, second = message.splitlines()
     assert "p.yaml:7: tables.orders.sources: expected one pattern or more, each once" in first
     assert "p.yaml:9: tables.users.sources[1]: expected a name with * and ? in it" in second
 
@@ -122,17 +122,19 @@ def test_a_source_table_is_of_the_longest_name_and_of_every_pattern() -> None:
 
 
 def test_a_truncate_of_one_source_needs_the_tables_own_word() -> None:
-    plain, told = TableConfig(sources=["a"]), TableConfig(sources=["a"], on_truncate="apply")
+    plain, applying = TableConfig(sources=["a"]), TableConfig(sources=["a"], on_truncate="apply")
     for given, of_all, of_one in [
         ("apply", "apply", "fail"), ("ignore", "ignore", "ignore"), ("fail", "fail", "fail"),
     ]:  # fmt: skip
         whole = pipeline(on_truncate=given)
         assert truncate_policy(whole, plain) == of_all
         assert partial_truncate_policy(whole, plain) == of_one
-        assert truncate_policy(whole, told) == partial_truncate_policy(whole, told) == "apply"
+        assert (
+            truncate_policy(whole, applying) == partial_truncate_policy(whole, applying) == "apply"
+        )
 
 
-def test_tables_that_a_run_leaves_out_keep_what_is_theirs() -> None:
+def test_tables_left_out_of_a_run_keep_their_source_tables() -> None:
     whole = pipeline(tables={"orders": {"sources": ["orders_*"]}, "old": {"sources": ["*_old"]}})
     chosen = only(whole, ["orders"])
     assert chosen.loads("orders")

@@ -23,17 +23,19 @@ def with_conf(key: str, value: str) -> str:
         ("spark.sql.files.ignoreCorruptFiles", "true"),
     ],
 )
-def test_what_tables_depend_on_is_refused(tmp_path: Path, key: str, value: str) -> None:
-    told = mistake(tmp_path, with_conf(key, value))
-    assert "sluice.yaml:4: spark.conf: expected no setting that tables depend on" in told
-    assert f"{key} is always {FIXED_SETTINGS[key]}; leave it out" in told
+def test_spark_settings_that_tables_depend_on_are_refused(
+    tmp_path: Path, key: str, value: str
+) -> None:
+    message = mistake(tmp_path, with_conf(key, value))
+    assert "sluice.yaml:4: spark.conf: expected no setting that tables depend on" in message
+    assert f"{key} is always {FIXED_SETTINGS[key]}; leave it out" in message
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [("spark.sql.ansi.enabled", "true"), ("spark.sql.shuffle.partitions", "4")],
 )
-def test_other_settings_are_given(tmp_path: Path, key: str, value: str) -> None:
+def test_other_spark_settings_are_accepted(tmp_path: Path, key: str, value: str) -> None:
     assert key in load(tmp_path, with_conf(key, value)).spark.conf
 
 

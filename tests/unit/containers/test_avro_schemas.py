@@ -96,7 +96,7 @@ def test_secrets_come_from_the_environment(
     ("status", "kind"),
     [(500, TransientError), (503, TransientError), (429, TransientError), (401, TerminalError)],
 )
-def test_an_answer_that_is_none_says_what_to_do(status: int, kind: type[Exception]) -> None:
+def test_http_error_of_the_registry_names_its_status(status: int, kind: type[Exception]) -> None:
     with serving() as registry:
         registry.answers["/schemas/ids/1"] = (status, {})
         with pytest.raises(kind, match=f"{status}"):
@@ -104,7 +104,7 @@ def test_an_answer_that_is_none_says_what_to_do(status: int, kind: type[Exceptio
 
 
 @pytest.mark.parametrize("document", [{}, {"error_code": 404, "message": "HTTP 404"}, ["x"], "no"])
-def test_a_page_that_is_missing_is_no_schema_that_is(document: object) -> None:
+def test_404_of_a_wrong_base_url_is_not_a_missing_schema(document: object) -> None:
     """Of a wrong URL all records would be quarantined as of schemas that nobody knows."""
     with serving() as registry:
         registry.answers["/schemas/ids/1"] = (404, document)

@@ -63,8 +63,8 @@ def test_a_broken_document_is_refused_alone(text: str, broken: bytes | None, siz
     kept = [part for part in found if part in (b'{"a":1}', b'{"a":3}', b'{"a":4}')]
     (refused,) = (part for part in found if part not in kept)
     assert len(kept) == 3
-    told = (UNPARSEABLE, broken) if broken and b"\n" in broken else broken
-    assert broken is None or refused == told
+    part_of_it = (UNPARSEABLE, broken) if broken and b"\n" in broken else broken
+    assert broken is None or refused == part_of_it
 
 
 def pair(key: str, value: str) -> bytes:
@@ -95,7 +95,7 @@ def test_a_torn_record_behind_a_key_is_refused_alone(
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_what_a_line_behind_a_torn_one_may_be(size: int) -> None:
+def test_lines_behind_a_torn_record_are_read_as_records_if_they_are_whole(size: int) -> None:
     found = parts(b'1^{"a":1,\n2^\n3^{"a":\n4^ null\n5^{"a":5}', size)
     pairs = [pair("2", "null"), pair("4", "null"), pair("5", '{"a":5}')]
     assert found == [b'1^{"a":1,', pairs[0], b'3^{"a":', *pairs[1:]]
@@ -109,7 +109,7 @@ def test_what_a_line_behind_a_torn_one_may_be(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [64, 100, 1 << 16])
-def test_what_stands_behind_a_large_record_with_a_key(size: int) -> None:
+def test_records_behind_an_oversized_record_with_a_key_are_read(size: int) -> None:
     large = b'1^{"a":"%s"}\n' % (b"x" * 20_000)
     found = parts(large + b'2^{"a":2}\n3^{"a":3}', size, limit=4096)
     assert [part for part in found if isinstance(part, bytes)] == [

@@ -90,7 +90,7 @@ def test_cut_gzip_gives_whole_documents_and_the_rest() -> None:
     assert PLAIN.startswith(b"\n".join([*lines, last.raw]))
 
 
-def test_gzip_cut_between_documents_is_told_too() -> None:
+def test_gzip_cut_between_documents_is_refused() -> None:
     first, rest = gzip.compress(b'{"a":1}\n'), gzip.compress(b'{"a":2}\n')
     found = list(split(Plain(iter([first, rest[:-9]]), "gzip"), LIMIT))
     assert found[0] == Line(b'{"a":1}')

@@ -85,7 +85,7 @@ def test_a_block_of_more_records_than_bytes_could_hold_is_refused(lake: Lake) ->
     assert reasons(lake.look(avro(EMPTY, "null", (1_000_000, b"")), "a.avro")) == []
 
 
-def test_so_is_a_file_of_many_such_blocks(lake: Lake) -> None:
+def test_file_of_many_blocks_without_bytes_is_refused(lake: Lake) -> None:
     look = lake.look(avro(EMPTY, "null", *[(9_000_000, b"")] * 2), "a.avro")
     assert reasons(look) == ["too_many_rows"]
     assert lake.staged(look) == b""
@@ -113,7 +113,7 @@ def test_blocks_count_together(lake: Lake, codec: str) -> None:
         assert reasons(look) == expected
 
 
-def test_what_unfolds_to_more_than_memory_is_refused_as_it_comes(lake: Lake) -> None:
+def test_block_larger_than_memory_is_refused_while_it_unfolds(lake: Lake) -> None:
     size = 300 * MEBIBYTE
     packer = zlib.compressobj(1, wbits=-15)
     step = bytes(MEBIBYTE)

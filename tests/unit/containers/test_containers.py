@@ -56,7 +56,7 @@ def parts(data: bytes | str, size: int = 7, limit: int = LIMIT) -> list[bytes | 
         ('{"a":"\u00e9\U0001f600 \\u00e9"}', ['{"a":"\u00e9\U0001f600 \\u00e9"}'.encode()]),
     ],
 )
-def test_documents(text: str, expected: list[bytes], size: int) -> None:
+def test_file_is_split_into_its_json_documents(text: str, expected: list[bytes], size: int) -> None:
     assert parts(text, size) == expected
 
 
@@ -131,7 +131,7 @@ def test_a_key_that_nobody_needs_is_passed_over(text: str, expected: list[bytes]
         ('{"_uuid":"x"}\t["t"]', [b'{"_uuid":"x"}', b'["t"]']),
     ],
 )  # fmt: skip
-def test_an_object_that_says_it_is_a_key_is_passed_over(text: str, expected: list[bytes]) -> None:
+def test_object_marked_as_a_key_is_passed_over(text: str, expected: list[bytes]) -> None:
     found = split(pieces(text.encode()), LIMIT, keys=False)
     assert [part.text for part in found if isinstance(part, Line)] == expected
 
@@ -181,7 +181,9 @@ def test_an_object_that_says_it_is_a_key_is_passed_over(text: str, expected: lis
          [(LONE_SURROGATE, b'{"a":"\\ud800"}'), b'{"a":"\\ud83d\\ude00"}']),
     ],
 )  # fmt: skip
-def test_what_is_no_document(text: str, expected: list[object], size: int) -> None:
+def test_text_that_is_no_document_is_left_to_spark_or_refused(
+    text: str, expected: list[object], size: int
+) -> None:
     assert parts(text, size) == expected
 
 
@@ -304,7 +306,7 @@ def test_an_endless_line_is_split() -> None:
     assert needs_split(b'{"a":"' + b"x" * (2 * BLOCK_BYTES))
 
 
-def test_a_file_that_is_cut_behind_a_key_tells_no_tombstone() -> None:
+def test_key_at_the_end_of_a_cut_file_is_no_tombstone() -> None:
     whole = gzip.compress(b'{"id":6}^\n{"id":7}^')
     found = list(split(Plain(iter([whole[:-8]]), "gzip"), LIMIT))
     assert found == [

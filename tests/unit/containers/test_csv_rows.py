@@ -27,7 +27,7 @@ def shown(chunks: Iterator[bytes], style: CsvStyle) -> list[str]:
     ]
 
 
-def test_without_its_names_no_row_is_read() -> None:
+def test_csv_file_with_a_broken_header_has_no_rows() -> None:
     found = rows(b'"a"x,b\n1,2\n3,4\n')
     assert found == [
         "malformed_csv: b'\"a\"x,b\\n'",
@@ -57,7 +57,7 @@ def test_without_its_names_no_row_is_read() -> None:
 )
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
 @pytest.mark.parametrize("size", [1, 1 << 20])
-def test_rows(line: bytes, expected: str, end: bytes, size: int) -> None:
+def test_csv_row_becomes_a_json_line(line: bytes, expected: str, end: bytes, size: int) -> None:
     assert rows(b"a,b\n" + line + end, size=size) == [expected]
 
 
@@ -103,7 +103,7 @@ def test_a_name_that_comes_twice_is_left_to_the_decoder() -> None:
         (b"1,\xff\n", "invalid_utf8: b'1,\\xff\\n'"),
     ],
 )
-def test_what_is_no_row_is_refused_and_the_next_row_read(line: bytes, reason: str) -> None:
+def test_malformed_csv_row_is_refused_and_the_next_row_read(line: bytes, reason: str) -> None:
     assert rows(b"a,b\n" + line + b"3,4\n") == [reason, '{"a":"3","b":"4"}']
 
 
@@ -165,7 +165,7 @@ def test_csv_by_name(key: str, found: bool) -> None:
     assert is_csv(key) == found
 
 
-def test_styles() -> None:
+def test_csv_style_follows_the_options_of_the_format() -> None:
     assert style_of(RowsOptions(table="t")) == CsvStyle(("",), ",", ())
     given = RowsOptions(csv_null="\\N", csv_delimiter="\t", csv_columns=["a"])
     assert style_of(given) == CsvStyle(("\\N",), "\t", ("a",))

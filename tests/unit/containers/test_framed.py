@@ -62,7 +62,7 @@ def test_an_empty_file_has_no_records() -> None:
         (struct.pack(">i", -2) + b"abc", BAD_LENGTH),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_on_is_refused_whole(tail: bytes, reason: str) -> None:
+def test_file_is_refused_from_the_first_broken_length(tail: bytes, reason: str) -> None:
     first, last = split(chunks(framed(b"ok") + tail, 2), LIMIT, VALUES)
     assert shown([first]) == [[None, text(b"ok")]]
     assert isinstance(last, Rejected)
@@ -76,13 +76,13 @@ def test_a_pair_without_its_value_is_refused_with_its_key() -> None:
     assert last == Rejected(TRUNCATED, framed(b"key"))
 
 
-def test_many_megabytes_of_messages() -> None:
+def test_messages_of_many_megabytes_are_all_read() -> None:
     data = framed(*[b"y" * 900] * 4000)
     assert len(list(split(chunks(data, 1 << 20), LIMIT, VALUES))) == 4000
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_damage_of_the_compression(trusted: bool) -> None:
+def test_damaged_compression_keeps_the_messages_before_it_only_if_trusted(trusted: bool) -> None:
     def cut() -> Iterator[bytes]:
         yield framed(b"ok") + b"\0"
         raise DamageError("truncated_gzip", trusted)
@@ -97,7 +97,7 @@ def test_damage_of_the_compression(trusted: bool) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 6])
-def test_landing_makes_lines_of_them(tmp_path: Path, cut: int) -> None:
+def test_framed_messages_are_staged_as_json_lines(tmp_path: Path, cut: int) -> None:
     landing, staging = LocalStore(tmp_path / "landing"), LocalStore(tmp_path / "staging")
     data = gzip.compress(framed(b"\0\1", None))
     landing.put("a/f.bin.gz", data[: len(data) - cut])

@@ -166,8 +166,8 @@ def test_the_default_of_a_column_that_is_added(
 def test_labels_are_a_text_where_a_format_writes_them_so(
     text: str, default: str, labels: str
 ) -> None:
-    (told,) = altered(f"ALTER TABLE t ADD COLUMN c {text}")
-    (one,) = told.added
+    (change,) = altered(f"ALTER TABLE t ADD COLUMN c {text}")
+    (one,) = change.added
     assert one == AddedColumn("c", default, True, labels)
     assert one.as_written({labels}) == AddedColumn("c", default, True)
     assert one.as_written({"other"}) == AddedColumn("c", default, False)
@@ -175,36 +175,36 @@ def test_labels_are_a_text_where_a_format_writes_them_so(
 
 @pytest.mark.parametrize("kind", ["CHAR(3)", "character(3)", "NCHAR(3)", "CHAR(3 BYTE)"])
 def test_a_text_that_is_filled_up_with_blanks_but_by_mysql(kind: str) -> None:
-    (told,) = altered(f"ALTER TABLE T ADD (NOTE VARCHAR2(20) DEFAULT '', c {kind} DEFAULT 'x')")
-    assert told.added == (AddedColumn("NOTE", None), AddedColumn("c", "x", True, CHAR))
-    assert told.added[1].as_written({ENUM, SET}) == AddedColumn("c", "x", False)
-    assert told.added[1].as_written({CHAR}) == AddedColumn("c", "x", True)
+    (change,) = altered(f"ALTER TABLE T ADD (NOTE VARCHAR2(20) DEFAULT '', c {kind} DEFAULT 'x')")
+    assert change.added == (AddedColumn("NOTE", None), AddedColumn("c", "x", True, CHAR))
+    assert change.added[1].as_written({ENUM, SET}) == AddedColumn("c", "x", False)
+    assert change.added[1].as_written({CHAR}) == AddedColumn("c", "x", True)
 
 
-def test_blanks_at_the_end_of_a_char_are_told_where_the_source_is_mysql_alone() -> None:
-    (told,) = altered("ALTER TABLE t ADD c CHAR(1) NOT NULL DEFAULT ' ', ADD d NCHAR DEFAULT 'x'")
-    assert told.added == (AddedColumn("c", "", True, CHAR), AddedColumn("d", "x"))
+def test_blank_default_of_a_char_is_an_empty_text_for_mysql_alone() -> None:
+    (change,) = altered("ALTER TABLE t ADD c CHAR(1) NOT NULL DEFAULT ' ', ADD d NCHAR DEFAULT 'x'")
+    assert change.added == (AddedColumn("c", "", True, CHAR), AddedColumn("d", "x"))
 
 
 def test_a_backtick_in_a_text_is_no_name_of_mysql() -> None:
-    (told,) = altered("ALTER TABLE t ADD c CHAR(3) DEFAULT '`'")
-    assert told.added == (AddedColumn("c", "`", True, CHAR),)
+    (change,) = altered("ALTER TABLE t ADD c CHAR(3) DEFAULT '`'")
+    assert change.added == (AddedColumn("c", "`", True, CHAR),)
 
 
 def test_bits_are_a_number_to_mysql_and_a_text_to_postgresql() -> None:
-    (told,) = altered("ALTER TABLE t ADD c bit(4) DEFAULT B'0101', ADD d bit(1) DEFAULT B'1'")
-    assert told.added == (AddedColumn("c", "5", True, BIT), AddedColumn("d", "1"))
-    assert told.added[0].as_written({ENUM, SET}) == AddedColumn("c", "5", False)
-    assert told.added[0].as_written({BIT}) == AddedColumn("c", "5", True)
-    (told,) = altered("ALTER TABLE `t` ADD c bit(4) DEFAULT B'0101'")
-    assert told.added == (AddedColumn("c", "5"),)
+    (change,) = altered("ALTER TABLE t ADD c bit(4) DEFAULT B'0101', ADD d bit(1) DEFAULT B'1'")
+    assert change.added == (AddedColumn("c", "5", True, BIT), AddedColumn("d", "1"))
+    assert change.added[0].as_written({ENUM, SET}) == AddedColumn("c", "5", False)
+    assert change.added[0].as_written({BIT}) == AddedColumn("c", "5", True)
+    (change,) = altered("ALTER TABLE `t` ADD c bit(4) DEFAULT B'0101'")
+    assert change.added == (AddedColumn("c", "5"),)
 
 
 def test_a_boolean_is_a_number_to_mysql_and_a_word_to_others() -> None:
-    (told,) = altered(
+    (change,) = altered(
         "ALTER TABLE t ADD c VARCHAR(5) DEFAULT FALSE, ADD d VARCHAR(5) DEFAULT (TRUE)"
     )
-    assert told.added == (AddedColumn("c", "0", True, BIT), AddedColumn("d", "1", True, BIT))
+    assert change.added == (AddedColumn("c", "0", True, BIT), AddedColumn("d", "1", True, BIT))
 
 
 @pytest.mark.parametrize(
@@ -221,20 +221,20 @@ def test_mysqls_timestamp_is_in_the_zone_of_the_session(
 ) -> None:
     """Its reference manual, "The DATE, DATETIME, and TIMESTAMP Types"."""
     noon = "2020-01-01 12:00:00"
-    (told,) = altered(f"ALTER TABLE t ADD {text} DEFAULT '{noon}'")
-    (one,) = told.added
+    (change,) = altered(f"ALTER TABLE t ADD {text} DEFAULT '{noon}'")
+    (one,) = change.added
     assert one == AddedColumn("c", noon, False, kind, of_session)
     assert one.as_written({ENUM}).of_session == of_session
     assert one.as_written({TIMESTAMP}).of_session == (of_session or kind == TIMESTAMP)
 
 
 @pytest.mark.parametrize("text", NOT_TOLD)
-def test_what_only_the_source_knows(text: str) -> None:
+def test_default_that_only_the_source_can_compute_is_not_read(text: str) -> None:
     (one,) = altered(f"ALTER TABLE t {text}")
     assert one.columns == ((None, "c"),)
     assert one.added == ()
 
 
-def test_every_column_of_a_statement_has_its_own() -> None:
+def test_each_added_column_has_its_own_default() -> None:
     (one,) = altered("ALTER TABLE t ADD a INT DEFAULT 1, ADD b INT, ADD c INT DEFAULT 3")
     assert [column[:2] for column in one.added] == [("a", "1"), ("b", None), ("c", "3")]

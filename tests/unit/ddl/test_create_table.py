@@ -164,7 +164,7 @@ DUMPS = [
 
 
 @pytest.mark.parametrize(("dialect", "text", "table", "key", "types"), DUMPS)
-def test_what_a_dump_tells_of_a_table(
+def test_columns_and_key_are_read_from_a_dump(
     dialect: str, text: str, table: str, key: tuple[str, ...], types: dict[str, ColumnType | None]
 ) -> None:
     found = script(text, dialect)
@@ -193,7 +193,7 @@ def test_only_tables_with_columns_of_their_own_count(
 
 
 @pytest.mark.parametrize(
-    ("dialect", "text", "said"),
+    ("dialect", "text", "expected"),
     [
         ("mysql", "SET a;\nCREATE TABLE t (\n a int,\n b int;\n", "line 2: CREATE TABLE t: its ("),
         ("tsql", "CREATE TABLE t (a int\nGO\n", "line 1: CREATE TABLE t: its ("),
@@ -204,10 +204,12 @@ def test_only_tables_with_columns_of_their_own_count(
         ),
     ],
 )  # fmt: skip
-def test_what_nobody_can_read_is_named(dialect: str, text: str, said: str) -> None:
+def test_unreadable_script_is_refused_with_its_place(
+    dialect: str, text: str, expected: str
+) -> None:
     with pytest.raises(UnreadableScriptError) as caught:
         script(text, dialect)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(expected)
 
 
 NTZ, INSTANT = ColumnType("timestamp_ntz"), ColumnType("timestamp")
@@ -251,7 +253,7 @@ def test_types(dialect: str, text: str, kind: ColumnType | None) -> None:
     assert column_type(dialect, table.columns["a"]) == kind
 
 
-def test_a_type_is_told_as_it_is_written() -> None:
+def test_types_are_kept_as_they_are_written() -> None:
     (table,) = script("CREATE TABLE t (a public.state[], b varchar(3), c mood)", "postgres").tables
     assert [kind.text for kind in table.columns.values()] == [
         "public.state[]",

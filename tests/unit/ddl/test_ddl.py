@@ -228,12 +228,14 @@ def test_every_statement_of_a_text_is_read() -> None:
 
 
 @pytest.mark.parametrize("statement", NONE)
-def test_what_renames_no_column_tells_nothing(statement: str) -> None:
+def test_statement_without_a_column_change_gives_nothing(statement: str) -> None:
     assert altered(statement) == []
 
 
 @pytest.mark.parametrize("statement", UNREADABLE, ids=lambda text: text[:50])
-def test_what_no_grammar_reads_is_said(statement: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_statement_that_no_grammar_reads_raises_without_a_log_message(
+    statement: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.DEBUG), pytest.raises(UnreadableDdlError):
         altered(statement)
     assert caplog.text == ""
@@ -273,13 +275,11 @@ def test_the_tables_that_a_statement_drops(statement: str, tables: list[str]) ->
         ("DROP TABLE IF EXISTS t /* CREATE OR REPLACE TABLE t */", False),
     ],
 )
-def test_a_table_that_is_made_anew_is_told_from_one_that_is_dropped(
-    statement: str, replaces: bool
-) -> None:
+def test_replaced_table_is_distinguished_from_a_dropped_one(statement: str, replaces: bool) -> None:
     assert replaces_table(statement) == replaces
 
 
-def test_a_drop_that_no_grammar_reads_is_said() -> None:
+def test_drop_that_no_grammar_reads_raises() -> None:
     with pytest.raises(UnreadableDdlError):
         dropped_tables('DROP TABLE t AS "BIN$x==$0"')
 

@@ -59,7 +59,7 @@ NOWHERE = Source("", "", "")
 
 
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("statement", "expected"),
     [
         ("ALTER TABLE U RENAME COLUMN IF EXISTS a TO b", ("db.u", True)),
         ("ALTER TABLE t RENAME COLUMN a TO b", ("", False)),
@@ -67,11 +67,11 @@ NOWHERE = Source("", "", "")
         ("ALTER TABLE db2.t RENAME COLUMN a TO b", ("db2.t", True)),
     ],
 )
-def test_where_nothing_names_a_database_it_is_of_the_one_table_of_that_name(
-    statement: str, told: tuple[str, bool]
+def test_statement_without_a_database_is_of_the_only_table_of_its_name(
+    statement: str, expected: tuple[str, bool]
 ) -> None:
     """As Canal writes a statement that its parser cannot read."""
-    assert of(NOWHERE, statement, {*WITH_ROWS, Source("db", "", "u")}) == [told]
+    assert of(NOWHERE, statement, {*WITH_ROWS, Source("db", "", "u")}) == [expected]
 
 
 def job_of(format_: str, tables: dict[str, None] | None) -> Any:
@@ -101,15 +101,15 @@ def test_a_default_is_a_text_as_the_format_writes_labels_and_short_ones(
     monkeypatch.setattr(ddl_columns, "placed_statements", lambda *_: [row])
     monkeypatch.setattr(known_tables, "_stored", lambda _: [])
     of = Source("db", "", "t")
-    told = ddl_columns.statements_of_batch(
+    statements = ddl_columns.statements_of_batch(
         job_of(format_, None), cast(Any, None), [TableSummary(of, records=1, ddl=1)]
     )
-    added = told[of][0].added
+    added = statements[of][0].added
     assert [one.verbatim for one in added] == [labels, set_, of_mysql, False]
     assert [one.of_session for one in added] == [False, False, False, of_mysql]
 
 
-def test_what_is_of_no_known_table_is_told_where_tables_are_listed(
+def test_statement_of_an_unknown_table_has_a_problem_if_tables_are_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ddl = "ALTER TABLE t RENAME COLUMN a TO b"
@@ -117,15 +117,15 @@ def test_what_is_of_no_known_table_is_told_where_tables_are_listed(
     monkeypatch.setattr(ddl_columns, "placed_statements", lambda *_: [row])
     monkeypatch.setattr(known_tables, "_stored", lambda _: [])
     job = job_of("canal", {"db.t": None})
-    told = ddl_columns.statements_of_batch(
+    statements = ddl_columns.statements_of_batch(
         job, cast(Any, None), [TableSummary(NOWHERE, records=1, ddl=1)]
     )
-    assert [one.problem is not None for one in told[NOWHERE]] == [True]
+    assert [one.problem is not None for one in statements[NOWHERE]] == [True]
 
 
 def statements_on(*statements: str) -> list[tuple[str, Any]]:
     """What rows of one table, in their order, tell at one place: statement and columns."""
-    rows = (Row(at="1", lost=False, ddl=told) for told in statements)
+    rows = (Row(at="1", lost=False, ddl=text) for text in statements)
     of_rows = (one for row in rows for _, one in _of_statement(MYSQL, row, frozenset(), KNOWN))
     return [(one.statement, one.columns) for one in ddl_columns._by_place(of_rows)]
 
@@ -147,23 +147,23 @@ ALTER = "ALTER TABLE t "
         (["ADD COLUMN a int", "DROP COLUMN a"], set()),
     ],
 )
-def test_what_is_told_at_one_place_is_followed_in_its_order(
+def test_statements_at_one_position_are_followed_in_their_order(
     statements: list[str], columns: set[tuple[str | None, str | None]]
 ) -> None:
     """Be it one text, or a record for each statement."""
-    texts = [ALTER + told for told in statements]
+    texts = [ALTER + change for change in statements]
     ((_, of_text),) = statements_on("; ".join(texts))
     ((statement, of_records),) = statements_on(*texts)
     assert statement == ";\n".join(texts)
     assert set(of_text) == set(of_records) == columns
 
 
-def test_what_is_told_again_at_one_place_is_followed_once() -> None:
+def test_repeated_statement_at_one_position_is_followed_once() -> None:
     swap = f"{ALTER}RENAME COLUMN a TO b, RENAME COLUMN b TO a"
     assert statements_on(swap, swap) == statements_on(swap) == [(swap, (("a", "b"), ("b", "a")))]
 
 
-def test_what_is_not_followed_is_told_beside_what_is() -> None:
+def test_statement_of_an_unknown_table_is_reported_beside_a_followed_one() -> None:
     """Of one text, as of a table that nobody knows."""
     text = f"{ALTER}RENAME COLUMN a TO b; ALTER TABLE w RENAME COLUMN a TO b"
     assert of(NOWHERE, text, {Source("db", "", "t")}) == [("db.t", True), ("", False)]
@@ -186,7 +186,7 @@ EMP, ORACLE = Source("pg", "public", "emp"), Source("ORCL", "SCOTT", "EMP")
 
 
 @pytest.mark.parametrize(
-    ("event", "table", "stored", "told"),
+    ("event", "table", "stored", "expected"),
     [
         (POSTGRESQL, "emp", {EMP}, "pg.public.emp"),
         (POSTGRESQL, "public.Emp", {EMP}, "pg.public.emp"),
@@ -203,11 +203,11 @@ EMP, ORACLE = Source("pg", "public", "emp"), Source("ORCL", "SCOTT", "EMP")
     ],
 )
 def test_a_statement_is_of_the_stored_table_that_it_means(
-    event: Source, table: str, stored: set[Source], told: str
+    event: Source, table: str, stored: set[Source], expected: str
 ) -> None:
     """DTS tells the database alone, or with a schema, beside the statement."""
     statement = f"ALTER TABLE {table} RENAME COLUMN a TO b"
-    assert of(event, statement, (), stored) == [(told, True)]
+    assert of(event, statement, (), stored) == [(expected, True)]
 
 
 @pytest.mark.parametrize("event", [POSTGRESQL, Source("pg", "", "Emp")])
@@ -218,21 +218,21 @@ def test_which_of_several_tables_is_meant_is_not_guessed(event: Source) -> None:
     ]
 
 
-@pytest.mark.parametrize(("as_typed", "told"), [(True, "db.t"), (False, "db.T")])
+@pytest.mark.parametrize(("as_typed", "expected"), [(True, "db.t"), (False, "db.T")])
 def test_an_event_has_the_name_of_its_table_unless_its_format_copies_the_statement(
-    as_typed: bool, told: str
+    as_typed: bool, expected: str
 ) -> None:
     event, stored = Source("db", "", "T"), {Source("db", "", "t")}
     found = of(event, "ALTER TABLE T RENAME COLUMN a TO b", (), stored, as_typed)
-    assert found == [(told, True)]
+    assert found == [(expected, True)]
 
 
 @pytest.mark.parametrize(
-    ("format_", "listed", "told"),
+    ("format_", "listed", "reported"),
     [("dts_avro", "public.emp", True), ("dts_avro", "dept", False), ("maxwell", "p.emp", False)],
 )
-def test_what_may_be_of_a_listed_table_without_rows_is_told(
-    monkeypatch: pytest.MonkeyPatch, format_: str, listed: str, told: bool
+def test_statement_that_may_be_of_a_listed_table_without_rows_is_reported(
+    monkeypatch: pytest.MonkeyPatch, format_: str, listed: str, reported: bool
 ) -> None:
     ddl = "ALTER TABLE Emp RENAME COLUMN a TO b"
     row = Row(database="pg", schema="", table="", at="1", lost=False, ddl=ddl)
@@ -242,4 +242,4 @@ def test_what_may_be_of_a_listed_table_without_rows_is_told(
     all_told = ddl_columns.statements_of_batch(
         job_of(format_, {listed: None}), cast(Any, None), found
     )
-    assert [source.name for source in all_told] == (["pg.Emp"] if told else [])
+    assert [source.name for source in all_told] == (["pg.Emp"] if reported else [])

@@ -9,7 +9,7 @@ from sluice.ddl.statements import UnreadableDdlError
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("COMMENT ON COLUMN s.t.a IS 'it''s'", [Comment("t", "a", "it's", "s")]),
         ('COMMENT ON COLUMN "S"."T"."A" IS \'\'', [Comment("T", "A", None, "S")]),
@@ -35,8 +35,8 @@ from sluice.ddl.statements import UnreadableDdlError
         ("ALTER TABLE t ADD a INT -- COMMENT 'no'", []),
     ],
 )  # fmt: skip
-def test_what_statements_say(text: str, told: list[Comment]) -> None:
-    assert comments(text) == told
+def test_comments_are_read_from_statements(text: str, expected: list[Comment]) -> None:
+    assert comments(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_statements_say(text: str, told: list[Comment]) -> None:
         "ALTER TABLE t ADD a int COMMENT 'x' CONSTRAINT 5",
     ],
 )
-def test_what_no_grammar_reads_is_no_comment(text: str) -> None:
+def test_text_that_no_grammar_reads_is_no_comment(text: str) -> None:
     with pytest.raises(UnreadableDdlError):
         comments(text)
 
@@ -62,6 +62,6 @@ def test_a_comment_says_nothing_to_a_terminal_and_is_bounded() -> None:
 
 def test_a_statement_in_a_comment_is_a_text() -> None:
     text = "x''; DROP TABLE t; /* IS NULL */ --"
-    told = [Comment("t", "a", text.replace("''", "'"))]
-    assert comments(f"COMMENT ON COLUMN t.a IS '{text}'") == told
-    assert comments(f"ALTER TABLE t MODIFY a INT COMMENT '{text}'") == told
+    expected = [Comment("t", "a", text.replace("''", "'"))]
+    assert comments(f"COMMENT ON COLUMN t.a IS '{text}'") == expected
+    assert comments(f"ALTER TABLE t MODIFY a INT COMMENT '{text}'") == expected

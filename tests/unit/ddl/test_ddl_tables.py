@@ -44,13 +44,13 @@ def test_a_table_that_is_renamed(text: str, old: str, new: str, schema: str) -> 
 
 
 @pytest.mark.parametrize("text", NONE)
-def test_what_renames_no_table(text: str) -> None:
+def test_statement_without_a_table_rename_gives_nothing(text: str) -> None:
     assert renamed_tables(text) == []
 
 
-def test_several_at_once() -> None:
-    told = renamed_tables("RENAME TABLE a TO b, `c` TO d.e")
-    assert told == [
+def test_several_tables_renamed_by_one_statement() -> None:
+    renamed = renamed_tables("RENAME TABLE a TO b, `c` TO d.e")
+    assert renamed == [
         RenamedTable(TableName("a"), TableName("b")),
         RenamedTable(TableName("c"), TableName("e", "d")),
     ]
@@ -76,7 +76,7 @@ def test_a_table_that_moves_to_another_schema_is_renamed() -> None:
 @pytest.mark.parametrize(
     "text", ["RENAME TABLE a, b TO c", "ALTER TABLE a WHATEVER x, RENAME TO b", "RENAME TABLE a"]
 )
-def test_what_nobody_reads_is_told(text: str) -> None:
+def test_unreadable_table_rename_raises(text: str) -> None:
     with pytest.raises(UnreadableDdlError):
         renamed_tables(text)
 

@@ -73,7 +73,7 @@ def test_hints_win() -> None:
     assert found.key == ("total",)
 
 
-def test_its_key_counts_where_nobody_else_tells_one() -> None:
+def test_key_of_the_script_counts_only_without_another_one() -> None:
     assert plan("datastream").key == ("id",)
     with pytest.raises(PlanError, match="no key is known"):
         plan("datastream", key=())
@@ -95,7 +95,7 @@ def column(
     return planned("a", events, KnownTypes("t", {}, existing, ddl={"a": told}, **more))
 
 
-def test_what_events_describe_wins() -> None:
+def test_descriptions_of_events_win_over_the_script() -> None:
     found = column(decimal(9, 2), described=ColumnType("double"))
     assert found == PlannedColumn("a", ColumnType("double"), {7: ColumnType("double")})
 

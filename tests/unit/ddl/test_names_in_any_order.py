@@ -196,7 +196,7 @@ def histories(draw: st.DrawFn) -> Notes:
 
 
 @given(histories(), st.data())
-def test_rows_follow_from_what_was_told_and_not_from_the_batches(
+def test_rows_depend_on_the_statements_and_not_on_their_batches(
     notes: Notes, data: st.DataObject
 ) -> None:
     batches: list[list[Told]] = [[], [], []]
@@ -244,5 +244,7 @@ def test_rows_follow_from_what_was_told_and_not_from_the_batches(
         ),
     ],
 )  # fmt: skip
-def test_in_these_batches_too(batches: list[list[Told]]) -> None:
+def test_rows_depend_on_the_statements_in_fixed_batches(
+    batches: list[list[Told]],
+) -> None:
     assert loaded(*batches) == loaded([one for batch in batches for one in batch])

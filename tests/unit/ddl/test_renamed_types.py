@@ -74,14 +74,14 @@ def test_a_hint_that_changes_values_is_wanted_of_both_names(
     assert found[other].readings == {1: parse_type(come)}
 
 
-def test_a_type_that_nothing_else_holds_is_text_where_told() -> None:
+def test_on_type_change_string_makes_a_renamed_column_of_another_type_text() -> None:
     columns = {"id": "int", "size": "decimal(9,2)", "girth": "string"}
     assert types("string", columns, ("size", "girth"))["girth"] == "string"
     with pytest.raises(PlanError, match=r"'girth' was called \['size'\] before"):
         types("fail", columns, ("size", "girth"))
 
 
-def test_what_gets_a_dropped_name_is_told_apart_by_text() -> None:
+def test_column_that_takes_a_dropped_name_with_another_type_is_text() -> None:
     """Unasked: what went by the name before is another column, whose values are among its own."""
     columns = {"id": "int", "size": "int", "weight": "string"}
     found = types("fail", columns, ("size", "size__dropped"), ("weight", "size"))

@@ -13,20 +13,20 @@ def of_changes(renames: Renames, column: str) -> str:
     return _Into(column).value(_stretches(renames, COLUMNS)[0].of(column), COLUMNS)
 
 
-def test_the_one_that_was_given_the_name_last_counts() -> None:
+def test_column_that_was_given_the_name_last_counts() -> None:
     """Among changes, and among rows that were stored before one of the renames was told.
 
     `a` was dropped, another `a` dropped, which was called `d` first, and a third one added.
     """
     dropped = tuple(Rename(f"0000.2.02{at}", (("a", "a__dropped"),)) for at in (10, 14))
-    told = tuple(sorted((*dropped, Rename("0000.2.0212", (("d", "a"),)))))
-    assert of_changes(told, "a__dropped") == "coalesce(`d`, `a`, `a__dropped`)"
-    assert clash(dropped, told, COLUMNS) is None
-    moved = moves_of_rows(dropped, told, COLUMNS)["a__dropped"]
+    all_renames = tuple(sorted((*dropped, Rename("0000.2.0212", (("d", "a"),)))))
+    assert of_changes(all_renames, "a__dropped") == "coalesce(`d`, `a`, `a__dropped`)"
+    assert clash(dropped, all_renames, COLUMNS) is None
+    moved = moves_of_rows(dropped, all_renames, COLUMNS)["a__dropped"]
     assert "< '0000.2.0210' THEN coalesce(`d`, `a__dropped`) WHEN" in moved
 
 
-def test_a_column_that_got_its_name_back_counts_before_what_has_the_other_since() -> None:
+def test_column_that_got_its_name_back_counts_before_the_one_with_the_other_name() -> None:
     """Of a full load, whose rows rank below both renames, whenever it was made: told of the first
     alone, it is the column that it is told of both."""
     there, back = Rename("0000.2.0202", (("a", "d"),)), Rename("0000.2.0204", (("d", "a"),))

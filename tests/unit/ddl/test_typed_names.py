@@ -44,9 +44,11 @@ def test_a_name_is_of_a_table_that_no_other_has(others: list[str], mine: bool) -
 @pytest.mark.parametrize(
     ("format_", "found"), [("dts_avro", {"db.public.emp"}), ("maxwell", {"db.emp"})]
 )
-def test_what_came_before_its_table_is_undone_with_it(format_: str, found: set[str]) -> None:
-    told = [ColumnStatement("db.emp", "1", (("v", "w"),), "")]
-    assert tables_named_in(told, ["db.public.emp", "db.public.dept"], format_) == found
+def test_statement_from_before_its_table_is_found_by_the_tables_name(
+    format_: str, found: set[str]
+) -> None:
+    statements = [ColumnStatement("db.emp", "1", (("v", "w"),), "")]
+    assert tables_named_in(statements, ["db.public.emp", "db.public.dept"], format_) == found
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,9 @@ def test_a_truncate_of_a_table_that_nobody_knows_keeps_its_name() -> None:
     assert respelling({Source("db", "", "u")}) == {}
 
 
-def test_a_truncate_of_one_of_several_tables_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_truncate_that_may_be_of_several_tables_is_reported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     stated = Source("db", "", "TT")
     several = {Source("db", "", "tt"), Source("db", "", "Tt")}
     assert respelling(several, of=stated) == {}

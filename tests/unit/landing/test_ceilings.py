@@ -41,7 +41,7 @@ def test_a_batch_is_full_when_its_copies_are(context: Context) -> None:
     assert [keys(context, [key]) for key in land(context)] == [list(NAMES[:2]), list(NAMES[2:])]
 
 
-def test_what_is_full_is_landed_before_the_rest_is_looked_into(
+def test_full_batch_is_landed_before_the_remaining_files_are_inspected(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A landing that is stopped for its time leaves what it has done."""
@@ -61,7 +61,7 @@ def test_what_is_full_is_landed_before_the_rest_is_looked_into(
     assert [row.state for row in context.ledger.batches.all()] == ["landed"]
 
 
-def test_a_plan_counts_them_so(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_counts_staged_bytes(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preview_module, "_forecast", lambda *_: Forecast())
     assert preview(context).batches == 2
 
@@ -73,9 +73,7 @@ def test_lines_that_spark_reads_where_they_are_count_as_they_landed(context: Con
     assert len(land(context)) == 1
 
 
-def test_batches_that_are_decoded_again_together_count_them_so(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reprocess_counts_staged_bytes(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their copies are gone, and no manifest tells how large they were."""
     waiting = []
     for key in land(context):
@@ -87,5 +85,5 @@ def test_batches_that_are_decoded_again_together_count_them_so(
     monkeypatch.setattr(reprocess_module, "unresolved", lambda *_: waiting)
     again = land_quarantined(context)
     assert [keys(context, [key]) for key in again] == [list(NAMES[:2]), list(NAMES[2:])]
-    told = [context.files.read_manifest(key).reprocess for key in again]
-    assert [one and one.batches for one in told] == [(one.batch_id,) for one in waiting]
+    requests = [context.files.read_manifest(key).reprocess for key in again]
+    assert [one and one.batches for one in requests] == [(one.batch_id,) for one in waiting]

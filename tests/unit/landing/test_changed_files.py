@@ -50,7 +50,7 @@ def batch_of(context: Context, name: str) -> str:
     return context.ledger.files.known()[name].batch_id
 
 
-def test_a_changed_file_is_told_with_the_way_to_load_it(
+def test_changed_file_is_reported_with_the_command_that_loads_it(
     context: Context, messages: list[str]
 ) -> None:
     first = batch_of(context, "a.jsonl")
@@ -78,9 +78,7 @@ def test_a_run_that_leaves_changed_files_alone_does_not_say_that_they_are_loaded
     assert "have changed" not in why_nothing(context)
 
 
-def test_a_changed_file_is_taken_by_a_run_that_is_told(
-    context: Context, messages: list[str]
-) -> None:
+def test_changed_file_is_taken_by_a_run_with_changed(context: Context, messages: list[str]) -> None:
     first = batch_of(context, "a.jsonl")
     (file,) = taken(context, changed=True).files
     assert (file.key, file.replaces) == ("a.jsonl", (first,))
@@ -90,7 +88,7 @@ def test_a_changed_file_is_taken_by_a_run_that_is_told(
     assert batch_of(context, "b.jsonl") == first
 
 
-def test_what_was_taken_so_is_neither_told_nor_taken_again(
+def test_taken_changed_file_is_neither_reported_nor_taken_again(
     context: Context, messages: list[str]
 ) -> None:
     manifest = taken(context, changed=True)
@@ -102,7 +100,7 @@ def test_what_was_taken_so_is_neither_told_nor_taken_again(
     assert messages == []
 
 
-def test_its_events_stand_above_those_of_the_file_before_it(context: Context) -> None:
+def test_events_of_a_changed_file_rank_above_those_of_the_file_before_it(context: Context) -> None:
     load(context, changed=True)
     write_event(context, "a.jsonl", "once more")
     (file,) = taken(context, changed=True).files
@@ -125,7 +123,7 @@ def test_a_changed_file_keeps_the_epoch_that_it_was_loaded_at(context: Context) 
     assert taken(open_context(context.project.root, "shop"), changed=True).epoch == 0
 
 
-def test_its_epoch_is_fixed_before_a_later_one_is_told(context: Context) -> None:
+def test_epoch_of_a_changed_file_is_fixed_when_it_lands(context: Context) -> None:
     """Loaded by a rerun after `raise-epoch`, what it shares would count a second time."""
     assert taken(context, changed=True).epoch == context.pipeline.epoch == 0
 
@@ -181,7 +179,9 @@ def test_a_landing_that_was_killed_is_taken_up_as_it_was_decided(
     assert (file.key, file.arrival) == ("a.jsonl", arrival_changed(PLACE))
 
 
-def test_rolled_back_it_is_held_and_once_released_taken_as_changed_again(context: Context) -> None:
+def test_rolled_back_changed_file_is_held_and_once_released_taken_as_changed_again(
+    context: Context,
+) -> None:
     first = taken(context, changed=True)
     undo_batch(context, first.batch_id)
     assert land(context, changed=True) == []
@@ -230,14 +230,14 @@ def test_a_file_that_is_put_back_is_again_its_first_batchs(context: Context, und
     assert {row.object_key for row in context.ledger.files.held()} == {"a.jsonl", "b.jsonl"}
 
 
-def test_a_run_for_some_tables_reads_it_at_its_place(context: Context) -> None:
+def test_run_for_some_tables_reads_a_changed_file_at_its_position(context: Context) -> None:
     load(context, changed=True)
     (key,) = land_tables(context, ["s.orders"])
     found = {f.key: f.arrival for f in context.files.read_manifest(key).files}
     assert found == {"a.jsonl": arrival_changed(PLACE), "b.jsonl": arrival_of("b.jsonl")}
 
 
-def test_until_it_is_loaded_no_run_for_some_tables_reads_it(
+def test_run_for_some_tables_does_not_read_a_changed_file_before_it_is_loaded(
     context: Context, messages: list[str]
 ) -> None:
     """Its place and its epoch are those of the file before it, which such a run would not know."""
@@ -268,7 +268,7 @@ def test_records_of_the_file_before_it_are_not_taken_for_read_again(context: Con
         land_quarantined(context)
 
 
-def test_of_other_files_a_manifest_says_what_it_always_said(context: Context) -> None:
+def test_manifest_without_changed_files_has_no_new_field(context: Context) -> None:
     """A batch that repeats others is named by its manifest's text."""
     first = context.files.read_manifest(
         context.files.manifest_key("shop", batch_of(context, "b.jsonl"))
@@ -277,13 +277,13 @@ def test_of_other_files_a_manifest_says_what_it_always_said(context: Context) ->
     assert "replaces" in taken(context, changed=True).to_json()
 
 
-def test_only_those_that_are_asked_for_are_taken(context: Context) -> None:
+def test_only_changed_files_that_are_asked_for_are_taken(context: Context) -> None:
     write_event(context, "b.jsonl", "changed too")
     found = candidates(context, Selection(files=("b.jsonl",)), changed=True)
     assert [o.key for o in found] == ["b.jsonl"]
 
 
-def test_for_some_tables_alone_nothing_is_claimed_so_it_is_refused(context: Context) -> None:
+def test_changed_is_refused_in_a_run_for_some_tables(context: Context) -> None:
     with pytest.raises(ConfigError, match="--changed"):
         stages.run(context, tables=["s.orders"], changed=True)
 

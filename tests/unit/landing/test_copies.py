@@ -77,7 +77,7 @@ def test_a_copy_is_read_once_and_is_in_the_ledger(
     assert "in the ledger already" in why_nothing(context)
 
 
-def test_so_is_a_copy_of_a_file_of_the_same_batch(context: Context, read: list[str]) -> None:
+def test_copy_of_a_file_of_the_same_batch_is_read_once(context: Context, read: list[str]) -> None:
     write(context, "orders/third.csv", "id\n3\n")
     write(context, "orders/third_copy.csv", "id\n3\n")
     batch = load(context)
@@ -98,12 +98,14 @@ def test_a_full_load_of_a_raised_epoch_takes_a_known_copy(context: Context) -> N
     assert keys(later, land(later)) == [SECOND]
 
 
-def test_an_epoch_without_a_full_load_leaves_it(context: Context, read: list[str]) -> None:
+def test_epoch_without_a_full_load_leaves_a_known_copy_unread(
+    context: Context, read: list[str]
+) -> None:
     assert land(raised(context, full_load=False)) == []
     assert read == []
 
 
-def test_while_what_it_repeats_is_held_it_waits_and_once_released_is_loaded(
+def test_copy_of_a_held_file_waits_and_is_loaded_once_that_is_released(
     context: Context, read: list[str]
 ) -> None:
     batch = first(context).batch_id
@@ -115,7 +117,7 @@ def test_while_what_it_repeats_is_held_it_waits_and_once_released_is_loaded(
     assert keys(context, land(context)) == [SECOND]
 
 
-def test_of_two_that_count_again_one_is_loaded_and_the_other_is_its_copy(
+def test_of_two_released_copies_one_is_loaded_and_the_other_recorded_as_its_copy(
     context: Context, read: list[str]
 ) -> None:
     batch = first(context).batch_id
@@ -128,7 +130,7 @@ def test_of_two_that_count_again_one_is_loaded_and_the_other_is_its_copy(
     assert read == []
 
 
-def test_where_the_batch_that_it_repeats_never_came_to_be_it_is_loaded(tmp_path: Path) -> None:
+def test_copy_is_loaded_if_the_batch_of_its_original_was_never_loaded(tmp_path: Path) -> None:
     context = open_shop(tmp_path, PIPELINE)
     write(context, FIRST)
     write(context, SECOND)
@@ -196,7 +198,7 @@ def test_bytes_put_back_count_as_those_of_the_batch_that_loaded_them(
     assert land(context) == []
 
 
-def test_a_plan_reads_a_known_copy_no_more_either(
+def test_plan_does_not_read_a_known_copy(
     context: Context, read: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preview_module, "_forecast", lambda *_: Forecast())

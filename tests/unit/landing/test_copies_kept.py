@@ -50,7 +50,7 @@ def without_staged_files(context: Context) -> None:
     context.files.forget_staged(list(context.files.staged_there("shop")))
 
 
-def test_each_batch_that_copies_cut_tells_all_its_rejects(shop: Callable[..., Context]) -> None:
+def test_batches_that_copies_split_keep_all_their_rejects(shop: Callable[..., Context]) -> None:
     """By their own sizes two files are of one batch, by those of their copies each of its own."""
     context = shop(max_bytes_per_batch=800_000)
     for name in "abc":
@@ -85,7 +85,7 @@ def test_a_copy_is_made_again_of_the_bytes_that_landed_alone(
     (key,) = land(context)
     without_staged_files(context)
 
-    def written_again_behind_it(*told: object) -> None:
+    def written_again_behind_it(*args: object) -> None:
         put(context, "t.csv", "id;v\n9;z\n")
 
     monkeypatch.setattr(staged_files, "refuse_replaced", written_again_behind_it)
@@ -93,7 +93,9 @@ def test_a_copy_is_made_again_of_the_bytes_that_landed_alone(
         staged_files.with_staged_files(context, manifest_of(context, key), OWN)
 
 
-def test_rejects_are_told_by_the_batch_that_takes_the_file(shop: Callable[..., Context]) -> None:
+def test_rejects_are_recorded_in_the_batch_that_takes_the_file(
+    shop: Callable[..., Context],
+) -> None:
     context = shop()
     put(context, "t.csv", "id;v\n1;a\n2;b;c\n3;c\n")
     (key,) = land(context)
@@ -109,7 +111,7 @@ def test_rejects_are_told_by_the_batch_that_takes_the_file(shop: Callable[..., C
     assert [Path(b.files[0].url.removeprefix("file://")).exists() for b in made] == [True, True]
 
 
-def test_own_copies_are_made_once(shop: Callable[..., Context]) -> None:
+def test_copies_of_an_attempt_are_made_once(shop: Callable[..., Context]) -> None:
     context = shop()
     put(context, "t.csv", "id;v\n1;a\n")
     (key,) = land(context)

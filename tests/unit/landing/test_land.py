@@ -119,16 +119,16 @@ def test_a_name_that_no_file_has_is_refused(context: Context, name: str) -> None
         land(context, Selection(files=("a.jsonl", name)))
 
 
-def test_a_file_that_changed_after_it_was_taken_is_told_and_left_alone(tmp_path: Path) -> None:
-    said: list[str] = []
-    context = open_shop(tmp_path, say=said.append)
+def test_file_that_changed_after_it_was_claimed_is_reported_and_left_alone(tmp_path: Path) -> None:
+    messages: list[str] = []
+    context = open_shop(tmp_path, say=messages.append)
     path = tmp_path / "landing" / "a.jsonl"
     path.write_text('{"a": 1}\n')
     (key,) = land(context)
     path.write_text('{"a": 22}\n')
     assert land(context) == []
     batch = context.files.read_manifest(key).batch_id
-    assert [line for line in said if f"a.jsonl has changed since batch {batch} took it" in line]
+    assert [line for line in messages if f"a.jsonl has changed since batch {batch} took it" in line]
 
 
 def test_the_rejects_of_many_files_are_bounded_together(context: Context) -> None:
@@ -148,34 +148,34 @@ def test_a_batch_of_a_later_hour_is_left_to_later_runs(context: Context) -> None
     assert covers(context, [("a.jsonl", "20260301T04")], below)
 
 
-def replaced(context: Context, name: str, content: str | None) -> str:
-    """What is said of a landed file that is another one since."""
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "a.jsonl is gone in "),
+        ('{"op": "x.jsonl"}\n', "a.jsonl has other bytes than those that landed in "),
+        ('{"op": "a.jsonl"}\n', None),
+    ],
+    ids=["gone", "other_bytes", "same_bytes"],
+)
+def test_landed_file_is_refused_only_if_it_is_gone_or_has_other_bytes(
+    context: Context, content: str | None, problem: str | None
+) -> None:
+    """The same bytes written again are another object of the store, with the landed checksum."""
     (key,) = land(context)
-    path = context.project.root / "landing" / name
+    manifest = context.files.read_manifest(key)
+    path = context.project.root / "landing" / "a.jsonl"
     path.unlink()
     if content is not None:
         path.write_text(content)
-    with pytest.raises(TerminalError) as told:
-        refuse_replaced(context.pipeline, context.files.read_manifest(key))
-    return str(told.value)
-
-
-def test_a_landed_file_that_is_gone_is_told(context: Context) -> None:
-    assert "a.jsonl is gone" in replaced(context, "a.jsonl", None)
-
-
-def test_a_landed_file_with_other_bytes_is_told(context: Context) -> None:
-    told = replaced(context, "a.jsonl", '{"op": "x.jsonl"}\n')
-    assert "a.jsonl has other bytes" in told
-    assert "sluice release shop --batch" in told
-
-
-def test_the_same_bytes_written_again_are_fine(context: Context) -> None:
-    (key,) = land(context)
-    path = context.project.root / "landing" / "a.jsonl"
-    path.write_text(path.read_text())
-    os.utime(path, (1, 1))
-    refuse_replaced(context.pipeline, context.files.read_manifest(key))
+        os.utime(path, (1, 1))
+    if problem is None:
+        refuse_replaced(context.pipeline, manifest)
+        path.write_text("")
+    with pytest.raises(TerminalError) as caught:
+        refuse_replaced(context.pipeline, manifest)
+    expected = problem or "a.jsonl has other bytes"
+    assert expected in str(caught.value)
+    assert "sluice release shop --batch" in str(caught.value)
 
 
 def test_released_files_are_read_as_the_pipeline_says_now(context: Context) -> None:
@@ -202,13 +202,13 @@ def test_released_files_are_read_as_the_pipeline_says_now(context: Context) -> N
     assert land_with('{table: rows, csv_delimiter: ";"}') == mended
 
 
-def test_a_lander_that_took_long_after_its_claim_leaves_the_batch_to_who_took_it_up(
+def test_lander_that_is_late_after_its_claim_leaves_the_batch_to_its_successor(
     context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     claim = context.ledger.files.claim
 
-    def claim_and_sleep(*told: Any, **more: Any) -> Any:
-        batch_id, won = claim(*told, **more)
+    def claim_and_sleep(*args: Any, **more: Any) -> Any:
+        batch_id, won = claim(*args, **more)
         context.ledger.batches.record(batch_id, PUBLISHED, attempt="another")
         return batch_id, won
 
@@ -224,14 +224,14 @@ def test_a_lander_that_is_too_late_leaves_no_copy_that_nobody_needs(
     (context.project.root / "landing" / "c.json").write_text("[{}, {}]\n")
     claim = context.ledger.files.claim
 
-    def too_late(*told: Any, **more: Any) -> Any:
+    def too_late(*args: Any, **more: Any) -> Any:
         monkeypatch.undo()
         (key,) = land(context)
         if published:
             finish(context, context.files.read_manifest(key))
         again = land_module.inspect_all(context, open_landing(context), listed, named=True)
         assert copies(context) == {one.inspection.file.url.rsplit("/", 1)[1] for one in again}
-        return claim(*told, **more)
+        return claim(*args, **more)
 
     listed = list(open_landing(context).list("*.json"))
     monkeypatch.setattr(context.ledger.files, "claim", too_late)

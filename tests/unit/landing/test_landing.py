@@ -47,7 +47,7 @@ def test_json_lines_are_taken_as_they_are(lake: Lake) -> None:
         ("a b%20é#.jsonl", LINES),
     ],
 )
-def test_what_spark_reads(lake: Lake, key: str, content: bytes) -> None:
+def test_files_that_spark_reads_are_not_staged(lake: Lake, key: str, content: bytes) -> None:
     look = lake.look(content, key)
     assert not look.file.staged
     assert look.file.sha256 == hashlib.sha256(content).hexdigest()
@@ -73,7 +73,7 @@ def test_what_spark_reads(lake: Lake, key: str, content: bytes) -> None:
         ("a.jsonl", b'{"a":1}\r{"a":2}\r'),
     ],
 )
-def test_what_spark_would_misread_is_staged(lake: Lake, key: str, content: bytes) -> None:
+def test_files_that_spark_would_misread_are_staged(lake: Lake, key: str, content: bytes) -> None:
     look = lake.look(content, key)
     assert lake.staged(look) == LINES
     assert look.rejects == ()
@@ -126,7 +126,9 @@ def test_a_cut_last_line_stays_for_the_reader_to_reject(lake: Lake) -> None:
         (b"PAR1\x00\x01", "not_json_nor_avro"),
     ],
 )
-def test_what_is_neither(lake: Lake, content: bytes, reason: str) -> None:
+def test_file_that_is_neither_json_nor_avro_is_one_reject(
+    lake: Lake, content: bytes, reason: str
+) -> None:
     look = lake.look(content)
     assert lake.staged(look) == b""
     assert reasons(look) == [(0, reason)]
@@ -175,7 +177,7 @@ def test_a_zero_byte_near_the_beginning_costs_its_record(
 
 
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_utf16_is_told_by_its_zero_bytes(lake: Lake, codec: str) -> None:
+def test_utf16_is_recognised_by_its_zero_bytes(lake: Lake, codec: str) -> None:
     content = '{"a":"é€\U0001f600"}\n'.encode(codec) * 999
     assert reasons(lake.look(content)) == [(0, "utf16")]
     assert reasons(lake.look(b"\xff\xfe" + LINES)) == [(1, "invalid_utf8")]

@@ -96,7 +96,7 @@ def test_the_ratio_is_looked_at_in_large_files_alone(lake: Lake) -> None:
     assert lake.look(LINES * 9, "a.jsonl", bounds=Bounds(plain_bytes=9)).rejects == ()
 
 
-def test_a_bomb_that_would_be_a_container_is_one_too(lake: Lake) -> None:
+def test_compressed_avro_or_parquet_bomb_is_one_reject(lake: Lake) -> None:
     bounds = Bounds(plain_bytes=MEBIBYTE)
     for begins in (avro_bytes(), b"PAR1"):
         content = gzip.compress(begins + bytes(2 * MEBIBYTE))
@@ -126,7 +126,7 @@ def test_rejects_are_kept_one_by_one_up_to_their_ceiling(lake: Lake) -> None:
     assert lake.staged(look) == LINES
 
 
-def test_a_file_of_more_rejects_is_one_that_tells_their_number(lake: Lake) -> None:
+def test_file_with_too_many_rejects_is_one_reject_with_their_number(lake: Lake) -> None:
     content = LINES + b'{"a":"\xe9"}\n' * 7 + b'{"a":"\\ud800"}\n' + LINES
     look = lake.look(content, bounds=Bounds(rejects=7))
     assert reasons(look) == [(0, "too_many_rejects: invalid_utf8 7, lone_surrogate 1")]
@@ -175,13 +175,13 @@ def rejects_of_one_file(name: str, size: int, *reasons: str) -> tuple[LandingRej
     return tuple(LandingReject(name, at, reason, text) for at, reason in enumerate(reasons))
 
 
-def test_what_is_above_a_batchs_ceiling_is_counted_file_by_file() -> None:
+def test_rejects_above_a_batchs_ceiling_are_counted_for_each_file() -> None:
     batch = BatchRejects(most=3)
     first = rejects_of_one_file("a", 1, *["invalid_utf8"] * 3)
     assert batch.take(first) == first
-    (told,) = batch.take(rejects_of_one_file("b", 1, "invalid_utf8", "lone_surrogate"))
-    assert (told.key, told.records) == ("b", 2)
-    assert told.reason == "too_many_rejects: invalid_utf8 1, lone_surrogate 1"
+    (counted,) = batch.take(rejects_of_one_file("b", 1, "invalid_utf8", "lone_surrogate"))
+    assert (counted.key, counted.records) == ("b", 2)
+    assert counted.reason == "too_many_rejects: invalid_utf8 1, lone_surrogate 1"
     alone = rejects_of_one_file("c", 1, "utf16")
     assert batch.take(alone) == alone
 

@@ -39,7 +39,7 @@ def test_csv_becomes_json_lines(tmp_path: Path, key: str, content: bytes) -> Non
     assert taken(found) == LINES
 
 
-def test_the_style_is_the_pipelines(tmp_path: Path) -> None:
+def test_csv_style_of_the_pipeline_is_used(tmp_path: Path) -> None:
     found = look(tmp_path, "a.csv", b"1|-\n", CsvStyle(("-",), "|", ("a", "b")))
     assert taken(found) == b'{"a":"1","b":null}\n'
 
@@ -87,7 +87,7 @@ def test_cut_parquet_is_rejected_whole(tmp_path: Path, content: bytes) -> None:
     assert taken(found) == b""
 
 
-def test_other_formats_have_neither(tmp_path: Path) -> None:
+def test_other_formats_read_neither_csv_nor_parquet(tmp_path: Path) -> None:
     csv = look(tmp_path / "csv", "a.csv", b'[{"a":1}]', None)
     assert taken(csv) == b'{"a":1}\n'
     parquet = look(tmp_path / "parquet", "a.parquet", parquet_bytes(), None)

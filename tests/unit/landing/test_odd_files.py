@@ -40,12 +40,14 @@ def landed(context: Context) -> Manifest:
     return context.files.read_manifest(key)
 
 
-def test_a_name_that_is_no_utf8_is_left_out_and_said(context: Context, messages: list[str]) -> None:
+def test_file_name_that_is_no_utf8_is_left_out_and_reported(
+    context: Context, messages: list[str]
+) -> None:
     folder = os.fsencode(context.project.root / "landing")
     Path(os.fsdecode(folder + b"/x\xff.jsonl")).write_text('{"op": 2}\n')
     assert [f.key for f in landed(context).files] == ["good.jsonl"]
-    (told,) = (line for line in messages if "no UTF-8" in line)
-    assert told.startswith("land: pipeline shop: the file b'x\\xff.jsonl' is left out")
+    (message,) = (line for line in messages if "no UTF-8" in line)
+    assert message.startswith("land: pipeline shop: the file b'x\\xff.jsonl' is left out")
     assert land(context) == []
 
 
@@ -197,7 +199,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_schema_that_can_be_read_is(name: str) -> None:
+def test_readable_avro_schema_is_sound(name: str) -> None:
     assert avro_check.is_sound(json.dumps(GOOD[name]))
 
 

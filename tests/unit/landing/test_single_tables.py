@@ -101,7 +101,7 @@ def test_the_bytes_of_another_file_are_not_read_again(context: Context) -> None:
     assert taken(context) == [(0, ["a.jsonl", "b.jsonl"])]
 
 
-def test_a_loaded_file_that_was_moved_is_told_with_its_former_name(
+def test_moved_loaded_file_is_reported_with_its_former_name(
     context: Context, messages: list[str]
 ) -> None:
     """Under another name it would have another place and epoch, and unread its rows are missing."""

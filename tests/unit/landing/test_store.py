@@ -35,7 +35,7 @@ from tests.unit.landing_folders import LINES, Lake
         ("xdt=2026-03-01/hr=05/a", "20260704T11"),
     ],
 )
-def test_hour(key: str, hour: str) -> None:
+def test_hour_of_an_object_from_its_key_or_time(key: str, hour: str) -> None:
     modified = datetime(2026, 7, 4, 11, 59, tzinfo=UTC)
     assert StoredObject(key, 1, "", "", modified).hour == hour
 
@@ -52,7 +52,9 @@ def test_hour(key: str, hour: str) -> None:
         ("[!x]*", ["a"], ["x"]),
     ],
 )
-def test_glob(pattern: str, matches: list[str], others: list[str]) -> None:
+def test_glob_patterns_match_whole_keys(
+    pattern: str, matches: list[str], others: list[str]
+) -> None:
     found = glob_pattern(pattern)
     assert [key for key in matches if not found.fullmatch(key)] == []
     assert [key for key in others if found.fullmatch(key)] == []
@@ -107,12 +109,12 @@ def test_a_file_of_a_time_that_no_calendar_has_is_of_the_nearest(
     lake.landing.put("a", b"1")
     stat = Path.stat
 
-    def told(path: Path, **more: Any) -> os.stat_result:
+    def fake_stat(path: Path, **more: Any) -> os.stat_result:
         found = stat(path, **more)
         times = {"st_mtime": float(seconds), "st_mtime_ns": seconds * 1_000_000_000}
         return os.stat_result(found[:10], times)
 
-    monkeypatch.setattr(Path, "stat", told)
+    monkeypatch.setattr(Path, "stat", fake_stat)
     (found,) = lake.landing.list()
     assert found.hour == hour
     assert f"{hour_start(found.hour):%Y%m%dT%H}" == hour
@@ -159,7 +161,7 @@ def test_a_folder_that_may_not_be_read_is_not_empty(
         list(lake.landing.list())
 
 
-def test_what_vanishes_while_a_folder_is_listed_is_left_out(
+def test_files_that_vanish_while_a_folder_is_listed_are_left_out(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for key in ("a", "b", "x/c"):
@@ -204,7 +206,7 @@ class _Keeps:
         return {"Errors": [{"Key": "p/b/y", "Code": "AccessDenied", "Message": "no"}]}
 
 
-def test_an_object_that_is_not_deleted_is_told() -> None:
+def test_refused_delete_of_an_object_is_a_transient_error() -> None:
     store = S3Store("bucket", "p")
     store.__dict__["client"] = _Keeps("p/b/x", "p/b/y")
     with pytest.raises(TransientError, match="s3://bucket/p/b/y: not deleted: AccessDenied: no"):

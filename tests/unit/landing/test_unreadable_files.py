@@ -58,7 +58,7 @@ def closed(context: Context, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
-def test_the_others_land_and_nothing_is_recorded_of_it(
+def test_unreadable_file_is_not_recorded_and_the_others_land(
     context: Context, closed: set[str], messages: list[str]
 ) -> None:
     unreadable = UnreadableFiles()
@@ -73,7 +73,7 @@ def test_the_others_land_and_nothing_is_recorded_of_it(
     assert keys(context, land(context)) == ["b.jsonl"]
 
 
-def test_who_does_not_ask_for_them_is_told_once_the_others_are_claimed(
+def test_land_raises_for_unreadable_files_after_claiming_the_others(
     context: Context, closed: set[str]
 ) -> None:
     with pytest.raises(FilesLeftOutError, match=r"pipeline shop: 1 files .* cannot be read"):
@@ -82,7 +82,7 @@ def test_who_does_not_ask_for_them_is_told_once_the_others_are_claimed(
 
 
 @pytest.mark.parametrize("tables", [(), ("s.orders",)])
-def test_a_run_loads_the_others_and_ends_as_an_error(
+def test_run_loads_the_readable_files_and_ends_as_an_error(
     context: Context, closed: set[str], monkeypatch: pytest.MonkeyPatch, tables: tuple[str, ...]
 ) -> None:
     loaded = files_of_loads(monkeypatch)
@@ -93,7 +93,7 @@ def test_a_run_loads_the_others_and_ends_as_an_error(
     assert "b.jsonl: Permission denied" in str(failure)
 
 
-def test_where_none_can_be_read_there_is_no_batch(context: Context, closed: set[str]) -> None:
+def test_no_batch_is_made_if_no_file_can_be_read(context: Context, closed: set[str]) -> None:
     closed.update(KEYS)
     results, failure = stages.run(context)
     assert results == []
@@ -101,7 +101,7 @@ def test_where_none_can_be_read_there_is_no_batch(context: Context, closed: set[
     assert context.ledger.batches.all() == []
 
 
-def test_a_run_for_some_tables_reads_the_others(context: Context, closed: set[str]) -> None:
+def test_run_for_some_tables_reads_the_readable_files(context: Context, closed: set[str]) -> None:
     unreadable = UnreadableFiles()
     assert keys(context, land_tables(context, ["s.orders"], unreadable=unreadable)) == [
         "a.jsonl",
@@ -110,7 +110,7 @@ def test_a_run_for_some_tables_reads_the_others(context: Context, closed: set[st
     assert list(unreadable.errors) == ["b.jsonl"]
 
 
-def test_a_plan_tells_them(
+def test_plan_lists_unreadable_files(
     context: Context, closed: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forecast = preview_module.Forecast()
@@ -127,7 +127,7 @@ def printed(found: Preview) -> str:
     return out.getvalue()
 
 
-def test_a_reprocess_of_it_is_refused_by_its_name(context: Context, closed: set[str]) -> None:
+def test_reprocess_of_an_unreadable_file_names_it(context: Context, closed: set[str]) -> None:
     closed.clear()
     (key,) = land(context)
     (file,) = [f for f in context.files.read_manifest(key).files if f.key == "b.jsonl"]
@@ -136,7 +136,7 @@ def test_a_reprocess_of_it_is_refused_by_its_name(context: Context, closed: set[
         reprocess._inspect_unchanged(context, {"b.jsonl": file})
 
 
-def test_an_error_names_some_and_counts_all() -> None:
+def test_error_names_some_unreadable_files_and_counts_all() -> None:
     error = files_left_out(
         "shop", UnreadableFiles({f"{n:03}": FileDeniedError("denied") for n in range(100)})
     )
@@ -146,7 +146,7 @@ def test_an_error_names_some_and_counts_all() -> None:
     assert files_left_out("shop", UnreadableFiles()) is None
 
 
-def test_a_store_that_fails_is_no_matter_of_one_file(
+def test_throttling_store_is_not_blamed_on_one_file(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def inspected(*_: Any) -> Any:
@@ -179,7 +179,7 @@ def answering(code: str, status: int) -> S3Store:
         ("InvalidRequest", 400, "written again"),
     ],
 )
-def test_what_a_bucket_says_of_one_object(code: str, status: int, advice: str) -> None:
+def test_s3_errors_of_one_object_are_file_denied(code: str, status: int, advice: str) -> None:
     with pytest.raises(FileDeniedError, match=rf"s3://bucket/landing/k: .*{code}.*{advice}"):
         answering(code, status).open("k")
 
@@ -195,7 +195,9 @@ def test_what_a_bucket_says_of_one_object(code: str, status: int, advice: str) -
         ("NoSuchKey", 404, FileNotFoundError),
     ],
 )
-def test_what_it_says_of_all(code: str, status: int, kind: type[Exception]) -> None:
+def test_store_wide_s3_errors_are_not_blamed_on_one_file(
+    code: str, status: int, kind: type[Exception]
+) -> None:
     with pytest.raises(kind) as caught:
         answering(code, status).open("k")
     assert type(caught.value) is kind

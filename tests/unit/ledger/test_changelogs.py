@@ -47,7 +47,7 @@ def rows(catalog: Catalog) -> list[tuple[str, int]]:
     return sorted((row[BATCH_ID], row["v"]) for row in found)
 
 
-def test_other_batches_keep_theirs(tmp_path: Path) -> None:
+def test_other_batches_keep_their_changes(tmp_path: Path) -> None:
     """Names that begin alike, as all of an hour do."""
     catalog = changelog(tmp_path)
     for batch_id in (FIRST, SECOND, FIRST):
@@ -58,7 +58,7 @@ def test_other_batches_keep_theirs(tmp_path: Path) -> None:
     assert forget_changes(catalog, "shop", FIRST) == []
 
 
-def test_values_wider_than_their_column_is_again_go_too(tmp_path: Path) -> None:
+def test_changes_wider_than_the_restored_column_are_removed(tmp_path: Path) -> None:
     """An attempt that failed widened a column, and its end took that back."""
     catalog = changelog(tmp_path)
     write(catalog, FIRST, [1], pa.int32())

@@ -231,7 +231,7 @@ def test_a_finished_batch_is_not_loaded_again(ledger: PipelineLedger, state: str
     assert (row.state, row.attempt) == (state, "a1")
 
 
-def test_what_is_recorded_can_depend_on_what_is_there(ledger: PipelineLedger) -> None:
+def test_record_can_depend_on_the_current_row(ledger: PipelineLedger) -> None:
     ledger.batches.record("b1", ROLLED_BACK)
     done = ledger.batches.record("b1", LOADED, expected=lambda row: row is None)
     row = ledger.batches.get("b1")
@@ -253,7 +253,7 @@ def test_files_that_were_released_and_claimed_again_are_not_forgotten(
     assert [(row.batch_id, row.state) for row in ledger.unfinished()] == [(batch, LANDED)]
 
 
-def test_a_loaded_batch_waits_for_whoever_publishes_it(ledger: PipelineLedger) -> None:
+def test_loaded_batch_waits_for_its_publisher(ledger: PipelineLedger) -> None:
     host = this_holder().split(":")[0]
     ledger.lease.acquire("b1", "a1", Lease(f"{host}:{os.getpid()}:1", 600))
     ledger.batches.record("b1", LOADED, attempt="a1", lease=Lease(ANYBODY, 600))
@@ -261,7 +261,7 @@ def test_a_loaded_batch_waits_for_whoever_publishes_it(ledger: PipelineLedger) -
         ledger.lease.acquire("b2", "a1", Lease(this_holder(), 600))
 
 
-def test_batches_that_wait_are_told_of_anew_and_no_others(
+def test_keep_waiting_renews_waiting_batches_alone(
     ledger: PipelineLedger, clock: FrozenClock
 ) -> None:
     ledger.batches.record("waits", LANDED, manifest="m")
@@ -302,7 +302,7 @@ def publication(table: str, **changes: object) -> Publication:
     return Publication(**{**base, **changes})  # type: ignore[arg-type]
 
 
-def test_publications_tell_the_newest_state_of_each_table(ledger: PipelineLedger) -> None:
+def test_publications_have_the_newest_state_of_each_table(ledger: PipelineLedger) -> None:
     ledger.publications.record([publication("t1"), publication("t2", base_snapshot=None)])
     ledger.publications.record([publication("t1", state="published")])
     rows = ledger.publications.of_batches("b")

@@ -17,20 +17,20 @@ TOLD = ColumnStatement(
 )
 
 
-def test_an_attempt_that_tells_nothing_takes_back_what_the_one_before_told(tmp_path: Path) -> None:
+def test_attempt_without_statements_removes_those_of_the_attempt_before(tmp_path: Path) -> None:
     """The second one goes on without the table that the statement is of."""
     catalog = open_shop(tmp_path).catalog
-    for told, known in (([], []), ([TOLD], ["b1"]), ([], []), ([], []), ([TOLD], ["b1"])):
-        record(catalog, "shop", "b1", told)
+    for statements, known in (([], []), ([TOLD], ["b1"]), ([], []), ([], []), ([TOLD], ["b1"])):
+        record(catalog, "shop", "b1", statements)
         assert [one.batch_id for one in recorded(catalog, "shop")] == known
 
 
-def test_what_is_told_of_an_added_column_is_recorded_as_it_is(tmp_path: Path) -> None:
+def test_added_columns_are_read_back_as_recorded(tmp_path: Path) -> None:
     catalog = open_shop(tmp_path).catalog
     born = "2020-01-01 00:00:00"
     added = (AddedColumn("A", born, verbatim=False, of_session=True), AddedColumn("b"))
     columns = ((None, "A"), ("x", "y"), (None, "b"))
-    told = ColumnStatement("s.notes", "0000.2.1", columns, "ALTER TABLE notes …", added=added)
-    record(catalog, "shop", "b1", [told])
+    statement = ColumnStatement("s.notes", "0000.2.1", columns, "ALTER TABLE notes …", added=added)
+    record(catalog, "shop", "b1", [statement])
     (one,) = recorded(catalog, "shop")
     assert one.added == added

@@ -49,7 +49,7 @@ def test_all_batches_are_marked_in_one_commit(ledger: PipelineLedger) -> None:
 
 
 @pytest.mark.parametrize("other", ["b3", "unknown"])
-def test_where_one_may_not_be_undone_none_is_marked(ledger: PipelineLedger, other: str) -> None:
+def test_no_batch_is_marked_if_one_may_not_be_undone(ledger: PipelineLedger, other: str) -> None:
     before = states(ledger)
     assert ledger.batches.mark_rolling_back(["b1", other, "b2"], "mine", is_there) == other
     assert states(ledger) == before

@@ -29,7 +29,7 @@ def context(tmp_path: Path) -> Context:
     return context
 
 
-def test_of_one_epoch_they_are_skipped(context: Context) -> None:
+def test_same_bytes_of_one_epoch_are_skipped(context: Context) -> None:
     write(context, "orders/second.csv")
     assert land(context) == []
 
@@ -57,7 +57,9 @@ def test_copies_in_a_raised_epoch_count_once(context: Context) -> None:
     assert land(later) == []
 
 
-def test_what_is_not_loaded_yet_is_loaded_at_the_epoch_of_now(context: Context) -> None:
+def test_same_bytes_of_a_batch_not_loaded_yet_are_skipped_at_the_current_epoch(
+    context: Context,
+) -> None:
     write(context, "orders/waits.csv", "id\n3\n")
     assert len(land(context)) == 1
     later = raised(context)
@@ -65,7 +67,7 @@ def test_what_is_not_loaded_yet_is_loaded_at_the_epoch_of_now(context: Context) 
     assert land(later) == []
 
 
-def test_what_was_released_counts_where_it_is_claimed_again(context: Context) -> None:
+def test_released_file_counts_at_the_epoch_where_it_is_claimed_again(context: Context) -> None:
     """Its batch still tells the epoch that it was published at before."""
     batch = context.ledger.files.known()["orders/first.csv"].batch_id
     undo(context.ledger, batch)
@@ -75,7 +77,7 @@ def test_what_was_released_counts_where_it_is_claimed_again(context: Context) ->
     assert keys(later, land(later)) == ["orders/first.csv"]
 
 
-def test_what_is_held_counts_at_its_epoch_alone(context: Context) -> None:
+def test_held_file_counts_at_its_own_epoch_alone(context: Context) -> None:
     undo(context.ledger, context.ledger.files.known()["orders/first.csv"].batch_id)
     write(context, "orders/second.csv")
     assert land(context) == []
@@ -109,7 +111,7 @@ def changed_of(context: Context) -> tuple[str, ...]:
         return preview(context, changed=True).changed
 
 
-def test_a_plan_tells_what_a_run_would_take(
+def test_plan_lists_the_files_that_a_run_would_take(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preview_module, "_forecast", lambda *_: Forecast())
@@ -142,7 +144,7 @@ def test_a_replaced_object_counts_at_the_epoch_of_its_own_batch(context: Context
     assert keys(later, land(later)) == ["orders/second.csv"]
 
 
-def test_a_batch_that_tells_no_epoch_may_be_of_any(context: Context) -> None:
+def test_batch_without_an_epoch_counts_at_every_epoch(context: Context) -> None:
     ledger = context.ledger
 
     def by_bytes(_key: str, checksum: str) -> str:

@@ -83,7 +83,7 @@ def test_columns_are_part_of_what_was_asked(catalog: SqlCatalog) -> None:
     assert kept.read(made, equals("letter", "a"), ()).column_names == []
 
 
-def test_what_is_kept_is_bounded(
+def test_kept_scans_are_bounded(
     catalog: SqlCatalog, read: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, kept = table_of(catalog, "t", "a", "b"), Scans()

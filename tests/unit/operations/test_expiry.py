@@ -47,13 +47,13 @@ def test_a_dropped_tag_holds_nothing(table: Table) -> None:
     assert expirable(table, (), LATER, dropped=["batch-b1"]) == [first, second, third, fourth]
 
 
-def test_what_a_rollback_walks_along_stays(table: Table) -> None:
+def test_snapshots_that_a_rollback_walks_along_stay(table: Table) -> None:
     """From the head to the third, whose publication is promised, it looks who wrote the fourth."""
     first, _, third, _, _ = history(table)
     assert expirable(table, {third}, LATER, dropped=()) == [first]
 
 
-def test_what_is_young_stays(table: Table) -> None:
+def test_young_snapshots_stay(table: Table) -> None:
     assert expirable(table, (), datetime.now(UTC) - timedelta(days=1), dropped=()) == []
 
 

@@ -82,8 +82,8 @@ def test_maintenance_waits_for_the_load_that_it_finds(
     with MaintenanceLease(ledger, 60, 60) as lease:
         assert lease.may_continue()
         assert clock.slept == [PAUSE_SECONDS] * 2
-    (told,) = caplog.messages
-    assert told.startswith("waiting: pipeline p: batch b is loading")
+    (message,) = caplog.messages
+    assert message.startswith("waiting: pipeline p: batch b is loading")
 
 
 def test_maintenance_waits_no_longer_than_it_may_work(ledger: PipelineLedger, clock: Clock) -> None:
@@ -224,8 +224,8 @@ def test_maintenance_begins_nothing_when_its_driver_is_soon_to_be_stopped(
     write_project(tmp_path, limited, shop=SHOP)
     asked_for: list[str] = []
 
-    def submitted(*told: object) -> str:
-        asked_for.extend(map(str, told))
+    def submitted(*args: object) -> str:
+        asked_for.extend(map(str, args))
         return MaintenanceResult("shop", True, ()).to_json()
 
     monkeypatch.setattr(maintenance, "submit", submitted)
@@ -237,11 +237,13 @@ def test_a_command_says_which_load_maintenance_waits_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_project(tmp_path, LAKE, shop=SHOP)
-    said: list[str] = []
-    ctx = open_context(tmp_path, "shop", said.append)
+    messages: list[str] = []
+    ctx = open_context(tmp_path, "shop", messages.append)
     ctx.ledger.lease.acquire("b", "a1", Lease("elsewhere:1:1", 600))
     report = MaintenanceResult("shop", False, ()).to_json()
     monkeypatch.setattr(maintenance, "submit", lambda *_: report)
     maintenance.maintain(ctx, 60)
-    assert "reconcile: batch b is loading, held by elsewhere:1:1" in said
-    assert said[-1] == "maintain: pipeline shop, 60 minutes at most, the wait for a load included"
+    assert "reconcile: batch b is loading, held by elsewhere:1:1" in messages
+    assert (
+        messages[-1] == "maintain: pipeline shop, 60 minutes at most, the wait for a load included"
+    )

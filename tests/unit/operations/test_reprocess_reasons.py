@@ -37,7 +37,9 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
         ("", [*WAITING]),
     ],
 )
-def test_which_files_are_taken(context: Context, reason: str, files: list[str]) -> None:
+def test_reason_of_the_quarantine_chooses_files_and_other_text_is_a_note(
+    context: Context, reason: str, files: list[str]
+) -> None:
     (key,) = land_quarantined(
         context, request=Reprocess(reason=reason), signature="(asked for by ann)"
     )

@@ -49,7 +49,9 @@ def state_of(ctx: Context, batch_id: str) -> str:
     return row.state
 
 
-def test_a_share_that_was_given_up_stays_so(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_share_that_was_given_up_stays_given_up(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """But for the batch's next life: what is landed anew is left out anew."""
     key = landed_and_loaded(ctx)
     manifest = ctx.files.read_manifest(key)

@@ -62,7 +62,7 @@ def there(files: BatchFiles) -> set[str]:
     return {found.key for found in files.store.list("p/**/*")}
 
 
-def test_what_no_batch_needs_goes(ctx: Context) -> None:
+def test_files_that_no_batch_needs_are_removed(ctx: Context) -> None:
     Ledger(ctx.catalog).ensure()
     unknown = batch(ctx, "b-unknown", "")
     done_copy, done_manifest, done_scratch = batch(ctx, "b-done", PUBLISHED)
@@ -85,10 +85,10 @@ def test_a_disk_that_keeps_files_keeps_no_batch_from_its_end(
     def refuse(*_: object) -> Never:
         raise OSError(errno.ENOTEMPTY, "Directory not empty")
 
-    said: list[str] = []
+    messages: list[str] = []
     monkeypatch.setattr(ctx.files.store, "delete_prefix", refuse)
-    clean_up(ctx.files, ctx.ledger, Manifest("p", "b1", ()), said.append)
-    assert [line for line in said if "left to maintenance" in line] == said != []
+    clean_up(ctx.files, ctx.ledger, Manifest("p", "b1", ()), messages.append)
+    assert [line for line in messages if "left to maintenance" in line] == messages != []
 
 
 @pytest.mark.parametrize(

@@ -62,9 +62,7 @@ def test_an_empty_window_is_refused(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("batch", ["../b1", "b'1", "b" * 65, "b1\n"])
-def test_what_cannot_be_a_batch_is_refused(
-    tmp_path: Path, command: tuple[str, ...], batch: str
-) -> None:
+def test_invalid_batch_id_is_refused(tmp_path: Path, command: tuple[str, ...], batch: str) -> None:
     done = sluice(project(tmp_path), *command, batch)
     assert done.exit_code == 2
     assert "expected a batch as `sluice status` lists it" in done.stderr
@@ -84,17 +82,17 @@ def test_a_batch_that_is_undone_says_how_its_files_come_back(tmp_path: Path) -> 
     )
     ctx.ledger.batches.record("b1", FAILED, attempt="a1")
     assert sluice(tmp_path, "rollback", "shop", "--batch", "b1").exit_code == 0
-    told = sluice(tmp_path, "status").stdout
-    assert "b1 is undone; 1 files held: sluice release shop --batch b1" in told
+    done = sluice(tmp_path, "status").stdout
+    assert "b1 is undone; 1 files held: sluice release shop --batch b1" in done
 
 
-def test_a_window_without_files_says_so(tmp_path: Path) -> None:
+def test_window_without_files_is_reported(tmp_path: Path) -> None:
     done = sluice(project(tmp_path), "run", "shop", "--from", "2026-03-02T09:00:00")
     assert done.exit_code == 0
     assert "has an hour in the window that was asked for (UTC)" in done.stdout
 
 
-def test_why_nothing_is_loaded_is_told(tmp_path: Path) -> None:
+def test_run_and_plan_say_why_nothing_is_loaded(tmp_path: Path) -> None:
     folder = project(tmp_path)
     found = sluice(folder, "run", "shop")
     assert f"nothing to load; no file in {tmp_path}/landing matches **/*" in found.stdout
@@ -115,7 +113,7 @@ def test_a_pipeline_that_cannot_be_shown_is_named(tmp_path: Path) -> None:
     assert "bad.yaml" in done.stderr
 
 
-def test_a_table_that_may_be_two_is_not_chosen(tmp_path: Path) -> None:
+def test_ambiguous_table_name_is_refused(tmp_path: Path) -> None:
     folder = project(tmp_path)
     with (folder / "pipelines" / "shop.yaml").open("a") as file:
         file.write("tables: {a.orders: {key: [id]}, b.orders: {key: [id]}}\n")
@@ -133,8 +131,8 @@ def test_verify_knows_the_tables_without_a_driver(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written_is_refused_before_the_driver_starts(tmp_path: Path) -> None:
     folder = project(tmp_path)
     for page in (tmp_path / "none" / "report.html", tmp_path):
-        told = sluice(folder, "verify", "shop", "--html", str(page))
-        assert (told.exit_code, "--html" in told.output) == (ConfigError.exit_code, True)
+        done = sluice(folder, "verify", "shop", "--html", str(page))
+        assert (done.exit_code, "--html" in done.output) == (ConfigError.exit_code, True)
 
 
 def verified(differing: int) -> Verification:
@@ -143,24 +141,24 @@ def verified(differing: int) -> Verification:
     return Verification("shop", "", 1, (TableReport("shop.orders", ("id",), rows, None),))
 
 
-def test_a_lake_that_differs_is_said_so_where_the_page_fails(
+def test_verify_reports_differences_if_the_page_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cli, "verify_stage", lambda *_: verified(differing=1))
     monkeypatch.setattr(verify_report, "as_html", lambda _: 1 / 0)
-    told = sluice(project(tmp_path), "verify", "shop", "--html", str(tmp_path / "a.html"))
-    assert (told.exit_code, "shop.orders" in told.output) == (VerifyFailedError.exit_code, True)
+    done = sluice(project(tmp_path), "verify", "shop", "--html", str(tmp_path / "a.html"))
+    assert (done.exit_code, "shop.orders" in done.output) == (VerifyFailedError.exit_code, True)
 
 
 @pytest.mark.parametrize("differing", [0, 1])
-def test_a_page_that_is_not_written_is_said_so_whatever_the_lake_is(
+def test_verify_reports_a_page_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, differing: int
 ) -> None:
     monkeypatch.setattr(cli, "verify_stage", lambda *_: verified(differing))
-    told = sluice(project(tmp_path), "verify", "shop", "--html", "/dev/full")
-    assert "verify: /dev/full is not written: OSError: [Errno 28] No space left" in told.stderr
+    done = sluice(project(tmp_path), "verify", "shop", "--html", "/dev/full")
+    assert "verify: /dev/full is not written: OSError: [Errno 28] No space left" in done.stderr
     code = VerifyFailedError.exit_code if differing else TransientError.exit_code
-    assert told.exit_code == code
+    assert done.exit_code == code
 
 
 def test_a_page_is_written_whole_or_stays_as_it_was(
@@ -185,7 +183,7 @@ def test_a_page_is_written_whole_or_stays_as_it_was(
     assert linked.is_symlink()
 
 
-def test_a_format_of_rows_that_there_is_not_is_a_mistake_of_who_asks(tmp_path: Path) -> None:
+def test_unknown_output_format_is_a_usage_error(tmp_path: Path) -> None:
     done = sluice(project(tmp_path), "sql", "SELECT 1", "--format", "xml")
     assert done.exit_code == 2
     assert "'xml' is not one of" in done.stderr
@@ -206,15 +204,15 @@ def test_a_project_without_pipelines_says_where_it_looked(tmp_path: Path) -> Non
         "\n", ""
     )
     (folder / "pipelines").rmdir()
-    told = sluice(folder, "validate").stdout.replace("\n", "")
-    assert f"{folder}/pipelines does not exist" in told
+    done = sluice(folder, "validate").stdout.replace("\n", "")
+    assert f"{folder}/pipelines does not exist" in done
 
 
 def test_version() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout == f"sluice {__version__}\n"
 
 
-def test_whoever_reads_the_beginning_of_an_answer_has_it(tmp_path: Path) -> None:
+def test_closed_pipe_is_no_error(tmp_path: Path) -> None:
     """`| head` closes the pipe long before all is written."""
     command = [
         str(Path(sys.executable).with_name("sluice")),
@@ -245,7 +243,7 @@ def test_a_catalog_that_is_down_is_one_line_and_to_be_tried_again(
     assert "Traceback" not in done.output
 
 
-def test_what_no_waiting_mends_is_not_to_be_tried_again(tmp_path: Path) -> None:
+def test_unusable_catalog_file_is_a_terminal_error(tmp_path: Path) -> None:
     folder = project(tmp_path, f"sqlite:///{tmp_path}/a.db")
     (tmp_path / "a.db").write_text("no database, but a text of more than sixteen bytes")
     done = sluice(folder, "status")

@@ -49,7 +49,7 @@ def printed(show: Callable[[Console], None]) -> str:
     return text
 
 
-def test_what_is_not_seen_is_shown() -> None:
+def test_invisible_characters_are_escaped() -> None:
     assert shown(HOSTILE) == HARMLESS
     assert shown("größer, 表, 😀, a\u00a0b\u2009c …") == "größer, 表, 😀, a\u00a0b\u2009c …"
     assert shown("a\n\tb\r", LINES) == "a\n\tb\\u000d"
@@ -104,8 +104,8 @@ def test_a_preview() -> None:
     text = printed(lambda console: report.show_preview(console, found))
     assert text.count(HARMLESS) >= 7
     assert f"values that do not fit would be NULL: 12,345 of {HARMLESS}" in text
-    (told,) = report.preview_json(found)["forecast"]["tables"]
-    assert (told["target"], told["nulled"]) == (f"shop.{HOSTILE}", {HOSTILE: 12_345})
+    (as_json,) = report.preview_json(found)["forecast"]["tables"]
+    assert (as_json["target"], as_json["nulled"]) == (f"shop.{HOSTILE}", {HOSTILE: 12_345})
 
 
 def test_maintenance() -> None:
@@ -132,16 +132,16 @@ def test_answers_of_sql(output: Output) -> None:
     assert not [line for line in to.getvalue().splitlines() if line.startswith("ERROR")]
 
 
-def test_what_the_command_line_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_of_the_command_line_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     cli._say(HOSTILE)
     cli._done([HOSTILE], as_json=False)
     cli._done([HOSTILE], as_json=True)
-    told = capsys.readouterr()
-    assert unseen(told.out + told.err) == set()
-    assert json.loads(told.out.splitlines()[-1]) == {"done": [HOSTILE]}
+    captured = capsys.readouterr()
+    assert unseen(captured.out + captured.err) == set()
+    assert json.loads(captured.out.splitlines()[-1]) == {"done": [HOSTILE]}
 
 
-def test_what_a_driver_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_of_a_driver_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     emit(f"table {HOSTILE} is odd")
     emit(f"PlanError: {HARMLESS}\n\ttwo\x1b", LINES)
     assert capsys.readouterr().err == (
@@ -149,7 +149,7 @@ def test_what_a_driver_says(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_what_stages_say(tmp_path: Path) -> None:
+def test_messages_of_stages_are_escaped(tmp_path: Path) -> None:
     lines: list[str] = []
     open_shop(tmp_path, say=lines.append).say(HOSTILE)
     assert lines == [HARMLESS]

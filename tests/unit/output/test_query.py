@@ -169,7 +169,9 @@ def test_two_columns_of_one_name(project: Project) -> None:
         ("SELECT * FROM shop.orders VERSION AS OF 12", "no version 12"),
     ],
 )
-def test_mistakes(project: Project, statement: str, expected: str) -> None:
+def test_mistakes_in_sql_are_terminal_errors(
+    project: Project, statement: str, expected: str
+) -> None:
     with pytest.raises(TerminalError) as caught:
         run_sql(project, statement)
     assert expected in str(caught.value)

@@ -74,13 +74,13 @@ def test_names_and_times_are_whole_in_any_width(width: int) -> None:
 
 def test_where_there_is_room_all_is_one_line() -> None:
     (line,) = (line for line in printed([PUBLISHED_ROW], 200) if BATCH in line)
-    for told in ("shop_postgres", "2026-03-02 10:20:30", "12345", "2026-03-02 09:59:59"):
-        assert told in line
+    for text in ("shop_postgres", "2026-03-02 10:20:30", "12345", "2026-03-02 09:59:59"):
+        assert text in line
 
 
-def test_what_is_undone_says_how_its_files_come_back_and_its_error_is_of_the_past() -> None:
-    told = printed([row(ROLLED_BACK, error=ADVICE)], 200, held=3)
-    assert told[-3:] == [
+def test_undone_batch_names_its_release_and_shows_its_error_as_past() -> None:
+    lines = printed([row(ROLLED_BACK, error=ADVICE)], 200, held=3)
+    assert lines[-3:] == [
         f"{BATCH} is undone; 3 files held: sluice release shop_postgres --batch {BATCH}",
         "  before that it had failed:",
         f"  {ADVICE}",
@@ -103,6 +103,6 @@ def test_older_batches_that_wait_for_somebody_are_shown_whatever_the_limit(tmp_p
     statuses = batch_statuses(ledger)
     shown = last_and_waiting(statuses, limit=1)
     assert [one.row.batch_id for one in shown] == ["again", "landed", "undone", "quarantined"]
-    told = {one["batch_id"]: one for one in status_json(statuses)}
-    assert (told["undone"]["held_files"], told["free"]["held_files"]) == (1, 0)
-    assert (told["resolved"]["unresolved"], told["resolved"]["resolved_by"]) == (0, "again")
+    by_batch = {one["batch_id"]: one for one in status_json(statuses)}
+    assert (by_batch["undone"]["held_files"], by_batch["free"]["held_files"]) == (1, 0)
+    assert (by_batch["resolved"]["unresolved"], by_batch["resolved"]["resolved_by"]) == (0, "again")

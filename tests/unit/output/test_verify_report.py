@@ -67,10 +67,10 @@ def test_json_is_one_line_and_comes_back() -> None:
         assert Verification.from_json(text) == found
 
 
-def test_json_says_what_agrees() -> None:
-    told = json.loads(WRONG.to_json())
-    assert told["agrees"] is False
-    assert [t["agrees"] for t in told["tables"]] == [False]
+def test_json_report_says_whether_tables_agree() -> None:
+    report = json.loads(WRONG.to_json())
+    assert report["agrees"] is False
+    assert [t["agrees"] for t in report["tables"]] == [False]
     assert json.loads(RIGHT.to_json())["agrees"] is True
 
 
@@ -108,7 +108,7 @@ BESIDE_SOURCE = replace(
 )
 
 
-def test_beside_a_live_source_it_says_so() -> None:
+def test_report_beside_a_live_source_names_the_source() -> None:
     assert Verification.from_json(BESIDE_SOURCE.to_json()) == BESIDE_SOURCE
     assert "4 published batches beside jdbc:postgresql://db/[shop]" in text_of(BESIDE_SOURCE)
     assert "beside jdbc:postgresql://db/[shop]" in Page(as_html(BESIDE_SOURCE)).text

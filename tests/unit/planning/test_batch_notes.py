@@ -27,7 +27,7 @@ def found(name: str, records: int, images: dict[int, tuple[str, ...]] = ROWS) ->
     return TableSummary(Source("shop", "public", name), records=records, images=images)
 
 
-def test_rows_of_a_table_that_is_not_listed_are_told() -> None:
+def test_records_of_an_unlisted_table_are_reported() -> None:
     listed = pipeline(tables={"public.order": None})
     assert unlisted(listed, [found("orders", 4)]) == (
         "4 records are of shop.public.orders, which `tables:` does not list; to load them list "
@@ -48,14 +48,14 @@ def test_of_many_tables_that_are_not_listed_five_are_named_in_one_line() -> None
 @pytest.mark.parametrize(
     "tables", [None, {"orders": None}, {"public.orders": None}, {"shop.public.orders": None}]
 )
-def test_nothing_is_told_of_tables_that_are_loaded(tables: dict[str, None] | None) -> None:
+def test_no_note_about_tables_that_are_loaded(tables: dict[str, None] | None) -> None:
     statements = found("other", 2, images={})
     nameless = TableSummary(Source("", "", ""), ignored=3)
     chosen = pipeline(tables=tables).choosing([])
     assert unlisted(chosen, [found("orders", 4), statements, nameless]) == ""
 
 
-def told(seen: dict[int, tuple[str, ...]] = ROWS, **table: Any) -> list[str]:
+def notes_on_columns(seen: dict[int, tuple[str, ...]] = ROWS, **table: Any) -> list[str]:
     made = Pipeline(name="p", format="debezium", namespace="n", landing=Landing(url="l"))
     config = TableConfig(key=["id"], **table)
     fmt = FORMATS["debezium"]
@@ -64,20 +64,25 @@ def told(seen: dict[int, tuple[str, ...]] = ROWS, **table: Any) -> list[str]:
     ]
 
 
-def test_hints_for_columns_that_no_event_has_are_told() -> None:
-    wrong = told(columns={"idd": "bigint", "TOTAL": "decimal(9,2)"}, null_misfits=["nope", "idd"])
+def test_hints_for_columns_that_no_event_has_are_reported() -> None:
+    wrong = notes_on_columns(
+        columns={"idd": "bigint", "TOTAL": "decimal(9,2)"}, null_misfits=["nope", "idd"]
+    )
     assert wrong == [
         "columns of shop.public.orders that no event of the batch has: idd, nope; its columns are "
         "Total, id, note"
     ]
 
 
-def test_hints_for_columns_that_are_there_are_not_told() -> None:
-    assert told(columns={"ID": "bigint", "total": "decimal(9,2)"}, null_misfits=["note"]) == []
-    assert told({}, columns={"id": "bigint", "idd": "bigint"}) == []  # a TRUNCATE alone
+def test_no_note_about_hints_for_existing_columns() -> None:
+    assert (
+        notes_on_columns(columns={"ID": "bigint", "total": "decimal(9,2)"}, null_misfits=["note"])
+        == []
+    )
+    assert notes_on_columns({}, columns={"id": "bigint", "idd": "bigint"}) == []  # a TRUNCATE alone
 
 
-def test_notes_are_handed_on_and_older_results_have_none() -> None:
+def test_notes_survive_json_and_older_results_have_none() -> None:
     result = BatchResult("p", "b", "a", (), notes=("look here",))
     assert BatchResult.from_json(result.to_json()) == result
     assert BatchResult.from_json(

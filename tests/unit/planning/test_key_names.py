@@ -21,7 +21,7 @@ def rename(at: str, *pairs: tuple[str, str]) -> Rename:
     return Rename(at, pairs)
 
 
-def told(at: str, *pairs: tuple[str | None, str | None]) -> ColumnStatement:
+def statement(at: str, *pairs: tuple[str | None, str | None]) -> ColumnStatement:
     return ColumnStatement("shop.orders", at, pairs, "")
 
 
@@ -32,7 +32,7 @@ def test_all_names_of_a_chain_are_the_key_s_column() -> None:
     assert key_names(FOUND, ["c"], renames, []) == {}
 
 
-def test_what_is_left_is_of_other_columns() -> None:
+def test_renames_without_the_keys_are_of_other_columns() -> None:
     renames = (rename("1", ("id", "num"), ("a", "b")), rename("2", ("num", "order_id")))
     assert without_key(renames, ["order_id"]) == (rename("1", ("a", "b")),)
     assert without_key(renames, ["other"]) == renames
@@ -47,9 +47,9 @@ def test_a_dropped_column_whose_name_came_again_is_none_of_the_key_s() -> None:
 @pytest.mark.parametrize(
     "statements",
     [
-        [told("1", ("id", "num"), (None, "id"))],
-        [told("1", ("id", "num")), told("2", (None, "ID"))],
-        [told("0", ("num", None)), told("1", ("id", "num"))],
+        [statement("1", ("id", "num"), (None, "id"))],
+        [statement("1", ("id", "num")), statement("2", (None, "ID"))],
+        [statement("0", ("num", None)), statement("1", ("id", "num"))],
     ],
 )
 def test_a_name_that_two_columns_had_is_refused(statements: list[ColumnStatement]) -> None:
@@ -58,7 +58,7 @@ def test_a_name_that_two_columns_had_is_refused(statements: list[ColumnStatement
 
 
 def test_a_key_that_was_added_before_its_rename_is_one_column() -> None:
-    statements = [told("0", (None, "id")), told("1", ("id", "num"))]
+    statements = [statement("0", (None, "id")), statement("1", ("id", "num"))]
     assert key_names(FOUND, ["id"], (rename("1", ("id", "num")),), statements) == {"num": "id"}
 
 
@@ -74,7 +74,7 @@ def test_a_row_with_both_names_is_of_two_columns() -> None:
         key_names(found, ["id"], (rename("1", ("id", "num")),), [])
 
 
-def test_who_tells_the_key() -> None:
+def test_key_comes_from_stored_columns_configuration_events_or_script() -> None:
     renames = (rename("1", ("id", "num")),)
     events = TableSummary(Source("shop", "", "orders"), keys={1: ("id",), 2: ("num",)})
     given = TableConfig(key=["k"])

@@ -55,5 +55,5 @@ def test_mysql_types(text: str, kind: ColumnType) -> None:
     [("int8", True), ("middleint", True), ("long varbinary", True), ("number", False),
      ("", False)],
 )  # fmt: skip
-def test_known_names(text: str, known: bool) -> None:
+def test_known_and_unknown_type_names(text: str, known: bool) -> None:
     assert is_known(text) is known

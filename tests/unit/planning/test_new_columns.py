@@ -43,7 +43,7 @@ def of(
     return split_by_type(summary, described, types, SPELLED, key)
 
 
-def test_the_type_that_was_told_first_stands_and_each_spelling_is_known() -> None:
+def test_first_type_keeps_the_column_and_every_spelling_has_the_suffix() -> None:
     found = of("int", "string")
     assert found.suffixes == {LATE: {"amount": "__string", "Amount": "__string"}}
     assert of("string", "bigint").suffixes[LATE]["amount"] == "__number"
@@ -54,7 +54,7 @@ def test_the_stored_type_stands_against_all() -> None:
     assert of("string", "int", stored="int").suffixes.keys() == {EARLY}
 
 
-def test_types_that_widen_have_nothing_beside() -> None:
+def test_types_that_widen_get_no_column_beside() -> None:
     assert not of("int", "decimal(12,2)").suffixes
     assert not of("int", "string", policy="string").suffixes
 
@@ -65,14 +65,14 @@ def test_a_name_that_the_source_has_itself_is_refused() -> None:
     assert not of("int", "bigint", amount__string="string").suffixes
 
 
-def test_rows_that_are_known_by_all_that_they_hold_have_nothing_beside() -> None:
+def test_table_without_a_key_gets_no_column_beside() -> None:
     with pytest.raises(PlanError, match=r"\['amount'\] changed, and .* new_column needs a key"):
         of("int", "string", key=())
     assert not of("int", "bigint", key=()).enabled
     assert of("int", "bigint").enabled
 
 
-def test_a_column_of_the_key_has_nothing_beside() -> None:
+def test_column_of_the_key_gets_no_column_beside() -> None:
     assert not of("int", "string", key=("amount",)).suffixes
 
 

@@ -37,7 +37,7 @@ def told(at: int, *columns: tuple[str | None, str | None]) -> ColumnStatement:
     return ColumnStatement("shop.orders", f"0000.2.{at:04}", columns, "")
 
 
-def test_all_names_of_a_column_are_told_by_any_of_them() -> None:
+def test_each_name_of_a_column_gives_all_its_names() -> None:
     assert others([], Size="girth") == {"girth": (("size",), True), "size": (("girth",), True)}
     twice = [told(10, ("a", "b")), told(20, ("b", "c"))]
     assert others(twice) == {
@@ -49,7 +49,7 @@ def test_all_names_of_a_column_are_told_by_any_of_them() -> None:
     assert others(since) == {"b": (("a",), True), "a": (("b",), True)}
 
 
-def test_a_name_that_two_columns_had_is_told_by_the_name_of_now_alone() -> None:
+def test_name_that_two_columns_had_is_found_only_by_the_current_name() -> None:
     one = {"girth": (("size",), False)}
     assert others([told(10, ("size", "girth")), told(20, (None, "size"))]) == one
     taken = [told(10, ("size", "girth")), told(20, ("weight", "size"))]
@@ -58,7 +58,7 @@ def test_a_name_that_two_columns_had_is_told_by_the_name_of_now_alone() -> None:
     assert others(again) == one
 
 
-def test_the_names_of_the_key_are_not_among_them() -> None:
+def test_names_of_the_key_are_not_among_other_names() -> None:
     assert others([told(10, ("id", "number"), ("size", "girth"))]).keys() == {"size", "girth"}
 
 
@@ -91,9 +91,7 @@ def readings(made: TablePlan) -> dict[str, Any]:
 @pytest.mark.parametrize("policy", ["fail", "string", "quarantine", "new_column"])
 @pytest.mark.parametrize("hint", ["date[days]", "decimal(10,2)", "bigint"])
 @pytest.mark.parametrize("hinted", ["size", "girth", "SIZE"])
-def test_a_hint_is_heard_whichever_name_the_events_have(
-    hinted: str, hint: str, policy: str
-) -> None:
+def test_hint_counts_whichever_name_the_events_have(hinted: str, hint: str, policy: str) -> None:
     """In the first batch and in the ones after it."""
     kind = parse_type(hint)
     read = (kind.spark, kind)
@@ -110,7 +108,7 @@ def test_a_hint_is_heard_whichever_name_the_events_have(
 
 @pytest.mark.parametrize("scripted", ["size", "girth"])
 @pytest.mark.parametrize("policy", ["fail", "string"])
-def test_a_script_is_heard_whichever_name_it_has(scripted: str, policy: str) -> None:
+def test_script_counts_whichever_name_it_has(scripted: str, policy: str) -> None:
     script = {scripted: ColumnType("int")}
     first = plan({}, ("girth",), script=script, policy=policy)
     assert first.types == {"id": "int", "girth": "int"}
@@ -133,7 +131,7 @@ def test_no_script_changes_what_is_stored_under_the_other_name() -> None:
 @pytest.mark.parametrize("policy", ["fail", "string"])
 @pytest.mark.parametrize("hinted", ["size", "girth"])
 @pytest.mark.parametrize("image", ["size", "girth"])
-def test_what_was_stored_by_no_hint_is_not_mixed_with_what_one_tells(
+def test_rows_stored_without_a_hint_are_not_mixed_with_hinted_ones(
     hinted: str, image: str, policy: str
 ) -> None:
     """Rows of the other name came before anybody told of the rename."""
@@ -147,7 +145,7 @@ def test_what_was_stored_by_no_hint_is_not_mixed_with_what_one_tells(
         assert plan(both, (image,), stored=stored, policy=policy).types["girth"] == "string"
 
 
-def test_a_sign_that_was_stored_is_not_mixed_with_what_has_none() -> None:
+def test_rows_stored_signed_are_not_mixed_with_unsigned_ones() -> None:
     hints = {"size": "decimal(20,0)[unsigned]"}
     with pytest.raises(PlanError, match="rows of 'girth' were stored as bigint"):
         plan(hints, ("size",), stored={"id": "int", "girth": "bigint"})

@@ -46,7 +46,13 @@ def test_fields_that_no_table_may_have(fields: list[str], problem: str) -> None:
     ],
 )  # fmt: skip
 def test_fields_that_a_table_may_have(fields: list[str]) -> None:
-    refuse_fields("s.t", [*map(parse_partition, fields)], TYPES)
+    """They are accepted alone, and are not named beside one that is refused."""
+    accepted = [*map(parse_partition, fields)]
+    refuse_fields("s.t", accepted, TYPES)
+    with pytest.raises(PlanError) as caught:
+        refuse_fields("s.t", [*accepted, parse_partition("days(note)")], TYPES)
+    refused = "days(note), and note is string: it takes date, timestamp, timestamp_ntz alone"
+    assert str(caught.value) == f"table s.t: partition_by has {refused}"
 
 
 def test_a_new_column_is_not_called_as_a_field_of_the_stored_table() -> None:

@@ -31,7 +31,7 @@ def plan(source: Source) -> TablePlan:
     ],
     ids=["part_of_a_name", "no_such_option", "others"],
 )  # fmt: skip
-def test_two_of_one_target_are_told_how_to_go_on(
+def test_two_source_tables_of_one_target_are_refused_with_advice(
     sources: tuple[Source, ...], format_name: str, advice: str
 ) -> None:
     names = " and ".join(source.name for source in sources)

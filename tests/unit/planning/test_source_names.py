@@ -21,7 +21,7 @@ def test_a_reserved_name_is_one_in_any_case(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["position", "batch_id", "_batch", "sluice_x", "_sluice"])
-def test_other_names_are_the_sources(name: str) -> None:
+def test_unreserved_names_are_accepted(name: str) -> None:
     assert not is_reserved(name)
 
 

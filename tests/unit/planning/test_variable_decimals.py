@@ -21,13 +21,13 @@ def readings(hint: str, *described: ColumnType) -> dict[int | None, str]:
 
 
 @pytest.mark.parametrize("hint", ["string", "decimal(38,2)", "double"])
-def test_each_is_read_as_its_description_tells(hint: str) -> None:
+def test_each_decimal_is_read_by_its_own_description(hint: str) -> None:
     """In one batch as in two: the base64 of a plain one would pass for its text."""
     assert readings(hint, OWN_SCALE, FIXED) == {0: VARIABLE, 1: OF_TWO, None: VARIABLE}
     assert readings(hint, FIXED) == {0: OF_TWO, None: ""}
 
 
-def test_one_reading_does_for_what_is_written_in_one_way() -> None:
+def test_decimals_written_in_one_way_have_one_reading() -> None:
     assert readings("string", OWN_SCALE, OWN_SCALE) == {None: VARIABLE}
     assert readings("string", OWN_SCALE, PLAIN) == {0: VARIABLE, 1: "", None: VARIABLE}
     assert readings("string", PLAIN) == {None: ""}

@@ -46,8 +46,10 @@ class StackOfTheJvmError(Py4JJavaError):  # type: ignore[misc]
         self.java_exception, self._message = None, message
 
     def __str__(self) -> str:
-        told = f"java.io.IOException: {self._message}\n\tat org.example.Some.read(Some.java:49)\n"
-        return f"An error occurred while calling o1.load.\n: {told}"
+        expected = (
+            f"java.io.IOException: {self._message}\n\tat org.example.Some.read(Some.java:49)\n"
+        )
+        return f"An error occurred while calling o1.load.\n: {expected}"
 
 
 class NewColumns:
@@ -77,7 +79,7 @@ def context(tmp_path: Path) -> Context:
         ("b2", PUBLISHING, "its own", False, False),
     ],
 )
-def test_new_columns_go_only_where_nobody_else_is_at_work(
+def test_new_columns_are_taken_back_only_without_another_load(
     context: Context, batch: str, state: str, attempt: str, alive: bool, restored: bool
 ) -> None:
     driver: Any = driver_of(context, Manifest("shop", "b1", ()))
@@ -87,16 +89,16 @@ def test_new_columns_go_only_where_nobody_else_is_at_work(
     assert bool(driver._restore_schemas()) == restored
 
 
-def test_what_a_driver_says_is_handed_on_with_its_result(
+def test_messages_of_a_driver_are_notes_of_its_result(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody sees the standard error of one that ends well."""
     _, manifest = landed(context)
 
     def work(driver: Driver, _: bool) -> BatchResult:
-        said = threading.Thread(target=emit, args=("shop.orders: it was renamed",))
-        said.start()
-        said.join()
+        thread = threading.Thread(target=emit, args=("shop.orders: it was renamed",))
+        thread.start()
+        thread.join()
         emit("shop.orders: it was renamed")
         emit("TerminalError: told\nas an error", "\n")
         context.ledger.lease.acquire(
@@ -142,7 +144,7 @@ def test_a_driver_looks_at_its_files_before_it_reads_and_after(
     assert row.state == FAILED
 
 
-def test_the_ledger_has_an_error_as_it_is_told(
+def test_ledger_keeps_the_error_without_a_stack_trace(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`sluice status` shows it: no stack of the JVM, and whether to try again."""
@@ -228,7 +230,7 @@ def test_a_batch_that_is_being_decoded_is_not_abandoned(
     assert not vacant.table_exists(("shop", "new"))
 
 
-def test_of_runs_at_the_same_time_one_takes_up_what_was_left(context: Context) -> None:
+def test_of_concurrent_runs_one_takes_up_an_abandoned_batch(context: Context) -> None:
     key, manifest = landed(context)
     scratch = f"shop/{manifest.batch_id}/decoded-theirs/part-0.parquet"
 
@@ -247,7 +249,7 @@ def test_of_runs_at_the_same_time_one_takes_up_what_was_left(context: Context) -
     assert reconcile(context, lambda _: True) == []
 
 
-def test_who_takes_a_failed_batch_up_begins_without_the_table_it_made(context: Context) -> None:
+def test_reconcile_drops_the_table_that_a_failed_batch_made(context: Context) -> None:
     _, manifest = landed(context)
     context.ledger.batches.record(manifest.batch_id, FAILED)
     context.catalog.create_namespace("shop")
@@ -266,7 +268,7 @@ def test_a_driver_that_comes_too_late_stops_before_it_reads(context: Context) ->
     assert row.state == ROLLED_BACK
 
 
-def test_a_failure_leaves_what_is_told_of_the_batch(context: Context) -> None:
+def test_failure_keeps_the_other_details_of_the_batch(context: Context) -> None:
     """Whose share it is, say: without that no later run of the DAG takes it."""
     context.ledger.batches.record(
         "b1", FAILED, replace_details={"share_of": "b0", "error": "before"}
@@ -347,7 +349,7 @@ def test_no_changes_of_a_batch_that_was_rolled_back_stay(
     assert [len(files_of(log, batch)) for batch in ("b1", "b2")] == [left, 1]
 
 
-def test_what_is_loading_is_not_lost_while_it_begins(context: Context) -> None:
+def test_renewing_keeps_a_batch_that_has_just_begun_to_load(context: Context) -> None:
     """The lease is taken between the look whether it is, and the renewing of the other."""
     driver = driver_of(context, Manifest("shop", "b1", ()))
     context.ledger.batches.record("b1", LOADING, attempt=driver.lease.attempt)
@@ -370,7 +372,7 @@ def test_a_batch_whose_dead_attempt_was_overtaken_is_still_the_next_ones(context
         driver.lease.require_current()
 
 
-def test_scratch_that_stays_does_not_fail_what_is_loaded(
+def test_scratch_that_cannot_be_removed_does_not_fail_the_load(
     context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_: object) -> Never:

@@ -59,7 +59,7 @@ def test_a_recorded_archive_is_used_beside_the_projects_own_options(
     assert driver_environment()["SPARK_CONF_DIR"] == str(recorded.parent)
 
 
-def test_without_an_archive_spark_is_started_as_ever(project: Project, recorded: Path) -> None:
+def test_spark_starts_without_an_archive(project: Project, recorded: Path) -> None:
     recorded.unlink()
     assert spark_conf(project, small=False)[JAVA_OPTIONS] == "-Dgiven=1"
     assert "--properties-file" not in submit_command(project, LOAD_BATCH)
@@ -109,7 +109,7 @@ def test_a_drivers_last_line_is_its_result(
         ("exit 1", TerminalError),
     ],
 )
-def test_a_drivers_end_says_what_to_do(
+def test_exit_of_a_driver_decides_on_a_retry(
     project: Project, monkeypatch: pytest.MonkeyPatch, script: str, kind: type[SluiceError]
 ) -> None:
     runs(monkeypatch, f"echo at java; echo 'PlanError: no key of orders' >&2; {script}")
@@ -119,7 +119,7 @@ def test_a_drivers_end_says_what_to_do(
 
 
 @pytest.mark.parametrize("name", [FileDeniedError.__name__, CatalogAwayError.__name__])
-def test_of_what_a_driver_said_its_own_words_are_told(
+def test_error_of_a_driver_is_its_last_named_error(
     project: Project, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     runs(monkeypatch, f"echo 'at java' >&2; echo '{name}: a' >&2; echo ' of b'; exit 1")
@@ -143,7 +143,7 @@ def test_a_driver_that_does_not_end_is_stopped_with_all_that_it_started(
     assert not state.exists() or state.read_text().split()[2] == "Z"
 
 
-def test_whoever_interrupts_a_load_stops_its_driver(
+def test_interrupted_load_stops_its_driver(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def interrupted(*_: object) -> int:

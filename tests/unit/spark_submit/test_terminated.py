@@ -52,14 +52,14 @@ def begun(folder: Path) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_it_takes_its_driver_along(tmp_path: Path, number: signal.Signals) -> None:
+def test_terminated_command_ends_its_driver(tmp_path: Path, number: signal.Signals) -> None:
     command = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         cwd=tmp_path, env=os.environ.copy(), stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     driver = begun(tmp_path)
     command.send_signal(number)
-    _, told = command.communicate(timeout=SOON)
-    assert command.returncode == 128 + number, told
-    assert (number == signal.SIGINT) == ("no table is half published" in told)
+    _, output = command.communicate(timeout=SOON)
+    assert command.returncode == 128 + number, output
+    assert (number == signal.SIGINT) == ("no table is half published" in output)
     assert not Path(f"/proc/{driver}").exists()

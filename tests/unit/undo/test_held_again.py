@@ -56,7 +56,7 @@ def test_released_files_are_held_again(context: Context, released: str) -> None:
     assert land(context) == []
 
 
-def test_so_are_those_that_a_run_has_claimed_and_not_recorded(
+def test_files_that_a_run_has_claimed_and_not_recorded_are_held_again(
     context: Context, released: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It finds the batch taken from it, and does not load what is held."""
@@ -70,7 +70,7 @@ def test_so_are_those_that_a_run_has_claimed_and_not_recorded(
     assert reconcile(context) == []
 
 
-def test_so_are_those_that_a_run_claims_meanwhile(
+def test_files_that_a_run_claims_meanwhile_are_held_again(
     context: Context, released: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the rollback has looked for them, and before it has taken the batch."""
@@ -88,7 +88,7 @@ def test_so_are_those_that_a_run_claims_meanwhile(
 
 
 @pytest.mark.parametrize("end", [undo_batch, finish_undone])
-def test_one_that_lands_anew_waits_and_is_not_taken_for_one_at_work(
+def test_batch_landed_anew_counts_as_waiting_and_not_as_being_loaded(
     context: Context, end: Callable[[Context, str], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the attempt that it had before: the run with an earlier batch, and its own, would wait for
@@ -107,7 +107,7 @@ def test_one_that_lands_anew_waits_and_is_not_taken_for_one_at_work(
     assert clock.slept == []
 
 
-def test_whoever_gives_the_batch_up_holds_nothing(context: Context, released: str) -> None:
+def test_giving_up_a_rolled_back_batch_holds_no_files(context: Context, released: str) -> None:
     """As a run that failed does, of which the batch was undone and released meanwhile."""
     assert give_up(context, released) == [f"batch {released} is rolled back already"]
     assert held(context) == []

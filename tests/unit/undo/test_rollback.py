@@ -19,7 +19,7 @@ from sluice.operations.rollback import RollbackRequest
         {"rebuild": True, "table": "orders", "dry_run": True},
     ],
 )
-def test_one_thing_is_asked_for(asked: dict[str, Any]) -> None:
+def test_request_for_one_thing_is_accepted(asked: dict[str, Any]) -> None:
     request = RollbackRequest(**asked)
     assert {name: getattr(request, name) for name in asked} == asked
 
@@ -35,12 +35,12 @@ def test_one_thing_is_asked_for(asked: dict[str, Any]) -> None:
         {"batch": "b1", "table": "orders"},
     ],
 )
-def test_what_does_not_go_together_is_refused(asked: dict[str, Any]) -> None:
+def test_options_that_do_not_go_together_are_refused(asked: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"rollback: (give one of --batch|--table goes with)"):
         RollbackRequest(**asked)
 
 
-def test_what_was_asked_for_together_is_named() -> None:
+def test_refusal_names_the_options_given_together() -> None:
     with pytest.raises(ConfigError, match=r"got --batch and --to$"):
         RollbackRequest(batch="b1", to="b1")
     with pytest.raises(ConfigError, match=r"got none of them$"):
@@ -50,7 +50,7 @@ def test_what_was_asked_for_together_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", ["batch", "to"])
-def test_what_cannot_be_a_batch_is_refused(name: str) -> None:
+def test_rollback_of_an_invalid_batch_id_is_refused(name: str) -> None:
     asked: dict[str, Any] = {name: "../b1"}
     with pytest.raises(ConfigError, match="expected a batch as `sluice status` lists it"):
         RollbackRequest(**asked)
@@ -66,5 +66,7 @@ def test_what_cannot_be_a_batch_is_refused(name: str) -> None:
         ({"rebuild": True}, False),
     ],
 )
-def test_files_of_what_is_undone_are_held(asked: dict[str, Any], held: bool) -> None:
+def test_rollback_holds_files_unless_dry_run_release_or_rebuild(
+    asked: dict[str, Any], held: bool
+) -> None:
     assert RollbackRequest(**asked).holds_files == held

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,6 @@ from sluice.ledger.states import PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
-from sluice.operations.land import why_nothing
-from sluice.operations.selection import Selection
 from sluice.result import BatchResult, TableResult
 from spark_jobs.job import pipeline_for
 from tests.unit.fake_driver import ONE, play
@@ -76,7 +73,7 @@ def test_a_batch_for_a_table_that_is_listed_no_more(tmp_path: Path) -> None:
     assert "give the batch up: sluice rollback shop --batch b1" in str(caught.value)
 
 
-def test_a_publish_that_is_asked_for_again_loads_what_was_given_up(
+def test_repeated_publish_loads_a_given_up_batch_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In Airflow the tear-down of a batch whose publish failed gives it up."""
@@ -87,33 +84,3 @@ def test_a_publish_that_is_asked_for_again_loads_what_was_given_up(
     stages.give_up(ctx, batch)
     stages.publish(ctx, key)
     assert state(ctx, batch) == PUBLISHED
-
-
-def test_files_that_are_held_are_told_to_whoever_names_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ctx = open_shop(tmp_path)
-    monkeypatch.setattr("sluice.operations.load.submit", play(ctx, lambda _: (ONE, ())))
-    landed(ctx)
-    (result,), _ = stages.run(ctx)
-    asked = Selection(files=("a.jsonl",))
-    assert why_nothing(ctx, asked).endswith("are in the ledger already")
-    refolding.undo_or_refold(ctx, result.batch_id)
-    told = why_nothing(ctx, asked)
-    assert (
-        f"files of {result.batch_id} are held (sluice release shop --batch {result.batch_id})"
-        in told
-    )
-
-
-def test_files_of_an_hour_that_is_yet_to_come_are_told(tmp_path: Path) -> None:
-    """A source may name its folders in its own time, hours ahead of UTC."""
-    said: list[str] = []
-    ctx = open_shop(tmp_path, say=said.append)
-    now = datetime.now(UTC)
-    local = now + timedelta(hours=8)
-    name = f"{local:dt=%Y-%m-%d/hr=%H}/a.jsonl"
-    (tmp_path / "landing" / name).parent.mkdir(parents=True)
-    (tmp_path / "landing" / name).write_text("{}\n")
-    assert stages.land(ctx, Selection(until=now)) == []
-    assert f"1 files, such as {name}, are named by an hour that is yet to come" in said[0]

@@ -37,7 +37,7 @@ from tests.unit.undo_lake import (
 pytestmark = pytest.mark.catalog
 
 
-def test_to_undoes_what_is_newer_and_holds_its_files(context: Context) -> None:
+def test_rollback_to_a_batch_undoes_newer_ones_and_holds_their_files(context: Context) -> None:
     undo_batches_after(context, "b1")
     assert everything(context) == [[0, 1], [0, 1]]
     assert [state(context, b) for b in ("b1", "b2", "b3")] == [PUBLISHED, *["rolled_back"] * 2]
@@ -46,7 +46,7 @@ def test_to_undoes_what_is_newer_and_holds_its_files(context: Context) -> None:
     assert undo_batches_after(context, "b1") == ["nothing was published after batch b1"]
 
 
-def test_of_what_was_published_before_a_batch_nothing_is_read(
+def test_undo_reads_no_publications_before_its_batch(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pipeline of years has published much more than anybody undoes."""
@@ -61,7 +61,7 @@ def test_of_what_was_published_before_a_batch_nothing_is_read(
     assert read == {"b3"}
 
 
-def test_a_dry_run_tells_every_move_and_makes_none(context: Context) -> None:
+def test_dry_run_lists_every_move_and_makes_none(context: Context) -> None:
     lines = undo_batches_after(context, "b1", dry_run=True)
     moves = [line for line in lines if "main" in line]
     assert [line.split(":")[1].strip() for line in moves] == [*["batch b3"] * 2, *["batch b2"] * 2]
@@ -72,7 +72,7 @@ def test_a_dry_run_tells_every_move_and_makes_none(context: Context) -> None:
     assert {f.state for f in context.ledger.files.known().values()} == {"claimed"}
 
 
-def test_nothing_moves_where_one_table_cannot(context: Context) -> None:
+def test_no_table_moves_if_one_cannot_go_back(context: Context) -> None:
     """`orders` could go back: it comes first, and the look at `users` stops it."""
     write(context, "users", 99)
     for undone in (
@@ -85,7 +85,7 @@ def test_nothing_moves_where_one_table_cannot(context: Context) -> None:
         assert state(context, "b3") == PUBLISHED
 
 
-def test_what_lies_under_another_batch_is_not_undone_alone(context: Context) -> None:
+def test_batch_beneath_another_is_not_undone_alone(context: Context) -> None:
     for dry_run in (True, False):
         with pytest.raises(RollbackRefusedError, match="b3"):
             undo_batch(context, "b2", dry_run=dry_run)
@@ -149,7 +149,7 @@ def test_only_the_files_of_a_rolled_back_batch_are_released(context: Context) ->
         release(context, "b9")
 
 
-def test_what_an_unpublished_batch_leaves_another_ones_column(context: Context) -> None:
+def test_undo_of_an_unpublished_batch_keeps_the_column_of_another_batch(context: Context) -> None:
     """The column came with a batch that is published: a failed one must not take it back."""
     context.ledger.publications.record(
         [Publication("shop", "b4", "a1", "shop", "orders", 1, 0, 2, "x", state=ROLLED_BACK)]
@@ -186,7 +186,7 @@ def test_a_batch_of_repeats_alone_is_not_undone_beneath_others_alone(context: Co
         undo_batch(context, "b4")
 
 
-def test_what_was_taken_out_beneath_a_batch_does_not_come_back_with_it(context: Context) -> None:
+def test_undo_does_not_bring_a_batch_back_that_was_undone_beneath(context: Context) -> None:
     """What b3 made of its keys stayed right, so that nothing was written when b2 was undone."""
     undo.finish_undone(context, "b2")
     context.ledger.batches.record("r1", PUBLISHED, attempt="a1", replace_details={UNDONE: ["b2"]})
@@ -204,7 +204,7 @@ def test_what_was_taken_out_beneath_a_batch_does_not_come_back_with_it(context: 
     assert everything(context) == [[0, 1, 2, 3]] * 2
 
 
-def test_changes_of_other_tables_and_of_batches_before_bind_nobody(context: Context) -> None:
+def test_undo_is_not_bound_by_changes_of_other_tables_or_earlier_batches(context: Context) -> None:
     changelog(context, "orders", "b2", "b3")
     changelog(context, "papers", "b2", "b4")
     context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
@@ -218,7 +218,7 @@ def test_a_published_table_that_somebody_dropped_holds_no_rollback_up(context: C
     assert (ids(context, "orders"), state(context, "b3")) == ([0, 1, 2], ROLLED_BACK)
 
 
-def test_what_was_to_undo_a_batch_that_is_undone_is_given_up(context: Context) -> None:
+def test_undo_of_a_batch_that_is_undone_already_is_given_up(context: Context) -> None:
     """Of a command that was killed and run again."""
     asked = Rebuild(("orders",), "2026-01-01T00:00:00Z", ("b3",))
     key = context.files.write_manifest(Manifest("shop", "r1", (), rebuild=asked))
@@ -232,16 +232,16 @@ def test_what_was_to_undo_a_batch_that_is_undone_is_given_up(context: Context) -
 def test_scratch_that_cannot_be_removed_is_left_to_maintenance_and_fails_no_rollback(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     context.ledger.batches.record("b4", FAILED)
 
     def refuse(*_: object) -> Never:
         raise OSError(errno.EBUSY, "Device or resource busy", "decoded-a1")
 
     monkeypatch.setattr(context.files, "forget_scratch", refuse)
-    undo_batch(replace(context, say=said.append), "b4")
+    undo_batch(replace(context, say=messages.append), "b4")
     assert state(context, "b4") == ROLLED_BACK
-    assert said == [
+    assert messages == [
         "batch b4: files beside the tables are left to maintenance: "
         "[Errno 16] Device or resource busy: 'decoded-a1'"
     ]

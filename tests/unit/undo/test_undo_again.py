@@ -69,7 +69,7 @@ class Meddling:
         load(context, f"a{self.attempt}")
 
 
-def test_one_that_was_merged_three_times_goes_from_where_it_came_first(
+def test_batch_merged_three_times_is_undone_from_its_first_publication(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meddling = Meddling(context, dies=False)
@@ -83,7 +83,7 @@ def test_one_that_was_merged_three_times_goes_from_where_it_came_first(
     assert everything(context) == [[0, 1, 2, 3], [0, 1, 2, 3, 100, 101]]
 
 
-def test_one_that_died_before_it_moved_a_table_again_goes_from_where_it_came_first(
+def test_batch_whose_second_publication_died_is_undone_from_its_first(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meddling = Meddling(context, dies=True)
@@ -100,7 +100,7 @@ def test_one_that_died_before_it_moved_a_table_again_goes_from_where_it_came_fir
     assert everything(context) == [[0, 1, 2, 3], [0, 1, 2, 3, 100]]
 
 
-def test_what_was_in_a_table_that_is_gone_is_no_base_of_the_next_one(context: Context) -> None:
+def test_snapshot_of_a_dropped_table_is_no_base_in_the_next_one(context: Context) -> None:
     """Somebody drops a table; its first batch is undone, and comes again after another."""
     tables = ("items",)
     context.catalog.create_table(("shop", "items"), staged_tables.SCHEMA)
@@ -123,7 +123,7 @@ def test_what_was_in_a_table_that_is_gone_is_no_base_of_the_next_one(context: Co
     assert ids(context, "items") == [5]
 
 
-def test_a_publisher_that_stood_still_says_nothing_of_a_batch_that_was_undone(
+def test_suspended_publisher_records_no_publication_of_an_undone_batch(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the next time that the batch comes, and goes, others would go with it."""
@@ -132,12 +132,12 @@ def test_a_publisher_that_stood_still_says_nothing_of_a_batch_that_was_undone(
     really = context.ledger.publications.record
 
     def late(rows: list[Publication]) -> None:
-        told = list(rows)
-        if {row.state for row in told} != {INTENT}:
+        given = list(rows)
+        if {row.state for row in given} != {INTENT}:
             monkeypatch.setattr(context.ledger.publications, "record", really)
             an_hour_later(context)
             undo.undo_batch(context, "b4")
-        really(told)
+        really(given)
 
     monkeypatch.setattr(context.ledger.publications, "record", late)
     with pytest.raises(LeaseHeldError, match="a1 stops here"):

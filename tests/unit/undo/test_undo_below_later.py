@@ -40,9 +40,9 @@ def made_again(context: Context, batch: str, *values: int) -> StagedTable:
     """What a driver stages of `orders` that it made again from its changelog."""
     staged = stage(context, batch, "orders", 0)
     rows = pa.table({"id": pa.array(values, pa.int64())})
-    told = {SUMMARY_BATCH: batch}
+    properties = {SUMMARY_BATCH: batch}
     table = context.catalog.load_table(ORDERS)
-    table.overwrite(rows, snapshot_properties=told, branch=staged.branch)
+    table.overwrite(rows, snapshot_properties=properties, branch=staged.branch)
     after = head(context.catalog.load_table(ORDERS), staged.branch)
     assert after is not None
     return replace(staged, head_snapshot=after)
@@ -52,8 +52,8 @@ def come(
     context: Context, batch: str, *staged: StagedTable, rebuild: Rebuild | None = None
 ) -> None:
     key = context.files.write_manifest(Manifest("shop", batch, (), rebuild=rebuild))
-    told = (TableResult("orders", "orders", Counts(), staged),)
-    context.files.write_result(BatchResult("shop", batch, "a1", told))
+    tables = (TableResult("orders", "orders", Counts(), staged),)
+    context.files.write_result(BatchResult("shop", batch, "a1", tables))
     context.ledger.batches.record(batch, LOADED, attempt="a1", manifest=key)
     stages.publish(context, key)
 
@@ -62,7 +62,7 @@ def would(context: Context, batch: str) -> str:
     return "\n".join(refolding.undo_or_refold(context, batch, dry_run=True))
 
 
-def test_what_somebody_wrote_before_the_table_was_made_again_stands_in_no_way(
+def test_foreign_writes_from_before_a_rebuild_do_not_stop_an_undo(
     context: Context,
 ) -> None:
     changelog(context, "orders", "b4")
@@ -94,8 +94,8 @@ def test_a_batch_whose_base_has_expired_is_folded_out(context: Context) -> None:
     changelog(context, "users", "b3")
     table = context.catalog.load_table(("shop", "users"))
     drop_tags(context.catalog, table, ["batch-b1", "batch-b2", "batch-b3"])
-    told = context.ledger.publications.of_batches("b3")
-    base = next(p.base_snapshot for p in told if p.table_name == "users")
+    published = context.ledger.publications.of_batches("b3")
+    base = next(p.base_snapshot for p in published if p.table_name == "users")
     assert base is not None
     table = context.catalog.load_table(("shop", "users"))
     table.maintenance.expire_snapshots().by_id(base).commit()
@@ -140,7 +140,7 @@ def test_maintenance_is_no_batch(context: Context) -> None:
         refolding.undo_or_refold(context, "maintenance")
 
 
-def test_of_what_was_made_again_nothing_is_undone_beneath_others(context: Context) -> None:
+def test_rebuild_is_not_undone_beneath_others(context: Context) -> None:
     publish(context, "r1", 7)
     context.ledger.batches.record("r1", PUBLISHED, replace_details={"rebuilt": list(TABLES)})
     publish(context, "b5", 5)

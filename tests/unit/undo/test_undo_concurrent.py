@@ -40,7 +40,7 @@ from tests.unit.undo_lake import (
 pytestmark = pytest.mark.catalog
 
 
-def test_a_publication_that_died_halfway_is_undone_where_it_came_to(context: Context) -> None:
+def test_undo_of_a_half_published_batch_moves_its_published_tables_back(context: Context) -> None:
     publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
     assert everything(context) == [[0, 1, 2, 3, 4], [0, 1, 2, 3]]
     undo_batch(context, "b4")
@@ -50,7 +50,7 @@ def test_a_publication_that_died_halfway_is_undone_where_it_came_to(context: Con
     assert not [ref for ref in users.metadata.refs if ref.startswith("batch_")]
 
 
-def test_what_is_published_while_a_half_published_batch_is_undone_is_undone_too(
+def test_tables_published_during_the_undo_of_a_half_published_batch_go_back_too(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its publisher wakes up between the look at the tables and the first move."""
@@ -139,7 +139,7 @@ def test_a_failed_load_of_what_another_run_holds_leaves_it_alone(
     assert branch_name("b4", "a1") in orders.metadata.refs
 
 
-def test_what_another_run_took_up_is_left_to_it(
+def test_batch_that_another_run_took_up_is_left_to_that_run(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = context.files.write_manifest(Manifest("shop", "b4", ()))
@@ -167,7 +167,7 @@ def test_nothing_is_undone_under_a_batch_that_is_compared_with_it(
     assert everything(context) == [[0, 1, 2]] * 2
 
 
-def test_a_batch_that_was_rolled_back_is_not_told_to_be_published(context: Context) -> None:
+def test_publish_of_a_rolled_back_batch_is_refused(context: Context) -> None:
     key = context.files.write_manifest(Manifest("shop", "b3", ()))
     context.files.write_result(BatchResult("shop", "b3", "a1", ()))
     undo_batch(context, "b3")
@@ -175,7 +175,7 @@ def test_a_batch_that_was_rolled_back_is_not_told_to_be_published(context: Conte
         stages.publish(context, key)
 
 
-def test_what_is_rolled_back_while_its_publisher_is_suspended_stays_so(
+def test_batch_rolled_back_while_its_publisher_is_suspended_stays_rolled_back(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = context.files.write_manifest(Manifest("shop", "b4", ()))
@@ -204,7 +204,7 @@ def test_an_intent_for_a_table_that_is_gone_is_no_publication(context: Context) 
 
 
 @pytest.mark.parametrize("way", [undo.undo_batch, undo.give_up])
-def test_what_somebody_went_on_with_since_the_look_stays_theirs(
+def test_batch_that_another_run_continued_meanwhile_is_not_given_up(
     context: Context, monkeypatch: pytest.MonkeyPatch, way: Callable[..., list[str]]
 ) -> None:
     publish(context, "b4", 4, tables=(), state=LOADED)

@@ -34,7 +34,7 @@ def killed(monkeypatch: pytest.MonkeyPatch, point: Point, work: Callable[[], obj
     "first", [Point.ROLLBACK_TABLE, Point.ROLLBACK_CHANGES, Point.ROLLBACK_RECORDED]
 )
 @pytest.mark.parametrize("marked_last", ["b2", "b3"])
-def test_one_whose_completion_dies_too_is_completed(
+def test_rollback_whose_completion_dies_too_is_completed(
     context: Context, monkeypatch: pytest.MonkeyPatch, first: Point, marked_last: str
 ) -> None:
     """What was marked last is not what was published first: earlier releases marked the batches one
@@ -48,7 +48,7 @@ def test_one_whose_completion_dies_too_is_completed(
     assert (state(context, "b2"), state(context, "b3")) == (ROLLED_BACK, ROLLED_BACK)
 
 
-def test_what_was_published_meanwhile_goes_before_what_a_rollback_had_begun_to_undo(
+def test_batch_published_meanwhile_is_undone_before_the_interrupted_ones(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A loaded batch may be published while a rollback stands still for longer than a lease."""
@@ -62,12 +62,12 @@ def test_what_was_published_meanwhile_goes_before_what_a_rollback_had_begun_to_u
 
 
 @pytest.mark.parametrize("first", [Point.ROLLBACK_CHANGES, Point.ROLLBACK_RECORDED])
-def test_whoever_completes_it_sets_the_comments_of_those_that_stay(
+def test_completing_a_rollback_sets_the_comments_of_remaining_batches(
     context: Context, monkeypatch: pytest.MonkeyPatch, first: Point
 ) -> None:
     """The schema from before the batch, which comes back, may be without them."""
-    told = CommentStatement("shop", "orders", "0000.2.1", 0, "id", "the key")
-    record(context.catalog, "shop", "b2", [told])
+    statement = CommentStatement("shop", "orders", "0000.2.1", 0, "id", "the key")
+    record(context.catalog, "shop", "b2", [statement])
     comments.apply_comments(context)
     killed(monkeypatch, first, lambda: undo.undo_batch(context, "b3"))
     an_hour_later(context)

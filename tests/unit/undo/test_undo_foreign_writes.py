@@ -39,7 +39,7 @@ def half_back(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (state(context, "b3"), everything(context)[0]) == (ROLLING_BACK, [0, 1, 2])
 
 
-def test_what_a_half_rolled_back_batch_says_to_do_lets_it_go_on(
+def test_advice_for_a_half_rolled_back_batch_lets_it_continue(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It said to make the table again, which was refused while the batch was half back."""
@@ -48,20 +48,22 @@ def test_what_a_half_rolled_back_batch_says_to_do_lets_it_go_on(
     write(context, "users", 100)
     with pytest.raises(RollbackRefusedError, match="somebody else wrote snapshot") as refused:
         stages.reconcile(context)
-    told = re.search(r"set_current_snapshot\('shop\.users', (\d+)\).*\((.*)\)", str(refused.value))
-    assert told is not None
-    assert (int(told[1]), told[2]) == (before, "sluice reconcile shop")
+    advice = re.search(
+        r"set_current_snapshot\('shop\.users', (\d+)\).*\((.*)\)", str(refused.value)
+    )
+    assert advice is not None
+    assert (int(advice[1]), advice[2]) == (before, "sluice reconcile shop")
     assert not re.search("--rebuild|PIPELINE|TABLE", str(refused.value))
     users = context.catalog.load_table(USERS)
-    users.manage_snapshots().set_current_snapshot(int(told[1])).commit()
+    users.manage_snapshots().set_current_snapshot(int(advice[1])).commit()
     stages.reconcile(context)
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, [[0, 1, 2]] * 2)
 
 
-def test_a_published_batch_is_told_which_table_to_make_again(context: Context) -> None:
+def test_refusal_for_a_published_batch_names_the_table_to_rebuild(context: Context) -> None:
     write(context, "users", 100)
-    told = r"shop\.users: somebody else wrote.*sluice rollback shop --rebuild --table users\)"
-    with pytest.raises(RollbackRefusedError, match=told):
+    expected = r"shop\.users: somebody else wrote.*sluice rollback shop --rebuild --table users\)"
+    with pytest.raises(RollbackRefusedError, match=expected):
         refolding.undo_or_refold(context, "b3")
     assert state(context, "b3") == PUBLISHED
 
@@ -73,9 +75,9 @@ def test_a_history_is_made_again_with_its_target(context: Context, followed: boo
     context.catalog.create_table(("shop", name), staged_tables.SCHEMA)
     staged = stage(context, "b4", name, 4)
     publish_table(context.catalog, staged, "b4")
-    told = Publication("shop", "b4", "a1", "shop", name, None, 0, staged.head_snapshot, "x",
+    publication = Publication("shop", "b4", "a1", "shop", name, None, 0, staged.head_snapshot, "x",
                        state=PUBLISHED)  # fmt: skip
-    context.ledger.publications.record([told])
+    context.ledger.publications.record([publication])
     context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
     if followed:
         context.ledger.batches.record("r", PUBLISHED, replace_details={"undone": ["b2"]})
@@ -92,9 +94,9 @@ def rewritten_twice(context: Context, by: str) -> None:
     assert published is not None
     table.manage_snapshots().create_tag(published, "month-end").commit()
     made = []
-    for told in (SUMMARY_MAINTENANCE, by):
+    for summary in (SUMMARY_MAINTENANCE, by):
         rows = pa.table({"id": pa.array([], pa.int64())})
-        context.catalog.load_table(USERS).append(rows, snapshot_properties={told: "x"})
+        context.catalog.load_table(USERS).append(rows, snapshot_properties={summary: "x"})
         made.append(head(context.catalog.load_table(USERS)))
     tags = [tag_name(batch) for batch in ("b1", "b2", "b3")]
     drop_tags(context.catalog, context.catalog.load_table(USERS), tags)
@@ -102,15 +104,15 @@ def rewritten_twice(context: Context, by: str) -> None:
     context.catalog.load_table(USERS).maintenance.expire_snapshots().by_id(made[0]).commit()
 
 
-def test_an_operators_tag_does_not_make_what_expired_somebodys_move(context: Context) -> None:
+def test_operators_tag_does_not_make_expired_snapshots_a_foreign_move(context: Context) -> None:
     """It keeps what the batch published; what lies between that and main has expired."""
     rewritten_twice(context, SUMMARY_MAINTENANCE)
-    told = refolding.undo_or_refold(context, "b3", dry_run=True)
-    assert "between main and what batch b3 published snapshots have expired" in told[0]
-    assert "would fold again without: shop.users: 1 changes of batch b3" in told
+    lines = refolding.undo_or_refold(context, "b3", dry_run=True)
+    assert "between main and what batch b3 published snapshots have expired" in lines[0]
+    assert "would fold again without: shop.users: 1 changes of batch b3" in lines
 
 
-def test_somebodys_write_behind_what_expired_is_somebodys(context: Context) -> None:
+def test_foreign_write_behind_expired_snapshots_counts_as_foreign(context: Context) -> None:
     rewritten_twice(context, "theirs")
     with pytest.raises(RollbackRefusedError, match="somebody moved it"):
         refolding.undo_or_refold(context, "b3", dry_run=True)

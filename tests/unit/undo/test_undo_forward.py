@@ -113,8 +113,10 @@ def test_an_undo_that_was_killed_while_it_took_the_batch_out_is_not_rolled_back(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = kill(context, monkeypatch)
-    told = rf"{mine} of shop is undoing b1: that can only be completed.*\(sluice reconcile shop\)"
-    with pytest.raises(RollbackRefusedError, match=told):
+    expected = (
+        rf"{mine} of shop is undoing b1: that can only be completed.*\(sluice reconcile shop\)"
+    )
+    with pytest.raises(RollbackRefusedError, match=expected):
         refolding.undo_or_refold(context, mine)
     assert (state(context, mine), everything(context)) == (PUBLISHING, WITHOUT_B1)
     assert refolding.undo_or_refold(context, "b1") == ["batch b1 is rolled back already"]
@@ -145,7 +147,7 @@ def test_an_undo_that_takes_the_batch_out_is_not_loaded_again(
         (2, LeaseHeldError, "another run went on with it"),
     ],
 )
-def test_an_undo_that_begins_to_take_out_since_the_look_at_it_is_not_rolled_back(
+def test_undo_that_starts_to_fold_after_the_check_is_not_rolled_back(
     context: Context,
     monkeypatch: pytest.MonkeyPatch,
     look: int,
@@ -223,12 +225,12 @@ def half_taken_out(context: Context) -> str:
     key = context.files.write_manifest(asked)
     publish(context, "u1", 99, state=PUBLISHING)
     undo.finish_undone(context, "b1")
-    told = of_rebuild(asked) | {HALF_PUBLISHED: True}
-    context.ledger.batches.record("u1", FAILED, attempt="a1", manifest=key, replace_details=told)
+    details = of_rebuild(asked) | {HALF_PUBLISHED: True}
+    context.ledger.batches.record("u1", FAILED, attempt="a1", manifest=key, replace_details=details)
     return key
 
 
-def test_an_undo_of_two_of_which_one_is_undone_is_loaded_again(context: Context) -> None:
+def test_half_completed_undo_of_two_batches_is_loaded_again(context: Context) -> None:
     key = half_taken_out(context)
     assert why_obsolete(context, context.files.read_manifest(key)) == ""
     assert stages.reconcile(context) == [key]
@@ -238,7 +240,7 @@ def test_an_undo_of_two_of_which_one_is_undone_is_loaded_again(context: Context)
 
 
 @pytest.mark.parametrize("asked", ["u1", "b2", "b3"])
-def test_what_waits_for_an_undo_that_only_goes_on_is_told_to_load_it(
+def test_rollback_behind_an_unfinished_undo_is_refused_with_the_run_command(
     context: Context, asked: str
 ) -> None:
     """It said to give that up, which was refused, or to reconcile, which loads nothing."""
@@ -248,7 +250,9 @@ def test_what_waits_for_an_undo_that_only_goes_on_is_told_to_load_it(
     assert "give it up" not in str(refused.value)
 
 
-def test_what_waits_for_a_rollback_that_died_is_told_to_complete_it(context: Context) -> None:
+def test_rollback_behind_a_dead_rollback_is_refused_with_the_reconcile_command(
+    context: Context,
+) -> None:
     publish(context, "b4", 4)
     context.ledger.batches.record("b4", ROLLING_BACK, attempt="given-up-1")
     with pytest.raises(RollbackRefusedError, match=r"\(sluice reconcile shop\)") as refused:

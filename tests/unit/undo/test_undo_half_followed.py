@@ -36,14 +36,14 @@ def _half_followed(context: Context, folded: None) -> None:
     rollback_table(context.catalog, orders.staged, "b3")
 
 
-def test_reconcile_says_by_which_command_it_is_completed(context: Context) -> None:
+def test_reconcile_names_the_command_that_completes_the_rollback(context: Context) -> None:
     advice = r"batch b4 wrote shop\.users after .*sluice rollback shop --batch b3"
     with pytest.raises(FollowedError, match=advice):
         stages.reconcile(context)
     assert state(context, "b3") == ROLLING_BACK
 
 
-def test_the_rollback_run_again_folds_it_out(context: Context) -> None:
+def test_repeated_rollback_folds_the_batch_out(context: Context) -> None:
     refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
     assert context.ledger.files.known()["b3.jsonl"].state == FILE_HELD
@@ -51,7 +51,7 @@ def test_the_rollback_run_again_folds_it_out(context: Context) -> None:
     assert refolding.undo_or_refold(context, "b3") == ["batch b3 is rolled back already"]
 
 
-def test_of_several_the_first_one_to_write_a_table_tells_what_was_before_them(
+def test_fold_starts_from_the_snapshot_before_the_first_of_the_batches(
     context: Context,
 ) -> None:
     """They were marked newest first, so that the ledger's row of the oldest is the newest."""
@@ -110,7 +110,7 @@ def test_a_fold_that_is_half_published_and_failed_is_loaded_again(
     assert stages.reconcile(context) == [row.manifest]
 
 
-def test_nobody_else_loads_beside_it(context: Context) -> None:
+def test_no_batch_loads_beside_a_half_rolled_back_one(context: Context) -> None:
     context.ledger.batches.record("b5", LANDED)
     with pytest.raises(FollowedError):
         stages.run(context)

@@ -98,7 +98,7 @@ def once_before(
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "told"),
+    ("owner", "name", "message"),
     [
         (undo, "rollback_table", "somebody moved it"),
         (undo, "forget_changes", "went on with it meanwhile"),
@@ -106,14 +106,14 @@ def once_before(
     ],
     ids=["tables", "changes", "look"],
 )
-def test_a_rollback_that_stood_still_leaves_what_came_again(
-    context: Context, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, told: str
+def test_suspended_rollback_leaves_a_batch_that_came_again(
+    context: Context, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, message: str
 ) -> None:
     key = loaded(context, 4)
     changelog(context, "orders", "b1", "b2", "b3", "b4")
     stages.publish(context, key)
     once_before(monkeypatch, owner, name, lambda: publish_anew(context))
-    with pytest.raises(SluiceError, match=told):
+    with pytest.raises(SluiceError, match=message):
         undo_batch(context, "b4")
     assert (state(context, "b4"), file_state(context)) == (PUBLISHED, FILE_LOADED)
     assert everything(context) == [[0, 1, 2, 3, 40]] * 2
@@ -122,7 +122,7 @@ def test_a_rollback_that_stood_still_leaves_what_came_again(
     assert everything(context) == [[0, 1, 2, 3]] * 2
 
 
-def test_what_was_published_anew_is_not_said_to_be_rolled_back(context: Context) -> None:
+def test_publication_recorded_again_is_not_marked_rolled_back(context: Context) -> None:
     """By who read of the publication that was undone."""
     stages.publish(context, loaded(context, 4))
     read = context.ledger.publications.of_batches("b4")
@@ -178,7 +178,7 @@ def test_a_rollback_that_stood_still_does_not_hold_the_files_of_what_came_again(
     assert (state(context, "b4"), file_state(context)) == (PUBLISHED, FILE_LOADED)
 
 
-def test_a_publisher_whose_attempt_somebody_completed_is_done(
+def test_publisher_whose_attempt_was_completed_by_another_ends_well(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = loaded(context, 4)

@@ -26,18 +26,20 @@ def read_again(context: Context) -> None:
     again = Manifest(
         "shop", "b4", (SourceFile("b3.jsonl", "file:///b3.jsonl", 1),), tables=("notes",)
     )
-    key, told = context.files.write_manifest(again), of_tables(again)
-    context.ledger.batches.record("b4", PUBLISHED, attempt="a1", manifest=key, replace_details=told)
+    key, details = context.files.write_manifest(again), of_tables(again)
+    context.ledger.batches.record(
+        "b4", PUBLISHED, attempt="a1", manifest=key, replace_details=details
+    )
 
 
 def refuse_b3(context: Context) -> None:
-    told = r"b4 read files of b3 too, for notes alone: .*sluice rollback shop --batch b4"
-    with pytest.raises(RollbackRefusedError, match=told):
+    expected = r"b4 read files of b3 too, for notes alone: .*sluice rollback shop --batch b4"
+    with pytest.raises(RollbackRefusedError, match=expected):
         refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)[0]) == (PUBLISHED, [0, 1, 2, 3])
 
 
-def test_a_table_that_the_batch_did_not_have_keeps_no_rows_of_its_files(context: Context) -> None:
+def test_undo_is_refused_while_another_batch_has_rows_of_its_files(context: Context) -> None:
     changelog(context, "notes", "b4")
     read_again(context)
     refuse_b3(context)
@@ -46,14 +48,14 @@ def test_a_table_that_the_batch_did_not_have_keeps_no_rows_of_its_files(context:
     assert everything(context) == [[0, 1, 2]] * 2
 
 
-def test_nor_where_its_files_were_read_for_that_table_before(context: Context) -> None:
+def test_undo_is_refused_if_its_files_were_read_for_another_table_before(context: Context) -> None:
     changelog(context, "notes", "b4")
     read_again(context)
     context.ledger.batches.record("b3", PUBLISHED)
     refuse_b3(context)
 
 
-def test_nor_where_the_changes_of_those_rows_are_forgotten(context: Context) -> None:
+def test_undo_is_refused_if_the_changes_of_the_reread_rows_are_forgotten(context: Context) -> None:
     """`users` stands for the table."""
     publish(context, "b4", 4, tables=("users",))
     read_again(context)

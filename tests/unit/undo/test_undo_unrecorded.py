@@ -28,15 +28,15 @@ def moved(context: Context, namespace: str) -> Context:
 
 
 @pytest.mark.usefixtures("with_changelogs")
-def test_a_batch_in_a_namespace_that_the_pipeline_left_is_not_said_to_be_undone(
+def test_batch_in_a_namespace_that_the_pipeline_left_is_not_reported_as_undone(
     context: Context,
 ) -> None:
     """Nothing was folded, and its rows stayed; its files were held all the same."""
-    told = (
+    expected = (
         r"shop\.orders: .* namespace shop, which pipeline shop left for another: with "
         r"`namespace: shop` again .* or, if nobody reads the table"
     )
-    with pytest.raises(RollbackRefusedError, match=told):
+    with pytest.raises(RollbackRefusedError, match=expected):
         refolding.undo_or_refold(moved(context, "another"), "b1")
     assert (state(context, "b1"), everything(context)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
     assert context.ledger.files.known()["b1.jsonl"].state == "claimed"
@@ -79,11 +79,11 @@ def test_a_batch_that_wrote_a_table_without_a_changelog_is_not_undone_beneath_ot
 
 
 @pytest.mark.usefixtures("with_changelogs")
-def test_a_batch_whose_changes_are_gone_is_not_said_to_be_undone(context: Context) -> None:
+def test_batch_whose_changes_are_gone_is_not_reported_as_undone(context: Context) -> None:
     """As after an undo that an earlier release gave up in its last step."""
     forget_changes(context.catalog, "shop", "b1", besides=[("shop__cdc", "users__changes")])
-    told = r"shop\.orders: .* has no changes of batch b1.*sluice rollback shop --rebuild"
-    with pytest.raises(RollbackRefusedError, match=told):
+    expected = r"shop\.orders: .* has no changes of batch b1.*sluice rollback shop --rebuild"
+    with pytest.raises(RollbackRefusedError, match=expected):
         refolding.undo_or_refold(context, "b1")
     assert state(context, "b1") == PUBLISHED
 
@@ -118,9 +118,9 @@ def test_a_batch_whose_repeats_may_be_forgotten_is_not_undone_alone(context: Con
     """Its rows went, and those of the batch that repeated them were in no table."""
     repeated(context)
     forget(context, "b1", "b2", "b3", "c")
-    told = r"shop\.orders: maintenance has forgotten the changes of batch b3 .* of batch c"
+    expected = r"shop\.orders: maintenance has forgotten the changes of batch b3 .* of batch c"
     for dry_run in (True, False):
-        with pytest.raises(RollbackRefusedError, match=told):
+        with pytest.raises(RollbackRefusedError, match=expected):
             refolding.undo_or_refold(context, "b3", dry_run)
     assert (state(context, "b3"), everything(context)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
     refolding.undo_or_refold(context, "c")
@@ -138,7 +138,7 @@ def test_a_batch_without_changes_is_not_taken_for_one_that_is_forgotten(context:
     assert everything(context) == [[0, 1, 2]] * 2
 
 
-def test_what_came_after_a_batch_in_a_namespace_that_the_pipeline_left_counts(
+def test_undo_is_refused_by_later_batches_in_a_namespace_that_the_pipeline_left(
     context: Context,
 ) -> None:
     repeated(context)

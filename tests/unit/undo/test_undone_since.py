@@ -63,7 +63,7 @@ def second(context: Context, manifest: Manifest) -> Driver:
 
 
 @pytest.mark.parametrize("again", ["reprocess", "tables"])
-def test_what_reads_a_batch_again_is_undone_with_it(
+def test_reprocess_of_a_batch_is_undone_with_the_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str
 ) -> None:
     """A run would bring back what an operator took out, and whose files are held."""
@@ -99,10 +99,10 @@ def test_nobody_loads_beside_a_batch_that_is_half_published_until_it_is_whole_or
     driver._take_lease()
     driver._fail(TransientError("its check"))
     assert (state(context, "b4"), everything(context)) == (FAILED, [[0, 1, 2, 3, 4], [0, 1, 2, 3]])
-    told = (
+    expected = (
         r"batch b4 is half published; sluice run shop \(or sluice rollback shop --batch b4\) first"
     )
-    with pytest.raises(LeaseHeldError, match=told):
+    with pytest.raises(LeaseHeldError, match=expected):
         context.ledger.lease.acquire("b5", "a1", Lease("elsewhere:1", 60))
     with pytest.raises(RollbackRefusedError, match="batch b4 of shop is failed"):
         undo.undo_batch(context, "b3")

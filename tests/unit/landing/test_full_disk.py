@@ -87,13 +87,13 @@ def test_without_room_for_many_the_store_is_not_taken_for_one_that_is_away(
 
 
 @pytest.mark.usefixtures("full")
-def test_asked_for_by_name_it_is_an_error(context: Context) -> None:
+def test_file_without_room_asked_for_by_name_is_an_error(context: Context) -> None:
     with pytest.raises(NoRoomError, match=r"b\.jsonl: no room"):
         land(context, Selection(files=("b.jsonl",)), unreadable=UnreadableFiles())
 
 
 @pytest.mark.usefixtures("full")
-def test_a_look_into_parquet_needs_room_too(tmp_path: Path) -> None:
+def test_parquet_inspection_without_room_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NoRoomError, match=r"a\.parquet: no room in"):
         look(tmp_path, "a.parquet", parquet_bytes(), CsvStyle())
 
@@ -111,6 +111,8 @@ def test_a_warehouse_without_room_for_the_copy_is_named(
     monkeypatch.setattr(LocalStore, "put_stream", put)
     unreadable = UnreadableFiles()
     assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
-    told = str(unreadable.errors["b.jsonl"])
-    assert f"b.jsonl: no room in file://{context.project.root}/data/warehouse/_sluice/shop/" in told
-    assert told.endswith("for its copy; make room there, or lower max_staged_bytes_per_file")
+    message = str(unreadable.errors["b.jsonl"])
+    assert (
+        f"b.jsonl: no room in file://{context.project.root}/data/warehouse/_sluice/shop/" in message
+    )
+    assert message.endswith("for its copy; make room there, or lower max_staged_bytes_per_file")

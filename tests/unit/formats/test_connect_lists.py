@@ -25,7 +25,7 @@ ELEMENTS: dict[str, tuple[dict[str, Any], dict[str, Any], ColumnType]] = {
 
 
 @pytest.mark.parametrize("name", ELEMENTS)
-def test_a_list_tells_how_its_elements_are_written(name: str) -> None:
+def test_type_of_a_list_has_the_encoding_of_its_elements(name: str) -> None:
     connect, avro, kind = ELEMENTS[name]
     found = connect_type({"type": "array", "items": {"name": name, **connect}})
     assert (found, element_of(found)) == (listed(kind), kind)
@@ -41,5 +41,5 @@ def test_a_list_tells_how_its_elements_are_written(name: str) -> None:
     {"type": "array", "items": {"type": "int32", "name": "io.debezium.time.Date"}},
     {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
 ])  # fmt: skip
-def test_others_stay_as_they_come(items: Any) -> None:
+def test_lists_of_other_elements_are_plain_text(items: Any) -> None:
     assert connect_type({"type": "array", "items": items}) == STRING

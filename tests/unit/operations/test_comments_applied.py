@@ -22,14 +22,20 @@ pytestmark = pytest.mark.catalog
 TARGET = ("shop", "orders")
 
 
-def said(position: int, column: str | None, comment: str | None, turn: int = 0) -> CommentStatement:
+def statement(
+    position: int, column: str | None, comment: str | None, turn: int = 0
+) -> CommentStatement:
     return CommentStatement(*TARGET, f"0000.2.{position}", turn, column, comment)
 
 
 BATCHES = {
-    "b1": [said(1, "id", "the key"), said(1, None, "orders", turn=1), said(1, "a", "first")],
-    "b2": [said(2, "a", "second"), said(2, "NAME", "called")],
-    "b3": [said(3, "name", None), said(3, "gone", "of no column")],
+    "b1": [
+        statement(1, "id", "the key"),
+        statement(1, None, "orders", turn=1),
+        statement(1, "a", "first"),
+    ],
+    "b2": [statement(2, "a", "second"), statement(2, "NAME", "called")],
+    "b3": [statement(3, "name", None), statement(3, "gone", "of no column")],
 }
 
 
@@ -85,7 +91,7 @@ def test_the_last_by_position_counts_in_whatever_order_batches_come(
         ("b3", {"id": "the key", "a": "second", "name": "called", "": "orders"}),
     ],
 )
-def test_what_a_batch_said_goes_with_it(
+def test_comments_of_an_undone_batch_are_removed(
     shop: Context, undone: str, left: dict[str, str | None]
 ) -> None:
     publish(shop, *BATCHES)
@@ -94,7 +100,7 @@ def test_what_a_batch_said_goes_with_it(
     assert shown(shop) == left
 
 
-def test_a_batch_that_is_not_published_says_nothing(shop: Context) -> None:
+def test_comments_of_an_unpublished_batch_are_not_applied(shop: Context) -> None:
     record(shop.catalog, "shop", "b1", BATCHES["b1"])
     comments.apply_comments(shop)
     assert set(shown(shop).values()) == {None}
@@ -130,7 +136,7 @@ def test_a_pipeline_that_follows_no_changes_takes_no_comments(tmp_path: Path) ->
     assert set(shown(shop).values()) == {None}
 
 
-def test_an_attempt_that_says_nothing_takes_back_what_the_one_before_said(shop: Context) -> None:
-    for told, known in (([], 0), (BATCHES["b1"], 3), ([], 0), ([], 0), (BATCHES["b1"], 3)):
-        record(shop.catalog, "shop", "b1", told)
+def test_attempt_without_comments_removes_those_of_the_attempt_before(shop: Context) -> None:
+    for statements, known in (([], 0), (BATCHES["b1"], 3), ([], 0), ([], 0), (BATCHES["b1"], 3)):
+        record(shop.catalog, "shop", "b1", statements)
         assert len(recorded(shop.catalog, "shop")) == known

@@ -28,7 +28,7 @@ FILES = tuple(
 )  # fmt: skip
 
 
-def test_reads_what_it_wrote() -> None:
+def test_manifest_survives_json() -> None:
     rejects = (LandingReject("k", 7, "cut", "AAE="),)
     manifest = Manifest("p", "b", FILES, rejects)
     assert Manifest.from_json(manifest.to_json()) == manifest

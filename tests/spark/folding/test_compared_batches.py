@@ -45,7 +45,7 @@ def load(lake: Sandbox, key: str) -> BatchResult:
     return result
 
 
-def test_what_was_late_is_merged_again_where_what_beat_it_is_gone(lake: Sandbox) -> None:
+def test_late_batch_is_merged_again_if_the_newer_batch_was_rolled_back(lake: Sandbox) -> None:
     newer = land(lake, "a.jsonl", event(30, "newer"))
     first = load(lake, newer)
     stages.publish(lake.context(), newer)

@@ -66,22 +66,28 @@ def test_only_another_version_is_another_object(
     assert [one.key for one in candidates(context, changed=True)] == ["a.jsonl"] * another
 
 
-def test_a_batch_is_not_read_again_for_a_version_that_is_not_told(
+def test_missing_version_does_not_read_the_file_again(
     context: Context, versions: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     versions("v1")
     manifest = loaded(context)
+    read: list[str] = []
+
+    def checksum(_: object, key: str) -> str:
+        read.append(key)
+        return str(manifest.files[0].sha256)
+
+    monkeypatch.setattr("sluice.objects.originals._checksum", checksum)
     versions("")
-
-    def read(*_: object) -> str:
-        raise AssertionError("the file is read through")
-
-    monkeypatch.setattr("sluice.objects.originals._checksum", read)
     refuse_replaced(context.pipeline, manifest)
+    assert read == []
+    versions("v2")
+    refuse_replaced(context.pipeline, manifest)
+    assert read == ["a.jsonl"]
 
 
 @pytest.mark.parametrize(("before", "now", "another"), CHANGES)
-def test_size_and_etag_are_always_told(before: str, now: str, another: bool) -> None:
+def test_size_and_etag_always_identify_an_object(before: str, now: str, another: bool) -> None:
     one = SourceFile("a", "file:///a", 1, "e", before)
     other = replace(one, version_id=now)
     assert stores.is_same_object(one, other) != another

@@ -33,7 +33,7 @@ def cutter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cutter:
         (FAILED, "sluice run p (or sluice rollback p --batch half)"),
     ],
 )
-def test_what_is_halfway_is_told_with_what_completes_it(
+def test_half_published_batch_is_named_with_the_command_that_completes_it(
     cutter: Cutter, state: str, way: str
 ) -> None:
     """Reconcile goes on with no batch that failed."""

@@ -79,10 +79,10 @@ def jvm(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "is_java", is_java)
 
 
-def test_of_an_error_of_the_jvm_no_stack_is_told(jvm: None) -> None:
-    told = typed(JavaError(Thrown("java.io.UncheckedIOException", "reset")))
-    assert type(told) is TransientError
-    assert str(told) == (
+def test_error_of_the_jvm_has_its_causes_and_no_stack_trace(jvm: None) -> None:
+    error = typed(JavaError(Thrown("java.io.UncheckedIOException", "reset")))
+    assert type(error) is TransientError
+    assert str(error) == (
         "JavaError: java.io.UncheckedIOException: reset Caused by: java.io.IOException: no route"
     )
 
@@ -96,7 +96,7 @@ def test_of_an_error_of_the_jvm_no_stack_is_told(jvm: None) -> None:
         ("Cannot commit, missing data files: [a]", TransientError),
     ],
 )
-def test_what_iceberg_refuses_is_lasting_but_for_a_lost_race(
+def test_refusals_of_iceberg_are_lasting_except_a_lost_race(
     jvm: None, message: str, kind: type[Exception]
 ) -> None:
     thrown = Thrown("org.apache.iceberg.exceptions.ValidationException", message)
@@ -111,15 +111,15 @@ def test_what_iceberg_refuses_is_lasting_but_for_a_lost_race(
         ("08001", "", False), ("57P03", "right", False),
     ],
 )  # fmt: skip
-def test_a_source_that_refuses_is_told_in_one_line(
+def test_refusal_of_the_source_is_one_line(
     jvm: None, monkeypatch: pytest.MonkeyPatch, state: str, password: str, refused: bool
 ) -> None:
     monkeypatch.setenv(ENV_SOURCE_PASSWORD, password)
     thrown = Thrown("org.postgresql.util.PSQLException", "FATAL: no\n  Position: 7", state)
-    told = refusal(JavaError(thrown))
-    assert (told is not None) == refused
-    if told is not None:
-        assert str(told) == (
+    message = refusal(JavaError(thrown))
+    assert (message is not None) == refused
+    if message is not None:
+        assert str(message) == (
             f"the source refuses (SQLSTATE {state}): FATAL: no. User and password are those of "
             "SLUICE_SOURCE_USER and SLUICE_SOURCE_PASSWORD, the database that of --source"
         )

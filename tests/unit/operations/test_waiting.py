@@ -27,15 +27,15 @@ OTHER = Lease("elsewhere:1:1", 60)
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
-    told = open_shop(tmp_path)
-    return replace(told, pipeline=told.pipeline.model_copy(update={"lease_seconds": 20}))
+    opened = open_shop(tmp_path)
+    return replace(opened, pipeline=opened.pipeline.model_copy(update={"lease_seconds": 20}))
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    told = Clock()
-    monkeypatch.setattr(waiting, "time", told)
-    return told
+    fake = Clock()
+    monkeypatch.setattr(waiting, "time", fake)
+    return fake
 
 
 def has(context: Context, batch_id: str, lease: Lease, attempt: str = "") -> None:
@@ -60,7 +60,7 @@ def test_the_run_with_the_earliest_batch_has_its_turn_first(context: Context, cl
 @pytest.mark.parametrize(
     ("attempt", "waited"), [("a1", [1]), ("taken-up-1", []), ("given-up-1", [])]
 )
-def test_whoever_is_at_work_is_waited_for(
+def test_run_waits_for_a_later_batch_that_is_being_loaded(
     context: Context, clock: Clock, attempt: str, waited: list[float]
 ) -> None:
     has(context, "b2", context.lease)
@@ -70,7 +70,7 @@ def test_whoever_is_at_work_is_waited_for(
     assert clock.slept == waited
 
 
-def test_two_that_wait_never_wait_for_each_other(
+def test_two_waiting_runs_never_wait_for_each_other(
     context: Context, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This one goes on with its later batch, and the other one waits for the earlier one."""
@@ -84,7 +84,7 @@ def test_two_that_wait_never_wait_for_each_other(
     assert clock.slept == [1]
 
 
-def test_nobody_waits_for_one_that_does_not_get_on(context: Context, clock: Clock) -> None:
+def test_run_stops_waiting_for_a_load_without_progress(context: Context, clock: Clock) -> None:
     """As long as something changes, however long it takes, it is waited for."""
     forever = Lease("elsewhere:1:1", 100_000)
     for batch in ("b1", "b2"):
@@ -97,7 +97,7 @@ def test_nobody_waits_for_one_that_does_not_get_on(context: Context, clock: Cloc
     assert sum(clock.slept[10:]) == pytest.approx(context.pipeline.lease_seconds, abs=2)
 
 
-def test_what_waits_in_this_process_is_kept_and_nothing_else(context: Context) -> None:
+def test_renew_waiting_extends_leases_of_this_process_alone(context: Context) -> None:
     has(context, "b1", Lease(context.lease.holder, 5))
     has(context, "b2", OTHER)
     context.ledger.batches.record("b3", LOADING, attempt="a1", lease=context.lease)
@@ -130,7 +130,7 @@ def test_one_error_of_the_store_does_not_end_the_keeping(
         (reprocess, "land_quarantined", reprocess.reprocess),
     ],
 )
-def test_what_a_run_took_up_is_kept_while_it_lands_the_rest(
+def test_batches_taken_up_are_renewed_while_the_run_lands_files(
     context: Context, monkeypatch: pytest.MonkeyPatch, module: Any, lands: str, work: Any
 ) -> None:
     """To look into large files takes longer than a lease lasts."""

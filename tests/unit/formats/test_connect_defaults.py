@@ -45,12 +45,12 @@ def default(kind: str, name: str | None, value: Any) -> str | None:
 
 
 @pytest.mark.parametrize("name", MADE_UP)
-def test_a_moment_or_id_that_stands_for_an_expression_is_none(name: str) -> None:
+def test_default_that_stands_for_an_expression_is_no_default(name: str) -> None:
     """`now()` comes as the epoch and `gen_random_uuid()` as zeros, which no old row holds."""
     assert default(*MADE_UP[name]) is None
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_what_may_be_the_sources_own_is_told(name: str) -> None:
+def test_default_that_may_be_the_sources_own_is_kept(name: str) -> None:
     *field, wanted = TOLD[name]
     assert default(*field) == wanted

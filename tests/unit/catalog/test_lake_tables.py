@@ -20,7 +20,7 @@ NO_SPARK: Any = None
 
 
 @pytest.mark.parametrize("dropped", [False, True])
-def test_a_branch_that_is_gone_is_made_anew_by_the_next_try(tmp_path: Path, dropped: bool) -> None:
+def test_missing_branch_is_a_transient_error(tmp_path: Path, dropped: bool) -> None:
     """Whoever took the batch for dead dropped it; nothing is wrong of the table."""
     catalog = open_shop(tmp_path).catalog
     catalog.create_namespace("shop")

@@ -54,7 +54,7 @@ def read(spark: SparkSession, folder: Path, name: str, options: Mapping[str, Any
 
 
 @pytest.mark.parametrize("name", FLINK)
-def test_it_names_the_table_of_changes_that_name_none(
+def test_option_table_names_the_table_of_records_without_one(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     rows = read(spark, tmp_path, name, {"table": OPTIONS[name]})
@@ -64,12 +64,14 @@ def test_it_names_the_table_of_changes_that_name_none(
 
 
 @pytest.mark.parametrize("name", FLINK)
-def test_without_it_they_are_rejected(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_records_without_a_table_are_rejected_without_the_option(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
     rows = read(spark, tmp_path, name, {})
     assert [row["reason"] for row in rows[:3]] == ["table_missing"] * 3
 
 
-def test_what_flink_wrote_is_loaded_in_the_order_of_arrival(
+def test_records_of_flink_are_loaded_in_the_order_of_arrival(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sandbox = Sandbox(spark, tmp_path, {

@@ -98,7 +98,7 @@ def test_columns_that_differ_in_case_alone_keep_their_numbers(
          ['{"id":1,"name":"a","p":{"name":"c"}}']),
     ],
 )  # fmt: skip
-def test_what_a_method_is_called_of_is_read(
+def test_column_before_a_method_call_is_read(
     project: Project, statement: str, expected: list[Any]
 ) -> None:
     assert values(project, statement) == expected

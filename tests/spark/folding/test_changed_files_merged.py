@@ -51,7 +51,7 @@ def texts(sandbox: Sandbox) -> list[tuple[int, str]]:
     return sorted((row["id"], row["text"]) for row in sandbox.rows("orders"))
 
 
-def test_a_changed_file_is_loaded_if_told_and_once(lake: Sandbox) -> None:
+def test_changed_file_is_loaded_once_by_a_run_with_changed(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "a"), event(11, 2, "b")])
     (first,) = run(lake)
     lake.write("b.jsonl", [event(20, 2, "newer")])
@@ -98,9 +98,9 @@ def test_rows_known_by_their_place_alone_are_refused_until_the_batch_before_is_u
     lake.write("a.jsonl", [by_arrival(1, "a"), by_arrival(2, "b")])
     with pytest.raises(PlanError, match="neither a key nor an order"):
         preview(lake.context(), changed=True)
-    with pytest.raises(PlanError, match=f"release, of batch {first.batch_id} and of") as told:
+    with pytest.raises(PlanError, match=f"release, of batch {first.batch_id} and of") as caught:
         run(lake, changed=True)
-    assert "neither a key nor an order" in str(told.value)
+    assert "neither a key nor an order" in str(caught.value)
     assert texts(lake) == [(1, "a")]
 
     (refused,) = stages.reconcile(lake.context())

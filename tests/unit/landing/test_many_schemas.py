@@ -58,7 +58,7 @@ def test_distinct_schemas_above_the_ceiling_make_further_batches(
     assert land(context) == []
 
 
-def test_so_do_those_of_a_run_for_some_tables(
+def test_distinct_schemas_make_further_batches_in_a_run_for_some_tables(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(3):
@@ -85,8 +85,8 @@ def test_batches_that_are_decoded_again_share_the_ceiling(
     context: Context, monkeypatch: pytest.MonkeyPatch, distinct: int, batches: int
 ) -> None:
     monkeypatch.setattr(reprocess_module, "SCHEMA_BYTES_OF_A_BATCH", 2 * len(DOC) + 2)
-    told = [SourceFile(str(n), "", 1, avro_schema=f"{DOC}{n % distinct}") for n in range(3)]
-    taken = [Taken(Unresolved(f.key, Counter({f.key: 1})), (f,), 0) for f in told]
+    files = [SourceFile(str(n), "", 1, avro_schema=f"{DOC}{n % distinct}") for n in range(3)]
+    taken = [Taken(Unresolved(f.key, Counter({f.key: 1})), (f,), 0) for f in files]
     assert len(list(reprocess_module._chunks(context, taken))) == batches
 
 

@@ -61,7 +61,7 @@ def no_look_ahead(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_look_ahead")
-def test_the_like_of_an_earlier_batch_is_read_once(lake: Sandbox) -> None:
+def test_known_shapes_are_decoded_in_one_pass(lake: Sandbox) -> None:
     records = [
         event(20, before=order(1, "a"), after=order(1, "again")),
         event(21, before=order(2, "b"), after=order(2, "changed")),
@@ -74,7 +74,7 @@ def test_the_like_of_an_earlier_batch_is_read_once(lake: Sandbox) -> None:
     assert (counts.read, counts.applied, counts.superseded, counts.ignored) == (5, 3, 1, 1)
 
 
-def test_what_reads_each_record_is_small_enough_to_be_compiled(
+def test_decoding_methods_stay_below_the_jvms_compile_limit(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Above the limit Spark does without its own compiler, and the JVM without its."""
@@ -99,7 +99,7 @@ def test_what_reads_each_record_is_small_enough_to_be_compiled(
 
 
 @pytest.mark.long
-def test_key_changes_are_read_once_when_there_were_some_before(
+def test_key_changes_are_decoded_in_one_pass_after_earlier_ones(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.load_records([event(20, before=order(1, "a"), after=order(3, "moved"))])
@@ -110,7 +110,7 @@ def test_key_changes_are_read_once_when_there_were_some_before(
     assert (counts.read, counts.applied) == (1, 1)
 
 
-def test_a_misfit_is_quarantined_on_the_short_way_too(lake: Sandbox, no_look_ahead: None) -> None:
+def test_misfits_of_known_shapes_are_quarantined(lake: Sandbox, no_look_ahead: None) -> None:
     records = [event(20, after=order(5, "ok")), event(21, after={"id": "x5", "note": "bad"})]
     counts = total(lake.load_records(records))
     assert (counts.read, counts.applied, counts.quarantined) == (2, 1, 1)
@@ -165,7 +165,7 @@ def test_a_bad_record_is_found_behind_white_space(lake: Sandbox) -> None:
         "DDL",
     ],
 )
-def test_what_is_not_the_like_has_the_batch_looked_through(
+def test_unknown_shapes_fall_back_to_discovery(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch, record: object, quarantined: int
 ) -> None:
     looked: list[int] = []

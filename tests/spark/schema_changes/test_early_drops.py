@@ -39,8 +39,8 @@ LEFT = {"2": "11", "3": "12"}
 def shop_of(spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """Nobody tells a type."""
     tables = {"orders": {"key": ["id"]}}
-    told = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
-    shop = Sandbox(spark, root, told)
+    config = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
+    shop = Sandbox(spark, root, config)
     monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
     return shop
 
@@ -61,7 +61,7 @@ def places(shop: Sandbox) -> dict[str, str]:
         pytest.param([NEW, OLD, MADE], id="made-last", marks=pytest.mark.long),
     ],
 )
-def test_it_needs_no_types_and_is_the_same_in_any_order(
+def test_early_drop_needs_no_types_and_counts_in_every_order(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: list[list[Row]]
 ) -> None:
     shop = shop_of(spark, tmp_path, monkeypatch)
@@ -72,7 +72,7 @@ def test_it_needs_no_types_and_is_the_same_in_any_order(
 
 
 @pytest.mark.long
-def test_rows_from_before_it_stop_until_it_is_loaded_once_more(
+def test_rows_older_than_an_early_drop_stop_until_the_drop_is_loaded_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loaded after them it empties the table; as long as it counts, it does not let them in."""
@@ -92,11 +92,11 @@ def test_rows_from_before_it_stop_until_it_is_loaded_once_more(
     assert shop.agrees()
 
 
-def test_the_statement_is_named_where_it_stops_the_batch(
+def test_on_drop_table_fail_names_the_statement(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = shop_of(spark, tmp_path, monkeypatch)
     shop.configure(format="maxwell", on_drop_table="fail", tables={"orders": {"key": ["id"]}})
-    for records, said in ((MADE, "CREATE OR REPLACE TABLE"), (DROPPED, "DROP TABLE")):
-        with pytest.raises(PlanError, match=rf"shop\.orders: a {said} came, and on_drop_table"):
+    for records, named in ((MADE, "CREATE OR REPLACE TABLE"), (DROPPED, "DROP TABLE")):
+        with pytest.raises(PlanError, match=rf"shop\.orders: a {named} came, and on_drop_table"):
             shop.load_records(records)

@@ -33,7 +33,7 @@ SINCE: list[Any] = [
     [[BEFORE, SINCE], pytest.param([SINCE, BEFORE], marks=pytest.mark.long)],
     ids=["in order", "the statement first"],
 )
-def test_rows_hold_the_default_and_events_what_they_say(
+def test_rows_hold_the_default_and_events_their_own_values(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: list[list[Any]]
 ) -> None:
     table = ITEM | {"modes": ["current", "history", "append"]}

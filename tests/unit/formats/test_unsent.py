@@ -12,8 +12,8 @@ from spark_jobs.formats.common.unsent import spellings
 
 def test_octets_in_hexadecimal_are_spelt_as_the_text_that_they_are() -> None:
     """As PostgreSQL's connector takes them; for the others the whole option is the text."""
-    told = spellings("hex:676F6e65")
-    assert {"gone", "Z29uZQ==", "676f6e65", '["gone"]', "[103,111,110,101]"} <= set(told)
+    found = spellings("hex:676F6e65")
+    assert {"gone", "Z29uZQ==", "676f6e65", '["gone"]', "[103,111,110,101]"} <= set(found)
     as_bytes = ["104", "101", "120", "58", "54", "55", "54", "70", "54", "101", "54", "53"]
     of_the_whole_text = {
         "hex:676F6e65", '["hex:676F6e65"]', '{"hex:676F6e65":"hex:676F6e65"}',
@@ -21,17 +21,17 @@ def test_octets_in_hexadecimal_are_spelt_as_the_text_that_they_are() -> None:
         "6865783a3637364636653635", f"[{','.join(as_bytes)}]", f"[{', '.join(as_bytes)}]",
         f'["{UUID(bytes=md5(b"hex:676F6e65").digest(), version=3)}"]',
     }  # fmt: skip
-    assert set(told) == set(spellings("gone")) | of_the_whole_text
+    assert set(found) == set(spellings("gone")) | of_the_whole_text
 
 
-def test_octets_may_be_no_text() -> None:
-    told = spellings("hex:ff41")
-    assert {"\ufffdA", "/0E=", "ff41", "[-1,65]"} <= set(told)
+def test_placeholder_octets_may_be_invalid_utf8() -> None:
+    found = spellings("hex:ff41")
+    assert {"\ufffdA", "/0E=", "ff41", "[-1,65]"} <= set(found)
 
 
 @pytest.mark.parametrize("placeholder", ["hex:", "hex:6", "hex:6g", "hex:67 6f", "HEX:67"])
-def test_what_is_not_in_hexadecimal_is_text(placeholder: str) -> None:
-    told = spellings(placeholder)
-    assert told[0] == placeholder
-    assert not {"", "g", "go"} & set(told)
-    assert placeholder.encode().hex() in told
+def test_placeholder_that_is_not_hexadecimal_is_text(placeholder: str) -> None:
+    found = spellings(placeholder)
+    assert found[0] == placeholder
+    assert not {"", "g", "go"} & set(found)
+    assert placeholder.encode().hex() in found

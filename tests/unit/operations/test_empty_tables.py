@@ -76,7 +76,7 @@ def dropping(
     monkeypatch.setattr(context.catalog, "drop_table", drop)
 
 
-def test_tables_of_a_batch_that_failed_go(context: Context) -> None:
+def test_tables_of_a_failed_batch_are_dropped(context: Context) -> None:
     assert there(context) == ALL
     assert drop_empty_tables(context) == ["shop.orders"]
     assert there(context) == set()
@@ -90,7 +90,7 @@ def test_a_dropped_table_can_be_registered_again(context: Context) -> None:
     assert again.scan().to_arrow()["id"].to_pylist() == [1]
 
 
-def test_a_catalog_that_refuses_a_purge_drops_them_too(
+def test_tables_are_dropped_without_a_purge_if_the_catalog_refuses_it(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(ident: tuple[str, str]) -> None:
@@ -139,7 +139,7 @@ def test_nothing_goes_while_somebody_has_the_lease(context: Context) -> None:
 
 
 @pytest.mark.parametrize("gone", [1, 2, 3])
-def test_drops_that_died_are_gone_on_with(
+def test_interrupted_drops_are_completed(
     context: Context, monkeypatch: pytest.MonkeyPatch, gone: int
 ) -> None:
     dropped: list[tuple[str, str]] = []
@@ -211,7 +211,7 @@ def test_nothing_goes_where_a_load_began_since_the_first_look(
 
 
 @pytest.mark.parametrize("properties", [{}, {PROP_PIPELINE: "other"}, {PROP_HISTORY_OF: "x"}])
-def test_what_is_no_target_of_the_pipeline_stays(
+def test_tables_that_are_no_target_of_the_pipeline_stay(
     context: Context, properties: dict[str, str]
 ) -> None:
     context.catalog.create_table(("shop", "theirs"), ROWS, properties=properties)

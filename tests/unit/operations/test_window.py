@@ -21,7 +21,7 @@ def test_times_without_a_zone_are_utc() -> None:
     assert Window.between(there, SIX, NAMES) == Window(FIVE, SIX)
 
 
-def test_what_has_no_end_holds_all_on_that_side() -> None:
+def test_window_without_an_end_is_open_on_that_side() -> None:
     assert Window.between(FIVE, None, NAMES).holds(SIX + timedelta(days=9999))
     assert Window.between(None, FIVE, NAMES).holds(FIVE - timedelta(days=9999))
 

@@ -93,7 +93,7 @@ def test_a_file_that_fails_each_time_is_left_to_the_next_run(
     assert keys(context, land(context)) == ["b.jsonl"]
 
 
-def test_who_does_not_ask_for_them_is_told_once_the_others_are_claimed(
+def test_land_raises_for_files_the_store_fails_on_after_claiming_the_others(
     context: Context, store: Store
 ) -> None:
     store.fail("b.jsonl")
@@ -105,7 +105,7 @@ def test_who_does_not_ask_for_them_is_told_once_the_others_are_claimed(
 
 
 @pytest.mark.parametrize("tables", [(), ("s.orders",)])
-def test_a_run_loads_the_others_and_ends_as_an_error_to_try_again(
+def test_run_loads_the_other_files_and_ends_as_a_transient_error(
     context: Context, store: Store, monkeypatch: pytest.MonkeyPatch, tables: tuple[str, ...]
 ) -> None:
     store.fail("b.jsonl")
@@ -117,7 +117,9 @@ def test_a_run_loads_the_others_and_ends_as_an_error_to_try_again(
     assert "s3://b/b.jsonl" in str(failure)
 
 
-def test_beside_a_denied_one_a_person_is_asked_for(context: Context, store: Store) -> None:
+def test_denied_file_beside_a_failing_one_makes_the_error_lasting(
+    context: Context, store: Store
+) -> None:
     store.fail("b.jsonl")
     store.denied.add("c.jsonl")
     with pytest.raises(FilesLeftOutError, match=r"(?s)2 files .*b\.jsonl.*c\.jsonl"):
@@ -127,7 +129,9 @@ def test_beside_a_denied_one_a_person_is_asked_for(context: Context, store: Stor
 
 
 @pytest.mark.parametrize("tables", [False, True])
-def test_a_store_that_fails_for_all_is_away(context: Context, store: Store, tables: bool) -> None:
+def test_store_that_fails_for_all_files_counts_as_away(
+    context: Context, store: Store, tables: bool
+) -> None:
     store.fail("a.jsonl", "b.jsonl", "c.jsonl")
     way = partial(land_tables, context, ["s.orders"]) if tables else partial(land, context)
     with pytest.raises(TransientError, match="InternalError") as caught:
@@ -137,7 +141,9 @@ def test_a_store_that_fails_for_all_is_away(context: Context, store: Store, tabl
     assert context.ledger.files.known() == {}
 
 
-def test_one_of_which_another_batch_has_an_answer_is_not_away(tmp_path: Path, store: Store) -> None:
+def test_store_that_answers_for_a_file_of_another_batch_is_not_away(
+    tmp_path: Path, store: Store
+) -> None:
     context = open_shop(tmp_path, SHOP + "max_files_per_batch: 1\n")
     write(context, "a.jsonl", "b.jsonl")
     store.fail("a.jsonl")
@@ -158,7 +164,7 @@ def test_a_store_that_goes_away_is_not_waited_for_file_by_file(
     assert context.ledger.files.known() == {}
 
 
-def test_of_many_that_fail_among_others_the_last_are_asked_for_once(
+def test_files_after_many_failures_are_tried_only_once(
     context: Context, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(land_module, "INSPECTED_AT_ONCE", 1)
@@ -180,7 +186,9 @@ def test_a_file_asked_for_by_name_is_never_left_out(context: Context, store: Sto
     assert context.ledger.files.known() == {}
 
 
-def test_a_plan_tells_them(context: Context, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_lists_files_that_the_store_fails_on(
+    context: Context, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(preview_module, "_forecast", lambda *_: Forecast())
     store.fail("b.jsonl")
     found = preview(context)

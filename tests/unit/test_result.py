@@ -13,7 +13,7 @@ from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from sluice.verification import Verification
 
 
-def test_reads_what_it_wrote() -> None:
+def test_result_survives_json() -> None:
     staged = StagedTable("shop", "orders", "batch_b_a", None, 7, 0, created=True)
     table = TableResult("db.orders", "shop.orders", Counts(read=2, applied=2), (staged,), "2024")
     result = BatchResult("p", "b", "a", (table,), Counts(read=1, ignored=1), 1.5)
@@ -49,7 +49,7 @@ def test_another_sluice_may_have_written_less_or_more(kind: Any, raw: dict[str, 
     assert isinstance(kind.from_json(json.dumps(raw)), kind)
 
 
-def test_what_is_no_result_is_refused() -> None:
+def test_invalid_result_is_refused() -> None:
     raw = {"pipeline": "p", "batch_id": "b", "attempt": 7, "tables": []}
     with pytest.raises(ValueError, match="attempt"):
         BatchResult.from_json(json.dumps(raw))

@@ -48,10 +48,10 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.open_context = lambda folder, pipeline, say: fake_context(fake, pipeline)
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
     module.land = lambda ctx, asked, unreadable, changed: landed(
-        fake, unreadable, *told(asked), *(["changed"] if changed else [])
+        fake, unreadable, *parts_of(asked), *(["changed"] if changed else [])
     )
     module.land_tables = lambda ctx, tables, asked, unreadable: landed(
-        fake, unreadable, tables, *told(asked)
+        fake, unreadable, tables, *parts_of(asked)
     )
     module.publish = lambda ctx, manifest: published(fake, manifest)
     module.give_up = lambda ctx, batch: undone(fake, batch, False)
@@ -101,7 +101,7 @@ def signed(fake: Stages, batch: str, add_details: Any, expected: Callable[..., b
         fake.note("sign", batch, add_details)
 
 
-def told(asked: Selection) -> tuple[Any, ...]:
+def parts_of(asked: Selection) -> tuple[Any, ...]:
     return asked.window, asked.until, list(asked.files) or None
 
 

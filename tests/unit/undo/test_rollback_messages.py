@@ -22,24 +22,24 @@ pytestmark = pytest.mark.catalog
 RELEASE = "1 files of batch {0} are held until: sluice release shop --batch {0}"
 
 
-def told(context: Context, **asked: object) -> list[str]:
+def lines_of(context: Context, **asked: object) -> list[str]:
     return roll_back(context, RollbackRequest(**asked))  # type: ignore[arg-type]
 
 
 def test_each_batch_that_was_undone_is_named_with_its_release(context: Context) -> None:
-    lines = told(context, to="b1")
+    lines = lines_of(context, to="b1")
     assert lines[-2:] == [RELEASE.format("b3"), RELEASE.format("b2")]
-    assert told(context, batch="b3")[-1] == RELEASE.format("b3")
+    assert lines_of(context, batch="b3")[-1] == RELEASE.format("b3")
 
 
 def test_of_batches_without_held_files_nothing_is_to_be_released(context: Context) -> None:
     context.ledger.batches.record("b4", "published", attempt="a1")  # has none
-    assert [line for line in told(context, batch="b4") if "release" in line] == []
-    told(context, batch="b3")
-    assert [line for line in told(context, batch="b2", release=True) if "--batch" in line] == []
+    assert [line for line in lines_of(context, batch="b4") if "release" in line] == []
+    lines_of(context, batch="b3")
+    assert [line for line in lines_of(context, batch="b2", release=True) if "--batch" in line] == []
 
 
-def test_files_that_come_back_at_another_epoch_are_told_so(
+def test_rollback_and_release_report_files_that_return_at_another_epoch(
     tmp_path: Path, messages: list[str]
 ) -> None:
     """There they rank above all that came since, which nobody might expect of old files."""
@@ -51,7 +51,7 @@ def test_files_that_come_back_at_another_epoch_are_told_so(
         f"batch {batch} was loaded at epoch 0, and the next run loads its files at epoch 1, above "
         "all that older epochs brought"
     )
-    assert told(later, batch=batch) == [f"{RELEASE.format(batch)}; {above}"]
+    assert lines_of(later, batch=batch) == [f"{RELEASE.format(batch)}; {above}"]
     assert release(later, batch) == 1
     assert messages == [f"release: {above}"]
 
@@ -62,42 +62,42 @@ def test_changed_files_come_back_at_the_epoch_of_what_they_replace(tmp_path: Pat
         fake_loads.write(context, "orders/first.csv", text)
         batch = fake_loads.load(context, changed=True)
     later = fake_loads.raised(context, full_load=False)
-    assert told(later, batch=batch) == [RELEASE.format(batch)]
+    assert lines_of(later, batch=batch) == [RELEASE.format(batch)]
 
 
 def test_a_dry_run_names_every_batch_that_goes(context: Context) -> None:
     context.ledger.batches.record("b4", "published", attempt="a1")  # wrote nothing
-    assert told(context, to="b1", dry_run=True)[0] == "would undo: batch b4, b3, b2"
-    assert told(context, to="b4", dry_run=True) == ["nothing was published after batch b4"]
+    assert lines_of(context, to="b1", dry_run=True)[0] == "would undo: batch b4, b3, b2"
+    assert lines_of(context, to="b4", dry_run=True) == ["nothing was published after batch b4"]
 
 
 def test_a_dry_run_names_the_changes_of_a_batch_that_failed(context: Context) -> None:
     context.ledger.batches.record("b5", FAILED, attempt="a1")
     changelog(context, "users", "b5")
-    assert told(context, batch="b5", dry_run=True) == [
+    assert lines_of(context, batch="b5", dry_run=True) == [
         "would undo: batch b5, which is failed",
         "would hold: 0 files",
         "would undo: shop__cdc.users__changes: changes of batch b5",
     ]
-    assert "shop__cdc.users__changes: changes of the batch removed" in told(context, batch="b5")
+    assert "shop__cdc.users__changes: changes of the batch removed" in lines_of(context, batch="b5")
 
 
-def test_a_dry_run_tells_what_a_batch_that_is_not_published_loses(context: Context) -> None:
+def test_dry_run_lists_what_an_unpublished_batch_loses(context: Context) -> None:
     publish(context, "b4", 4, tables=(), state=FAILED)
-    assert told(context, batch="b4", dry_run=True) == [
+    assert lines_of(context, batch="b4", dry_run=True) == [
         "would undo: batch b4, which is failed",
         "would undo: shop.orders: branch batch_b4_a1 dropped",
         "would undo: shop.users: branch batch_b4_a1 dropped",
         "would hold: 1 files",
     ]
     assert state(context, "b4") == FAILED
-    assert told(context, batch="b4")[-1] == RELEASE.format("b4")
+    assert lines_of(context, batch="b4")[-1] == RELEASE.format("b4")
 
 
 def test_files_that_are_held_already_are_not_counted_in_a_dry_run(context: Context) -> None:
     """As a rollback leaves them that died before it recorded its end."""
     context.ledger.files.mark("b3", FILE_HELD)
-    assert told(context, batch="b3", dry_run=True)[-1] == "would hold: 0 files"
+    assert lines_of(context, batch="b3", dry_run=True)[-1] == "would hold: 0 files"
 
 
 def test_a_rebuild_says_which_targets_are_right(
@@ -108,28 +108,28 @@ def test_a_rebuild_says_which_targets_are_right(
     changelog(context, "orders", "b1")
     changelog(context, "users", "b1")
     right = "shop.orders: nothing differs from its changelog"
-    assert told(context, rebuild=True) == [*moved, right]
-    assert told(context, rebuild=True, dry_run=True) == moved
+    assert lines_of(context, rebuild=True) == [*moved, right]
+    assert lines_of(context, rebuild=True, dry_run=True) == moved
 
 
-def test_who_asked_for_a_rebuild_is_kept_with_its_batch(
+def test_user_of_a_rebuild_is_kept_with_its_batch(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where another process completes it, which nobody asked."""
     changelog(context, "orders", "b1")
     monkeypatch.setattr(refolding, "load", fold(context))
-    told(context, rebuild=True, user="ann")
+    lines_of(context, rebuild=True, user="ann")
     newest, *_ = context.ledger.batches.all()
     assert newest.state == PUBLISHED
     assert newest.details["rebuilt"] == ["orders"]
     assert newest.details["rebuilt_by"] == "ann"
-    told(context, rebuild=True)
+    lines_of(context, rebuild=True)
     assert "rebuilt_by" not in context.ledger.batches.all()[0].details
 
 
 def test_a_rebuild_of_nothing_says_that_no_table_is_there_yet(tmp_path: Path) -> None:
     empty = open_shop(tmp_path)
     with pytest.raises(TerminalError, match="pipeline shop has no table yet"):
-        told(empty, rebuild=True)
+        lines_of(empty, rebuild=True)
     with pytest.raises(TerminalError, match="has no table nosuch; it has: none"):
-        told(empty, rebuild=True, table="nosuch")
+        lines_of(empty, rebuild=True, table="nosuch")

@@ -66,7 +66,7 @@ def test_a_landing_makes_no_rows_of_files_that_are_loaded(
     assert rows_made() == {"c.jsonl"}
 
 
-def test_nothing_to_do_is_told_without_rows(
+def test_why_nothing_is_loaded_makes_no_rows(
     context: Context, rows_made: Callable[[], set[str]]
 ) -> None:
     assert "is in the ledger already" in why_nothing(context)
@@ -91,7 +91,7 @@ def test_a_held_file_is_settled_until_it_is_released(
     assert len(context.ledger.files.held()) == 2 - left
 
 
-def test_what_is_held_is_told_of_the_files_that_are_asked_for(context: Context) -> None:
+def test_held_files_are_reported_only_if_the_selection_has_them(context: Context) -> None:
     context.ledger.files.mark(batch_of(context, "a.jsonl"), FILE_HELD)
     assert "are held" in why_nothing(context, Selection(files=("a.jsonl",)))
     write(context, "c.jsonl", "c")

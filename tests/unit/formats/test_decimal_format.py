@@ -38,7 +38,7 @@ NEITHER = [
 
 
 @pytest.mark.parametrize("lines", NUMBERS)
-def test_numbers_ask_for_the_option(lines: list[str]) -> None:
+def test_decimals_as_numbers_are_refused_without_the_option(lines: list[str]) -> None:
     """As base64 most of them do not fit, and four digits are another number."""
     with pytest.raises(TerminalError, match=r"'d'.*format_options.decimal_format: numeric"):
         refuse_other(lines, DebeziumOptions())
@@ -46,7 +46,7 @@ def test_numbers_ask_for_the_option(lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("lines", BYTES)
-def test_base64_is_of_no_pipeline_with_the_option(lines: list[str]) -> None:
+def test_decimals_in_base64_are_refused_with_the_option(lines: list[str]) -> None:
     with pytest.raises(TerminalError, match=r"'d'.*base64: leave"):
         refuse_other(lines, NUMERIC)
     refuse_other(lines, DebeziumOptions(decimal_format="base64"))
@@ -54,5 +54,11 @@ def test_base64_is_of_no_pipeline_with_the_option(lines: list[str]) -> None:
 
 @pytest.mark.parametrize("lines", NEITHER)
 @pytest.mark.parametrize("options", [DebeziumOptions(), NUMERIC])
-def test_what_has_no_decimal_tells_nothing(lines: list[str], options: DebeziumOptions) -> None:
+def test_lines_without_a_decimal_do_not_settle_the_format(
+    lines: list[str], options: DebeziumOptions
+) -> None:
+    """They are accepted with either option, and a decimal behind them is still compared with it."""
     refuse_other(lines, options)
+    other = line("B8Y=") if options is NUMERIC else line(1234)
+    with pytest.raises(TerminalError, match="'d'"):
+        refuse_other([*lines, other], options)

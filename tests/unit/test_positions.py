@@ -41,7 +41,7 @@ def test_a_number_is_its_length_and_its_digits(value: int | str, text: str) -> N
 
 
 @pytest.mark.parametrize("value", ["-1", "1.0", "0x1f", "1 ", "", "٣", "9" * 100])
-def test_what_is_no_number_is_refused(value: str) -> None:
+def test_text_that_is_no_number_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="1 to 99 digits"):
         encode_number(value)
 
@@ -103,7 +103,7 @@ def test_no_file_stands_among_the_blocks_of_another() -> None:
     assert all(last < first for (_, last), (first, _) in pairwise(spans))
 
 
-def test_what_an_earlier_release_placed_stands_between_the_same_files() -> None:
+def test_positions_of_an_earlier_release_stay_between_the_same_files() -> None:
     old = [f"{natural_key('a-9.log')}.{encode_number(block)}.010" for block in (0, 10**18)]
     places = [
         *positions("a-8.log", 0),
