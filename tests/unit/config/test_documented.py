@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from sluice.config.formats import FORMAT_NAMES
-from sluice.config.project import Pipeline, load_project
+from sluice.config.pipeline import Pipeline
+from sluice.config.project import load_project
 from tests import documented
 from tests.documented import FORMATS, INDEX, PAGES, example_of, files_written, yaml_blocks
 
