@@ -262,7 +262,8 @@ def _reason() -> Column:
     unstated = change.isNull() & meta["is_deleted"].isNull() & ~_is_full_load()
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
-        .when(payload.isNull() | _stated("table").isNull(), F.lit("not_an_envelope"))
+        .when(payload.isNull() | meta.isNull(), F.lit("not_an_envelope"))
+        .when(_stated("table").isNull(), F.lit("table_missing"))
         .when(~change.isin(*UPSERTS, *DELETES), F.concat(F.lit("unknown_op:"), change))
         .when(unstated, F.lit("change_type_missing"))
         .when(~_is_full_load() & _is_unreadable(), F.lit("bad_position"))

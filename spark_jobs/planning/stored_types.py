@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from sluice.config import policies
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.types.columns import (
+    LISTED,
     STRING,
     UNSIGNED,
     VARIABLE,
@@ -158,8 +159,9 @@ def planned(
 
 
 def needs_description(kind: ColumnType) -> bool:
-    """Whether text alone does not show a value of the type."""
-    return kind.name == "binary" or kind.encoding == VARIABLE or is_code(kind)
+    """Whether text alone does not show a value of the type, or not as it is stored."""
+    respelled = kind.encoding == VARIABLE or kind.encoding.startswith(LISTED)
+    return kind.name == "binary" or respelled or is_code(kind)
 
 
 def _undescribed(name: str, types: KnownTypes) -> PlannedColumn:

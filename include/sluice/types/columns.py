@@ -24,6 +24,8 @@ UNSIGNED: Final = "unsigned"
 """An unsigned 64-bit number that may be written as the negative number with the same bits."""
 LISTED: Final = "list:"
 """Before a type with an encoding: a JSON list of elements written this way."""
+_RESPELLED: Final = ("date", "timestamp_ntz")
+"""Types whose ISO text is spelt otherwise inside of a list: without the Z that some write."""
 _WIDEST_BINARY: Final = 8000
 """Largest length of SQL Server's BINARY in bytes; MySQL's is 255."""
 ENCODINGS: Final[dict[str, tuple[str, ...]]] = {
@@ -107,10 +109,11 @@ def _any_of(encodings: list[str]) -> str:
 
 
 def listed(element: ColumnType) -> ColumnType:
-    """Return the type of a list, stored as JSON text; elements without an encoding
-    stay as they are."""
+    """Return the type of a list, stored as JSON text; elements without an encoding stay as they
+    are, but for dates and times without a zone."""
     coded = f"{LISTED}{element.name}[{element.encoding}]"
-    return ColumnType("string", coded) if element.encoding else STRING
+    read = element.encoding or element.name in _RESPELLED
+    return ColumnType("string", coded) if read else STRING
 
 
 def element_of(kind: ColumnType) -> ColumnType:
@@ -127,9 +130,10 @@ def binary_width(stated: str | None) -> int:
 
 def is_code(kind: ColumnType) -> bool:
     """Whether text alone does not show its value: decimals in base64, counts of a time unit, and
-    lists of these."""
-    codes = (BASE64, "days", LISTED, *TIME_UNITS)
-    return kind.name != "binary" and kind.encoding.startswith(codes)
+    lists of elements with an encoding."""
+    if kind.encoding.startswith(LISTED):
+        return bool(element_of(kind).encoding)
+    return kind.name != "binary" and kind.encoding.startswith((BASE64, "days", *TIME_UNITS))
 
 
 _NUMBERS: Final = frozenset({"decimal", "int", "bigint", "float", "double", "string"})

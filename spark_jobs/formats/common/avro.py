@@ -43,6 +43,10 @@ _LOGICAL: Final = {
     ("long", "local-timestamp-micros"): ColumnType("timestamp_ntz"),
     ("long", "local-timestamp-nanos"): ColumnType("timestamp_ntz", "ns"),
 }
+CONNECT_TYPE: Final = "connect.type"
+_MAP_ENTRY: Final = ("key", "value")
+_PAIR: Final = ("\ue000", "\ue001", "\ue002")
+"""Names of a struct's fields that make its JSON one that `_with_pairs` can tell from any other."""
 _MOST_MILLIS: Final = (2**63 - 1) // 1000
 """Beyond this number of milliseconds Spark fails the batch instead of making a timestamp."""
 
@@ -66,7 +70,8 @@ def _resolve(node: Any, namespace: str, named: dict[str, Node]) -> Node:
         return _record(node, namespace, named)
     if node["type"] in ("array", "map"):
         inner = "items" if node["type"] == "array" else "values"
-        return {"type": node["type"], inner: _resolve(node[inner], namespace, named)}
+        kept = {k: node[k] for k in ("type", CONNECT_TYPE) if k in node}
+        return kept | {inner: _resolve(node[inner], namespace, named)}
     node = _without_wrong_decimal(node)
     if node["type"] in ("enum", "fixed"):
         _register(node, namespace, named, node)
@@ -196,7 +201,8 @@ def text(value: Column, node: Node, records: str = "json") -> Column:
     if records == RECORDS_AS_VALUES and _is_varchar(node):
         return value["value"]
     if node["type"] in ("record", "array", "map"):
-        return F.to_json(_plain(value, node), {"ignoreNullFields": "false"})
+        shown = F.to_json(_plain(value, node), {"ignoreNullFields": "false"})
+        return _with_pairs(shown) if _holds_pairs(node) else shown
     return _plain(value, node).cast("string")
 
 
@@ -211,7 +217,8 @@ def _plain(value: Column, node: Node) -> Column:
         members = enumerate(node["branches"])
         return F.coalesce(*(text(value[f"member{i}"], b) for i, b in members))
     if kind == "array":
-        return F.transform(value, lambda v: _plain(v, node["items"]))
+        shown = _pair if _is_pairs(node) else _plain
+        return F.transform(value, lambda v: shown(v, node["items"]))
     if kind == "map":
         return F.transform_values(value, lambda _, v: _plain(v, node["values"]))
     if _is_decimal(node) and node["precision"] > MAX_DIGITS:
@@ -219,6 +226,48 @@ def _plain(value: Column, node: Node) -> Column:
     if kind in ("bytes", "fixed") and not _is_decimal(node):
         return F.base64(value)
     return _logical(value, kind, node.get("logicalType", ""))
+
+
+def _is_pairs(node: Node) -> bool:
+    """Whether a list is a map of Kafka Connect whose keys are no texts.
+
+    Source: AvroData of Confluent's converter, which writes a list of records.
+    """
+    if node["type"] != "array" or node.get(CONNECT_TYPE) != "map":
+        return False
+    entry = value_of(node["items"])
+    if entry["type"] != "record" or tuple(fields_of(entry)) != _MAP_ENTRY:
+        return False
+    return value_of(_field(entry, "key"))["type"] not in ("string", "enum")
+
+
+def _holds_pairs(node: Node) -> bool:
+    """Whether a value has such a map anywhere; members of unions are texts of their own."""
+    node = value_of(node)
+    inner = [field["type"] for field in node.get("fields", ())]
+    inner += [node[name] for name in ("items", "values") if name in node]
+    return _is_pairs(node) or any(map(_holds_pairs, inner))
+
+
+def _pair(value: Column, entry: Node) -> Column:
+    """Return an entry of such a map in the form that `_with_pairs` replaces: Spark's lists cannot
+    hold values of two types."""
+    fields = fields_of(value_of(entry))
+    parts = [_plain(value[name], fields[name]) for name in _MAP_ENTRY]
+    parts.append(F.lit(None).cast("string"))
+    return F.struct(*(part.alias(mark) for part, mark in zip(parts, _PAIR, strict=True)))
+
+
+def _with_pairs(shown: Column) -> Column:
+    """Replace the entries by lists of two, as Connect's JSON converter writes them.
+
+    No text has these marks in JSON: its quotes are escaped.
+    """
+    begin, middle, end = _PAIR
+    marks = {f'{{"{begin}":': "[", f',"{middle}":': ",", f',"{end}":null}}': "]"}
+    for mark, part in marks.items():
+        shown = F.replace(shown, F.lit(mark), F.lit(part))
+    return shown
 
 
 def _logical(value: Column, kind: str, logical: str) -> Column:

@@ -131,4 +131,15 @@ def _scale(parameters: dict[str, str]) -> int:
 
 
 def _text(value: object) -> str:
-    return str(value) if isinstance(value, str | Decimal) else json.dumps(value, default=float)
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: object) -> str:
+    """Return JSON as Connect's converter writes a value: compact, numbers with their own digits."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_json(name)}:{_json(part)}" for name, part in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_json, value)) + "]"
+    if isinstance(value, Decimal):
+        return str(value).replace("E+", "E")
+    return json.dumps(value, ensure_ascii=False)

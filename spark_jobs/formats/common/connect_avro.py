@@ -100,7 +100,8 @@ def _full(node: Any, namespace: str) -> Any:
         return _full(kind, namespace)
     if kind in ("array", "map"):
         inner = "items" if kind == "array" else "values"
-        return {"type": kind, inner: _full(node[inner], namespace)}
+        kept = {k: node[k] for k in ("type", avro.CONNECT_TYPE) if k in node}
+        return kept | {inner: _full(node[inner], namespace)}
     if kind in ("record", "enum", "fixed"):
         return _full_definition(node, node.get("namespace", namespace))
     return _named_as_connect(node) if kind in PRIMITIVES else _full_name(kind, namespace)
@@ -173,10 +174,10 @@ def _connect_field(declared: Node) -> dict[str, Any]:
     exact = _exact_default(value, declared.get("default"))
     if _is_text_decimal(value):
         return {**field, "type": "struct", NAME: VARIABLE_DECIMAL, "default": exact}
-    kind = value.get("connect.type") or _CONNECT.get(value["type"], "string")
+    kind = value.get(avro.CONNECT_TYPE) or _CONNECT.get(value["type"], "string")
     details = {"name": _semantic(value), "parameters": value.get(PARAMETERS)}
     details["default"] = exact or _default(value)
-    details["items"] = _element(value["items"]) if value["type"] == "array" else None
+    details["items"] = _element(value["items"]) if kind == "array" else None
     return {**field, "type": kind, **{k: v for k, v in details.items() if v is not None}}
 
 

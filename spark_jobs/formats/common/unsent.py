@@ -56,13 +56,13 @@ def _spellings(raw: bytes) -> list[str]:
     # As Java's `new String(raw)`: invalid bytes become U+FFFD.
     text = raw.decode(errors="replace")
     nested = (spelt for value in _nested(text, raw) for spelt in _json(value))
-    return [text, _base64(raw), raw.hex(), *nested]
+    return [text, *_base64(raw), raw.hex(), *nested]
 
 
 def _nested(text: str, raw: bytes) -> list[Any]:
     """Placeholders of arrays (text, bytes, UUID, whole numbers or dates), and of hstore."""
     signed = [byte - 256 if byte > 127 else byte for byte in raw]
-    singles = (text, _base64(raw), _name_based_uuid(raw))
+    singles = (text, *_base64(raw), _name_based_uuid(raw))
     return [*([single] for single in singles), signed, {text: text}]
 
 
@@ -72,8 +72,9 @@ def _name_based_uuid(name: bytes) -> str:
     return str(uuid.UUID(bytes=digest, version=3))
 
 
-def _base64(raw: bytes) -> str:
-    return base64.b64encode(raw).decode()
+def _base64(raw: bytes) -> tuple[str, str]:
+    """Return both alphabets' texts: `binary.handling.mode` chooses one of them."""
+    return base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()
 
 
 def _json(value: Any) -> Iterator[str]:

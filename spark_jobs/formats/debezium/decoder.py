@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from sluice.config.format_options import DebeziumOptions
 from sluice.manifest import SourceFile
 from sluice.types.columns import BASE64
-from spark_jobs.canonical import OUTCOME_REJECT
+from spark_jobs.canonical import OP_DELETE, OP_UPDATE, OUTCOME_REJECT
 from spark_jobs.formats.base import COUNTS, NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common import tombstones, truncates
 from spark_jobs.formats.common.connect import row_columns
@@ -27,10 +27,10 @@ from spark_jobs.formats.debezium import avro as debezium_avro
 from spark_jobs.formats.debezium import decimals as debezium_decimals
 from spark_jobs.formats.debezium import documents as debezium_documents
 from spark_jobs.formats.debezium import transactions as debezium_transactions
-from spark_jobs.formats.debezium.head import HEARTBEAT, TRANSACTION_MARKER, Head, misread
+from spark_jobs.formats.debezium.head import HEARTBEAT, TRANSACTION_MARKER, misread
 from spark_jobs.formats.debezium.names import names, table_of
 from spark_jobs.formats.debezium.ops import kind_sql, op
-from spark_jobs.formats.debezium.order import ORACLE, sharing, with_position
+from spark_jobs.formats.debezium.order import sharing, with_position
 from spark_jobs.formats.debezium.reasons import holds_more, outcome, reason
 from spark_jobs.formats.debezium.scan import NOT_JSON, scan
 
@@ -72,7 +72,7 @@ class Debezium(Format):
         connector = expected.connector if expected else None
         table = in_schema(options.table)
         placed = with_position(_with_reason(flat, connector, others, table), connector, shared)
-        absent = _absent_columns(options, facts, expected, scanned.documents)
+        absent = _absent_columns(options, facts, scanned.documents)
         envelope = _envelope(placed, absent, connector, table)
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
 
@@ -90,12 +90,12 @@ class Debezium(Format):
 
 
 def _absent_columns(
-    options: DebeziumOptions, facts: PriorFacts, expected: Head | None, any_documents: bool
+    options: DebeziumOptions, facts: PriorFacts, any_documents: bool
 ) -> list[Column]:
     """The columns that an event lacks, and those of its old row where it may lack values that a
     table without a key needs."""
     absent = [_absent(options, facts.partial, any_documents).alias("absent")]
-    if facts.old_columns is None and (expected is None or expected.connector == ORACLE):
+    if facts.old_columns is None:
         absent.append(_old_absent(options))
     return absent
 
@@ -107,10 +107,11 @@ def _absent(options: DebeziumOptions, partial: bool, any_documents: bool) -> Col
 
 
 def _old_absent(options: DebeziumOptions) -> Column:
-    """The columns whose old value a record lacks: every LOB of Oracle, changed or not."""
-    of_oracle = F.col("source.connector") == ORACLE
+    """The columns whose old value an update or delete lacks: every LOB of Oracle, changed or not,
+    and of SQL Server, MySQL, MariaDB and Vitess what their logs left out."""
     missing = unsent(F.col("before"), options.unavailable_value)
-    return F.when(of_oracle, missing).alias("old_absent")
+    changed = F.col("kind").isin(OP_UPDATE, OP_DELETE)
+    return F.when(changed, missing).alias("old_absent")
 
 
 def _with_reason(

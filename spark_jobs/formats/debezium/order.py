@@ -24,7 +24,6 @@ from spark_jobs.formats.common.envelope import ARRIVAL
 _COMPONENT, _NUMBER = "_component_", "_number_"
 _POSTGRESQL: Final = "postgresql"
 MONGODB: Final = "mongodb"
-ORACLE: Final = "oracle"
 _SQLSERVER: Final = "sqlserver"
 _TICDC: Final = "TiCDC"
 _ALL: Final = ("connector", "db", "schema", "table", "collection", "ts_ms", "ts_us", "txId")

@@ -72,38 +72,52 @@ def test_update_whose_unsent_value_is_in_no_old_row_is_quarantined(
     assert sorted(details) == sorted(("does_not_fit", detail) for detail in untold)
 
 
-def of_oracle(scn: int, table: str, before: Row | None, after: Row | None) -> Row:
-    """As Oracle's connector has it: nothing tells a LOB of the old row, be it changed or not."""
-    place = {"schema": "S", "table": table, "scn": str(scn), "commit_scn": str(scn), "ssn": 0,
-             "rs_id": f"0x0000.{scn:08x}.0010"}  # fmt: skip
-    change = event(0, before, after)
-    return change | {"source": {"connector": "oracle", "db": "d"} | place}
+def at(connector: str, number: int) -> Row:
+    """A place in the log of each of the connectors whose old rows may lack a large value."""
+    binlog = {"file": "binlog.000009", "pos": number, "row": 0}
+    lsns = dict.fromkeys(("commit_lsn", "change_lsn"), f"00000027:{number:08x}:0005")
+    scns = {"scn": str(number), "commit_scn": str(number), "rs_id": f"0x0000.{number:08x}.0010"}
+    places: dict[str, Row] = {"mysql": binlog, "oracle": scns, "sqlserver": lsns}
+    return places[connector] | ({} if connector == "mysql" else {"schema": "S"})
 
 
-def history_of(table: str) -> list[Row]:
-    rows = [of_oracle(n, table, None, note(n, "big")) for n in (1, 2, 3)]
+def history_of(table: str, connector: str) -> list[Row]:
+    """As Oracle's connector has it: nothing tells a LOB of the old row, be it changed or not.
+
+    That of SQL Server leaves out what an update did not change, those of MySQL and MariaDB what
+    `binlog_row_image=NOBLOB` did not log.
+    """
+    halves: list[tuple[Row | None, Row | None]] = [(None, note(n, "big")) for n in (1, 2, 3)]
+    halves += [(note(1, UNSENT), note(4, UNSENT)), (note(2, UNSENT), note(2, "new"))]
+    halves += [(note(3, UNSENT), None)]
+    of_table = {"connector": connector, "db": "S", "table": table}
     return [
-        *rows,
-        of_oracle(10, table, note(1, UNSENT), note(4, UNSENT)),
-        of_oracle(20, table, note(2, UNSENT), note(2, "new")),
-        of_oracle(30, table, note(3, UNSENT), None),
+        event(0, before, after) | {"source": of_table | at(connector, number)}
+        for number, (before, after) in enumerate(halves, start=1)
     ]
 
 
 @pytest.mark.parametrize(
-    "cut", [pytest.param(6, id="once"), pytest.param(3, id="apart", marks=pytest.mark.long)]
+    ("connector", "cut"),
+    [
+        pytest.param("oracle", 6, id="oracle, once"),
+        pytest.param("oracle", 3, id="oracle, apart", marks=pytest.mark.long),
+        pytest.param("sqlserver", 3, id="sqlserver, apart"),
+        pytest.param("mysql", 6, id="mysql, once", marks=pytest.mark.long),
+        pytest.param("mysql", 3, id="mysql, apart", marks=pytest.mark.long),
+    ],
 )
 def test_an_old_row_whose_large_value_was_not_sent_is_quarantined(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connector: str, cut: int
 ) -> None:
     """It names no row of a table without a key; of one with a key nothing is missing."""
     columns = {"columns": {"id": "int"}}
     tables = {"S.BARE": {"key": [], **columns}, "S.KEYED": {"key": ["id"], **columns}}
     lake = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
     monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    bare, keyed = history_of("BARE", connector), history_of("KEYED", connector)
     for number, part in enumerate((slice(cut), slice(cut, None))):
-        events = [change for table in ("BARE", "KEYED") for change in history_of(table)[part]]
-        lake.write(f"{number}.jsonl", events)
+        lake.write(f"{number}.jsonl", bare[part] + keyed[part])
         lake.run()
     assert sorted(row["id"] for row in lake.rows("BARE")) == [1, 2, 3]
     assert sorted(lake.rows("KEYED"), key=str) == [note(2, "new"), note(4, "big")]

@@ -33,6 +33,21 @@ DEFAULTS = DebeziumOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 
 
+def entries(name: str, value: Any) -> Schema:
+    """A map as Confluent's converter writes it where the keys are no texts."""
+    key = {"type": "int", "connect.type": "int16"}
+    entry = {"type": "record", "name": name, "namespace": "io.confluent.connect.avro",
+             "fields": [{"name": "key", "type": key}, {"name": "value", "type": value}],
+             "connect.internal.type": "MapEntry"}  # fmt: skip
+    return {"type": "array", "items": entry, "connect.type": "map"}
+
+
+SPARSE = {
+    "type": "record", "name": "SparseDoubleVector", "namespace": "io.debezium.data",
+    "fields": [{"name": "dimensions", "type": {"type": "int", "connect.type": "int16"}},
+               {"name": "vector", "type": entries("MapEntry", "double")}],
+    "connect.name": "io.debezium.data.SparseDoubleVector",
+}  # fmt: skip
 DECIMAL_TEXT = "-12345678901234567890123456789012345678901.5"
 TYPES: dict[str, tuple[Any, Any, str | None, ColumnType]] = {
     # name: Avro type, value, text, column
@@ -105,6 +120,17 @@ TYPES: dict[str, tuple[Any, Any, str | None, ColumnType]] = {
             ColumnType("string")),
     "geometry": (GEOMETRY, {"wkb": b"\1\2", "srid": None}, '{"wkb":"AQI=","srid":null}',
                  ColumnType("string")),
+    "map_of_numbers": (entries("OfTexts", ["null", "string"]),
+                       [{"key": 2, "value": 'a"}'}, {"key": 1, "value": None}],
+                       r'[[2,"a\"}"],[1,null]]', ColumnType("string")),
+    "map_of_none": (entries("OfLongs", "long"), [], "[]", ColumnType("string")),
+    "map_of_lists": (entries("OfLists", {
+        "type": "array", "items": "io.debezium.data.geometry.Geometry"}),
+                     [{"key": 1, "value": [{"wkb": b"\1\2", "srid": None}]}],
+                     '[[1,[{"wkb":"AQI=","srid":null}]]]', ColumnType("string")),
+    "sparse": (SPARSE, {"dimensions": 5, "vector": [{"key": 1, "value": 1.0},
+                                                    {"key": 3, "value": 2.5}]},
+               '{"dimensions":5,"vector":[[1,1.0],[3,2.5]]}', ColumnType("string")),
     "union": (["null", "string", "boolean"], False, "false", ColumnType("string")),
     "gone": (["null", "long"], None, None, ColumnType("bigint")),
 }  # fmt: skip

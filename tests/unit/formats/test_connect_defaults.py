@@ -34,6 +34,9 @@ TOLD: dict[str, tuple[str, str | None, Any, str]] = {
     "millis": ("int64", "io.debezium.time.Timestamp", 1704164645678, "1704164645678"),
     "zoned": ("string", ZONED, "1970-01-01T00:00:00.000001Z", "1970-01-01T00:00:00.000001Z"),
     "uuid": ("string", UUID, NO_UUID[:-1] + "1", NO_UUID[:-1] + "1"),
+    "truth": ("boolean", None, True, "true"),
+    "list": ("array", None, ["x", None, '\u00fc"'], '["x",null,"\u00fc\\""]'),
+    "struct": ("struct", None, {"x": 1.5, "l": [True, {}]}, '{"x":1.5,"l":[true,{}]}'),
 }
 
 
@@ -54,3 +57,15 @@ def test_default_that_stands_for_an_expression_is_no_default(name: str) -> None:
 def test_default_that_may_be_the_sources_own_is_kept(name: str) -> None:
     *field, wanted = TOLD[name]
     assert default(*field) == wanted
+
+
+@pytest.mark.parametrize("number", ["1.10", "1.0E-7", "1.0E10", "12345678901234567890.123"])
+@pytest.mark.parametrize("shape", ["{}", "[{},2]", '{{"n":{}}}'])
+def test_a_number_keeps_the_digits_that_it_is_sent_with(number: str, shape: str) -> None:
+    """A list or struct is stored as its text, so a default has to be spelt as a value is."""
+    text = shape.format(number)
+    kind = "double" if text == number else "array"
+    field = f'{{"field":"c","type":"{kind}","default":{text}}}'
+    row = f'{{"fields":[{{"field":"after","type":"struct","fields":[{field}]}}]}}'
+    (column,) = row_columns(row)
+    assert column.default == text

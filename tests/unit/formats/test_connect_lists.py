@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluice.types.columns import STRING, ColumnType, element_of, listed
+from sluice.types.columns import STRING, ColumnType, element_of, is_code, listed
 from spark_jobs.formats.common import connect_avro
 from spark_jobs.formats.common.connect import DECIMAL, VARIABLE_DECIMAL, connect_type
 
@@ -19,6 +19,9 @@ ELEMENTS: dict[str, tuple[dict[str, Any], dict[str, Any], ColumnType]] = {
     "io.debezium.time.Date": ({"type": "int32"}, {"type": "int"}, ColumnType("date", "days")),
     "io.debezium.time.MicroTimestamp": ({"type": "int64"}, {"type": "long"},
                                         ColumnType("timestamp_ntz", "us")),
+    "io.debezium.time.IsoDate": ({"type": "string"}, {"type": "string"}, ColumnType("date")),
+    "io.debezium.time.IsoTimestamp": ({"type": "string"}, {"type": "string"},
+                                      ColumnType("timestamp_ntz")),
     VARIABLE_DECIMAL: ({"type": "struct"}, {"type": "record", "name": VARIABLE_DECIMAL,
                                             "fields": []}, ColumnType("string", "variable")),
 }  # fmt: skip
@@ -29,6 +32,7 @@ def test_type_of_a_list_has_the_encoding_of_its_elements(name: str) -> None:
     connect, avro, kind = ELEMENTS[name]
     found = connect_type({"type": "array", "items": {"name": name, **connect}})
     assert (found, element_of(found)) == (listed(kind), kind)
+    assert is_code(found) == bool(kind.encoding)
     items = {"connect.name": name, **avro}
     row = {"type": "record", "name": "R", "fields": [
         {"name": "l", "type": {"type": "array", "items": ["null", items]}}]}  # fmt: skip

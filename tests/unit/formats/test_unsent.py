@@ -24,6 +24,13 @@ def test_octets_in_hexadecimal_are_spelt_as_the_text_that_they_are() -> None:
     assert set(found) == set(spellings("gone")) | of_the_whole_text
 
 
+def test_bytes_may_be_base64_for_addresses() -> None:
+    """As `binary.handling.mode=base64-url-safe` writes them, with the padding."""
+    found = spellings("~~gone?~~")
+    assert {"fn5nb25lP35+", "fn5nb25lP35-", '["fn5nb25lP35+"]', '["fn5nb25lP35-"]'} <= set(found)
+    assert len(found) == len(set(found))
+
+
 def test_placeholder_octets_may_be_invalid_utf8() -> None:
     found = spellings("hex:ff41")
     assert {"\ufffdA", "/0E=", "ff41", "[-1,65]"} <= set(found)

@@ -25,6 +25,7 @@ BEFORE, OTHER = 7, 8
 RENAMED = Rename("0000.2.0010", (("c", "d"),))
 VARIABLE: Type = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal", "fields": []}
 CLOCK: Type = {"type": "int64", "name": "io.debezium.time.MicroTime"}
+ISO: Type = {"type": "string", "name": "io.debezium.time.IsoTimestamp"}
 
 
 def column(
@@ -76,6 +77,10 @@ def renamed(
     return {c.name: c.readings for c in planned.columns if c.name != "id"}
 
 
+def list_of(items: Type) -> Type:
+    return {"type": "array", "items": items}
+
+
 def connect(kind: Type) -> str:
     return json.dumps(schema_of({"c": kind}, "after"))
 
@@ -93,8 +98,10 @@ def avro(kind: str) -> str:
         (money(60, 40), "string", ColumnType("string", "base64:40")),
         (money(9, 2), "decimal(9,2)", ColumnType("decimal", "base64", 9, 2)),
         ({"type": "bytes"}, "binary", ColumnType("binary", "base64")),
+        (list_of(ISO), "string", ColumnType("string", "list:timestamp_ntz[]")),
+        (list_of(CLOCK), "string", ColumnType("string", "list:time[us]")),
     ],
-    ids=["variable", "time", "wide", "decimal", "bytes"],
+    ids=["variable", "time", "wide", "decimal", "bytes", "list of ISO texts", "list of times"],
 )  # fmt: skip
 def test_a_value_that_its_text_does_not_show_is_read_as_in_a_batch_with_its_description(
     kind: Type, stored: str, reading: ColumnType
