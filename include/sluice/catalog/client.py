@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
+from pyiceberg.typedef import Identifier
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
 from sluice.catalog.retries import Errors, limited_retries, retry_while_away
@@ -67,10 +68,20 @@ def open_catalog(project: Project) -> Catalog:
         ) from error
 
 
+def load_table(catalog: Catalog, identifier: Identifier) -> Table:
+    """Load a table as it is now, also if the catalog is away for a while (see `retries`)."""
+    return retry_while_away(lambda: catalog.load_table(identifier))
+
+
+def list_tables(catalog: Catalog, namespace: str) -> list[Identifier]:
+    """List the tables of a namespace, also if the catalog is away for a while."""
+    return retry_while_away(lambda: catalog.list_tables(namespace))
+
+
 def find_table(catalog: Catalog, namespace: str, name: str) -> Table | None:
-    """Load a table as it is now; None if it does not exist."""
+    """Load a table as `load_table` does; None if it does not exist."""
     try:
-        return catalog.load_table((namespace, name))
+        return load_table(catalog, (namespace, name))
     except NoSuchTableError:
         return None
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from pyiceberg.table import Table
 
+from sluice.catalog.client import load_table
 from sluice.catalog.snapshots import tables_of
 from sluice.errors import FollowedError, RollbackRefusedError
 from sluice.ledger import states
@@ -148,7 +149,7 @@ def _changelogs_written(ctx: Context, publications: list[Publication]) -> list[T
     for p in publications:
         written[target_namespace(p.namespace)].add(p.table_name)
     return [
-        ctx.catalog.load_table((space, name))
+        load_table(ctx.catalog, (space, name))
         for namespace, names in written.items()
         for space, name in tables_of(ctx.catalog, namespace)
         if is_changelog(space, name) and names & published_tables(target_of_changelog(name))

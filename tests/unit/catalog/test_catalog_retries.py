@@ -22,8 +22,9 @@ from sqlalchemy.exc import InterfaceError, OperationalError, ProgrammingError
 from sluice.catalog import client as catalog_module
 from sluice.catalog import rest as restcatalog
 from sluice.catalog import retries
-from sluice.catalog.client import open_catalog
+from sluice.catalog.client import find_table, open_catalog
 from sluice.catalog.retries import CatalogAwayError, limited_retries
+from sluice.catalog.snapshots import publish_table, rollback_table, tables_of
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
 from sluice.errors import (
@@ -38,6 +39,7 @@ from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.manifest import SourceFile
 from tests import postgres
+from tests.unit import staged_tables
 from tests.unit.clocks import Clock
 
 pytestmark = pytest.mark.catalog
@@ -145,6 +147,22 @@ def test_a_catalog_that_is_away_for_a_minute_is_opened(
     monkeypatch.setattr(catalog_module, "load_catalog", after_a_minute)
     assert open_catalog(embedded(tmp_path)).list_namespaces() == []
     assert clock.now >= 60
+
+
+def test_reads_of_tables_wait_for_a_catalog_that_is_away(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = staged_tables.one_table(tmp_path)
+    staged = staged_tables.stage(catalog, "b1", 1)
+    load, listed = catalog.load_table, catalog.list_tables
+    monkeypatch.setattr(catalog, "load_table", failing(3, away(), load))
+    assert find_table(catalog, "shop", "orders") is not None
+    monkeypatch.setattr(catalog, "list_tables", failing(3, away(), listed))
+    assert tables_of(catalog, "shop") == [("shop", "orders")]
+    for act in (publish_table, rollback_table):
+        monkeypatch.setattr(catalog, "load_table", failing(3, away(), load))
+        act(catalog, staged, "b1")
+    assert len(clock.slept) == 12
 
 
 def test_a_ledger_outlives_a_minute_without_its_catalog(
