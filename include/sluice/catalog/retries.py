@@ -55,6 +55,9 @@ _PERMANENT: Final = (
     "permission denied", "unable to open database file", "readonly database",
     "file is not a database",
 )  # fmt: skip
+# PostgreSQL's codes of a read-only transaction, of a session that was ended in a transaction, and
+# of an operator's intervention (appendix A of its manual).
+_SWITCHED: Final = ("25006", "25P03", "57")
 _UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _DENIED: Final = ("error access_denied", "error signature_does_not_match")
 
@@ -77,7 +80,7 @@ def retry_while_away(action: Callable[[], T], also: Errors = ()) -> T:
         try:
             return action()
         except Exception as problem:
-            passes = isinstance(problem, (*transient_errors(), *also)) or _is_of_a_store(problem)
+            passes = is_away(problem) or isinstance(problem, also) or _is_of_a_store(problem)
             if is_permanent(problem) or not passes:
                 raise
             if time.monotonic() >= give_up:
@@ -134,6 +137,18 @@ def transient_errors() -> Errors:
     if requests is None:
         return OF_CATALOGS
     return (*OF_CATALOGS, requests.ConnectionError, requests.Timeout)
+
+
+def is_away(problem: Exception) -> bool:
+    """Whether a catalog's database or server raised it because it is away."""
+    return isinstance(problem, transient_errors()) or is_switchover(problem)
+
+
+def is_switchover(problem: BaseException | None) -> bool:
+    """Whether PostgreSQL raised it because the server became a standby, which only reads, or ended
+    the session."""
+    cause = problem.orig if isinstance(problem, DBAPIError) else problem
+    return (getattr(cause, "pgcode", None) or "").startswith(_SWITCHED)
 
 
 def pause(turn: int, longest: float = LONGEST_PAUSE) -> float:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import psycopg2
 import pytest
 import requests
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import ServiceUnavailableError
 from pyiceberg.table import Table
-from sqlalchemy.exc import InterfaceError, OperationalError, ProgrammingError
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, ProgrammingError
 
 from sluice.catalog import client as catalog_module
 from sluice.catalog import rest as restcatalog
@@ -55,6 +56,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def away(text: str = "connection refused") -> OperationalError:
     return OperationalError("SELECT 1", {}, sqlite3.OperationalError(text))
+
+
+def internal(code: str) -> InternalError:
+    """An error for which neither psycopg2 nor SQLAlchemy has a class of a lost connection."""
+    kind = type("InternalError", (psycopg2.InternalError,), {"pgcode": code})
+    return InternalError("UPDATE iceberg_tables", {}, kind("cannot execute UPDATE"))
 
 
 def failing(times: int, error: Exception, answer: Any = "answer") -> Callable[..., Any]:
@@ -100,6 +107,9 @@ def claim(ledger: PipelineLedger, key: str) -> list[str]:
         requests.Timeout("read timed out"),
         ServiceUnavailableError("503"),
         OSError("When reading key 'x' in bucket 'w': AWS Error SLOW_DOWN during HeadObject"),
+        internal("25006"),
+        internal("25P03"),
+        internal("57P01"),
     ],
 )
 def test_what_passes_is_waited_for(clock: Clock, error: Exception) -> None:
@@ -123,6 +133,7 @@ def test_in_the_end_it_gives_up_and_says_why(clock: Clock) -> None:
         away("unable to open database file"),
         ProgrammingError("SELECT 1", {}, sqlite3.ProgrammingError("permission denied")),
         ValueError("a mistake"),
+        internal("XX001"),
         FileNotFoundError("gone"),
         PermissionError("access denied"),
         OSError("When reading key 'x' in bucket 'w': AWS Error ACCESS_DENIED during HeadObject"),
@@ -346,6 +357,35 @@ def test_a_ledger_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
         opened.engine.dispose()  # type: ignore[attr-defined]
     assert won == [[key] for key in keys]
     assert known == keys
+
+
+@pytest.mark.skipif(postgres.programs() is None, reason=postgres.MISSING)
+def test_a_ledger_leaves_a_server_that_became_a_standby(tmp_path: Path) -> None:
+    """Its connections stay open and answer reads; only new ones reach the server that writes."""
+    with postgres.server() as address:
+        opened = open_catalog(project(address, tmp_path / "w"))
+        ledger, engine = with_tables(opened), opened.engine  # type: ignore[attr-defined]
+        with engine.connect() as pooled:
+            pooled.exec_driver_sql("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+            pooled.commit()
+        won = claim(ledger, "a")
+        engine.dispose()
+    assert won == ["a"]
+
+
+def test_a_ledger_outlives_a_minute_in_which_its_database_only_reads(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = with_tables(open_catalog(embedded(tmp_path)))
+    commit = Table._do_commit
+
+    def after_a_minute(self: Table, *args: Any, **kwargs: Any) -> None:
+        if clock.now < 60:
+            raise internal("25006")
+        commit(self, *args, **kwargs)
+
+    monkeypatch.setattr(Table, "_do_commit", after_a_minute)
+    assert claim(ledger, "a") == ["a"]
 
 
 def test_what_loses_to_others_is_tried_a_few_times(clock: Clock) -> None:
