@@ -283,16 +283,20 @@ def strangers_since(table: Table, snapshot: int) -> list[str]:
     return foreign(table, past)
 
 
-def branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
-    """Return the branches of a table whose name begins with `prefix`."""
+def branches(
+    catalog: Catalog, namespace: str, name: str, prefix: str | tuple[str, ...]
+) -> list[str]:
+    """Return the branches of a table whose name begins with `prefix`, or with one of several."""
     table = find_table(catalog, namespace, name)
     if table is None:
         return []
     return [r for r in table.metadata.refs if r.startswith(prefix) and r != MAIN]
 
 
-def drop_branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
-    """Remove the branches whose name begins with `prefix`; returns their names."""
+def drop_branches(
+    catalog: Catalog, namespace: str, name: str, prefix: str | tuple[str, ...]
+) -> list[str]:
+    """Remove the branches that `branches` returns; returns their names."""
     doomed = branches(catalog, namespace, name, prefix)
     for ref in doomed:
         table = load_table(catalog, (namespace, name))
