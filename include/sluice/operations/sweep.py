@@ -70,17 +70,19 @@ def forget_copies(
     A driver that misses one makes it again (`spark_jobs.decoding.copies`).
     """
     pipeline = ledger.pipeline
-    copies = {files.staged_key(pipeline, file) for file in landed if file.staged}
+    copies = {files.staged_key(pipeline, file): file.key for file in landed if file.staged}
     if not copies:
         return
+    # Shares and batches of a reprocess have claimed nothing, and are asked.
+    others = ledger.files.batches_without(copies.values())
     # By the batch's name: one that is claimed and not recorded yet has a manifest already.
     names = [
         row.batch_id
         for row in ledger.unfinished()
-        if row.batch_id != but and row.state != PUBLISHING
+        if row.batch_id not in {but, *others} and row.state != PUBLISHING
     ]
     needed = {key for name in names for key in _copies(files, pipeline, name)}
-    files.forget_copies(sorted(copies - needed))
+    files.forget_copies(sorted(copies.keys() - needed))
 
 
 def _needs(files: BatchFiles, ledger: PipelineLedger) -> _Needs:
