@@ -75,9 +75,10 @@ def test_a_claim_that_was_never_recorded_and_has_no_manifest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry_run: bool
 ) -> None:
     ctx = open_shop(tmp_path)
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         patch.setattr("sluice.operations.claim.reach", killed_at(Point.LAND_CLAIMED))
-        landed(ctx)
+        with pytest.raises(Killed):
+            landed(ctx)
     ((batch, key),) = [(r.batch_id, r.object_key) for r in ctx.ledger.files.claimed()]
     shutil.rmtree(Path(ctx.files.store.url(f"shop/{batch}").removeprefix("file://")))
     with pytest.raises(TerminalError, match="there is no manifest") as caught:
