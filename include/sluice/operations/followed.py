@@ -86,11 +86,11 @@ def _refuse_if_changes_compared(ctx: Context, published: dict[str, list[Publicat
         if not others:
             continue
         for log in _changelogs_written(ctx, publications):
-            for other in others:
-                if files_of(log, other.batch_id):
-                    where = ".".join(log.name()[-2:])
-                    did = f"has changes in {where}, which were compared with {batch_id}"
-                    raise FollowedError(f"batch {other.batch_id} {did}")
+            stored = batches_in(log)  # one scan, however many batches followed
+            if other := next((row for row in others if row.batch_id in stored), None):
+                where = ".".join(log.name()[-2:])
+                did = f"has changes in {where}, which were compared with {batch_id}"
+                raise FollowedError(f"batch {other.batch_id} {did}")
 
 
 def _refuse_if_nothing_written(ctx: Context, published: dict[str, list[Publication]]) -> None:
