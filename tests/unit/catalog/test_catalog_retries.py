@@ -359,6 +359,15 @@ def test_a_ledger_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
     assert known == keys
 
 
+def test_rows_that_are_committed_are_no_failure_if_the_table_cannot_be_tidied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = with_tables(open_catalog(embedded(tmp_path)))
+    monkeypatch.setattr(ledger_tables, "COMPACT_AT", 1)
+    monkeypatch.setattr(ledger_tables, "scan", failing(10_000, OSError("SLOW_DOWN")))
+    assert [claim(ledger, key) for key in ("a", "b")] == [["a"], ["b"]]
+
+
 @pytest.mark.skipif(postgres.programs() is None, reason=postgres.MISSING)
 def test_a_ledger_leaves_a_server_that_became_a_standby(tmp_path: Path) -> None:
     """Its connections stay open and answer reads; only new ones reach the server that writes."""
