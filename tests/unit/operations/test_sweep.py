@@ -52,6 +52,12 @@ def batch(ctx: Context, batch_id: str, state: str) -> list[str]:
     return [copy, key, scratch]
 
 
+def claimed(ctx: Context, batch_id: str, file: SourceFile) -> None:
+    """A batch whose landing died before it was recorded."""
+    ctx.ledger.files.claim(ClaimRequest((file,), lambda _: batch_id))
+    ctx.files.write_manifest(Manifest("p", batch_id, (file,)))
+
+
 def age(ctx: Context) -> Path:
     folder = Path(ctx.files.store.url("p").removeprefix("file://"))
     for path in folder.rglob("*"):
@@ -115,13 +121,9 @@ def test_batches_of_other_files_are_not_asked_for_their_copies(
     copy, key, _ = batch(ctx, "b1", PUBLISHED)
     manifest = ctx.files.read_manifest(key)
     again = SourceFile(key="b1", url=manifest.files[0].url, size=1, staged=True)
-    for name, source in (
-        ("b2", SourceFile(key="b2", url="file:///2.jsonl", size=1, staged=True)),
-        ("b3", SourceFile(key="b3", url="file:///3.jsonl", size=1, staged=True)),
-        ("b4", again),
-    ):
-        ctx.ledger.files.claim(ClaimRequest((source,), lambda _, name=name: name))
-        ctx.files.write_manifest(Manifest("p", name, (source,)))
+    claimed(ctx, "b2", SourceFile(key="b2", url="file:///2.jsonl", size=1, staged=True))
+    claimed(ctx, "b3", SourceFile(key="b3", url="file:///3.jsonl", size=1, staged=True))
+    claimed(ctx, "b4", again)
     ctx.files.write_manifest(replace(manifest, batch_id="share"))
     ctx.ledger.batches.record("share", FAILED)
     reads: list[str] = []
