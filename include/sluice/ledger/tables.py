@@ -50,6 +50,7 @@ from sluice.catalog.retries import (
     error_text,
     is_away,
     is_permanent,
+    is_switchover,
     pause,
     retry_while_away,
 )
@@ -74,7 +75,7 @@ _BY_BATCH: Final = (QUARANTINE, TRANSACTIONS)
 
 MAX_TRIES: Final = 60
 LONGEST_WAIT: Final = 1.0
-_LONGEST_WAIT_AWAY: Final = 3.0
+_LONGEST_WAIT_STANDBY: Final = 3.0
 # Each file adds about 2 ms to a read. Snapshots stay while a lost answer may be looked up.
 COMPACT_AT: Final = 48
 KEEP_SNAPSHOTS: Final = timedelta(hours=1)
@@ -255,9 +256,9 @@ def _is_outcome_unknown(problem: Exception) -> bool:
 
 
 def _longest_wait(problem: Exception) -> float:
-    """Return the longest pause after a problem: MAX_TRIES take as long as a catalog that only reads
-    is waited for (`retries.SECONDS`)."""
-    return _LONGEST_WAIT_AWAY if is_away(problem) else LONGEST_WAIT
+    """Return the longest pause after a problem. A standby answers reads, so MAX_TRIES have to take
+    as long as those of a catalog that is away (`retries.SECONDS`)."""
+    return _LONGEST_WAIT_STANDBY if is_switchover(problem) else LONGEST_WAIT
 
 
 def _is_full(problem: Exception) -> bool:
