@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.catalog.client import load_table
 from sluice.catalog.replaced_columns import replace_columns
 from sluice.catalog.retries import limited_retries
 from sluice.catalog.snapshots import head
@@ -75,7 +76,7 @@ def rewrite(
     def once() -> None:
         signature = f"wider {uuid.uuid4().hex}"
         _add_wider(spark, table, after)
-        loaded = catalog.load_table((table.namespace, table.name))
+        loaded = load_table(catalog, (table.namespace, table.name))
         _refuse_changed(loaded, {column: before[column] for column in after})
         if (base := head(loaded)) is not None:
             _write_again(spark, table, base, after, signature)

@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
-from sluice.catalog.client import find_table
+from sluice.catalog.client import find_table, list_tables, load_table
 from sluice.catalog.lineage import with_equal_rows
 from sluice.catalog.snapshots import head, restore_schema
 from sluice.errors import PlanError, TransientError
@@ -119,14 +119,14 @@ class Lake:
     def own_tables(self, namespace: str, at_most: int) -> list[Table]:
         """Return the pipeline's targets in a namespace; none if there are more than `at_most`."""
         try:
-            listed = self.catalog.list_tables(namespace)
+            listed = list_tables(self.catalog, namespace)
         except NoSuchNamespaceError:
             return []
         beside = {other for name in listed for other in names.beside_target(name[-1])}
         targets = [name for name in listed if name[-1] not in beside]
         if len(targets) > at_most:
             return []
-        tables = [self.catalog.load_table(name) for name in targets]
+        tables = [load_table(self.catalog, name) for name in targets]
         return [t for t in tables if t.properties.get(names.PROP_PIPELINE) == self.pipeline]
 
     def property(self, table: TableId, name: str) -> str | None:
@@ -191,7 +191,7 @@ class Lake:
         if loaded is not None:
             if options.identifier and not loaded.schema().identifier_field_ids:
                 self._identify(table, options)
-                loaded = self.catalog.load_table((table.namespace, table.name))
+                loaded = load_table(self.catalog, (table.namespace, table.name))
             self.schemas_before.setdefault(table, loaded.metadata.current_schema_id)
             self._heads_before.setdefault(table, head(loaded))
         self._evolve(table, columns, existing, options.rewrites)
@@ -259,7 +259,7 @@ class Lake:
     def _widen(
         self, table: TableId, before: Mapping[str, str], after: Mapping[str, str], rewrites: bool
     ) -> None:
-        loaded = self.catalog.load_table((table.namespace, table.name))
+        loaded = load_table(self.catalog, (table.namespace, table.name))
         fixed = fixed_columns(loaded, names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")))
         name = table.full_name
         for column, kind in after.items():

@@ -16,6 +16,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table
 
 from sluice import names
+from sluice.catalog.client import list_tables, load_table
 from sluice.errors import TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger import tables as ledger_tables
@@ -145,6 +146,6 @@ def own_tables(ctx: MaintenanceContext) -> dict[TableId, str]:
 
 def _tables(lake: Lake, namespace: str) -> Iterable[Table]:
     try:
-        return [lake.catalog.load_table(name) for name in lake.catalog.list_tables(namespace)]
+        return [load_table(lake.catalog, name) for name in list_tables(lake.catalog, namespace)]
     except NoSuchNamespaceError:
         return []

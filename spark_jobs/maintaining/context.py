@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from pyspark.sql import SparkSession
 
 from sluice.config.pipeline import Pipeline
 from sluice.ledger.ledger import PipelineLedger
 from sluice.objects.batch_files import BatchFiles
+from sluice.operations.expiry import Retentions
 from spark_jobs.lake.tables import Lake
 
 
@@ -24,6 +26,11 @@ class MaintenanceContext:
     pipeline: Pipeline
     now: datetime
     dry_run: bool
+
+    @cached_property
+    def retentions(self) -> Retentions:
+        """What must be kept for rollbacks, for as long as this maintenance lasts."""
+        return Retentions(self.ledger, self.pipeline)
 
     def days_ago(self, days: int) -> datetime:
         """Return the time that is `days` before `now`."""

@@ -16,7 +16,7 @@ from sluice.catalog.gaps import gap_after_rewrite
 from sluice.catalog.snapshots import drop_branches, drop_tags
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.states import FINISHED
-from sluice.operations.expiry import Retention, expirable, retention, stale_tags
+from sluice.operations.expiry import expirable, stale_tags
 from sluice.operations.sweep import sweep
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.maintaining import procedures
@@ -34,14 +34,10 @@ def _loaded(ctx: MaintenanceContext, table: TableId) -> Table | None:
 def drop_stale_tags(ctx: MaintenanceContext, table: TableId) -> str:
     """Drop the tags of batches beyond `keep_tags`: a tag keeps its snapshot from expiring."""
     loaded = ctx.lake.load(table)
-    tags = stale_tags(loaded, _retention(ctx)) if loaded is not None else []
+    tags = stale_tags(loaded, ctx.retentions.current()) if loaded is not None else []
     if tags and loaded is not None and not ctx.dry_run:
         drop_tags(ctx.lake.catalog, loaded, tags)
     return f"{len(tags)} tags" if tags else ""
-
-
-def _retention(ctx: MaintenanceContext) -> Retention:
-    return retention(ctx.ledger, ctx.pipeline)
 
 
 def drop_dead_branches(ctx: MaintenanceContext, table: TableId) -> str:
@@ -104,7 +100,7 @@ def expire_snapshots(ctx: MaintenanceContext, table: TableId) -> str:
     loaded = ctx.lake.load(table)
     if loaded is None:
         return ""
-    promised = _retention(ctx)
+    promised = ctx.retentions.current()
     before = ctx.days_ago(ctx.pipeline.maintenance.snapshot_days)
     stale = stale_tags(loaded, promised) if ctx.dry_run else []
     snapshots = expirable(loaded, promised.snapshots, before, dropped=stale)

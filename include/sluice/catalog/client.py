@@ -16,9 +16,11 @@ from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
+from pyiceberg.typedef import Identifier
+from sqlalchemy import ExceptionContext, event
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
-from sluice.catalog.retries import Errors, limited_retries, retry_while_away
+from sluice.catalog.retries import Errors, is_switchover, limited_retries, retry_while_away
 from sluice.catalog.spark import (
     POSTGRES_ANSWER_SECONDS,
     POSTGRES_CONNECT_SECONDS,
@@ -67,10 +69,20 @@ def open_catalog(project: Project) -> Catalog:
         ) from error
 
 
+def load_table(catalog: Catalog, identifier: Identifier) -> Table:
+    """Load a table as it is now, also if the catalog is away for a while (see `retries`)."""
+    return retry_while_away(lambda: catalog.load_table(identifier))
+
+
+def list_tables(catalog: Catalog, namespace: str) -> list[Identifier]:
+    """List the tables of a namespace, also if the catalog is away for a while."""
+    return retry_while_away(lambda: catalog.list_tables(namespace))
+
+
 def find_table(catalog: Catalog, namespace: str, name: str) -> Table | None:
-    """Load a table as it is now; None if it does not exist."""
+    """Load a table as `load_table` does; None if it does not exist."""
     try:
-        return catalog.load_table((namespace, name))
+        return load_table(catalog, (namespace, name))
     except NoSuchTableError:
         return None
 
@@ -87,7 +99,17 @@ def _load(properties: dict[str, str]) -> Catalog:
     # Another process that opens the new lake may just have created the catalog's tables.
     created_meanwhile: Errors = (IntegrityError, ProgrammingError)
     again = limited_retries(_OPEN_TRIES, created_meanwhile, _LONGEST_PAUSE)
-    return again(load_catalog, CATALOG, **properties)
+    catalog = again(load_catalog, CATALOG, **properties)
+    if (engine := getattr(catalog, "engine", None)) is not None:
+        event.listen(engine, "handle_error", _leave_standby)
+    return catalog
+
+
+def _leave_standby(context: ExceptionContext) -> None:
+    """Discard the pool's connections to a server that became a standby: they stay open, and only
+    new ones reach the server that has its place."""
+    if is_switchover(context.original_exception):
+        context.is_disconnect = True
 
 
 def _pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:

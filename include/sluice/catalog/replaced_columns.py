@@ -18,6 +18,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
+from sluice.catalog.client import load_table
 from sluice.catalog.gaps import carry_gap
 from sluice.catalog.snapshots import MAIN, commit, head, point
 from sluice.errors import PublishRefusedError
@@ -46,7 +47,7 @@ def replace_columns(
         SetCurrentSchemaUpdate(schema_id=-1),
     ]
     if base is not None:
-        new = _written(catalog.load_table(table.name()), branch, signature)
+        new = _written(load_table(catalog, table.name()), branch, signature)
         requirements.append(AssertRefSnapshotId(ref=branch, snapshot_id=new))
         updates.append(point(MAIN, SnapshotRefType.BRANCH, new))
         updates.append(RemoveSnapshotRefUpdate(ref_name=branch))

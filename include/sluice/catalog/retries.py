@@ -1,12 +1,14 @@
 """Retries while a catalog or a store is away, as during a restart, a failover or a network failure.
 
-Only actions that may run twice are retried for that long (`retry_while_away`): reads, and creating
-what may exist already. If the answer to a commit was lost, its sender checks whether it arrived.
+Only actions that may run twice are retried for that long (`retry_while_away`): reads, creating what
+may exist already, and publishing, which checks what arrived. If the answer to another commit was
+lost, its sender checks whether it arrived.
 Actions that fail because others commit first are tried a few times (`limited_retries`).
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import random
 import sys
@@ -26,7 +28,13 @@ from pyiceberg.exceptions import (
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
 
-from sluice.errors import LakeMovedError, SluiceError, TerminalError, TransientError
+from sluice.errors import (
+    CommitStateUnknownError,
+    LakeMovedError,
+    SluiceError,
+    TerminalError,
+    TransientError,
+)
 
 T = TypeVar("T")
 Errors = tuple[type[Exception], ...]
@@ -47,6 +55,10 @@ _PERMANENT: Final = (
     "permission denied", "unable to open database file", "readonly database",
     "file is not a database",
 )  # fmt: skip
+# PostgreSQL's codes of a read-only transaction, of a session that was ended in a transaction, and
+# of an operator's intervention (appendix A of its manual).
+_SWITCHED: Final = ("25006", "25P03", "57")
+_UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _DENIED: Final = ("error access_denied", "error signature_does_not_match")
 
 log = logging.getLogger(__name__)
@@ -60,7 +72,7 @@ def retry_while_away(action: Callable[[], T], also: Errors = ()) -> T:
     """Run an action again, for SECONDS, while its error is transient; `also`: more such errors.
 
     Raises CatalogAwayError when the time is up, LakeMovedError if a file was missing all the time,
-    and any other error unchanged.
+    and any other error unchanged, as those of Sluice in `also`.
     """
     give_up = time.monotonic() + SECONDS
     turn = 0
@@ -68,10 +80,12 @@ def retry_while_away(action: Callable[[], T], also: Errors = ()) -> T:
         try:
             return action()
         except Exception as problem:
-            passes = isinstance(problem, (*transient_errors(), *also)) or _is_of_a_store(problem)
+            passes = is_away(problem) or isinstance(problem, also) or _is_of_a_store(problem)
             if is_permanent(problem) or not passes:
                 raise
             if time.monotonic() >= give_up:
+                if isinstance(problem, SluiceError):
+                    raise
                 raise _timeout_error(problem) from problem
             if turn == _LOGGED_AT:
                 log.warning("waiting up to %.0f s: %s", SECONDS, error_text(problem))
@@ -125,6 +139,18 @@ def transient_errors() -> Errors:
     return (*OF_CATALOGS, requests.ConnectionError, requests.Timeout)
 
 
+def is_away(problem: Exception) -> bool:
+    """Whether a catalog's database or server raised it because it is away."""
+    return isinstance(problem, transient_errors()) or is_switchover(problem)
+
+
+def is_switchover(problem: BaseException | None) -> bool:
+    """Whether PostgreSQL raised it because the server became a standby, which only reads, or ended
+    the session."""
+    cause = problem.orig if isinstance(problem, DBAPIError) else problem
+    return (getattr(cause, "pgcode", None) or "").startswith(_SWITCHED)
+
+
 def pause(turn: int, longest: float = LONGEST_PAUSE) -> float:
     """Return the seconds to wait after try `turn` (from 0): doubled each time, up to `longest`.
 
@@ -141,7 +167,11 @@ def error_text(problem: Exception) -> str:
 
 
 def is_permanent(problem: Exception) -> bool:
-    """Whether waiting does not help: access is denied, or the requested object does not exist."""
+    """Whether waiting does not help: access is denied, the requested object does not exist, or a
+    commit was lost because a disk is full or read-only."""
+    if isinstance(problem, CommitStateUnknownError) and isinstance(problem.__cause__, Exception):
+        cause = problem.__cause__
+        return is_permanent(cause) or getattr(cause, "errno", None) in _UNWRITABLE
     if isinstance(problem, (UnauthorizedError, ForbiddenError, PermissionError)):
         return True
     text = str(problem).lower()

@@ -32,7 +32,7 @@ from pyiceberg.table.update import (
 )
 from sqlalchemy.exc import DBAPIError
 
-from sluice.catalog.client import find_table, known_table
+from sluice.catalog.client import find_table, known_table, list_tables, load_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of, passes_over
 from sluice.catalog.retries import Errors, error_text, limited_retries, transient_errors
@@ -185,7 +185,7 @@ def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Main
     If `main` is back already, but the batch's tag shows that it was moved by hand, the schema and
     the defaults are restored. Raises RollbackRefusedError, which names the writer.
     """
-    table = catalog.load_table((staged.namespace, staged.name))
+    table = load_table(catalog, (staged.namespace, staged.name))
     current, base = head(table), staged.base_snapshot
     if current == base and head(table, tag_name(batch_id)) is None:
         return MainChange(staged.full_name, current, base)
@@ -254,7 +254,7 @@ def refuse_rollback(table: Table, current: int | None, staged: StagedTable, batc
 
 def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> bool:
     """Make an earlier schema current again after a failed batch; returns whether it changed."""
-    table = catalog.load_table((namespace, name))
+    table = load_table(catalog, (namespace, name))
     now = table.metadata.current_schema_id
     if now == schema_id:
         return False
@@ -283,19 +283,23 @@ def strangers_since(table: Table, snapshot: int) -> list[str]:
     return foreign(table, past)
 
 
-def branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
-    """Return the branches of a table whose name begins with `prefix`."""
+def branches(
+    catalog: Catalog, namespace: str, name: str, prefix: str | tuple[str, ...]
+) -> list[str]:
+    """Return the branches of a table whose name begins with `prefix`, or with one of several."""
     table = find_table(catalog, namespace, name)
     if table is None:
         return []
     return [r for r in table.metadata.refs if r.startswith(prefix) and r != MAIN]
 
 
-def drop_branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
-    """Remove the branches whose name begins with `prefix`; returns their names."""
+def drop_branches(
+    catalog: Catalog, namespace: str, name: str, prefix: str | tuple[str, ...]
+) -> list[str]:
+    """Remove the branches that `branches` returns; returns their names."""
     doomed = branches(catalog, namespace, name, prefix)
     for ref in doomed:
-        table = catalog.load_table((namespace, name))
+        table = load_table(catalog, (namespace, name))
         requirement = AssertRefSnapshotId(ref=ref, snapshot_id=head(table, ref))
         commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
     return doomed
@@ -306,7 +310,7 @@ def tables_of(catalog: Catalog, namespace: str) -> list[tuple[str, str]]:
     tables: list[tuple[str, str]] = []
     for space in (namespace, changelog_namespace(namespace)):
         try:
-            tables += [(space, ident[-1]) for ident in catalog.list_tables(space)]
+            tables += [(space, ident[-1]) for ident in list_tables(catalog, space)]
         except NoSuchNamespaceError:
             continue
     return sorted(tables)
@@ -328,7 +332,7 @@ def drop_tag(catalog: Catalog, namespace: str, name: str, tag: str) -> None:
     """
 
     def drop() -> None:
-        table = catalog.load_table((namespace, name))
+        table = load_table(catalog, (namespace, name))
         drop_tags(catalog, table, [tag] if head(table, tag) is not None else [])
 
     try:

@@ -10,7 +10,7 @@ from pyiceberg.exceptions import ValidationException
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
-from sluice.catalog.client import find_table
+from sluice.catalog.client import find_table, load_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.expressions import equals
 from sluice.catalog.retries import limited_retries
@@ -82,7 +82,7 @@ def _forget_with_retries(
 def _forget(
     catalog: Catalog, name: tuple[str, str], batch_id: str, confirm: Callable[[], None]
 ) -> bool:
-    table = catalog.load_table(name)
+    table = load_table(catalog, name)
     by_batch = table.spec().fields and table.spec().fields[0].name == BATCH_ID
     files = files_of(table, batch_id) if by_batch else []
     if files:

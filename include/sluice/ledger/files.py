@@ -103,6 +103,14 @@ class Files:
         rows = where_in(self._newest(), "batch_id", [batch_id])
         return sorted(rows_of(FileRow, rows), key=lambda row: row.object_key)
 
+    def batches_without(self, keys: Collection[str]) -> set[str]:
+        """Return the batches that have claimed files and none of these objects. They read no object
+        that they have not claimed."""
+        claimed = where_in(self._newest(), "state", [states.FILE_CLAIMED])
+        sharing = where_in(claimed, "object_key", keys)
+        batches, excepted = (rows["batch_id"].unique().to_pylist() for rows in (claimed, sharing))
+        return set(batches).difference(excepted)
+
     def claim(self, request: ClaimRequest) -> tuple[str, tuple[SourceFile, ...]]:
         """Claim the files that no batch has; return the batch id and its files, or ("", ()) if
         none is left."""

@@ -56,19 +56,28 @@ class PipelineLedger:
     def unfinished(self) -> list[BatchRow]:
         """Return the batches that are neither published nor rolled back: first those that are
         halfway, since nothing else can be loaded before these are complete, then the others, oldest
-        first.
+        first; see `with_claims`."""
+        rows = (row for row in self.with_claims() if row.state not in states.FINISHED)
+        return sorted(rows, key=lambda row: (not row.halfway, row.at or self._now()))
+
+    def with_claims(self) -> list[BatchRow]:
+        """Return all batches: first those that the ledger has not recorded, then the others, the
+        one that changed last first.
 
         A batch also counts as `landed` if its files are claimed but it was not recorded (landing
         died), or if it was rolled back and its released files are claimed again.
         """
         recorded = {row.batch_id: row for row in self.batches.all()}
+        unrecorded: dict[str, BatchRow] = {}
         for file in self.files.claimed():
             known = recorded.get(file.batch_id)
-            if may_land(known):
-                row = known or BatchRow(self.pipeline, file.batch_id, "", states.LANDED)
-                recorded[file.batch_id] = replace(row, state=states.LANDED, at=file.at)
-        rows = (row for row in recorded.values() if row.state not in states.FINISHED)
-        return sorted(rows, key=lambda row: (not row.halfway, row.at or self._now()))
+            if known is None:
+                row = BatchRow(self.pipeline, file.batch_id, "", states.LANDED, at=file.at)
+                unrecorded.setdefault(file.batch_id, row)
+            elif may_land(known):
+                landed = replace(known, state=states.LANDED, at=file.at)
+                recorded[file.batch_id] = landed
+        return [*unrecorded.values(), *recorded.values()]
 
     def _now(self) -> datetime:
         return self._clock()

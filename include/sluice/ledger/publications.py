@@ -38,6 +38,11 @@ class Publications:
 
         self._tables.append(PUBLICATIONS, decide)
 
+    def version(self) -> int | None:
+        """Return a number that changes whenever any pipeline's publications are written."""
+        snapshot = self._tables.open(PUBLICATIONS).current_snapshot()
+        return None if snapshot is None else snapshot.snapshot_id
+
     def of_batches(self, *batch_ids: str) -> list[Publication]:
         """Return the newest row of each table of each batch."""
         where = And(of_pipeline(self._pipeline), of_batches(batch_ids))

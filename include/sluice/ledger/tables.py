@@ -45,11 +45,12 @@ from pyiceberg.types import (
 
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.retries import (
-    OF_CATALOGS,
+    EXPECTED,
     CatalogAwayError,
-    Errors,
     error_text,
+    is_away,
     is_permanent,
+    is_switchover,
     pause,
     retry_while_away,
 )
@@ -74,6 +75,7 @@ _BY_BATCH: Final = (QUARANTINE, TRANSACTIONS)
 
 MAX_TRIES: Final = 60
 LONGEST_WAIT: Final = 1.0
+_LONGEST_WAIT_STANDBY: Final = 3.0
 # Each file adds about 2 ms to a read. Snapshots stay while a lost answer may be looked up.
 COMPACT_AT: Final = 48
 KEEP_SNAPSHOTS: Final = timedelta(hours=1)
@@ -124,8 +126,6 @@ _CLAIMED: Final = {
     "commit.manifest-merge.enabled": "true",
     "commit.manifest.min-count-to-merge": "16",
 }
-# Raised before or during a commit: only the table shows whether it arrived.
-_OUTCOME_UNKNOWN: Errors = (CommitStateUnknownException, *OF_CATALOGS, OSError)
 
 
 class LedgerTables:
@@ -176,7 +176,7 @@ class LedgerTables:
                 return answer
             if _is_full(problem) or _is_closed(problem):
                 break
-            time.sleep(pause(turn, LONGEST_WAIT))
+            time.sleep(pause(turn, _longest_wait(problem)))
         return self._give_up(name, sent, problem)
 
     def compact(
@@ -242,9 +242,23 @@ def _commit_once(table: Table, rows: list[Row], token: str) -> Exception | None:
             transaction.append(data, snapshot_properties={SUMMARY_TOKEN: token})
     except CommitFailedException as lost:
         return lost
-    except _OUTCOME_UNKNOWN as problem:
+    except Exception as problem:
+        if not _is_outcome_unknown(problem):
+            raise
         return problem
     return None
+
+
+def _is_outcome_unknown(problem: Exception) -> bool:
+    """Whether it was raised before or during a commit, so that only the table shows whether that
+    arrived."""
+    return is_away(problem) or isinstance(problem, (CommitStateUnknownException, OSError))
+
+
+def _longest_wait(problem: Exception) -> float:
+    """Return the longest pause after a problem. A standby answers reads, so MAX_TRIES have to take
+    as long as those of a catalog that is away (`retries.SECONDS`)."""
+    return _LONGEST_WAIT_STANDBY if is_switchover(problem) else LONGEST_WAIT
 
 
 def _is_full(problem: Exception) -> bool:
@@ -281,9 +295,11 @@ def _next_seq(table: Table) -> int:
 
 def _tidy_up(table: Table) -> None:
     """Rewrite a table of many small files as one; if another process writes meanwhile,
-    nothing is changed."""
+    nothing is changed. The rows are committed already, so no error of this is raised: the next
+    commit, or maintenance, tries again."""
     if _files(table) >= COMPACT_AT:
-        _rewrite(table, scan(table, AlwaysTrue()))
+        with suppress(Exception):
+            _rewrite(table, scan(table, AlwaysTrue()))
 
 
 def _files(table: Table) -> int:
@@ -296,7 +312,7 @@ def _rewrite(table: Table, rows: pa.Table) -> None:
     """Replace the table's content by one file of these rows, unless another process wrote it;
     expire snapshots."""
     refuse_clock_behind(table)
-    with suppress(CommitFailedException, *_OUTCOME_UNKNOWN):
+    with suppress(CommitStateUnknownException, *EXPECTED):
         with table.transaction() as transaction:
             transaction.overwrite(rows)
         old = datetime.now(UTC) - KEEP_SNAPSHOTS

@@ -64,9 +64,13 @@ def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context
 
 
 def known_batch(ctx: Context, batch_id: str) -> BatchRow:
-    """Return the ledger's row of a batch; raises TerminalError for an unknown one, and for the row
-    under which maintenance holds the lease."""
+    """Return the ledger's row of a batch, or of one that has claimed files and was never recorded,
+    because its landing died; raises TerminalError for an unknown one, and for the row under which
+    maintenance holds the lease."""
     row = ctx.ledger.batches.get(batch_id)
+    if row is None:
+        unrecorded = (one for one in ctx.ledger.unfinished() if one.batch_id == batch_id)
+        row = next(unrecorded, None)
     if row is None or batch_id == states.MAINTENANCE:
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
     return row

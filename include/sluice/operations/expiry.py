@@ -7,7 +7,7 @@ oldest of these, since a rollback goes along them to see who wrote.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,6 +17,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from sluice.catalog.snapshots import head
 from sluice.config.pipeline import Pipeline
 from sluice.ledger.ledger import PipelineLedger
+from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import FINISHED, PUBLISHED
 from sluice.names import tag_name
 
@@ -29,9 +30,33 @@ class Retention:
     stale_tags: frozenset[str]
 
 
-def retention(ledger: PipelineLedger, pipeline: Pipeline) -> Retention:
+@dataclass
+class Retentions:
+    """The retention of one pipeline, which is derived again only where the ledger has changed.
+
+    It does not change while maintenance holds the lease, which it gives back between two steps.
+    """
+
+    _ledger: PipelineLedger
+    _pipeline: Pipeline
+    _of: tuple[object, ...] = ()
+    _last: Retention = Retention(frozenset(), frozenset())
+
+    def current(self) -> Retention:
+        """Return which snapshots and tags may go according to the ledger as it is now."""
+        written = self._ledger.publications.version()
+        batches = self._ledger.batches.all()
+        of = (written, *((row.batch_id, row.state) for row in batches))
+        if of != self._of:
+            self._last = _retention(self._ledger, self._pipeline, batches)
+            self._of = of
+        return self._last
+
+
+def _retention(
+    ledger: PipelineLedger, pipeline: Pipeline, batches: Sequence[BatchRow]
+) -> Retention:
     """Read from the ledger which snapshots a rollback of the pipeline's last batches needs."""
-    batches = ledger.batches.all()
     published = [row for row in batches if row.state == PUBLISHED]
     unfinished = [row for row in batches if row.state not in FINISHED]
     needed = [row.batch_id for row in (*published[: pipeline.keep_tags], *unfinished)]

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from pyiceberg.table import Table
 
+from sluice.catalog.client import load_table
 from sluice.catalog.snapshots import tables_of
 from sluice.errors import FollowedError, RollbackRefusedError
 from sluice.ledger import states
@@ -85,11 +86,11 @@ def _refuse_if_changes_compared(ctx: Context, published: dict[str, list[Publicat
         if not others:
             continue
         for log in _changelogs_written(ctx, publications):
-            for other in others:
-                if files_of(log, other.batch_id):
-                    where = ".".join(log.name()[-2:])
-                    did = f"has changes in {where}, which were compared with {batch_id}"
-                    raise FollowedError(f"batch {other.batch_id} {did}")
+            stored = batches_in(log)  # one scan, however many batches followed
+            if other := next((row for row in others if row.batch_id in stored), None):
+                where = ".".join(log.name()[-2:])
+                did = f"has changes in {where}, which were compared with {batch_id}"
+                raise FollowedError(f"batch {other.batch_id} {did}")
 
 
 def _refuse_if_nothing_written(ctx: Context, published: dict[str, list[Publication]]) -> None:
@@ -148,7 +149,7 @@ def _changelogs_written(ctx: Context, publications: list[Publication]) -> list[T
     for p in publications:
         written[target_namespace(p.namespace)].add(p.table_name)
     return [
-        ctx.catalog.load_table((space, name))
+        load_table(ctx.catalog, (space, name))
         for namespace, names in written.items()
         for space, name in tables_of(ctx.catalog, namespace)
         if is_changelog(space, name) and names & published_tables(target_of_changelog(name))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
+from pyiceberg.exceptions import CommitStateUnknownException
+
+from sluice.catalog.retries import retry_while_away
 from sluice.catalog.snapshots import publish_table
-from sluice.errors import PublishRefusedError
+from sluice.errors import CommitStateUnknownError, PublishRefusedError
 from sluice.faults import Point, reach
 from sluice.ledger import details, states
 from sluice.manifest import Manifest
@@ -35,7 +39,8 @@ MERGE_AGAIN_AT_MOST: Final = 3
 
 
 def publish(ctx: Context, manifest_key: str) -> BatchResult:
-    """Point `main` of every table at the batch's branch; if `main` has moved, merge again.
+    """Point `main` of every table at the batch's branch; if `main` has moved, merge again, and if
+    an answer of the catalog is lost, look what arrived and go on (see `retries`).
 
     Raises PublishRefusedError after a bounded number of tries, LeaseHeldError if a later attempt
     has taken the batch over.
@@ -65,7 +70,9 @@ def _load_if_given_up(ctx: Context, manifest_key: str, batch_id: str) -> None:
 
 def _publish_current(ctx: Context, manifest: Manifest) -> BatchResult:
     result = current_result(ctx, manifest.batch_id)
-    _publish(ctx, manifest, result)
+    # No step repeats what is done already, so whichever answer was lost, all of them go again.
+    once = partial(_publish, ctx, manifest, result)
+    retry_while_away(once, also=(CommitStateUnknownError, CommitStateUnknownException))
     return result
 
 

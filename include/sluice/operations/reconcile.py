@@ -31,13 +31,27 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
     alone. `loads`: whether the caller loads the batch at once; such a batch gets the caller's
     lease, so that of concurrent runs only one returns it.
     """
-    keys = [_reconcile_batch(ctx, row, loads) for row in _without_rollbacks(ctx)]
-    again = [key for key in keys if key is not None]
+    again = _reconcile_batches(ctx, _without_rollbacks(ctx), loads)
     newest = ctx.ledger.batches.all(limit=1)
     if again or any(row.state == states.ROLLED_BACK for row in newest):
         for table in drop_empty_tables(ctx):
             ctx.say(f"reconcile: {table} was made by a batch that never was published: dropped")
     return again
+
+
+def _reconcile_batches(
+    ctx: Context, rows: list[BatchRow], loads: Callable[[Manifest], bool]
+) -> list[str]:
+    """Finish or undo the batches, and drop what the drivers of the others staged; return the
+    manifests of those to load again."""
+    again: dict[str, str] = {}
+    try:
+        for row in rows:
+            if (key := _reconcile_batch(ctx, row, loads)) is not None:
+                again[row.batch_id] = key
+    finally:  # the row of a batch that was taken up does not show any more that a driver had it
+        drop_all_branches(ctx, *(r.batch_id for r in rows if r.attempt and r.batch_id in again))
+    return list(again.values())
 
 
 def _reconcile_batch(ctx: Context, row: BatchRow, loads: Callable[[Manifest], bool]) -> str | None:
@@ -63,7 +77,6 @@ def _reconcile_batch(ctx: Context, row: BatchRow, loads: Callable[[Manifest], bo
     if not free(ctx, row, key):
         ctx.say(f"reconcile: batch {row.batch_id} was taken up by another run")
         return None
-    drop_all_branches(ctx, row.batch_id)
     return key
 
 

@@ -15,26 +15,30 @@ from sluice.operations.sweep import left_to_maintenance
 
 def staged_branches(ctx: Context, *batches: str) -> list[str]:
     """Return which branches `drop_all_branches` would drop."""
-    return [line for batch_id in batches for line in _of_each_table(ctx, batch_id, branches)]
+    return _of_each_table(ctx, batches, branches)
 
 
 def drop_all_branches(ctx: Context, *batches: str) -> list[str]:
     """Drop the branches of every attempt of the batches; return what was dropped."""
-    dropped = []
+    dropped = _of_each_table(ctx, batches, drop_branches)
     for batch_id in batches:
-        dropped += _of_each_table(ctx, batch_id, drop_branches)
         with left_to_maintenance(f"batch {batch_id}", ctx.say):
             ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
     return dropped
 
 
 def _of_each_table(
-    ctx: Context, batch_id: str, take: Callable[[Catalog, str, str, str], list[str]]
+    ctx: Context,
+    batches: tuple[str, ...],
+    take: Callable[[Catalog, str, str, tuple[str, ...]], list[str]],
 ) -> list[str]:
-    """Return which branches of the batch are dropped; `take` lists or drops those of one table."""
-    prefix = branch_name(batch_id, "")
+    """Return which branches of the batches are dropped; `take` lists or drops those of one table.
+
+    Each table is looked at once, however many batches there are.
+    """
+    prefixes = tuple(branch_name(batch_id, "") for batch_id in batches)
     return [
         f"{full_name(namespace, name)}: branch {branch} dropped"
-        for namespace, name in tables(ctx)
-        for branch in take(ctx.catalog, namespace, name, prefix)
+        for namespace, name in (tables(ctx) if prefixes else ())
+        for branch in take(ctx.catalog, namespace, name, prefixes)
     ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sluice.catalog.retries import EXPECTED, as_sluice_error
-from sluice.errors import ConfigError, SluiceError
+from sluice.errors import ConfigError, HalfwayError, SluiceError, TerminalError
 from sluice.ledger import states
 from sluice.ledger.rows import BatchRow
 from sluice.manifest import Manifest
@@ -14,6 +15,7 @@ from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
 from sluice.operations.load import current_result, load
 from sluice.operations.publish import publish
+from sluice.operations.published import advise_rollback
 from sluice.operations.reconcile import reconcile
 from sluice.operations.selection import EVERYTHING, Selection, covers
 from sluice.operations.shares import error_for_left_out
@@ -34,6 +36,18 @@ __all__ = [
 ]  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """The result of a batch, or why it has none; neither if another run has it.
+
+    `halfway`: it is half published, so that no other batch can be loaded.
+    """
+
+    result: BatchResult | None = None
+    error: SluiceError | None = None
+    halfway: bool = False
+
+
 def run(
     ctx: Context,
     selection: Selection = EVERYTHING,
@@ -44,9 +58,9 @@ def run(
 
     `tables`: load only these, from loaded files too (see `single_tables`); `changed`: also load
     objects that replaced loaded ones. A batch that fails does not keep the next ones from being
-    loaded. Return the results and the first failure, or else FilesLeftOutError or FilesUnreadError
-    if files could not be read. Raises LeaseHeldError if the batches of other runs make no progress
-    for as long as a lease lasts.
+    loaded, unless it is half published (see `load_and_publish`). Return the results and the first
+    failure, or else FilesLeftOutError or FilesUnreadError if files could not be read. Raises
+    LeaseHeldError if the batches of other runs make no progress for as long as a lease lasts.
     """
     if tables and changed:
         raise ConfigError(
@@ -86,27 +100,60 @@ def load_and_publish(
 ) -> tuple[list[BatchResult], SluiceError | None]:
     """Load and publish landed batches one after the other; see `run`.
 
-    The caller renews their leases (`renewing_landed`).
+    A half published batch is completed before the next one, which could not be loaded beside it;
+    if that fails, the rest stay landed. The caller renews their leases (`renewing_landed`).
     """
     results: list[BatchResult] = []
     failure: SluiceError | None = None
     for key in manifests:
-        try:
-            result = _load_in_turn(ctx, key)
-        except EXPECTED as raised:
-            error = as_sluice_error(raised)
-            # Another run may have finished the batch: then it stays in the tables.
-            if not _is_finished(ctx, ctx.ledger.batches.get(batch_of(key))):
-                # The caller prints the first failure.
-                why = f": {error}" if failure is not None else ""
-                ctx.say(f"batch {batch_of(key)} is not published, {type(error).__name__}{why}")
-                failure = failure or error
-                _give_up(ctx, key)
-        else:
-            if result is not None:
-                results.append(result)
-                failure = failure or error_for_left_out(ctx, ctx.files.read_manifest(key), result)
+        done = _load_or_complete(ctx, key)
+        if done.error is not None:
+            # The caller prints the first failure.
+            why = f": {done.error}" if failure is not None else ""
+            ctx.say(f"batch {batch_of(key)} is not published, {type(done.error).__name__}{why}")
+            failure = failure or done.error
+            if done.halfway:
+                break
+            _give_up(ctx, key)
+        elif done.result is not None:
+            results.append(done.result)
+            manifest = ctx.files.read_manifest(key)
+            failure = failure or error_for_left_out(ctx, manifest, done.result)
     return results, failure
+
+
+def _load_or_complete(ctx: Context, key: str) -> _Outcome:
+    """Load and publish one batch; if it is half published then, complete it."""
+    try:
+        return _Outcome(_load_in_turn(ctx, key))
+    except EXPECTED as raised:
+        error = as_sluice_error(raised)
+    row = ctx.ledger.batches.get(batch_of(key))
+    # Another run may have finished the batch: then it stays in the tables.
+    if _is_finished(ctx, row):
+        return _Outcome()
+    if row is None or row.state != states.PUBLISHING or is_held(ctx, row):
+        return _Outcome(error=error)
+    ctx.say(f"batch {row.batch_id} is half published, {type(error).__name__}: completing it")
+    return _complete(ctx, key)
+
+
+def _complete(ctx: Context, key: str) -> _Outcome:
+    batch_id = batch_of(key)
+    try:
+        with advise_rollback(ctx, batch_id):
+            return _Outcome(publish(ctx, key))
+    except EXPECTED as raised:
+        error = as_sluice_error(raised)
+    row = ctx.ledger.batches.get(batch_id)
+    if _is_finished(ctx, row):
+        return _Outcome()
+    if row is None or not row.halfway:
+        return _Outcome(error=error)
+    if isinstance(error, TerminalError):  # which says what to do first
+        return _Outcome(error=error, halfway=True)
+    half = f"batch {batch_id} is half published: {error}; the next run completes it"
+    return _Outcome(error=HalfwayError(half), halfway=True)
 
 
 def _load_in_turn(ctx: Context, key: str) -> BatchResult | None:

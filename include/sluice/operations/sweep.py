@@ -68,17 +68,19 @@ def forget_staged(
     A driver that misses one makes it again (`spark_jobs.decoding.staged_files`).
     """
     pipeline = ledger.pipeline
-    staged = {files.staged_key(pipeline, file) for file in landed if file.staged}
+    staged = {files.staged_key(pipeline, file): file.key for file in landed if file.staged}
     if not staged:
         return
+    # Shares and batches of a reprocess have claimed nothing, and are asked.
+    others = ledger.files.batches_without(staged.values())
     # By the batch's name: one that is claimed and not recorded yet has a manifest already.
     names = [
         row.batch_id
         for row in ledger.unfinished()
-        if row.batch_id != but and row.state != PUBLISHING
+        if row.batch_id not in {but, *others} and row.state != PUBLISHING
     ]
     needed = {key for name in names for key in _staged(files, pipeline, name)}
-    files.forget_staged(sorted(staged - needed))
+    files.forget_staged(sorted(staged.keys() - needed))
 
 
 def _needs(files: BatchFiles, ledger: PipelineLedger) -> _Needs:

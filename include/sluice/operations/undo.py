@@ -9,6 +9,7 @@ from functools import partial
 
 from pyiceberg.table import Table
 
+from sluice.catalog.client import load_table
 from sluice.catalog.snapshots import drop_tag, head, refuse_rollback, rollback_table
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
@@ -212,7 +213,7 @@ def _main_changes(ctx: Context, published: dict[str, list[Publication]]) -> list
     for batch_id, publications_of_batch in published.items():
         for p in publications_of_batch:
             name = (p.namespace, p.table_name)
-            table = tables.setdefault(name, ctx.catalog.load_table(name))
+            table = tables.setdefault(name, load_table(ctx.catalog, name))
             current = heads[name] if name in heads else head(table)
             with advise_way_back(ctx, p):
                 refuse_rollback(table, current, p.staged, batch_id)

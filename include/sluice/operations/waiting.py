@@ -162,11 +162,7 @@ def _repeat(
 
 def renew_waiting(ctx: Context) -> None:
     """Renew the leases of the landed batches that this process holds."""
-    for row in filter(_is_mine, ctx.ledger.unfinished()):
-        ctx.ledger.batches.record(
-            row.batch_id, states.LANDED, lease=ctx.lease,
-            expected=lambda now: now is not None and _is_mine(now),
-        )  # fmt: skip
+    ctx.ledger.batches.renew_landed(ctx.lease, _is_mine)
 
 
 def _is_mine(row: BatchRow) -> bool:

@@ -46,8 +46,8 @@ class BatchStatus:
 
 
 def batch_statuses(ledger: PipelineLedger) -> list[BatchStatus]:
-    """Return the status of each of a pipeline's batches, the one that changed last first."""
-    rows = ledger.batches.all()
+    """Return the status of each of a pipeline's batches, in the order of `with_claims`."""
+    rows = ledger.with_claims()
     undone = any(row.state == ROLLED_BACK for row in rows)
     held = Counter(file.batch_id for file in ledger.files.held()) if undone else Counter()
     resolved = resolutions(rows)

@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import psycopg2
 import pytest
 import requests
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import ServiceUnavailableError
 from pyiceberg.table import Table
-from sqlalchemy.exc import InterfaceError, OperationalError, ProgrammingError
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, ProgrammingError
 
 from sluice.catalog import client as catalog_module
 from sluice.catalog import rest as restcatalog
 from sluice.catalog import retries
-from sluice.catalog.client import open_catalog
+from sluice.catalog.client import find_table, open_catalog
 from sluice.catalog.retries import CatalogAwayError, limited_retries
+from sluice.catalog.snapshots import publish_table, rollback_table, tables_of
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
 from sluice.errors import (
@@ -38,6 +40,7 @@ from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.manifest import SourceFile
 from tests import postgres
+from tests.unit import staged_tables
 from tests.unit.clocks import Clock
 
 pytestmark = pytest.mark.catalog
@@ -53,6 +56,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def away(text: str = "connection refused") -> OperationalError:
     return OperationalError("SELECT 1", {}, sqlite3.OperationalError(text))
+
+
+def internal(code: str) -> InternalError:
+    """An error for which neither psycopg2 nor SQLAlchemy has a class of a lost connection."""
+    kind = type("InternalError", (psycopg2.InternalError,), {"pgcode": code})
+    return InternalError("UPDATE iceberg_tables", {}, kind("cannot execute UPDATE"))
 
 
 def failing(times: int, error: Exception, answer: Any = "answer") -> Callable[..., Any]:
@@ -98,6 +107,9 @@ def claim(ledger: PipelineLedger, key: str) -> list[str]:
         requests.Timeout("read timed out"),
         ServiceUnavailableError("503"),
         OSError("When reading key 'x' in bucket 'w': AWS Error SLOW_DOWN during HeadObject"),
+        internal("25006"),
+        internal("25P03"),
+        internal("57P01"),
     ],
 )
 def test_transient_catalog_errors_are_retried(clock: Clock, error: Exception) -> None:
@@ -121,6 +133,7 @@ def test_retries_end_with_the_last_error(clock: Clock) -> None:
         away("unable to open database file"),
         ProgrammingError("SELECT 1", {}, sqlite3.ProgrammingError("permission denied")),
         ValueError("a mistake"),
+        internal("XX001"),
         FileNotFoundError("gone"),
         PermissionError("access denied"),
         OSError("When reading key 'x' in bucket 'w': AWS Error ACCESS_DENIED during HeadObject"),
@@ -145,6 +158,22 @@ def test_a_catalog_that_is_away_for_a_minute_is_opened(
     monkeypatch.setattr(catalog_module, "load_catalog", after_a_minute)
     assert open_catalog(embedded(tmp_path)).list_namespaces() == []
     assert clock.now >= 60
+
+
+def test_reads_of_tables_wait_for_a_catalog_that_is_away(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = staged_tables.one_table(tmp_path)
+    staged = staged_tables.stage(catalog, "b1", 1)
+    load, listed = catalog.load_table, catalog.list_tables
+    monkeypatch.setattr(catalog, "load_table", failing(3, away(), load))
+    assert find_table(catalog, "shop", "orders") is not None
+    monkeypatch.setattr(catalog, "list_tables", failing(3, away(), listed))
+    assert tables_of(catalog, "shop") == [("shop", "orders")]
+    for act in (publish_table, rollback_table):
+        monkeypatch.setattr(catalog, "load_table", failing(3, away(), load))
+        act(catalog, staged, "b1")
+    assert len(clock.slept) == 12
 
 
 def test_a_ledger_outlives_a_minute_without_its_catalog(
@@ -328,6 +357,44 @@ def test_a_ledger_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
         opened.engine.dispose()  # type: ignore[attr-defined]
     assert won == [[key] for key in keys]
     assert known == keys
+
+
+def test_rows_that_are_committed_are_no_failure_if_the_table_cannot_be_tidied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = with_tables(open_catalog(embedded(tmp_path)))
+    monkeypatch.setattr(ledger_tables, "COMPACT_AT", 1)
+    monkeypatch.setattr(ledger_tables, "scan", failing(10_000, OSError("SLOW_DOWN")))
+    assert [claim(ledger, key) for key in ("a", "b")] == [["a"], ["b"]]
+
+
+@pytest.mark.skipif(postgres.programs() is None, reason=postgres.MISSING)
+def test_a_ledger_leaves_a_server_that_became_a_standby(tmp_path: Path) -> None:
+    """Its connections stay open and answer reads; only new ones reach the server that writes."""
+    with postgres.server() as address:
+        opened = open_catalog(project(address, tmp_path / "w"))
+        ledger, engine = with_tables(opened), opened.engine  # type: ignore[attr-defined]
+        with engine.connect() as pooled:
+            pooled.exec_driver_sql("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+            pooled.commit()
+        won = claim(ledger, "a")
+        engine.dispose()
+    assert won == ["a"]
+
+
+def test_a_ledger_outlives_a_minute_in_which_its_database_only_reads(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = with_tables(open_catalog(embedded(tmp_path)))
+    commit = Table._do_commit
+
+    def after_a_minute(self: Table, *args: Any, **kwargs: Any) -> None:
+        if clock.now < 60:
+            raise internal("25006")
+        commit(self, *args, **kwargs)
+
+    monkeypatch.setattr(Table, "_do_commit", after_a_minute)
+    assert claim(ledger, "a") == ["a"]
 
 
 def test_lost_races_are_retried_a_few_times(clock: Clock) -> None:

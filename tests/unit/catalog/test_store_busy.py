@@ -1,22 +1,40 @@
-"""A catalog or store that fails for one batch of a run: the others are loaded all the same."""
+"""A catalog or store that fails for one batch of a run: the others are loaded all the same, unless
+that one is half published."""
 
 from __future__ import annotations
 
+import errno
+import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import RESTError
+from pyiceberg.table import Table
 from sqlalchemy.exc import OperationalError
 
-from sluice.errors import SluiceError, TerminalError, TransientError
-from sluice.ledger.states import FAILED, LANDED
+from sluice.catalog import retries
+from sluice.catalog.snapshots import publish_table
+from sluice.errors import (
+    CommitStateUnknownError,
+    HalfwayError,
+    SluiceError,
+    TerminalError,
+    TransientError,
+)
+from sluice.ledger.states import FAILED, LANDED, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.context import Context
+from sluice.result import StagedTable
+from tests.unit.clocks import Clock
 from tests.unit.projects import open_shop
+from tests.unit.undo_lake import everything, fold, state, three_batches
 
 pytestmark = pytest.mark.catalog
 BATCHES = ("b1", "b2")
+AWAY = OperationalError("SELECT 1", {}, Exception("server closed the connection unexpectedly"))
 DENIED = "When reading key 'x' in bucket 'w': AWS Error ACCESS_DENIED during GetObject"
 
 
@@ -68,3 +86,102 @@ def test_batch_that_cannot_be_given_up_does_not_keep_the_others_waiting(
     results, failure = stages.load_and_publish(context, keys)
     assert (results, type(failure)) == ([], TransientError)
     assert tried == [keys[0], "b1", keys[1], "b2"]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(retries, "time", made)
+    return made
+
+
+def loaded(context: Context, batch: str, value: int) -> str:
+    """A batch of two tables whose driver is done; returns its manifest."""
+    key = context.files.write_manifest(Manifest("shop", batch, ()))
+    fold(context, value)(context, key)
+    return key
+
+
+def lose_answers(context: Context, patch: pytest.MonkeyPatch, times: int) -> None:
+    """Let the catalog's answers about the second table be lost that often, some of them to commits
+    that arrived."""
+    left, commit, load = [None] * times, context.catalog.commit_table, context.catalog.load_table
+
+    def commit_then_lose(table: Table, *asked: Any) -> Any:
+        answer = commit(table, *asked)
+        if table.name()[-1] == "users" and left:
+            left.pop()
+            raise AWAY
+        return answer
+
+    def lose(name: tuple[str, str]) -> Table:
+        if name[-1] == "users" and len(left) > 1:
+            left.pop()
+            raise AWAY
+        return load(name)
+
+    patch.setattr(context.catalog, "commit_table", commit_then_lose)
+    patch.setattr(context.catalog, "load_table", lose)
+
+
+def test_a_lost_answer_between_two_tables_does_not_end_a_publication(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    shop = three_batches(tmp_path)
+    key = loaded(shop, "b4", 4)
+    lose_answers(shop, monkeypatch, 3)
+    stages.publish(shop, key)
+    assert state(shop, "b4") == PUBLISHED
+    assert everything(shop) == [[0, 1, 2, 3, 4]] * 2
+    assert len(clock.slept) == 3
+
+
+def test_a_publication_that_nobody_can_write_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    shop = three_batches(tmp_path)
+    key = loaded(shop, "b4", 4)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def on_a_full_disk(catalog: Catalog, table: StagedTable, batch: str) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(catalog, "commit_table", full)
+            publish_table(catalog, table, batch)
+
+    monkeypatch.setattr("sluice.operations.publish.publish_table", on_a_full_disk)
+    with pytest.raises(CommitStateUnknownError, match="No space left"):
+        stages.publish(shop, key)
+    assert clock.slept == []
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_half_published_batch_is_completed_before_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, back: bool
+) -> None:
+    shop = three_batches(tmp_path)
+    keys = [shop.files.write_manifest(Manifest("shop", batch, ())) for batch in ("b4", "b5")]
+    for batch in ("b4", "b5"):
+        shop.ledger.batches.record(batch, LANDED)
+    values = iter((4, 5))
+    monkeypatch.setattr(stages, "load", lambda ctx, key: fold(shop, next(values))(ctx, key))
+    failing = iter([True] if back else itertools.repeat(True))
+
+    def publish_once(catalog: Catalog, table: StagedTable, batch: str) -> None:
+        if table.name == "users" and next(failing, False):
+            raise TransientError("this host's clock is behind")
+        publish_table(catalog, table, batch)
+
+    monkeypatch.setattr("sluice.operations.publish.publish_table", publish_once)
+    results, failure = stages.load_and_publish(shop, keys)
+    states = [state(shop, batch) for batch in ("b4", "b5")]
+    if back:
+        assert ([r.batch_id for r in results], failure) == (["b4", "b5"], None)
+        assert states == [PUBLISHED, PUBLISHED]
+        return
+    assert states == [PUBLISHING, LANDED]
+    assert isinstance(failure, HalfwayError)
+    assert "batch b4 is half published: this host's clock is behind; the next run completes it" in (
+        str(failure)
+    )

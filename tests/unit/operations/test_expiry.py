@@ -12,7 +12,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
-from sluice.operations.expiry import Retention, expirable, stale_tags
+from sluice.ledger.ledger import PipelineLedger
+from sluice.ledger.rows import Publication
+from sluice.ledger.states import MAINTAINING, MAINTENANCE, PUBLISHED, ROLLED_BACK
+from sluice.operations.expiry import Retention, Retentions, expirable, stale_tags
+from tests.unit.projects import SHOP, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -55,6 +59,45 @@ def test_snapshots_that_a_rollback_walks_along_stay(table: Table) -> None:
 
 def test_young_snapshots_stay(table: Table) -> None:
     assert expirable(table, (), datetime.now(UTC) - timedelta(days=1), dropped=()) == []
+
+
+def published(ledger: PipelineLedger, batch: str, snapshot: int) -> None:
+    row = Publication("shop", batch, "a1", "shop", "t", None, 0, snapshot, "b", state=PUBLISHED)
+    ledger.publications.record([row])
+    ledger.batches.record(batch, PUBLISHED)
+
+
+def test_the_ledger_is_read_again_when_its_batches_or_publications_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for every table: a pipeline of many tables has as many publications in each batch."""
+    shop = open_shop(tmp_path, SHOP + "keep_tags: 2\n")
+    reads: list[tuple[str, ...]] = []
+    read = shop.ledger.publications.of_batches
+
+    def counted(*batches: str) -> list[Publication]:
+        reads.append(batches)
+        return read(*batches)
+
+    monkeypatch.setattr(shop.ledger.publications, "of_batches", counted)
+    retentions = Retentions(shop.ledger, shop.pipeline)
+    published(shop.ledger, "b1", 11)
+    published(shop.ledger, "b2", 12)
+    expected = Retention(frozenset({11, 12}), frozenset())
+    assert [retentions.current() for _ in range(3)] == [expected] * 3
+    assert reads == [("b2", "b1")]
+
+    published(shop.ledger, "b3", 13)
+    assert retentions.current() == Retention(frozenset({12, 13}), frozenset({"batch-b1"}))
+    shop.ledger.batches.record("b3", ROLLED_BACK)
+    assert retentions.current() == expected
+    late = Publication("shop", "b2", "a1", "shop", "u", 7, 0, 8, "b", state=PUBLISHED)
+    shop.ledger.publications.record([late])
+    assert retentions.current().snapshots == {7, 8, 11, 12}
+    shop.ledger.batches.record(MAINTENANCE, MAINTAINING, lease=shop.lease)
+    assert len(reads) == 4
+    assert retentions.current().snapshots == {7, 8, 11, 12}
+    assert len(reads) == 4
 
 
 def test_only_stale_tags_of_batches_go(table: Table) -> None:

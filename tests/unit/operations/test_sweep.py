@@ -11,6 +11,7 @@ from typing import Final, Never
 
 import pytest
 
+from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.states import FAILED, LANDED, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest, SourceFile
@@ -49,6 +50,12 @@ def batch(ctx: Context, batch_id: str, state: str) -> list[str]:
     if state:
         ctx.ledger.batches.record(batch_id, state, attempt="a1", manifest=key)
     return [copy, key, scratch]
+
+
+def claimed(ctx: Context, batch_id: str, file: SourceFile) -> None:
+    """A batch whose landing died before it was recorded."""
+    ctx.ledger.files.claim(ClaimRequest((file,), lambda _: batch_id))
+    ctx.files.write_manifest(Manifest("p", batch_id, (file,)))
 
 
 def age(ctx: Context) -> Path:
@@ -103,3 +110,30 @@ def test_a_copy_that_another_batch_may_read_stays(ctx: Context, state: str, stay
     ctx.ledger.batches.record("b2", state, attempt="", manifest="")
     clean_up(ctx.files, ctx.ledger, manifest, print)
     assert (copy in there(ctx.files), scratch in there(ctx.files)) == (stays, False)
+
+
+def test_batches_of_other_files_are_not_asked_for_their_copies(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many batches may wait while one is published; one that has claimed no file reads those of
+    others."""
+    Ledger(ctx.catalog).ensure()
+    copy, key, _ = batch(ctx, "b1", PUBLISHED)
+    manifest = ctx.files.read_manifest(key)
+    again = SourceFile(key="b1", url=manifest.files[0].url, size=1, staged=True)
+    claimed(ctx, "b2", SourceFile(key="b2", url="file:///2.jsonl", size=1, staged=True))
+    claimed(ctx, "b3", SourceFile(key="b3", url="file:///3.jsonl", size=1, staged=True))
+    claimed(ctx, "b4", again)
+    ctx.files.write_manifest(replace(manifest, batch_id="share"))
+    ctx.ledger.batches.record("share", FAILED)
+    reads: list[str] = []
+    read = ctx.files.read_manifest
+
+    def counted(key: str) -> Manifest:
+        reads.append(key.split("/")[1])
+        return read(key)
+
+    monkeypatch.setattr(ctx.files, "read_manifest", counted)
+    clean_up(ctx.files, ctx.ledger, manifest, print)
+    assert sorted(reads) == ["b4", "share"]
+    assert copy in there(ctx.files)

@@ -111,6 +111,24 @@ def test_renew_waiting_extends_leases_of_this_process_alone(context: Context) ->
     assert (last - first).total_seconds() > 10
 
 
+def test_all_that_waits_in_this_process_is_kept_by_one_commit(context: Context) -> None:
+    """One by one, the commits for many batches would take longer than the lease lasts."""
+    for batch in ("b1", "b2", "b3"):
+        has(context, batch, Lease(context.lease.holder, 5))
+    before = [row.at for row in context.ledger.batches.all()]
+    renew_waiting(context)
+    after = context.ledger.batches.all()
+    assert len({row.seq for row in after}) == 1
+    assert min(row.at for row in after if row.at) > max(at for at in before if at)
+
+
+def test_nothing_is_written_for_a_process_in_which_nothing_waits(context: Context) -> None:
+    has(context, "b2", OTHER)
+    before = context.ledger.batches.all()
+    renew_waiting(context)
+    assert context.ledger.batches.all() == before
+
+
 def test_one_error_of_the_store_does_not_end_the_keeping(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.rows import BatchRow
-from sluice.ledger.states import FAILED, FILE_HELD, LANDED, PUBLISHED, ROLLED_BACK
+from sluice.ledger.states import FAILED, FILE_HELD, FILE_RELEASED, LANDED, PUBLISHED, ROLLED_BACK
 from sluice.manifest import SourceFile
 from sluice.output.status import (
     BatchStatus,
@@ -106,3 +106,26 @@ def test_older_batches_that_wait_for_somebody_are_shown_whatever_the_limit(tmp_p
     by_batch = {one["batch_id"]: one for one in status_json(statuses)}
     assert (by_batch["undone"]["held_files"], by_batch["free"]["held_files"]) == (1, 0)
     assert (by_batch["resolved"]["unresolved"], by_batch["resolved"]["resolved_by"]) == (0, "again")
+
+
+@pytest.mark.catalog
+def test_a_claim_that_was_never_recorded_waits_too(tmp_path: Path) -> None:
+    ledger = open_shop(tmp_path).ledger
+    ledger.batches.record("b1", PUBLISHED)
+    ledger.files.claim(ClaimRequest((HELD,), lambda _: "b0"))
+    first, second = batch_statuses(ledger)
+    assert (first.row.batch_id, first.row.state, first.waits) == ("b0", LANDED, True)
+    assert second.row.batch_id == "b1"
+
+
+@pytest.mark.catalog
+def test_a_batch_that_is_claimed_again_after_its_release_is_no_more_undone(tmp_path: Path) -> None:
+    ledger = open_shop(tmp_path).ledger
+    ledger.files.claim(ClaimRequest((HELD,), lambda _: "b0"))
+    ledger.files.mark("b0", FILE_HELD)
+    ledger.batches.record("b0", ROLLED_BACK)
+    assert [one.row.state for one in batch_statuses(ledger)] == [ROLLED_BACK]
+    ledger.files.mark("b0", FILE_RELEASED)
+    ledger.files.claim(ClaimRequest((HELD,), lambda _: "b0"))
+    (status,) = batch_statuses(ledger)
+    assert (status.row.state, status.held) == (LANDED, 0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from sluice.errors import ConfigError, TerminalError
+from sluice.faults import Point
 from sluice.ledger.states import PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest
 from sluice.operations import refolding, stages
@@ -15,7 +17,7 @@ from sluice.result import BatchResult, TableResult
 from spark_jobs.job import pipeline_for
 from tests.unit.fake_driver import ONE, play
 from tests.unit.projects import SHOP, open_shop
-from tests.unit.undo_lake import stage, state
+from tests.unit.undo_lake import Killed, killed_at, stage, state
 
 pytestmark = pytest.mark.catalog
 
@@ -63,6 +65,31 @@ def test_a_manifest_that_somebody_deleted(tmp_path: Path) -> None:
     refolding.undo_or_refold(ctx, batch)
     assert stages.release(ctx, batch) == 1
     assert len(stages.land(ctx)) == 1
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_claim_that_was_never_recorded_and_has_no_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    ctx = open_shop(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("sluice.operations.claim.reach", killed_at(Point.LAND_CLAIMED))
+        with pytest.raises(Killed):
+            landed(ctx)
+    ((batch, key),) = [(r.batch_id, r.object_key) for r in ctx.ledger.files.claimed()]
+    shutil.rmtree(Path(ctx.files.store.url(f"shop/{batch}").removeprefix("file://")))
+    with pytest.raises(TerminalError, match="there is no manifest") as caught:
+        stages.run(ctx)
+    assert way_out(batch) in str(caught.value)
+
+    told = refolding.undo_or_refold(ctx, batch, dry_run)
+    if dry_run:
+        assert told[-1] == "would hold: 1 files"
+        assert ctx.ledger.batches.all() == []
+        return
+    assert stages.release(ctx, batch) == 1
+    assert len(stages.land(ctx)) == 1
+    assert [row.object_key for row in ctx.ledger.files.claimed()] == [key]
 
 
 def test_a_batch_for_a_table_that_is_listed_no_more(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from sluice.catalog.snapshots import branches, publish_table
 from sluice.errors import (
     CommitStateUnknownError,
+    HalfwayError,
     LeaseHeldError,
     RollbackRefusedError,
     TerminalError,
@@ -81,7 +82,8 @@ def test_a_publication_whose_commit_is_not_known_is_left_to_go_on(
     monkeypatch.setattr(stages, "load", lambda *_: None)
     monkeypatch.setattr(stages, "publish", no_answer)
     results, failure = stages.load_and_publish(context, [key])
-    assert (results, type(failure)) == ([], CommitStateUnknownError)
+    assert (results, type(failure)) == ([], HalfwayError)
+    assert "batch b4 is half published: no answer; the next run completes it" in str(failure)
     assert state(context, "b4") == PUBLISHING
     assert everything(context) == [[0, 1, 2, 3, 4], [0, 1, 2, 3]]
     users = context.catalog.load_table(("shop", "users"))

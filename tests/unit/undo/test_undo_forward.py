@@ -62,14 +62,14 @@ def breaks_once(
     patch.setattr(owner, name, called)
 
 
-LOCKED = OperationalError("INSERT", {}, Exception("database is locked"))
+LOCKED_OUT = OperationalError("INSERT", {}, Exception("permission denied for table iceberg_tables"))
 
 
 @pytest.mark.parametrize(
     ("owner", "name", "at", "left", "error"),
     [
         (changelogs, "_forget", 2, [0, 1], KeyboardInterrupt()),
-        (undo, "_record_undone", 1, [0, 0], LOCKED),
+        (undo, "_record_undone", 1, [0, 0], LOCKED_OUT),
         (comments, "apply_comments", 1, [0, 0], TransientError("others wrote")),
         (undo, "_hold_files", 1, [0, 0], KeyboardInterrupt()),
     ],

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
+from pyiceberg.table import DataScan
 
 from sluice.errors import FollowedError, RollbackRefusedError
 from sluice.ledger.states import LOADED, PUBLISHED
-from sluice.operations import undo
+from sluice.operations import followed, undo
 from sluice.operations.context import Context
+from sluice.operations.published import newest_first
 from sluice.operations.waiting import pipeline_lease
 from tests.unit.undo_lake import (
+    TABLES,
     changelog,
     everything,
     publish,
@@ -72,3 +76,26 @@ def test_a_batch_that_was_loaded_is_noticed(
     with pytest.raises(RollbackRefusedError, match="batch b4 of shop is loaded"):
         undo.undo_batch(context, "b3")
     assert (everything(context), state(context, "b3")) == (BEFORE, PUBLISHED)
+
+
+def test_a_changelog_is_scanned_once_however_many_batches_followed(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in TABLES:
+        changelog(context, name, "b1")
+    scans: list[object] = []
+    plan = DataScan.plan_files
+
+    def counted(scan: DataScan) -> object:
+        scans.append(scan)
+        return plan(scan)
+
+    published = newest_first(context, ["b1"])
+    with monkeypatch.context() as patch:
+        patch.setattr(DataScan, "plan_files", counted)
+        followed._refuse_if_changes_compared(context, published)
+    assert len([scan for scan in scans if _is_of_a_changelog(scan)]) == len(TABLES)
+
+
+def _is_of_a_changelog(scan: Any) -> bool:
+    return bool(scan.table_metadata.location.endswith("__changes"))

@@ -1,0 +1,81 @@
+"""What reconcile drops of the attempts that died, and how often it looks at the tables for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.errors import TerminalError
+from sluice.ledger.states import LANDED
+from sluice.manifest import Manifest
+from sluice.names import BRANCHES
+from sluice.operations.context import Context
+from sluice.operations.reconcile import reconcile
+from tests.unit.undo_lake import TABLES, stage, three_batches
+
+pytestmark = pytest.mark.catalog
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Context:
+    return three_batches(tmp_path)
+
+
+@pytest.fixture
+def loads(shop: Context, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The tables that are loaded, but for the ledger's."""
+    loaded: list[object] = []
+    load = shop.catalog.load_table
+
+    def counted(name: tuple[str, str]) -> object:
+        if name[0] == "shop":
+            loaded.append(name)
+        return load(name)
+
+    monkeypatch.setattr(shop.catalog, "load_table", counted)
+    return loaded
+
+
+def landed(shop: Context, batch: str, attempt: str = "") -> str:
+    key = shop.files.write_manifest(Manifest("shop", batch, ()))
+    shop.ledger.batches.record(batch, LANDED, attempt=attempt, manifest=key)
+    return key
+
+
+def branches(shop: Context) -> list[str]:
+    tables = [shop.catalog.load_table(("shop", name)) for name in TABLES]
+    return [ref for table in tables for ref in table.metadata.refs if ref.startswith(BRANCHES)]
+
+
+def test_batches_that_no_driver_had_have_nothing_to_drop(
+    shop: Context, loads: list[object]
+) -> None:
+    keys = [landed(shop, f"b{number}") for number in range(4, 9)]
+    loads.clear()
+    assert reconcile(shop, lambda _: True) == keys
+    # Each table once, for targets to which nothing was ever published.
+    assert len(loads) <= len(TABLES)
+
+
+def test_the_branches_of_all_batches_are_looked_for_in_one_pass(
+    shop: Context, loads: list[object]
+) -> None:
+    keys = [landed(shop, f"b{number}", "a1") for number in range(4, 10)]
+    for name in TABLES:
+        stage(shop, "b9", name, 9)
+    assert len(branches(shop)) == 2
+    loads.clear()
+    assert reconcile(shop) == keys
+    # As above, once for branches, and twice to drop one.
+    assert len(loads) <= len(TABLES) * (1 + 1 + 2)
+    assert branches(shop) == []
+
+
+def test_branches_are_dropped_of_batches_before_one_that_fails(shop: Context) -> None:
+    stage(shop, "b4", "orders", 4)
+    landed(shop, "b4", "a1")
+    shop.ledger.batches.record("b5", LANDED, attempt="a1", manifest="shop/b5/manifest.json")
+    with pytest.raises(TerminalError, match="there is no manifest"):
+        reconcile(shop, lambda _: True)
+    assert branches(shop) == []
