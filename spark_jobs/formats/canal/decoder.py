@@ -331,7 +331,6 @@ def _images(options: _Options) -> dict[str, Column]:
 
 def _envelope(options: _Options) -> dict[str, Column]:
     marker, reason = _marker(), F.col("reason")
-    absent = lacking(F.col("_columns"), F.map_keys("after"))
     described = F.struct(F.col("_columns").alias("names"), F.map_values("mysqlType").alias("types"))
     return {
         "outcome": outcome(F.coalesce(marker.isNotNull(), F.lit(False)), reason),
@@ -347,8 +346,19 @@ def _envelope(options: _Options) -> dict[str, Column]:
         "tx_id": F.coalesce(F.nullif("gtid", F.lit("")), F.col("_tidb.commitTs")),
         "ddl": F.when(F.col("_op").isin(OP_DDL, OP_TRUNCATE), F.col("sql")),
         "raw": F.when(reason.isNotNull(), line_or(*_FIELDS)),
-        "absent": F.when(F.col("_op") == OP_UPDATE, absent),
+        "absent": F.when(F.col("_op") == OP_UPDATE, _absent()),
     }
+
+
+def _absent() -> Column:
+    """The described columns that an update sends on neither side.
+
+    One that `old` alone has was changed, and to NULL: writers that use fastjson's defaults leave
+    NULLs out of `data`, as Canal 1.1.1 did (alibaba/canal#1163).
+    """
+    lacked = lacking(F.col("_columns"), F.map_keys("after"))
+    unsaid = lacking(lacked, F.map_keys("_old"))
+    return F.when(lacked.isNotNull() & F.col("_old").isNotNull(), unsaid).otherwise(lacked)
 
 
 def _logged_in_part() -> dict[str, Column]:

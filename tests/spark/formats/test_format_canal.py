@@ -49,6 +49,7 @@ EVENTS: dict[str, Any] = {
     "update_many": message(
         "UPDATE", row("1", "b"), row("3", "d"), old=[{"v": "a"}, {"id": "2", "v": "d"}]),
     "update_partial": message("UPDATE", {"id": "1"}, old=[{}]),
+    "update_to_null": message("UPDATE", {"id": "1"}, {"ID": "2"}, old=[{"V": "a"}, {"v": None}]),
     "delete": message("DELETE", row("1", "a")),
     "delete_partial": message("DELETE", {"id": "1"}),
     "init": message("INIT", row("1", "a"), row("2", "b")),
@@ -156,7 +157,8 @@ def test_operations(rows: Rows, name: str, op: str) -> None:
 
 def test_every_message_has_its_outcome(rows: Rows) -> None:
     assert {n for n, many in rows.items() if many[0]["outcome"] == "event"} == EVENTS.keys()
-    many = {"insert_many": 3, "update_many": 2, "init": 2, "commit_ts": 2, "key_for_each_row": 2}
+    twos = ("update_many", "update_to_null", "init", "commit_ts", "key_for_each_row")
+    many = {"insert_many": 3, **dict.fromkeys(twos, 2)}
     assert {name: len(found) for name, found in rows.items() if len(found) > 1} == many
 
 
@@ -216,6 +218,7 @@ def test_values_keep_their_exact_text(rows: Rows) -> None:
 
 def test_a_described_column_that_an_update_lacks_is_absent(rows: Rows) -> None:
     assert rows["update_partial"][0]["absent"] == ["v"]
+    assert [each["absent"] for each in rows["update_to_null"]] == [None, None]
     assert rows["update"][0]["absent"] is None
     assert rows["insert_partial"][0]["absent"] is None
     assert rows["delete_partial"][0]["absent"] is None
