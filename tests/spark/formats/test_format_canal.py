@@ -354,9 +354,12 @@ def test_json_that_is_a_blob_is_its_bytes(spark: SparkSession, tmp_path: Path) -
     found = decode(spark, tmp_path, {
         "blob": changed({"id": -5, "v": 2004}), "upper": changed({"v": 2004}, "JSON"),
         "text": changed({"id": -5, "v": 12}), "clob": changed({"v": 2005}, "longtext"),
+        "cased": message("UPDATE", *({"ID": r["id"], "V": r["v"]} for r in rows),
+                         old=[{"V": coded}] * 4, mysqlType={"id": "bigint", "v": "json"},
+                         sqlType={"Id": -5, "v": 2004}),
         "other": changed({"id": 2004, "v": 12}), "none": changed(None), "odd": changed([2004]),
     })  # fmt: skip
     for name, each in found.items():
-        expected = text if name in ("blob", "upper") else coded
-        assert [r["after"]["v"] for r in each] == [expected, "\xe9", None, "\u20ac"], name
-        assert {r["before"]["v"] for r in each} == {expected}, name
+        expected, v = text if name in ("blob", "upper", "cased") else coded, "vV"[name == "cased"]
+        assert [r["after"][v] for r in each] == [expected, "\xe9", None, "\u20ac"], name
+        assert {r["before"][v] for r in each} == {expected}, name

@@ -125,6 +125,7 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
         "delete": drs("DELETE", old=[DRS_ROW]),
         "delete_in_data": drs("DELETE", DRS_ROW),
         "insert_in_old": drs("INSERT", old=[DRS_ROW]),
+        "other_case": drs("INSERT", {"ID": "1", "B": "[106, 103]", "T": "[1, 2]"}),
         "bounds": drs("INSERT", DRS_ROW | {"b": "[-128, 127, 128, 255]"}),
         **{text: drs("INSERT", DRS_ROW | {"b": text}) for text in NO_LISTS},
     }
@@ -137,6 +138,7 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
     assert (found["delete"]["op"], found["delete"]["before"]) == ("delete", DRS_IMAGE)
     strays = [found[name]["reason"] for name in ("delete_in_data", "insert_in_old")]
     assert strays == ["other_form", "other_form"]
+    assert found["other_case"]["after"] == {"ID": "1", "B": "jg", "T": "[1, 2]"}
     assert found["bounds"]["after"]["b"] == "\x80\x7f\x80\xff"
     assert [found[text]["after"]["b"] for text in NO_LISTS] == [*NO_LISTS]
     told = {
