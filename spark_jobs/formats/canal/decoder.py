@@ -38,6 +38,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.canal import values as canal_values
+from spark_jobs.formats.canal.bare_rows import has_bare_row
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.default_table import DefaultTable, in_database
 from spark_jobs.formats.common.envelope import (
@@ -270,6 +271,7 @@ def _reason(options: _Options) -> Column:
     keys_alone = (F.lower(tidb["onlyHandleKey"]) == _TRUE) & (op != OP_DELETE)
     return (
         F.when(_marker().isNotNull(), F.lit(None))
+        .when(has_bare_row(F.col(CORRUPT)), F.lit("rows_not_in_a_list"))
         .when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(F.length(tidb["claimCheckLocation"]) > 0, F.lit("row_not_sent"))
         .when(F.col("type").isNull(), F.lit("not_an_envelope"))

@@ -30,10 +30,13 @@ HIDDEN_KEYS = ("__#alibaba_rds_row_id#__", "_drds_implicit_id_")
 BAD_LINES = {
     "cut": '{"type": "INSERT", "data": [{"id":',
     "text": "INSERT",
-    "marker": '{"type": "GTID", "data": {"a": 1}}',
-    "data_is_no_array": '{"type": "INSERT", "table": "t", "data": {"id": "1"}}',
     "row_is_no_object": '{"type": "INSERT", "table": "t", "data": ["1"]}',
     "deep": '{"type": "INSERT", "table": "t", "data": ' + "[" * 5000 + "]" * 5000 + "}",
+}
+BARE_ROWS = {
+    "marker": '{"type": "GTID", "data": {"a": 1}}',
+    "bare_row": '{"type": "INSERT", "table": "t", "data": {"id": "1", "v": 1.10}}',
+    "bare_old_row": '{"type": "UPDATE", "table": "t", "data": [{"id": "1"}], "old": {"v": "b"}}',
 }
 EVENTS: dict[str, Any] = {
     "insert": message("INSERT", row("1", None)),
@@ -96,6 +99,7 @@ IGNORES: dict[str, Any] = {
 }
 REJECTS: dict[str, tuple[str, Any]] = {
     **{name: ("not_json", line) for name, line in BAD_LINES.items()},
+    **{name: ("rows_not_in_a_list", line) for name, line in BARE_ROWS.items()},
     "other": ("not_an_envelope", {"a": 1}),
     "no_type": ("not_an_envelope", message("INSERT", row("1", "a"), type=None)),
     "unknown": ("unknown_op:MERGE", message("MERGE", row("1", "a"))),
@@ -173,8 +177,8 @@ def test_rejects_say_why_and_keep_their_text(rows: Rows, name: str) -> None:
     (only,) = rows[name]
     assert (only["outcome"], only["reason"]) == ("reject", REJECTS[name][0])
     assert only["raw"] is not None
-    if name in BAD_LINES:
-        assert only["raw"] == BAD_LINES[name]
+    lines = BAD_LINES | BARE_ROWS
+    assert only["raw"] == lines.get(name, only["raw"])
 
 
 @pytest.mark.parametrize(
