@@ -186,6 +186,19 @@ def test_tencent_ckafka(spark: SparkSession, tmp_path: Path) -> None:
     assert {each["source_ts"].isoformat() for each in found.values()} == {"2022-06-21T11:52:06"}
 
 
+@pytest.mark.parametrize(
+    ("form", "side", "other"), [(DRS, "old", "data"), ("community", "data", "old")]
+)
+def test_a_delete_of_flink_cdc(
+    spark: SparkSession, tmp_path: Path, form: str, side: str, other: str
+) -> None:
+    """Before FLINK-36877 (apache/flink-cdc#3788), and since then."""
+    told = {side: [row(8, "a")], other: None, "type": "DELETE", "database": None, "table": "t",
+            "pkNames": ["id"], "ts": 0}  # fmt: skip
+    (found,) = decode(spark, tmp_path, {"delete": told}, form=form)["delete"]
+    assert (found["op"], found["before"], found["key"]) == ("delete", row("8", "a"), ["id"])
+
+
 def test_an_inlong_message(spark: SparkSession, tmp_path: Path) -> None:
     """`updateBefore` for `old`, and a schema between database and table."""
     records = {
