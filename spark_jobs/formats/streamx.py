@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.config.format_options import FormatOptions
+from sluice.config.format_options import FormatOptions, OmittedColumns, StreamxOptions
 from sluice.manifest import SourceFile
 from sluice.positions import HALF_MARK
 from sluice.types.columns import BASE64, EXACT, STRING, ColumnType
@@ -76,8 +76,9 @@ _SCHEMA: Final = f"""
         source:struct<dbType:string, dbName:string, schemaName:string, tableName:string>>,
     payload struct<before:{_IMAGE}, after:{_IMAGE}, sequenceId:string, scn:string, op:string,
         timestamp:struct<eventTime:string, systemTime:string, checkpointTime:string>,
-        ddl:struct<text:string>>
+        ddl:variant>
 """
+"""`ddl` is a variant because in that alone Spark tells a null from a member that is missing."""
 
 
 class StreamX(Format):
@@ -91,12 +92,13 @@ class StreamX(Format):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: FormatOptions,
+        options: StreamxOptions,
         facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode JSON-lines files; heartbeats and transaction markers are ignored and counted."""
         lines = read_lines(spark, files, _SCHEMA)
-        return select_envelope(lines.select("*", *_flatten()), _envelope())
+        absent = {"absent": _absent(options.omitted_columns)}
+        return select_envelope(lines.select("*", *_flatten()), _envelope() | absent)
 
     def columns(self, types: str, options: FormatOptions) -> list[SourceColumn]:
         """Return the row's columns from `schema.dataColumn`; an undocumented type is text."""
@@ -112,6 +114,7 @@ def _flatten() -> list[Column]:
         "_event_time": "payload.timestamp.eventTime",
         "_system_time": "payload.timestamp.systemTime",
         "_table": "schema.source.tableName",
+        "_ddl": "payload.ddl",
         "_primary_key": "schema.primaryKey",
         "before": "payload.before.dataColumn",
         "after": "payload.after.dataColumn",
@@ -135,12 +138,37 @@ def _envelope() -> dict[str, Column]:
         "key": _key(),
         "types": F.col("schema.dataColumn"),
         "source_ts": _source_ts(),
-        "ddl": F.when(F.col("_op").isin(*DDL, TRUNCATE), F.col("payload.ddl.text")),
+        "ddl": F.when(F.col("_op").isin(*DDL, TRUNCATE), _statement()),
         "raw": F.when(
             reason.isNotNull() & ~F.coalesce(ignored, F.lit(False)), line_or("schema", "payload")
         ),
-        "absent": F.when(F.col("_op").isin(*UPDATES), lacking(_described(), F.map_keys("after"))),
     }
+
+
+def _absent(omitted: OmittedColumns) -> Column:
+    """The described columns that an update lacks and does not set to NULL, by the option.
+
+    Where a record does not say `"ddl": null` its writer leaves NULLs out, as fastjson does by
+    default: the vendor's page calls `ddl` null in messages of rows.
+    """
+    lacked = lacking(_described(), F.map_keys("after"))
+    sent = {
+        "auto": F.when(lacked.isNotNull() & F.col("_ddl").isNotNull(), lacked),
+        "absent": lacked,
+        "nulls": F.lit(None).cast("array<string>"),
+    }
+    return F.when(F.col("_op").isin(*UPDATES), sent[omitted])
+
+
+def _statement() -> Column:
+    return F.try_variant_get("_ddl", "$.text", "string")
+
+
+def _is_malformed_ddl() -> Column:
+    """Whether `ddl` is neither missing, null nor an object; never NULL."""
+    is_value = F.col("_ddl").isNotNull() & ~F.is_variant_null("_ddl")
+    is_object = F.schema_of_variant("_ddl").startswith("OBJECT")
+    return F.when(is_value, ~is_object).otherwise(F.lit(False))
 
 
 def _op() -> Column:
@@ -155,7 +183,7 @@ def _is_second() -> Column:
 
 def _truncates() -> Column:
     """Whether a record is a TRUNCATE, by its op or by its statement."""
-    by_statement = truncates.empties(F.col("payload.ddl.text"), F.col("_table"))
+    by_statement = truncates.empties(_statement(), F.col("_table"))
     return (F.col("_op") == TRUNCATE) | (F.col("_op").isin(*DDL) & by_statement)
 
 
@@ -169,7 +197,7 @@ def _reason() -> Column:
     )
     twice = any_repeats_column(F.col("before"), F.col("after"))
     return (
-        F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
+        F.when(F.col(CORRUPT).isNotNull() | _is_malformed_ddl(), F.lit("not_json"))
         .when(op.isNull(), F.lit("not_an_envelope"))
         .when(~supported, F.concat(F.lit("unknown_op:"), op))
         .when((upsert | delete | (op == TRUNCATE)) & unnamed, F.lit("table_missing"))

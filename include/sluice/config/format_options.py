@@ -51,6 +51,7 @@ Form = Literal["community", "dts_before_20220320", "drs_json", "drs_json_c"]
 RowImage = Literal["full", "partial"]
 AvroRecords = Literal["json", "value"]
 MaxwellOrder = Literal["log", "arrival"]
+OmittedColumns = Literal["auto", "nulls", "absent"]
 
 
 def _json_schema(words: Any) -> WithJsonSchema:
@@ -250,6 +251,14 @@ class HuaweiCdlOptions(PlaceholderOptions):
     """Options of `format: huawei_cdl`, see docs/formats/huawei_cdl.md."""
 
     database: str = Field("", description="name of the database, which version 1.0 does not have")
+
+
+class StreamxOptions(FormatOptions):
+    """Options of `format: streamx`, see docs/formats/streamx.md."""
+
+    omitted_columns: OmittedColumns = Field(
+        "auto", description="what a described column is that an update omits; auto: by the record"
+    )
 
 
 class DtsAvroOptions(FormatOptions):

@@ -35,7 +35,7 @@ class WireFormat:
 WIRE_FORMATS: Final[dict[str, WireFormat]] = {
     "debezium": WireFormat(options.DebeziumOptions, transactions=True, keyed=True, avro=True),
     "datastream": WireFormat(options.DatastreamOptions, avro=True),
-    "streamx": WireFormat(),
+    "streamx": WireFormat(options.StreamxOptions),
     "canal": WireFormat(options.CanalOptions, ddl_as_typed=True),
     "shareplex": WireFormat(transactions=True, folds_case=True),
     "datahub_tuple": WireFormat(options.DatahubTupleOptions, avro=True),

@@ -38,6 +38,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.canal import values as canal_values
+from spark_jobs.formats.canal.bare_rows import has_bare_row
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.default_table import DefaultTable, in_database
 from spark_jobs.formats.common.envelope import (
@@ -273,6 +274,7 @@ def _reason(options: _Options) -> Column:
     keys_alone = (F.lower(tidb["onlyHandleKey"]) == _TRUE) & (op != OP_DELETE)
     return (
         F.when(_marker().isNotNull(), F.lit(None))
+        .when(has_bare_row(F.col(CORRUPT)), F.lit("rows_not_in_a_list"))
         .when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(F.length(tidb["claimCheckLocation"]) > 0, F.lit("row_not_sent"))
         .when(F.col("type").isNull(), F.lit("not_an_envelope"))
@@ -334,7 +336,6 @@ def _images(options: _Options) -> dict[str, Column]:
 
 def _envelope(options: _Options) -> dict[str, Column]:
     marker, reason = _marker(), F.col("reason")
-    absent = lacking(F.col("_columns"), F.map_keys("after"))
     described = F.struct(F.col("_columns").alias("names"), F.map_values("mysqlType").alias("types"))
     return {
         "outcome": outcome(F.coalesce(marker.isNotNull(), F.lit(False)), reason),
@@ -350,8 +351,19 @@ def _envelope(options: _Options) -> dict[str, Column]:
         "tx_id": F.coalesce(F.nullif("gtid", F.lit("")), F.col("_tidb.commitTs")),
         "ddl": F.when(F.col("_op").isin(OP_DDL, OP_TRUNCATE), F.col("sql")),
         "raw": F.when(reason.isNotNull(), line_or(*_FIELDS)),
-        "absent": F.when(F.col("_op") == OP_UPDATE, absent),
+        "absent": F.when(F.col("_op") == OP_UPDATE, _absent()),
     }
+
+
+def _absent() -> Column:
+    """The described columns that an update sends on neither side.
+
+    One that `old` alone has was changed, and to NULL: writers that use fastjson's defaults leave
+    NULLs out of `data`, as Canal 1.1.1 did (alibaba/canal#1163).
+    """
+    lacked = lacking(F.col("_columns"), F.map_keys("after"))
+    unsaid = lacking(lacked, F.map_keys("_old"))
+    return F.when(lacked.isNotNull() & F.col("_old").isNotNull(), unsaid).otherwise(lacked)
 
 
 def _logged_in_part() -> dict[str, Column]:

@@ -24,7 +24,7 @@ def of_listed_bytes(rows: Column) -> Column:
     """Rows with bytes as one character each, as Canal writes them; DRS writes lists of numbers."""
 
     def as_canal(name: Column, value: Column) -> Column:
-        listed = F.col("mysqlType")[name].rlike(_BYTES) & value.rlike(_NUMBERS)
+        listed = value.rlike(_NUMBERS) & _of_column(F.col("mysqlType"), name).rlike(_BYTES)
         return F.coalesce(F.when(listed, _characters(value)), value)
 
     return F.transform(rows, lambda row: F.transform_values(row, as_canal))
@@ -38,7 +38,8 @@ def of_json(rows: Column) -> Column:
     codes = F.from_json("sqlType", IMAGE_TYPE)
 
     def as_text(name: Column, value: Column) -> Column:
-        of_bytes = (F.lower(F.col("mysqlType")[name]) == _JSON) & (codes[name] == _BLOB)
+        kind, code = (_of_column(described, name) for described in (F.col("mysqlType"), codes))
+        of_bytes = (F.lower(kind) == _JSON) & (code == _BLOB)
         text = F.try_validate_utf8(decode(value, _CHARACTERS).cast("string"))
         return F.coalesce(F.when(of_bytes, text), value)
 
@@ -46,6 +47,13 @@ def of_json(rows: Column) -> Column:
     mended = F.transform(rows, lambda row: F.transform_values(row, as_text))
     # The code first: few messages have it, and the types of all columns are costly to search.
     return F.when(F.col("sqlType").contains(_BLOB) & may_be, mended).otherwise(rows)
+
+
+def _of_column(described: Column, name: Column) -> Column:
+    """What a description says of a column: under its own spelling, else in any case."""
+    alike = F.map_filter(described, lambda other, _: F.lower(other) == F.lower(name))
+    # Nearly always the spelling is the row's: the quick case.
+    return F.coalesce(F.try_element_at(described, name), F.get(F.map_values(alike), F.lit(0)))
 
 
 def _characters(numbers: Column) -> Column:

@@ -55,6 +55,7 @@ from spark_jobs.formats.common.envelope import (
 )
 from spark_jobs.formats.common.tombstones import NULL
 from spark_jobs.formats.huawei_cdl.lobs import left_out, lob_columns, old_left_out
+from spark_jobs.formats.huawei_cdl.old_rows import all_but_key, deleted_row, old_row
 
 VERSIONS: Final = ("1.0", "2.0")
 UPSERTS: Final = {"INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "c": OP_INSERT, "r": OP_INSERT,
@@ -128,11 +129,13 @@ class HuaweiCdl(Format):
         flat = lines.select("*", *_flatten(options.database or None))
         parsed = flat.withColumn("_lsn", F.when(~F.col("_lsn").rlike(_NO_LSN), F.col("_lsn")))
         parsed = parsed.select("*", _op().alias("op"), _ignored().alias("_ignored"))
-        placed = with_numbers(parsed, _numbers()).withColumn("position", _position())
+        placed = with_numbers(parsed, _numbers()).withColumns(
+            {"position": _position(), "_old_row": old_row()}
+        )
         placeholders = options.unavailable_value
         judged = placed.withColumns(
             {
-                "old_absent": old_left_out(placeholders),
+                "old_absent": F.coalesce(old_left_out(placeholders), all_but_key()),
                 "_reason": _reason(),
                 "_left_out": left_out(placeholders),
             }
@@ -210,15 +213,13 @@ def _property(name: str) -> Column:
 
 def _envelope() -> dict[str, Column]:
     ignored, op, reason = F.col("_ignored"), F.col("_op"), F.col("_reason")
-    deleted, upsert = op.isin(*DELETES), op.isin(*UPSERTS)
-    before = F.when(deleted, _deleted_row())
-    updated = F.when(op.isin("UPDATE", "u"), _payload("before"))
+    upsert = op.isin(*UPSERTS)
     schema = F.col("schema")
     return {
         "outcome": outcome(ignored.isNotNull(), reason),
         "reason": F.coalesce(ignored, reason),
         "schema": F.col("schema_"),
-        "before": F.coalesce(before, updated),
+        "before": F.col("_old_row"),
         "after": F.when(upsert, F.col("_after")),
         "key": _key(),
         "types": F.when(schema.startswith("{"), schema),
@@ -269,7 +270,7 @@ def _version_known() -> Column:
 def _reason() -> Column:
     op = F.col("_op")
     upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
-    lacks_image = (upsert & is_empty_image(F.col("_after"))) | (delete & _deleted_row().isNull())
+    lacks_image = (upsert & is_empty_image(F.col("_after"))) | (delete & deleted_row().isNull())
     images = (F.col("_after"), _payload("before"), _payload("unique"))
     has_place = F.coalesce("_lsn", "_pos", "_scn").isNotNull()
     lobs = _payload("LOB_COLUMNS").isNotNull() & lob_columns().isNull()
@@ -286,13 +287,6 @@ def _reason() -> Column:
         .when(any_repeats_column(*images), F.lit("duplicate_column"))
         .when(repeats(_properties()["name"]), F.lit("duplicate_property"))
         .when(lobs, F.lit("bad_lob_columns"))
-    )
-
-
-def _deleted_row() -> Column:
-    """The deleted row: `before`, or the key where that is empty."""
-    return F.coalesce(
-        F.when(F.size(_payload("before")) > 0, _payload("before")), _payload("unique")
     )
 
 
@@ -378,7 +372,7 @@ def _lsn() -> Column:
 
 def _key() -> Column:
     """The columns of `unique`; NULL if the row lacks any."""
-    image = F.coalesce(F.col("_after"), _deleted_row())
+    image = F.coalesce(F.col("_after"), deleted_row())
     named = F.map_keys(_payload("unique"))
     return carried_key(named, F.map_keys(image))
 

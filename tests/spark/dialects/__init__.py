@@ -18,8 +18,8 @@ from tests.spark.dialects import (
 )
 
 DIALECTS = (
-    debezium.DIALECT, datastream.DIALECT, streamx.DIALECT, canal.ORDERED, canal.ARRIVAL,
-    canal.SWAPPED, shareplex.DIALECT, ogg.DIALECT, maxwell.DIALECT, huawei_cdl.FIRST,
+    debezium.DIALECT, datastream.DIALECT, streamx.DIALECT, streamx.BLOB, canal.ORDERED,
+    canal.ARRIVAL, canal.SWAPPED, shareplex.DIALECT, ogg.DIALECT, maxwell.DIALECT, huawei_cdl.FIRST,
     huawei_cdl.SECOND, aws_dms.ORDERED, datahub_tuple.DIALECT, dts_avro.DIALECT,
     dts_avro.DATUMS, *aws_dms.FILES, *datahub_tuple.FILES, *rows.DIALECTS,
 )  # fmt: skip

@@ -26,7 +26,9 @@ def tell(change: Change, database: str, sent: int, swapped: bool = False) -> lis
     """One message a change, with `data` and `old` on the side that the form has them."""
     change = whole_inserts(change)
     before, after = images(change)
-    new, old = texts(sent_columns(change)), texts(before)
+    new = texts(sent_columns(change))
+    # `old` has what changed, so nothing that the change did not carry.
+    old = {n: v for n, v in texts(before).items() if swapped or n not in change.absent}
     if change.op == "d":
         sides = {"data": None, "old": [old]} if swapped else {"data": [old], "old": None}
     elif swapped and change.op == "u":

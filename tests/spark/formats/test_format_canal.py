@@ -30,10 +30,13 @@ HIDDEN_KEYS = ("__#alibaba_rds_row_id#__", "_drds_implicit_id_")
 BAD_LINES = {
     "cut": '{"type": "INSERT", "data": [{"id":',
     "text": "INSERT",
-    "marker": '{"type": "GTID", "data": {"a": 1}}',
-    "data_is_no_array": '{"type": "INSERT", "table": "t", "data": {"id": "1"}}',
     "row_is_no_object": '{"type": "INSERT", "table": "t", "data": ["1"]}',
     "deep": '{"type": "INSERT", "table": "t", "data": ' + "[" * 5000 + "]" * 5000 + "}",
+}
+BARE_ROWS = {
+    "marker": '{"type": "GTID", "data": {"a": 1}}',
+    "bare_row": '{"type": "INSERT", "table": "t", "data": {"id": "1", "v": 1.10}}',
+    "bare_old_row": '{"type": "UPDATE", "table": "t", "data": [{"id": "1"}], "old": {"v": "b"}}',
 }
 EVENTS: dict[str, Any] = {
     "insert": message("INSERT", row("1", None)),
@@ -49,6 +52,7 @@ EVENTS: dict[str, Any] = {
     "update_many": message(
         "UPDATE", row("1", "b"), row("3", "d"), old=[{"v": "a"}, {"id": "2", "v": "d"}]),
     "update_partial": message("UPDATE", {"id": "1"}, old=[{}]),
+    "update_to_null": message("UPDATE", {"id": "1"}, {"ID": "2"}, old=[{"V": "a"}, {"v": None}]),
     "delete": message("DELETE", row("1", "a")),
     "delete_partial": message("DELETE", {"id": "1"}),
     "init": message("INIT", row("1", "a"), row("2", "b")),
@@ -95,6 +99,7 @@ IGNORES: dict[str, Any] = {
 }
 REJECTS: dict[str, tuple[str, Any]] = {
     **{name: ("not_json", line) for name, line in BAD_LINES.items()},
+    **{name: ("rows_not_in_a_list", line) for name, line in BARE_ROWS.items()},
     "other": ("not_an_envelope", {"a": 1}),
     "no_type": ("not_an_envelope", message("INSERT", row("1", "a"), type=None)),
     "unknown": ("unknown_op:MERGE", message("MERGE", row("1", "a"))),
@@ -156,7 +161,8 @@ def test_operations(rows: Rows, name: str, op: str) -> None:
 
 def test_every_message_has_its_outcome(rows: Rows) -> None:
     assert {n for n, many in rows.items() if many[0]["outcome"] == "event"} == EVENTS.keys()
-    many = {"insert_many": 3, "update_many": 2, "init": 2, "commit_ts": 2, "key_for_each_row": 2}
+    twos = ("update_many", "update_to_null", "init", "commit_ts", "key_for_each_row")
+    many = {"insert_many": 3, **dict.fromkeys(twos, 2)}
     assert {name: len(found) for name, found in rows.items() if len(found) > 1} == many
 
 
@@ -171,8 +177,8 @@ def test_rejects_say_why_and_keep_their_text(rows: Rows, name: str) -> None:
     (only,) = rows[name]
     assert (only["outcome"], only["reason"]) == ("reject", REJECTS[name][0])
     assert only["raw"] is not None
-    if name in BAD_LINES:
-        assert only["raw"] == BAD_LINES[name]
+    lines = BAD_LINES | BARE_ROWS
+    assert only["raw"] == lines.get(name, only["raw"])
 
 
 @pytest.mark.parametrize(
@@ -216,6 +222,7 @@ def test_values_keep_their_exact_text(rows: Rows) -> None:
 
 def test_a_described_column_that_an_update_lacks_is_absent(rows: Rows) -> None:
     assert rows["update_partial"][0]["absent"] == ["v"]
+    assert [each["absent"] for each in rows["update_to_null"]] == [None, None]
     assert rows["update"][0]["absent"] is None
     assert rows["insert_partial"][0]["absent"] is None
     assert rows["delete_partial"][0]["absent"] is None
@@ -349,9 +356,12 @@ def test_json_that_is_a_blob_is_its_bytes(spark: SparkSession, tmp_path: Path) -
     found = decode(spark, tmp_path, {
         "blob": changed({"id": -5, "v": 2004}), "upper": changed({"v": 2004}, "JSON"),
         "text": changed({"id": -5, "v": 12}), "clob": changed({"v": 2005}, "longtext"),
+        "cased": message("UPDATE", *({"ID": r["id"], "V": r["v"]} for r in rows),
+                         old=[{"V": coded}] * 4, mysqlType={"id": "bigint", "v": "json"},
+                         sqlType={"Id": -5, "v": 2004}),
         "other": changed({"id": 2004, "v": 12}), "none": changed(None), "odd": changed([2004]),
     })  # fmt: skip
     for name, each in found.items():
-        expected = text if name in ("blob", "upper") else coded
-        assert [r["after"]["v"] for r in each] == [expected, "\xe9", None, "\u20ac"], name
-        assert {r["before"]["v"] for r in each} == {expected}, name
+        expected, v = text if name in ("blob", "upper", "cased") else coded, "vV"[name == "cased"]
+        assert [r["after"][v] for r in each] == [expected, "\xe9", None, "\u20ac"], name
+        assert {r["before"][v] for r in each} == {expected}, name

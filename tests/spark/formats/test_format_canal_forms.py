@@ -125,6 +125,7 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
         "delete": drs("DELETE", old=[DRS_ROW]),
         "delete_in_data": drs("DELETE", DRS_ROW),
         "insert_in_old": drs("INSERT", old=[DRS_ROW]),
+        "other_case": drs("INSERT", {"ID": "1", "B": "[106, 103]", "T": "[1, 2]"}),
         "bounds": drs("INSERT", DRS_ROW | {"b": "[-128, 127, 128, 255]"}),
         **{text: drs("INSERT", DRS_ROW | {"b": text}) for text in NO_LISTS},
     }
@@ -137,6 +138,7 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
     assert (found["delete"]["op"], found["delete"]["before"]) == ("delete", DRS_IMAGE)
     strays = [found[name]["reason"] for name in ("delete_in_data", "insert_in_old")]
     assert strays == ["other_form", "other_form"]
+    assert found["other_case"]["after"] == {"ID": "1", "B": "jg", "T": "[1, 2]"}
     assert found["bounds"]["after"]["b"] == "\x80\x7f\x80\xff"
     assert [found[text]["after"]["b"] for text in NO_LISTS] == [*NO_LISTS]
     told = {
@@ -182,6 +184,19 @@ def test_tencent_ckafka(spark: SparkSession, tmp_path: Path) -> None:
         "delete": ({"id": "1", "v": "b"}, None),
     }
     assert {each["source_ts"].isoformat() for each in found.values()} == {"2022-06-21T11:52:06"}
+
+
+@pytest.mark.parametrize(
+    ("form", "side", "other"), [(DRS, "old", "data"), ("community", "data", "old")]
+)
+def test_a_delete_of_flink_cdc(
+    spark: SparkSession, tmp_path: Path, form: str, side: str, other: str
+) -> None:
+    """Before FLINK-36877 (apache/flink-cdc#3788), and since then."""
+    told = {side: [row(8, "a")], other: None, "type": "DELETE", "database": None, "table": "t",
+            "pkNames": ["id"], "ts": 0}  # fmt: skip
+    (found,) = decode(spark, tmp_path, {"delete": told}, form=form)["delete"]
+    assert (found["op"], found["before"], found["key"]) == ("delete", row("8", "a"), ["id"])
 
 
 def test_an_inlong_message(spark: SparkSession, tmp_path: Path) -> None:

@@ -150,6 +150,19 @@ def test_an_absent_column_keeps_its_value(spark: SparkSession, tmp_path: Path) -
     assert truth(sandbox.rows("t")) == [(1, "a"), (2, None)]
 
 
+@pytest.mark.parametrize("key", [["id"], []])
+def test_a_column_that_old_has_alone_was_set_to_null(
+    spark: SparkSession, tmp_path: Path, key: list[str]
+) -> None:
+    """As writers leave it out that write no NULL."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"db.t": {"key": key}}})
+    sandbox.run_each(
+        [message("INSERT", row("1", "a"), row("2", "b"))],
+        [message("UPDATE", {"id": "1"}, old=[{"v": "a"}])],
+    )
+    assert truth(sandbox.rows("t")) == [(1, None), (2, "b")]
+
+
 def test_rows_of_a_table_without_a_key(spark: SparkSession, tmp_path: Path) -> None:
     """Equal rows of one message are two; the same file again adds none."""
     tables = {"db.t": {"key": []}}

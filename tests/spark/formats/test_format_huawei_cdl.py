@@ -67,6 +67,11 @@ MESSAGES: dict[str, Any] = {
     "delete_by_unique": v1("DELETE", before=None), "delete_by_unique_2": v2("d", before=None),
     "delete_of_nothing": v1("DELETE", before={}), "delete_of_nothing_2": v2("d", before={}),
     "insert_before": v1(before={"id": 9}),
+    "moved": v1("UPDATE", data=NEW), "moved_2": v2("u", after=NEW),
+    "moved_in_other_case": v1("UPDATE", before={}, unique={"ID": 1}, data=NEW),
+    "unmoved_in_other_case": v1("UPDATE", unique={"ID": 2}, data=NEW),
+    "unmoved_half": v1("UPDATE", unique={"id": 2, "other": 1}, data=NEW),
+    "insert_of_another": v1(unique={"id": 1}, data=NEW),
     # versions
     "no_version": without(v1(), "message_version"),
     "no_version_2": without(v2(), "message_version"),
@@ -241,6 +246,15 @@ def test_images(rows: dict[str, Row], version: str) -> None:
         row = rows[name + version]
         assert (row["before"], row["after"]) == images, name
     assert rows["insert_before"]["before"] is None
+
+
+def test_the_key_of_an_update_is_the_old_one_where_it_differs(rows: dict[str, Row]) -> None:
+    moved = {name: rows[name]["before"] for name in ("moved", "moved_2", "moved_in_other_case")}
+    key = {"id": "1"}
+    assert moved == {"moved": key, "moved_2": key, "moved_in_other_case": {"ID": "1"}}
+    stayed = ("update_alone", "unmoved_in_other_case", "unmoved_half", "insert_of_another")
+    assert [rows[name]["before"] for name in stayed] == [None] * 4
+    assert rows["moved"]["old_absent"] == rows["delete_by_unique"]["old_absent"] == ["", "id"]
 
 
 def test_values_keep_their_exact_text(rows: dict[str, Row]) -> None:

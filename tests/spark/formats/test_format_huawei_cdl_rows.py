@@ -104,3 +104,36 @@ def test_of_changes_with_one_lsn_the_last_wins(spark: SparkSession, tmp_path: Pa
     sandbox.load_halves(history, cut=23, again=3)
     rows = sorted(sandbox.rows("t"), key=lambda row: row["id"])
     assert rows == [{"id": str(i), "note": "third"} for i in numbers]
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_an_update_that_names_the_old_key_moves_its_row(
+    spark: SparkSession, tmp_path: Path, version: str
+) -> None:
+    """What it does not send comes from the row that it moves."""
+
+    def told(lsn: int, kind: str, ident: int, row: dict[str, Any], lobs: str) -> dict[str, Any]:
+        parts = {"unique": {"id": ident}, "before": None, "LOB_COLUMNS": lobs}
+        if version == "1.0":
+            return v1(kind, pairs(lsn=lsn), data=row, **parts)
+        return v2({"INSERT": "c", "UPDATE": "u"}[kind], {"lsn": lsn}, after=row, **parts)
+
+    sandbox = Sandbox(spark, tmp_path, {"format": "huawei_cdl"})
+    sandbox.run_each(
+        [told(1, "INSERT", 1, {"id": 1, "doc": "x"}, ""),
+         told(2, "INSERT", 2, {"id": 2, "doc": "y"}, "")],
+        [told(3, "UPDATE", 1, {"id": 3, "doc": None}, "doc")],
+    )  # fmt: skip
+    rows = sorted(sandbox.rows("t"), key=lambda row: row["id"])
+    assert rows == [{"id": "2", "doc": "y"}, {"id": "3", "doc": "x"}]
+
+
+def test_without_a_key_an_old_key_is_no_old_row(spark: SparkSession, tmp_path: Path) -> None:
+    """The rest of the old row is unknown, so the update cannot be applied."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "huawei_cdl", "tables": {"t": {"key": []}}})
+    sandbox.load_records([
+        v1("INSERT", pairs(lsn=1), data={"id": 1, "doc": "x"}),
+        v1("UPDATE", pairs(lsn=2), data={"id": 3, "doc": "y"}, before=None),
+    ])  # fmt: skip
+    assert sandbox.rows("t") == [{"id": "1", "doc": "x"}]
+    assert [bad["reason"] for bad in sandbox.quarantined()] == ["does_not_fit"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.config.format_options import FormatOptions
+from sluice.config.format_options import StreamxOptions
 from sluice.types.columns import ColumnType
 from spark_jobs.formats.streamx import StreamX
 from tests.spark.envelopes import (
@@ -24,7 +24,7 @@ from tests.spark.envelopes import (
 )
 from tests.spark.sandbox import Sandbox
 
-DEFAULTS = FormatOptions()
+DEFAULTS = StreamxOptions()
 pytestmark = pytest.mark.spark
 ROW_ID = "#alibaba_rds_row_id#"
 # The operations besides those on rows, as DataWorks' page "Appendix: DataHub message formats" lists
@@ -39,6 +39,9 @@ BAD_LINES = {
     "heartbeat_with_text": '{"payload": {"op": "MHEARTBEAT", "before": 1}}',
     "other": '{"a": 1}',
 }
+
+NOTHING_LEFT_OUT = {"ddl": None}
+"""A writer that writes this leaves no NULL out, so a column that a row lacks was not sent."""
 
 
 def message(op: str, sequence: str | None = "5", **parts: Any) -> dict[str, Any]:
@@ -64,10 +67,11 @@ def described(told: dict[str, Any], *columns: str) -> dict[str, Any]:
 
 
 MESSAGES: dict[str, Any] = {
-    "partial": described(message("UPDATE_AFTER", before={"id": 1}, after={"ID": 1, "n": 2}),
-                         "id", "n", "doc"),
+    "partial": described(message("UPDATE_AFTER", before={"id": 1}, after={"ID": 1, "n": 2},
+                                 payload=NOTHING_LEFT_OUT), "id", "n", "doc"),
     "partial_insert": described(message("INSERT", after={"id": 1}), "id", "doc"),
-    "whole_update": described(message("UPDATE", after={"id": 1, "rowid": 2}), "id"),
+    "whole_update": described(message("UPDATE", after={"id": 1, "rowid": 2},
+                                      payload=NOTHING_LEFT_OUT), "id"),
     "insert": message("INSERT", after={"id": 1, "n": None}),
     "update": message("UPDATE_AFTER", before={"id": 1}, after={"id": 2}),
     "update_plain": message("UPDATE", after={"id": 2}),
@@ -259,7 +263,7 @@ def test_a_key_that_changes_in_two_messages_keeps_what_they_leave_out(
     messages = [
         message("INSERT", "1", after={"id": 1, "doc": "x"}),
         message("UPDATE_BEFOR", "2", before={"id": 1}),
-        message("UPDATE_AFTER", "2", after={"id": 2}),
+        message("UPDATE_AFTER", "2", after={"id": 2}, payload=NOTHING_LEFT_OUT),
     ]
     load(lake, messages, batches)
     assert lake.rows("t") == [{"id": "2", "doc": "x"}]

@@ -39,6 +39,8 @@ def test_schema_refuses_unknown_keys() -> None:
         ("dts_avro", {"framing": "one_per_file"}, True),
         ("rows", {"csv_columns": "id"}, False),
         ("streamx", {}, True),
+        ("streamx", {"omitted_columns": "nulls"}, True),
+        ("streamx", {"omitted_columns": "null"}, False),
         ("streamx", {"table": "t"}, False),
     ],
 )
