@@ -14,7 +14,7 @@ from spark_jobs.folding.fold import listed_as_carried
 from spark_jobs.lake.tables import TableId, events_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.gaps import written_by
-from spark_jobs.planning import defaults, renames
+from spark_jobs.planning import defaults
 from spark_jobs.planning.defaults import DefaultChange, Defaults
 from spark_jobs.planning.renames import moves_of_rows
 
@@ -23,13 +23,13 @@ def why_not_renamable(writer: Writer) -> str:
     """Return why stored rows cannot get their current column names; "" if they can."""
     if not _of_rows(writer):
         return ""
-    found = renames.clash(writer.before.renames, writer.now.renames, writer.types)
+    found = writer.now.clash(writer.before, writer.types)
     if found is None:
         return _why_too_late(writer)
     one, other, stored = found
     return (
         f"{writer.plan.name}: columns {one!r} and {other!r} are both in {stored!r} of the stored "
-        "rows, because a rename between them came too late, and maintenance has forgotten changes "
+        "rows, because the DDL between them came too late, and maintenance has forgotten changes "
         f"from which they could be rebuilt; {ELSEWHERE}"
     )
 

@@ -7,7 +7,7 @@ it, in the property `sluice.defaults`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any, Final
 
@@ -19,8 +19,15 @@ from sluice.names import RENAMES_IN_DEFAULTS
 from sluice.positions import KIND_SOURCE
 from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import Addition, Additions, with_stated_defaults
-from spark_jobs.planning.defaults import NO_DEFAULTS, Default, Defaults
-from spark_jobs.planning.renames import renamed, rows_renamed
+from spark_jobs.planning.defaults import NO_DEFAULTS, NOTHING, Default, Defaults
+from spark_jobs.planning.renames import (
+    Clash,
+    FilledColumn,
+    clash,
+    current_name,
+    renamed,
+    rows_renamed,
+)
 
 NO_HISTORY: Final = "{}"
 # No column of a source has such a name.
@@ -50,6 +57,28 @@ class ColumnHistory:
                 part = Default({kind: first}, text, default.kind)
                 by_name = defaults.lowest(by_name, {now: part})
         return by_name
+
+    def clash(self, before: ColumnHistory, columns: Collection[str]) -> Clash | None:
+        """Return two columns that cannot be told apart in stored rows, written with the defaults
+        and renames `before`; None if there are none. See `renames.clash`."""
+        held = {n: default for n, default in before.current_defaults().items() if default.limits}
+        filled = {n: FilledColumn(d.added_at, max(d.limits.values())) for n, d in held.items()}
+        return clash(before.renames, self.renames, columns, filled) or self._added_twice(
+            before.renames, columns, held
+        )
+
+    def _added_twice(
+        self, before: Renames, columns: Collection[str], held: Defaults
+    ) -> Clash | None:
+        """Return a column of stored rows with the default of a statement that was not the first to
+        add it: a row above the first has a value of its own, which may equal the default."""
+        now = self.current_defaults()
+        for stored, default in held.items():
+            name = current_name(before, self.renames, columns, stored, default.added_at)
+            first = now.get(name, NOTHING).stated
+            if default.stated and first and first.at < default.stated.at:
+                return name, name, stored
+        return None
 
     def changes(self, rows: DataFrame) -> DataFrame:
         """Return changes under current names, with the defaults of columns that they lack."""

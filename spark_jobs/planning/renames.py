@@ -8,8 +8,9 @@ the rename. The column under the old name stays in the table and is NULL.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -232,21 +233,77 @@ def _side_by_side(
     return list(zip(*both, strict=True))
 
 
-def clash(before: Renames, now: Renames, columns: Collection[str]) -> tuple[str, str, str] | None:
-    """Return two current columns that stored rows have in one column, and that column; None if
-    there are none.
+@dataclass(frozen=True)
+class FilledColumn:
+    """A column that was added with a default at a position (`at`): stored rows below `limit` have
+    the default if they had NULL."""
+
+    at: str
+    limit: str
+
+
+Clash = tuple[str, str, str]
+"""Two current columns that stored rows have in one column, and that column."""
+
+
+def clash(
+    before: Renames,
+    now: Renames,
+    columns: Collection[str],
+    filled: Mapping[str, FilledColumn] = MappingProxyType({}),
+) -> Clash | None:
+    """Return two current columns that stored rows have in one column; None if there are none.
 
     A rename between the two came too late: a stored row does not show which of them it has, or it
-    lacks the value of one that was `gone` then.
+    lacks the value of one that was `gone` then. `filled`: the stored columns with a default.
     """
-    for old, new in _side_by_side(before, now, columns):
+    sides = _side_by_side(before, now, columns)
+    for old, new in sides:
         goes: dict[str, str] = {}
         for name, since in new.now.items():
             stored = old.now[name]
             lacks = old.leaves_out(name) and not new.leaves_out(name)
             if goes.setdefault(stored, since) != since or lacks:
                 return goes[stored], since, stored
+    return _clash_with_default(sides, filled)
+
+
+def _clash_with_default(
+    sides: Sequence[tuple[_Stretch, _Stretch]], filled: Mapping[str, FilledColumn]
+) -> Clash | None:
+    """Return a column whose values are stored where the default of another one was filled in.
+
+    The default was filled in under a name that, by a rename known since, was another column's
+    then: that one's value may equal the default, and its NULL was overwritten.
+    """
+    above = ""
+    for old, new in sides:
+        for name, since in new.now.items():
+            stored = old.now[name]
+            column = filled.get(stored)
+            if column is not None and above < column.limit:
+                added = _current(sides, stored, column.at)
+                if since != added:
+                    return since, added, stored
+        above = old.below
     return None
+
+
+def current_name(
+    before: Renames, now: Renames, columns: Collection[str], stored: str, at: str
+) -> str:
+    """Return the current name of the column that stored rows, written under the renames `before`,
+    have as `stored` at a position."""
+    return _current(_side_by_side(before, now, columns), stored, at)
+
+
+def _current(sides: Sequence[tuple[_Stretch, _Stretch]], stored: str, at: str) -> str:
+    """Return the current name of the column that stored rows have as `stored` at a position."""
+    for old, new in sides:
+        if at < old.below:
+            named = (since for name, since in new.now.items() if old.now[name] == stored)
+            return next(named, stored)
+    return stored
 
 
 def _moved(step: Mapping[str, _Origins]) -> dict[str, str]:
