@@ -60,17 +60,18 @@ def _why_too_late(writer: Writer) -> str:
 
 def rename_stored(writer: Writer) -> None:
     """Rename columns of stored rows; comes before anything else is written to the branches."""
-    now = writer.now.renames
+    now = writer.now
     for table in _of_rows(writer):
         before = written_by(writer, table)
-        if before.renames == now:
+        if now.names_as(before):
             continue
         # A default belongs to its column, whatever the column is called later.
         _fill(
             writer, table, _default_changes(writer, before.current_defaults(), defaults.NO_DEFAULTS)
         )
         listed = {names.ABSENT: "array<string>"} if table == events_id(writer.plan) else {}
-        values = moves_of_rows(before.renames, now, {**writer.types, **listed}, "t.")
+        types = {**writer.types, **listed}
+        values = moves_of_rows(before.renames, now.renames, types, "t.", now.arrived(before))
         if values:
             _update(writer, table, writer.lake.spark.range(1), values)
         loaded = writer.lake.load(table)
@@ -91,7 +92,7 @@ def fill_defaults(writer: Writer) -> None:
     for table in _of_rows(writer):
         before = written_by(writer, table)
         rows = writer.lake.rows(table, writer.bases[table].snapshot)
-        there = () if rows is None or before.renames != now.renames else rows.columns
+        there = () if rows is None or not now.names_as(before) else rows.columns
         held = {
             name: default for name, default in before.current_defaults().items() if name in there
         }

@@ -51,6 +51,10 @@ class _Stretch:
     now: Mapping[str, str]
     gone: frozenset[str]
 
+    def stored(self, name: str) -> str:
+        """Return the current name of the events' column; a new column has its own, and is NULL."""
+        return self.now.get(name, name)
+
     @property
     def moved(self) -> dict[str, str]:
         return {name: now for name, now in self.now.items() if name != now}
@@ -146,6 +150,12 @@ def wanted(renames: Renames, columns: Iterable[str]) -> dict[str, list[str]]:
     return former
 
 
+def lacking(renames: Renames, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return, in lower case, the renamed columns that a table does not have (yet)."""
+    there = {name.lower() for name in columns}
+    return tuple(sorted({old.lower() for r in renames for old, _ in r.columns} - there))
+
+
 def renamed(changes: DataFrame, renames: Renames) -> DataFrame:
     """Return changes under current names, in `_absent` too."""
     types = {f.name: f.dataType.simpleString() for f in changes.schema}
@@ -200,15 +210,20 @@ def _renamed_list(listed: str, moved: Mapping[str, str]) -> str:
 
 
 def moves_of_rows(
-    before: Renames, now: Renames, types: Mapping[str, str], row: str = ""
+    before: Renames,
+    now: Renames,
+    types: Mapping[str, str],
+    row: str = "",
+    arrived: Collection[str] = (),
 ) -> dict[str, str]:
     """Return SQL by column that turns stored rows, written under the renames `before`, into rows
     under `now`.
 
-    `types`: the stored columns; `row`: a prefix for each. `_absent` is renamed too. The renames
-    must not `clash`.
+    `types`: the stored columns; `row`: a prefix for each; `arrived`: those that the table did not
+    have when the rows were written. `_absent` is renamed too. The renames must not `clash`.
     """
-    steps = [(old.below, _steps(old, new)) for old, new in _side_by_side(before, now, types)]
+    sides = _side_by_side(before, now, types, arrived)
+    steps = [(old.below, _steps(old, new)) for old, new in sides]
     touched = sorted(
         c for c in types if any(step.get(c, _NOWHERE).possible != [c] for _, step in steps)
     )
@@ -224,12 +239,15 @@ def moves_of_rows(
 
 
 def _side_by_side(
-    before: Renames, now: Renames, columns: Collection[str]
+    before: Renames, now: Renames, columns: Collection[str], arrived: Collection[str] = ()
 ) -> list[tuple[_Stretch, _Stretch]]:
+    """Return the intervals under both; of `before`, without the columns that `arrived` since, in
+    lower case."""
     bounds = {rename.below for rename in (*before, *now)}
-    if before == now or not bounds:
+    if (before == now and not arrived) or not bounds:
         return []
-    both = (_stretches(renames, columns, bounds) for renames in (before, now))
+    there = [name for name in columns if name.lower() not in arrived]
+    both = (_stretches(before, there, bounds), _stretches(now, columns, bounds))
     return list(zip(*both, strict=True))
 
 
@@ -251,17 +269,19 @@ def clash(
     now: Renames,
     columns: Collection[str],
     filled: Mapping[str, FilledColumn] = MappingProxyType({}),
+    arrived: Collection[str] = (),
 ) -> Clash | None:
     """Return two current columns that stored rows have in one column; None if there are none.
 
     A rename between the two came too late: a stored row does not show which of them it has, or it
-    lacks the value of one that was `gone` then. `filled`: the stored columns with a default.
+    lacks the value of one that was `gone` then. `filled`: the stored columns with a default;
+    `arrived`: see `moves_of_rows`.
     """
-    sides = _side_by_side(before, now, columns)
+    sides = _side_by_side(before, now, columns, arrived)
     for old, new in sides:
         goes: dict[str, str] = {}
         for name, since in new.now.items():
-            stored = old.now[name]
+            stored = old.stored(name)
             lacks = old.leaves_out(name) and not new.leaves_out(name)
             if goes.setdefault(stored, since) != since or lacks:
                 return goes[stored], since, stored
@@ -279,7 +299,7 @@ def _clash_with_default(
     above = ""
     for old, new in sides:
         for name, since in new.now.items():
-            stored = old.now[name]
+            stored = old.stored(name)
             column = filled.get(stored)
             if column is not None and above < column.limit:
                 added = _current(sides, stored, column.at)
@@ -301,7 +321,7 @@ def _current(sides: Sequence[tuple[_Stretch, _Stretch]], stored: str, at: str) -
     """Return the current name of the column that stored rows have as `stored` at a position."""
     for old, new in sides:
         if at < old.below:
-            named = (since for name, since in new.now.items() if old.now[name] == stored)
+            named = (since for name, since in new.now.items() if old.stored(name) == stored)
             return next(named, stored)
     return stored
 
@@ -315,15 +335,18 @@ def _steps(before: _Stretch, now: _Stretch) -> dict[str, _Origins]:
     """Return current name → the stored columns that hold it."""
     by_name: dict[str, _Origins] = {}
     for name, since in now.now.items():
-        stored, origins = before.now[name], by_name.setdefault(since, _Origins([], []))
+        stored, origins = before.stored(name), by_name.setdefault(since, _Origins([], []))
         for listed in (origins.possible, *([] if name in now.gone else [origins.sure])):
             if stored not in listed:
                 listed.append(stored)
     return by_name
 
 
-def rows_renamed(rows: DataFrame, before: Renames, now: Renames) -> DataFrame:
-    """Rename the columns of stored rows from the names `before` to the names `now`."""
+def rows_renamed(
+    rows: DataFrame, before: Renames, now: Renames, arrived: Collection[str] = ()
+) -> DataFrame:
+    """Rename the columns of stored rows from the names `before` to the names `now`; `arrived`: see
+    `moves_of_rows`."""
     types = {f.name: f.dataType.simpleString() for f in rows.schema}
-    values = moves_of_rows(before, now, types)
+    values = moves_of_rows(before, now, types, arrived=arrived)
     return rows.withColumns({c: F.expr(value) for c, value in values.items()}) if values else rows

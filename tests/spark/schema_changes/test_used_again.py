@@ -186,3 +186,22 @@ def test_a_drop_that_is_undone_leaves_one_column(lake: Sandbox) -> None:
     refolding.undo_or_refold(lake.context(), drop)
     assert sizes(lake) == {(1, 10, None), (2, 20, None), (4, 99, None)}
     assert lake.agrees()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in batches"])
+def test_a_name_taken_over_without_a_drop_by_a_column_that_comes_later(
+    lake: Sandbox, at_once: bool
+) -> None:
+    """The rename counts for stored rows as soon as an event has its column."""
+    orders = {"key": ["id"], "modes": ["current", "history", "append"]}
+    lake.configure(format="debezium", tables={"orders": orders})
+    old = [event("c", 5, 1, size=(TEXT, "dropped")),
+           ddl(20, "ALTER TABLE orders RENAME COLUMN girth TO size")]  # fmt: skip
+    former = [event("c", 15, 2, girth=(TEXT, "x"))]
+    since = [event("c", 25, 3, size=(TEXT, "y"))]
+    lake.run_each(*([[*old, *former, *since]] if at_once else [old, former, since]))
+    for table in ("orders", "orders__history", "orders__events"):
+        told = sorted((row["id"], row["size"], row["girth"]) for row in lake.rows(table))
+        assert told == [(1, None, None), (2, "x", None), (3, "y", None)]
+    assert lake.agrees()

@@ -16,6 +16,7 @@ from sluice.column_renames import Renames
 from sluice.config.project import Landing, Pipeline, TableConfig
 from sluice.ledger.rename_log import ColumnStatement
 from sluice.types.columns import STRING
+from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
@@ -25,7 +26,7 @@ from spark_jobs.planning.renames import (
     _side_by_side,
     _steps,
     _stretches,
-    clash,
+    lacking,
 )
 from spark_jobs.planning.renames_known import following, known_renames, renames_from
 
@@ -83,9 +84,12 @@ def read(one: Event, renames: Renames, columns: Sequence[str]) -> Row:
     return with_values(one.row, {name: value(one.row, stretch.of(name)) for name in touched})
 
 
-def moved(one: Event, row: Row, old: Renames, now: Renames, columns: Sequence[str]) -> Row:
+def moved(
+    one: Event, row: Row, old: ColumnHistory, now: ColumnHistory, columns: Sequence[str]
+) -> Row:
     """A stored row, written under the names `old`, under those of now."""
-    steps = [(a.below, _steps(a, b)) for a, b in _side_by_side(old, now, columns)]
+    sides = _side_by_side(old.renames, now.renames, columns, now.arrived(old))
+    steps = [(a.below, _steps(a, b)) for a, b in sides]
     step = next((step for at, step in steps if one.at < at), None)
     if step is None:
         return row
@@ -97,7 +101,7 @@ class Table:
     """A table that takes events and statements batch by batch, as a load does."""
 
     columns: list[str] = field(default_factory=list)
-    renames: Renames = ()
+    history: ColumnHistory = field(default_factory=ColumnHistory)
     statements: list[ColumnStatement] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     rows: dict[int, Row] = field(default_factory=dict)
@@ -108,17 +112,17 @@ class Table:
         if not events and not self.events:
             return
         plan, now = self._planned(events)
-        self.columns, old = [column.name for column in plan.columns], self.renames
+        self.columns, old = [column.name for column in plan.columns], self.history
         self.events += events
-        if clash(old, now, self.columns):  # such rows are folded again, from the changelog
+        if now.clash(old, self.columns):  # such rows are folded again, from the changelog
             self.rows, events = {}, self.events
         stored = {one.position: one for one in self.events}
         for position, row in self.rows.items():
             self.rows[position] = moved(stored[position], row, old, now, self.columns)
-        self.rows |= {one.position: read(one, now, self.columns) for one in events}
-        self.renames = now
+        self.rows |= {one.position: read(one, now.renames, self.columns) for one in events}
+        self.history = now
 
-    def _planned(self, events: list[Event]) -> tuple[TablePlan, Renames]:
+    def _planned(self, events: list[Event]) -> tuple[TablePlan, ColumnHistory]:
         came = dict.fromkeys(name for one in events for name in one.row)
         named = dict.fromkeys([*self.columns, *came])
         columns = tuple(PlannedColumn(name, STRING, {None: STRING}) for name in named)
@@ -127,7 +131,8 @@ class Table:
         plan = TablePlan(NOTES, "p", "notes", columns, ("id",), config, found)
         stated = renames_from(self.statements, config)
         plan = following(PIPELINE, plan, stated, self.columns)
-        return plan, known_renames(plan, stated, self.renames)
+        known = known_renames(plan, stated, self.history.renames)
+        return plan, ColumnHistory(renames=known, lacking=lacking(known, plan.types))
 
 
 def loaded(*batches: Iterable[Told]) -> dict[int, Row]:
@@ -216,9 +221,24 @@ def test_rows_follow_from_what_was_told_and_not_from_the_batches(
             }
 
 
+@given(histories(), st.data())
+def test_so_do_rows_of_which_not_all_is_told(notes: Notes, data: st.DataObject) -> None:
+    """Of a history some events and statements never land."""
+    batches: list[list[Told]] = [[], [], []]
+    for one in data.draw(st.permutations(notes.told)):
+        if data.draw(st.integers(0, 3)):
+            batches[data.draw(st.integers(0, 2))].append(one)
+    assert loaded(*batches) == loaded([one for batch in batches for one in batch])
+
+
 @pytest.mark.parametrize(
     "batches",
     [
+        pytest.param(
+            [[event(5, a="dropped"), said(20, ("b", "a"))], [event(15, b="b15")],
+             [event(25, a="a25")]],
+            id="a name that is taken over, without a drop, by a column that comes later",
+        ),
         pytest.param(
             [[event(2, a="a2"), event(6, d="d6"), said(8, ("d", "a"))], [said(5, ("c", "d"))],
              [said(3, ("a", "c"))]],
