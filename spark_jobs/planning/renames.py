@@ -105,12 +105,12 @@ def _stretches(
     return stretches
 
 
-def _given_at(later: Iterable[Rename], name: str) -> str:
-    """Return the last position at which the column gets another name; "" for never."""
-    at = ""
+def _given_at(later: Iterable[Rename], name: str) -> tuple[str, ...]:
+    """Return the positions at which the column gets another name, the last one first."""
+    at: tuple[str, ...] = ()
     for rename in sorted(later):
         since = rename.of(name)
-        at, name = (at if since == name else rename.below), since
+        at, name = (at if since == name else (rename.below, *at)), since
     return at
 
 
@@ -261,7 +261,7 @@ class FilledColumn:
 
 
 Clash = tuple[str, str, str]
-"""Two current columns that stored rows have in one column, and that column."""
+"""Two columns that stored rows have in one column, and that column."""
 
 
 def clash(
@@ -285,7 +285,24 @@ def clash(
             lacks = old.leaves_out(name) and not new.leaves_out(name)
             if goes.setdefault(stored, since) != since or lacks:
                 return goes[stored], since, stored
+        if mixed := _mixed(old, new):
+            return mixed
     return _clash_with_default(sides, filled)
+
+
+def _mixed(old: _Stretch, new: _Stretch) -> Clash | None:
+    """Return two of the columns that a stored column's values may be from, if the first of them
+    that is not NULL is no longer the one that counts in full-load rows."""
+    for since in dict.fromkeys(new.now.values()):
+        ranked = [name for name in new.of(since).possible if name in old.now]
+        stored: dict[str, list[str]] = {old.now[name]: [] for name in ranked}
+        for name in (name for name in old.now if name in ranked):
+            stored[old.now[name]].append(name)
+        there = [name for names_of_one in stored.values() for name in names_of_one]
+        for was, name in zip(there, ranked, strict=True):
+            if was != name:
+                return was, name, old.now[was]
+    return None
 
 
 def _clash_with_default(
