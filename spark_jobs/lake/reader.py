@@ -127,8 +127,12 @@ class Reader:
         return defaults.as_baseline(rows, added, floor)
 
     def has_late_renames(self) -> bool:
-        """Whether a new rename by DDL, not by the configuration, reaches below something stored."""
-        new = self.now.new_renames(self.before)
+        """Whether a new rename by DDL, not by the configuration, reaches below something stored.
+
+        A rename that was known counts as before when its column arrives: only values that it took
+        over without a drop would differ, and the batch would stop for them.
+        """
+        new = set(self.now.renames) - set(self.before.renames)
         return any(r.below != DECLARED for r in self._beneath(new))
 
     def _beneath(self, renames: Collection[Rename]) -> list[Rename]:

@@ -173,8 +173,9 @@ def test_a_value_like_the_default_of_the_next_column_of_its_name(
     since = event("c", 30, 30, status=(TEXT, "paid"))
     lake.run_each([*rows, add], [ddl(10, f"ALTER TABLE orders {statement}")], [*rows, since])
     for table in ("orders", "orders__history", "orders__events"):
-        told = sorted((row["id"], row["status"], row[old]) for row in lake.rows(table))
-        assert told == [(5, "new", "new"), (6, "new", "old"), (30, "paid", None)]
+        told = {(row["id"], row["status"], row[old]) for row in lake.rows(table)}
+        assert told == {(5, "new", "new"), (6, "new", "old"), (30, "paid", None)}
+        assert len(lake.rows(table)) == 3
     assert lake.agrees()
 
 
