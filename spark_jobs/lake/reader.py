@@ -22,7 +22,7 @@ from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.defaults import NO_DEFAULTS, Defaults
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.renames import DECLARED
+from spark_jobs.planning.renames import DECLARED, lacking
 from spark_jobs.planning.renames_known import known_renames, renames_from, statements_on
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.widening import changes_as
@@ -62,9 +62,8 @@ class Reader:
         before, renames = self.before.renames, renames_from(statements, self.plan.config)
         known = known_renames(self.plan, renames, before)
         stale_plan.refuse_other_names(self.plan, self.attempt.batch_id, before, known, renames)
-        return ColumnHistory(
-            of_events, known, additions_of(statements, self.plan.config, self.types, known)
-        )
+        added = additions_of(statements, self.plan.config, self.types, known)
+        return ColumnHistory(of_events, known, added, lacking(known, self.types))
 
     def all_newer(self) -> bool:
         """Whether every change of the batch is known to be above everything stored."""
@@ -101,7 +100,8 @@ class Reader:
 
     def _renames_below(self) -> bool:
         """Whether a rename that is new, or no longer known, reaches below something stored."""
-        new = set(self.now.renames).symmetric_difference(self.before.renames)
+        gone = set(self.before.renames).difference(self.now.renames)
+        new = self.now.new_renames(self.before) | gone
         stored = any(base.snapshot is not None for base in self.bases.values())
         return stored and bool(self._beneath(new))
 
@@ -121,7 +121,11 @@ class Reader:
         return defaults.as_baseline(rows, added, floor)
 
     def has_late_renames(self) -> bool:
-        """Whether a new rename by DDL, not by the configuration, reaches below something stored."""
+        """Whether a new rename by DDL, not by the configuration, reaches below something stored.
+
+        A rename that was known counts as before when its column arrives: only values that it took
+        over without a drop would differ, and the batch would stop for them.
+        """
         new = set(self.now.renames) - set(self.before.renames)
         return any(r.below != DECLARED for r in self._beneath(new))
 

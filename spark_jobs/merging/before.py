@@ -12,7 +12,7 @@ from spark_jobs.lake.reader import Reader
 from spark_jobs.lake.table_id import TableId, history_id, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.column_history import ColumnHistory
-from spark_jobs.planning.renames import DECLARED
+from spark_jobs.planning.renames import DECLARED, lacking
 from spark_jobs.planning.renames_known import known_renames, renames_from, statements_on
 
 
@@ -73,5 +73,6 @@ def forget_renames(reader: Reader, floor: str | None) -> bool:
     forgets = plan.follows and set(reader.now.renames) != set(exact)
     if forgets:
         additions = additions_of(statements, plan.config, reader.types, exact)
-        reader.now = ColumnHistory(reader.now.defaults, exact, additions)
+        absent = lacking(exact, reader.types)
+        reader.now = ColumnHistory(reader.now.defaults, exact, additions, absent)
     return forgets

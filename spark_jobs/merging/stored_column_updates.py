@@ -14,7 +14,7 @@ from spark_jobs.folding.fold import listed_as_carried
 from spark_jobs.lake.table_id import TableId, events_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.gaps import written_by
-from spark_jobs.planning import defaults, renames
+from spark_jobs.planning import defaults
 from spark_jobs.planning.defaults import DefaultChange, Defaults
 from spark_jobs.planning.renames import moves_of_rows
 
@@ -23,13 +23,13 @@ def why_not_renamable(writer: Writer) -> str:
     """Return why stored rows cannot get their current column names; "" if they can."""
     if not _of_rows(writer):
         return ""
-    found = renames.clash(writer.before.renames, writer.now.renames, writer.types)
+    found = writer.now.clash(writer.before, writer.types)
     if found is None:
         return _why_too_late(writer)
     one, other, stored = found
     return (
         f"{writer.plan.name}: columns {one!r} and {other!r} are both in {stored!r} of the stored "
-        "rows, because a rename between them came too late, and maintenance has forgotten changes "
+        "rows, because the DDL between them came too late, and maintenance has forgotten changes "
         f"from which they could be rebuilt; {ELSEWHERE}"
     )
 
@@ -60,17 +60,18 @@ def _why_too_late(writer: Writer) -> str:
 
 def rename_stored(writer: Writer) -> None:
     """Rename columns of stored rows; comes before anything else is written to the branches."""
-    now = writer.now.renames
+    now = writer.now
     for table in _of_rows(writer):
         before = written_by(writer, table)
-        if before.renames == now:
+        if now.names_as(before):
             continue
         # A default belongs to its column, whatever the column is called later.
         _fill(
             writer, table, _default_changes(writer, before.current_defaults(), defaults.NO_DEFAULTS)
         )
         listed = {names.ABSENT: "array<string>"} if table == events_id(writer.plan) else {}
-        values = moves_of_rows(before.renames, now, {**writer.types, **listed}, "t.")
+        types = {**writer.types, **listed}
+        values = moves_of_rows(before.renames, now.renames, types, "t.", now.arrived(before))
         if values:
             _update(writer, table, writer.lake.spark.range(1), values)
         loaded = writer.lake.load(table)
@@ -91,7 +92,7 @@ def fill_defaults(writer: Writer) -> None:
     for table in _of_rows(writer):
         before = written_by(writer, table)
         rows = writer.lake.rows(table, writer.bases[table].snapshot)
-        there = () if rows is None or before.renames != now.renames else rows.columns
+        there = () if rows is None or not now.names_as(before) else rows.columns
         held = {
             name: default for name, default in before.current_defaults().items() if name in there
         }

@@ -14,7 +14,6 @@ from spark_jobs.lake.reader import Reader
 from spark_jobs.lake.table_id import TableId, events_id, history_id
 from spark_jobs.planning import column_history
 from spark_jobs.planning.column_history import NO_HISTORY, ColumnHistory
-from spark_jobs.planning.renames import clash
 
 
 def mark_gap(reader: Reader) -> None:
@@ -48,8 +47,7 @@ def written_by(reader: Reader, table: TableId) -> ColumnHistory:
     if text is None or not has_gap(reader, table):
         return reader.before
     found = column_history.read(text)
-    misnamed = clash(found.renames, reader.now.renames, reader.types)
-    return found if misnamed is None else reader.before
+    return found if reader.now.clash(found, reader.types) is None else reader.before
 
 
 def has_gap(reader: Reader, table: TableId) -> bool:

@@ -7,33 +7,61 @@ it, in the property `sluice.defaults`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.column_renames import Renames, from_pairs, name_at
+from sluice.column_renames import Rename, Renames, from_pairs, name_at
 from sluice.names import RENAMES_IN_DEFAULTS
 from sluice.positions import KIND_SOURCE
 from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import Addition, Additions, with_stated_defaults
-from spark_jobs.planning.defaults import NO_DEFAULTS, Default, Defaults
-from spark_jobs.planning.renames import renamed, rows_renamed
+from spark_jobs.planning.defaults import NO_DEFAULTS, NOTHING, Default, Defaults
+from spark_jobs.planning.renames import (
+    Clash,
+    FilledColumn,
+    clash,
+    current_name,
+    renamed,
+    rows_renamed,
+)
 
 NO_HISTORY: Final = "{}"
 # No column of a source has such a name.
 _ADDITIONS: Final = "\n"
+_LACKING: Final = "\t"
 
 
 @dataclass(frozen=True)
 class ColumnHistory:
-    """Defaults, by the columns' names in the events that describe them, renames and additions."""
+    """Defaults, by the columns' names in the events that describe them, renames and additions.
+
+    `lacking`: the renamed columns that the table does not have, in lower case. Once such a column
+    arrives, the names of others may mean something else: `b` was renamed to `a`, so below that `a`
+    was another column.
+    """
 
     defaults: Defaults = field(default_factory=dict)
     renames: Renames = ()
     additions: Additions = ()
+    lacking: tuple[str, ...] = ()
+
+    def arrived(self, before: ColumnHistory) -> frozenset[str]:
+        """Return the renamed columns that the table has got since `before`."""
+        return frozenset(before.lacking).difference(self.lacking)
+
+    def names_as(self, before: ColumnHistory) -> bool:
+        """Whether stored rows, written as `before`, have the current names of columns."""
+        return self.renames == before.renames and not self.arrived(before)
+
+    def new_renames(self, before: ColumnHistory) -> set[Rename]:
+        """Return the renames by which events read otherwise than `before`."""
+        arrived = self.arrived(before)
+        returned = (r for r in self.renames if any(o.lower() in arrived for o, _ in r.columns))
+        return set(self.renames).difference(before.renames).union(returned)
 
     def current_defaults(self) -> Defaults:
         """Return the defaults by current column names, those of DDL included."""
@@ -51,6 +79,28 @@ class ColumnHistory:
                 by_name = defaults.lowest(by_name, {now: part})
         return by_name
 
+    def clash(self, before: ColumnHistory, columns: Collection[str]) -> Clash | None:
+        """Return two columns that cannot be told apart in stored rows, written with the defaults
+        and renames `before`; None if there are none. See `renames.clash`."""
+        held = {n: default for n, default in before.current_defaults().items() if default.limits}
+        filled = {n: FilledColumn(d.added_at, max(d.limits.values())) for n, d in held.items()}
+        arrived = self.arrived(before)
+        found = clash(before.renames, self.renames, columns, filled, arrived)
+        return found or self._added_twice(before.renames, columns, held)
+
+    def _added_twice(
+        self, before: Renames, columns: Collection[str], held: Defaults
+    ) -> Clash | None:
+        """Return a column of stored rows with the default of a statement that was not the first to
+        add it: a row above the first has a value of its own, which may equal the default."""
+        now = self.current_defaults()
+        for stored, default in held.items():
+            name = current_name(before, self.renames, columns, stored, default.added_at)
+            first = now.get(name, NOTHING).stated
+            if default.stated and first and first.at < default.stated.at:
+                return name, name, stored
+        return None
+
     def changes(self, rows: DataFrame) -> DataFrame:
         """Return changes under current names, with the defaults of columns that they lack."""
         return defaults.filled(renamed(rows, self.renames), self.current_defaults())
@@ -63,6 +113,8 @@ class ColumnHistory:
             entries[RENAMES_IN_DEFAULTS] = pairs
         if self.additions:
             entries[_ADDITIONS] = [astuple(one) for one in self.additions]
+        if self.lacking:
+            entries[_LACKING] = self.lacking
         return json.dumps(entries, ensure_ascii=False) if entries else None
 
     def rows(self, stored: DataFrame, before: ColumnHistory, types: Mapping[str, str]) -> DataFrame:
@@ -73,15 +125,14 @@ class ColumnHistory:
         """
         new = {c: F.lit(None).cast(types[c]) for c in types if c not in stored.columns}
         stored = stored.withColumns(new) if new else stored
-        if self.renames == before.renames:
+        if self.names_as(before):
             return defaults.with_changed_defaults(
                 stored, before.current_defaults(), self.current_defaults()
             )
         # A default belongs to the column for which it was stated, whatever its name is now.
         bare = defaults.with_changed_defaults(stored, before.current_defaults(), NO_DEFAULTS)
-        return defaults.with_changed_defaults(
-            rows_renamed(bare, before.renames, self.renames), NO_DEFAULTS, self.current_defaults()
-        )
+        named = rows_renamed(bare, before.renames, self.renames, self.arrived(before))
+        return defaults.with_changed_defaults(named, NO_DEFAULTS, self.current_defaults())
 
 
 def read(text: str | None) -> ColumnHistory:
@@ -89,4 +140,5 @@ def read(text: str | None) -> ColumnHistory:
     raw = json.loads(text or NO_HISTORY)
     renames = from_pairs(raw.pop(RENAMES_IN_DEFAULTS, []))
     additions = tuple(Addition(*one) for one in raw.pop(_ADDITIONS, []))
-    return ColumnHistory(defaults.of_entries(raw), renames, additions)
+    lacking = tuple(raw.pop(_LACKING, []))
+    return ColumnHistory(defaults.of_entries(raw), renames, additions, lacking)

@@ -100,6 +100,11 @@ class Default:
         return {kind: min(self.since, self.firsts.get(kind, _ABOVE_ALL)) for kind in _KINDS}
 
     @property
+    def added_at(self) -> str:
+        """The position at which the column was added, as far as it is known."""
+        return self.since if self.stated is None else self.stated.at
+
+    @property
     def ambiguous(self) -> bool:
         """Whether a full load or an arrival has the column, so that a NULL may be its value."""
         return any(kind != KIND_SOURCE for kind in self.firsts)

@@ -8,8 +8,9 @@ the rename. The column under the old name stays in the table and is NULL.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -49,6 +50,10 @@ class _Stretch:
     below: str
     now: Mapping[str, str]
     gone: frozenset[str]
+
+    def stored(self, name: str) -> str:
+        """Return the current name of the events' column; a new column has its own, and is NULL."""
+        return self.now.get(name, name)
 
     @property
     def renamed(self) -> dict[str, str]:
@@ -100,12 +105,12 @@ def _stretches(
     return stretches
 
 
-def _given_at(later: Iterable[Rename], name: str) -> str:
-    """Return the last position at which the column gets another name; "" for never."""
-    at = ""
+def _given_at(later: Iterable[Rename], name: str) -> tuple[str, ...]:
+    """Return the positions at which the column gets another name, the last one first."""
+    at: tuple[str, ...] = ()
     for rename in sorted(later):
         since = rename.of(name)
-        at, name = (at if since == name else rename.below), since
+        at, name = (at if since == name else (rename.below, *at)), since
     return at
 
 
@@ -143,6 +148,12 @@ def wanted(renames: Renames, columns: Iterable[str]) -> dict[str, list[str]]:
             if now.lower() != name.lower() and name not in former.setdefault(now, []):
                 former[now].append(name)
     return former
+
+
+def lacking(renames: Renames, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return, in lower case, the renamed columns that a table does not have (yet)."""
+    there = {name.lower() for name in columns}
+    return tuple(sorted({old.lower() for r in renames for old, _ in r.columns} - there))
 
 
 def renamed(changes: DataFrame, renames: Renames) -> DataFrame:
@@ -199,15 +210,20 @@ def _renamed_list(listed: str, renamed: Mapping[str, str]) -> str:
 
 
 def moves_of_rows(
-    before: Renames, now: Renames, types: Mapping[str, str], row: str = ""
+    before: Renames,
+    now: Renames,
+    types: Mapping[str, str],
+    row: str = "",
+    arrived: Collection[str] = (),
 ) -> dict[str, str]:
     """Return SQL by column that turns stored rows, written under the renames `before`, into rows
     under `now`.
 
-    `types`: the stored columns; `row`: a prefix for each. `_absent` is renamed too. The renames
-    must not `clash`.
+    `types`: the stored columns; `row`: a prefix for each; `arrived`: those that the table did not
+    have when the rows were written. `_absent` is renamed too. The renames must not `clash`.
     """
-    steps = [(old.below, _steps(old, new)) for old, new in _side_by_side(before, now, types)]
+    sides = _side_by_side(before, now, types, arrived)
+    steps = [(old.below, _steps(old, new)) for old, new in sides]
     touched = sorted(
         c for c in types if any(step.get(c, _NOWHERE).possible != [c] for _, step in steps)
     )
@@ -225,30 +241,108 @@ def moves_of_rows(
 
 
 def _side_by_side(
-    before: Renames, now: Renames, columns: Collection[str]
+    before: Renames, now: Renames, columns: Collection[str], arrived: Collection[str] = ()
 ) -> list[tuple[_Stretch, _Stretch]]:
+    """Return the intervals under both; of `before`, without the columns that `arrived` since, in
+    lower case."""
     bounds = {rename.below for rename in (*before, *now)}
-    if before == now or not bounds:
+    if (before == now and not arrived) or not bounds:
         return []
-    both = (_stretches(renames, columns, bounds) for renames in (before, now))
+    there = [name for name in columns if name.lower() not in arrived]
+    both = (_stretches(before, there, bounds), _stretches(now, columns, bounds))
     return list(zip(*both, strict=True))
 
 
-def clash(before: Renames, now: Renames, columns: Collection[str]) -> tuple[str, str, str] | None:
-    """Return two current columns that stored rows have in one column, and that column; None if
-    there are none.
+@dataclass(frozen=True)
+class FilledColumn:
+    """A column that was added with a default at a position (`at`): stored rows below `limit` have
+    the default if they had NULL."""
+
+    at: str
+    limit: str
+
+
+Clash = tuple[str, str, str]
+"""Two columns that stored rows have in one column, and that column."""
+
+
+def clash(
+    before: Renames,
+    now: Renames,
+    columns: Collection[str],
+    filled: Mapping[str, FilledColumn] = MappingProxyType({}),
+    arrived: Collection[str] = (),
+) -> Clash | None:
+    """Return two current columns that stored rows have in one column; None if there are none.
 
     A rename between the two came too late: a stored row does not show which of them it has, or it
-    lacks the value of one that was `gone` then.
+    lacks the value of one that was `gone` then. `filled`: the stored columns with a default;
+    `arrived`: see `moves_of_rows`.
     """
-    for old, new in _side_by_side(before, now, columns):
+    sides = _side_by_side(before, now, columns, arrived)
+    for old, new in sides:
         goes: dict[str, str] = {}
         for name, since in new.now.items():
-            stored = old.now[name]
+            stored = old.stored(name)
             lacks = old.leaves_out(name) and not new.leaves_out(name)
             if goes.setdefault(stored, since) != since or lacks:
                 return goes[stored], since, stored
+        if mixed := _mixed(old, new):
+            return mixed
+    return _clash_with_default(sides, filled)
+
+
+def _mixed(old: _Stretch, new: _Stretch) -> Clash | None:
+    """Return two of the columns that a stored column's values may be from, if the first of them
+    that is not NULL is no longer the one that counts in full-load rows."""
+    for since in dict.fromkeys(new.now.values()):
+        ranked = [name for name in new.of(since).possible if name in old.now]
+        stored: dict[str, list[str]] = {old.now[name]: [] for name in ranked}
+        for name in (name for name in old.now if name in ranked):
+            stored[old.now[name]].append(name)
+        there = [name for names_of_one in stored.values() for name in names_of_one]
+        for was, name in zip(there, ranked, strict=True):
+            if was != name:
+                return was, name, old.now[was]
     return None
+
+
+def _clash_with_default(
+    sides: Sequence[tuple[_Stretch, _Stretch]], filled: Mapping[str, FilledColumn]
+) -> Clash | None:
+    """Return a column whose values are stored where the default of another one was filled in.
+
+    The default was filled in under a name that, by a rename known since, was another column's
+    then: that one's value may equal the default, and its NULL was overwritten.
+    """
+    above = ""
+    for old, new in sides:
+        for name, since in new.now.items():
+            stored = old.stored(name)
+            column = filled.get(stored)
+            if column is not None and above < column.limit:
+                added = _current(sides, stored, column.at)
+                if since != added:
+                    return since, added, stored
+        above = old.below
+    return None
+
+
+def current_name(
+    before: Renames, now: Renames, columns: Collection[str], stored: str, at: str
+) -> str:
+    """Return the current name of the column that stored rows, written under the renames `before`,
+    have as `stored` at a position."""
+    return _current(_side_by_side(before, now, columns), stored, at)
+
+
+def _current(sides: Sequence[tuple[_Stretch, _Stretch]], stored: str, at: str) -> str:
+    """Return the current name of the column that stored rows have as `stored` at a position."""
+    for old, new in sides:
+        if at < old.below:
+            named = (since for name, since in new.now.items() if old.stored(name) == stored)
+            return next(named, stored)
+    return stored
 
 
 def _renamed_columns(step: Mapping[str, _Origins]) -> dict[str, str]:
@@ -260,15 +354,18 @@ def _steps(before: _Stretch, now: _Stretch) -> dict[str, _Origins]:
     """Return current name → the stored columns that hold it."""
     by_name: dict[str, _Origins] = {}
     for name, since in now.now.items():
-        stored, origins = before.now[name], by_name.setdefault(since, _Origins([], []))
+        stored, origins = before.stored(name), by_name.setdefault(since, _Origins([], []))
         for listed in (origins.possible, *([] if name in now.gone else [origins.sure])):
             if stored not in listed:
                 listed.append(stored)
     return by_name
 
 
-def rows_renamed(rows: DataFrame, before: Renames, now: Renames) -> DataFrame:
-    """Rename the columns of stored rows from the names `before` to the names `now`."""
+def rows_renamed(
+    rows: DataFrame, before: Renames, now: Renames, arrived: Collection[str] = ()
+) -> DataFrame:
+    """Rename the columns of stored rows from the names `before` to the names `now`; `arrived`: see
+    `moves_of_rows`."""
     types = {f.name: f.dataType.simpleString() for f in rows.schema}
-    values = moves_of_rows(before, now, types)
+    values = moves_of_rows(before, now, types, arrived=arrived)
     return rows.withColumns({c: F.expr(value) for c, value in values.items()}) if values else rows

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from sluice import names
+from spark_jobs.canonical import OP_DELETE
 from tests.spark.connect import BIGINT, ID, INT, schema_of
 from tests.spark.sandbox import Sandbox
 
@@ -25,8 +27,9 @@ Version = tuple[int, dict[int, int]]
 class Column:
     """One column of the source, with the default with which it was added.
 
-    `replaced`: after its end another column got its name. `first`: the place of the first change
-    that has it; from there on its default is known.
+    `replaced`: after its end another column got its name. `added`, `ended`: the places of its
+    statements, 0 if there are none. `first`: the place of the first change that has it. `had`: all
+    its names.
     """
 
     name: str
@@ -34,7 +37,13 @@ class Column:
     wide: bool = False
     dropped: bool = False
     replaced: bool = False
+    added: int = 0
+    ended: int = 0
     first: int | None = None
+    had: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.had.add(self.name)
 
     @property
     def described(self) -> Row:
@@ -42,10 +51,10 @@ class Column:
         kind = BIGINT if self.wide else INT
         return kind if self.default is None else kind | {"default": self.default}
 
-    def held(self, at: int, told: dict[int, int]) -> int | None:
-        """The value of the column in a version of a place."""
-        untold = self.first is not None and at < self.first
-        return told.get(id(self), self.default if untold else None)
+    @property
+    def shown(self) -> str:
+        """The column's name in the tables: the last one that it had."""
+        return f"{self.name}__dropped" if self.replaced else self.name
 
 
 @dataclass
@@ -56,7 +65,7 @@ class Table:
     columns: list[Column] = field(default_factory=lambda: [Column("a"), Column("b")])
     log: list[Row] = field(default_factory=list)
     versions: dict[int, list[Version | None]] = field(default_factory=dict)
-    used: set[str] = field(default_factory=lambda: {"a", "b"})
+    sent: set[str] = field(default_factory=set)
     clock: int = 0
 
     def step(self, step: Step) -> None:
@@ -78,13 +87,10 @@ class Table:
         self._tell(f"MODIFY COLUMN {column.name} bigint")
 
     def _take(self, taker: Column, name: str) -> None:
-        """Let another column take a name; the default of such a column is not always known
-        (configuration.md)."""
-        if name in self.used and taker.first is None:
-            taker.default = None
+        """Let another column take a name."""
         for column in self.columns:
             column.replaced |= column.dropped and column.name == name
-        self.used.add(name)
+        taker.had.add(name)
 
     def add(self, name: str, default: int | None) -> None:
         column = Column(name, default)
@@ -92,10 +98,12 @@ class Table:
         self.columns.append(column)
         expected = "" if column.default is None else f" DEFAULT {column.default}"
         self._tell(f"ADD COLUMN {name} int{expected}")
+        column.added = self.clock
 
     def drop(self, column: Column) -> None:
         column.dropped = True
         self._tell(f"DROP COLUMN {column.name}")
+        column.ended = self.clock
 
     def rename(self, column: Column, name: str) -> None:
         self._take(column, name)
@@ -116,11 +124,13 @@ class Table:
             return self.write("d", {"id": ident}, None, here)
         values = ((c, WIDE * c.wide + 100 * self.clock + at) for at, c in enumerate(here))
         told = {id(column): value for column, value in values}
+        told |= {id(c): DEFAULT for at, c in enumerate(here) if (value + at) % 3 == 0}
         known.append((self.clock + 1, told))
         after = {"id": ident} | {column.name: told[id(column)] for column in here}
         return self.write("u" if alive else "c", None, after, here)
 
     def write(self, op: str, before: Row | None, after: Row | None, here: list[Column]) -> None:
+        self.sent |= {column.name for column in here}
         types = {"id": ID} | {column.name: column.described for column in here}
         payload = {"op": op, "source": self._place(), "before": before, "after": after}
         self.log.append({"schema": schema_of(types, "after"), "payload": payload})
@@ -132,13 +142,28 @@ class Table:
                 "snapshot": "false"}  # fmt: skip
 
     def spelled(self, ident: int, version: Version) -> Row:
-        """A version as the tables show it: each column under the last name that it had."""
-        shown: Row = {"id": ident}
-        for column in self.columns:
-            name = f"{column.name}__dropped" if column.replaced else column.name
-            value = column.held(*version)
-            shown |= {name: value} if value is not None else {}
-        return shown
+        """A version as the tables show it: each column under the last name that it had.
+
+        Of dropped columns with one name, a row shows the last one that it had, or else the default
+        of the one that was added first (configuration.md, Dropped columns).
+        """
+        at, told = version
+        shown = {"id": ident} | self._defaults(at)
+        for column in sorted(self.columns, key=lambda column: column.ended):
+            value = told.get(id(column))
+            if value is not None:
+                shown[column.shown] = value
+        return {name: value for name, value in shown.items() if name not in self.unsure()}
+
+    def _defaults(self, at: int) -> Row:
+        added = sorted((c for c in self.columns if c.added), key=lambda c: c.added, reverse=True)
+        firsts = {column.shown: column for column in added}
+        return {n: c.default for n, c in firsts.items() if at < c.added and c.default is not None}
+
+    def unsure(self) -> set[str]:
+        """The columns that the tables may lack, because no change has them or their names
+        (architecture.md, exception 7)."""
+        return {c.shown for c in self.columns if c.first is None and not self.sent & c.had}
 
     def rows(self) -> Counter[Any]:
         """The present rows."""
@@ -160,17 +185,19 @@ def counted(rows: Any) -> Counter[Any]:
     return Counter(tuple(sorted((k, v) for k, v in row.items() if v is not None)) for row in rows)
 
 
-def seen(lake: Sandbox, table: str) -> Counter[Any]:
-    """The rows of a table of the lake, without Sluice's own columns."""
+def seen(lake: Sandbox, table: str, without: Collection[str] = ()) -> Counter[Any]:
+    """The rows of a table of the lake, without deletes, Sluice's own columns, and others."""
+    hidden = {*names.RESERVED_COLUMNS, *without}
     return counted(
-        {k: v for k, v in row.items() if k not in names.RESERVED_COLUMNS}
+        {k: v for k, v in row.items() if k not in hidden}
         for row in lake.rows(table)
+        if row.get(names.OP) != OP_DELETE
     )
 
 
-def pipeline(mode: str) -> dict[str, Any]:
+def pipeline(*modes: str) -> dict[str, Any]:
     """The pipeline of a database's `orders`, with its history."""
-    table = {"key": ["id"], "columns": {"id": "int"}, "modes": [mode, "history"]}
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": [*modes, "history"]}
     return {"format": "debezium", "table_name": "{database}_{table}", "tables": {"orders": table}}
 
 

@@ -41,7 +41,8 @@ class Stored(Table):
     held: list[dict[int, int | None]] = field(default_factory=list)
 
     def go(self, rng: random.Random) -> None:
-        kind, free = rng.randrange(20), [name for name in FREE if name not in self.used]
+        used = {name for column in self.columns for name in column.had}
+        kind, free = rng.randrange(20), sorted(set(FREE) - used)
         if kind == 0 and free:
             return self._add_filled(free[0], rng.choice([None, DEFAULT]))
         if kind == 1 and free:

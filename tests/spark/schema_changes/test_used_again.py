@@ -157,10 +157,52 @@ def test_rows_with_two_columns_in_one_are_made_again(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("statement", "old"),
+    [("RENAME COLUMN status TO old", "old"), ("DROP COLUMN status", "status__dropped")],
+    ids=["renamed", "dropped"],
+)
+def test_a_value_like_the_default_of_the_next_column_of_its_name(
+    lake: Sandbox, statement: str, old: str
+) -> None:
+    """What moved the first column away comes after the default was filled in."""
+    orders = {"key": ["id"], "modes": ["current", "history", "append"]}
+    lake.configure(format="debezium", tables={"orders": orders})
+    rows = [event("c", at, at, status=(TEXT, value)) for at, value in [(5, "new"), (6, "old")]]
+    add = ddl(20, "ALTER TABLE orders ADD COLUMN status varchar(9) DEFAULT 'new'")
+    since = event("c", 30, 30, status=(TEXT, "paid"))
+    lake.run_each([*rows, add], [ddl(10, f"ALTER TABLE orders {statement}")], [*rows, since])
+    for table in ("orders", "orders__history", "orders__events"):
+        told = {(row["id"], row["status"], row[old]) for row in lake.rows(table)}
+        assert told == {(5, "new", "new"), (6, "new", "old"), (30, "paid", None)}
+        assert len(lake.rows(table)) == 3
+    assert lake.agrees()
+
+
+@pytest.mark.long
 def test_a_drop_that_is_undone_leaves_one_column(lake: Sandbox) -> None:
     """Its batch is of DDL alone: nothing was written, and what came later was read by it."""
     _, drop, _ = lake.run_each(FIRST[:2], [DROP], [ddl(20, "ALTER TABLE orders ADD size int"),
                                                event("c", 22, 4, size=(INT, 99))])  # fmt: skip
     refolding.undo_or_refold(lake.context(), drop)
     assert sizes(lake) == {(1, 10, None), (2, 20, None), (4, 99, None)}
+    assert lake.agrees()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in batches"])
+def test_a_name_taken_over_without_a_drop_by_a_column_that_comes_later(
+    lake: Sandbox, at_once: bool
+) -> None:
+    """The rename counts for stored rows as soon as an event has its column."""
+    orders = {"key": ["id"], "modes": ["current", "history", "append"]}
+    lake.configure(format="debezium", tables={"orders": orders})
+    old = [event("c", 5, 1, size=(TEXT, "dropped")),
+           ddl(20, "ALTER TABLE orders RENAME COLUMN girth TO size")]  # fmt: skip
+    former = [event("c", 15, 2, girth=(TEXT, "x"))]
+    since = [event("c", 25, 3, size=(TEXT, "y"))]
+    lake.run_each(*([[*old, *former, *since]] if at_once else [old, former, since]))
+    for table in ("orders", "orders__history", "orders__events"):
+        told = sorted((row["id"], row["size"], row["girth"]) for row in lake.rows(table))
+        assert told == [(1, None, None), (2, "x", None), (3, "y", None)]
     assert lake.agrees()
