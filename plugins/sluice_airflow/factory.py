@@ -39,7 +39,7 @@ from sluice_airflow.forms import (
     one_of,
     tick,
 )
-from sluice_airflow.requests import pipeline_of_form, pipelines_of_form
+from sluice_airflow.requests import context_of_run, pipeline_of_form, pipelines_of_form
 from sluice_airflow.submit import LoadOperator, MaintainOperator
 
 OWNER: Final = "sluice"
@@ -183,6 +183,7 @@ def _wire(project: Project, pipeline: Pipeline) -> None:
 
     @task(task_id="reconcile", execution_timeout=_longest_stage(project))
     def reconcile() -> list[str]:
+        context_of_run()
         return tasks.reconcile(root, pipeline.name)
 
     @task(task_id="land", execution_timeout=_longest_stage(project))
@@ -297,7 +298,7 @@ def rollback_dag(project: Project) -> DAG:
 
         @task(task_id="rollback", retries=0, execution_timeout=_longest_stage(project))
         def rollback() -> list[str]:
-            return tasks.roll_back(str(project.root), dict(get_current_context()))
+            return tasks.roll_back(str(project.root), context_of_run())
 
         rollback()
     return dag
@@ -322,7 +323,7 @@ def reprocess_dag(project: Project) -> DAG:
 
         @task(task_id="land", execution_timeout=_longest_stage(project))
         def land() -> list[str]:
-            return tasks.land_quarantined(str(project.root), dict(get_current_context()))
+            return tasks.land_quarantined(str(project.root), context_of_run())
 
         pipelines = [pipeline for _, pipeline in sorted(project.pipelines.items())]
         _batches(project, pipelines, land())
@@ -335,8 +336,7 @@ def reconcile_dag(project: Project) -> DAG:
 
         @task(task_id="reconcile", execution_timeout=_longest_stage(project))
         def reconcile() -> list[str]:
-            pipeline = pipeline_of_form(dict(get_current_context()))
-            return tasks.reconcile(str(project.root), pipeline)
+            return tasks.reconcile(str(project.root), pipeline_of_form(context_of_run()))
 
         reconcile()
     return dag
@@ -360,7 +360,7 @@ def maintain_dag(project: Project) -> DAG:
 
         @task(task_id="choose")
         def choose() -> list[str]:
-            return pipelines_of_form(dict(get_current_context())) or names
+            return pipelines_of_form(context_of_run()) or names
 
         MaintainOperator.partial(
             task_id="maintain",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
+from airflow.sdk import get_current_context
+
+from sluice.errors import ConfigError
 from sluice.manifest import Reprocess
 from sluice.operations.rollback import RollbackRequest
 
@@ -24,6 +28,30 @@ class MaintenanceRequest:
 
     budget: float
     dry_run: bool
+
+
+def context_of_run() -> dict[str, Any]:
+    """Return the context of a DAG's first task; raises ConfigError as `refuse_unknown_fields`."""
+    context = dict(get_current_context())
+    refuse_unknown_fields(context)
+    return context
+
+
+def refuse_unknown_fields(context: dict[str, Any]) -> None:
+    """Raise ConfigError for a key in the run's conf that is no field of the DAG's form.
+
+    Airflow ignores such a key, so a run with `dry-run` for `dry_run` would move tables.
+    """
+    dag, conf = context["dag"], context["dag_run"].conf or {}
+    fields = list(dag.params)
+    for key in conf:
+        if key not in fields:
+            near = get_close_matches(key.replace("-", "_"), fields, n=1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            raise ConfigError(
+                f"conf of the run: {dag.dag_id} has no field {key!r}; {meant}"
+                f"there are: {', '.join(fields)}. Nothing was done"
+            )
 
 
 def pipeline_of_form(context: dict[str, Any]) -> str:

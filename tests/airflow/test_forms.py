@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from sluice.errors import ConfigError
 from sluice.manifest import Reprocess
 from sluice.operations.window import Window
 from sluice_airflow import tasks
+from sluice_airflow.requests import refuse_unknown_fields
 from tests.airflow.playedstages import Runs, Stages
 
 pytestmark = pytest.mark.airflow
@@ -75,6 +77,27 @@ def test_the_rollback_form_refuses_what_does_not_go_together(
     finished, _ = run("sluice_rollback", run_conf={"pipeline": "shop", **conf})
     assert finished.state == "failed"
     assert stages.of("rollback") == []
+
+
+@pytest.mark.parametrize(
+    ("dag", "conf", "message"),
+    [
+        ("rollback", {"pipeline": "shop", "batch": "b7", "dry-run": True}, "did you mean dry_run?"),
+        ("shop", {"table": ["orders"]}, "did you mean tables?"),
+        ("reprocess", {"pipeline": "shop", "zone": 1}, "no field 'zone'; there are: pipeline, "),
+        ("reconcile", {"pipeline": "shop", "dry_run": True}, "no field 'dry_run'"),
+        ("maintain", {"pipeline": ["shop"]}, "did you mean pipelines?"),
+    ],
+)
+def test_a_key_that_no_field_has_is_refused_before_anything_is_done(
+    stages: Stages, run: Runs, dags: dict[str, Any], dag: str, conf: dict[str, Any], message: str
+) -> None:
+    """Airflow ignores it: a dry run that is spelled otherwise would be none."""
+    finished, _ = run(f"sluice_{dag}", run_conf=conf)
+    assert finished.state == "failed"
+    assert stages.calls == []
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        refuse_unknown_fields({"dag": dags[f"sluice_{dag}"], "dag_run": SimpleNamespace(conf=conf)})
 
 
 def test_the_rollback_form_undoes_all_after_a_batch(stages: Stages, run: Runs) -> None:
