@@ -25,6 +25,7 @@ from airflow.sdk import (
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from sluice.config.fields import LONGEST_PIPELINE_NAME, is_pipeline_name
+from sluice.config.pipeline import USUAL_SCHEDULE
 from sluice.config.project import Pipeline, Project
 from sluice.errors import ConfigError, TerminalError, TransientError
 from sluice.objects.batch_files import batch_of, pipeline_of
@@ -150,14 +151,15 @@ def stand_in_id(name: str) -> str:
 
 
 def broken_dag(name: str, mistake: str) -> DAG:
-    """Build the DAG of a pipeline whose file is wrong: it has no schedule, shows the mistake, and
-    fails with it when triggered."""
+    """Build the DAG of a pipeline whose file is wrong: it shows the mistake, and fails with it
+    every hour, since a DAG that is not there shows nothing red."""
     with DAG(
         dag_id=stand_in_id(name),
-        description="The configuration of this pipeline is wrong",
-        schedule=None,
+        description=documents.short_mistake(mistake),
+        schedule=CronDataIntervalTimetable(USUAL_SCHEDULE, timezone="UTC"),
         start_date=START,
         catchup=False,
+        max_active_runs=1,
         tags=["sluice", "broken"],
         default_args={"owner": OWNER, "retries": 0},
         doc_md=documents.of_mistake(mistake),
@@ -165,7 +167,7 @@ def broken_dag(name: str, mistake: str) -> DAG:
 
         @task(task_id="configuration")
         def configuration() -> None:
-            raise ConfigError(mistake)
+            raise ConfigError(f"{mistake}\n{documents.UNTIL_MENDED}")
 
         configuration()
     return dag

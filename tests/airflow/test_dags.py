@@ -30,7 +30,9 @@ def test_there_is_a_dag_a_pipeline_and_the_operations(dags: dict[str, Any]) -> N
 def test_a_broken_pipeline_stops_no_other(
     parsed: Callable[[], dict[str, Any]], project: Path
 ) -> None:
-    """It stands there itself, and says what is wrong with its file to whoever triggers it."""
+    """It stands there itself, says what is wrong with its file, and is red each hour."""
+    from airflow.sdk import CronDataIntervalTimetable
+
     broken = project / "pipelines" / "broken.yaml"
     broken.write_text("name: broken\nformat: debezum\n")
     torn = project / "pipelines" / "half edited (1).yaml"
@@ -41,11 +43,14 @@ def test_a_broken_pipeline_stops_no_other(
         broken.unlink()
         torn.unlink()
     odd = next(name for name in found if name.startswith("sluice_half_edited__1_."))
-    assert found[odd].schedule is None
+    assert isinstance(found[odd].timetable, CronDataIntervalTimetable)
     assert found["sluice_shop"].get_task("land")
     stand_in = found["sluice_broken"]
-    assert stand_in.schedule is None
+    assert stand_in.timetable == found["sluice_shop"].timetable
+    assert stand_in.catchup is False
+    assert stand_in.max_active_runs == 1
     assert "broken.yaml" in (stand_in.doc_md or "")
+    assert "broken.yaml" in (stand_in.description or "")
     with pytest.raises(ConfigError, match=r"broken\.yaml"):
         stand_in.get_task("configuration").python_callable()
 

@@ -53,6 +53,7 @@ from sluice.types.columns import ColumnType, parse_type
 SHARE_COUNTS_FROM: Final = 100
 HOLD: Final = "hold"
 MAX_LEASE_SECONDS: Final = 7 * 24 * 3600
+USUAL_SCHEDULE: Final = "0 * * * *"
 
 
 class Landing(Strict):
@@ -135,7 +136,7 @@ class Pipeline(PipelineDdl):
         None, description="source table → its settings; with it only the listed tables are loaded"
     )
     schedule: Schedule | None = Field(
-        "0 * * * *",
+        USUAL_SCHEDULE,
         description="the DAG's schedule in UTC: five cron fields or @hourly …; null: only by hand",
     )
     on_bad_record: Literal["quarantine", "fail"] = Field(
