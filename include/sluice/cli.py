@@ -32,7 +32,7 @@ from sluice.cli_options import (
     To,
 )
 from sluice.config import new_epoch
-from sluice.config.live_source import LiveSource
+from sluice.config.live_source import live_source
 from sluice.config.project import PIPELINES_FOLDER, load_project, load_sound
 from sluice.errors import ConfigError
 from sluice.escaping import LINES, shown
@@ -48,7 +48,7 @@ from sluice.operations.rollback import RollbackRequest, roll_back
 from sluice.operations.selection import Selection
 from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
-from sluice.operations.window import Window, as_utc
+from sluice.operations.window import Window
 from sluice.output import query, report, verify_report
 from sluice.output.report import for_terminal
 from sluice.output.rows import Output, until_it_closes
@@ -239,17 +239,19 @@ def status(
     """Each pipeline's last batches, and older ones that wait for an operator."""
     loaded = load_sound(project)
     names = [loaded.pipeline(pipeline).name] if pipeline else sorted(loaded.pipelines)
-    if not pipeline:
-        for mistake in loaded.broken.values():
-            _say(f"not shown, its file is wrong: {mistake}")
+    mistakes = [] if pipeline else "\n".join(loaded.broken.values()).splitlines()
+    for mistake in mistakes:
+        _say(f"not shown, its file is wrong: {mistake}")
     ledger = Ledger(open_catalog(loaded))
     listed = [
         one for name in names for one in last_and_waiting(batch_statuses(ledger.of(name)), limit)
     ]
     if as_json:
         _print_json(status_json(listed))
-        return
-    show_status(out, listed)
+    else:
+        show_status(out, listed)
+    if mistakes:
+        raise typer.Exit(ConfigError.exit_code)
 
 
 @app.command()
@@ -281,7 +283,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Refold the changelogs and compare with the targets; exit code 1 where one differs."""
-    live = _live_source(source, watermark)
+    live = live_source(source, watermark)
     verify_report.refuse_unwritable(html)
     verification = verify_stage(open_context(project, pipeline, _say), table, live)
     if as_json:
@@ -292,13 +294,6 @@ def verify(
         verify_report.write(html, verification, _say)
     finally:
         refuse_differences(verification)
-
-
-def _live_source(address: str | None, watermark: datetime | None) -> LiveSource | None:
-    if address is None and watermark is not None:
-        raise ConfigError("sluice verify: --watermark needs --source, whose state it dates")
-    at = None if watermark is None else as_utc(watermark)
-    return None if address is None else LiveSource(address, at)
 
 
 @app.command()

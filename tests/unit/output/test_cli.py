@@ -106,13 +106,20 @@ def test_why_nothing_is_loaded_is_told(tmp_path: Path) -> None:
     assert f"pipeline shop: its landing folder {tmp_path}/landing does not exist" in missing.stderr
 
 
-def test_a_pipeline_that_cannot_be_shown_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_pipelines_that_cannot_be_shown_are_named_and_the_others_shown(
+    tmp_path: Path, form: tuple[str, ...]
+) -> None:
     folder = project(tmp_path)
-    (folder / "pipelines" / "bad.yaml").write_text("name: bad\nformat: nosuch\n")
-    done = sluice(folder, "status")
-    assert done.exit_code == 0
-    assert "not shown, its file is wrong:" in done.stderr
-    assert "bad.yaml" in done.stderr
+    (folder / "pipelines" / "bad.yaml").write_text("name: bad\nformat: nosuch\nkey: 1\n")
+    done = sluice(folder, "status", *form)
+    assert done.exit_code == ConfigError.exit_code
+    lines = done.stderr.splitlines()
+    assert len(lines) > 2
+    for line in lines:
+        assert line.startswith(f"not shown, its file is wrong: {folder}/pipelines/bad.yaml"), line
+    assert done.stdout.strip()
+    assert sluice(folder, "status", "shop").exit_code == 0
 
 
 def test_a_table_that_may_be_two_is_not_chosen(tmp_path: Path) -> None:
