@@ -106,6 +106,19 @@ def test_why_nothing_is_loaded_is_told(tmp_path: Path) -> None:
     assert f"pipeline shop: its landing folder {tmp_path}/landing does not exist" in missing.stderr
 
 
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_landing_folder_that_is_a_file_is_a_mistake_of_the_configuration(
+    tmp_path: Path, command: str
+) -> None:
+    folder = project(tmp_path)
+    (folder / "landing").rmdir()
+    (folder / "landing").write_text("{}")
+    told = sluice(folder, command, "shop")
+    assert told.exit_code == 1
+    told_of = f"pipeline shop: its landing folder {tmp_path}/landing is a file, expected a folder"
+    assert told_of in told.stderr
+
+
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_pipelines_that_cannot_be_shown_are_named_and_the_others_shown(
     tmp_path: Path, form: tuple[str, ...]
