@@ -97,13 +97,34 @@ def test_a_window_without_files_says_so(tmp_path: Path) -> None:
 def test_why_nothing_is_loaded_is_told(tmp_path: Path) -> None:
     folder = project(tmp_path)
     found = sluice(folder, "run", "shop")
-    assert f"nothing to load; no file in {tmp_path}/landing matches **/*" in found.stdout
+    assert f"no file in {tmp_path}/landing matches **/*; the folder is empty" in found.stdout
     assert "shop: nothing to load; no file in" in sluice(folder, "plan", "shop").stdout
     assert "nothing to load" not in sluice(folder, "plan", "shop", "--json").stdout
     (folder / "landing").rmdir()
     missing = sluice(folder, "run", "shop")
     assert missing.exit_code == 1
     assert f"pipeline shop: its landing folder {tmp_path}/landing does not exist" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (["dt=2026-03-02/a.jsonl"], "1 other file is there, such as dt=2026-03-02/a.jsonl"),
+        (["b.csv", "a.jsonl"], "2 other files are there, such as a.jsonl"),
+        (["_a.json"], "the folder is empty (names that begin with . or _ are skipped)"),
+    ],
+)
+def test_files_that_the_pattern_does_not_match_are_told(
+    tmp_path: Path, files: list[str], told: str
+) -> None:
+    folder = project(tmp_path)
+    (folder / "pipelines" / "shop.yaml").write_text(
+        PIPELINE.replace("landing}", 'landing, pattern: "**/*.json"}')
+    )
+    for name in files:
+        (folder / "landing" / name).parent.mkdir(exist_ok=True)
+        (folder / "landing" / name).write_text("{}")
+    assert told in sluice(folder, "run", "shop").stdout
 
 
 @pytest.mark.parametrize("command", ["run", "plan"])
