@@ -37,7 +37,7 @@ from sluice_airflow.forms import (
     line_of_text,
     load_form,
     maintenance_form,
-    one_of,
+    pipeline_choice,
     tick,
 )
 from sluice_airflow.requests import context_of_run, pipeline_of_form, pipelines_of_form
@@ -384,5 +384,5 @@ def _manual_dag(operation: str, description: str, project: Project) -> DAG:
         tags=["sluice", "operations"],
         default_args=DEFAULTS,
         doc_md=documents.OPERATIONS[operation],
-        params={"pipeline": one_of("Pipeline", sorted(project.pipelines))},
+        params={"pipeline": pipeline_choice(sorted(project.pipelines))},
     )

@@ -65,10 +65,10 @@ def rollback_request(context: dict[str, Any]) -> RollbackRequest:
     return RollbackRequest(
         batch=form["batch"] or "",
         to=form["to"] or "",
-        rebuild=form["rebuild"],
+        rebuild=bool(form["rebuild"]),
         table=form["table"] or "",
-        release=form["release"],
-        dry_run=form["dry_run"],
+        release=bool(form["release"]),
+        dry_run=bool(form["dry_run"]),
         user=_user(context),
     )
 
@@ -78,8 +78,8 @@ def reprocess_request(context: dict[str, Any]) -> ReprocessRequest:
     form = context["params"]
     how = Reprocess(
         reason=form["reason"] or "",
-        accept_late=form["accept_late"],
-        accept_open=form["accept_open"],
+        accept_late=bool(form["accept_late"]),
+        accept_open=bool(form["accept_open"]),
     )
     return ReprocessRequest(form["batch"] or "", how, _user(context))
 
@@ -87,7 +87,7 @@ def reprocess_request(context: dict[str, Any]) -> ReprocessRequest:
 def maintenance_request(context: dict[str, Any]) -> MaintenanceRequest:
     """Read the form of `sluice_maintain`, for the task of one pipeline."""
     form = context["params"]
-    return MaintenanceRequest(form["budget"], form["dry_run"])
+    return MaintenanceRequest(form["budget"], bool(form["dry_run"]))
 
 
 def pipelines_of_form(context: dict[str, Any]) -> list[str] | None:

@@ -168,7 +168,34 @@ def test_every_field_of_a_form_has_a_title(dags: dict[str, Any]) -> None:
     assert all(dag.params for dag in dags.values())
     for dag in dags.values():
         for name in dag.params:
-            assert dag.params.get_param(name).schema.get("title"), f"{dag.dag_id}: {name}"
+            field = dag.params.get_param(name)
+            assert field.schema.get("title"), f"{dag.dag_id}: {name}"
+            # Airflow shows `description` as it is, backticks included.
+            assert field.schema.get("description_md"), f"{dag.dag_id}: {name}"
+            assert field.description is None
+
+
+def test_only_what_has_no_default_is_marked_as_required(dags: dict[str, Any]) -> None:
+    """Airflow's page marks every field whose type does not include null, checkboxes too."""
+    marked = {
+        name
+        for dag in dags.values()
+        for name in dag.params
+        if "null" not in dag.params.get_param(name).schema["type"]
+    }
+    assert marked == {"pipeline", "budget"}
+
+
+def test_the_window_of_a_form_says_which_clock(dags: dict[str, Any]) -> None:
+    for name in ("window_start", "window_end"):
+        assert "UTC" in dags["sluice_shop"].params.get_param(name).schema["description_md"]
+
+
+def test_the_pipelines_to_maintain_are_chosen_from_a_list(dags: dict[str, Any]) -> None:
+    """Without `examples` Airflow's page has a box for text."""
+    schema = dags["sluice_maintain"].params.get_param("pipelines").schema
+    assert schema["examples"] == schema["items"]["enum"] == ["shop"]
+    assert schema["description_md"].startswith("Empty: all pipelines")
 
 
 def test_the_tasks_are_the_stages_in_order(shop: Any) -> None:

@@ -128,6 +128,13 @@ def test_the_rollback_form_takes_no_other_text(
     assert stages.calls == []
 
 
+def test_a_checkbox_that_is_null_is_off(stages: Stages, run: Runs) -> None:
+    conf = {"pipeline": "shop", "to": "b6", "release": None, "dry_run": None, "rebuild": None}
+    run("sluice_rollback", run_conf=conf)
+    assert stages.of("rollback") == [("after", "b6", False)]
+    assert stages.of("release") == []
+
+
 def test_the_reprocess_form_loads_and_publishes_its_batches(stages: Stages, run: Runs) -> None:
     stages.batches = ["r1"]
     conf = {"pipeline": "shop", "batch": "b7", "reason": "mended", "accept_late": True}
