@@ -70,6 +70,7 @@ def rollback_request(context: dict[str, Any]) -> RollbackRequest:
         release=bool(form["release"]),
         dry_run=bool(form["dry_run"]),
         user=_user(context),
+        called=("Batch", "To", "Rebuild", "Table"),
     )
 
 

@@ -12,6 +12,7 @@ import yaml
 
 from sluice.config.project import load_sound
 from sluice.errors import ConfigError
+from sluice.manifest import BATCH_ID_PATTERN
 
 pytestmark = pytest.mark.airflow
 
@@ -321,7 +322,7 @@ def test_the_forms_take_no_more_than_they_need(dags: dict[str, Any]) -> None:
     assert [form[name]["maxItems"] for name in form] == [1000, 500]
     assert [form[name]["items"]["maxLength"] for name in form] == [1024, 400]
     again = dags["sluice_reprocess"].params
-    assert again.get_param("batch").schema["pattern"] == "^[0-9A-Za-z-]{1,64}$"
+    assert again.get_param("batch").schema["pattern"] == BATCH_ID_PATTERN
     assert again.get_param("reason").schema["maxLength"] == 500
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ from sluice.errors import ConfigError, TransientError, VerifyFailedError
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.states import FAILED
-from sluice.manifest import SourceFile, as_batch_id, name_batch
+from sluice.manifest import BATCH_ID_PATTERN, SourceFile, as_batch_id, name_batch
 from sluice.objects import store
 from sluice.operations import stages
 from sluice.operations.context import open_context
@@ -74,7 +75,10 @@ def test_every_name_of_a_batch_is_one() -> None:
     file = SourceFile(key="a", url="file:///a", size=1, hour="20260301T05")
     for files in ((file,), ()):
         assert as_batch_id(name_batch("shop", files)) == name_batch("shop", files)
+        assert re.fullmatch(BATCH_ID_PATTERN, name_batch("shop", files))
     assert as_batch_id("") == ""
+    for other in ("x", "20260301T05-", "20260301T05-6FBCB278D1FA", "-6fbcb278d1fa", "6" * 64):
+        assert not re.fullmatch(BATCH_ID_PATTERN, other), other
 
 
 def test_a_batch_that_is_undone_says_how_its_files_come_back(tmp_path: Path) -> None:
