@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
-from rich.console import Console
 
 from sluice import __version__
 from sluice.catalog.client import open_catalog
 from sluice.catalog.retries import EXPECTED, as_sluice_error
+from sluice.cli_console import ShownCommands
 from sluice.cli_options import (
     DEFAULT_PROJECT,
     AsJson,
@@ -58,8 +58,8 @@ from sluice.spark_submit.child_process import SIGNALS, stop_children_when_ended
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
 # Logs and pipes have no width of their own.
 _WIDTH: Final = None if sys.stdout.isatty() else 120
-out = Console(width=_WIDTH)
-err = Console(stderr=True, width=_WIDTH)
+out = ShownCommands(width=_WIDTH)
+err = ShownCommands(stderr=True, width=_WIDTH)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
