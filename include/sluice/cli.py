@@ -30,6 +30,7 @@ from sluice.cli_options import (
     Since,
     Tables,
     To,
+    moment,
 )
 from sluice.config import new_epoch
 from sluice.config.live_source import live_source
@@ -277,7 +278,8 @@ def verify(
         typer.Option(help="Compare with the source: jdbc:postgresql://host/db, jdbc:mariadb:…"),
     ] = None,
     watermark: Annotated[
-        datetime | None, typer.Option(help="With --source: compare as of this time, UTC")
+        datetime | None,
+        typer.Option(parser=moment, help="With --source: compare as of this time, UTC"),
     ] = None,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,

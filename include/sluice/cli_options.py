@@ -34,8 +34,24 @@ ProjectDir = Annotated[
     Path,
     typer.Option("--project", envvar=ENV_PROJECT, callback=_noted, help="Folder with sluice.yaml"),
 ]
-Since = Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive: 2026-03-02T09:00")]
-To = Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive: 2026-03-02T10:00")]
+
+
+def moment(text: str) -> datetime:
+    """Read a time of the command line; raises BadParameter with what is expected."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"expected a time such as 2026-03-02T09:00 (UTC), got {text!r}"
+        ) from None
+
+
+Since = Annotated[
+    datetime | None, typer.Option("--from", parser=moment, help="UTC, inclusive: 2026-03-02T09:00")
+]
+To = Annotated[
+    datetime | None, typer.Option("--to", parser=moment, help="UTC, exclusive: 2026-03-02T10:00")
+]
 Files = Annotated[list[str] | None, typer.Option(help="Only these files")]
 Tables = Annotated[
     list[str] | None, typer.Option(help="Only these source tables; re-read files already loaded")

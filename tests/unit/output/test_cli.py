@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -17,6 +18,7 @@ from typer.testing import CliRunner, Result
 from sluice import __version__, cli
 from sluice.catalog import retries
 from sluice.cli import app
+from sluice.cli_options import moment
 from sluice.errors import ConfigError, TransientError, VerifyFailedError
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.ledger import Ledger
@@ -25,6 +27,7 @@ from sluice.manifest import BATCH_ID_PATTERN, SourceFile, as_batch_id, name_batc
 from sluice.objects import store
 from sluice.operations import stages
 from sluice.operations.context import open_context
+from sluice.operations.window import as_utc
 from sluice.output import verify_report
 from sluice.verification import MISSING, Comparison, TableReport, Verification
 from tests.unit.clocks import Clock
@@ -51,6 +54,22 @@ def test_an_empty_window_is_refused(tmp_path: Path) -> None:
     done = sluice(project(tmp_path), "run", "shop", *window)
     assert done.exit_code == 2
     assert "is not before --to" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--from", "--to", "--watermark"])
+def test_a_time_that_is_none_says_what_is_expected(tmp_path: Path, option: str) -> None:
+    command = ["verify", "shop", "--source", "jdbc:postgresql://db/x"] if "w" in option else []
+    done = sluice(project(tmp_path), *(command or ["run", "shop"]), option, "yesterday")
+    assert done.exit_code == 2
+    told = " ".join(done.stderr.replace("│", " ").split())
+    assert "expected a time such as 2026-03-02T09:00 (UTC), got 'yesterday'" in told
+
+
+@pytest.mark.parametrize(
+    "time", ["2026-03-02T09:00", "2026-03-02 09:00:00", "2026-03-02T11:00+02:00"]
+)
+def test_a_time_is_in_utc_unless_it_has_a_zone(time: str) -> None:
+    assert as_utc(moment(time)) == datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
