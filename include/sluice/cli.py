@@ -116,7 +116,8 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
     if as_json:
         types = {n: p.unknown_types for n, p in loaded.pipelines.items() if p.unknown_types}
         names = sorted(loaded.pipelines)
-        _print_json({"project": str(loaded.root), "pipelines": names, "unknown_types": types})
+        told = {"project": str(loaded.root), "pipelines": names, "unknown_types": types}
+        _print_json(told | {"not_read": [str(path) for path in loaded.not_read]})
         return
     out.print(
         f"[green]ok[/green] {for_terminal(str(loaded.root))}: {len(loaded.pipelines)} pipelines"
@@ -130,6 +131,8 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
         out.print(f"  {name}: {pipeline.format} from {url} into {pipeline.namespace}")
         for unknown in pipeline.unknown_types:
             out.print(f"    {for_terminal(unknown)}", soft_wrap=True)
+    for path in loaded.not_read:
+        out.print(for_terminal(f"  not read: {path} (move it up)"), soft_wrap=True)
 
 
 @app.command()

@@ -35,7 +35,7 @@ from sluice.config.formats import (
     refuse_unknown_ends,
 )
 from sluice.config.maintenance import Maintenance
-from sluice.config.partitions import Partition, parse_partition
+from sluice.config.partitions import Partition, parse_partition, unfit
 from sluice.config.places import S3_SCHEME
 from sluice.config.policies import EVOLVE, FAIL
 from sluice.config.renames import RenamedColumns
@@ -99,6 +99,15 @@ class TableConfig(SourceTables):
     max_row_swing: float | None = Field(
         None, gt=0, description="share of its rows that a batch may add or take; absent: any"
     )
+
+    @field_validator("partition_by")
+    @classmethod
+    def _allowed_by_hints(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        hints = info.data.get("columns") or {}
+        types = {column: parse_type(hint).spark for column, hint in hints.items()}
+        if wrong := [*unfit(map(parse_partition, value), types)]:
+            raise ValueError(f"fields that the types in `columns` allow: {'; '.join(wrong)}")
+        return value
 
     @property
     def types(self) -> dict[str, ColumnType]:

@@ -274,6 +274,21 @@ def test_a_project_without_pipelines_says_where_it_looked(tmp_path: Path) -> Non
     assert f"{folder}/pipelines does not exist" in told
 
 
+def test_a_pipeline_in_a_folder_that_is_not_read_is_named(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    (folder / "pipelines" / "sub").mkdir()
+    (folder / "pipelines" / "sub" / "x.yaml").write_text("name: x\n")
+    (folder / "pipelines" / ".git").mkdir()
+    (folder / "pipelines" / ".git" / "y.yaml").write_text("")
+    told = sluice(folder, "validate")
+    assert told.exit_code == 0
+    assert "1 pipelines" in told.stdout
+    assert f"not read: {folder}/pipelines/sub/x.yaml" in told.stdout
+    assert "y.yaml" not in told.stdout
+    listed = json.loads(sluice(folder, "validate", "--json").stdout)
+    assert listed["not_read"] == [f"{folder}/pipelines/sub/x.yaml"]
+
+
 def test_version() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout == f"sluice {__version__}\n"
 
