@@ -14,9 +14,22 @@ STARTED=$AIRFLOW_HOME/standalone.started # its port and its project
 PASSWORDS=$AIRFLOW_HOME/simple_auth_manager_passwords.json.generated
 SECONDS_TO_START=180
 
+# Airflow's log servers listen on all interfaces, at ports that two checkouts would share, and no
+# setting changes the address. On one machine the api-server reads the files of logs itself.
+write_airflow() {
+    mkdir -p "$AIRFLOW_HOME/bin"
+    cat >"$AIRFLOW_HOME/bin/airflow" <<EOF
+#!/bin/sh
+case \${1:-} in scheduler | triggerer) set -- "\$@" --skip-serve-logs ;; esac
+exec "$ROOT/.venv/bin/airflow" "\$@"
+EOF
+    chmod +x "$AIRFLOW_HOME/bin/airflow"
+}
+
 configure() {
     mkdir -p "$AIRFLOW_HOME"
-    export PATH=$ROOT/.venv/bin:$PATH
+    export PATH=$AIRFLOW_HOME/bin:$ROOT/.venv/bin:$PATH
+    write_airflow
     export AIRFLOW__CORE__DAGS_FOLDER=$ROOT/dags
     export AIRFLOW__CORE__PLUGINS_FOLDER=$ROOT/plugins
     export AIRFLOW__CORE__LOAD_EXAMPLES=False
@@ -73,6 +86,7 @@ up() {
         { read -r port; read -r SLUICE_PROJECT; } <"$STARTED"
         echo "Airflow is running already, as it was started; make down stops it."
     else
+        sluice validate --project "$SLUICE_PROJECT"
         echo "Starting Airflow (about a minute; its log: ${log#"$ROOT"/})"
         # A session of its own, so that `make down` ends it with everything it started.
         setsid airflow standalone >"$log" 2>&1 </dev/null &

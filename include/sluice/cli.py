@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
-from rich.console import Console
 
 from sluice import __version__
 from sluice.catalog.client import open_catalog
 from sluice.catalog.retries import EXPECTED, as_sluice_error
+from sluice.cli_console import ShownCommands
 from sluice.cli_options import (
     DEFAULT_PROJECT,
     AsJson,
@@ -30,9 +30,10 @@ from sluice.cli_options import (
     Since,
     Tables,
     To,
+    moment,
 )
 from sluice.config import new_epoch
-from sluice.config.live_source import LiveSource
+from sluice.config.live_source import live_source
 from sluice.config.project import PIPELINES_FOLDER, load_project, load_sound
 from sluice.errors import ConfigError
 from sluice.escaping import LINES, shown
@@ -48,7 +49,7 @@ from sluice.operations.rollback import RollbackRequest, roll_back
 from sluice.operations.selection import Selection
 from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
-from sluice.operations.window import Window, as_utc
+from sluice.operations.window import Window
 from sluice.output import query, report, verify_report
 from sluice.output.report import for_terminal
 from sluice.output.rows import Output, until_it_closes
@@ -59,8 +60,8 @@ from sluice.spark_submit.child_process import SIGNALS, stop_children_when_ended
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
 # Logs and pipes have no width of their own.
 _WIDTH: Final = None if sys.stdout.isatty() else 120
-out = Console(width=_WIDTH)
-err = Console(stderr=True, width=_WIDTH)
+out = ShownCommands(width=_WIDTH)
+err = ShownCommands(stderr=True, width=_WIDTH)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,7 +117,8 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
     if as_json:
         types = {n: p.unknown_types for n, p in loaded.pipelines.items() if p.unknown_types}
         names = sorted(loaded.pipelines)
-        _print_json({"project": str(loaded.root), "pipelines": names, "unknown_types": types})
+        told = {"project": str(loaded.root), "pipelines": names, "unknown_types": types}
+        _print_json(told | {"not_read": [str(path) for path in loaded.not_read]})
         return
     out.print(
         f"[green]ok[/green] {for_terminal(str(loaded.root))}: {len(loaded.pipelines)} pipelines"
@@ -130,6 +132,8 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
         out.print(f"  {name}: {pipeline.format} from {url} into {pipeline.namespace}")
         for unknown in pipeline.unknown_types:
             out.print(f"    {for_terminal(unknown)}", soft_wrap=True)
+    for path in loaded.not_read:
+        out.print(for_terminal(f"  not read: {path} (move it up)"), soft_wrap=True)
 
 
 @app.command()
@@ -237,17 +241,19 @@ def status(
     """Each pipeline's last batches, and older ones that wait for an operator."""
     loaded = load_sound(project)
     names = [loaded.pipeline(pipeline).name] if pipeline else sorted(loaded.pipelines)
-    if not pipeline:
-        for mistake in loaded.broken.values():
-            _say(f"not shown, its file is wrong: {mistake}")
+    mistakes = [] if pipeline else "\n".join(loaded.broken.values()).splitlines()
+    for mistake in mistakes:
+        _say(f"not shown, its file is wrong: {mistake}")
     ledger = Ledger(open_catalog(loaded))
     listed = [
         one for name in names for one in last_and_waiting(batch_statuses(ledger.of(name)), limit)
     ]
     if as_json:
         _print_json(status_json(listed))
-        return
-    show_status(out, listed)
+    else:
+        show_status(out, listed)
+    if mistakes:
+        raise typer.Exit(ConfigError.exit_code)
 
 
 @app.command()
@@ -273,13 +279,14 @@ def verify(
         typer.Option(help="Compare with the source: jdbc:postgresql://host/db, jdbc:mariadb:…"),
     ] = None,
     watermark: Annotated[
-        datetime | None, typer.Option(help="With --source: compare as of this time, UTC")
+        datetime | None,
+        typer.Option(parser=moment, help="With --source: compare as of this time, UTC"),
     ] = None,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
     """Refold the changelogs and compare with the targets; exit code 1 where one differs."""
-    live = _live_source(source, watermark)
+    live = live_source(source, watermark)
     verify_report.refuse_unwritable(html)
     verification = verify_stage(open_context(project, pipeline, _say), table, live)
     if as_json:
@@ -290,13 +297,6 @@ def verify(
         verify_report.write(html, verification, _say)
     finally:
         refuse_differences(verification)
-
-
-def _live_source(address: str | None, watermark: datetime | None) -> LiveSource | None:
-    if address is None and watermark is not None:
-        raise ConfigError("sluice verify: --watermark needs --source, whose state it dates")
-    at = None if watermark is None else as_utc(watermark)
-    return None if address is None else LiveSource(address, at)
 
 
 @app.command()

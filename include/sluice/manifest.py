@@ -14,7 +14,9 @@ from sluice.errors import ConfigError
 MANIFEST_VERSION: Final = 1
 # Earlier releases check it, and ids of batches that repeat others depend on it.
 _UNUSED: Final = {"window": None}
-BATCH_ID_PATTERN: Final = "^[0-9A-Za-z-]{1,64}$"
+# What `_name` makes.
+BATCH_ID_PATTERN: Final = "^([0-9]{8}T[0-9]{2}-)?[0-9a-f]{12}$"
+_HARMLESS: Final = "[0-9A-Za-z-]{1,64}"
 # The kinds of files that hold records.
 JSON_LINES: Final = "jsonl"
 AVRO: Final = "avro"
@@ -216,7 +218,7 @@ def _file(raw: dict[str, Any], schemas: dict[str, str]) -> SourceFile:
 
 def as_batch_id(text: str) -> str:
     """Return a batch id that a person gave, or ''; raises ConfigError if it cannot be one."""
-    if text and not re.fullmatch(BATCH_ID_PATTERN, text):
+    if text and not re.fullmatch(_HARMLESS, text):
         raise ConfigError(f"expected a batch as `sluice status` lists it, got {text[:80]!r}")
     return text
 

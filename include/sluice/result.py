@@ -58,6 +58,11 @@ class StagedTable:
         return full_name(self.namespace, self.name)
 
 
+def moved_main(before: int | None, after: int | None) -> str:
+    """Return the move of a table's `main` from one snapshot to another, for people."""
+    return f"{before or 'none'} → {after or 'none'}"
+
+
 @dataclass(frozen=True)
 class ComparedTable:
     """A table with which the batch was compared, at a snapshot of `main`, without changing it.

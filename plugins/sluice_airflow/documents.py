@@ -41,6 +41,12 @@ deletes, expire snapshots and history by their retention, remove orphans, compac
 }
 """Documentation by operation, see `sluice.config.fields.OPERATIONS`."""
 
+WRONG: Final = "The configuration of this pipeline is wrong"
+UNTIL_MENDED: Final = (
+    "Nothing of this pipeline is loaded until its file is mended (sluice validate checks it); then"
+    " its own DAG is here again, and takes all that has landed meanwhile."
+)
+
 
 def of_pipeline(pipeline: Pipeline) -> str:
     """Return what a pipeline's DAG loads, and what each kind of run takes."""
@@ -60,4 +66,9 @@ def of_pipeline(pipeline: Pipeline) -> str:
 
 def of_mistake(mistake: str) -> str:
     """Return why a pipeline does not run, for the DAG that replaces its own."""
-    return f"**The configuration of this pipeline is wrong**\n\n```\n{mistake}\n```"
+    return f"**{WRONG}.** {UNTIL_MENDED}\n\n```\n{mistake}\n```"
+
+
+def short_mistake(mistake: str) -> str:
+    """Return the first line of it, for the list of DAGs."""
+    return f"{WRONG}: {mistake.partition(chr(10))[0]}"

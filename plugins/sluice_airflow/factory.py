@@ -25,7 +25,7 @@ from airflow.sdk import (
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from sluice.config.fields import LONGEST_PIPELINE_NAME, is_pipeline_name
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import USUAL_SCHEDULE, Pipeline
 from sluice.config.project import Project
 from sluice.errors import ConfigError, TerminalError, TransientError
 from sluice.objects.batch_files import batch_of, pipeline_of
@@ -37,10 +37,10 @@ from sluice_airflow.forms import (
     line_of_text,
     load_form,
     maintenance_form,
-    one_of,
+    pipeline_choice,
     tick,
 )
-from sluice_airflow.requests import pipeline_of_form, pipelines_of_form
+from sluice_airflow.requests import context_of_run, pipeline_of_form, pipelines_of_form
 from sluice_airflow.submit import LoadOperator, MaintainOperator
 
 OWNER: Final = "sluice"
@@ -151,14 +151,15 @@ def stand_in_id(name: str) -> str:
 
 
 def broken_dag(name: str, mistake: str) -> DAG:
-    """Build the DAG of a pipeline whose file is wrong: it has no schedule, shows the mistake, and
-    fails with it when triggered."""
+    """Build the DAG of a pipeline whose file is wrong: it shows the mistake, and fails with it
+    every hour, since a DAG that is not there shows nothing red."""
     with DAG(
         dag_id=stand_in_id(name),
-        description="The configuration of this pipeline is wrong",
-        schedule=None,
+        description=documents.short_mistake(mistake),
+        schedule=CronDataIntervalTimetable(USUAL_SCHEDULE, timezone="UTC"),
         start_date=START,
         catchup=False,
+        max_active_runs=1,
         tags=["sluice", "broken"],
         default_args={"owner": OWNER, "retries": 0},
         doc_md=documents.of_mistake(mistake),
@@ -166,7 +167,7 @@ def broken_dag(name: str, mistake: str) -> DAG:
 
         @task(task_id="configuration")
         def configuration() -> None:
-            raise ConfigError(mistake)
+            raise ConfigError(f"{mistake}\n{documents.UNTIL_MENDED}")
 
         configuration()
     return dag
@@ -184,6 +185,7 @@ def _wire(project: Project, pipeline: Pipeline) -> None:
 
     @task(task_id="reconcile", execution_timeout=_longest_stage(project))
     def reconcile() -> list[str]:
+        context_of_run()
         return tasks.reconcile(root, pipeline.name)
 
     @task(task_id="land", execution_timeout=_longest_stage(project))
@@ -298,7 +300,7 @@ def rollback_dag(project: Project) -> DAG:
 
         @task(task_id="rollback", retries=0, execution_timeout=_longest_stage(project))
         def rollback() -> list[str]:
-            return tasks.roll_back(str(project.root), dict(get_current_context()))
+            return tasks.roll_back(str(project.root), context_of_run())
 
         rollback()
     return dag
@@ -323,7 +325,7 @@ def reprocess_dag(project: Project) -> DAG:
 
         @task(task_id="land", execution_timeout=_longest_stage(project))
         def land() -> list[str]:
-            return tasks.land_quarantined(str(project.root), dict(get_current_context()))
+            return tasks.land_quarantined(str(project.root), context_of_run())
 
         pipelines = [pipeline for _, pipeline in sorted(project.pipelines.items())]
         _batches(project, pipelines, land())
@@ -336,8 +338,7 @@ def reconcile_dag(project: Project) -> DAG:
 
         @task(task_id="reconcile", execution_timeout=_longest_stage(project))
         def reconcile() -> list[str]:
-            pipeline = pipeline_of_form(dict(get_current_context()))
-            return tasks.reconcile(str(project.root), pipeline)
+            return tasks.reconcile(str(project.root), pipeline_of_form(context_of_run()))
 
         reconcile()
     return dag
@@ -361,7 +362,7 @@ def maintain_dag(project: Project) -> DAG:
 
         @task(task_id="choose")
         def choose() -> list[str]:
-            return pipelines_of_form(dict(get_current_context())) or names
+            return pipelines_of_form(context_of_run()) or names
 
         MaintainOperator.partial(
             task_id="maintain",
@@ -383,5 +384,5 @@ def _manual_dag(operation: str, description: str, project: Project) -> DAG:
         tags=["sluice", "operations"],
         default_args=DEFAULTS,
         doc_md=documents.OPERATIONS[operation],
-        params={"pipeline": one_of("Pipeline", sorted(project.pipelines))},
+        params={"pipeline": pipeline_choice(sorted(project.pipelines))},
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from airflow.sdk import Param
 
@@ -17,18 +17,18 @@ MOST_FILES: Final = 1000
 MOST_TABLES: Final = 500
 
 
+_CLOCK: Final = "Hours of files are UTC; this field has the time zone that Airflow's page shows."
+
+
 def load_form() -> dict[str, Param]:
     """Return the parameters that select files and tables of a run by hand."""
     return {
-        "window_start": Param(
-            None,
-            type=["null", "string"],
-            format="date-time",
-            title="From (hour of the files)",
-            description="Load exactly the files of this window, late ones too; with 'To'.",
+        "window_start": _moment(
+            "From (hour of the files)",
+            f"Load exactly the files of this window, late ones too; with 'To'. {_CLOCK}",
         ),
-        "window_end": Param(
-            None, type=["null", "string"], format="date-time", title="To (not included)"
+        "window_end": _moment(
+            "To (not included)", f"The hour after the last one; with 'From'. {_CLOCK}"
         ),
         "files": _lines(
             "Files",
@@ -53,61 +53,60 @@ def load_form() -> dict[str, Param]:
 def maintenance_form(names: list[str]) -> dict[str, Param]:
     """Return the parameters of maintenance: which pipelines, for how long, or a dry run."""
     return {
-        "pipelines": Param(
+        "pipelines": _field(
             None,
+            "Pipelines",
+            "Empty: all pipelines.",
             type=["null", "array"],
             items={"type": "string", "enum": names},
-            title="Pipelines",
-            description="None: all pipelines.",
+            examples=names,
         ),
-        "budget": Param(
+        "budget": _field(
             DEFAULT_BUDGET_MINUTES,
+            "Minutes",
+            "After these no new work begins; the next run goes on from there.",
             type="number",
             minimum=0,
-            title="Minutes",
-            description="After these no new work begins; the next run goes on from there.",
         ),
         "dry_run": tick("Dry run", "Show what would be done, without doing it."),
     }
 
 
-def one_of(title: str, names: list[str]) -> Param:
-    """Return a required choice among names; without any, a free text."""
-    if not names:
-        return Param(type="string", minLength=1, title=title)
-    return Param(type="string", enum=names, title=title)
+def pipeline_choice(names: list[str]) -> Param:
+    """Return a required choice among pipelines; without any, a free text."""
+    schema = {"enum": names} if names else {"minLength": 1}
+    about = "The operation is for this pipeline alone."
+    return Param(title="Pipeline", description_md=about, type="string", **schema)
 
 
 def tick(title: str, description: str) -> Param:
-    """Return a checkbox that is off by default."""
-    return Param(False, type="boolean", title=title, description=description)
+    """Return a checkbox that is off by default.
 
-
-def _lines(title: str, description: str, longest: int, most: int) -> Param:
-    """Return an optional list of text lines."""
-    return Param(
-        None,
-        type=["null", "array"],
-        items={"type": "string", "maxLength": longest},
-        maxItems=most,
-        title=title,
-        description=description,
-    )
+    Airflow marks it as required unless its type includes null.
+    """
+    return _field(False, title, description, type=["null", "boolean"])
 
 
 def line_of_text(title: str, description: str, longest: int) -> Param:
     """Return an optional line of text."""
-    return Param(
-        None, type=["null", "string"], maxLength=longest, title=title, description=description
-    )
+    return _field(None, title, description, type=["null", "string"], maxLength=longest)
 
 
 def batch_id(title: str, description: str) -> Param:
     """Return an optional batch id."""
-    return Param(
-        None,
-        type=["null", "string"],
-        pattern=BATCH_ID_PATTERN,
-        title=title,
-        description=description,
-    )
+    return _field(None, title, description, type=["null", "string"], pattern=BATCH_ID_PATTERN)
+
+
+def _moment(title: str, description: str) -> Param:
+    return _field(None, title, description, type=["null", "string"], format="date-time")
+
+
+def _lines(title: str, description: str, longest: int, most: int) -> Param:
+    """Return an optional list of text lines."""
+    items = {"type": "string", "maxLength": longest}
+    return _field(None, title, description, type=["null", "array"], items=items, maxItems=most)
+
+
+def _field(default: Any, title: str, description: str, **schema: Any) -> Param:
+    """Return a field; its description is Markdown, for `description` would show its backticks."""
+    return Param(default, title=title, description_md=description, **schema)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
+from airflow.sdk import get_current_context
+
+from sluice.errors import ConfigError
 from sluice.manifest import Reprocess
 from sluice.operations.rollback import RollbackRequest
 
@@ -26,6 +30,30 @@ class MaintenanceRequest:
     dry_run: bool
 
 
+def context_of_run() -> dict[str, Any]:
+    """Return the context of a DAG's first task; raises ConfigError as `refuse_unknown_fields`."""
+    context = dict(get_current_context())
+    refuse_unknown_fields(context)
+    return context
+
+
+def refuse_unknown_fields(context: dict[str, Any]) -> None:
+    """Raise ConfigError for a key in the run's conf that is no field of the DAG's form.
+
+    Airflow ignores such a key, so a run with `dry-run` for `dry_run` would move tables.
+    """
+    dag, conf = context["dag"], context["dag_run"].conf or {}
+    fields = list(dag.params)
+    for key in conf:
+        if key not in fields:
+            near = get_close_matches(key.replace("-", "_"), fields, n=1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            raise ConfigError(
+                f"conf of the run: {dag.dag_id} has no field {key!r}; {meant}"
+                f"there are: {', '.join(fields)}. Nothing was done"
+            )
+
+
 def pipeline_of_form(context: dict[str, Any]) -> str:
     """Return the pipeline that the form names."""
     return str(context["params"]["pipeline"])
@@ -37,11 +65,12 @@ def rollback_request(context: dict[str, Any]) -> RollbackRequest:
     return RollbackRequest(
         batch=form["batch"] or "",
         to=form["to"] or "",
-        rebuild=form["rebuild"],
+        rebuild=bool(form["rebuild"]),
         table=form["table"] or "",
-        release=form["release"],
-        dry_run=form["dry_run"],
+        release=bool(form["release"]),
+        dry_run=bool(form["dry_run"]),
         user=_user(context),
+        called=("Batch", "To", "Rebuild", "Table"),
     )
 
 
@@ -50,8 +79,8 @@ def reprocess_request(context: dict[str, Any]) -> ReprocessRequest:
     form = context["params"]
     how = Reprocess(
         reason=form["reason"] or "",
-        accept_late=form["accept_late"],
-        accept_open=form["accept_open"],
+        accept_late=bool(form["accept_late"]),
+        accept_open=bool(form["accept_open"]),
     )
     return ReprocessRequest(form["batch"] or "", how, _user(context))
 
@@ -59,7 +88,7 @@ def reprocess_request(context: dict[str, Any]) -> ReprocessRequest:
 def maintenance_request(context: dict[str, Any]) -> MaintenanceRequest:
     """Read the form of `sluice_maintain`, for the task of one pipeline."""
     form = context["params"]
-    return MaintenanceRequest(form["budget"], form["dry_run"])
+    return MaintenanceRequest(form["budget"], bool(form["dry_run"]))
 
 
 def pipelines_of_form(context: dict[str, Any]) -> list[str] | None:

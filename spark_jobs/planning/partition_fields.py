@@ -11,26 +11,18 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from sluice.config.partitions import TIME_TRANSFORMS, Partition
+from sluice.config.partitions import TIME_TRANSFORMS, Partition, unfit
 from sluice.errors import ELSEWHERE, PlanError
-from sluice.types.columns import parse_type
 
 _SUFFIXES: Final = {
     "years": "year", "months": "month", "days": "day", "hours": "hour", "bucket": "bucket",
     "truncate": "trunc",
 }  # fmt: skip
-_TIMES: Final = frozenset({"timestamp", "timestamp_ntz"})
-_DAYS: Final = _TIMES | {"date"}
-_EXACT: Final = frozenset({"int", "bigint", "decimal", "string", "binary"})
-_TAKES: Final[Mapping[str, frozenset[str]]] = {
-    "years": _DAYS, "months": _DAYS, "days": _DAYS, "hours": _TIMES, "truncate": _EXACT,
-    "bucket": _EXACT | _DAYS,
-}  # fmt: skip
 
 
 def refuse_fields(table: str, fields: Sequence[Partition], types: Mapping[str, str]) -> None:
     """Raise PlanError for fields that Iceberg refuses for columns of these Spark types."""
-    problems = [*_unfit(fields, types), *_called_alike(fields, types), *_twice(fields)]
+    problems = [*unfit(fields, types), *_called_alike(fields, types), *_twice(fields)]
     if problems:
         raise PlanError(f"table {table}: partition_by has {'; '.join(problems)}")
 
@@ -45,20 +37,12 @@ def refuse_taken(table: str, fields: Iterable[str], new: Collection[str]) -> Non
         )
 
 
-def _unfit(fields: Iterable[Partition], types: Mapping[str, str]) -> Iterator[str]:
-    for field in fields:
-        takes, kind = _TAKES.get(field.transform), types.get(field.column)
-        if takes is not None and kind is not None and parse_type(kind).name not in takes:
-            allowed = ", ".join(sorted(takes))
-            yield f"{_shown(field)}, and {field.column} is {kind}: it takes {allowed} alone"
-
-
 def _called_alike(fields: Iterable[Partition], types: Mapping[str, str]) -> Iterator[str]:
     for field in fields:
         name = _name(field)
         if name in types and name != field.column:
             yield (
-                f"{_shown(field)}, which Iceberg calls {name}, and so is a column of the table; "
+                f"{field.shown}, which Iceberg calls {name}, and so is a column of the table; "
                 "partition by another column or transform"
             )
 
@@ -77,8 +61,3 @@ def _dimension(field: Partition) -> tuple[str, str]:
 def _name(field: Partition) -> str:
     suffix = _SUFFIXES.get(field.transform)
     return field.column if suffix is None else f"{field.column}_{suffix}"
-
-
-def _shown(field: Partition) -> str:
-    inner = field.column if field.argument is None else f"{field.argument}, {field.column}"
-    return f"{field.transform}({inner})"

@@ -12,6 +12,7 @@ import yaml
 
 from sluice.config.project import load_sound
 from sluice.errors import ConfigError
+from sluice.manifest import BATCH_ID_PATTERN
 
 pytestmark = pytest.mark.airflow
 
@@ -30,7 +31,9 @@ def test_there_is_a_dag_a_pipeline_and_the_operations(dags: dict[str, Any]) -> N
 def test_a_broken_pipeline_stops_no_other(
     parsed: Callable[[], dict[str, Any]], project: Path
 ) -> None:
-    """It stands there itself, and says what is wrong with its file to whoever triggers it."""
+    """It stands there itself, says what is wrong with its file, and is red each hour."""
+    from airflow.sdk import CronDataIntervalTimetable
+
     broken = project / "pipelines" / "broken.yaml"
     broken.write_text("name: broken\nformat: debezum\n")
     torn = project / "pipelines" / "half edited (1).yaml"
@@ -41,11 +44,14 @@ def test_a_broken_pipeline_stops_no_other(
         broken.unlink()
         torn.unlink()
     odd = next(name for name in found if name.startswith("sluice_half_edited__1_."))
-    assert found[odd].schedule is None
+    assert isinstance(found[odd].timetable, CronDataIntervalTimetable)
     assert found["sluice_shop"].get_task("land")
     stand_in = found["sluice_broken"]
-    assert stand_in.schedule is None
+    assert stand_in.timetable == found["sluice_shop"].timetable
+    assert stand_in.catchup is False
+    assert stand_in.max_active_runs == 1
     assert "broken.yaml" in (stand_in.doc_md or "")
+    assert "broken.yaml" in (stand_in.description or "")
     with pytest.raises(ConfigError, match=r"broken\.yaml"):
         stand_in.get_task("configuration").python_callable()
 
@@ -164,7 +170,34 @@ def test_every_field_of_a_form_has_a_title(dags: dict[str, Any]) -> None:
     assert all(dag.params for dag in dags.values())
     for dag in dags.values():
         for name in dag.params:
-            assert dag.params.get_param(name).schema.get("title"), f"{dag.dag_id}: {name}"
+            field = dag.params.get_param(name)
+            assert field.schema.get("title"), f"{dag.dag_id}: {name}"
+            # Airflow shows `description` as it is, backticks included.
+            assert field.schema.get("description_md"), f"{dag.dag_id}: {name}"
+            assert field.description is None
+
+
+def test_only_what_has_no_default_is_marked_as_required(dags: dict[str, Any]) -> None:
+    """Airflow's page marks every field whose type does not include null, checkboxes too."""
+    marked = {
+        name
+        for dag in dags.values()
+        for name in dag.params
+        if "null" not in dag.params.get_param(name).schema["type"]
+    }
+    assert marked == {"pipeline", "budget"}
+
+
+def test_the_window_of_a_form_says_which_clock(dags: dict[str, Any]) -> None:
+    for name in ("window_start", "window_end"):
+        assert "UTC" in dags["sluice_shop"].params.get_param(name).schema["description_md"]
+
+
+def test_the_pipelines_to_maintain_are_chosen_from_a_list(dags: dict[str, Any]) -> None:
+    """Without `examples` Airflow's page has a box for text."""
+    schema = dags["sluice_maintain"].params.get_param("pipelines").schema
+    assert schema["examples"] == schema["items"]["enum"] == ["shop"]
+    assert schema["description_md"].startswith("Empty: all pipelines")
 
 
 def test_the_tasks_are_the_stages_in_order(shop: Any) -> None:
@@ -290,7 +323,7 @@ def test_the_forms_take_no_more_than_they_need(dags: dict[str, Any]) -> None:
     assert [form[name]["maxItems"] for name in form] == [1000, 500]
     assert [form[name]["items"]["maxLength"] for name in form] == [1024, 400]
     again = dags["sluice_reprocess"].params
-    assert again.get_param("batch").schema["pattern"] == "^[0-9A-Za-z-]{1,64}$"
+    assert again.get_param("batch").schema["pattern"] == BATCH_ID_PATTERN
     assert again.get_param("reason").schema["maxLength"] == 500
 
 

@@ -13,12 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from sluice.errors import ConfigError
 from tests import postgres
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = """\
 #!/usr/bin/env python
-import http.server, os
+import http.server, os, subprocess, sys
+with open(os.path.join(os.environ["AIRFLOW_HOME"], "started"), "a") as started:
+    print(*sys.argv[1:], file=started)
+if sys.argv[1:2] != ["standalone"]:
+    sys.exit()
+for process in ("scheduler", "dag-processor", "api-server", "triggerer"):
+    subprocess.run(["airflow", process], check=True)  # as the real one does
 class Healthy(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
@@ -26,21 +33,36 @@ class Healthy(http.server.BaseHTTPRequestHandler):
 port = int(os.environ["AIRFLOW__API__PORT"])
 http.server.HTTPServer(("127.0.0.1", port), Healthy).serve_forever()
 """
+VALIDATE = """\
+#!/bin/sh
+test "$1 $2" = "validate --project" || exit 3
+test -e "$3/sluice.yaml" && echo "ok $3" && exit
+echo "ConfigError: $3/sluice.yaml: expected a project folder" >&2
+exit 2
+"""
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Iterator[Path]:
-    """One whose Airflow is up."""
-    (tmp_path / "scripts").mkdir()
+def stopped(tmp_path: Path) -> Path:
+    """A checkout whose Airflow is not up."""
+    for folder in ("scripts", "include", ".venv/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "include" / "sluice.yaml").touch()
     shutil.copy(ROOT / "scripts" / "airflow.sh", tmp_path / "scripts")
     programs = tmp_path / ".venv" / "bin"
-    programs.mkdir(parents=True)
     (programs / "python").symlink_to(sys.executable)
-    (programs / "airflow").write_text(STAND_IN)
-    (programs / "airflow").chmod(0o755)
-    call(tmp_path, "up", str(postgres.free_port()))
-    group = int(pid_file(tmp_path).read_text().split()[0])
-    yield tmp_path
+    for name, text in (("airflow", STAND_IN), ("sluice", VALIDATE)):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    return tmp_path
+
+
+@pytest.fixture
+def checkout(stopped: Path) -> Iterator[Path]:
+    """One whose Airflow is up."""
+    call(stopped, "up", str(postgres.free_port()))
+    group = int(pid_file(stopped).read_text().split()[0])
+    yield stopped
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 
@@ -66,6 +88,30 @@ def test_down_stops_what_up_started(checkout: Path) -> None:
     assert "running already" in call(checkout, "up")
     assert call(checkout, "down") == "Airflow stopped.\n"
     assert call(checkout, "down") == "Airflow is not running.\n"
+
+
+def test_no_process_serves_its_logs_to_the_network(checkout: Path) -> None:
+    """They would listen on all interfaces, at ports that the Airflow of another checkout has."""
+    started = (checkout / ".airflow" / "started").read_text().splitlines()
+    assert started == [
+        "standalone",
+        "scheduler --skip-serve-logs",
+        "dag-processor",
+        "api-server",
+        "triggerer --skip-serve-logs",
+    ]
+
+
+def test_a_project_that_is_none_is_refused(stopped: Path) -> None:
+    done = subprocess.run(
+        [str(stopped / "scripts" / "airflow.sh"), "up", str(postgres.free_port())],
+        env={**os.environ, "SLUICE_PROJECT": "/nonexistent"},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == ConfigError.exit_code
+    assert "ConfigError: /nonexistent/sluice.yaml: expected" in done.stderr
+    assert "Airflow:" not in done.stdout
+    assert not pid_file(stopped).exists()
 
 
 def test_down_stops_what_an_earlier_release_started(checkout: Path) -> None:

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from sluice.config.partitions import parse_partition
 from sluice.globs import glob_pattern, matches_nothing
 from sluice.names import LEDGER_NAMESPACE, NAMESPACES_OF_SQL, is_changelog_namespace
+from sluice.source_names import is_column_name, is_reserved
 from sluice.types.columns import parse_type
 
 _NAME: Final = r"^[a-z0-9_-]+$"
@@ -34,8 +35,9 @@ TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
 
 
 def _distinct(value: list[str] | None) -> list[str] | None:
-    if value is not None and (_repeats(value) or "" in value):
+    if value is not None and _repeats(value):
         raise ValueError("each key column once (names are case-insensitive)")
+    _refuse_names(value or (), "; [] for none")
     return value
 
 
@@ -47,7 +49,19 @@ def _distinct_hints(value: dict[str, str]) -> dict[str, str]:
 def _distinct_names(value: list[str]) -> list[str]:
     if _repeats(value):
         raise ValueError("each column once (names are case-insensitive)")
+    _refuse_names(value)
     return value
+
+
+def _refuse_names(names: Collection[str], otherwise: str = "") -> None:
+    """Raise ValueError for names that no column of a target can have."""
+    if not all(map(is_column_name, names)):
+        raise ValueError(f"names of columns, visible and not empty{otherwise}")
+    if own := [name for name in names if is_reserved(name)]:
+        raise ValueError(
+            f"other names than {', '.join(own)}, which Sluice or Iceberg has itself: a source with "
+            "such a column is refused"
+        )
 
 
 def _repeats(names: Collection[str]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from sluice.config.secrets import holds_secret
@@ -56,6 +56,20 @@ class LiveSource:
     def shown(self) -> str:
         """The address for reports, without connection settings."""
         return self.address.partition("?")[0]
+
+
+def live_source(address: str | None, watermark: datetime | None) -> LiveSource | None:
+    """Return the source of `sluice verify --source`; None without an address.
+
+    `watermark`: UTC if it has no zone. Raises ConfigError for a watermark without an address.
+    """
+    if address is None:
+        if watermark is not None:
+            raise ConfigError("sluice verify: --watermark needs --source, whose state it dates")
+        return None
+    if watermark is not None and watermark.tzinfo is None:
+        watermark = watermark.replace(tzinfo=UTC)
+    return LiveSource(address, watermark)
 
 
 def credentials() -> dict[str, str]:

@@ -36,7 +36,7 @@ from sluice.config.formats import (
 )
 from sluice.config.locations import S3_SCHEME
 from sluice.config.maintenance import Maintenance
-from sluice.config.partitions import Partition, parse_partition
+from sluice.config.partitions import Partition, parse_partition, unfit
 from sluice.config.policies import EVOLVE, FAIL
 from sluice.config.renames import RenamedColumns
 from sluice.config.schema_change import OnSchemaChange, OnTypeChange, refuse_unheeded
@@ -53,6 +53,7 @@ from sluice.types.columns import ColumnType, parse_type
 SHARE_COUNTS_FROM: Final = 100
 HOLD: Final = "hold"
 MAX_LEASE_SECONDS: Final = 7 * 24 * 3600
+USUAL_SCHEDULE: Final = "0 * * * *"
 
 
 class Landing(Strict):
@@ -99,6 +100,15 @@ class TableConfig(SourceTables):
         None, gt=0, description="share of its rows that a batch may add or take; absent: any"
     )
 
+    @field_validator("partition_by")
+    @classmethod
+    def _allowed_by_hints(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        hints = info.data.get("columns") or {}
+        types = {column: parse_type(hint).spark for column, hint in hints.items()}
+        if wrong := [*unfit(map(parse_partition, value), types)]:
+            raise ValueError(f"fields that the types in `columns` allow: {'; '.join(wrong)}")
+        return value
+
     @property
     def types(self) -> dict[str, ColumnType]:
         """The type hints, parsed."""
@@ -135,7 +145,7 @@ class Pipeline(PipelineDdl):
         None, description="source table → its settings; with it only the listed tables are loaded"
     )
     schedule: Schedule | None = Field(
-        "0 * * * *",
+        USUAL_SCHEDULE,
         description="the DAG's schedule in UTC: five cron fields or @hourly …; null: only by hand",
     )
     on_bad_record: Literal["quarantine", "fail"] = Field(

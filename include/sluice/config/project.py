@@ -43,7 +43,8 @@ class Project(BaseModel):
     """A validated project folder with absolute paths.
 
     `files`: the file of each pipeline. `broken`: the mistakes of each invalid pipeline file, by the
-    pipeline's name or else the file's stem.
+    pipeline's name or else the file's stem. `not_read`: pipeline files in folders of that of
+    pipelines, which are nobody's.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -54,6 +55,7 @@ class Project(BaseModel):
     pipelines: dict[str, Pipeline]
     files: dict[str, Path] = Field(default_factory=dict)
     broken: dict[str, str] = Field(default_factory=dict)
+    not_read: tuple[Path, ...] = ()
 
     def pipeline(self, name: str) -> Pipeline:
         """Return the pipeline called `name`; raises ConfigError listing the existing ones."""
@@ -92,6 +94,7 @@ def load_sound(folder: Path | str) -> Project:
         pipelines={pipeline.name: pipeline for _, pipeline in written},
         files={pipeline.name: document.path for document, pipeline in written},
         broken=broken,
+        not_read=tuple(_pipeline_files(root / PIPELINES_FOLDER, "*/**/")),
     )
 
 
@@ -112,7 +115,7 @@ def _checked(model: type[_M], document: Document) -> _M:
 
 def _load_pipelines(root: Path, lake: LakeConfig) -> tuple[list[Written], dict[str, str]]:
     folder = root / PIPELINES_FOLDER
-    files = sorted(p for p in folder.glob("[!.]*.y*ml") if p.suffix in (".yaml", ".yml"))
+    files = _pipeline_files(folder)
     pipelines: list[Written] = []
     mistakes: dict[Path, str] = {}
     for path in files:
@@ -129,6 +132,15 @@ def _load_pipelines(root: Path, lake: LakeConfig) -> tuple[list[Written], dict[s
             mistakes[path] = f"{path}: expected a pipeline's configuration, which stops at {cause}"
     refuse_overlap(pipelines)
     return pipelines, by_name(mistakes, {pipeline.name for _, pipeline in pipelines})
+
+
+def _pipeline_files(folder: Path, below: str = "") -> list[Path]:
+    found = (p for p in folder.glob(f"{below}*.y*ml") if p.suffix in (".yaml", ".yml"))
+    return sorted(p for p in found if not any(map(_is_hidden, p.relative_to(folder).parts)))
+
+
+def _is_hidden(part: str) -> bool:
+    return part.startswith(".")
 
 
 def _resolve_lake(root: Path, lake: LakeConfig) -> LakeConfig:

@@ -53,7 +53,8 @@ def _expected(
     if error["type"] == "list_type" and isinstance(error["input"], str) and may_show:
         what = f"list such as [{shortened(error['input'])[1:-1]}]"
     if error["type"] in ("model_type", "model_attributes_type", "dict_type"):
-        what = "a mapping of keys to values"
+        keys = ", ".join(_fields_at(model, path))
+        what = f"a mapping with {keys}" if keys else "a mapping of keys to values"
     return f"expected {what}{got}"
 
 
@@ -77,21 +78,21 @@ def _of_an_entry(model: type[BaseModel], path: KeyPath) -> str:
     return ""
 
 
-def _fields_at(model: type[BaseModel], path: KeyPath) -> set[str]:
-    """Return the keys of the model at a path."""
+def _fields_at(model: type[BaseModel], path: KeyPath) -> list[str]:
+    """Return the keys of the model at a path, in their order."""
     here: Any = model
     for part in path:
         field = here.model_fields.get(part) if _is_model(here) else None
         here = _inside(field.annotation if field else here)
-    return set(here.model_fields) if _is_model(here) else set()
+    return list(here.model_fields) if _is_model(here) else []
 
 
 def _inside(annotation: Any) -> Any:
-    """Return the model in `Model`, `Model | None`, or `dict[str, Model]`."""
+    """Return the model in `Model`, `Model | None`, `list[Model]` or `dict[str, Model]`."""
     if get_origin(annotation) in (Union, UnionType):
         return next((a for a in get_args(annotation) if a is not type(None)), annotation)
-    if get_origin(annotation) is dict:
-        return get_args(annotation)[1]
+    if get_origin(annotation) in (dict, list):
+        return get_args(annotation)[-1]
     return annotation
 
 

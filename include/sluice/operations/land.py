@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from sluice.bounds import rejects_of_a_batch
@@ -35,6 +36,7 @@ from sluice.operations.unreadable_files import (
 )
 
 INSPECTED_AT_ONCE: Final = 4
+MOST_COUNTED: Final = 1000
 UNREADABLE: Final = "unreadable_file"
 
 
@@ -87,7 +89,7 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
             "dt=…/hr=… in its name, else of its last change"
         )
     if not found:
-        return f"no file in {landing.url} matches {landing.pattern}"
+        return f"no file in {landing.url} matches {landing.pattern}; {_others(ctx)}"
     left = [*_held(ctx, found if selection.explicit else None), *_replaced(ctx, found)]
     if left:
         others = "that was asked for" if selection.explicit else f"of {landing.url}"
@@ -95,6 +97,18 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
     if selection.explicit:
         return f"the {len(found)} files that were asked for are in the ledger already"
     return f"every landed file of {landing.url} is in the ledger already"
+
+
+def _others(ctx: Context) -> str:
+    """Describe the files of a landing folder of which none matches the pattern."""
+    count, first = 0, ""
+    for found in islice(open_landing(ctx).list(), MOST_COUNTED):
+        count, first = count + 1, min(first or found.key, found.key)
+    if not count:
+        return "the folder is empty (names that begin with . or _ are skipped)"
+    number = f"at least {count}" if count == MOST_COUNTED else str(count)
+    are = "other file is" if count == 1 else "other files are"
+    return f"{number} {are} there, such as {shown(first)}"
 
 
 def _held(ctx: Context, requested: list[StoredObject] | None) -> Iterator[str]:

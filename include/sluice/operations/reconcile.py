@@ -35,7 +35,10 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
     newest = ctx.ledger.batches.all(limit=1)
     if again or any(row.state == states.ROLLED_BACK for row in newest):
         for table in drop_empty_tables(ctx):
-            ctx.say(f"reconcile: {table} was made by a batch that never was published: dropped")
+            ctx.say(
+                f"reconcile: {table} is dropped: nothing of it is published, its batches failed or "
+                "were rolled back"
+            )
     return again
 
 

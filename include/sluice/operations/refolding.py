@@ -36,6 +36,7 @@ from sluice.operations.in_use import refuse_in_use
 from sluice.operations.load import load
 from sluice.operations.publish import publish
 from sluice.operations.published import changelogs, has_floor, is_here, publications, tables_renamed
+from sluice.result import moved_main
 
 
 @dataclass(frozen=True)
@@ -268,7 +269,9 @@ def _carry_out(ctx: Context, request: Rebuild) -> list[str]:
     except BaseException:  # Airflow's own limit of time among them: no later task would know of it
         _give_up(ctx, batch_id)
         raise
-    return [f"{s.full_name}: main {s.base_snapshot} → {s.head_snapshot}" for s in result.staged]
+    return [
+        f"{s.full_name}: main {moved_main(s.base_snapshot, s.head_snapshot)}" for s in result.staged
+    ]
 
 
 def _record(ctx: Context, manifest: Manifest) -> str:

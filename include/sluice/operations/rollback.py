@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from sluice.errors import ConfigError
@@ -27,7 +27,8 @@ class RollbackRequest:
     published after it is undone), or `rebuild` (of all targets, or only `table`).
 
     `release`: let the next run load the undone files again; else they are held. `dry_run`: only
-    return what would be done. `user`: who makes the request, kept in the ledger.
+    return what would be done. `user`: who makes the request, kept in the ledger. `called`: what the
+    user calls `batch`, `to`, `rebuild` and `table`.
     """
 
     batch: str = ""
@@ -37,20 +38,24 @@ class RollbackRequest:
     release: bool = False
     dry_run: bool = False
     user: str = ""
+    called: tuple[str, str, str, str] = field(
+        default=("--batch", "--to", "--rebuild", "--table"), compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         """Raise ConfigError for options that exclude each other, and for an invalid batch id."""
-        given = {"--batch": self.batch, "--to": self.to, "--rebuild": self.rebuild}
+        batch, to, rebuild, table = self.called
+        given = {batch: self.batch, to: self.to, rebuild: self.rebuild}
         named = [option for option, value in given.items() if value]
         if len(named) != 1:
             raise ConfigError(
-                "rollback: give one of --batch (the batch to undo), --to (the one to go back to), "
-                "--rebuild (make targets again, with --table one of them); got "
+                f"rollback: give one of {batch} (the batch to undo), {to} (the one to go back to), "
+                f"{rebuild} (make targets again, with {table} one of them); got "
                 f"{' and '.join(named) or 'none of them'}"
             )
         if self.table and not self.rebuild:
             raise ConfigError(
-                f"rollback: --table goes with --rebuild; {named[0]} undoes a batch in all tables"
+                f"rollback: {table} goes with {rebuild}; {named[0]} undoes a batch in all tables"
             )
         as_batch_id(self.batch)
         as_batch_id(self.to)

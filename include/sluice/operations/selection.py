@@ -48,8 +48,9 @@ def selected(
 ) -> list[StoredObject]:
     """Return the selected objects of an open store, whether a batch has them or not.
 
-    Raises TerminalError for a named file that is not there.
+    Raises TerminalError for a named file that is not there, and for a landing folder that is none.
     """
+    _refuse_file(ctx)
     listed = store.list(ctx.pipeline.landing.pattern)
     objects = sorted((o for o in listed if _can_be_named(ctx, o.key)), key=lambda o: o.key)
     if not objects:
@@ -131,6 +132,16 @@ def _can_be_named(ctx: Context, key: str) -> bool:
         )
         return False
     return True
+
+
+def _refuse_file(ctx: Context) -> None:
+    landing = ctx.pipeline.landing
+    if not landing.on_s3 and Path(landing.url).is_file():
+        raise TerminalError(
+            f"pipeline {ctx.pipeline.name}: its landing folder {landing.url} is a file, expected a "
+            f"folder: write landing: {{url: {Path(landing.url).parent}, pattern: "
+            f'"{Path(landing.url).name}"}}'
+        )
 
 
 def _refuse_missing(ctx: Context) -> None:

@@ -29,6 +29,7 @@ from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.published import newest_first, publications
 from sluice.operations.staged_branches import drop_all_branches, staged_branches
 from sluice.operations.waiting import given_up, pipeline_lease
+from sluice.result import moved_main
 
 # Whether a batch is still in the state in which this rollback left it.
 Unchanged = Callable[[BatchRow | None], bool]
@@ -218,7 +219,8 @@ def _main_changes(ctx: Context, published: dict[str, list[Publication]]) -> list
             with advise_way_back(ctx, p):
                 refuse_rollback(table, current, p.staged, batch_id)
             heads[name] = p.base_snapshot
-            moves.append(f"batch {batch_id}: {p.full_name}: main {current} → {p.base_snapshot}")
+            move = moved_main(current, p.base_snapshot)
+            moves.append(f"batch {batch_id}: {p.full_name}: main {move}")
     return moves
 
 
@@ -230,7 +232,7 @@ def _undo_one(
         with advise_way_back(ctx, p):
             change = rollback_table(ctx.catalog, p.staged, batch_id)
         reach(Point.ROLLBACK_TABLE)
-        done.append(f"{change.table}: main {change.before} → {change.after}")
+        done.append(f"{change.table}: main {moved_main(change.before, change.after)}")
     return done + _close(ctx, batch_id, unchanged)
 
 

@@ -23,9 +23,10 @@ from pyiceberg.table import Table
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
 from sluice.errors import TerminalError
-from sluice.names import CATALOG, NAMESPACES_OF_SQL, full_name
+from sluice.names import CATALOG, full_name
 from sluice.output.rows import Output, write_rows
 from sluice.output.sql_filter import BASE_TABLE, Node, nodes, row_filter
+from sluice.output.table_lists import answered_list, lists_are_asked_for
 
 # DuckDB has these schemas itself, and refuses a name with two meanings.
 _DATABASES: Final = ("memory", "system", "temp", CATALOG)
@@ -86,6 +87,8 @@ def _answer(connection: duckdb.DuckDBPyConnection, catalog: Catalog, statement: 
     connection.execute("SET python_enable_replacements = false")
     statement, tree = _parse(connection, statement)
     _refuse_by_name(tree)
+    if lists_are_asked_for(tree):
+        return answered_list(_all_tables(catalog), tree)
     columns = _columns(tree)
     for number, (used, table) in enumerate(_loaded(catalog, tree)):
         _register(connection, _scan(table, used, columns, tree), used, f"loaded_{number}")
@@ -199,7 +202,7 @@ def _tables(catalog: Catalog, tree: Node) -> set[Used]:
     for table in used:
         if not table.namespace and table.name.lower() not in queries:
             raise TerminalError(_unknown(catalog, table))
-    return {t for t in used if t.namespace and t.namespace.lower() not in NAMESPACES_OF_SQL}
+    return {t for t in used if t.namespace}
 
 
 def _loaded(catalog: Catalog, tree: Node) -> list[tuple[Used, Table]]:

@@ -15,7 +15,7 @@ from sluice.ledger.quarantine import query_of
 from sluice.names import changelog_namespace, changelog_table
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.operations.preview import Preview, TableForecast
-from sluice.result import BatchResult, Counts, Nulled, TableResult
+from sluice.result import BatchResult, Counts, Nulled, TableResult, moved_main
 
 _OUTCOMES: Final = [f.name for f in fields(Counts)]
 
@@ -108,7 +108,7 @@ def _moved(result: TableResult) -> str:
     main = [s for s in result.staged if s.full_name == result.target]
     if not main:
         return "unchanged, no new snapshot"
-    return f"snapshot {main[0].base_snapshot or 'none'} → {main[0].head_snapshot}"
+    return f"snapshot {moved_main(main[0].base_snapshot, main[0].head_snapshot)}"
 
 
 def _numbers(counts: Counts) -> list[str]:

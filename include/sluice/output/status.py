@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from sluice.escaping import LINES
 from sluice.ledger import details
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import BatchRow
-from sluice.ledger.states import FINISHED, ROLLED_BACK
+from sluice.ledger.states import FAILED, FINISHED, ROLLED_BACK
 from sluice.operations.quarantined import resolutions, unresolved_records
 from sluice.output.report import for_terminal
 
@@ -95,6 +95,20 @@ def show_status(console: Console, statuses: Sequence[BatchStatus]) -> None:
         _show_in_blocks(console, statuses)
     for status in statuses:
         _show_remarks(console, status)
+    for line in _next_commands(statuses):
+        console.print(for_terminal(line), highlight=False, soft_wrap=True)
+
+
+def _next_commands(statuses: Sequence[BatchStatus]) -> Iterator[str]:
+    """Yield, for each pipeline, what an operator does about failed batches and open records."""
+    for name in dict.fromkeys(status.row.pipeline for status in statuses):
+        own = [status for status in statuses if status.row.pipeline == name]
+        if failed := sum(status.row.state == FAILED for status in own):
+            batches = "failed batch" if failed == 1 else "failed batches"
+            yield f"{name}: {failed} {batches}; once the cause is gone: sluice run {name}"
+        if unresolved := sum(status.unresolved for status in own):
+            records = "1 record is" if unresolved == 1 else f"{unresolved} records are"
+            yield f"{name}: {records} unresolved; after a fix: sluice reprocess {name}"
 
 
 def _show_remarks(console: Console, status: BatchStatus) -> None:

@@ -25,7 +25,7 @@ from tests.spark.sandbox import session_of
 pytestmark = pytest.mark.spark
 # Their decoders make the largest plans: with the long suites of single formats.
 DEAR = ("aws_dms", "debezium-avro", "dts_avro", "huawei_cdl", "maxwell", "ogg", "shareplex")
-Run = Callable[[Path], list[dict[str, Any]]]
+Run = Callable[..., list[dict[str, Any]]]
 
 
 def sluice(project: Path, *arguments: str) -> str:
@@ -37,9 +37,9 @@ def sluice(project: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`sluice run shop`, whose driver works in the shared session; it gives the batches."""
+    """`sluice run`, whose driver works in the shared session; it gives the batches."""
 
-    def of(folder: Path) -> list[dict[str, Any]]:
+    def of(folder: Path, pipeline: str = "shop") -> list[dict[str, Any]]:
         project = load_project(folder)
         session = session_of(spark, project)
 
@@ -48,7 +48,7 @@ def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Run:
             return driver.drive(project, key, lambda: session, this_holder()).to_json()
 
         monkeypatch.setattr("sluice.operations.load.submit", submit)
-        return json.loads(sluice(folder, "run", "shop", "--json"))["batches"]
+        return json.loads(sluice(folder, "run", pipeline, "--json"))["batches"]
 
     return of
 
@@ -95,13 +95,13 @@ def test_the_first_pipeline_of_the_readme_makes_what_it_shows(run: Run, tmp_path
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     counted, shown = drawn_tables(README, "Your first pipeline in five minutes")
-    (batch,) = run(tmp_path)
+    (batch,) = run(tmp_path, "mine")
     told = [
         {"table": t["table"], **{k: str(n) for k, n in t["counts"].items()}}
         for t in batch["tables"]
     ]
     assert told == counted
-    assert rows(tmp_path, "shop.orders") == shown
+    assert rows(tmp_path, "mine.orders") == shown
 
 
 def dts_record(line: str) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from sluice.config.formats import FORMAT_NAMES
 from sluice.config.pipeline import Pipeline
 from sluice.config.project import load_project
 from tests import documented
-from tests.documented import FORMATS, INDEX, PAGES, example_of, files_written, yaml_blocks
+from tests.conftest import ROOT
+from tests.documented import FORMATS, INDEX, PAGES, README, example_of, files_written, yaml_blocks
 
 OPTIONS = re.compile(r"`(format_options: \{[^`]+\})`")
 
@@ -63,3 +64,11 @@ def test_missing_parts_of_a_page_are_named(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "x.md").write_text("## Example\n\n`pipelines/shop.yaml`:\n\n```yaml\na: 1\n```\n")
     with pytest.raises(LookupError, match=r"x\.md lacks a landed file, a table's rows"):
         example_of("x")
+
+
+def test_the_first_pipeline_of_the_readme_is_no_pipeline_of_the_checkout() -> None:
+    """Two of one name would be one DAG. What a reader makes in the checkout is in no diff."""
+    files = files_written(README).items()
+    (first,) = (yaml.safe_load(text)["name"] for path, text in files if "pipelines/" in path)
+    assert first not in load_project(ROOT / "include").pipelines
+    assert "/my/" in (ROOT / ".gitignore").read_text().splitlines()

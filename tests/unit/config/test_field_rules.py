@@ -106,6 +106,38 @@ def test_a_column_twice_in_other_letters(tmp_path: Path) -> None:
     assert "tables.a.columns: expected each column once" in message
 
 
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        (
+            {"columns": {"": "int"}},
+            "columns: expected names of columns, visible and not empty, got",
+        ),
+        ({"columns": {"_Position": "int"}}, "columns: expected other names than _Position, which"),
+        ({"columns": {"_sluice_x": "int"}}, "columns: expected other names than _sluice_x, which"),
+        ({"null_misfits": [""]}, "null_misfits: expected names of columns, visible and not empty"),
+        ({"key": [""]}, "key: expected names of columns, visible and not empty; [] for none"),
+        ({"checks": ["SELECT 1"]}, "checks[0]: expected a mapping with name, sql, got 'SELECT 1'"),
+        (
+            {"columns": {"created": "string"}, "partition_by": ["days(created)"]},
+            "partition_by: expected fields that the types in `columns` allow: days(created), and "
+            "created is string: it takes date, timestamp, timestamp_ntz alone",
+        ),
+        (
+            {"columns": {"day": "date"}, "partition_by": ["hours(day)"]},
+            "hours(day), and day is date: it takes timestamp, timestamp_ntz alone",
+        ),
+    ],
+)
+def test_what_no_table_can_have(tmp_path: Path, table: dict[str, Any], expected: str) -> None:
+    assert expected in refusal(tmp_path, tables={"a": table})
+
+
+def test_a_partition_of_a_type_that_the_events_tell_is_left_to_the_load(tmp_path: Path) -> None:
+    table = {"columns": {"at": "timestamp[ms]"}, "partition_by": ["days(at)", "hours(other)"]}
+    assert shop(tmp_path, tables={"a": table}).tables
+
+
 @pytest.mark.parametrize("policy", ["fail", "ignore"])
 def test_a_new_column_for_another_type_is_one_that_may_be_added(
     tmp_path: Path, policy: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import Lease, this_holder
-from sluice.ledger.states import FAILED, LANDED, PUBLISHED
+from sluice.ledger.states import FAILED, LANDED, PUBLISHED, ROLLED_BACK
 from sluice.names import BATCH_ID, PROP_HISTORY_OF, PROP_PIPELINE
 from sluice.operations import empty_tables
 from sluice.operations.context import Context
 from sluice.operations.empty_tables import drop_empty_tables
+from sluice.operations.reconcile import reconcile
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
@@ -81,6 +83,19 @@ def test_tables_of_a_failed_batch_are_dropped(context: Context) -> None:
     assert drop_empty_tables(context) == ["shop.orders"]
     assert there(context) == set()
     assert drop_empty_tables(context) == []
+
+
+def test_a_dropped_table_is_not_said_to_be_of_a_batch_that_never_was_published(
+    context: Context,
+) -> None:
+    """It may have been published, and rolled back."""
+    context.ledger.batches.record("b1", ROLLED_BACK)
+    told: list[str] = []
+    reconcile(replace(context, say=told.append))
+    assert told == [
+        "reconcile: shop.orders is dropped: nothing of it is published, its batches failed or were "
+        "rolled back"
+    ]
 
 
 def test_a_dropped_table_can_be_registered_again(context: Context) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -16,14 +18,16 @@ from typer.testing import CliRunner, Result
 from sluice import __version__, cli
 from sluice.catalog import retries
 from sluice.cli import app
+from sluice.cli_options import moment
 from sluice.errors import ConfigError, TransientError, VerifyFailedError
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.states import FAILED
-from sluice.manifest import SourceFile, as_batch_id, name_batch
+from sluice.manifest import BATCH_ID_PATTERN, SourceFile, as_batch_id, name_batch
 from sluice.objects import store
 from sluice.operations import stages
 from sluice.operations.context import open_context
+from sluice.operations.window import as_utc
 from sluice.output import verify_report
 from sluice.verification import MISSING, Comparison, TableReport, Verification
 from tests.unit.clocks import Clock
@@ -52,6 +56,22 @@ def test_an_empty_window_is_refused(tmp_path: Path) -> None:
     assert "is not before --to" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--from", "--to", "--watermark"])
+def test_a_time_that_is_none_says_what_is_expected(tmp_path: Path, option: str) -> None:
+    command = ["verify", "shop", "--source", "jdbc:postgresql://db/x"] if "w" in option else []
+    done = sluice(project(tmp_path), *(command or ["run", "shop"]), option, "yesterday")
+    assert done.exit_code == 2
+    told = " ".join(done.stderr.replace("│", " ").split())
+    assert "expected a time such as 2026-03-02T09:00 (UTC), got 'yesterday'" in told
+
+
+@pytest.mark.parametrize(
+    "time", ["2026-03-02T09:00", "2026-03-02 09:00:00", "2026-03-02T11:00+02:00"]
+)
+def test_a_time_is_in_utc_unless_it_has_a_zone(time: str) -> None:
+    assert as_utc(moment(time)) == datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -72,7 +92,10 @@ def test_every_name_of_a_batch_is_one() -> None:
     file = SourceFile(key="a", url="file:///a", size=1, hour="20260301T05")
     for files in ((file,), ()):
         assert as_batch_id(name_batch("shop", files)) == name_batch("shop", files)
+        assert re.fullmatch(BATCH_ID_PATTERN, name_batch("shop", files))
     assert as_batch_id("") == ""
+    for other in ("x", "20260301T05-", "20260301T05-6FBCB278D1FA", "-6fbcb278d1fa", "6" * 64):
+        assert not re.fullmatch(BATCH_ID_PATTERN, other), other
 
 
 def test_a_batch_that_is_undone_says_how_its_files_come_back(tmp_path: Path) -> None:
@@ -95,7 +118,7 @@ def test_window_without_files_is_reported(tmp_path: Path) -> None:
 def test_run_and_plan_say_why_nothing_is_loaded(tmp_path: Path) -> None:
     folder = project(tmp_path)
     found = sluice(folder, "run", "shop")
-    assert f"nothing to load; no file in {tmp_path}/landing matches **/*" in found.stdout
+    assert f"no file in {tmp_path}/landing matches **/*; the folder is empty" in found.stdout
     assert "shop: nothing to load; no file in" in sluice(folder, "plan", "shop").stdout
     assert "nothing to load" not in sluice(folder, "plan", "shop", "--json").stdout
     (folder / "landing").rmdir()
@@ -104,13 +127,54 @@ def test_run_and_plan_say_why_nothing_is_loaded(tmp_path: Path) -> None:
     assert f"pipeline shop: its landing folder {tmp_path}/landing does not exist" in missing.stderr
 
 
-def test_a_pipeline_that_cannot_be_shown_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (["dt=2026-03-02/a.jsonl"], "1 other file is there, such as dt=2026-03-02/a.jsonl"),
+        (["b.csv", "a.jsonl"], "2 other files are there, such as a.jsonl"),
+        (["_a.json"], "the folder is empty (names that begin with . or _ are skipped)"),
+    ],
+)
+def test_files_that_the_pattern_does_not_match_are_told(
+    tmp_path: Path, files: list[str], told: str
+) -> None:
     folder = project(tmp_path)
-    (folder / "pipelines" / "bad.yaml").write_text("name: bad\nformat: nosuch\n")
-    done = sluice(folder, "status")
-    assert done.exit_code == 0
-    assert "not shown, its file is wrong:" in done.stderr
-    assert "bad.yaml" in done.stderr
+    (folder / "pipelines" / "shop.yaml").write_text(
+        PIPELINE.replace("landing}", 'landing, pattern: "**/*.json"}')
+    )
+    for name in files:
+        (folder / "landing" / name).parent.mkdir(exist_ok=True)
+        (folder / "landing" / name).write_text("{}")
+    assert told in sluice(folder, "run", "shop").stdout
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_landing_folder_that_is_a_file_is_a_mistake_of_the_configuration(
+    tmp_path: Path, command: str
+) -> None:
+    folder = project(tmp_path)
+    (folder / "landing").rmdir()
+    (folder / "landing").write_text("{}")
+    told = sluice(folder, command, "shop")
+    assert told.exit_code == 1
+    told_of = f"pipeline shop: its landing folder {tmp_path}/landing is a file, expected a folder"
+    assert told_of in told.stderr
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_pipelines_that_cannot_be_shown_are_named_and_the_others_shown(
+    tmp_path: Path, form: tuple[str, ...]
+) -> None:
+    folder = project(tmp_path)
+    (folder / "pipelines" / "bad.yaml").write_text("name: bad\nformat: nosuch\nkey: 1\n")
+    done = sluice(folder, "status", *form)
+    assert done.exit_code == ConfigError.exit_code
+    lines = done.stderr.splitlines()
+    assert len(lines) > 2
+    for line in lines:
+        assert line.startswith(f"not shown, its file is wrong: {folder}/pipelines/bad.yaml"), line
+    assert done.stdout.strip()
+    assert sluice(folder, "status", "shop").exit_code == 0
 
 
 def test_ambiguous_table_name_is_refused(tmp_path: Path) -> None:
@@ -206,6 +270,21 @@ def test_a_project_without_pipelines_says_where_it_looked(tmp_path: Path) -> Non
     (folder / "pipelines").rmdir()
     done = sluice(folder, "validate").stdout.replace("\n", "")
     assert f"{folder}/pipelines does not exist" in done
+
+
+def test_a_pipeline_in_a_folder_that_is_not_read_is_named(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    (folder / "pipelines" / "sub").mkdir()
+    (folder / "pipelines" / "sub" / "x.yaml").write_text("name: x\n")
+    (folder / "pipelines" / ".git").mkdir()
+    (folder / "pipelines" / ".git" / "y.yaml").write_text("")
+    told = sluice(folder, "validate")
+    assert told.exit_code == 0
+    assert "1 pipelines" in told.stdout
+    assert f"not read: {folder}/pipelines/sub/x.yaml" in told.stdout
+    assert "y.yaml" not in told.stdout
+    listed = json.loads(sluice(folder, "validate", "--json").stdout)
+    assert listed["not_read"] == [f"{folder}/pipelines/sub/x.yaml"]
 
 
 def test_version() -> None:

@@ -92,7 +92,7 @@ def test_a_long_error_leaves_the_table_readable() -> None:
     row = BatchRow("shop", "b1", "a1", FAILED, detail=json.dumps({"error": error, "read": 12345}))
     text = printed(lambda console: show_status(console, [BatchStatus(row)]))
     assert "12345" in text
-    assert " ".join(text.split()).endswith(error.strip())
+    assert error.strip() in " ".join(text.split())
 
 
 def test_a_preview() -> None:

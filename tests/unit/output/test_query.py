@@ -137,6 +137,23 @@ def test_only_rows_that_can_be_meant_are_read(
     assert (taken, 2 in found) == ([read], "NOT" not in condition)
 
 
+@pytest.mark.parametrize("statement", ["SHOW TABLES", "SHOW ALL TABLES", "show tables;"])
+def test_the_tables_that_there_are_are_the_lakes(project: Project, statement: str) -> None:
+    """DuckDB itself has none of them yet, and would answer that there are none."""
+    found = [(row["namespace"], row["name"]) for row in rows(project, statement)]
+    assert found == open_sorted(project)
+
+
+def open_sorted(project: Project) -> list[tuple[str, ...]]:
+    catalog = open_catalog(project)
+    return sorted(t for ns in catalog.list_namespaces() for t in catalog.list_tables(ns))
+
+
+def test_the_tables_of_one_namespace(project: Project) -> None:
+    assert [row["name"] for row in rows(project, "SHOW TABLES FROM Shop")] == ["empty", "orders"]
+    assert rows(project, "SHOW TABLES FROM nothing") == []
+
+
 def test_versions_side_by_side(project: Project) -> None:
     statement = (
         "SELECT orders.id AS now, was.id AS was FROM shop.orders "
@@ -157,6 +174,14 @@ def test_two_columns_of_one_name(project: Project) -> None:
         ("SELECT * FROM shop.nothing", "no table shop.nothing; there are: System.orders, lake.ord"),
         ("SELECT * FROM orders", "there is no table orders; there are: "),
         ("SELECT * FROM no.orders", "there is no table no.orders; there are: "),
+        (
+            "FROM information_schema.tables",
+            "do not list the lake; SHOW TABLES does; there are: Sys",
+        ),
+        ("SELECT 1 FROM lake.pg_catalog.pg_tables", "do not list the lake; SHOW TABLES does"),
+        ("SELECT * FROM (SHOW TABLES)", "do not list the lake; SHOW TABLES does; there are: Sy"),
+        ("SELECT * FROM duckdb_tables()", "do not list the lake; SHOW TABLES does; there are: S"),
+        ("SHOW SCHEMAS", "do not list the lake; SHOW TABLES does; there are: System.orders, lak"),
         ("SELECT * FROM '/etc/passwd'", "there is no table /etc/passwd"),
         ("SELECT nothing FROM shop.orders", "the query failed: "),
         ("SELEC", "this is not a query: "),

@@ -55,7 +55,7 @@ PUBLISHED_ROW: Final = row(
 
 @pytest.mark.parametrize("width", [100, 110, 120])
 def test_in_a_narrow_terminal_a_batch_is_a_block(width: int) -> None:
-    assert printed([PUBLISHED_ROW, PUBLISHED_ROW], width)[-2:] == [
+    assert printed([PUBLISHED_ROW, PUBLISHED_ROW], width)[-3:-1] == [
         f"shop_postgres {BATCH} published 2026-03-02 10:20:30",
         "  read 12345, applied 12000, quarantined 7, unresolved 7, newest source time 2026-03-02 "
         "09:59:59",
@@ -86,7 +86,18 @@ def test_undone_batch_names_its_release_and_shows_its_error_as_past() -> None:
         f"  {ADVICE}",
     ]
     assert printed([row(ROLLED_BACK)], 200)[-1] == f"{BATCH} is undone"
-    assert printed([row(FAILED, error=ADVICE)], 200)[-2:] == [f"{BATCH} is failed:", f"  {ADVICE}"]
+    failed = printed([row(FAILED, error=ADVICE)], 200)
+    assert failed[-3:-1] == [f"{BATCH} is failed:", f"  {ADVICE}"]
+
+
+def test_what_waits_for_somebody_has_its_command_once_a_pipeline() -> None:
+    failed, open_records = row(FAILED, error=ADVICE), row(PUBLISHED, quarantined=7)
+    assert printed([failed, open_records, failed, open_records], 200)[-2:] == [
+        "shop_postgres: 2 failed batches; once the cause is gone: sluice run shop_postgres",
+        "shop_postgres: 14 records are unresolved; after a fix: sluice reprocess shop_postgres",
+    ]
+    assert printed([row(FAILED)], 200)[-1].startswith("shop_postgres: 1 failed batch; once the")
+    assert "sluice" not in "".join(printed([row(PUBLISHED)], 200))
 
 
 @pytest.mark.catalog

@@ -13,7 +13,7 @@ from sluice.operations import refolding
 from sluice.operations.context import Context
 from sluice.operations.rollback import RollbackRequest, roll_back
 from sluice.operations.undo import release
-from tests.unit import fake_loads
+from tests.unit import fake_loads, staged_tables
 from tests.unit.projects import open_shop
 from tests.unit.undo_lake import changelog, fold, publish, state
 
@@ -69,6 +69,16 @@ def test_a_dry_run_names_every_batch_that_goes(context: Context) -> None:
     context.ledger.batches.record("b4", "published", attempt="a1")  # wrote nothing
     assert lines_of(context, to="b1", dry_run=True)[0] == "would undo: batch b4, b3, b2"
     assert lines_of(context, to="b4", dry_run=True) == ["nothing was published after batch b4"]
+
+
+def test_a_rollback_to_no_snapshot_says_none(context: Context) -> None:
+    context.catalog.drop_table(("shop", "users"))
+    context.catalog.create_table(("shop", "users"), staged_tables.SCHEMA)
+    publish(context, "b4", 4)
+    for dry_run in (True, False):
+        lines = lines_of(context, batch="b4", dry_run=dry_run)
+        (moved,) = (line for line in lines if "shop.users: main " in line)
+        assert moved.endswith(" → none")
 
 
 def test_a_dry_run_names_the_changes_of_a_batch_that_failed(context: Context) -> None:
