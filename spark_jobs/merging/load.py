@@ -40,6 +40,7 @@ from spark_jobs.merging.audit import (
 from spark_jobs.merging.checks import refuse_unsound
 from spark_jobs.merging.duplicate_keys import refuse_duplicate_keys
 from spark_jobs.merging.floor_guard import floor_unchanged
+from spark_jobs.merging.hint_notes import none_read
 from spark_jobs.merging.merge import merge_table
 from spark_jobs.merging.notes import notes
 from spark_jobs.merging.row_identity import reads_again, refuse_unidentifiable_rows
@@ -104,6 +105,11 @@ def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
 def _tell_notes(job: Job, batch: DecodedBatch) -> tuple[str, ...]:
     made = [table.plan for table in batch.tables if table.created]
     told = notes(job, batch.envelope, batch.summaries, made)
+    told += tuple(
+        none_read(job, batch.envelope, table.plan, table.unread)
+        for table in batch.tables
+        if table.unread
+    )
     for note in told:
         emit(note)
     return told
