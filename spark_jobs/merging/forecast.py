@@ -31,7 +31,7 @@ from spark_jobs.lake.tables import (
 )
 from spark_jobs.materialize import materialize
 from spark_jobs.merging.audit import unmerged, without_table
-from spark_jobs.merging.hint_notes import none_read
+from spark_jobs.merging.hint_notes import changed_hints, none_read
 from spark_jobs.merging.notes import notes
 from spark_jobs.merging.row_identity import reads_again, refuse_unidentifiable_rows
 from spark_jobs.planning import defaults
@@ -69,7 +69,8 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
     existing, target = job.lake.columns(target_id(plan)), job.lake.load(target_id(plan))
     fixed = set() if target is None else fixed_columns(target, plan.key)
     added, widened = _schema_changes(plan, existing, fixed)
-    told = (none_read(job, envelope, plan, unread),) if unread else ()
+    told = [none_read(job, envelope, plan, unread)] if unread else []
+    told += changed_hints(job.lake, plan)
     forecast_ = TableForecast(
         source=plan.source.name,
         target=plan.name,
@@ -84,7 +85,7 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
         renamed=_renamed(job, plan),
         nulled=lost,
     )
-    return forecast_, told
+    return forecast_, tuple(told)
 
 
 def _misfits(plan: TablePlan, typed: DataFrame) -> tuple[int, int, tuple[Nulled, ...]]:

@@ -87,3 +87,30 @@ def test_a_table_of_which_no_record_fits_its_hints_is_told(
             "is its hint right? After a change: sluice reprocess p"
         ]
     )
+
+
+MARCH = 1_772_409_600_000_000
+"""2026-03-02 in microseconds."""
+
+
+def hinted(kind: str) -> dict[str, Any]:
+    table = {"key": ["id"], "columns": {"id": "bigint", "at": kind}}
+    return {"format": "debezium", "tables": {"s.t": table}}
+
+
+def test_a_hint_of_another_unit_than_that_of_the_stored_rows_is_told_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Sandbox(spark, tmp_path, hinted("timestamp[us]"))
+    lake.write("a.jsonl", [event(1, "t", id=1, at=MARCH), event(2, "t", id=2, at=MARCH)])
+    assert told(lake, monkeypatch) == ([], [])
+    lake.configure(**hinted("timestamp[ms]"))
+    lake.write("b.jsonl", [event(3, "t", id=3, at=MARCH // 1000)])
+    looked, ran = told(lake, monkeypatch)
+    assert looked == ran
+    assert [line.partition("; to")[0] for line in ran] == [
+        "d.s.t: at is read by timestamp[ms], but its stored rows were read by timestamp[us] and "
+        "stay as they are"
+    ]
+    lake.write("c.jsonl", [event(4, "t", id=4, at=MARCH // 1000)])
+    assert told(lake, monkeypatch) == ([], [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ from sluice.config.project import Landing, Pipeline, TableConfig
 from sluice.operations.preview import Forecast
 from sluice.result import BatchResult
 from spark_jobs.formats import FORMATS
+from spark_jobs.merging.hint_notes import otherwise_read, unread
 from spark_jobs.merging.notes import unknown_columns, unlisted
 from spark_jobs.planning.discover import Source, TableSummary
-from spark_jobs.planning.plan import plan_table
+from spark_jobs.planning.plan import TablePlan, plan_table
+from spark_jobs.planning.stored_hints import told_hints
 from spark_jobs.planning.table_inputs import Stored
 
 ROWS: dict[int, tuple[str, ...]] = {1: ("id", "Total", "note")}
@@ -73,6 +76,46 @@ def test_hints_for_columns_that_no_event_has_are_told() -> None:
 def test_hints_for_columns_that_are_there_are_not_told() -> None:
     assert told(columns={"ID": "bigint", "total": "decimal(9,2)"}, null_misfits=["note"]) == []
     assert told({}, columns={"id": "bigint", "idd": "bigint"}) == []  # a TRUNCATE alone
+
+
+def planned_with(**columns: str) -> TablePlan:
+    config = TableConfig(key=["id"], columns=columns)
+    return plan_table(pipeline(), FORMATS["debezium"], found("orders", 1), config, Stored())
+
+
+def test_a_hint_of_another_encoding_than_the_stored_rows_were_read_by_is_told() -> None:
+    plan = planned_with(Total="timestamp[ms]", note="string", id="bigint")
+    (note,) = otherwise_read("shop", plan, '{"total": "timestamptz[us]", "note": "varchar"}')
+    assert note == (
+        "shop.public.orders: Total is read by timestamp[ms], but its stored rows were read by "
+        "timestamptz[us] and stay as they are; to read those again by timestamp[ms]: sluice "
+        "rollback shop --batch BATCH for their batches, the newest first, sluice release shop "
+        "--batch BATCH, then sluice run shop"
+    )
+    assert [*otherwise_read("shop", plan, None)] == []
+
+
+def test_a_table_keeps_the_hints_by_which_its_rows_were_read() -> None:
+    plan = planned_with(note="binary[hex]", id="bigint")
+    first = told_hints(plan, None)
+    assert first == '{"id": "bigint", "note": "binary[hex]"}'
+    assert told_hints(plan, first) is None
+    assert told_hints(planned_with(id="int"), first) == '{"id": "int", "note": "binary[hex]"}'
+    assert told_hints(planned_with(), None) is None
+    rebuilt = replace(plan, summary=TableSummary(plan.source))
+    assert told_hints(rebuilt, None) is None
+
+
+def test_a_table_of_which_no_record_fits_is_told_with_what_one_has() -> None:
+    plan = planned_with(note="timestamp[ms]")
+    assert unread("shop", plan, 2, "note: 'x' does not fit timestamp[ms]") == (
+        "none of 2 records of shop.public.orders was read: note: 'x' does not fit timestamp[ms]; "
+        "is its hint right? After a change: sluice reprocess shop"
+    )
+    assert unread("shop", plan, 1, "key_is_null:id") == (
+        "none of 1 records of shop.public.orders was read: key_is_null:id; after a change: sluice "
+        "reprocess shop"
+    )
 
 
 def test_notes_are_handed_on_and_older_results_have_none() -> None:
