@@ -13,7 +13,7 @@ from sluice.config.source_tables import truncate_policy
 from sluice.faults import Point, reach
 from sluice.result import Nulled
 from spark_jobs.canonical import is_truncate, quoted
-from spark_jobs.decoding import changelog_write, null_misfits
+from spark_jobs.decoding import changelog_write, null_misfits, time_units
 from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.envelope_parts import part_of
 from spark_jobs.job import Job
@@ -30,7 +30,7 @@ class Decoded:
 
     `bad`: number of counted records that did not fit, `unread`: the same if no record with a row
     fits, else 0; `moved`: whether an update changed the key; `nulled`: the values that were
-    replaced by NULL.
+    replaced by NULL; `odd_times`: notes on its times.
     """
 
     plan: TablePlan
@@ -40,6 +40,7 @@ class Decoded:
     span: Span
     nulled: tuple[Nulled, ...] = ()
     unread: int = 0
+    odd_times: tuple[str, ...] = ()
 
 
 def decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
@@ -64,7 +65,8 @@ def decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
         opening.write(job.spark, changelog.sql(), plan.opening, job.manifest.batch_id)
     some, bad = null_misfits.found(plan, found), int(found["bad"])
     unread = bad if bad == found["rows"] else 0
-    return Decoded(plan, created, bad, found["halves"] > 0, span, some, unread)
+    odd = time_units.found(plan, found)
+    return Decoded(plan, created, bad, found["halves"] > 0, span, some, unread, odd)
 
 
 def _observed(plan: TablePlan, fits: Column) -> list[Column]:
@@ -74,6 +76,7 @@ def _observed(plan: TablePlan, fits: Column) -> list[Column]:
         F.max(F.when(fits, F.col(names.POSITION))).alias("highest"),
         F.count_if(~F.col(names.COUNTED)).alias("halves"),
         *null_misfits.counts(plan, fits),
+        *time_units.counts(plan, fits),
     ]
 
 

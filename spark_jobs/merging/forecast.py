@@ -11,7 +11,7 @@ from sluice.column_renames import in_order
 from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts, Nulled
 from spark_jobs.canonical import by_name, is_truncate, of_batches
-from spark_jobs.decoding import beyond_floor, null_misfits
+from spark_jobs.decoding import beyond_floor, null_misfits, time_units
 from spark_jobs.decoding.changelog_rows import misfits, typed_changes
 from spark_jobs.decoding.ddl_columns import statements_of_batch
 from spark_jobs.decoding.decode import BAD
@@ -64,12 +64,13 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
     if reads_again(job.manifest):
         refuse_unidentifiable_rows(job, plan, typed)
     refuse_rows_below_drop(job, plan, typed)
-    bad, unread, lost = _misfits(plan, typed)
+    unfit = _misfits(plan, typed)
     outcome = _outcome(job, plan, typed.where(F.col(BAD) == ""))
     existing, target = job.lake.columns(target_id(plan)), job.lake.load(target_id(plan))
     fixed = set() if target is None else fixed_columns(target, plan.key)
     added, widened = _schema_changes(plan, existing, fixed)
-    told = [none_read(job, envelope, plan, unread)] if unread else []
+    told = [none_read(job, envelope, plan, unfit.unread)] if unfit.unread else []
+    told += unfit.odd_times
     told += changed_hints(job.lake, plan)
     forecast_ = TableForecast(
         source=plan.source.name,
@@ -78,23 +79,34 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
         created=existing is None,
         added=added,
         widened=widened,
-        counts=outcome.counts + unmerged(job.pipeline, plan, bad),
+        counts=outcome.counts + unmerged(job.pipeline, plan, unfit.bad),
         write_mode=plan.config.write_mode,
         hit_files=outcome.hit_files,
         hit_bytes=outcome.hit_bytes,
         renamed=_renamed(job, plan),
-        nulled=lost,
+        nulled=unfit.nulled,
     )
     return forecast_, tuple(told)
 
 
-def _misfits(plan: TablePlan, typed: DataFrame) -> tuple[int, int, tuple[Nulled, ...]]:
-    """Return the number of misfit records, the same if no record fits (else 0), and the values
-    replaced by NULL in the others."""
+@dataclass(frozen=True)
+class _Misfits:
+    """The number of misfit records, the same if no record fits (else 0), the values replaced by
+    NULL in the others, and notes on their times."""
+
+    bad: int
+    unread: int
+    nulled: tuple[Nulled, ...]
+    odd_times: tuple[str, ...]
+
+
+def _misfits(plan: TablePlan, typed: DataFrame) -> _Misfits:
     fits = F.col(BAD) == ""
-    (row,) = typed.agg(*misfits(fits), *null_misfits.counts(plan, fits)).collect()
-    unread = row["bad"] if row["bad"] == row["rows"] else 0
-    return row["bad"], unread, null_misfits.found(plan, row.asDict())
+    every = (*misfits(fits), *null_misfits.counts(plan, fits), *time_units.counts(plan, fits))
+    (row,) = typed.agg(*every).collect()
+    unread, counted = row["bad"] if row["bad"] == row["rows"] else 0, row.asDict()
+    nulled = null_misfits.found(plan, counted)
+    return _Misfits(row["bad"], unread, nulled, time_units.found(plan, counted))
 
 
 def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:

@@ -114,6 +114,7 @@ def _tell_notes(job: Job, batch: DecodedBatch) -> tuple[str, ...]:
 def _of_hints(job: Job, batch: DecodedBatch, table: Decoded) -> Iterator[str]:
     if table.unread:
         yield none_read(job, batch.envelope, table.plan, table.unread)
+    yield from table.odd_times
     yield from changed_hints(job.lake, table.plan)
 
 

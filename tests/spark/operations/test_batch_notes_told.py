@@ -114,3 +114,22 @@ def test_a_hint_of_another_unit_than_that_of_the_stored_rows_is_told_once(
     ]
     lake.write("c.jsonl", [event(4, "t", id=4, at=MARCH // 1000)])
     assert told(lake, monkeypatch) == ([], [])
+
+
+def test_a_unit_that_gives_years_beyond_2200_is_told_with_the_one_that_does_not(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Sandbox(spark, tmp_path, hinted("timestamp_ntz[ms]"))
+    lake.write("a.jsonl", [event(1, "t", id=1, at=MARCH), event(2, "t", id=2, at=MARCH + 1)])
+    looked, ran = told(lake, monkeypatch)
+    assert (
+        looked
+        == ran
+        == [
+            "d.s.t: at: 2 of 2 values are after 2200 with timestamp_ntz[ms]; timestamp_ntz[us] "
+            "would give 2026-03-02…: is the unit right?"
+        ]
+    )
+    ends = 253_402_214_400_000  # 9999-12-31, which sources write for no end
+    lake.write("b.jsonl", [event(3, "t", id=3, at=ends), event(4, "t", id=4, at=ends)])
+    assert told(lake, monkeypatch) == ([], [])

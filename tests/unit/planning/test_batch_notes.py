@@ -10,6 +10,7 @@ import pytest
 from sluice.config.project import Landing, Pipeline, TableConfig
 from sluice.operations.preview import Forecast
 from sluice.result import BatchResult
+from spark_jobs.decoding import time_units
 from spark_jobs.formats import FORMATS
 from spark_jobs.merging.hint_notes import otherwise_read, unread
 from spark_jobs.merging.notes import unknown_columns, unlisted
@@ -116,6 +117,27 @@ def test_a_table_of_which_no_record_fits_is_told_with_what_one_has() -> None:
         "none of 1 records of shop.public.orders was read: key_is_null:id; after a change: sluice "
         "reprocess shop"
     )
+
+
+# Microseconds of 2026-03-02, read as milliseconds.
+FAR = 1_772_409_600_000_000 * 1000.0
+
+
+@pytest.mark.parametrize(
+    ("every", "late", "microseconds", "told"),
+    [(2, 2, 2, True), (4, 3, 2, True), (4, 2, 2, False), (4, 4, 2, False), (0, 0, 0, False)],
+)
+def test_most_values_are_odd_and_most_of_these_fit_another_unit_or_nothing_is_told(
+    every: int, late: int, microseconds: int, told: bool
+) -> None:
+    counted = {"all": every, "late": late, "early": 0, "least": FAR, "us": microseconds}
+    counted = {f"timed_0_{name}": n for name, n in {**counted, "s": 0, "ns": 0}.items()}
+    notes = time_units.found(planned_with(note="timestamp[ms]", Total="timestamp"), counted)
+    text = (
+        f"shop.public.orders: note: {late} of {every} values are after 2200 with timestamp[ms]; "
+        "timestamp[us] would give 2026-03-02…: is the unit right?"
+    )
+    assert notes == ((text,) if told else ())
 
 
 def test_notes_are_handed_on_and_older_results_have_none() -> None:
