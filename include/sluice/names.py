@@ -62,6 +62,7 @@ PROP_SHAPES: Final = "sluice.shapes"
 PROP_DEFAULTS: Final = "sluice.defaults"
 # The key of the renames in the JSON of PROP_DEFAULTS: no column has an empty name.
 RENAMES_IN_DEFAULTS: Final = ""
+PROP_HINTS: Final = "sluice.hints"
 PROP_HIGHEST: Final = "sluice.highest-position"
 PROP_HISTORY_OF: Final = "sluice.history-of"
 PROP_EVENTS_OF: Final = "sluice.events-of"

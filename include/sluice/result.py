@@ -39,7 +39,8 @@ class StagedTable:
 
     `highest`: an upper bound of the rows' positions at the head. `defaults`: the value of the table
     property with defaults, renames and additions of columns (see
-    `spark_jobs.planning.column_history`). Both are None if unknown.
+    `spark_jobs.planning.column_history`). `hints`: that of the property with the hints of columns
+    (`spark_jobs.planning.stored_hints`). Each is None if unknown.
     """
 
     namespace: str
@@ -51,6 +52,7 @@ class StagedTable:
     created: bool = False
     highest: str | None = None
     defaults: str | None = None
+    hints: str | None = None
 
     @property
     def full_name(self) -> str:

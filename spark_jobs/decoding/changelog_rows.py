@@ -12,8 +12,8 @@ from sluice.config.policies import APPLY
 from sluice.config.source_tables import truncate_policy
 from sluice.faults import Point, reach
 from sluice.result import Nulled
-from spark_jobs.canonical import quoted
-from spark_jobs.decoding import changelog_write, null_misfits
+from spark_jobs.canonical import is_truncate, quoted
+from spark_jobs.decoding import changelog_write, null_misfits, time_units
 from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.envelope_parts import part_of
 from spark_jobs.job import Job
@@ -27,8 +27,9 @@ from spark_jobs.planning.span import Span
 class Decoded:
     """A table whose changes are in the changelog.
 
-    `bad`: number of counted records that did not fit; `moved`: whether an update changed the key;
-    `nulled`: the values that were replaced by NULL.
+    `bad`: number of counted records that did not fit, `unread`: the same if no record with a row
+    fits, else 0; `moved`: whether an update changed the key; `nulled`: the values that were
+    replaced by NULL; `odd_times`: notes on its times.
     """
 
     plan: TablePlan
@@ -37,6 +38,8 @@ class Decoded:
     moved: bool
     span: Span
     nulled: tuple[Nulled, ...] = ()
+    unread: int = 0
+    odd_times: tuple[str, ...] = ()
 
 
 def decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
@@ -61,17 +64,29 @@ def decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
         changelog_write.append_opening(
             job.spark, changelog.sql(), plan.opening, job.manifest.batch_id
         )
-    some = null_misfits.found(plan, found)
-    return Decoded(plan, created, int(found["bad"]), found["halves"] > 0, span, some)
+    some, bad = null_misfits.found(plan, found), int(found["bad"])
+    unread = bad if bad == found["rows"] else 0
+    odd = time_units.found(plan, found)
+    return Decoded(plan, created, bad, found["halves"] > 0, span, some, unread, odd)
 
 
 def _observed(plan: TablePlan, fits: Column) -> list[Column]:
     return [
-        F.count_if(~fits & F.col(names.COUNTED)).alias("bad"),
+        *misfits(fits),
         F.min(names.POSITION).alias("lowest"),
         F.max(F.when(fits, F.col(names.POSITION))).alias("highest"),
         F.count_if(~F.col(names.COUNTED)).alias("halves"),
         *null_misfits.counts(plan, fits),
+        *time_units.counts(plan, fits),
+    ]
+
+
+def misfits(fits: Column) -> list[Column]:
+    """Return the numbers of records that do not fit (`bad`) and of all with a row (`rows`)."""
+    counted = F.col(names.COUNTED)
+    return [
+        F.count_if(~fits & counted).alias("bad"),
+        F.count_if(counted & ~is_truncate()).alias("rows"),
     ]
 
 

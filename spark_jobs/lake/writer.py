@@ -24,6 +24,7 @@ from spark_jobs.materialize import materialize
 from spark_jobs.planning.column_history import NO_HISTORY
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
+from spark_jobs.planning.stored_hints import told_hints
 
 _SOURCE_VIEW: Final = "sluice_source"
 _COPY_ON_WRITE: Final = "copy-on-write"
@@ -264,7 +265,8 @@ class Writer(Reader):
         staged = self.lake.staged(table, self.attempt.branch, base, highest)
         if table != target_id(self.plan):
             return staged
-        return replace(staged, created=self.created, defaults=self._defaults())
+        hints = told_hints(self.plan, self.lake.property(table, names.PROP_HINTS))
+        return replace(staged, created=self.created, defaults=self._defaults(), hints=hints)
 
     def _defaults(self) -> str | None:
         """Return the value of `sluice.defaults` for publish to set; None leaves it as it is."""

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice import names
 from sluice.column_renames import in_order
 from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts, Nulled
 from spark_jobs.canonical import by_name, is_truncate, of_batches
-from spark_jobs.decoding import beyond_floor, null_misfits
-from spark_jobs.decoding.changelog_rows import typed_changes
+from spark_jobs.decoding import beyond_floor, null_misfits, time_units
+from spark_jobs.decoding.changelog_rows import misfits, typed_changes
 from spark_jobs.decoding.ddl_columns import statements_of_batch
 from spark_jobs.decoding.decode import BAD
 from spark_jobs.decoding.early_drops import refuse_rows_below_drop
@@ -28,6 +27,7 @@ from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.table_id import changelog_id, target_id, tombstone_id
 from spark_jobs.materialize import materialize
 from spark_jobs.merging.audit import unmerged, without_table
+from spark_jobs.merging.hint_notes import changed_hints, none_read
 from spark_jobs.merging.notes import notes
 from spark_jobs.merging.row_identity import reads_again, refuse_unidentifiable_rows
 from spark_jobs.planning import defaults
@@ -45,46 +45,65 @@ def forecast(job: Job) -> Forecast:
     """
     envelope, found = apply_record_rules(job, whole_envelope(job))
     plans = make_plans(job, found, statements_of_batch(job, envelope, found))
-    tables = tuple(_table(job, envelope, plan) for plan in plans)
+    forecasts = [_table(job, envelope, plan) for plan in plans]
+    tables = tuple(table for table, _ in forecasts)
     lost = len(job.manifest.rejects)
     unassigned = without_table(found, plans) + Counts(read=lost, quarantined=lost)
     made = [plan for plan, table in zip(plans, tables, strict=True) if table.created]
-    return Forecast(tables, unassigned, notes(job, envelope, found, made))
+    told = (*notes(job, envelope, found, made), *(note for _, own in forecasts for note in own))
+    return Forecast(tables, unassigned, told)
 
 
-def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TableForecast:
+def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecast, tuple[str, ...]]:
+    """Return a table's forecast, and notes on it."""
     # Separate from the fold: in one query Spark's optimizer takes minutes.
     typed = materialize(typed_changes(job, envelope, plan))
     if reads_again(job.manifest):
         refuse_unidentifiable_rows(job, plan, typed)
     refuse_rows_below_drop(job, plan, typed)
-    bad, lost = _misfits(plan, typed)
+    unfit = _misfits(plan, typed)
     outcome = _outcome(job, plan, typed.where(F.col(BAD) == ""))
     existing, target = job.lake.columns(target_id(plan)), job.lake.load(target_id(plan))
     fixed = set() if target is None else fixed_columns(target, plan.key)
     added, widened = _schema_changes(plan, existing, fixed)
-    return TableForecast(
+    told = [none_read(job, envelope, plan, unfit.unread)] if unfit.unread else []
+    told += unfit.odd_times
+    told += changed_hints(job.lake, plan)
+    forecast_ = TableForecast(
         source=plan.source.name,
         target=plan.name,
         key=plan.key,
         created=existing is None,
         added=added,
         widened=widened,
-        counts=outcome.counts + unmerged(job.pipeline, plan, bad),
+        counts=outcome.counts + unmerged(job.pipeline, plan, unfit.bad),
         write_mode=plan.config.write_mode,
         hit_files=outcome.hit_files,
         hit_bytes=outcome.hit_bytes,
         renamed=_renamed(job, plan),
-        nulled=lost,
+        nulled=unfit.nulled,
     )
+    return forecast_, tuple(told)
 
 
-def _misfits(plan: TablePlan, typed: DataFrame) -> tuple[int, tuple[Nulled, ...]]:
-    """Return the number of misfit records, and of values replaced by NULL in the others."""
+@dataclass(frozen=True)
+class _Misfits:
+    """The number of misfit records, the same if no record fits (else 0), the values replaced by
+    NULL in the others, and notes on their times."""
+
+    bad: int
+    unread: int
+    nulled: tuple[Nulled, ...]
+    odd_times: tuple[str, ...]
+
+
+def _misfits(plan: TablePlan, typed: DataFrame) -> _Misfits:
     fits = F.col(BAD) == ""
-    bad = F.count_if(~fits & F.col(names.COUNTED)).alias("bad")
-    (counted,) = typed.agg(bad, *null_misfits.counts(plan, fits)).collect()
-    return counted["bad"], null_misfits.found(plan, counted.asDict())
+    every = (*misfits(fits), *null_misfits.counts(plan, fits), *time_units.counts(plan, fits))
+    (row,) = typed.agg(*every).collect()
+    unread, counted = row["bad"] if row["bad"] == row["rows"] else 0, row.asDict()
+    nulled = null_misfits.found(plan, counted)
+    return _Misfits(row["bad"], unread, nulled, time_units.found(plan, counted))
 
 
 def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:

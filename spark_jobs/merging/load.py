@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -34,6 +34,7 @@ from spark_jobs.merging.audit import (
 from spark_jobs.merging.checks import refuse_unsound
 from spark_jobs.merging.duplicate_keys import refuse_duplicate_keys
 from spark_jobs.merging.floor_guard import floor_unchanged
+from spark_jobs.merging.hint_notes import changed_hints, none_read
 from spark_jobs.merging.merge import merge_table
 from spark_jobs.merging.notes import notes
 from spark_jobs.merging.row_identity import reads_again, refuse_unidentifiable_rows
@@ -98,9 +99,17 @@ def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
 def _emit_notes(job: Job, batch: DecodedBatch) -> tuple[str, ...]:
     made = [table.plan for table in batch.tables if table.created]
     note_lines = notes(job, batch.envelope, batch.summaries, made)
+    note_lines += tuple(note for table in batch.tables for note in _of_hints(job, batch, table))
     for note in note_lines:
         emit(note)
     return note_lines
+
+
+def _of_hints(job: Job, batch: DecodedBatch, table: Decoded) -> Iterator[str]:
+    if table.unread:
+        yield none_read(job, batch.envelope, table.plan, table.unread)
+    yield from table.odd_times
+    yield from changed_hints(job.lake, table.plan)
 
 
 def _merge_all(job: Job, batch: DecodedBatch) -> tuple[TableResult, ...]:

@@ -18,9 +18,9 @@ from spark_jobs.canonical import OUTCOME_REJECT
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.shown_columns import shown_columns
 
 _MOST: Final = 5
-_MOST_COLUMNS: Final = 30
 
 
 def notes(
@@ -71,10 +71,9 @@ def unknown_columns(plan: TablePlan) -> Iterator[str]:
     hinted = {name.lower(): name for name in (*plan.config.columns, *plan.config.null_misfits)}
     if strangers := [name for lower, name in hinted.items() if lower not in names]:
         columns = [c.name for c in plan.columns if not c.rule]
-        more = [f"{len(columns) - _MOST_COLUMNS} more"] if len(columns) > _MOST_COLUMNS else []
         yield (
             f"columns of {plan.source.name} that no event of the batch has: "
-            f"{', '.join(strangers)}; its columns are {', '.join(columns[:_MOST_COLUMNS] + more)}"
+            f"{', '.join(strangers)}; its columns are {shown_columns(columns)}"
         )
 
 

@@ -25,6 +25,7 @@ from spark_jobs.planning.descriptions import as_read
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.opening import Opening, opening_of
 from spark_jobs.planning.planned_column import PlannedColumn, key_by_rules
+from spark_jobs.planning.shown_columns import shown_columns
 from spark_jobs.planning.table_inputs import (
     StoredTable,
     TableInputs,
@@ -203,13 +204,21 @@ def _key(pipeline: Pipeline, inputs: TableInputs, names: list[str]) -> tuple[str
         raise UnknownKeyError(_no_key(pipeline, found))
     missing = [c for c in inputs.key if c not in names]
     if missing:
-        lacks = "are not in its events" if found.images else "have no type, and no row has come yet"
+        lacks = "have no type, and no row has come yet"
+        if found.images:
+            lacks = f"are not in its events, which {_told(found, names)}"
         raise UnknownKeyError(
             f"table {found.source.name}: key columns {missing} {lacks}; name others in `key:`, or "
             "give these a type in `columns:` where the first event is a TRUNCATE; where the source "
             "renamed them, tell it in `renamed_columns:`"
         )
     return inputs.key
+
+
+def _told(found: TableSummary, names: list[str]) -> str:
+    """Return which columns the events have, and which key they tell, if any."""
+    keys = " or ".join(str([*key]) for key in sorted({*found.keys.values()})[:3])
+    return f"have {shown_columns(names)}{f' and tell the key {keys}' if keys else ''}"
 
 
 def _no_key(pipeline: Pipeline, summary: TableSummary) -> str:

@@ -245,6 +245,8 @@ def _stored(name: str, kinds: list[ColumnType], types: KnownTypes) -> ColumnType
     join = types.join(name)
     for kind in everything[1:]:
         wider = join(result, stored_form(kind))
+        if wider is None and name in types.hints and name in existing:
+            raise _unfit_hint(name, types)
         if wider is None:
             raise PlanError(
                 f"table {types.table}, column {name!r}: {result.spark} and {kind.spark} do not "
@@ -254,6 +256,17 @@ def _stored(name: str, kinds: list[ColumnType], types: KnownTypes) -> ColumnType
             )
         result = wider
     return result
+
+
+def _unfit_hint(name: str, types: KnownTypes) -> PlanError:
+    return PlanError(
+        f"table {types.table}, column {name!r}: the stored column is {types.existing[name]}, which "
+        f"the hint {types.hints[name]} does not fit; take the hint back, or have the text of both "
+        "stored (on_type_change: string), which bytes have none of; to read the stored values "
+        "again by the hint, undo the batches that brought them, the newest first (sluice rollback "
+        "PIPELINE --batch BATCH), release their files (sluice release PIPELINE --batch BATCH) and "
+        f"run again; or {ELSEWHERE}"
+    )
 
 
 def _wider(stored: ColumnType, kinds: Iterable[ColumnType]) -> ColumnType:

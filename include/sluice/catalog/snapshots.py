@@ -46,6 +46,7 @@ from sluice.errors import (
 from sluice.names import (
     PROP_DEFAULTS,
     PROP_HIGHEST,
+    PROP_HINTS,
     PROP_SHAPES,
     SUMMARY_BATCH,
     changelog_namespace,
@@ -56,7 +57,9 @@ from sluice.result import StagedTable
 
 MAIN: Final = "main"
 _COMMIT_TRIES: Final = 3
-_DEFAULTS_AT: Final = f"{PROP_DEFAULTS}-at."
+# Properties that a rollback restores.
+_RESTORED: Final = (PROP_DEFAULTS, PROP_HINTS)
+_KEPT: Final = tuple(f"{name}-at." for name in _RESTORED)
 
 
 @dataclass(frozen=True)
@@ -138,39 +141,42 @@ def _publish(catalog: Catalog, table: Table, staged: StagedTable, tag: str) -> N
 
 
 def _properties(table: Table, staged: StagedTable) -> tuple[TableUpdate, ...]:
-    """Return the updates of two table properties.
+    """Return the updates of three table properties.
 
     `highest`: a batch whose positions are all above it need not be compared with the rows. A
     rollback leaves it, since too high a value only costs a comparison. `defaults`: the values of
-    added columns in earlier rows, needed for late rows. A rollback restores it, so the value of
-    each base is kept in a property of its own while the base exists.
+    added columns in earlier rows, needed for late rows. `hints`: those by which the rows were
+    read. A rollback restores these two, so their values at each base are kept in properties of
+    their own while the base exists.
     """
-    stated = {PROP_HIGHEST: staged.highest, PROP_DEFAULTS: staged.defaults}
+    stated = {PROP_DEFAULTS: staged.defaults, PROP_HINTS: staged.hints}
     known = {name: value for name, value in stated.items() if value is not None}
-    before = table.properties.get(PROP_DEFAULTS, "")
-    if staged.defaults not in (None, before):
-        known[_defaults_at(staged.base_snapshot)] = before
+    changed = {n: table.properties.get(n, "") for n in known if table.properties.get(n) != known[n]}
+    known |= {_at(name, staged.base_snapshot): before for name, before in changed.items()}
+    if staged.highest is not None:
+        known[PROP_HIGHEST] = staged.highest
     kept = (None, *(s.snapshot_id for s in table.metadata.snapshots))
-    needed = {_defaults_at(snapshot) for snapshot in kept} | known.keys()
-    gone = [n for n in table.properties if n.startswith(_DEFAULTS_AT) and n not in needed]
+    needed = {_at(name, snapshot) for name in _RESTORED for snapshot in kept} | known.keys()
+    gone = [n for n in table.properties if n.startswith(_KEPT) and n not in needed]
     updates: list[TableUpdate] = [SetPropertiesUpdate(updates=known)] if known else []
     return (*updates, *([RemovePropertiesUpdate(removals=gone)] if gone else []))
 
 
-def _defaults_at(snapshot: int | None) -> str:
-    return f"{_DEFAULTS_AT}{snapshot}"
+def _at(name: str, snapshot: int | None) -> str:
+    return f"{name}-at.{snapshot}"
 
 
-def _defaults_back(table: Table, base: int | None) -> tuple[TableUpdate, ...]:
-    """Return the updates that restore `defaults` of the base, if the batch changed them."""
-    kept = _defaults_at(base)
-    before = table.properties.get(kept)
-    if before is None:
-        return ()
+def _properties_back(table: Table, base: int | None) -> tuple[TableUpdate, ...]:
+    """Return the updates that restore the base's properties that the batch changed."""
+    before = {
+        n: table.properties[_at(n, base)] for n in _RESTORED if _at(n, base) in table.properties
+    }
     if not before:
-        return (RemovePropertiesUpdate(removals=[kept, PROP_DEFAULTS]),)
-    back = SetPropertiesUpdate(updates={PROP_DEFAULTS: before})
-    return (back, RemovePropertiesUpdate(removals=[kept]))
+        return ()
+    back = {name: value for name, value in before.items() if value}
+    gone = [_at(name, base) for name in before] + [n for n in before if n not in back]
+    updates: list[TableUpdate] = [SetPropertiesUpdate(updates=back)] if back else []
+    return (*updates, RemovePropertiesUpdate(removals=gone))
 
 
 def is_published(table: Table, staged: StagedTable) -> bool:
@@ -195,7 +201,7 @@ def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Main
         AssertRefSnapshotId(ref=MAIN, snapshot_id=current),
         AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
     )
-    commit(catalog, table, requirements, (*updates, *_defaults_back(table, base)))
+    commit(catalog, table, requirements, (*updates, *_properties_back(table, base)))
     return MainChange(staged.full_name, current, base)
 
 

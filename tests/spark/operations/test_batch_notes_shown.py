@@ -70,3 +70,73 @@ def test_batch_without_one_readable_record_is_reported(
             "is `format:` right?"
         ]
     )
+
+
+def test_a_table_of_which_no_record_fits_its_hints_is_told(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = {"key": ["id"], "columns": {"id": "bigint", "at": "timestamp[ms]"}}
+    lake = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"s.t": table, "s.u": table}})
+    days = ("2026-03-02", "2026-03-03")
+    lake.write("a.jsonl", [event(n, "t", id=n, at=day) for n, day in enumerate(days, 1)])
+    lake.write("b.jsonl", [event(9, "u", id=1, at=1772409600000), event(10, "u", id=2, at="x")])
+    looked, ran = notes_of_plan_and_run(lake, monkeypatch)
+    assert (
+        looked
+        == ran
+        == [
+            "none of 2 records of d.s.t was read: at: '2026-03-02' does not fit timestamp[ms]; "
+            "is its hint right? After a change: sluice reprocess p"
+        ]
+    )
+
+
+MARCH = 1_772_409_600_000_000
+"""2026-03-02 in microseconds."""
+
+
+def hinted(kind: str) -> dict[str, Any]:
+    table = {"key": ["id"], "columns": {"id": "bigint", "at": kind}}
+    return {"format": "debezium", "tables": {"s.t": table}}
+
+
+def test_a_hint_of_another_unit_than_that_of_the_stored_rows_is_told_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Sandbox(spark, tmp_path, hinted("timestamp[us]"))
+    lake.write("a.jsonl", [event(1, "t", id=1, at=MARCH), event(2, "t", id=2, at=MARCH)])
+    assert notes_of_plan_and_run(lake, monkeypatch) == ([], [])
+    lake.configure(**hinted("timestamp[ms]"))
+    lake.write("b.jsonl", [event(3, "t", id=3, at=MARCH // 1000)])
+    looked, ran = notes_of_plan_and_run(lake, monkeypatch)
+    assert looked == ran
+    assert [line.partition("; to")[0] for line in ran] == [
+        "d.s.t: at is read by timestamp[ms], but its stored rows were read by timestamp[us] and "
+        "stay as they are"
+    ]
+    lake.write("c.jsonl", [event(4, "t", id=4, at=MARCH // 1000)])
+    assert notes_of_plan_and_run(lake, monkeypatch) == ([], [])
+
+
+def test_a_unit_that_gives_years_beyond_2200_is_told_with_the_one_that_does_not(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Sandbox(spark, tmp_path, hinted("timestamp_ntz[ms]"))
+    lake.write("a.jsonl", [event(1, "t", id=1, at=MARCH), event(2, "t", id=2, at=MARCH + 1)])
+    looked, ran = notes_of_plan_and_run(lake, monkeypatch)
+    assert (
+        looked
+        == ran
+        == [
+            "d.s.t: at: 2 of 2 values are after 2200 with timestamp_ntz[ms]; timestamp_ntz[us] "
+            "would give 2026-03-02…: is the unit right?"
+        ]
+    )
+    ends = 253_402_214_400_000  # 9999-12-31, which sources write for no end
+    lake.write("b.jsonl", [event(3, "t", id=3, at=ends), event(4, "t", id=4, at=ends)])
+    assert notes_of_plan_and_run(lake, monkeypatch) == ([], [])
+    seconds = MARCH // 1_000_000  # which are days of January 1970 as milliseconds
+    lake.write("c.jsonl", [event(5, "t", id=5, at=seconds), event(6, "t", id=6, at=seconds)])
+    looked, ran = notes_of_plan_and_run(lake, monkeypatch)
+    assert looked == ran
+    assert "at: 2 of 2 values are in 1970 with timestamp_ntz[ms]; timestamp_ntz[s]" in ran[0]

@@ -27,7 +27,7 @@ from sluice.catalog.snapshots import (
     rollback_table,
 )
 from sluice.errors import CommitStateUnknownError, PublishRefusedError, RollbackRefusedError
-from sluice.names import PROP_DEFAULTS, PROP_HIGHEST, branch_name, tag_name
+from sluice.names import PROP_DEFAULTS, PROP_HIGHEST, PROP_HINTS, branch_name, tag_name
 from tests.unit.staged_tables import NAME, ids, one_table, stage, table, undo, write
 
 pytestmark = pytest.mark.catalog
@@ -261,6 +261,20 @@ def test_rollback_restores_the_rest_where_main_was_put_back_by_hand(
     assert PROP_DEFAULTS not in after.properties
     rollback_table(catalog, staged, "b1")
     assert table(catalog).metadata_location == after.metadata_location
+
+
+def test_a_publication_sets_the_hints_and_a_rollback_restores_them(catalog: Catalog) -> None:
+    seen = []
+    staged = []
+    for batch, hints in (("b1", "us"), ("b2", None), ("b3", "ms")):
+        staged.append(replace(stage(catalog, batch, 1), hints=hints))
+        publish_table(catalog, staged[-1], batch)
+        seen.append(table(catalog).properties.get(PROP_HINTS))
+    for batch, one in (("b3", staged[2]), ("b2", staged[1]), ("b1", staged[0])):
+        rollback_table(catalog, one, batch)
+        seen.append(table(catalog).properties.get(PROP_HINTS))
+    assert seen == ["us", "us", "ms", "us", "us", None]
+    assert not [name for name in table(catalog).properties if name.startswith(PROP_HINTS)]
 
 
 def test_a_failed_batch_gives_the_schema_back_once(catalog: Catalog) -> None:

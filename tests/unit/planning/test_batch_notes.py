@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,10 +10,13 @@ import pytest
 from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.operations.preview import Forecast
 from sluice.result import BatchResult
+from spark_jobs.decoding import time_units
 from spark_jobs.formats import FORMATS
+from spark_jobs.merging.hint_notes import otherwise_read, unread
 from spark_jobs.merging.notes import unknown_columns, unlisted
 from spark_jobs.planning.discover import Source, TableSummary
-from spark_jobs.planning.plan import plan_table
+from spark_jobs.planning.plan import TablePlan, plan_table
+from spark_jobs.planning.stored_hints import told_hints
 from spark_jobs.planning.table_inputs import StoredTable
 
 ROWS: dict[int, tuple[str, ...]] = {1: ("id", "Total", "note")}
@@ -80,6 +84,68 @@ def test_no_note_about_hints_for_existing_columns() -> None:
         == []
     )
     assert notes_on_columns({}, columns={"id": "bigint", "idd": "bigint"}) == []  # a TRUNCATE alone
+
+
+def planned_with(**columns: str) -> TablePlan:
+    config = TableConfig(key=["id"], columns=columns)
+    return plan_table(pipeline(), FORMATS["debezium"], found("orders", 1), config, StoredTable())
+
+
+def test_a_hint_of_another_encoding_than_the_stored_rows_were_read_by_is_told() -> None:
+    plan = planned_with(Total="timestamp[ms]", note="string", id="bigint")
+    (note,) = otherwise_read("shop", plan, '{"total": "timestamptz[us]", "note": "varchar"}')
+    assert note == (
+        "shop.public.orders: Total is read by timestamp[ms], but its stored rows were read by "
+        "timestamptz[us] and stay as they are; to read those again by timestamp[ms]: sluice "
+        "rollback shop --batch BATCH for their batches, the newest first, sluice release shop "
+        "--batch BATCH, then sluice run shop"
+    )
+    assert [*otherwise_read("shop", plan, None)] == []
+
+
+def test_a_table_keeps_the_hints_by_which_its_rows_were_read() -> None:
+    plan = planned_with(note="binary[hex]", id="bigint")
+    first = told_hints(plan, None)
+    assert first == '{"id": "bigint", "note": "binary[hex]"}'
+    assert told_hints(plan, first) is None
+    assert told_hints(planned_with(id="int"), first) == '{"id": "int", "note": "binary[hex]"}'
+    assert told_hints(planned_with(ID="int"), first) == '{"ID": "int", "note": "binary[hex]"}'
+    assert told_hints(planned_with(), None) is None
+    rebuilt = replace(plan, summary=TableSummary(plan.source))
+    assert told_hints(rebuilt, None) is None
+
+
+def test_a_table_of_which_no_record_fits_is_told_with_what_one_has() -> None:
+    plan = planned_with(note="timestamp[ms]")
+    assert unread("shop", plan, 2, "note: 'x' does not fit timestamp[ms]") == (
+        "none of 2 records of shop.public.orders was read: note: 'x' does not fit timestamp[ms]; "
+        "is its hint right? After a change: sluice reprocess shop"
+    )
+    assert unread("shop", plan, 1, "key_is_null:id") == (
+        "none of 1 records of shop.public.orders was read: key_is_null:id; after a change: sluice "
+        "reprocess shop"
+    )
+
+
+# Microseconds of 2026-03-02, read as milliseconds.
+FAR = 1_772_409_600_000_000 * 1000.0
+
+
+@pytest.mark.parametrize(
+    ("every", "late", "microseconds", "told"),
+    [(2, 2, 2, True), (4, 3, 2, True), (4, 2, 2, False), (4, 4, 2, False), (0, 0, 0, False)],
+)
+def test_most_values_are_odd_and_most_of_these_fit_another_unit_or_nothing_is_told(
+    every: int, late: int, microseconds: int, told: bool
+) -> None:
+    counted = {"all": every, "late": late, "early": 0, "least": FAR, "us": microseconds}
+    counted = {f"timed_0_{name}": n for name, n in {**counted, "s": 0, "ns": 0}.items()}
+    notes = time_units.found(planned_with(note="timestamp[ms]", Total="timestamp"), counted)
+    text = (
+        f"shop.public.orders: note: {late} of {every} values are after 2200 with timestamp[ms]; "
+        "timestamp[us] would give 2026-03-02…: is the unit right?"
+    )
+    assert notes == ((text,) if told else ())
 
 
 def test_notes_survive_json_and_older_results_have_none() -> None:

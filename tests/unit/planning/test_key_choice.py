@@ -34,3 +34,27 @@ def test_the_order_of_a_keys_columns_is_the_stored_one() -> None:
 def test_other_columns_are_another_key(told: tuple[str, ...]) -> None:
     with pytest.raises(PlanError, match=r"but the stored table has \['a', 'b'\]"):
         key(*told)
+
+
+def refusal(images: dict[int, tuple[str, ...]], *told: str) -> str:
+    """Why a new table with the key `customer_id` in its configuration is not loaded."""
+    pipeline = Pipeline(name="p", format="canal", namespace="shop", landing=Landing(url="landing"))
+    found = TableSummary(Source("shop", "", "t"), images=images, keys={2: told} if told else {})
+    config = TableConfig(key=["customer_id"])
+    with pytest.raises(PlanError) as raised:
+        plan_table(pipeline, FORMATS["canal"], found, config, StoredTable())
+    return str(raised.value)
+
+
+def test_a_key_that_no_event_has_is_refused_with_the_columns_and_the_key_of_the_events() -> None:
+    told = refusal({1: ("v", "id")}, "id")
+    assert "key columns ['customer_id'] are not in its events, which have id, v and tell" in told
+    assert "tell the key ['id']; name others in `key:`" in told
+    assert "which have id, v; name others" in refusal({1: ("v", "id")})
+    assert "no row has come yet; name others" in refusal({})
+
+
+def test_of_many_columns_beside_a_wrong_key_thirty_are_named() -> None:
+    told = refusal({1: tuple(f"c{n:02}" for n in range(40))})
+    assert "which have c00, c01, " in told
+    assert "c29, 10 more; name others" in told

@@ -1,0 +1,62 @@
+"""Notes on hints that may be wrong: no record of a table fits them, or stored rows were read by
+others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.catalog.snapshots import head
+from sluice.types.columns import parse_type
+from spark_jobs.decoding.changelog_rows import typed_changes
+from spark_jobs.decoding.decode import BAD
+from spark_jobs.job import Job
+from spark_jobs.lake.table_id import target_id
+from spark_jobs.lake.tables import Lake
+from spark_jobs.materialize import optimizer_barrier
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.stored_hints import read_hints
+
+
+def none_read(job: Job, envelope: DataFrame, plan: TablePlan, records: int) -> str:
+    """Return a note on a table none of whose records fits, with what one of them has."""
+    typed = optimizer_barrier(typed_changes(job, envelope, plan, with_values=True))
+    misfits = typed.where(names.COUNTED).where(F.col(BAD) != "").select(BAD)
+    first = misfits.first()
+    return unread(job.pipeline.name, plan, records, "" if first is None else first[BAD])
+
+
+def unread(pipeline: str, plan: TablePlan, records: int, why: str) -> str:
+    """Return the note; `why`: the misfits of one record, as the quarantine has them."""
+    hinted = any(f"{name}: '" in why for name in plan.config.columns)
+    asks = "is its hint right? After" if hinted else "after"
+    return (
+        f"none of {records:,} records of {plan.source.name} was read: {why}; {asks} a "
+        f"change: sluice reprocess {pipeline}"
+    )
+
+
+def changed_hints(lake: Lake, plan: TablePlan) -> Iterator[str]:
+    """Yield a note on each column whose stored rows were read by a hint of another encoding."""
+    target = target_id(plan)
+    loaded = lake.load(target)
+    if loaded is not None and head(loaded) is not None:
+        yield from otherwise_read(lake.pipeline, plan, loaded.properties.get(names.PROP_HINTS))
+
+
+def otherwise_read(pipeline: str, plan: TablePlan, stored: str | None) -> Iterator[str]:
+    """Yield these notes; `stored`: the property, None for a table that has none yet."""
+    before = {name.lower(): hint for name, hint in read_hints(stored).items()}
+    for name, hint in plan.config.columns.items():
+        then = before.get(name.lower(), hint)
+        if parse_type(then).encoding != parse_type(hint).encoding:
+            yield (
+                f"{plan.source.name}: {name} is read by {hint}, but its stored rows were read by "
+                f"{then} and stay as they are; to read those again by {hint}: sluice rollback "
+                f"{pipeline} --batch BATCH for their batches, the newest first, sluice release "
+                f"{pipeline} --batch BATCH, then sluice run {pipeline}"
+            )
