@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sluice.catalog.retries import EXPECTED, as_sluice_error
 from sluice.errors import ConfigError, HalfwayError, SluiceError, TerminalError
 from sluice.ledger import states
+from sluice.ledger.refusals import completed_by
 from sluice.ledger.rows import BatchRow
 from sluice.manifest import Manifest
 from sluice.objects.batch_files import batch_of
@@ -132,8 +133,13 @@ def _load_or_complete(ctx: Context, key: str) -> _Outcome:
     # Another run may have finished the batch: then it stays in the tables.
     if _is_finished(ctx, row):
         return _Outcome()
-    if row is None or row.state != states.PUBLISHING or is_held(ctx, row):
+    # Whoever holds it completes it, or undoes it; the next batch waits for that.
+    if row is None or not row.halfway or row.state == states.ROLLING_BACK or is_held(ctx, row):
         return _Outcome(error=error)
+    if row.state != states.PUBLISHING:  # it was merged again, and that failed
+        ctx.say(f"batch {row.batch_id} is half published; {completed_by(row)} first")
+        _give_up(ctx, key)
+        return _Outcome(error=error, halfway=True)
     ctx.say(f"batch {row.batch_id} is half published, {type(error).__name__}: completing it")
     return _complete(ctx, key)
 

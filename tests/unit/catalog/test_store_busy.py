@@ -17,12 +17,15 @@ from sqlalchemy.exc import OperationalError
 from sluice.catalog import retries
 from sluice.catalog.snapshots import publish_table
 from sluice.errors import (
+    AuditFailedError,
     CommitStateUnknownError,
     HalfwayError,
+    PublishRefusedError,
     SluiceError,
     TerminalError,
     TransientError,
 )
+from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.states import FAILED, LANDED, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest
 from sluice.operations import stages
@@ -185,3 +188,36 @@ def test_a_half_published_batch_is_completed_before_the_next_one(
     assert "batch b4 is half published: this host's clock is behind; the next run completes it" in (
         str(failure)
     )
+
+
+def test_a_half_published_batch_whose_merge_fails_keeps_the_others_landed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its second load takes the lease of a half published batch, and then its audit fails."""
+    shop = three_batches(tmp_path)
+    keys = [shop.files.write_manifest(Manifest("shop", batch, ())) for batch in ("b4", "b5")]
+    for batch in ("b4", "b5"):
+        shop.ledger.batches.record(batch, LANDED)
+    tried: list[str] = []
+
+    def load(ctx: Context, key: str) -> None:
+        tried.append(key)
+        fold(shop, 4)(ctx, key)
+
+    def merge_again(ctx: Context, _: str) -> None:
+        lease = Lease(this_holder(), 60)
+        ctx.ledger.lease.acquire("b4", "a2", lease, is_half_published=lambda: True)
+        ctx.ledger.batches.record("b4", FAILED, attempt="a2")
+        raise AuditFailedError("rows beyond the limit")
+
+    def refused(catalog: Catalog, table: StagedTable, batch: str) -> None:
+        if table.name == "users":
+            raise PublishRefusedError("main has moved")
+        publish_table(catalog, table, batch)
+
+    monkeypatch.setattr(stages, "load", load)
+    monkeypatch.setattr("sluice.operations.publish.load", merge_again)
+    monkeypatch.setattr("sluice.operations.publish.publish_table", refused)
+    results, failure = stages.load_and_publish(shop, keys)
+    assert (results, type(failure), tried) == ([], AuditFailedError, keys[:1])
+    assert [state(shop, batch) for batch in ("b4", "b5")] == [FAILED, LANDED]
