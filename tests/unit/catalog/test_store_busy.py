@@ -139,6 +139,25 @@ def test_a_lost_answer_between_two_tables_does_not_end_a_publication(
     assert len(clock.slept) == 3
 
 
+def test_a_publication_that_takes_long_outlives_a_lost_answer_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    shop = three_batches(tmp_path)
+    key = loaded(shop, "b4", 4)
+    lost = ["users"]
+
+    def slow(catalog: Catalog, table: StagedTable, batch: str) -> None:
+        clock.now += 60
+        publish_table(catalog, table, batch)
+        if table.name in lost:
+            lost.remove(table.name)
+            raise AWAY
+
+    monkeypatch.setattr("sluice.operations.publish.publish_table", slow)
+    stages.publish(shop, key)
+    assert (state(shop, "b4"), len(clock.slept)) == (PUBLISHED, 1)
+
+
 def test_a_publication_that_nobody_can_write_is_not_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
