@@ -41,7 +41,7 @@ __all__ = [
 class _Outcome:
     """The result of a batch, or why it has none; neither if another run has it.
 
-    `halfway`: it is half published, so that no other batch can be loaded.
+    `halfway`: it is half published, or may be, so that no other batch can be loaded.
     """
 
     result: BatchResult | None = None
@@ -118,9 +118,16 @@ def load_and_publish(
             _give_up(ctx, key)
         elif done.result is not None:
             results.append(done.result)
-            manifest = ctx.files.read_manifest(key)
-            failure = failure or error_for_left_out(ctx, manifest, done.result)
+            failure = failure or _left_out(ctx, key, done.result)
     return results, failure
+
+
+def _left_out(ctx: Context, key: str, result: BatchResult) -> SluiceError | None:
+    """Return the error for tables that the batch was published without, or of looking for them."""
+    try:
+        return error_for_left_out(ctx, ctx.files.read_manifest(key), result)
+    except EXPECTED as error:
+        return as_sluice_error(error)
 
 
 def _load_or_complete(ctx: Context, key: str) -> _Outcome:
@@ -129,6 +136,16 @@ def _load_or_complete(ctx: Context, key: str) -> _Outcome:
         return _Outcome(_load_in_turn(ctx, key))
     except EXPECTED as raised:
         error = as_sluice_error(raised)
+    try:
+        return _look_and_complete(ctx, key, error)
+    except EXPECTED as raised:  # nothing else is loaded while nobody can say what it would be on
+        unknown = as_sluice_error(raised)
+        ctx.say(f"batch {batch_of(key)}: how far it came cannot be looked up: {unknown}")
+        return _Outcome(error=error, halfway=True)
+
+
+def _look_and_complete(ctx: Context, key: str, error: SluiceError) -> _Outcome:
+    """Look how far a batch came before `error`; if it is half published, complete it."""
     row = ctx.ledger.batches.get(batch_of(key))
     # Another run may have finished the batch: then it stays in the tables.
     if _is_finished(ctx, row):

@@ -30,7 +30,7 @@ from sluice.ledger.states import FAILED, LANDED, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.context import Context
-from sluice.result import StagedTable
+from sluice.result import BatchResult, StagedTable
 from tests.unit.clocks import Clock
 from tests.unit.projects import open_shop
 from tests.unit.undo_lake import everything, fold, state, three_batches
@@ -240,3 +240,56 @@ def test_a_half_published_batch_whose_merge_fails_keeps_the_others_landed(
     results, failure = stages.load_and_publish(shop, keys)
     assert (results, type(failure), tried) == ([], AuditFailedError, keys[:1])
     assert [state(shop, batch) for batch in ("b4", "b5")] == [FAILED, LANDED]
+
+
+def test_an_outage_after_a_failure_leaves_the_results_of_earlier_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came of the second batch cannot be looked up, so that the third one waits."""
+    shop = three_batches(tmp_path)
+    keys = [shop.files.write_manifest(Manifest("shop", f"b{n}", ())) for n in (4, 5, 6)]
+    for batch in ("b4", "b5", "b6"):
+        shop.ledger.batches.record(batch, LANDED)
+    tried: list[str] = []
+
+    def load(ctx: Context, key: str) -> None:
+        tried.append(key)
+        if len(tried) == 1:
+            fold(shop, 4)(ctx, key)
+            return
+        monkeypatch.setattr(type(shop.ledger.batches), "get", no_answer)
+        raise TransientError("connection reset")
+
+    def no_answer(*_: object) -> None:
+        raise CommitStateUnknownError("the ledger could not be read: no answer in 90 s")
+
+    monkeypatch.setattr(stages, "load", load)
+    results, failure = stages.load_and_publish(shop, keys)
+    assert ([result.batch_id for result in results], tried) == (["b4"], keys[:2])
+    assert (type(failure), str(failure)) == (TransientError, "connection reset")
+
+
+def test_an_outage_while_a_batch_is_completed_leaves_the_results_of_earlier_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = three_batches(tmp_path)
+    keys = [shop.files.write_manifest(Manifest("shop", f"b{n}", ())) for n in (4, 5)]
+    for batch in ("b4", "b5"):
+        shop.ledger.batches.record(batch, LANDED)
+    publish, failing = stages.publish, iter(("b5", "b5 again"))
+
+    def published(ctx: Context, key: str) -> BatchResult:
+        if key == keys[0]:
+            return publish(ctx, key)
+        shop.ledger.batches.record("b5", PUBLISHING)
+        if next(failing) != "b5":
+            monkeypatch.setattr(type(shop.ledger.batches), "get", no_answer)
+        raise TransientError("connection reset")
+
+    def no_answer(*_: object) -> None:
+        raise CommitStateUnknownError("the ledger could not be read: no answer in 90 s")
+
+    monkeypatch.setattr(stages, "load", fold(shop, 4))
+    monkeypatch.setattr(stages, "publish", published)
+    results, failure = stages.load_and_publish(shop, keys)
+    assert ([result.batch_id for result in results], str(failure)) == (["b4"], "connection reset")
