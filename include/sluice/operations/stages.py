@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluice.catalog.retries import EXPECTED, as_sluice_error
-from sluice.errors import ConfigError, HalfwayError, SluiceError, TerminalError
+from sluice.errors import ConfigError, HalfwayError, PublishRefusedError, SluiceError, TerminalError
 from sluice.ledger import states
 from sluice.ledger.refusals import completed_by
 from sluice.ledger.rows import BatchRow
@@ -16,7 +16,7 @@ from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
 from sluice.operations.load import current_result, load
 from sluice.operations.publish import publish
-from sluice.operations.published import advise_rollback
+from sluice.operations.published import advise_rollback, publications
 from sluice.operations.reconcile import reconcile
 from sluice.operations.selection import EVERYTHING, Selection, covers
 from sluice.operations.shares import error_for_left_out
@@ -157,11 +157,14 @@ def _look_and_complete(ctx: Context, key: str, error: SluiceError) -> _Outcome:
         ctx.say(f"batch {row.batch_id} is half published; {completed_by(row)} first")
         _give_up(ctx, key)
         return _Outcome(error=error, halfway=True)
-    ctx.say(f"batch {row.batch_id} is half published, {type(error).__name__}: completing it")
-    return _complete(ctx, key)
+    if isinstance(error, PublishRefusedError):  # `publish` has merged it as often as it may
+        return _halfway(ctx, row.batch_id, error)
+    ctx.say(f"batch {row.batch_id} is being published: {error}; completing it")
+    return _complete(ctx, key, error)
 
 
-def _complete(ctx: Context, key: str) -> _Outcome:
+def _complete(ctx: Context, key: str, first: SluiceError) -> _Outcome:
+    """Complete a batch whose publication ended with the error `first`."""
     batch_id = batch_of(key)
     try:
         with advise_rollback(ctx, batch_id):
@@ -175,8 +178,15 @@ def _complete(ctx: Context, key: str) -> _Outcome:
         return _Outcome(error=error)
     if isinstance(error, TerminalError):  # which says what to do first
         return _Outcome(error=error, halfway=True)
-    half = f"batch {batch_id} is half published: {error}; the next run completes it"
-    return _Outcome(error=HalfwayError(half), halfway=True)
+    return _halfway(ctx, batch_id, first, error)
+
+
+def _halfway(ctx: Context, batch_id: str, *errors: SluiceError) -> _Outcome:
+    """Return the outcome of a batch that the next run completes; `errors`: of each try so far."""
+    how = "half published" if publications(ctx, batch_id) else "being published"
+    why = "; then: ".join(dict.fromkeys(map(str, errors)))
+    error = HalfwayError(f"batch {batch_id} is {how}: {why}; the next run completes it")
+    return _Outcome(error=error, halfway=True)
 
 
 def _load_in_turn(ctx: Context, key: str) -> BatchResult | None:

@@ -33,7 +33,7 @@ from sluice.operations.context import Context
 from sluice.result import BatchResult, StagedTable
 from tests.unit.clocks import Clock
 from tests.unit.projects import open_shop
-from tests.unit.undo_lake import everything, fold, state, three_batches
+from tests.unit.undo_lake import everything, fold, state, three_batches, write
 
 pytestmark = pytest.mark.catalog
 BATCHES = ("b1", "b2")
@@ -293,3 +293,45 @@ def test_an_outage_while_a_batch_is_completed_leaves_the_results_of_earlier_batc
     monkeypatch.setattr(stages, "publish", published)
     results, failure = stages.load_and_publish(shop, keys)
     assert ([result.batch_id for result in results], str(failure)) == (["b4"], "connection reset")
+
+
+def test_a_batch_that_others_always_overtake_is_merged_three_times_and_is_not_half_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = three_batches(tmp_path)
+    key = shop.files.write_manifest(Manifest("shop", "b4", ()))
+    shop.ledger.batches.record("b4", LANDED)
+    merged: list[str] = []
+
+    def load(ctx: Context, key: str) -> None:
+        merged.append(key)
+        fold(shop, 4, f"a{len(merged)}")(ctx, key)
+        write(shop, "orders", 100 + len(merged))
+
+    monkeypatch.setattr(stages, "load", load)
+    monkeypatch.setattr("sluice.operations.publish.load", load)
+    results, failure = stages.load_and_publish(shop, [key])
+    assert (results, type(failure), len(merged)) == ([], HalfwayError, 3)
+    assert str(failure).startswith("batch b4 is being published: shop.orders: main is at ")
+    assert str(failure).endswith("; the next run completes it")
+
+
+def test_what_the_first_try_failed_of_is_said_with_what_its_completion_failed_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = three_batches(tmp_path)
+    key = shop.files.write_manifest(Manifest("shop", "b4", ()))
+    shop.ledger.batches.record("b4", LANDED)
+    errors = iter((TransientError("the clock is behind"), PublishRefusedError("main has moved")))
+
+    def fail(ctx: Context, _: str) -> None:
+        ctx.ledger.batches.record("b4", PUBLISHING)
+        raise next(errors)
+
+    monkeypatch.setattr(stages, "load", fold(shop, 4))
+    monkeypatch.setattr(stages, "publish", fail)
+    _, failure = stages.load_and_publish(shop, [key])
+    assert str(failure) == (
+        "batch b4 is being published: the clock is behind; then: main has moved; the next run "
+        "completes it"
+    )
