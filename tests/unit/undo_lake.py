@@ -126,15 +126,19 @@ def publish_users(context: Context) -> None:
     context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
 
 
-def fold(context: Context, value: int = 99) -> Callable[[Context, str], BatchResult]:
+def fold(
+    context: Context, value: int = 99, attempt: str = "a1"
+) -> Callable[[Context, str], BatchResult]:
     """Replaces the driver of a batch that undoes others: one more row in each table stands for
     the folded rows."""
 
     def load(_: Context, key: str) -> BatchResult:
         manifest = context.files.read_manifest(key)
         batch = manifest.batch_id
-        tables = (TableResult(n, n, Counts(), (stage(context, batch, n, value),)) for n in TABLES)
-        result = BatchResult("shop", batch, "a1", tuple(tables))
+        tables = (
+            TableResult(n, n, Counts(), (stage(context, batch, n, value, attempt),)) for n in TABLES
+        )
+        result = BatchResult("shop", batch, attempt, tuple(tables))
         lease = Lease(this_holder(), 60)
         context.ledger.lease.acquire(batch, result.attempt, lease, undone=manifest.undone)
         context.files.write_result(result)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import random
 import sys
 import time
@@ -68,21 +69,27 @@ class CatalogAwayError(TransientError):
     """The catalog or the store did not answer in time."""
 
 
-def retry_while_away(action: Callable[[], T], also: Errors = ()) -> T:
+def retry_while_away(
+    action: Callable[[], T], also: Errors = (), progress: Callable[[], object] = lambda: None
+) -> T:
     """Run an action again, for SECONDS, while its error is transient; `also`: more such errors.
+
+    The time runs from the first failure, since an action may work for longer than that, and anew
+    from a failure before which the action got further: `progress` returns what it has done so far,
+    which grows a limited number of times.
 
     Raises CatalogAwayError when the time is up, LakeMovedError if a file was missing all the time,
     and any other error unchanged, as those of Sluice in `also`.
     """
-    give_up = time.monotonic() + SECONDS
-    turn = 0
+    done, turn, give_up = progress(), 0, math.inf
     while True:
         try:
             return action()
         except Exception as problem:
-            passes = is_away(problem) or isinstance(problem, also) or _is_of_a_store(problem)
-            if is_permanent(problem) or not passes:
+            if not _is_worth_a_try(problem, also):
                 raise
+            if math.isinf(give_up) or progress() != done:
+                done, turn, give_up = progress(), 0, time.monotonic() + SECONDS
             if time.monotonic() >= give_up:
                 if isinstance(problem, SluiceError):
                     raise
@@ -91,6 +98,13 @@ def retry_while_away(action: Callable[[], T], also: Errors = ()) -> T:
                 log.warning("waiting up to %.0f s: %s", SECONDS, error_text(problem))
             time.sleep(pause(turn))
             turn += 1
+
+
+def _is_worth_a_try(problem: Exception, also: Errors) -> bool:
+    """Whether an error is transient, or in `also`, and was not waited for already."""
+    if is_permanent(problem) or isinstance(problem.__cause__, CatalogAwayError):
+        return False
+    return is_away(problem) or isinstance(problem, also) or _is_of_a_store(problem)
 
 
 def limited_retries(most: int, on: Errors, longest_pause: float = 0.0) -> Retrying:

@@ -71,12 +71,17 @@ def _load_if_given_up(ctx: Context, manifest_key: str, batch_id: str) -> None:
 def _publish_current(ctx: Context, manifest: Manifest) -> BatchResult:
     result = current_result(ctx, manifest.batch_id)
     # No step repeats what is done already, so whichever answer was lost, all of them go again.
-    once = partial(_publish, ctx, manifest, result)
-    retry_while_away(once, also=(CommitStateUnknownError, CommitStateUnknownException))
+    moved: set[str] = set()
+    retry_while_away(
+        partial(_publish, ctx, manifest, result, moved),
+        also=(CommitStateUnknownError, CommitStateUnknownException),
+        progress=lambda: len(moved),
+    )
     return result
 
 
-def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
+def _publish(ctx: Context, manifest: Manifest, result: BatchResult, moved: set[str]) -> None:
+    """Publish the batch; the names of the tables that have it are added to `moved`."""
     row = ctx.ledger.batches.get(result.batch_id)
     if row is not None and row.state == states.PUBLISHED:
         ctx.say(f"publish: batch {result.batch_id} is published; nothing to do")
@@ -85,7 +90,7 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     reach(Point.PUBLISH_HELD)
     if not is_undoing(row, result):  # else whoever moved a table since did so after it
         _begin(ctx, result)
-        _move(ctx, result)
+        _move(ctx, result, moved)
     _finish(ctx, manifest, result)
 
 
@@ -105,11 +110,12 @@ def _begin(ctx: Context, result: BatchResult) -> None:
     reach(Point.PUBLISH_INTENT)
 
 
-def _move(ctx: Context, result: BatchResult) -> None:
-    """Move `main` of every table, and record it."""
+def _move(ctx: Context, result: BatchResult, moved: set[str]) -> None:
+    """Move `main` of every table, and record it; add each to `moved` when it has the batch."""
     refuse_moved(ctx, result)
     for table in result.staged:
         publish_table(ctx.catalog, table, result.batch_id)
+        moved.add(table.full_name)
         reach(Point.PUBLISH_TABLE)
         ctx.say(f"publish: {table.full_name} is at snapshot {table.head_snapshot}")
     own = recorded_by(ctx, result)  # read before the check: what is undone after it stays so

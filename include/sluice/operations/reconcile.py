@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from contextlib import suppress
 from functools import partial
 
 from sluice.errors import FollowedError
@@ -16,7 +17,7 @@ from sluice.operations.publish import publish
 from sluice.operations.published import advise_rollback, unfinished_except_undone
 from sluice.operations.staged_branches import drop_all_branches
 from sluice.operations.undo import complete_rollbacks, undo_batch
-from sluice.operations.waiting import taken_up
+from sluice.operations.waiting import is_held, taken_up
 
 
 def _none(_: Manifest) -> bool:
@@ -52,9 +53,23 @@ def _reconcile_batches(
         for row in rows:
             if (key := _reconcile_batch(ctx, row, loads)) is not None:
                 again[row.batch_id] = key
-    finally:  # the row of a batch that was taken up does not show any more that a driver had it
-        drop_all_branches(ctx, *(r.batch_id for r in rows if r.attempt and r.batch_id in again))
+    except BaseException:
+        with suppress(Exception):  # it would hide why the batch failed
+            _drop_staged(ctx, rows, again)
+        raise
+    _drop_staged(ctx, rows, again)
     return list(again.values())
+
+
+def _drop_staged(ctx: Context, rows: list[BatchRow], again: Container[str]) -> None:
+    """Drop what attempts that died staged of the batches that are loaded `again`, but for those
+    that another process has by now: to go through all batches takes time.
+
+    `rows`: from before; that of a batch that was taken up no longer shows that a driver had it.
+    """
+    batches = [row.batch_id for row in rows if row.attempt and row.batch_id in again]
+    held = {r.batch_id for r in ctx.ledger.batches.all() if is_held(ctx, r)} if batches else set()
+    drop_all_branches(ctx, *(batch_id for batch_id in batches if batch_id not in held))
 
 
 def _reconcile_batch(ctx: Context, row: BatchRow, loads: Callable[[Manifest], bool]) -> str | None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluice.catalog.retries import EXPECTED, as_sluice_error
-from sluice.errors import ConfigError, HalfwayError, SluiceError, TerminalError
+from sluice.errors import ConfigError, HalfwayError, PublishRefusedError, SluiceError, TerminalError
 from sluice.ledger import states
+from sluice.ledger.refusals import completed_by
 from sluice.ledger.rows import BatchRow
 from sluice.manifest import Manifest
 from sluice.objects.batch_files import batch_of
@@ -15,7 +16,7 @@ from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
 from sluice.operations.load import current_result, load
 from sluice.operations.publish import publish
-from sluice.operations.published import advise_rollback
+from sluice.operations.published import advise_rollback, publications
 from sluice.operations.reconcile import reconcile
 from sluice.operations.selection import EVERYTHING, Selection, covers
 from sluice.operations.shares import error_for_left_out
@@ -40,7 +41,7 @@ __all__ = [
 class _Outcome:
     """The result of a batch, or why it has none; neither if another run has it.
 
-    `halfway`: it is half published, so that no other batch can be loaded.
+    `halfway`: it is half published, or may be, so that no other batch can be loaded.
     """
 
     result: BatchResult | None = None
@@ -117,9 +118,16 @@ def load_and_publish(
             _give_up(ctx, key)
         elif done.result is not None:
             results.append(done.result)
-            manifest = ctx.files.read_manifest(key)
-            failure = failure or error_for_left_out(ctx, manifest, done.result)
+            failure = failure or _left_out(ctx, key, done.result)
     return results, failure
+
+
+def _left_out(ctx: Context, key: str, result: BatchResult) -> SluiceError | None:
+    """Return the error for tables that the batch was published without, or of looking for them."""
+    try:
+        return error_for_left_out(ctx, ctx.files.read_manifest(key), result)
+    except EXPECTED as error:
+        return as_sluice_error(error)
 
 
 def _load_or_complete(ctx: Context, key: str) -> _Outcome:
@@ -128,17 +136,35 @@ def _load_or_complete(ctx: Context, key: str) -> _Outcome:
         return _Outcome(_load_in_turn(ctx, key))
     except EXPECTED as raised:
         error = as_sluice_error(raised)
+    try:
+        return _look_and_complete(ctx, key, error)
+    except EXPECTED as raised:  # nothing else is loaded while nobody can say what it would be on
+        unknown = as_sluice_error(raised)
+        ctx.say(f"batch {batch_of(key)}: how far it came cannot be looked up: {unknown}")
+        return _Outcome(error=error, halfway=True)
+
+
+def _look_and_complete(ctx: Context, key: str, error: SluiceError) -> _Outcome:
+    """Look how far a batch came before `error`; if it is half published, complete it."""
     row = ctx.ledger.batches.get(batch_of(key))
     # Another run may have finished the batch: then it stays in the tables.
     if _is_finished(ctx, row):
         return _Outcome()
-    if row is None or row.state != states.PUBLISHING or is_held(ctx, row):
+    # Whoever holds it completes it, or undoes it; the next batch waits for that.
+    if row is None or not row.halfway or row.state == states.ROLLING_BACK or is_held(ctx, row):
         return _Outcome(error=error)
-    ctx.say(f"batch {row.batch_id} is half published, {type(error).__name__}: completing it")
-    return _complete(ctx, key)
+    if row.state != states.PUBLISHING:  # it was merged again, and that failed
+        ctx.say(f"batch {row.batch_id} is half published; {completed_by(row)} first")
+        _give_up(ctx, key)
+        return _Outcome(error=error, halfway=True)
+    if isinstance(error, PublishRefusedError):  # `publish` has merged it as often as it may
+        return _halfway(ctx, row.batch_id, error)
+    ctx.say(f"batch {row.batch_id} is being published: {error}; completing it")
+    return _complete(ctx, key, error)
 
 
-def _complete(ctx: Context, key: str) -> _Outcome:
+def _complete(ctx: Context, key: str, first: SluiceError) -> _Outcome:
+    """Complete a batch whose publication ended with the error `first`."""
     batch_id = batch_of(key)
     try:
         with advise_rollback(ctx, batch_id):
@@ -152,8 +178,15 @@ def _complete(ctx: Context, key: str) -> _Outcome:
         return _Outcome(error=error)
     if isinstance(error, TerminalError):  # which says what to do first
         return _Outcome(error=error, halfway=True)
-    half = f"batch {batch_id} is half published: {error}; the next run completes it"
-    return _Outcome(error=HalfwayError(half), halfway=True)
+    return _halfway(ctx, batch_id, first, error)
+
+
+def _halfway(ctx: Context, batch_id: str, *errors: SluiceError) -> _Outcome:
+    """Return the outcome of a batch that the next run completes; `errors`: of each try so far."""
+    how = "half published" if publications(ctx, batch_id) else "being published"
+    why = "; then: ".join(dict.fromkeys(map(str, errors)))
+    error = HalfwayError(f"batch {batch_id} is {how}: {why}; the next run completes it")
+    return _Outcome(error=error, halfway=True)
 
 
 def _load_in_turn(ctx: Context, key: str) -> BatchResult | None:

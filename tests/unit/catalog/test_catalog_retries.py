@@ -126,6 +126,39 @@ def test_retries_end_with_the_last_error(clock: Clock) -> None:
     assert 90 <= clock.now <= 96
 
 
+def test_the_time_of_the_work_itself_is_no_time_without_an_answer(clock: Clock) -> None:
+    """400 tables of 0.3 s each; the answers about two late ones are lost."""
+    lost, done = {350, 390}, set[int]()
+
+    def publish() -> str:
+        for table in range(400):
+            clock.now += 0.3
+            if table in lost:
+                lost.remove(table)
+                raise away()
+            done.add(table)
+        return "answer"
+
+    assert retries.retry_while_away(publish, progress=lambda: len(done)) == "answer"
+    assert len(clock.slept) == 2
+
+
+def test_an_action_that_gets_no_further_is_tried_for_as_long_as_any(clock: Clock) -> None:
+    done = ["orders"]
+    with pytest.raises(CatalogAwayError):
+        retries.retry_while_away(failing(10_000, away()), progress=lambda: len(done))
+    assert 90 <= clock.now <= 96
+
+
+def test_an_error_that_was_waited_for_already_is_not_tried_again(clock: Clock) -> None:
+    def read() -> None:
+        raise CommitStateUnknownError("the ledger could not be read") from CatalogAwayError("gone")
+
+    with pytest.raises(CommitStateUnknownError):
+        retries.retry_while_away(read, also=(CommitStateUnknownError,))
+    assert clock.slept == []
+
+
 @pytest.mark.parametrize(
     "error",
     [

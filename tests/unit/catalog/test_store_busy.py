@@ -17,20 +17,23 @@ from sqlalchemy.exc import OperationalError
 from sluice.catalog import retries
 from sluice.catalog.snapshots import publish_table
 from sluice.errors import (
+    AuditFailedError,
     CommitStateUnknownError,
     HalfwayError,
+    PublishRefusedError,
     SluiceError,
     TerminalError,
     TransientError,
 )
+from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.states import FAILED, LANDED, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.context import Context
-from sluice.result import StagedTable
+from sluice.result import BatchResult, StagedTable
 from tests.unit.clocks import Clock
 from tests.unit.projects import open_shop
-from tests.unit.undo_lake import everything, fold, state, three_batches
+from tests.unit.undo_lake import everything, fold, state, three_batches, write
 
 pytestmark = pytest.mark.catalog
 BATCHES = ("b1", "b2")
@@ -136,6 +139,25 @@ def test_a_lost_answer_between_two_tables_does_not_end_a_publication(
     assert len(clock.slept) == 3
 
 
+def test_a_publication_that_takes_long_outlives_a_lost_answer_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    shop = three_batches(tmp_path)
+    key = loaded(shop, "b4", 4)
+    lost = ["users"]
+
+    def slow(catalog: Catalog, table: StagedTable, batch: str) -> None:
+        clock.now += 60
+        publish_table(catalog, table, batch)
+        if table.name in lost:
+            lost.remove(table.name)
+            raise AWAY
+
+    monkeypatch.setattr("sluice.operations.publish.publish_table", slow)
+    stages.publish(shop, key)
+    assert (state(shop, "b4"), len(clock.slept)) == (PUBLISHED, 1)
+
+
 def test_a_publication_that_nobody_can_write_is_not_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
@@ -184,4 +206,132 @@ def test_a_half_published_batch_is_completed_before_the_next_one(
     assert isinstance(failure, HalfwayError)
     assert "batch b4 is half published: this host's clock is behind; the next run completes it" in (
         str(failure)
+    )
+
+
+def test_a_half_published_batch_whose_merge_fails_keeps_the_others_landed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its second load takes the lease of a half published batch, and then its audit fails."""
+    shop = three_batches(tmp_path)
+    keys = [shop.files.write_manifest(Manifest("shop", batch, ())) for batch in ("b4", "b5")]
+    for batch in ("b4", "b5"):
+        shop.ledger.batches.record(batch, LANDED)
+    tried: list[str] = []
+
+    def load(ctx: Context, key: str) -> None:
+        tried.append(key)
+        fold(shop, 4)(ctx, key)
+
+    def merge_again(ctx: Context, _: str) -> None:
+        lease = Lease(this_holder(), 60)
+        ctx.ledger.lease.acquire("b4", "a2", lease, is_half_published=lambda: True)
+        ctx.ledger.batches.record("b4", FAILED, attempt="a2")
+        raise AuditFailedError("rows beyond the limit")
+
+    def refused(catalog: Catalog, table: StagedTable, batch: str) -> None:
+        if table.name == "users":
+            raise PublishRefusedError("main has moved")
+        publish_table(catalog, table, batch)
+
+    monkeypatch.setattr(stages, "load", load)
+    monkeypatch.setattr("sluice.operations.publish.load", merge_again)
+    monkeypatch.setattr("sluice.operations.publish.publish_table", refused)
+    results, failure = stages.load_and_publish(shop, keys)
+    assert (results, type(failure), tried) == ([], AuditFailedError, keys[:1])
+    assert [state(shop, batch) for batch in ("b4", "b5")] == [FAILED, LANDED]
+
+
+def test_an_outage_after_a_failure_leaves_the_results_of_earlier_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came of the second batch cannot be looked up, so that the third one waits."""
+    shop = three_batches(tmp_path)
+    keys = [shop.files.write_manifest(Manifest("shop", f"b{n}", ())) for n in (4, 5, 6)]
+    for batch in ("b4", "b5", "b6"):
+        shop.ledger.batches.record(batch, LANDED)
+    tried: list[str] = []
+
+    def load(ctx: Context, key: str) -> None:
+        tried.append(key)
+        if len(tried) == 1:
+            fold(shop, 4)(ctx, key)
+            return
+        monkeypatch.setattr(type(shop.ledger.batches), "get", no_answer)
+        raise TransientError("connection reset")
+
+    def no_answer(*_: object) -> None:
+        raise CommitStateUnknownError("the ledger could not be read: no answer in 90 s")
+
+    monkeypatch.setattr(stages, "load", load)
+    results, failure = stages.load_and_publish(shop, keys)
+    assert ([result.batch_id for result in results], tried) == (["b4"], keys[:2])
+    assert (type(failure), str(failure)) == (TransientError, "connection reset")
+
+
+def test_an_outage_while_a_batch_is_completed_leaves_the_results_of_earlier_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = three_batches(tmp_path)
+    keys = [shop.files.write_manifest(Manifest("shop", f"b{n}", ())) for n in (4, 5)]
+    for batch in ("b4", "b5"):
+        shop.ledger.batches.record(batch, LANDED)
+    publish, failing = stages.publish, iter(("b5", "b5 again"))
+
+    def published(ctx: Context, key: str) -> BatchResult:
+        if key == keys[0]:
+            return publish(ctx, key)
+        shop.ledger.batches.record("b5", PUBLISHING)
+        if next(failing) != "b5":
+            monkeypatch.setattr(type(shop.ledger.batches), "get", no_answer)
+        raise TransientError("connection reset")
+
+    def no_answer(*_: object) -> None:
+        raise CommitStateUnknownError("the ledger could not be read: no answer in 90 s")
+
+    monkeypatch.setattr(stages, "load", fold(shop, 4))
+    monkeypatch.setattr(stages, "publish", published)
+    results, failure = stages.load_and_publish(shop, keys)
+    assert ([result.batch_id for result in results], str(failure)) == (["b4"], "connection reset")
+
+
+def test_a_batch_that_others_always_overtake_is_merged_three_times_and_is_not_half_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = three_batches(tmp_path)
+    key = shop.files.write_manifest(Manifest("shop", "b4", ()))
+    shop.ledger.batches.record("b4", LANDED)
+    merged: list[str] = []
+
+    def load(ctx: Context, key: str) -> None:
+        merged.append(key)
+        fold(shop, 4, f"a{len(merged)}")(ctx, key)
+        write(shop, "orders", 100 + len(merged))
+
+    monkeypatch.setattr(stages, "load", load)
+    monkeypatch.setattr("sluice.operations.publish.load", load)
+    results, failure = stages.load_and_publish(shop, [key])
+    assert (results, type(failure), len(merged)) == ([], HalfwayError, 3)
+    assert str(failure).startswith("batch b4 is being published: shop.orders: main is at ")
+    assert str(failure).endswith("; the next run completes it")
+
+
+def test_what_the_first_try_failed_of_is_said_with_what_its_completion_failed_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = three_batches(tmp_path)
+    key = shop.files.write_manifest(Manifest("shop", "b4", ()))
+    shop.ledger.batches.record("b4", LANDED)
+    errors = iter((TransientError("the clock is behind"), PublishRefusedError("main has moved")))
+
+    def fail(ctx: Context, _: str) -> None:
+        ctx.ledger.batches.record("b4", PUBLISHING)
+        raise next(errors)
+
+    monkeypatch.setattr(stages, "load", fold(shop, 4))
+    monkeypatch.setattr(stages, "publish", fail)
+    _, failure = stages.load_and_publish(shop, [key])
+    assert str(failure) == (
+        "batch b4 is being published: the clock is behind; then: main has moved; the next run "
+        "completes it"
     )

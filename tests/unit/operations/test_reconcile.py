@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from sluice.catalog.retries import CatalogAwayError
 from sluice.errors import TerminalError
-from sluice.ledger.states import LANDED
+from sluice.ledger.leases import ANYBODY, Lease
+from sluice.ledger.states import LANDED, LOADED
 from sluice.manifest import Manifest
-from sluice.names import BRANCHES
+from sluice.names import BRANCHES, branch_name
 from sluice.operations.context import Context
+from sluice.operations.obsolete import why_obsolete
 from sluice.operations.reconcile import reconcile
 from tests.unit.undo_lake import TABLES, stage, three_batches
 
@@ -79,3 +82,44 @@ def test_branches_are_dropped_of_batches_before_one_that_fails(shop: Context) ->
     with pytest.raises(TerminalError, match="there is no manifest"):
         reconcile(shop, lambda _: True)
     assert branches(shop) == []
+
+
+@pytest.mark.parametrize("holder", ["elsewhere:1:1", ANYBODY])
+def test_nothing_is_dropped_of_a_batch_that_another_run_took_up_meanwhile(
+    shop: Context, monkeypatch: pytest.MonkeyPatch, holder: str
+) -> None:
+    """Reconcile is at the second batch when the first one is loaded by another run."""
+    stage(shop, "b5", "users", 5, "dead")
+    keys = [landed(shop, batch, "dead") for batch in ("b4", "b5")]
+    scratch: list[str] = []
+
+    def meanwhile(ctx: Context, manifest: Manifest) -> str | None:
+        if manifest.batch_id == "b5":
+            shop.ledger.lease.acquire("b4", "live", Lease(holder, 600))
+            stage(shop, "b4", "orders", 4, "live")
+            shop.ledger.batches.record("b4", LOADED, attempt="live")
+        return why_obsolete(ctx, manifest)
+
+    def forget(_: object, pipeline: str, batch: str) -> None:
+        scratch.append(f"{pipeline} {batch}")
+
+    monkeypatch.setattr("sluice.operations.reconcile.why_obsolete", meanwhile)
+    monkeypatch.setattr(type(shop.files), "forget_scratch", forget)
+    assert reconcile(shop) == keys
+    assert (branches(shop), scratch) == ([branch_name("b4", "live")], ["shop b5"])
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_an_error_of_dropping_does_not_hide_why_a_batch_failed(
+    shop: Context, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    landed(shop, "b4", "a1")
+    if fails:
+        shop.ledger.batches.record("b5", LANDED, attempt="a1", manifest="shop/b5/manifest.json")
+
+    def away(*_: object) -> None:
+        raise CatalogAwayError("no answer in 90 s")
+
+    monkeypatch.setattr("sluice.operations.reconcile.drop_all_branches", away)
+    with pytest.raises(TerminalError if fails else CatalogAwayError):
+        reconcile(shop, lambda _: True)
