@@ -14,17 +14,12 @@ from rich.padding import Padding
 _NAMES: Final = (
     "maintain|plan|raise-epoch|reconcile|release|reprocess|rollback|run|status|validate|verify"
 )
-_OPTION: Final = (
-    r" --(?:(?:batch|file|from|source|table|to) [\w.…-]+"
-    r"|(?:accept-late|accept-open|changed|dry-run|full-load|json|rebuild)\b)"
-)
 _END: Final = r"$|\n|[)\[;,]|\.(?:\s|$)| \("
-# Without an option it ends as a clause does: "sluice release of batch b1" is prose.
+# Without an option it ends as a clause does: "sluice release of batch b1" is prose. What follows
+# the command's name is not read further: names of tables may have any characters.
 _COMMAND: Final = re.compile(
-    rf"\bsluice (?:(?:{_NAMES}) [\w-]+(?:{_OPTION})+"
-    rf"|(?:{_NAMES}) [\w-]+(?={_END}|`)"
-    rf"|(?:{_NAMES})(?={_END})"
-    r'|sql "[^"]*")(?! --)'
+    r"\bsluice (?![^\n;)]* --project )"
+    rf"(?:(?:{_NAMES})(?: (?=[\w-]+(?: --|{_END}|`))|(?={_END}))|sql (?=\"))"
 )
 
 
@@ -44,9 +39,15 @@ class ShownCommands(Console):
 
 
 def with_project(text: str, project: Path) -> str:
-    """Return a text of rich's markup with `--project` behind each command of `sluice`."""
+    """Return a text of rich's markup with `--project` in each command of `sluice`, behind its
+    name."""
     option = f" --project {escape(shlex.quote(str(project)))}"
-    return _COMMAND.sub(lambda found: found[0] + option, text)
+    return _COMMAND.sub(lambda found: _inserted(found[0], option), text)
+
+
+def _inserted(begin: str, option: str) -> str:
+    command = begin.rstrip(" ")
+    return command + option + begin[len(command) :]
 
 
 def _with_project(printed: Any, project: Path) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
 from airflow.sdk import get_current_context
 
@@ -30,6 +30,10 @@ class MaintenanceRequest:
     dry_run: bool
 
 
+# What TriggerDagRunOperator adds by itself where the OpenLineage provider is installed.
+_OF_AIRFLOW: Final = frozenset({"openlineage"})
+
+
 def context_of_run() -> dict[str, Any]:
     """Return the context of a DAG's first task; raises ConfigError as `refuse_unknown_fields`."""
     context = dict(get_current_context())
@@ -45,7 +49,7 @@ def refuse_unknown_fields(context: dict[str, Any]) -> None:
     dag, conf = context["dag"], context["dag_run"].conf or {}
     fields = list(dag.params)
     for key in conf:
-        if key not in fields:
+        if key not in fields and key not in _OF_AIRFLOW:
             near = get_close_matches(key.replace("-", "_"), fields, n=1)
             meant = f"did you mean {near[0]}? " if near else ""
             raise ConfigError(

@@ -86,18 +86,22 @@ class ColumnHistory:
         filled = {n: FilledColumn(d.added_at, max(d.limits.values())) for n, d in held.items()}
         arrived = self.arrived(before)
         found = clash(before.renames, self.renames, columns, filled, arrived)
-        return found or self._added_twice(before.renames, columns, held)
+        return found or self._added_twice(before, columns, held)
 
     def _added_twice(
-        self, before: Renames, columns: Collection[str], held: Defaults
+        self, before: ColumnHistory, columns: Collection[str], held: Defaults
     ) -> Clash | None:
         """Return a column of stored rows with the default of a statement that was not the first to
-        add it: a row above the first has a value of its own, which may equal the default."""
-        now = self.current_defaults()
+        add it: a row above the first has a value of its own, which may equal the default.
+
+        The first one has come since: stored rows were written with all others that were known.
+        """
+        now, known = self.current_defaults(), {addition.at for addition in before.additions}
         for stored, default in held.items():
-            name = current_name(before, self.renames, columns, stored, default.added_at)
+            name = current_name(before.renames, self.renames, columns, stored, default.added_at)
             first = now.get(name, NOTHING).stated
-            if default.stated and first and first.at < default.stated.at:
+            late = first is not None and first.at not in known
+            if default.stated and first and late and first.at < default.stated.at:
                 return name, name, stored
         return None
 

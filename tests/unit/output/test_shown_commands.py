@@ -24,33 +24,37 @@ MY = " --project my"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("look: sluice status", f"look: sluice status{MY}"),
-        ("2 failed: sluice run shop", f"2 failed: sluice run shop{MY}"),
+        ("2 failed: sluice run shop", f"2 failed: sluice run{MY} shop"),
         (
             "held (sluice release shop --batch 20260301T05-6fbcb278d1fa), and",
-            f"held (sluice release shop --batch 20260301T05-6fbcb278d1fa{MY}), and",
+            f"held (sluice release{MY} shop --batch 20260301T05-6fbcb278d1fa), and",
         ),
         (
             "sluice run shop (or sluice rollback shop --batch b1)",
-            f"sluice run shop{MY} (or sluice rollback shop --batch b1{MY})",
+            f"sluice run{MY} shop (or sluice rollback{MY} shop --batch b1)",
         ),
         (
             "(sluice run shop --changed; where landing.url is another place)",
-            f"(sluice run shop --changed{MY}; where landing.url is another place)",
+            f"(sluice run{MY} shop --changed; where landing.url is another place)",
         ),
         (
-            "sluice rollback shop --rebuild --table orders, then load",
-            f"sluice rollback shop --rebuild --table orders{MY}, then load",
+            "sluice run shop --table HR.EMP$1, then load",
+            f"sluice run{MY} shop --table HR.EMP$1, then load",
+        ),
+        (
+            "to load them: sluice run shop --table public.order items",
+            f"to load them: sluice run{MY} shop --table public.order items",
         ),
         (
             "`sluice rollback shop --batch b1` goes on",
-            f"`sluice rollback shop --batch b1{MY}` goes on",
+            f"`sluice rollback{MY} shop --batch b1` goes on",
         ),
         (
             "look: sluice sql \"SELECT * FROM a WHERE b = 'c'\"",
-            f"look: sluice sql \"SELECT * FROM a WHERE b = 'c'\"{MY}",
+            f"look: sluice sql{MY} \"SELECT * FROM a WHERE b = 'c'\"",
         ),
         ("as `sluice status` lists it", "as `sluice status` lists it"),
         ("sluice release of batch b1", "sluice release of batch b1"),
@@ -59,13 +63,13 @@ MY = " --project my"
         ("the sluice ran", "the sluice ran"),
     ],
 )
-def test_the_project_goes_behind_the_command(text: str, told: str) -> None:
-    assert with_project(text, Path("my")) == told
+def test_the_project_goes_behind_the_commands_name(text: str, expected: str) -> None:
+    assert with_project(text, Path("my")) == expected
 
 
 def test_a_folder_of_an_odd_name_is_quoted() -> None:
-    told = with_project("sluice status", Path("my [b]lake"))
-    assert told == r"sluice status --project 'my \[b]lake'"
+    shown = with_project("sluice status", Path("my [b]lake"))
+    assert shown == r"sluice status --project 'my \[b]lake'"
 
 
 def test_padded_text_has_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +77,7 @@ def test_padded_text_has_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     to = io.StringIO()
     console = ShownCommands(file=to, width=200)
     console.print(Padding("[red]sluice run shop[/red]", (0, 0, 0, 2), expand=False))
-    assert to.getvalue().rstrip() == f"  sluice run shop{MY}"
+    assert to.getvalue().rstrip() == f"  sluice run{MY} shop"
 
 
 @pytest.mark.catalog
@@ -88,8 +92,9 @@ def test_a_command_that_is_shown_is_for_the_same_project(
     if by == "default":
         monkeypatch.setattr(cli_options, "DEFAULT_PROJECT", tmp_path)
         arguments = ["--project", str(tmp_path)]
-    told = CliRunner().invoke(app, ["status", *arguments]).stdout.rstrip()
-    assert told.endswith("sluice run shop" + (f" --project {tmp_path}" if by != "default" else ""))
+    shown = CliRunner().invoke(app, ["status", *arguments]).stdout.rstrip()
+    option = "" if by == "default" else f" --project {tmp_path}"
+    assert shown.endswith(f"sluice run{option} shop")
 
 
 def test_the_current_folder_is_the_project_if_it_is_one(tmp_path: Path) -> None:

@@ -71,3 +71,14 @@ def test_an_earlier_addition_of_the_name_takes_a_default_back() -> None:
         now = ColumnHistory(additions=(Addition(below(20), "status", default), second))
         assert now.clash(before, COLUMNS) == ("status", "status", "status")
         assert now.clash(now, COLUMNS) is None
+
+
+def test_a_column_added_and_dropped_again_and_again_in_order_needs_no_second_look() -> None:
+    """All dropped columns of one name share `status__dropped`."""
+    dropped = "status__dropped"
+    first = Addition(below(20), dropped, "new")
+    one, other = rename(30, "status", dropped), rename(50, "status", dropped)
+    before = ColumnHistory(renames=(one,), additions=(first, Addition(below(40), "status", "new")))
+    again = Addition(below(40), dropped, "new"), Addition(below(60), "status", "new")
+    now = ColumnHistory(renames=(one, other), additions=(first, *again))
+    assert now.clash(before, COLUMNS) is None
