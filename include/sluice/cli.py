@@ -285,7 +285,7 @@ def verify(
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
-    """Refold the changelogs and compare with the targets; exit code 1 where one differs."""
+    """Recompute the tables from the changelogs and compare; exit code 1 where one differs."""
     live = live_source(source, watermark)
     verify_report.refuse_unwritable(html)
     verification = verify_stage(open_context(project, pipeline, _say), table, live)

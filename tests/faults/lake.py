@@ -163,7 +163,7 @@ class Lake:
         return Contents(rows, {b.batch_id: b.state for b in ledger.batches.all()}, keys)
 
     def leftovers(self) -> list[str]:
-        """Branches, scratch files, staged copies, and manifests of batches that the ledger
+        """Branches, scratch files, staged files, and manifests of batches that the ledger
         does not have."""
         catalog = open_catalog(load_project(self.root))
         found = [

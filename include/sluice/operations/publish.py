@@ -139,7 +139,8 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     require_current(ctx, result)
     ctx.ledger.files.mark(result.batch_id, states.FILE_LOADED, files)
     reach(Point.PUBLISH_FILES)
-    if is_current(ctx, result):  # else the batch may be undone, landed anew, and need its copies
+    # Else the batch may be undone, landed anew, and need its staged files.
+    if is_current(ctx, result):
         # Before the batch is recorded as published, for nobody looks at it after that.
         split_off(ctx, manifest, result)
         clean_up(ctx.files, ctx.ledger, manifest, ctx.say)

@@ -162,7 +162,7 @@ def _result(agrees: bool, good: str, bad: str) -> str:
 def _beside(report: Verification) -> str:
     if report.source is not None:
         return f"{report.batches} published batches beside {report.source}"
-    return f"{report.batches} published batches refolded"
+    return f"{report.batches} published batches recomputed"
 
 
 def _comparisons(report: Verification) -> list[Comparison]:

@@ -43,8 +43,12 @@ _LOGICAL: Final = {
     ("long", "local-timestamp-micros"): ColumnType("timestamp_ntz"),
     ("long", "local-timestamp-nanos"): ColumnType("timestamp_ntz", "ns"),
 }
-CONNECT_TYPE: Final = "connect.type"
-_MAP_ENTRY: Final = ("key", "value")
+INTERNAL_TYPE: Final = "connect.internal.type"
+"""The property with which Confluent's AvroData marks an entry of a named map."""
+_ENTRY: Final = "MapEntry"
+_ENTRY_FULL_NAME: Final = f"io.confluent.connect.avro.{_ENTRY}"
+_ENTRY_FIELDS: Final = ("key", "value")
+_TEXTS: Final = frozenset(("string", "enum"))
 _PAIR: Final = ("\ue000", "\ue001", "\ue002")
 """Names of a struct's fields that make its JSON one that `_with_pairs` can tell from any other."""
 _MOST_MILLIS: Final = (2**63 - 1) // 1000
@@ -70,8 +74,7 @@ def _resolve(node: Any, namespace: str, named: dict[str, Node]) -> Node:
         return _record(node, namespace, named)
     if node["type"] in ("array", "map"):
         inner = "items" if node["type"] == "array" else "values"
-        kept = {k: node[k] for k in ("type", CONNECT_TYPE) if k in node}
-        return kept | {inner: _resolve(node[inner], namespace, named)}
+        return {"type": node["type"], inner: _resolve(node[inner], namespace, named)}
     node = _without_wrong_decimal(node)
     if node["type"] in ("enum", "fixed"):
         _register(node, namespace, named, node)
@@ -95,12 +98,13 @@ def _register(node: Node, namespace: str, named: dict[str, Node], resolved: Node
 
 def _record(node: Node, namespace: str, named: dict[str, Node]) -> Node:
     inner = full_name(node, namespace).rpartition(".")[0]
+    kept = {k: node[k] for k in ("type", "name", INTERNAL_TYPE) if k in node}
     fields = [
         {k: f[k] for k in ("name", "default") if k in f}
         | {"type": _resolve(f["type"], inner, named)}
         for f in node["fields"]
     ]
-    resolved = {"type": "record", "name": node["name"], "fields": fields}
+    resolved = kept | {"namespace": inner, "fields": fields}
     _register(node, namespace, named, resolved)
     return resolved
 
@@ -228,17 +232,23 @@ def _plain(value: Column, node: Node) -> Column:
     return _logical(value, kind, node.get("logicalType", ""))
 
 
-def _is_pairs(node: Node) -> bool:
-    """Whether a list is a map of Kafka Connect whose keys are no texts.
+def is_entries(node: Node) -> bool:
+    """Whether a list is a map of Kafka Connect: Avro's own has no keys but texts.
 
-    Source: AvroData of Confluent's converter, which writes a list of records.
+    Source: `isMapEntry` of Confluent's AvroData, which knows the record of an entry by its full
+    name or, in a named map, by a property.
     """
-    if node["type"] != "array" or node.get(CONNECT_TYPE) != "map":
+    entry = node.get("items", node)
+    if node["type"] != "array" or entry["type"] != "record":
         return False
-    entry = value_of(node["items"])
-    if entry["type"] != "record" or tuple(fields_of(entry)) != _MAP_ENTRY:
-        return False
-    return value_of(_field(entry, "key"))["type"] not in ("string", "enum")
+    known = full_name(entry, "") == _ENTRY_FULL_NAME or entry.get(INTERNAL_TYPE) == _ENTRY
+    return known and tuple(fields_of(entry)) == _ENTRY_FIELDS
+
+
+def _is_pairs(node: Node) -> bool:
+    """Whether a list is such a map whose keys are no texts: only of these Connect's JSON converter
+    writes pairs."""
+    return is_entries(node) and value_of(_field(node["items"], "key"))["type"] not in _TEXTS
 
 
 def _holds_pairs(node: Node) -> bool:
@@ -252,8 +262,8 @@ def _holds_pairs(node: Node) -> bool:
 def _pair(value: Column, entry: Node) -> Column:
     """Return an entry of such a map in the form that `_with_pairs` replaces: Spark's lists cannot
     hold values of two types."""
-    fields = fields_of(value_of(entry))
-    parts = [_plain(value[name], fields[name]) for name in _MAP_ENTRY]
+    fields = fields_of(entry)
+    parts = [_plain(value[name], fields[name]) for name in _ENTRY_FIELDS]
     parts.append(F.lit(None).cast("string"))
     return F.struct(*(part.alias(mark) for part, mark in zip(parts, _PAIR, strict=True)))
 

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any, Final
 
 from sluice.types.columns import LISTED, STRING, UNSCALED, VARIABLE, ColumnType, decimal, listed
@@ -44,6 +43,13 @@ _SEMANTIC: Final = {
 }  # fmt: skip
 
 
+class _Number(str):
+    """A number of a schema as it is spelt there: a default is compared with values by its text,
+    and a float or a decimal would spell it in another way."""
+
+    __slots__ = ()
+
+
 def row_columns(types: str, *, numeric: bool) -> list[SourceColumn]:
     """Return the columns of the envelope's `after`, or of `before`; [] without either.
 
@@ -66,8 +72,7 @@ def row_fields(types: str, images: Sequence[str]) -> list[dict[str, Any]]:
 
     Fields whose type is not Connect's are left out: the schema is damaged there.
     """
-    # A default may be a number that a float cannot hold.
-    fields = json.loads(types, parse_float=Decimal).get("fields") or []
+    fields = json.loads(types, parse_float=_Number, parse_int=_Number).get("fields") or []
     structs = {f.get("field"): f for f in fields if f.get("type") == "struct"}
     row: dict[str, Any] = next((structs[n] for n in images if structs.get(n)), {})
     return [field for field in row.get("fields", []) if str(field["type"]) in _TYPES]
@@ -135,11 +140,11 @@ def _text(value: object) -> str:
 
 
 def _json(value: object) -> str:
-    """Return JSON as Connect's converter writes a value: compact, numbers with their own digits."""
+    """Return JSON as Connect's converter writes a value: compact, numbers as they are spelt."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{_json(name)}:{_json(part)}" for name, part in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_json, value)) + "]"
-    if isinstance(value, Decimal):
-        return str(value).replace("E+", "E")
+    if isinstance(value, _Number):
+        return str(value)
     return json.dumps(value, ensure_ascii=False)

@@ -28,6 +28,7 @@ from spark_jobs.number_text import MOST_SCALE, decimal_text
 
 NAME: Final = "connect.name"
 PARAMETERS: Final = "connect.parameters"
+_TYPE: Final = "connect.type"
 _PRECISION: Final = "connect.decimal.precision"
 _UNKNOWN_PRECISION: Final = 64
 """The precision that the converter writes where the connector gives none."""
@@ -100,8 +101,7 @@ def _full(node: Any, namespace: str) -> Any:
         return _full(kind, namespace)
     if kind in ("array", "map"):
         inner = "items" if kind == "array" else "values"
-        kept = {k: node[k] for k in ("type", avro.CONNECT_TYPE) if k in node}
-        return kept | {inner: _full(node[inner], namespace)}
+        return {"type": kind, inner: _full(node[inner], namespace)}
     if kind in ("record", "enum", "fixed"):
         return _full_definition(node, node.get("namespace", namespace))
     return _named_as_connect(node) if kind in PRIMITIVES else _full_name(kind, namespace)
@@ -120,7 +120,8 @@ def _full_definition(node: Node, namespace: str) -> Node:
         return kept
     within = name.rpartition(".")[0]
     fields = [f | {"type": _full(f["type"], within)} for f in node["fields"]]
-    return {"type": "record", "name": name, "fields": fields}
+    mark = {k: node[k] for k in (avro.INTERNAL_TYPE,) if k in node}
+    return {"type": "record", "name": name, "fields": fields} | mark
 
 
 def _named_as_connect(node: Node) -> Node:
@@ -174,11 +175,18 @@ def _connect_field(declared: Node) -> dict[str, Any]:
     exact = _exact_default(value, declared.get("default"))
     if _is_text_decimal(value):
         return {**field, "type": "struct", NAME: VARIABLE_DECIMAL, "default": exact}
-    kind = value.get(avro.CONNECT_TYPE) or _CONNECT.get(value["type"], "string")
+    kind = _kind(value)
     details = {"name": _semantic(value), "parameters": value.get(PARAMETERS)}
     details["default"] = exact or _default(value)
     details["items"] = _element(value["items"]) if kind == "array" else None
     return {**field, "type": kind, **{k: v for k, v in details.items() if v is not None}}
+
+
+def _kind(value: Node) -> str:
+    """Return the type's name in Connect: Avro lacks two of its numbers, and maps by number."""
+    if avro.is_entries(value):
+        return "map"
+    return value.get(_TYPE) or _CONNECT.get(value["type"], "string")
 
 
 def _element(node: Node) -> dict[str, Any]:

@@ -33,19 +33,31 @@ DEFAULTS = DebeziumOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 
 
-def entries(name: str, value: Any) -> Schema:
-    """A map as Confluent's converter writes it where the keys are no texts."""
+def entries(value: Any, name: str = "") -> Schema:
+    """A map as Confluent's AvroData writes it where the keys are no texts: its entry has one name,
+    or that of a named map and a mark."""
     key = {"type": "int", "connect.type": "int16"}
-    entry = {"type": "record", "name": name, "namespace": "io.confluent.connect.avro",
-             "fields": [{"name": "key", "type": key}, {"name": "value", "type": value}],
-             "connect.internal.type": "MapEntry"}  # fmt: skip
-    return {"type": "array", "items": entry, "connect.type": "map"}
+    fields = [{"name": "key", "type": key}, {"name": "value", "type": value}]
+    if not name:
+        entry = {"type": "record", "name": "MapEntry", "namespace": "io.confluent.connect.avro"}
+        return {"type": "array", "items": entry | {"fields": fields}}
+    entry = {"type": "record", "name": name, "namespace": "com.example"}
+    mark = {"connect.internal.type": "MapEntry"}
+    return {"type": "array", "items": entry | {"fields": fields} | mark,
+            "connect.name": f"com.example.{name}"}  # fmt: skip
+
+
+def no_entries() -> Schema:
+    """A list of records that have the fields of an entry of a map."""
+    fields = [{"name": "key", "type": "int"}, {"name": "value", "type": "int"}]
+    return {"type": "array", "items": {"type": "record", "name": "MapEntry",
+                                       "namespace": "com.example", "fields": fields}}  # fmt: skip
 
 
 SPARSE = {
     "type": "record", "name": "SparseDoubleVector", "namespace": "io.debezium.data",
     "fields": [{"name": "dimensions", "type": {"type": "int", "connect.type": "int16"}},
-               {"name": "vector", "type": entries("MapEntry", "double")}],
+               {"name": "vector", "type": entries("double")}],
     "connect.name": "io.debezium.data.SparseDoubleVector",
 }  # fmt: skip
 DECIMAL_TEXT = "-12345678901234567890123456789012345678901.5"
@@ -120,17 +132,21 @@ TYPES: dict[str, tuple[Any, Any, str | None, ColumnType]] = {
             ColumnType("string")),
     "geometry": (GEOMETRY, {"wkb": b"\1\2", "srid": None}, '{"wkb":"AQI=","srid":null}',
                  ColumnType("string")),
-    "map_of_numbers": (entries("OfTexts", ["null", "string"]),
+    "map_of_numbers": (entries(["null", "string"], "OfTexts"),
                        [{"key": 2, "value": 'a"}'}, {"key": 1, "value": None}],
                        r'[[2,"a\"}"],[1,null]]', ColumnType("string")),
-    "map_of_none": (entries("OfLongs", "long"), [], "[]", ColumnType("string")),
-    "map_of_lists": (entries("OfLists", {
-        "type": "array", "items": "io.debezium.data.geometry.Geometry"}),
+    "map_of_none": (entries("long", "OfLongs"), [], "[]", ColumnType("string")),
+    "map_of_lists": (entries({
+        "type": "array", "items": "io.debezium.data.geometry.Geometry"}, "OfLists"),
                      [{"key": 1, "value": [{"wkb": b"\1\2", "srid": None}]}],
                      '[[1,[{"wkb":"AQI=","srid":null}]]]', ColumnType("string")),
     "sparse": (SPARSE, {"dimensions": 5, "vector": [{"key": 1, "value": 1.0},
                                                     {"key": 3, "value": 2.5}]},
                '{"dimensions":5,"vector":[[1,1.0],[3,2.5]]}', ColumnType("string")),
+    "map_again": ({"type": "array", "items": "io.confluent.connect.avro.MapEntry"},
+                  [{"key": 1, "value": 1.5}], "[[1,1.5]]", ColumnType("string")),
+    "list_of_records": (no_entries(), [{"key": 1, "value": 2}], '[{"key":1,"value":2}]',
+                        ColumnType("string")),
     "union": (["null", "string", "boolean"], False, "false", ColumnType("string")),
     "gone": (["null", "long"], None, None, ColumnType("bigint")),
 }  # fmt: skip

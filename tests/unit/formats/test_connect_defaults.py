@@ -59,7 +59,9 @@ def test_default_that_may_be_the_sources_own_is_kept(name: str) -> None:
     assert default(*field) == wanted
 
 
-@pytest.mark.parametrize("number", ["1.10", "1.0E-7", "1.0E10", "12345678901234567890.123"])
+@pytest.mark.parametrize("number", [
+    "1.10", "1.0E-5", "1.0E-7", "1.0E10", "1e10", "-0", "12345678901234567890.123",
+])  # fmt: skip
 @pytest.mark.parametrize("shape", ["{}", "[{},2]", '{{"n":{}}}'])
 def test_a_number_keeps_the_digits_that_it_is_sent_with(number: str, shape: str) -> None:
     """A list or struct is stored as its text, so a default has to be spelt as a value is."""

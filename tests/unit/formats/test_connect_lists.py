@@ -47,3 +47,21 @@ def test_type_of_a_list_has_the_encoding_of_its_elements(name: str) -> None:
 ])  # fmt: skip
 def test_lists_of_other_elements_are_plain_text(items: Any) -> None:
     assert connect_type({"type": "array", "items": items}) == STRING
+
+
+CONFLUENT = {"name": "MapEntry", "namespace": "io.confluent.connect.avro"}
+MARK = {"connect.internal.type": "MapEntry"}
+
+
+@pytest.mark.parametrize(("entry", "kind"), [
+    (CONFLUENT, "map"), ({"name": "io.confluent.connect.avro.MapEntry"}, "map"),
+    ({"name": "M", "namespace": "com.example"} | MARK, "map"),
+    ({"name": "MapEntry", "namespace": "com.example"}, "array"), ({"name": "MapEntry"}, "array"),
+])  # fmt: skip
+def test_a_list_of_entries_is_a_map(entry: dict[str, str], kind: str) -> None:
+    """Avro has no map whose keys are no texts; Confluent's AvroData writes a list of entries."""
+    fields = [{"name": "key", "type": "int"}, {"name": "value", "type": "double"}]
+    listed = {"type": "array", "items": {"type": "record", "fields": fields} | entry}
+    row = {"type": "record", "name": "R", "fields": [{"name": "m", "type": listed}]}
+    (field,) = connect_avro.row_schema("after", connect_avro.resolve([row], "here"))["fields"]
+    assert (field["type"], connect_type(field)) == (kind, STRING)

@@ -39,17 +39,17 @@ def ctx(tmp_path: Path) -> Context:
 
 
 def batch(ctx: Context, batch_id: str, state: str) -> list[str]:
-    """A batch with one staged copy and some scratch; the keys of what it has."""
+    """A batch with one staged file and some scratch; the keys of what it has."""
     files = ctx.files
-    copy = f"{files.staging_prefix('p')}{batch_id}.jsonl"
-    source = SourceFile(key=batch_id, url=files.store.url(copy), size=1, staged=True)
+    staged = f"{files.staging_prefix('p')}{batch_id}.jsonl"
+    source = SourceFile(key=batch_id, url=files.store.url(staged), size=1, staged=True)
     key = files.write_manifest(Manifest("p", batch_id, (source,)))
     scratch = f"p/{batch_id}/decoded-a1/part-0.parquet"
-    for name in (copy, scratch):
+    for name in (staged, scratch):
         files.store.put(name, b"x")
     if state:
         ctx.ledger.batches.record(batch_id, state, attempt="a1", manifest=key)
-    return [copy, key, scratch]
+    return [staged, key, scratch]
 
 
 def claimed(ctx: Context, batch_id: str, file: SourceFile) -> None:
@@ -72,13 +72,13 @@ def there(files: BatchFiles) -> set[str]:
 def test_files_that_no_batch_needs_are_removed(ctx: Context) -> None:
     Ledger(ctx.catalog).ensure()
     unknown = batch(ctx, "b-unknown", "")
-    done_copy, done_manifest, done_scratch = batch(ctx, "b-done", PUBLISHED)
+    done_staged, done_manifest, done_scratch = batch(ctx, "b-done", PUBLISHED)
     failed, landed = batch(ctx, "b-failed", FAILED), batch(ctx, "b-landed", LANDED)
     (age(ctx) / ".put-half").write_bytes(b"x")
     folder = age(ctx)
     young = batch(ctx, "b-young", "")
 
-    gone = {*unknown, done_copy, done_scratch}
+    gone = {*unknown, done_staged, done_scratch}
     assert sweep(ctx.files, ctx.ledger, BEFORE, dry_run=True) == len(gone)
     assert gone <= there(ctx.files)
     assert sweep(ctx.files, ctx.ledger, BEFORE, dry_run=False) == len(gone)
@@ -101,24 +101,26 @@ def test_a_disk_that_keeps_files_keeps_no_batch_from_its_end(
 @pytest.mark.parametrize(
     ("state", "stays"), [(LANDED, True), (FAILED, True), (PUBLISHING, False), (PUBLISHED, False)]
 )
-def test_a_copy_that_another_batch_may_read_stays(ctx: Context, state: str, stays: bool) -> None:
+def test_a_staged_file_that_another_batch_may_read_stays(
+    ctx: Context, state: str, stays: bool
+) -> None:
     """Its manifest is there before the ledger has the batch."""
     Ledger(ctx.catalog).ensure()
-    copy, key, scratch = batch(ctx, "b1", PUBLISHED)
+    staged, key, scratch = batch(ctx, "b1", PUBLISHED)
     manifest = ctx.files.read_manifest(key)
     ctx.files.write_manifest(replace(manifest, batch_id="b2"))
     ctx.ledger.batches.record("b2", state, attempt="", manifest="")
     clean_up(ctx.files, ctx.ledger, manifest, print)
-    assert (copy in there(ctx.files), scratch in there(ctx.files)) == (stays, False)
+    assert (staged in there(ctx.files), scratch in there(ctx.files)) == (stays, False)
 
 
-def test_batches_of_other_files_are_not_asked_for_their_copies(
+def test_batches_of_other_files_are_not_asked_for_their_staged_files(
     ctx: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many batches may wait while one is published; one that has claimed no file reads those of
     others."""
     Ledger(ctx.catalog).ensure()
-    copy, key, _ = batch(ctx, "b1", PUBLISHED)
+    staged, key, _ = batch(ctx, "b1", PUBLISHED)
     manifest = ctx.files.read_manifest(key)
     again = SourceFile(key="b1", url=manifest.files[0].url, size=1, staged=True)
     claimed(ctx, "b2", SourceFile(key="b2", url="file:///2.jsonl", size=1, staged=True))
@@ -136,4 +138,4 @@ def test_batches_of_other_files_are_not_asked_for_their_copies(
     monkeypatch.setattr(ctx.files, "read_manifest", counted)
     clean_up(ctx.files, ctx.ledger, manifest, print)
     assert sorted(reads) == ["b4", "share"]
-    assert copy in there(ctx.files)
+    assert staged in there(ctx.files)

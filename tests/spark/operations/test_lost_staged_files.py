@@ -1,4 +1,4 @@
-"""A file that Spark reads by a copy, which is gone when the batch is loaded."""
+"""A file whose staged file is gone when the batch is loaded."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ PIPELINE = {
 
 @pytest.fixture
 def landed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
-    """A batch whose staged copy has gone since it landed."""
+    """A batch whose staged file has gone since it landed."""
     lake = Sandbox(spark, tmp_path, PIPELINE)
     monkeypatch.setattr("sluice.operations.load.submit", lake.submit)
     (lake.landing / "t.csv").write_text(LINES)
     context = lake.context()
     land(context)
-    (copy,) = context.files.staged_there("p")
-    context.files.forget_staged([copy])
+    (staged,) = context.files.staged_there("p")
+    context.files.forget_staged([staged])
     return lake
 
 
-def test_driver_makes_a_lost_copy_again(landed: Sandbox) -> None:
+def test_driver_makes_a_lost_staged_file_again(landed: Sandbox) -> None:
     landed.run()
     assert landed.rows("t") == [{"id": 1, "v": "a"}, {"id": 3, "v": "c"}]
     assert [bad["reason"] for bad in landed.quarantined()] == ["wrong_field_count"]
 
 
-def test_copy_lost_before_it_is_read_is_made_again_by_the_next_try(
+def test_staged_file_lost_before_it_is_read_is_made_again_by_the_next_try(
     landed: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who takes this attempt for dead removes what it has made, its copies among it."""
+    """Who takes this attempt for dead removes what it has made, its staged files among it."""
 
     def gone_at_once(ctx: Context, manifest: Manifest, prefix: str) -> Manifest:
         found = with_staged_files(ctx, manifest, prefix)
@@ -69,7 +69,7 @@ def test_copy_lost_before_it_is_read_is_made_again_by_the_next_try(
 
 
 @pytest.mark.parametrize(("now", "what"), [("id;v\n4;d\n", "has other bytes"), (None, "is gone")])
-def test_replaced_original_is_not_copied_again(landed: Sandbox, now: str | None, what: str) -> None:
+def test_replaced_original_is_not_staged_again(landed: Sandbox, now: str | None, what: str) -> None:
     path = landed.landing / "t.csv"
     path.unlink() if now is None else path.write_text(now)
     with pytest.raises(TerminalError, match=rf"t\.csv {what}.*sluice rollback p --batch"):

@@ -1,4 +1,4 @@
-"""What landing tells of a file stays so in each batch, whatever is done to its copy meanwhile."""
+"""What landing tells of a file stays so in each batch, whatever becomes of its staged file."""
 
 from __future__ import annotations
 
@@ -50,8 +50,10 @@ def without_staged_files(context: Context) -> None:
     context.files.forget_staged(list(context.files.staged_there("shop")))
 
 
-def test_batches_that_copies_split_keep_all_their_rejects(shop: Callable[..., Context]) -> None:
-    """By their own sizes two files are of one batch, by those of their copies each of its own."""
+def test_batches_that_staged_files_split_keep_all_their_rejects(
+    shop: Callable[..., Context],
+) -> None:
+    """By their own sizes two files are of one batch, by their staged files' each of its own."""
     context = shop(max_bytes_per_batch=800_000)
     for name in "abc":
         bad = "".join(f"{number};{name};c\n" for number in range(600))
@@ -60,24 +62,24 @@ def test_batches_that_copies_split_keep_all_their_rejects(shop: Callable[..., Co
     assert [len(batch.rejects) for batch in batches] == [600] * 3
 
 
-def test_a_copy_that_a_batch_waits_for_is_not_replaced_by_another_reading(
+def test_a_staged_file_that_a_batch_waits_for_is_not_replaced_by_another_reading(
     shop: Callable[..., Context],
 ) -> None:
     context = shop(max_staged_bytes_per_file=20_000_000)
     put(context, "t.csv", f"id;v\n{GOOD * 4}")
     (key,) = land(context)
     (file,) = manifest_of(context, key).files
-    copied = Path(file.url.removeprefix("file://")).read_bytes()
+    staged_bytes = Path(file.url.removeprefix("file://")).read_bytes()
 
     configured = context.project.root / "pipelines" / "shop.yaml"
     configured.write_text(configured.read_text().replace("20000000", "1048576"))
     (other,) = land_tables(open_context(context.project.root, "shop", lambda _: None), ["t"])
     (smaller,) = manifest_of(context, other).files
     assert Path(smaller.url.removeprefix("file://")).read_bytes() == b""
-    assert Path(file.url.removeprefix("file://")).read_bytes() == copied
+    assert Path(file.url.removeprefix("file://")).read_bytes() == staged_bytes
 
 
-def test_a_copy_is_made_again_of_the_bytes_that_landed_alone(
+def test_a_staged_file_is_made_again_of_the_bytes_that_landed_alone(
     shop: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = shop()
@@ -111,7 +113,7 @@ def test_rejects_are_recorded_in_the_batch_that_takes_the_file(
     assert [Path(b.files[0].url.removeprefix("file://")).exists() for b in made] == [True, True]
 
 
-def test_copies_of_an_attempt_are_made_once(shop: Callable[..., Context]) -> None:
+def test_staged_files_of_an_attempt_are_made_once(shop: Callable[..., Context]) -> None:
     context = shop()
     put(context, "t.csv", "id;v\n1;a\n")
     (key,) = land(context)

@@ -96,7 +96,7 @@ def test_a_landing_with_sluices_own_files_is_refused(
         ("s3://lake/p", "lake"),
     ],
 )
-def test_places_side_by_side_are_sound(tmp_path: Path, landing: str, warehouse: str) -> None:
+def test_locations_side_by_side_are_sound(tmp_path: Path, landing: str, warehouse: str) -> None:
     write(tmp_path, landing, warehouse)
     assert load_project(tmp_path).pipelines
 
