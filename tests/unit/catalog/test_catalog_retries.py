@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import errno
-import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import psycopg2
 import pytest
 import requests
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import ServiceUnavailableError
 from pyiceberg.table import Table
-from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, ProgrammingError
 
 from sluice.catalog import client as catalog_module
 from sluice.catalog import rest as restcatalog
 from sluice.catalog import retries
 from sluice.catalog.client import find_table, open_catalog
-from sluice.catalog.retries import CatalogAwayError, limited_retries
 from sluice.catalog.snapshots import publish_table, rollback_table, tables_of
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
 from sluice.errors import (
     CommitStateUnknownError,
     LakeMovedError,
-    PublishRefusedError,
     TerminalError,
     TransientError,
 )
@@ -42,6 +37,7 @@ from sluice.manifest import SourceFile
 from tests import postgres
 from tests.unit import staged_tables
 from tests.unit.clocks import Clock
+from tests.unit.outages import away, failing, internal
 
 pytestmark = pytest.mark.catalog
 
@@ -52,27 +48,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     for module in (retries, ledger_tables):
         monkeypatch.setattr(module, "time", made)
     return made
-
-
-def away(text: str = "connection refused") -> OperationalError:
-    return OperationalError("SELECT 1", {}, sqlite3.OperationalError(text))
-
-
-def internal(code: str) -> InternalError:
-    """An error for which neither psycopg2 nor SQLAlchemy has a class of a lost connection."""
-    kind = type("InternalError", (psycopg2.InternalError,), {"pgcode": code})
-    return InternalError("UPDATE iceberg_tables", {}, kind("cannot execute UPDATE"))
-
-
-def failing(times: int, error: Exception, answer: Any = "answer") -> Callable[..., Any]:
-    left = iter([error] * times)
-
-    def action(*args: Any, **kwargs: Any) -> Any:
-        for problem in left:
-            raise problem
-        return answer(*args, **kwargs) if callable(answer) else answer
-
-    return action
 
 
 def project(uri: str, warehouse: Path) -> Project:
@@ -96,88 +71,6 @@ def claim(ledger: PipelineLedger, key: str) -> list[str]:
     file = SourceFile(key=key, url=f"file:///{key}", size=1, etag="e", hour="h")
     _, won = ledger.files.claim(ClaimRequest((file,), lambda files: f"batch-{files[0].key}"))
     return [one.key for one in won]
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        away(),
-        InterfaceError("SELECT 1", {}, sqlite3.InterfaceError("connection already closed")),
-        requests.ConnectionError("refused"),
-        requests.Timeout("read timed out"),
-        ServiceUnavailableError("503"),
-        OSError("When reading key 'x' in bucket 'w': AWS Error SLOW_DOWN during HeadObject"),
-        internal("25006"),
-        internal("25P03"),
-        internal("57P01"),
-    ],
-)
-def test_transient_catalog_errors_are_retried(clock: Clock, error: Exception) -> None:
-    assert retries.retry_while_away(failing(15, error)) == "answer"
-    assert len(clock.slept) == 15
-    assert max(clock.slept) <= retries.LONGEST_PAUSE
-
-
-def test_retries_end_with_the_last_error(clock: Clock) -> None:
-    with pytest.raises(
-        CatalogAwayError, match=r"no answer in 90 s: OperationalError: refused; try"
-    ):
-        retries.retry_while_away(failing(10_000, away("refused")))
-    assert 90 <= clock.now <= 96
-
-
-def test_the_time_of_the_work_itself_is_no_time_without_an_answer(clock: Clock) -> None:
-    """400 tables of 0.3 s each; the answers about two late ones are lost."""
-    lost, done = {350, 390}, set[int]()
-
-    def publish() -> str:
-        for table in range(400):
-            clock.now += 0.3
-            if table in lost:
-                lost.remove(table)
-                raise away()
-            done.add(table)
-        return "answer"
-
-    assert retries.retry_while_away(publish, progress=lambda: len(done)) == "answer"
-    assert len(clock.slept) == 2
-
-
-def test_an_action_that_gets_no_further_is_tried_for_as_long_as_any(clock: Clock) -> None:
-    done = ["orders"]
-    with pytest.raises(CatalogAwayError):
-        retries.retry_while_away(failing(10_000, away()), progress=lambda: len(done))
-    assert 90 <= clock.now <= 96
-
-
-def test_an_error_that_was_waited_for_already_is_not_tried_again(clock: Clock) -> None:
-    def read() -> None:
-        raise CommitStateUnknownError("the ledger could not be read") from CatalogAwayError("gone")
-
-    with pytest.raises(CommitStateUnknownError):
-        retries.retry_while_away(read, also=(CommitStateUnknownError,))
-    assert clock.slept == []
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        away('FATAL: password authentication failed for user "u"'),
-        away("unable to open database file"),
-        ProgrammingError("SELECT 1", {}, sqlite3.ProgrammingError("permission denied")),
-        ValueError("a mistake"),
-        internal("XX001"),
-        FileNotFoundError("gone"),
-        PermissionError("access denied"),
-        OSError("When reading key 'x' in bucket 'w': AWS Error ACCESS_DENIED during HeadObject"),
-        OSError(errno.ENOSPC, "No space left"),
-        OSError(errno.EIO, "Input/output error"),
-    ],
-)
-def test_lasting_catalog_errors_are_not_retried(clock: Clock, error: Exception) -> None:
-    with pytest.raises(type(error)):
-        retries.retry_while_away(failing(1, error))
-    assert clock.slept == []
 
 
 def test_a_catalog_that_is_away_for_a_minute_is_opened(
@@ -428,20 +321,3 @@ def test_a_ledger_outlives_a_minute_in_which_its_database_only_reads(
 
     monkeypatch.setattr(Table, "_do_commit", after_a_minute)
     assert claim(ledger, "a") == ["a"]
-
-
-def test_lost_races_are_retried_a_few_times(clock: Clock) -> None:
-    lost = PublishRefusedError("main has moved")
-    again = limited_retries(3, (PublishRefusedError,), longest_pause=1.0)
-    assert again(failing(2, lost)) == "answer"
-    assert len(clock.slept) == 2
-    with pytest.raises(PublishRefusedError) as raised:
-        again(failing(3, lost))
-    assert raised.value is lost
-    assert all(0 < seconds <= 1.0 for seconds in clock.slept)
-
-
-def test_any_other_error_is_not_tried_again(clock: Clock) -> None:
-    with pytest.raises(TransientError, match="away"):
-        limited_retries(3, (PublishRefusedError,))(failing(1, TransientError("away")))
-    assert clock.slept == []
