@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from sluice.catalog.client import open_catalog
@@ -227,3 +229,11 @@ def landed(path: Path, key: str) -> SourceFile:
 def total(result: BatchResult) -> Counts:
     """The outcomes of every record of a batch."""
     return sum((t.counts for t in result.tables), result.unassigned)
+
+
+@contextmanager
+def driven_here(sandbox: Sandbox) -> Iterator[Sandbox]:
+    """Let the drivers of a sandbox's batches run in this process, for fixtures of a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sluice.operations.load.submit", sandbox.drive)
+        yield sandbox

@@ -25,7 +25,7 @@ from spark_jobs.decoding import record_rules
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.sources import as_listed, refuse_unclear
 from tests.spark import canal_messages as canal
-from tests.spark.sandbox import Sandbox, total
+from tests.spark.sandbox import Sandbox, driven_here, total
 
 pytestmark = pytest.mark.spark
 
@@ -94,8 +94,7 @@ class Loaded:
 def loaded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
     """Drivers run in here; of the renamed table a TRUNCATE under its old name is the first."""
     sandbox = Sandbox(spark, tmp_path_factory.mktemp("sources"), PROJECT)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sluice.operations.load.submit", sandbox.drive)
+    with driven_here(sandbox):
         gone = event(1, "items_old", row(9, "before the truncate"))
         sandbox.write("a.jsonl", [*PARTITION_EVENTS, truncate(2, "items_old"), gone])
         _, failure = stages.run(sandbox.context())

@@ -13,7 +13,7 @@ from sluice.errors import PlanError
 from sluice.names import PROP_PIPELINE
 from sluice.operations import stages
 from sluice.operations.undo import undo_batch
-from tests.spark.sandbox import Sandbox, total
+from tests.spark.sandbox import Sandbox, driven_here, total
 
 pytestmark = pytest.mark.spark
 ORDERS = {"key": ["id"], "columns": {"id": "int"}}
@@ -29,8 +29,7 @@ def project(**policies: str) -> dict[str, Any]:
 def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """Two tables with a row each; drivers run in here."""
     sandbox = Sandbox(spark, tmp_path_factory.mktemp("policies"), project())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sluice.operations.load.submit", sandbox.drive)
+    with driven_here(sandbox):
         sandbox.write("a.jsonl", [event(1, name, {"id": 1, "note": "a"}) for name in TABLES])
         assert stages.run(sandbox.context())[1] is None
         yield sandbox

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.columns import Step, Table, batches, pipeline, seen
 from tests.spark.proving import proved
-from tests.spark.sandbox import Sandbox
+from tests.spark.sandbox import Sandbox, driven_here
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -29,9 +29,9 @@ STEPS = st.lists(st.tuples(*[st.integers(0, 11)] * 3), min_size=15, max_size=40)
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """One lake for all examples, each with a database of its own; drivers run in here."""
-    sandbox = Sandbox(spark, tmp_path_factory.mktemp("columns"), pipeline("current", "append"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sluice.operations.load.submit", sandbox.drive)
+    with driven_here(
+        Sandbox(spark, tmp_path_factory.mktemp("columns"), pipeline("current", "append"))
+    ) as sandbox:
         yield sandbox
 
 

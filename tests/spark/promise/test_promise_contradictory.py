@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.columns import batches
 from tests.spark.proving import proved
-from tests.spark.sandbox import Sandbox
+from tests.spark.sandbox import Sandbox, driven_here
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -77,9 +77,9 @@ def of_database(record: Record, database: str) -> Record:
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """One lake for all examples, each with two databases of its own; drivers run in here."""
-    sandbox = Sandbox(spark, tmp_path_factory.mktemp("contradictory"), pipeline())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sluice.operations.load.submit", sandbox.drive)
+    with driven_here(
+        Sandbox(spark, tmp_path_factory.mktemp("contradictory"), pipeline())
+    ) as sandbox:
         yield sandbox
 
 

@@ -36,7 +36,7 @@ from tests.spark.columns import (
 )
 from tests.spark.connect import TEXT
 from tests.spark.proving import proved
-from tests.spark.sandbox import Sandbox
+from tests.spark.sandbox import Sandbox, driven_here
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -145,9 +145,9 @@ class BusyTable(Table):
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """One lake for all examples, each with a database of its own; drivers run in here."""
-    sandbox = Sandbox(spark, tmp_path_factory.mktemp("together"), pipeline("current"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sluice.operations.load.submit", sandbox.drive)
+    with driven_here(
+        Sandbox(spark, tmp_path_factory.mktemp("together"), pipeline("current"))
+    ) as sandbox:
         yield sandbox
 
 
