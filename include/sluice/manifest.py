@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
+from pydantic import TypeAdapter
+
 from sluice.errors import ConfigError
 
 MANIFEST_VERSION: Final = 1
@@ -173,27 +175,23 @@ class Manifest:
 
     @staticmethod
     def from_json(text: str) -> Manifest:
-        """Read what `to_json` wrote; raises ValueError for another version."""
+        """Read what `to_json` wrote, without keys that this release does not know; raises
+        ValueError for another version or another document."""
         raw: dict[str, Any] = json.loads(text)
         if raw["version"] != MANIFEST_VERSION:
             raise ValueError(f"manifest version {raw['version']} is not {MANIFEST_VERSION}")
         # In manifests of earlier releases each file has its own schema.
-        schemas: dict[str, str] = raw.pop(_SCHEMAS, {})
-        raw["files"] = tuple(_file(f, schemas) for f in raw["files"])
-        raw["rejects"] = tuple(LandingReject(**r) for r in raw["rejects"])
-        for name in _UNUSED:
-            raw.pop(name, None)
-        again = raw.pop("reprocess", None)
-        if again is not None:
-            if (epoch := again.pop("epoch", None)) is not None:  # earlier releases have it here
-                raw["epoch"] = epoch
-            again = Reprocess(**{**again, "batches": tuple(again["batches"])})
-        tables = tuple(raw.pop("tables", ()))
-        rebuild = raw.pop("rebuild", None)
-        if rebuild is not None:
-            listed = {name: tuple(rebuild[name]) for name in ("targets", "without")}
-            rebuild = Rebuild(**{**rebuild, **listed})
-        return Manifest(**raw, reprocess=again, tables=tables, rebuild=rebuild)
+        schemas: dict[str, str] = raw.get(_SCHEMAS, {})
+        for file in raw["files"]:  # those with one schema share its text
+            schema = file.get("avro_schema", "")
+            file["avro_schema"] = schemas.setdefault(schema, schema)
+        again = raw.get("reprocess") or {}
+        if (epoch := again.get("epoch")) is not None:  # earlier releases have it here
+            raw["epoch"] = epoch
+        return _READ.validate_python(raw)
+
+
+_READ: Final = TypeAdapter(Manifest)
 
 
 def _stated_fields(manifest: Manifest) -> dict[str, Any]:
@@ -207,13 +205,6 @@ def _stated_fields(manifest: Manifest) -> dict[str, Any]:
 
 def _as_json(raw: dict[str, Any]) -> Iterator[str]:
     return json.JSONEncoder(sort_keys=True, indent=1).iterencode(raw)
-
-
-def _file(raw: dict[str, Any], schemas: dict[str, str]) -> SourceFile:
-    """Read a file; files with one schema share its text through `schemas`, keyed by name."""
-    text = raw.get("avro_schema", "")
-    schema = schemas.setdefault(text, text)
-    return SourceFile(**{**raw, "avro_schema": schema, "replaces": tuple(raw.get("replaces", ()))})
 
 
 def as_batch_id(text: str) -> str:

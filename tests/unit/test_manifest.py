@@ -53,6 +53,14 @@ def test_another_version_is_refused() -> None:
         Manifest.from_json(text)
 
 
+def test_a_key_of_a_newer_release_is_ignored() -> None:
+    manifest = Manifest("p", "b", FILES, reprocess=Reprocess(("b1",), 3))
+    newer = json.loads(manifest.to_json())
+    for part in (newer, newer["files"][0], newer["reprocess"]):
+        part["newer"] = 1
+    assert Manifest.from_json(json.dumps(newer)) == manifest
+
+
 def test_the_name_follows_from_pipeline_and_files_in_any_order() -> None:
     name = name_batch("p", FILES)
     shuffled = list(FILES)
