@@ -23,7 +23,7 @@ def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     The rows replace those of an earlier attempt, which may exist if the batch is `retried`. Raises
     LeaseHeldError if a later attempt owns the batch.
     """
-    bad = any(table.bad for table in batch.tables) or any(f.rejected for f in batch.summaries)
+    bad = any(t.misfits.bad for t in batch.tables) or any(f.rejected for f in batch.summaries)
     if not (bad or job.manifest.rejects or retried):
         return Counts()
     pipeline, batch_id = job.pipeline.name, job.manifest.batch_id
@@ -49,7 +49,7 @@ def _rejects(job: Job, batch: DecodedBatch) -> DataFrame:
         *PLACE,
     ]
     rejects = envelope.where(F.col("outcome") == OUTCOME_REJECT).select(*kept)
-    for plan in (table.plan for table in batch.tables if table.bad):
+    for plan in (table.plan for table in batch.tables if table.misfits.bad):
         typed = typed_changes(job, envelope, plan, with_values=True)
         misfits = optimizer_barrier(typed).where(names.COUNTED).where(F.col(BAD) != "")
         rejects = rejects.unionByName(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -24,22 +26,29 @@ from spark_jobs.planning.span import Span
 
 
 @dataclass(frozen=True)
-class Decoded:
-    """A table whose changes are in the changelog.
+class Misfits:
+    """What did not fit in a table's records.
 
     `bad`: number of counted records that did not fit, `unread`: the same if no record with a row
-    fits, else 0; `moved`: whether an update changed the key; `nulled`: the values that were
-    replaced by NULL; `odd_times`: notes on its times.
+    fits, else 0; `nulled`: the values of the others that NULL replaces; `odd_times`: notes on their
+    times.
     """
+
+    bad: int
+    unread: int
+    nulled: tuple[Nulled, ...]
+    odd_times: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A table whose changes are in the changelog; `moved`: whether an update changed the key."""
 
     plan: TablePlan
     created: bool
-    bad: int
     moved: bool
     span: Span
-    nulled: tuple[Nulled, ...] = ()
-    unread: int = 0
-    odd_times: tuple[str, ...] = ()
+    misfits: Misfits
 
 
 def decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
@@ -64,30 +73,34 @@ def decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
         changelog_write.append_opening(
             job.spark, changelog.sql(), plan.opening, job.manifest.batch_id
         )
-    some, bad = null_misfits.found(plan, found), int(found["bad"])
-    unread = bad if bad == found["rows"] else 0
-    odd = time_units.found(plan, found)
-    return Decoded(plan, created, bad, found["halves"] > 0, span, some, unread, odd)
+    return Decoded(plan, created, found["halves"] > 0, span, misfits_found(plan, found))
 
 
 def _observed(plan: TablePlan, fits: Column) -> list[Column]:
     return [
-        *misfits(fits),
+        *misfit_counts(plan, fits),
         F.min(names.POSITION).alias("lowest"),
         F.max(F.when(fits, F.col(names.POSITION))).alias("highest"),
         F.count_if(~F.col(names.COUNTED)).alias("halves"),
+    ]
+
+
+def misfit_counts(plan: TablePlan, fits: Column) -> list[Column]:
+    """Return the counts that `misfits_found` reads; `fits`: whether the record is loaded."""
+    counted = F.col(names.COUNTED)
+    return [
+        F.count_if(~fits & counted).alias("bad"),
+        F.count_if(counted & ~is_truncate()).alias("rows"),
         *null_misfits.counts(plan, fits),
         *time_units.counts(plan, fits),
     ]
 
 
-def misfits(fits: Column) -> list[Column]:
-    """Return the numbers of records that do not fit (`bad`) and of all with a row (`rows`)."""
-    counted = F.col(names.COUNTED)
-    return [
-        F.count_if(~fits & counted).alias("bad"),
-        F.count_if(counted & ~is_truncate()).alias("rows"),
-    ]
+def misfits_found(plan: TablePlan, counted: Mapping[str, Any]) -> Misfits:
+    """Return the results of `misfit_counts`."""
+    bad = counted["bad"]
+    unread = bad if bad == counted["rows"] else 0
+    return Misfits(bad, unread, null_misfits.found(plan, counted), time_units.found(plan, counted))
 
 
 def _stored_columns(spark: SparkSession, changelog: TableId, typed: DataFrame) -> list[Column]:

@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 
 from sluice.column_renames import in_order
 from sluice.operations.preview import Forecast, TableForecast
-from sluice.result import Counts, Nulled
+from sluice.result import Counts
 from spark_jobs.canonical import by_name, is_truncate, of_batches
-from spark_jobs.decoding import beyond_floor, null_misfits, time_units
-from spark_jobs.decoding.changelog_rows import misfits, typed_changes
+from spark_jobs.decoding import beyond_floor
+from spark_jobs.decoding.changelog_rows import misfit_counts, misfits_found, typed_changes
 from spark_jobs.decoding.ddl_columns import statements_of_batch
 from spark_jobs.decoding.decode import BAD
 from spark_jobs.decoding.early_drops import refuse_rows_below_drop
@@ -27,7 +27,7 @@ from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.table_id import changelog_id, target_id, tombstone_id
 from spark_jobs.materialize import materialize
 from spark_jobs.merging.audit import unmerged, without_table
-from spark_jobs.merging.hint_notes import changed_hints, none_read
+from spark_jobs.merging.hint_notes import notes_on_hints
 from spark_jobs.merging.notes import notes
 from spark_jobs.merging.row_identity import reads_again, refuse_unidentifiable_rows
 from spark_jobs.planning import defaults
@@ -61,14 +61,13 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
     if reads_again(job.manifest):
         refuse_unidentifiable_rows(job, plan, typed)
     refuse_rows_below_drop(job, plan, typed)
-    unfit = _misfits(plan, typed)
-    outcome = _outcome(job, plan, typed.where(F.col(BAD) == ""))
+    fits = F.col(BAD) == ""
+    (counted,) = typed.agg(*misfit_counts(plan, fits)).collect()
+    unfit = misfits_found(plan, counted.asDict())
+    outcome = _outcome(job, plan, typed.where(fits))
     existing, target = job.lake.columns(target_id(plan)), job.lake.load(target_id(plan))
     fixed = set() if target is None else fixed_columns(target, plan.key)
     added, widened = _schema_changes(plan, existing, fixed)
-    told = [none_read(job, envelope, plan, unfit.unread)] if unfit.unread else []
-    told += unfit.odd_times
-    told += changed_hints(job.lake, plan)
     forecast_ = TableForecast(
         source=plan.source.name,
         target=plan.name,
@@ -83,27 +82,7 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
         renamed=_renamed(job, plan),
         nulled=unfit.nulled,
     )
-    return forecast_, tuple(told)
-
-
-@dataclass(frozen=True)
-class _Misfits:
-    """The number of misfit records, the same if no record fits (else 0), the values replaced by
-    NULL in the others, and notes on their times."""
-
-    bad: int
-    unread: int
-    nulled: tuple[Nulled, ...]
-    odd_times: tuple[str, ...]
-
-
-def _misfits(plan: TablePlan, typed: DataFrame) -> _Misfits:
-    fits = F.col(BAD) == ""
-    every = (*misfits(fits), *null_misfits.counts(plan, fits), *time_units.counts(plan, fits))
-    (row,) = typed.agg(*every).collect()
-    unread, counted = row["bad"] if row["bad"] == row["rows"] else 0, row.asDict()
-    nulled = null_misfits.found(plan, counted)
-    return _Misfits(row["bad"], unread, nulled, time_units.found(plan, counted))
+    return forecast_, tuple(notes_on_hints(job, envelope, plan, unfit))
 
 
 def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.catalog.snapshots import head
 from sluice.types.columns import parse_type
-from spark_jobs.decoding.changelog_rows import typed_changes
+from spark_jobs.decoding.changelog_rows import Misfits, typed_changes
 from spark_jobs.decoding.decode import BAD
 from spark_jobs.job import Job
 from spark_jobs.lake.table_id import target_id
@@ -22,7 +22,17 @@ from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.stored_hints import read_hints
 
 
-def none_read(job: Job, envelope: DataFrame, plan: TablePlan, records: int) -> str:
+def notes_on_hints(
+    job: Job, envelope: DataFrame, plan: TablePlan, misfits: Misfits
+) -> Iterator[str]:
+    """Yield the notes on a table."""
+    if misfits.unread:
+        yield _none_read(job, envelope, plan, misfits.unread)
+    yield from misfits.odd_times
+    yield from _changed_hints(job.lake, plan)
+
+
+def _none_read(job: Job, envelope: DataFrame, plan: TablePlan, records: int) -> str:
     """Return a note on a table none of whose records fits, with what one of them has."""
     typed = optimizer_barrier(typed_changes(job, envelope, plan, with_values=True))
     misfits = typed.where(names.COUNTED).where(F.col(BAD) != "").select(BAD)
@@ -40,7 +50,7 @@ def unread(pipeline: str, plan: TablePlan, records: int, why: str) -> str:
     )
 
 
-def changed_hints(lake: Lake, plan: TablePlan) -> Iterator[str]:
+def _changed_hints(lake: Lake, plan: TablePlan) -> Iterator[str]:
     """Yield a note on each column whose stored rows were read by a hint of another encoding."""
     target = target_id(plan)
     loaded = lake.load(target)

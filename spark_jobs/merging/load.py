@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -34,7 +34,7 @@ from spark_jobs.merging.audit import (
 from spark_jobs.merging.checks import refuse_unsound
 from spark_jobs.merging.duplicate_keys import refuse_duplicate_keys
 from spark_jobs.merging.floor_guard import floor_unchanged
-from spark_jobs.merging.hint_notes import changed_hints, none_read
+from spark_jobs.merging.hint_notes import notes_on_hints
 from spark_jobs.merging.merge import merge_table
 from spark_jobs.merging.notes import notes
 from spark_jobs.merging.row_identity import reads_again, refuse_unidentifiable_rows
@@ -85,7 +85,7 @@ def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     """Write the quarantine, and refuse a batch that has too many bad records; return the outcomes
     of records without a target."""
     found, plans = batch.summaries, [table.plan for table in batch.tables]
-    misfits = sum(table.bad for table in batch.tables)
+    misfits = sum(table.misfits.bad for table in batch.tables)
     unassigned = without_table(found, plans)
     unassigned += batch_quarantine.write(job, batch, retried)
     held = count_held(job, batch.envelope)
@@ -99,17 +99,14 @@ def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
 def _emit_notes(job: Job, batch: DecodedBatch) -> tuple[str, ...]:
     made = [table.plan for table in batch.tables if table.created]
     note_lines = notes(job, batch.envelope, batch.summaries, made)
-    note_lines += tuple(note for table in batch.tables for note in _of_hints(job, batch, table))
+    note_lines += tuple(
+        note
+        for table in batch.tables
+        for note in notes_on_hints(job, batch.envelope, table.plan, table.misfits)
+    )
     for note in note_lines:
         emit(note)
     return note_lines
-
-
-def _of_hints(job: Job, batch: DecodedBatch, table: Decoded) -> Iterator[str]:
-    if table.unread:
-        yield none_read(job, batch.envelope, table.plan, table.unread)
-    yield from table.odd_times
-    yield from changed_hints(job.lake, table.plan)
 
 
 def _merge_all(job: Job, batch: DecodedBatch) -> tuple[TableResult, ...]:
@@ -148,7 +145,7 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
     reach(Point.LOAD_MERGED)
     refuse_reset(job.pipeline, plan, merged)
     refuse_unsound(job, plan, merged.staged)
-    counts = merged.counts + unmerged(job.pipeline, plan, table.bad) + beyond
+    counts = merged.counts + unmerged(job.pipeline, plan, table.misfits.bad) + beyond
     refuse_lost(plan, counts)
     return TableResult(
         source=found.source.name,
@@ -158,7 +155,7 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
         newest_source_ts=found.newest_source_ts,
         compared=merged.compared,
         conflicts=merged.conflicts,
-        nulled=table.nulled,
+        nulled=table.misfits.nulled,
     )
 
 
