@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -24,6 +24,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.escaping import LINES
+from sluice.typed_json import TypedJson
 from spark_jobs.driver_messages import emit
 
 _MISTAKES: Final = (
@@ -51,14 +52,7 @@ _GONE: Final = "[PATH_NOT_FOUND]"
 """Spark's error class for a file that is missing when a query on it is planned."""
 
 
-class Result(Protocol):
-    """The result of a driver."""
-
-    def to_json(self) -> str:
-        """Return the result as one line."""
-
-
-def exit_code(work: Callable[[], Result]) -> int:
+def exit_code(work: Callable[[], TypedJson]) -> int:
     """Do a driver's work and print its result as the last line, or its error on stderr.
 
     Returns the exit code: 0, 1 stop, 2 configuration, 75 try again.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 from sluice.names import full_name
-from sluice.typed_json import read_json
+from sluice.typed_json import TypedJson
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class BatchResult:
+class BatchResult(TypedJson):
     """The result of a whole batch.
 
     `unassigned`: records that belong to no target. `epoch`: the epoch of its positions.
@@ -157,12 +156,3 @@ class BatchResult:
     def staged(self) -> tuple[StagedTable, ...]:
         """The staged tables of all targets."""
         return tuple(staged for table in self.tables for staged in table.staged)
-
-    def to_json(self) -> str:
-        """Return the document that the driver writes last."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @staticmethod
-    def from_json(text: str) -> BatchResult:
-        """Read what `to_json` wrote."""
-        return read_json(BatchResult, text)

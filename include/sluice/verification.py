@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from sluice.typed_json import read_json
+from sluice.typed_json import TypedJson
 
 MISSING: Final = "missing"
 UNEXPECTED: Final = "unexpected"
@@ -92,7 +91,7 @@ class TableReport:
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(TypedJson):
     """The verification of a pipeline; `notes`: remarks for the reader.
 
     `source`: the address of the live source that it was compared with; None: its changelogs.
@@ -111,18 +110,9 @@ class Verification:
         """Whether every table agrees."""
         return all(table.agrees for table in self.tables)
 
-    def to_json(self) -> str:
-        """Return the JSON document, with `agrees` for the whole and for every table."""
-        return json.dumps(self.as_dict(), sort_keys=True)
-
     def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON document as plain values."""
+        """Return the content of the JSON document, with `agrees` for the whole and every table."""
         document = asdict(self) | {"agrees": self.agrees}
         for raw, table in zip(document["tables"], self.tables, strict=True):
             raw["agrees"] = table.agrees
         return document
-
-    @staticmethod
-    def from_json(text: str) -> Verification:
-        """Read what `to_json` wrote."""
-        return read_json(Verification, text)

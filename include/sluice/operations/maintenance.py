@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from sluice.config.project import Project
 from sluice.operations.context import Context
 from sluice.operations.reconcile import reconcile
 from sluice.spark_submit.submit import ENTRY_POINTS, submit
-from sluice.typed_json import read_json
+from sluice.typed_json import TypedJson
 
 MAINTAIN: Final = ENTRY_POINTS / "maintain.py"
 DEFAULT_BUDGET_MINUTES: Final = 60
@@ -29,7 +28,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class MaintenanceResult:
+class MaintenanceResult(TypedJson):
     """The report of one maintenance. `left`: tables that the time budget left for the next one."""
 
     pipeline: str
@@ -37,15 +36,6 @@ class MaintenanceResult:
     steps: tuple[Step, ...]
     left: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_json(self) -> str:
-        """Return the report as one line, the driver's last."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @staticmethod
-    def from_json(text: str) -> MaintenanceResult:
-        """Read what `to_json` wrote."""
-        return read_json(MaintenanceResult, text)
 
 
 def budget(project: Project, minutes: float) -> float:

@@ -7,9 +7,8 @@ made.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from sluice.bounds import rejects_of_a_batch
 from sluice.landing.inspection import Inspection
@@ -28,7 +27,7 @@ from sluice.operations.selection import EVERYTHING, Selection, open_landing
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.result import Counts, Nulled
 from sluice.spark_submit.submit import PLAN_BATCH, submit
-from sluice.typed_json import read_json
+from sluice.typed_json import TypedJson
 
 
 @dataclass(frozen=True)
@@ -55,22 +54,13 @@ class TableForecast:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class Forecast(TypedJson):
     """The driver's forecast: tables, and records that belong to none of them; `notes` as in
     `BatchResult`."""
 
     tables: tuple[TableForecast, ...] = ()
     unassigned: Counts = field(default_factory=Counts)
     notes: tuple[str, ...] = ()
-
-    def to_json(self) -> str:
-        """Return the forecast as one line, the driver's last."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @staticmethod
-    def from_json(text: str) -> Forecast:
-        """Read what `to_json` wrote."""
-        return read_json(Forecast, text)
 
 
 @dataclass(frozen=True)
