@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from pyiceberg.exceptions import NoSuchNamespaceError
-from pyiceberg.table import Table
-
 from sluice import names
-from sluice.catalog.client import list_tables, load_table
+from sluice.catalog.client import load_table
+from sluice.catalog.snapshots import tables_of
 from sluice.errors import TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger import tables as ledger_tables
@@ -25,7 +23,6 @@ from spark_jobs.decoding import quarantine, transactions
 from spark_jobs.driver_messages import emit
 from spark_jobs.failures import typed
 from spark_jobs.lake.table_id import TableId
-from spark_jobs.lake.tables import Lake
 from spark_jobs.maintaining import steps
 from spark_jobs.maintaining.context import MaintenanceContext
 from spark_jobs.maintaining.retention import expire, expire_transaction_ends
@@ -135,17 +132,10 @@ def _agenda(ctx: MaintenanceContext) -> list[tuple[TableId, dict[str, StepOf]]]:
 def own_tables(ctx: MaintenanceContext) -> dict[TableId, str]:
     """Return the pipeline's targets, histories, tables of events, changelogs and tombstones, each
     with the time when it was maintained last."""
-    namespace = ctx.pipeline.namespace
+    catalog = ctx.lake.catalog
+    listed = tables_of(catalog, ctx.pipeline.namespace)
     return {
-        TableId(*table.name()[-2:]): steps.last_marked(ctx, table)
-        for name in (namespace, names.changelog_namespace(namespace))
-        for table in _tables(ctx.lake, name)
+        TableId(*name): steps.last_marked(ctx, table)
+        for name, table in ((name, load_table(catalog, name)) for name in listed)
         if table.properties.get(names.PROP_PIPELINE) == ctx.pipeline.name
     }
-
-
-def _tables(lake: Lake, namespace: str) -> Iterable[Table]:
-    try:
-        return [load_table(lake.catalog, name) for name in list_tables(lake.catalog, namespace)]
-    except NoSuchNamespaceError:
-        return []
