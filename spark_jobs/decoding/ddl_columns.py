@@ -16,14 +16,8 @@ from sluice.ddl.stated_names import may_name
 from sluice.ddl.statements import SPEAKS_OF_COLUMNS, Altered, UnreadableDdlError, altered, in_turn
 from sluice.ledger.column_log import ColumnStatement
 from sluice.source_names import is_column_name, is_reserved
-from spark_jobs.decoding.decode import by_place, with_origin
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
-from spark_jobs.decoding.statements import (
-    collected,
-    ddl_events,
-    statement_columns,
-    statement_position,
-)
+from spark_jobs.decoding.statements import placed_statements
 from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
@@ -43,7 +37,7 @@ def statements_of_batch(
     """
     if not any(table.ddl for table in summaries):
         return {}
-    rows = placed_statements(job, envelope, SPEAKS_OF_COLUMNS)
+    rows = placed_statements(job, envelope, SPEAKS_OF_COLUMNS, _MOST, "change a column's name")
     statements: dict[Source, list[ColumnStatement]] = {}
     tables = known_tables(job, summaries)
     ordered = {f.source for f in summaries if f.records > f.ddl and not f.unordered}
@@ -96,19 +90,6 @@ def _in_turn(first: _Altering, then: _Altering) -> _Altering:
     """Combine two changes into one that applies the first and then the second."""
     added = (*kept_columns(first.added, then.columns), *then.added)
     return replace(first, columns=in_turn(first.columns, then.columns), added=added)
-
-
-def placed_statements(job: Job, envelope: DataFrame, pattern: str) -> list[Row]:
-    """Return the statements that match the pattern, in record order, with their position as `at`.
-
-    Raises PlanError for more than a driver can read.
-    """
-    mine = ddl_events(envelope, pattern)
-    located = with_origin(mine, job.spark, job.manifest.files)
-    selected = located.orderBy(by_place()).select(
-        *statement_columns(), statement_position(job).alias("at")
-    )
-    return collected(selected, _MOST, "change a column's name")
 
 
 def _of_statement(

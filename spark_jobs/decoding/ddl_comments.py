@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from pyspark.sql import DataFrame, Row
 
@@ -10,12 +11,15 @@ from sluice.ddl.comments import SPEAKS_OF_COMMENTS, Comment, comments
 from sluice.ddl.statements import Altered, UnreadableDdlError
 from sluice.ledger.comment_log import CommentStatement
 from sluice.source_names import is_reserved
-from spark_jobs.decoding.ddl_columns import named_by, placed_statements
+from spark_jobs.decoding.ddl_columns import named_by
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
+from spark_jobs.decoding.statements import placed_statements
 from spark_jobs.driver_messages import emit
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Source, TableSummary, source_of
 from spark_jobs.planning.plan import table_config, target_name
+
+_MOST: Final = 10_000
 
 
 def comments_by(
@@ -28,10 +32,8 @@ def comments_by(
     """
     if not any(table.ddl for table in summaries):
         return []
-    rows, tables = (
-        placed_statements(job, envelope, SPEAKS_OF_COMMENTS),
-        known_tables(job, summaries),
-    )
+    rows = placed_statements(job, envelope, SPEAKS_OF_COMMENTS, _MOST, "set a comment")
+    tables = known_tables(job, summaries)
     return list(dict.fromkeys(one for row in rows for one in _of_statement(job, row, tables)))
 
 

@@ -19,13 +19,7 @@ from sluice.ddl.statements import (
 )
 from sluice.errors import PlanError
 from spark_jobs.canonical import OP_TRUNCATE, PLACE
-from spark_jobs.decoding.decode import with_origin
-from spark_jobs.decoding.statements import (
-    collected,
-    ddl_events,
-    statement_columns,
-    statement_position,
-)
+from spark_jobs.decoding.statements import placed_statements
 from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
@@ -45,7 +39,7 @@ def by_policy(
     if job.pipeline.on_drop_table == KEEP or not any(table.ddl for table in summaries):
         return envelope, summaries
     ordered = {f.source for f in summaries if f.records > f.ddl and not f.unordered}
-    rows = _statements(job, envelope)
+    rows = placed_statements(job, envelope, SPEAKS_OF_DROPS, _MOST, "drop a table")
     drops = [row for row in rows if _drops(job, row, ordered)]
     _report_others(rows, drops)
     if not drops:
@@ -60,12 +54,6 @@ def by_policy(
         mine = (row for row in drops if source_of(row) == table.source)
         table.drops = tuple((row["at"], row["ddl"]) for row in mine)
     return emptied, summaries
-
-
-def _statements(job: Job, envelope: DataFrame) -> list[Row]:
-    located = with_origin(ddl_events(envelope, SPEAKS_OF_DROPS), job.spark, job.manifest.files)
-    rows = located.select(*statement_columns(), *PLACE, statement_position(job).alias("at"))
-    return collected(rows, _MOST, "drop a table")
 
 
 def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:

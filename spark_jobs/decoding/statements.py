@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from sluice.ddl.statements import LONGEST
 from sluice.errors import PlanError
 from sluice.positions import epoch_prefix
-from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, SOURCE_PARTS
-from spark_jobs.decoding.decode import by_place
+from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, PLACE, SOURCE_PARTS
+from spark_jobs.decoding.decode import by_place, with_origin
 from spark_jobs.job import Job
 
 
@@ -33,9 +33,18 @@ def statement_columns() -> list[Column]:
     return [*parts, lost.alias("lost"), text.alias("ddl")]
 
 
-def collected(statements: DataFrame, at_most: int, may: str) -> list[Row]:
-    """Collect the statements; raises PlanError for more than a driver can read. `may`: what they
-    may do, for the message."""
+def placed_statements(
+    job: Job, envelope: DataFrame, pattern: str, at_most: int, may: str
+) -> list[Row]:
+    """Return the statements that match the pattern, in record order, with their place and, as `at`,
+    their position.
+
+    Raises PlanError for more than a driver can read. `may`: what they may do, for the message.
+    """
+    located = with_origin(ddl_events(envelope, pattern), job.spark, job.manifest.files)
+    statements = located.orderBy(by_place()).select(
+        *statement_columns(), *PLACE, statement_position(job).alias("at")
+    )
     rows = statements.limit(at_most + 1).collect()
     if len(rows) > at_most:
         raise PlanError(

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.errors import PlanError
 from sluice.ledger.pipeline_lease import PipelineLease
 from sluice.operations import comments, refolding, stages
 from sluice.operations.undo import release
+from spark_jobs.decoding import ddl_comments
 from tests.spark.renamed import Row, ddl, event
 from tests.spark.sandbox import Sandbox
 
@@ -107,3 +109,12 @@ def test_comment_on_statements_of_oracle_are_applied(
     shop.run()
     table = shop.catalog.load_table(("shop", "ORDERS"))
     assert (table.properties["comment"], table.schema().find_field("ID").doc) == ("all", None)
+
+
+def test_too_many_comments_are_refused_as_such(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ddl_comments, "_MOST", 0)
+    lake.write("a.jsonl", [ddl(1, "COMMENT ON TABLE orders IS 'all'")])
+    with pytest.raises(PlanError, match="more than 0 DDL statements that may set a comment"):
+        lake.run()
