@@ -80,19 +80,10 @@ def landing_rows(
     spark: SparkSession, rejects: tuple[LandingReject, ...], pipeline: str, batch_id: str
 ) -> DataFrame:
     """Return quarantine rows of what landing rejected: records, a cut end, or a whole file."""
-    data = [(r.key, r.record, r.reason, r.raw_base64) for r in rejects]
-    frame = spark.createDataFrame(data, "file string, record bigint, reason string, raw string")
-    return frame.select(
-        F.lit(pipeline).alias("pipeline"),
-        F.lit(batch_id).alias("batch_id"),
-        F.lit("").alias("source_table"),
-        "reason",
-        F.lit("").alias("detail"),
-        F.unbase64("raw").alias("raw"),
-        "file",
-        "record",
-        F.current_timestamp().alias("at"),
-    )
+    data = [(r.key, r.record, r.reason, r.raw_base64, "", "") for r in rejects]
+    of_landing = "origin string, record bigint, reason string, raw string"
+    frame = spark.createDataFrame(data, f"{of_landing}, source_table string, detail string")
+    return rows(frame.withColumn("raw", F.unbase64("raw")), pipeline, batch_id)
 
 
 def write(spark: SparkSession, frame: DataFrame) -> None:
