@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -11,24 +10,6 @@ from airflow.sdk import get_current_context
 from sluice.errors import ConfigError
 from sluice.manifest import Reprocess
 from sluice.operations.rollback import RollbackRequest
-
-
-@dataclass(frozen=True)
-class ReprocessRequest:
-    """Which quarantined records to decode again, how, and who asked for it."""
-
-    batch: str
-    how: Reprocess
-    user: str
-
-
-@dataclass(frozen=True)
-class MaintenanceRequest:
-    """How many minutes to maintain a pipeline, or only to show what would be done."""
-
-    budget: float
-    dry_run: bool
-
 
 # What TriggerDagRunOperator adds by itself where the OpenLineage provider is installed.
 _OF_AIRFLOW: Final = frozenset({"openlineage"})
@@ -73,26 +54,19 @@ def rollback_request(context: dict[str, Any]) -> RollbackRequest:
         table=form["table"] or "",
         release=bool(form["release"]),
         dry_run=bool(form["dry_run"]),
-        user=_user(context),
+        user=user_of_run(context),
         called=("Batch", "To", "Rebuild", "Table"),
     )
 
 
-def reprocess_request(context: dict[str, Any]) -> ReprocessRequest:
-    """Read the form of `sluice_reprocess`."""
+def reprocess_of_form(context: dict[str, Any]) -> Reprocess:
+    """Return how the form of `sluice_reprocess` asks to decode quarantined records again."""
     form = context["params"]
-    how = Reprocess(
+    return Reprocess(
         reason=form["reason"] or "",
         accept_late=bool(form["accept_late"]),
         accept_open=bool(form["accept_open"]),
     )
-    return ReprocessRequest(form["batch"] or "", how, _user(context))
-
-
-def maintenance_request(context: dict[str, Any]) -> MaintenanceRequest:
-    """Read the form of `sluice_maintain`, for the task of one pipeline."""
-    form = context["params"]
-    return MaintenanceRequest(form["budget"], bool(form["dry_run"]))
 
 
 def pipelines_of_form(context: dict[str, Any]) -> list[str] | None:
@@ -100,6 +74,6 @@ def pipelines_of_form(context: dict[str, Any]) -> list[str] | None:
     return list(context["params"]["pipelines"] or ()) or None
 
 
-def _user(context: dict[str, Any]) -> str:
+def user_of_run(context: dict[str, Any]) -> str:
     """Return the user who triggered the run; '' if Airflow does not say."""
     return str(getattr(context["dag_run"], "triggering_user_name", None) or "")

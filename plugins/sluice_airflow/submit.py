@@ -26,7 +26,6 @@ from sluice.spark_submit.submit import (
 from sluice_airflow import tasks
 from sluice_airflow.connection import SPARK_CONNECTION, spark_master
 from sluice_airflow.queued import waiting
-from sluice_airflow.requests import maintenance_request
 
 # The hook's error has so many of the driver's last lines: an error may have one for each table.
 _LINES_KEPT: Final = 10_000
@@ -82,12 +81,12 @@ class MaintainOperator(SparkSubmitOperator):
 
     def execute(self, context: Any) -> None:
         """Finish what dead attempts left, then submit and wait."""
-        request = maintenance_request(context)
-        if not request.dry_run:
+        budget, dry_run = (context["params"][field] for field in ("budget", "dry_run"))
+        if not dry_run:
             tasks.reconcile(self.project_dir, self.pipeline)
         with tasks.advised("maintain", self.pipeline):
             project = load_sound(self.project_dir)
-            own = arguments(project, self.pipeline, request.budget, request.dry_run)
+            own = arguments(project, self.pipeline, budget, dry_run)
             self.application_args = ["--project", self.project_dir, *own]
             _run(self, self.project_dir)
 

@@ -32,7 +32,12 @@ from sluice.output.report import conflicting, misfitting
 from sluice.result import BatchResult, StagedTable
 from sluice_airflow.connection import use_connections_master
 from sluice_airflow.mapping import mappable
-from sluice_airflow.requests import pipeline_of_form, reprocess_request, rollback_request
+from sluice_airflow.requests import (
+    pipeline_of_form,
+    reprocess_of_form,
+    rollback_request,
+    user_of_run,
+)
 from sluice_airflow.selection import Run, RunSelection, select
 
 log = logging.getLogger(__name__)
@@ -315,11 +320,12 @@ def land_quarantined(project_dir: str, context: dict[str, Any]) -> list[str]:
     """
     pipeline = pipeline_of_form(context)
     with advised("land", pipeline):
-        request = reprocess_request(context)
+        batch, how = context["params"]["batch"] or "", reprocess_of_form(context)
         use_connections_master()
-        signature = f"(asked for by {request.user})" if request.user else ""
+        user = user_of_run(context)
+        signature = f"(asked for by {user})" if user else ""
         ctx = open_context(project_dir, pipeline)
-        manifests = reprocess.land_quarantined(ctx, request.batch, request.how, signature=signature)
+        manifests = reprocess.land_quarantined(ctx, batch, how, signature=signature)
         if not manifests:
             raise AirflowSkipException(f"{pipeline}: nothing in quarantine is unresolved")
         return mappable(ctx, manifests)
