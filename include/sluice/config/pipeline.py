@@ -256,7 +256,8 @@ class Pipeline(PipelineDdl):
     @classmethod
     def _columns_may_come(cls, value: str, info: ValidationInfo) -> str:
         policy = info.data.get("on_schema_change", EVOLVE)
-        refuse_unheeded(value, policy, info.data.get("tables"))
+        tables: dict[str, TableConfig] = info.data.get("tables") or {}
+        refuse_unheeded(value, policy, [n for n, table in tables.items() if table.renamed_columns])
         return value
 
     @field_validator("on_open_transaction")
