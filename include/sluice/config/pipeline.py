@@ -38,8 +38,12 @@ from sluice.config.locations import S3_SCHEME
 from sluice.config.maintenance import Maintenance
 from sluice.config.partitions import Partition, parse_partition, unfit
 from sluice.config.policies import EVOLVE, FAIL
-from sluice.config.renames import RenamedColumns
-from sluice.config.schema_change import OnSchemaChange, OnTypeChange, refuse_unheeded
+from sluice.config.schema_change import (
+    OnSchemaChange,
+    OnTypeChange,
+    RenamedColumns,
+    refuse_unheeded,
+)
 from sluice.config.source_tables import (
     OnTruncate,
     SourceTables,

@@ -1,15 +1,36 @@
-"""Policies for changes of a source table's columns."""
+"""Policies for changes of a source table's columns, and `renamed_columns:` of a table, for sources
+such as PostgreSQL whose events do not show renames."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field
 
 from sluice.config.policies import EVOLVE, NEW_COLUMN
 
 OnSchemaChange = Literal["evolve", "additive", "fail", "ignore"]
 OnTypeChange = Literal["fail", "string", "new_column", "quarantine"]
 _ADDING: Final = (EVOLVE, "additive")
+
+
+def _former_to_now(value: dict[str, str]) -> dict[str, str]:
+    former = {name.lower() for name in value}
+    since = {name.lower() for name in value.values()}
+    if "" in former | since or len(former) < len(value) or former & since:
+        raise ValueError(
+            "former name → present name, and no present name that is a former one too (of a column "
+            "renamed twice, both former names have the present name)"
+        )
+    return value
+
+
+RenamedColumns = Annotated[
+    dict[str, str],
+    AfterValidator(_former_to_now),
+    Field(description="former name → present name, if no DDL event has the rename"),
+]
 
 
 def refuse_unheeded(on_type_change: str, on_schema_change: str, renaming: Sequence[str]) -> None:
