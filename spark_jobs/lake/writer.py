@@ -38,20 +38,13 @@ class Writer(Reader):
     def __init__(
         self, lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool
     ) -> None:
+        """Mark a target whose updates carry only part of a row."""
         super().__init__(lake, plan, attempt, span)
         self.created = created
         self.branched: list[TableId] = []
         self.begun: dict[TableId, int] = {}
-
-    @classmethod
-    def open(
-        cls, lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool
-    ) -> Writer:
-        """Open a writer for an attempt; marks a target whose updates carry only part of a row."""
-        writer = cls(lake, plan, attempt, span, created)
-        if writer.partial:
+        if self.partial:
             lake.set_property(target_id(plan), names.PROP_PARTIALS, "true")
-        return writer
 
     def branch(self, table: TableId) -> str:
         if table not in self.branched:

@@ -140,7 +140,7 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
     early_drops.refuse_rows_below_drop(job, plan, _mine(job, plan))
     with floor_unchanged(job.lake, plan):
         beyond = quarantine_beyond_floor(job, envelope, table)
-        writer = Writer.open(job.lake, plan, job.attempt, table.span, table.created)
+        writer = Writer(job.lake, plan, job.attempt, table.span, table.created)
         merged = merge_table(writer, job.manifest.accepts_late)
     reach(Point.LOAD_MERGED)
     refuse_reset(job.pipeline, plan, merged)

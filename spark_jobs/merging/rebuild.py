@@ -97,7 +97,7 @@ def _rebuild_table(job: Job, plan: TablePlan, request: Rebuild) -> TableResult:
     created = job.lake.ensure(plan)
     plan, span = _of_changes(job.lake, plan, job.attempt.published)
     with floor_unchanged(job.lake, plan):
-        writer = Writer.open(job.lake, plan, job.attempt, span, created)
+        writer = Writer(job.lake, plan, job.attempt, span, created)
         write_desired(DesiredState.open(writer, request))
     return TableResult(
         plan.source.name, plan.name, Counts(), writer.staged(), compared=writer.left_alone()
