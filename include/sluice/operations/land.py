@@ -61,7 +61,7 @@ def land(
     store = open_landing(ctx)
     refused = UnreadableFiles() if unreadable is None else unreadable
     keys = []
-    for group in _to_take(ctx, selected(ctx, store, selection), changed):
+    for group in to_take(ctx, selected(ctx, store, selection), changed):
         for inspected in batches_of(ctx, store, group.objects, bool(selection.files), refused):
             key = claim(ctx, group.placed(inspected), lease, group.epoch, group.replaced)
             keys += [key] if key else []
@@ -74,8 +74,8 @@ def land(
 def candidates(
     ctx: Context, selection: Selection = EVERYTHING, changed: bool = False
 ) -> list[StoredObject]:
-    """Return the objects that `land` would read now, copies of other files included."""
-    groups = _to_take(ctx, landed(ctx, selection), changed)
+    """Return the objects that `land` would read now, without known copies of other files."""
+    groups = to_take(ctx, landed(ctx, selection), changed)
     return [one for group in groups for one in group.objects]
 
 
@@ -134,7 +134,7 @@ def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
         )
 
 
-def _to_take(ctx: Context, objects: list[StoredObject], changed: bool) -> list[Group]:
+def to_take(ctx: Context, objects: list[StoredObject], changed: bool) -> list[Group]:
     """Group the objects that no batch has and, with `changed`, those that replaced loaded ones."""
     taken = []
     published = ctx.ledger.batches.published() if changed else set()

@@ -18,12 +18,12 @@ from sluice.ledger.leases import new_attempt
 from sluice.ledger.states import ROLLING_BACK
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations.ceilings import within_ceilings
-from sluice.operations.changed import Group, grouped
+from sluice.operations.changed import Group
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
-from sluice.operations.land import candidates, chunks, inspect_all
+from sluice.operations.land import chunks, inspect_all, to_take
 from sluice.operations.loaded_files import of_one_load, other_epoch
-from sluice.operations.selection import EVERYTHING, Selection, open_landing
+from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.result import Counts, Nulled
 from sluice.spark_submit.submit import PLAN_BATCH, submit
@@ -91,8 +91,7 @@ def preview(ctx: Context, selection: Selection = EVERYTHING, changed: bool = Fal
     """
     folder = f"planned-{new_attempt()}"
     prefix = f"{ctx.pipeline.name}/{folder}/"
-    objects = candidates(ctx, selection, changed)
-    groups = grouped(ctx, *ctx.ledger.files.unclaimed_or_changed(objects))
+    groups = to_take(ctx, landed(ctx, selection), changed)
     unreadable = UnreadableFiles()
 
     try:
