@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from sluice.errors import LeaseHeldError, TransientError
@@ -60,7 +59,7 @@ class AttemptLease:
     def _record_landed(self, expected: Callable[[BatchRow | None], bool]) -> bool:
         return self.ledger.batches.record(
             self.batch_id, states.LANDED, attempt=self.attempt,
-            lease=Lease(this_holder(), self.lease_seconds), expected=expected,
+            lease=self._lease(), expected=expected,
         )  # fmt: skip
 
     def take_lease(
@@ -82,14 +81,10 @@ class AttemptLease:
         while True:
             self.require_current()  # else it would wait for what it is refused
             try:
-                self._lease(
-                    partial(
-                        self.ledger.lease.acquire,
-                        is_half_published=is_half_published,
-                        undone=undone,
-                        expected=self._may_take,
-                    )
-                )
+                self.ledger.lease.acquire(
+                    self.batch_id, self.attempt, self._lease(),
+                    is_half_published=is_half_published, undone=undone, expected=self._may_take,
+                )  # fmt: skip
                 self._held.set()
                 refuse()
                 return tuple(sorted(self.ledger.batches.published()))
@@ -99,8 +94,8 @@ class AttemptLease:
                 emit(f"waiting: {held}")
                 time.sleep(_POLL_SECONDS)
 
-    def _lease(self, action: Callable[[str, str, Lease], None]) -> None:
-        action(self.batch_id, self.attempt, Lease(this_holder(), self.lease_seconds))
+    def _lease(self) -> Lease:
+        return Lease(this_holder(), self.lease_seconds)
 
     @contextmanager
     def renewing(self, cancel: Callable[[], None]) -> Iterator[None]:
@@ -143,7 +138,7 @@ class AttemptLease:
     def _renew_once(self) -> None:
         """Renew once; raises LeaseHeldError if another attempt owns the batch."""
         if self._held.is_set():
-            self._lease(self.ledger.lease.renew)
+            self.ledger.lease.renew(self.batch_id, self.attempt, self._lease())
         elif not self._record_landed(self._is_decoding):
             self.require_current()
 
