@@ -159,11 +159,15 @@ def _whole(text: Column, kind: str) -> Column:
     return F.when((value.cast("string") == text) | text.rlike(_WHOLE), value)
 
 
+def is_lost(text: Column, number: Column) -> Column:
+    """Whether a number of a text is too large for the type of `number`, or so small that it became
+    0."""
+    return (F.abs(number) == float("inf")) | ((number == 0) & text.rlike(_NOT_ZERO))
+
+
 def _float(text: Column, kind: ColumnType) -> Column:
     value = text.try_cast(kind.spark)
-    overflowed = F.abs(value) == F.lit(float("inf"))
-    vanished = (value == 0) & text.rlike(_NOT_ZERO)
-    number = text.rlike(_PLAIN_NUMBER) & ~overflowed & ~vanished
+    number = text.rlike(_PLAIN_NUMBER) & ~is_lost(text, value)
     if kind.encoding == EXACT:
         own = _digits(text) == _digits(value.cast("string"))
         short = F.length(_digits(text)) <= _DIGITS_OF_DOUBLE

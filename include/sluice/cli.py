@@ -52,7 +52,7 @@ from sluice.operations.verify import verify as verify_stage
 from sluice.operations.window import Window
 from sluice.output import query, report, verify_report
 from sluice.output.report import for_terminal
-from sluice.output.rows import Output, until_it_closes
+from sluice.output.rows import Output, until_it_closes, write_rows
 from sluice.output.status import batch_statuses, last_and_waiting, show_status, status_json
 from sluice.result import BatchResult
 from sluice.spark_submit.child_process import SIGNALS, stop_children_when_ended
@@ -265,7 +265,7 @@ def sql(
 ) -> None:
     """Query the lake with SQL, without a JVM."""
     with until_it_closes(sys.stdout) as answer:
-        query.print_sql(load_sound(project), statement, output, answer)
+        write_rows(query.run_sql(load_sound(project), statement), output, answer)
 
 
 @app.command()

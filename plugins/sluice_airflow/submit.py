@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -13,8 +15,9 @@ from airflow.sdk.exceptions import AirflowException
 from sluice.config.project import load_sound
 from sluice.environment import ENV_SPARK_MASTER
 from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError, names_of
-from sluice.objects.batch_files import BatchFiles, pipeline_of
+from sluice.objects.batch_files import BatchFiles, batch_of, pipeline_of
 from sluice.operations.maintenance import MAINTAIN, arguments
+from sluice.operations.waiting import repeating
 from sluice.spark_submit.submit import (
     LOAD_BATCH,
     driver_environment,
@@ -25,11 +28,11 @@ from sluice.spark_submit.submit import (
 )
 from sluice_airflow import tasks
 from sluice_airflow.connection import SPARK_CONNECTION, spark_master
-from sluice_airflow.queued import waiting
 
 # The hook's error has so many of the driver's last lines: an error may have one for each table.
 _LINES_KEPT: Final = 10_000
 _LINES_SHOWN: Final = 20
+WAITING_EVERY_SECONDS: Final = tasks.STALE.total_seconds() / 3
 _DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME", "LC_ALL")
 
 
@@ -63,6 +66,25 @@ class LoadOperator(SparkSubmitOperator):
             behind = context["ti"].xcom_pull(task_ids="land") or []
             with waiting(self.project_dir, pipeline, behind):
                 _run(self, self.project_dir, _is_small(self.project_dir, manifest))
+
+
+def waiting(
+    project_dir: str, pipeline: str, manifests: Sequence[str]
+) -> AbstractContextManager[None]:
+    """Record in the ledger, while this block runs, that the run's other batches are still waiting;
+    a run of one batch has none.
+
+    Airflow does not hold a landed batch: only the time of its last row in the ledger shows that its
+    run is still going on.
+    """
+    if len(manifests) < 2:
+        return nullcontext()
+    batches = [batch_of(manifest) for manifest in manifests]
+
+    def keep_waiting() -> None:
+        tasks.open_context(project_dir, pipeline).ledger.batches.keep_waiting(batches)
+
+    return repeating(keep_waiting, WAITING_EVERY_SECONDS, first=0)
 
 
 class MaintainOperator(SparkSubmitOperator):

@@ -26,7 +26,7 @@ from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.window import Window
 from sluice.result import StagedTable
-from sluice_airflow import queued, submit, tasks
+from sluice_airflow import submit, tasks
 from sluice_airflow.selection import RunSelection
 from sluice_airflow.tasks import STALE, abandoned_batches, clean_up, selection_of
 from tests.unit.projects import open_shop
@@ -175,7 +175,7 @@ def test_batches_behind_a_loading_one_are_kept_waiting(
             time.sleep(0.01)
 
     monkeypatch.setattr(Batches, "keep_waiting", keep_waiting)
-    monkeypatch.setattr(queued, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(submit, "WAITING_EVERY_SECONDS", 0.01)
     monkeypatch.setattr(submit, "_run", loads)
     run = SimpleNamespace(xcom_pull=lambda task_ids: keys)
     load = submit.LoadOperator(task_id="load", project_dir=str(tmp_path), manifest=keys[1])

@@ -18,7 +18,7 @@ from typing import Final
 from sluice.bounds import MEBIBYTE
 from sluice.config.format_options import CsvOptions
 from sluice.containers.compression import DamageError
-from sluice.containers.json_documents import BOM, INVALID_UTF8, TOO_LARGE, Line, Rejected
+from sluice.containers.json_documents import BOM, INVALID_UTF8, TOO_LARGE, Line, Rejected, as_bytes
 
 MALFORMED: Final = "malformed_csv"
 FIELD_COUNT: Final = "wrong_field_count"
@@ -75,10 +75,10 @@ def rows_as_json(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterat
             header_rejected = header_rejected or not names
             yield row
         elif header_rejected:
-            yield Rejected(NO_NAMES, _bytes(lines.record()))
+            yield Rejected(NO_NAMES, as_bytes(lines.record()))
         elif not names and _too_long(row):
             header_rejected = True
-            yield Rejected(TOO_MANY_NAMES, _bytes(lines.record()))
+            yield Rejected(TOO_MANY_NAMES, as_bytes(lines.record()))
         elif not names:
             names = [encoder.encode_basestring(name) for name in row]
         elif row or len(names) == 1:  # with one column a blank line is an empty field
@@ -101,12 +101,12 @@ def _next_row(rows: Iterator[list[str]], lines: _Lines) -> list[str] | Rejected 
     except StopIteration:
         return lines.pop_cut()
     except csv.Error:
-        raw = _bytes(lines.record())
+        raw = as_bytes(lines.record())
         cut = lines.pop_cut()
         return Rejected(cut.reason, raw + cut.raw) if cut else Rejected(MALFORMED, raw)
     except _TooLargeError:
         lines.end()
-        return Rejected(TOO_LARGE, _bytes(lines.record()))
+        return Rejected(TOO_LARGE, as_bytes(lines.record()))
 
 
 def _is_change(row: list[str], names: list[str], style: CsvStyle) -> bool:
@@ -134,7 +134,7 @@ def _object(
     if full_load and _lacks_operation(fields, names, style):
         names = names[1:]
     if len(fields) != len(names):
-        return Rejected(FIELD_COUNT, _bytes(record))
+        return Rejected(FIELD_COUNT, as_bytes(record))
     values = [encoder.encode_basestring(field) for field in fields]
     if not set(style.nulls).isdisjoint(fields):
         for at, quoted in enumerate(_quoted_fields(record, style.delimiter)):
@@ -144,7 +144,7 @@ def _object(
     try:
         return Line(f"{{{pairs}}}".encode())
     except UnicodeEncodeError:
-        return Rejected(INVALID_UTF8, _bytes(record))
+        return Rejected(INVALID_UTF8, as_bytes(record))
 
 
 def _quoted_fields(record: str, delimiter: str) -> Iterator[bool]:
@@ -156,10 +156,6 @@ def _quoted_fields(record: str, delimiter: str) -> Iterator[bool]:
         at = record.find(delimiter, quoted.end() if quoted else at) + 1
         if at == 0:
             return
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
 
 
 class _TooLargeError(Exception):

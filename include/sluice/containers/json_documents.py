@@ -215,7 +215,7 @@ class _Splitter(TextWindow):
     def _unless_large(self, whole: str, part: Line | Rejected) -> Line | Rejected:
         """Return the part if its text is within the limit, which a window may exceed."""
         may_be_large = 4 * len(whole) > self.limit  # a character has up to four bytes
-        if may_be_large and len(raw := _bytes(whole)) > self.limit:
+        if may_be_large and len(raw := as_bytes(whole)) > self.limit:
             return Rejected(TOO_LARGE, raw)
         return part
 
@@ -260,7 +260,7 @@ class _Splitter(TextWindow):
 
     def _cut_off(self) -> Rejected:
         reason, self.cut = self.cut, ""
-        return Rejected(reason, _bytes(self.pass_to(len(self.text))))
+        return Rejected(reason, as_bytes(self.pass_to(len(self.text))))
 
     def _take_many(self, offset: int) -> Line | Rejected:
         starts = next_start(offset)
@@ -279,7 +279,7 @@ class _Splitter(TextWindow):
             if not self.more():
                 break
         self.at = start.end() if start else len(self.text)
-        return Rejected(TOO_LARGE, _bytes(first))
+        return Rejected(TOO_LARGE, as_bytes(first))
 
 
 def _inner(document: Any) -> dict[str, Any]:
@@ -289,7 +289,8 @@ def _inner(document: Any) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-def _bytes(text: str) -> bytes:
+def as_bytes(text: str) -> bytes:
+    """Return the bytes of a file's text."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -297,18 +298,18 @@ def _rejected(text: str) -> Line | Rejected:
     """Return a broken part: one line for the reader to reject, several as Rejected."""
     text = text.strip()
     if "\n" in text or "\r" in text:
-        return Rejected(UNPARSEABLE, _bytes(text))
+        return Rejected(UNPARSEABLE, as_bytes(text))
     return _line(text)
 
 
 def _line(text: str, lossy: bool = False) -> Line | Rejected:
     if lossy:
-        return Rejected(LONE_SURROGATE, _bytes(text))
+        return Rejected(LONE_SURROGATE, as_bytes(text))
     if "\0" in text:  # not JSON, but Spark could take it for UTF-16 or UTF-32
-        return Rejected(UNPARSEABLE, _bytes(text))
+        return Rejected(UNPARSEABLE, as_bytes(text))
     if "\n" in text or "\r" in text:
         text = _BETWEEN_TOKENS.sub(lambda token: token[1] or "", text)
     try:
         return Line(text.encode())
     except UnicodeEncodeError:
-        return Rejected(INVALID_UTF8, _bytes(text))
+        return Rejected(INVALID_UTF8, as_bytes(text))

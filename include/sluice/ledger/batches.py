@@ -111,12 +111,12 @@ class Batches:
         rows = self._tables.read(BATCHES, of_pipeline(self._pipeline))
         return latest(BatchRow, where_in(rows, "batch_id", [batch_id]), "batch_id").get(batch_id)
 
-    def all(self, limit: int | None = None) -> list[BatchRow]:
+    def all(self) -> list[BatchRow]:
         """Return the batches, the one that changed last first."""
         rows = self._tables.read(BATCHES, of_pipeline(self._pipeline))
         known = latest(BatchRow, rows, "batch_id").values()
         batches = (row for row in known if row.batch_id != states.MAINTENANCE)
-        return sorted(batches, key=lambda row: row.seq, reverse=True)[:limit]
+        return sorted(batches, key=lambda row: row.seq, reverse=True)
 
     def published(self) -> set[str]:
         """Return the batches whose rows are in the tables."""

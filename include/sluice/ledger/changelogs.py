@@ -26,16 +26,12 @@ from sluice.names import (
 _TRIES: Final = 10
 
 
-def _go_on() -> None:
-    """The default of `confirm`, which never objects."""
-
-
 def forget_changes(
     catalog: Catalog,
     namespace: str,
     batch_id: str,
     besides: Container[tuple[str, str]] = (),
-    confirm: Callable[[], None] = _go_on,
+    confirm: Callable[[], None] = lambda: None,
 ) -> list[str]:
     """Remove a batch's changes from all changelogs except `besides`; return what was done.
 

@@ -20,11 +20,7 @@ from sluice.operations.undo import complete_rollbacks, undo_batch
 from sluice.operations.waiting import is_held, taken_up
 
 
-def _none(_: Manifest) -> bool:
-    return False
-
-
-def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[str]:
+def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = lambda _: False) -> list[str]:
     """Finish or undo what attempts that died left; return the manifests of batches to load again.
 
     Publications and rollbacks that were under way are completed. Branches of failed attempts, and
@@ -33,7 +29,7 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
     lease, so that of concurrent runs only one returns it.
     """
     again = _reconcile_batches(ctx, _without_rollbacks(ctx), loads)
-    newest = ctx.ledger.batches.all(limit=1)
+    newest = ctx.ledger.batches.all()[:1]
     if again or any(row.state == states.ROLLED_BACK for row in newest):
         for table in drop_empty_tables(ctx):
             ctx.say(

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, TextIO
+from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -24,7 +24,6 @@ from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
 from sluice.errors import TerminalError
 from sluice.names import CATALOG, full_name
-from sluice.output.rows import Output, write_rows
 from sluice.output.sql_filter import BASE_TABLE, Node, nodes, row_filter
 from sluice.output.table_lists import answered_list, lists_are_asked_for
 
@@ -73,11 +72,6 @@ def run_sql(project: Project, statement: str) -> pa.Table:
         raise TerminalError(f"the query failed: {error}").in_lines() from error
     finally:
         connection.close()
-
-
-def print_sql(project: Project, statement: str, output: Output, to: TextIO) -> None:
-    """Answer a query and write its rows."""
-    write_rows(run_sql(project, statement), output, to)
 
 
 def _answer(connection: duckdb.DuckDBPyConnection, catalog: Catalog, statement: str) -> pa.Table:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -133,14 +135,7 @@ def _rejected(part: str, nodes: Mapping[int, Node]) -> Column:
     result = result.when(ident.isNull(), F.lit(NOT_WIRE))
     has_schema = ident.isin(*nodes) if nodes else F.lit(False)
     result = result.when(~has_schema, F.concat(F.lit(UNKNOWN_SCHEMA), ident.cast("string")))
-    return result.when(~_any(whole), F.lit(NOT_AVRO))
-
-
-def _any(conditions: Iterable[Column]) -> Column:
-    any_holds = F.lit(False)
-    for condition in conditions:
-        any_holds |= condition
-    return any_holds
+    return result.when(~reduce(or_, whole, F.lit(False)), F.lit(NOT_AVRO))
 
 
 def base64_lines(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:

@@ -21,7 +21,7 @@ from spark_jobs.formats.dts_avro.schema import (
     JSON_WRAPPED,
     PARTS,
 )
-from spark_jobs.values import LATIN1
+from spark_jobs.values import LATIN1, is_lost
 
 _BARE: Final = (
     f"precision:int,scale:int,charset:string,type:string,value:string,{JSON_WRAPPED},"
@@ -34,7 +34,6 @@ _LISTED: Final = r'(?s)^\s*\{\s*"array"\s*:(.*)\}\s*$'
 _NAMESPACE: Final = r'\{\s*"[\w.]+\.(\w+)"\s*:'
 _BRANCH_INT: Final = r'\{\s*"int"\s*:\s*(-?\d+)\s*\}'
 _NUMBER: Final = r'("value"\s*:\s*)(-?\d[\d.eE+-]*)'
-_NOT_ZERO: Final = "^[^eE]*[1-9]"
 _BARE_EMPTY: Final = r'([\[,]\s*)"(NONE|NULL)"(?=\s*[,\]])'
 _WRAPPED: Final = r'"value"(\s*:\s*\{\s*"(?:bytes|array)"\s*:)'
 _CLOCK: Final = rf'\{{(\s*"(?:{"|".join(PARTS)})"\s*:)'
@@ -92,9 +91,7 @@ def _named(value: Column) -> Column:
 
 def _is_lost(printed: Column) -> Column:
     """Whether a printed number is too large for a double, or so small that it becomes 0."""
-    number = printed.try_cast("double")
-    too_large = F.abs(number) == float("inf")
-    return F.coalesce(too_large | ((number == 0) & printed.rlike(_NOT_ZERO)), F.lit(False))
+    return F.coalesce(is_lost(printed, printed.try_cast("double")), F.lit(False))
 
 
 def _of(value: Column, is_type: Column, *fields: str) -> Column:

@@ -16,7 +16,7 @@ from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
 from sluice.errors import TerminalError
 from sluice.output import query
-from sluice.output.query import print_sql, run_sql
+from sluice.output.query import run_sql
 from sluice.output.rows import Output, write_rows
 from tests.unit.projects import empty_lake
 
@@ -53,7 +53,7 @@ def _fill(catalog: Catalog) -> None:
 
 def rows(project: Project, statement: str) -> list[dict[str, Any]]:
     out = io.StringIO()
-    print_sql(project, statement, "jsonl", out)
+    write_rows(run_sql(project, statement), "jsonl", out)
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
