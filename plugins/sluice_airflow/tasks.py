@@ -280,7 +280,7 @@ def summary(result: BatchResult) -> dict[str, Any]:
     return {"batch_id": result.batch_id, "attempt": result.attempt, "tables": tables}
 
 
-def loaded_as(project_dir: str, pipeline: str, manifest: str, advice: Advice | None = None) -> str:
+def loaded_as(project_dir: str, pipeline: str, manifest: str, advice: Advice) -> str:
     """Return the batch's state if there is nothing to load: it is finished, or another run loaded
     it and is about to publish it. Otherwise "".
 
@@ -288,8 +288,7 @@ def loaded_as(project_dir: str, pipeline: str, manifest: str, advice: Advice | N
     """
     ledger = open_context(project_dir, pipeline).ledger
     row = ledger.batches.get(batch_of(manifest))
-    if advice is not None:
-        advice.heed(row)
+    advice.heed(row)
     if row is None:
         return ""
     handed_on = row.state in (LOADED, PUBLISHING) and not ledger.lease.has_lapsed(row)

@@ -38,7 +38,7 @@ class NoKeyChanges:
     others: DataFrame
     data: tuple[str, ...]
     truncated_at: str | None
-    anew: bool = False
+    anew: bool
 
 
 @dataclass(frozen=True)

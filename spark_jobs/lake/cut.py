@@ -40,8 +40,8 @@ class TargetTables:
     changelog: TableId
     tombstones: TableId
     key: tuple[str, ...]
-    history: TableId | None = None
-    events: TableId | None = None
+    history: TableId | None
+    events: TableId | None
 
     @property
     def all(self) -> list[TableId]:

@@ -51,9 +51,9 @@ class StatedDefault:
 
     at: str
     text: str | None
-    verbatim: bool = True
-    stored: str = ""
-    of_session: bool = False
+    verbatim: bool
+    stored: str
+    of_session: bool
 
     def value(self, into: ColumnType) -> Column:
         """Return the default as a value of a stored type; NULL if it has none."""

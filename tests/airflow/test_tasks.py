@@ -149,7 +149,7 @@ def test_a_batch_that_another_run_is_about_to_publish_is_not_loaded_again(
     tmp_path: Path, state: str, lapsed: bool, told: str
 ) -> None:
     one_batch(tmp_path, state, lapsed=lapsed)
-    assert tasks.loaded_as(str(tmp_path), "shop", MANIFEST) == told
+    assert tasks.loaded_as(str(tmp_path), "shop", MANIFEST, tasks.Advice("load")) == told
 
 
 def test_batches_behind_a_loading_one_are_kept_waiting(

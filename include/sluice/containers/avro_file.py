@@ -361,7 +361,7 @@ def _block_ahead(stream: _Bytes, sync: bytes, keep: int) -> _Stretch | None:
 class _Frame:
     """The numbers before a block's body, and why they are wrong if they are."""
 
-    damage: str = ""
+    damage: str
     records: int = 0
     size: int = 0
     body_at: int = 0

@@ -66,9 +66,9 @@ class SourceType:
     """
 
     words: tuple[str, ...]
-    numbers: tuple[int | None, ...] = ()
-    array: bool = False
-    text: str = ""
+    numbers: tuple[int | None, ...]
+    array: bool
+    text: str
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class CreatedTable:
     name: str
     line: int
     columns: Mapping[str, SourceType]
-    key: tuple[str, ...] = ()
+    key: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Used:
 
     namespace: str
     name: str
-    version: str | int | None = None
+    version: str | int | None
 
     @property
     def full_name(self) -> str:
