@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from pyspark.sql import SparkSession
@@ -113,6 +113,11 @@ class Sandbox:
         context.files.write_result(result)
         ledger.batches.record(manifest.batch_id, LOADED, attempt=attempt)
         return result.to_json()
+
+    def driven(self, patch: pytest.MonkeyPatch) -> Self:
+        """Let the drivers of the batches run in this process."""
+        patch.setattr("sluice.operations.load.submit", self.drive)
+        return self
 
     def submit(self, project: Project, entry: Path, *arguments: str, small: bool = False) -> str:
         """Replaces it by the driver itself, with its lease and its attempts."""
@@ -235,5 +240,4 @@ def total(result: BatchResult) -> Counts:
 def driven_here(sandbox: Sandbox) -> Iterator[Sandbox]:
     """Let the drivers of a sandbox's batches run in this process, for fixtures of a module."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sluice.operations.load.submit", sandbox.drive)
-        yield sandbox
+        yield sandbox.driven(patch)

@@ -45,9 +45,7 @@ COLLATED = {"key": ["code"], "columns": {"visits": "int"}, "collations": {"code"
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     tables = {"customers": {**COLLATED, "modes": ["current", "history"]}}
-    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
-    return shop
+    return Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables}).driven(monkeypatch)
 
 
 def columns_of_source(rows: list[Row]) -> list[Row]:

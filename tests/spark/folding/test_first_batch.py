@@ -22,9 +22,7 @@ RIGHT = {"key": ["id"], "columns": {"id": "bigint", "amount": "decimal(10,2)"}}
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """A pipeline with a wrong hint and a wrong key; drivers run in this process."""
-    sandbox = Sandbox(spark, tmp_path, project(WRONG))
-    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
-    return sandbox
+    return Sandbox(spark, tmp_path, project(WRONG)).driven(monkeypatch)
 
 
 def project(table: dict[str, Any]) -> dict[str, Any]:

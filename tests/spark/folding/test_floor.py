@@ -172,7 +172,7 @@ def test_an_operator_accepts_what_is_beyond_the_floor(
 ) -> None:
     """Each event at its own place: one of `papers` stands below its row, the other has none."""
     shop = Shop(spark, tmp_path, PIPELINE)
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     shop.run(
         event("c", "orders", 10, id=1, status="new"),
         event("c", "orders", 11, id=2, status="new"),
@@ -211,7 +211,7 @@ def test_a_change_of_key_from_before_waits_as_a_whole(
 ) -> None:
     """The row of the old key could judge its end; nothing can judge the row of the new one."""
     shop = Shop(spark, tmp_path, PIPELINE)
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     rows = [event("c", "orders", 10 + key, id=key, status="new") for key in (1, 2)]
     shop.run(*rows, event("d", "orders", 40, id=2, status="new"))
     shop.maintain()
@@ -284,7 +284,7 @@ def test_an_undo_beneath_a_truncate_brings_no_forgotten_row_back(
 ) -> None:
     """Only the snapshot from before the batch still has the row, and it was truncated since."""
     shop = Shop(spark, tmp_path, ORDERS)
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     shop.run(event("c", "orders", 10, id=1, status="new"))
     shop.run(event("d", "orders", 20, id=2, status="new"))
     shop.maintain()

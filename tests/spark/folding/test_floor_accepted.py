@@ -42,7 +42,7 @@ def test_a_row_put_together_stays_deleted(
 ) -> None:
     """Its tombstone stands below the floor, in a batch that is not forgotten."""
     shop = opened(spark, tmp_path, modes)
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     shop.run(
         event("c", "orders", 10, id=1, status="new", note="long"),
         event("c", "orders", 12, id=2, status="new", note="long"),
@@ -63,7 +63,7 @@ def test_a_row_whose_end_its_history_has_stays_deleted(
 ) -> None:
     """Its tombstone is forgotten, the version that the delete ended is not."""
     shop = opened(spark, tmp_path, ["current", "history"])
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     shop.run(
         event("c", "orders", 10, id=1, status="new"),
         event("d", "orders", 20, id=1, status="new"),

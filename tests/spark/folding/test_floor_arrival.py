@@ -20,7 +20,7 @@ def test_changes_that_go_by_arrival_are_kept(
 ) -> None:
     days = {"tombstone_days": 30, "changelog_days": 30}
     shop = Shop(spark, tmp_path, {"format": "canal", "maintenance": days})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     for number, name in enumerate(("b.jsonl", "a.jsonl"), 1):
         shop.write(name, [message("INSERT", row(str(number), "x"))])
         _, failure = stages.run(shop.context())

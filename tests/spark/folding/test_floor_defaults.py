@@ -53,8 +53,7 @@ def shop(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> Sandbox:
     """Of the table `ITEM` the first changes are forgotten."""
-    made = Sandbox(spark, tmp_path, item(mode))
-    monkeypatch.setattr("sluice.operations.load.submit", made.drive)
+    made = Sandbox(spark, tmp_path, item(mode)).driven(monkeypatch)
     (first,) = made.run_each(FORGOTTEN)
     forget(made, first, "ITEM")
     return made
@@ -105,8 +104,7 @@ def test_the_nulls_of_a_full_load_are_nobody_elses(
     """It was taken after the statement, which comes late: row 1 has no default, row 2 has it."""
     table = {"key": ["id"], "columns": {"id": "int", "c": "int"}}
     config = {"format": "maxwell", "format_options": {"row_image": "partial"}}
-    made = Sandbox(spark, tmp_path, config | {"tables": {"orders": table}})
-    monkeypatch.setattr("sluice.operations.load.submit", made.drive)
+    made = Sandbox(spark, tmp_path, config | {"tables": {"orders": table}}).driven(monkeypatch)
     loaded = row(BOOTSTRAPPED, 1, id=1, v="a", c=None)
     (first,) = made.run_each([loaded, row("insert", 5, id=2, v="a")])
     forget(made, first)

@@ -25,7 +25,7 @@ UNSENT = "__debezium_unavailable_value"
 @pytest.fixture
 def shop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     shop = Shop(spark, tmp_path, PIPELINE)
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     return shop
 
 

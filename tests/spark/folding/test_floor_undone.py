@@ -50,7 +50,7 @@ def shop(
         "maintenance": {"tombstone_days": 30, "changelog_days": changelog_days},
     }
     made = Shop(spark, tmp_path, pipeline)
-    monkeypatch.setattr("sluice.operations.load.submit", made.drive)
+    made.driven(monkeypatch)
     return made
 
 

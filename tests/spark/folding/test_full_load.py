@@ -50,9 +50,7 @@ ROWS = [(1, "new"), (2, "changed"), (3, "new"), (5, "new")]
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """Tables with a history, with soft deletes, without a key; drivers run in this process."""
-    sandbox = Sandbox(spark, tmp_path, {"format": "debezium"})
-    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
-    return sandbox
+    return Sandbox(spark, tmp_path, {"format": "debezium"}).driven(monkeypatch)
 
 
 def event(table: str, told: Told) -> Row:

@@ -257,8 +257,7 @@ def test_sources_that_are_added_later_are_filled_from_loaded_files(
     """The partition had a target of its own until then."""
     own = {"key": ["id"], "columns": {"id": "bigint"}}
     apart = {"public.orders": own, "public.orders_p2024": own}
-    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": apart})
-    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": apart}).driven(monkeypatch)
     sandbox.write("a.jsonl", PARTITION_EVENTS)
     run(sandbox)
     assert notes(sandbox, "orders") == {3: "before there were partitions"}

@@ -48,8 +48,7 @@ def test_value_that_was_not_sent_is_taken_from_the_old_row(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     batches: Sequence[Sequence[Row]],
 ) -> None:  # fmt: skip
-    lake = Sandbox(spark, tmp_path, NOTES)
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake = Sandbox(spark, tmp_path, NOTES).driven(monkeypatch)
     for number, events in enumerate(batches):
         lake.write(f"{number}.jsonl", events)
         lake.run()
@@ -60,8 +59,7 @@ def test_value_that_was_not_sent_is_taken_from_the_old_row(
 def test_update_whose_unsent_value_is_in_no_old_row_is_quarantined(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake = Sandbox(spark, tmp_path, NOTES)
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake = Sandbox(spark, tmp_path, NOTES).driven(monkeypatch)
     for number, old in enumerate((None, {"id": 5})):
         lake.write(f"{number}.jsonl", [event(100 + number, None, note(1, "a"))])
         lake.write(f"{number}u.jsonl", [event(200 + number, old, note(2, UNSENT)) | {"op": "u"}])
@@ -113,8 +111,7 @@ def test_an_old_row_whose_large_value_was_not_sent_is_quarantined(
     """It names no row of a table without a key; of one with a key nothing is missing."""
     columns = {"columns": {"id": "int"}}
     tables = {"S.BARE": {"key": [], **columns}, "S.KEYED": {"key": ["id"], **columns}}
-    lake = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables}).driven(monkeypatch)
     bare, keyed = history_of("BARE", connector), history_of("KEYED", connector)
     for number, part in enumerate((slice(cut), slice(cut, None))):
         lake.write(f"{number}.jsonl", bare[part] + keyed[part])

@@ -49,8 +49,7 @@ def ids(shop: Sandbox) -> list[str]:
 def test_truncate_of_the_schema_topic_empties_the_table_at_its_position(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: list[Any]
 ) -> None:
-    shop = Sandbox(spark, tmp_path, {"format": "debezium"})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, {"format": "debezium"}).driven(monkeypatch)
     shop.run_each(*batches)
     assert ids(shop) == ["2", "3"]
     assert shop.agrees()
@@ -80,8 +79,7 @@ def test_truncate_of_a_table_that_is_not_captured_stops_no_batch(
 def test_rows_older_than_an_early_truncate_stop_the_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = Sandbox(spark, tmp_path, {"format": "debezium"})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, {"format": "debezium"}).driven(monkeypatch)
     (first,) = shop.run_each([TRUNCATE])
     shop.write("old.jsonl", OLD)
     with pytest.raises(PlanError, match=rf"shop\.t: batch {first} .* before any of its rows;"):

@@ -191,8 +191,7 @@ def test_places_that_trails_share_move_no_values(
 ) -> None:
     """At a place of two trails one's delete is no half of the other's update."""
     table = {"modes": ["current", "history"]}
-    lake = Sandbox(spark, tmp_path, {"format": "ogg", "tables": {"S.T": table}})
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake = Sandbox(spark, tmp_path, {"format": "ogg", "tables": {"S.T": table}}).driven(monkeypatch)
     records = [
         *(record("I", None, {"ID": n, "A": f"{n}", "B": "b"}, pos=f"{n}") for n in range(1, 4)),
         record("D", {"ID": 1}, pos="50"),

@@ -245,9 +245,7 @@ def test_a_first_batch_of_a_truncate_makes_the_table(spark: SparkSession, tmp_pa
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """A lake whose drivers run in here."""
-    sandbox = Sandbox(spark, tmp_path, {"format": "streamx"})
-    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
-    return sandbox
+    return Sandbox(spark, tmp_path, {"format": "streamx"}).driven(monkeypatch)
 
 
 def load(lake: Sandbox, messages: list[dict[str, Any]], batches: list[tuple[int, ...]]) -> None:

@@ -79,7 +79,7 @@ def test_plan_counts_values_that_would_become_null(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = lake_with(spark, tmp_path, **BOTH, **ASKED)
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake.driven(monkeypatch)
     monkeypatch.setattr(preview_module, "submit", lake.look)
     lake.write("a.jsonl", EVENTS)
     (table,) = preview(lake.context()).forecast.tables
@@ -93,7 +93,7 @@ def test_misfits_are_null_in_every_order_of_batches(
 ) -> None:
     whole, apart = (lake_with(spark, tmp_path / name, **BOTH, **ASKED) for name in ("a", "b"))
     whole.load_records(EVENTS)
-    monkeypatch.setattr("sluice.operations.load.submit", apart.drive)
+    apart.driven(monkeypatch)
     results = []
     for number, part in enumerate((EVENTS[4:], EVENTS[2:5], EVENTS[:2])):
         apart.write(f"{number}.jsonl", part)
@@ -118,7 +118,7 @@ def test_reprocess_loads_quarantined_misfits_as_null(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = lake_with(spark, tmp_path, key=["id"], columns=HINTS)
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake.driven(monkeypatch)
     lake.write("a.jsonl", EVENTS[:2])
     lake.run()
     assert days(lake) == {1: "2024-02-29 1"}

@@ -95,8 +95,9 @@ def test_columns_that_an_update_does_not_name_stay(
 ) -> None:  # fmt: skip
     tell, options = FORMATS[name]
     tables = {"d.keyed": {"key": ["id"], "columns": COLUMNS}}
-    lake = Sandbox(spark, tmp_path, {"format": name, "format_options": options, "tables": tables})
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake = Sandbox(
+        spark, tmp_path, {"format": name, "format_options": options, "tables": tables}
+    ).driven(monkeypatch)
     lake.run_each(*order(history(tell)))
     rows = sorted(lake.rows("keyed"), key=lambda row: row["id"])
     assert rows == [note(2, None, None), note(4, None, None), note(7, "c", "big")]

@@ -32,9 +32,7 @@ Row = dict[str, Any]
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """The tables of the property tests with all of their events; drivers run in here."""
     tables = {n: t | {"modes": [MODES[n], "append"]} for n, t in TABLES.items()}
-    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
-    return sandbox
+    return Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables}).driven(monkeypatch)
 
 
 def refuse_difference(lake: Sandbox, log: list[Change], tables: Iterable[str] = TABLES) -> None:
@@ -122,7 +120,7 @@ def test_events_of_a_batch_are_undone_beneath_a_rename(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = renamed.shop_of(spark, tmp_path, modes=["current", "append"])
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     stays = renamed.event("c", 1, id=1, title="one")
     undone = renamed.event("c", 2, id=2, title="undone")
     batches = []

@@ -25,7 +25,7 @@ def pipeline(modes: Sequence[str]) -> dict[str, Any]:
 @pytest.fixture
 def shop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     shop = Shop(spark, tmp_path, pipeline(["current", "history"]))
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     return shop
 
 

@@ -40,8 +40,7 @@ def pipeline(modes: Sequence[str]) -> dict[str, Any]:
 @pytest.fixture
 def drive(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drive:
     """Runs batches of events of one table, each with its modes, on one lake."""
-    shop = Sandbox(spark, tmp_path, pipeline(ON))
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, pipeline(ON)).driven(monkeypatch)
 
     def run(*batches: tuple[Sequence[str], list[Any]]) -> Sandbox:
         for number, (modes, events) in enumerate(batches):
@@ -168,8 +167,7 @@ def test_columns_that_later_changes_do_not_list_are_taken_from_the_row(
 def test_a_batch_undone_between_does_not_close_the_gap(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = Sandbox(spark, tmp_path, pipeline(ON))
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, pipeline(ON)).driven(monkeypatch)
 
     def run(name: str, *changes: Any) -> str:
         shop.write(name, orders(*changes))
@@ -204,8 +202,7 @@ def test_history_and_events_catch_up_after_the_target_was_rewritten(
     def rename(position: int, old: str, new: str) -> dict[str, Any]:
         return renamed.ddl(position, f"ALTER TABLE orders RENAME COLUMN {old} TO {new}")
 
-    shop = Sandbox(spark, tmp_path, modes(ON))
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, modes(ON)).driven(monkeypatch)
     first = [
         row("c", 1, 1, size="girth", weight="size"),
         row("u", 15, 3, girth="girth", weight="size"),

@@ -92,7 +92,7 @@ def test_a_late_event_leaves_what_only_forgotten_events_brought(lake: Sandbox) -
 def test_a_rebuild_leaves_what_only_forgotten_events_brought(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake.driven(monkeypatch)
     placeholder = "__debezium_unavailable_value"
     lake.write("0.jsonl", [event(10, 1, "a", doc="old"), event(11, 2, "x", doc="two")])
     forgotten = lake.run().batch_id
@@ -190,8 +190,7 @@ def test_a_batch_of_ddl_alone_switches_the_mode_on(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even where no row lives that says whether it is marked."""
-    shop = Sandbox(spark, tmp_path, modes("current", "orders"))
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, modes("current", "orders")).driven(monkeypatch)
     gone: dict[str, Any] = {"id": 2, "title": "two"}
     for number, events in enumerate(
         ([renamed.event("c", 2, **gone)], [renamed.event("d", 3, gone)], [renamed.ddl(10)])

@@ -26,7 +26,7 @@ def notes_of_plan_and_run(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[str], list[str]]:
     """What a look says and what the run says, of what has landed."""
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake.driven(monkeypatch)
     monkeypatch.setattr(preview_module, "submit", lake.look)
     messages: list[str] = []
     ctx = lake.context()

@@ -48,8 +48,7 @@ def event(lsn: int, ident: int, amount: int, table: str = "orders", op: str = "c
 @pytest.fixture
 def shop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """A shop with a published order and a published customer; drivers run in this process."""
-    made = Sandbox(spark, tmp_path, project())
-    monkeypatch.setattr("sluice.operations.load.submit", made.drive)
+    made = Sandbox(spark, tmp_path, project()).driven(monkeypatch)
     made.write("first.jsonl", [event(1, 1, 10), event(2, 1, 10, "customers")])
     stages.run(made.context())
     return made
@@ -141,7 +140,7 @@ def test_rows_that_are_kept_though_deleted_count_as_gone(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = Sandbox(spark, tmp_path, project(modes=["soft_delete"], max_row_swing=0.5))
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     shop.write("a.jsonl", [event(n, n, 1) for n in range(1, 121)])
     assert run(shop) == ""
     shop.write("b.jsonl", [event(200 + n, n, 1, op="d") for n in range(1, 121)])

@@ -18,8 +18,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """A table of which nothing was ever deleted; its newest event came first."""
-    shop = Sandbox(spark, tmp_path, pipeline(["current", "append"]))
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, pipeline(["current", "append"])).driven(monkeypatch)
     for number, events in enumerate(([event(20, 1, "paid")], [event(10, 1, "new")])):
         shop.write(f"{number}.jsonl", events)
         shop.run()

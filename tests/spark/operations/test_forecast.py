@@ -27,8 +27,7 @@ Row = dict[str, Any]
 
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
-    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": TABLES})
-    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": TABLES}).driven(monkeypatch)
     monkeypatch.setattr(preview_module, "submit", sandbox.look)
     return sandbox
 

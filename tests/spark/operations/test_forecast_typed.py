@@ -39,8 +39,9 @@ def row(ident: int, **more: Any) -> dict[str, Any]:
 def test_a_plan_of_many_types_is_made_in_time(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"orders": {"key": ["id"]}}})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(
+        spark, tmp_path, {"format": "debezium", "tables": {"orders": {"key": ["id"]}}}
+    ).driven(monkeypatch)
     monkeypatch.setattr(preview_module, "submit", shop.look)
     shop.write("old.jsonl", [event("c", n, BEFORE, **row(n)) for n in range(1, 5)])
     stages.run(shop.context())

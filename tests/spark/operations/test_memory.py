@@ -29,9 +29,8 @@ pytestmark = pytest.mark.spark
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """One table; drivers run in here."""
     orders = {"key": ["id"], "columns": {"id": "int"}}
-    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"s.orders": orders}})
-    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
-    return sandbox
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"s.orders": orders}})
+    return shop.driven(monkeypatch)
 
 
 def event(lsn: int, ident: int, note: str, op: str = "u") -> dict[str, Any]:

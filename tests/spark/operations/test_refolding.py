@@ -36,9 +36,7 @@ MODES = {"keyed": ["current", "history"], "partial": ["soft_delete", "history"]}
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """The tables of the property tests, two of them with histories; drivers run in here."""
     tables = TABLES | {name: KEYED | {"modes": modes} for name, modes in MODES.items()}
-    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
-    return sandbox
+    return Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables}).driven(monkeypatch)
 
 
 def refuse_difference(lake: Sandbox, log: list[Change]) -> None:
@@ -220,8 +218,7 @@ def test_row_goes_with_the_last_batch_that_has_it(
 ) -> None:
     """The batch that repeats it wrote nothing, and nothing needed to be folded for it then."""
     tables = {"orders": {"key": ["id"], "columns": {"id": "int"}}}
-    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables}).driven(monkeypatch)
 
     def load_record(name: str, record: str) -> str:
         shop.write(name, [record])
@@ -246,8 +243,7 @@ def test_a_row_that_was_taken_out_beneath_its_delete_does_not_come_back(
 ) -> None:
     """When it was taken out nothing was to be written, for the key was gone already."""
     tables = {"orders": {"key": ["id"], "columns": {"id": "int"}}}
-    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables}).driven(monkeypatch)
     first, second, third = shop.run_each(
         [paper("c", "orders", 5, id=9, status="base")],
         [paper("c", "orders", 20, id=1, status="paid")],

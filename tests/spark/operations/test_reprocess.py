@@ -28,9 +28,7 @@ Row = dict[str, Any]
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """A pipeline whose hint is too narrow for some amounts; drivers run in this process."""
-    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": NARROW})
-    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
-    return sandbox
+    return Sandbox(spark, tmp_path, {"format": "debezium", "tables": NARROW}).driven(monkeypatch)
 
 
 def event(lsn: int, ident: int, amount: str) -> Row:

@@ -22,9 +22,7 @@ BOTH = {**ORDERS, "s.notes": {"key": ["id"], "columns": {"id": "bigint"}}}
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """A pipeline for one of two tables that the files tell of; drivers run in this process."""
-    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": ORDERS})
-    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
-    return sandbox
+    return Sandbox(spark, tmp_path, {"format": "debezium", "tables": ORDERS}).driven(monkeypatch)
 
 
 def event(lsn: int, table: str, ident: int, text: str) -> dict[str, Any]:

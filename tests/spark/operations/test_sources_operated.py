@@ -31,8 +31,7 @@ def configured(amount: str) -> Row:
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """Drivers run in here."""
-    sandbox = Sandbox(spark, tmp_path, configured("decimal(4,2)"))
-    monkeypatch.setattr("sluice.operations.load.submit", sandbox.drive)
+    sandbox = Sandbox(spark, tmp_path, configured("decimal(4,2)")).driven(monkeypatch)
     monkeypatch.setattr(preview, "submit", sandbox.look)
     return sandbox
 

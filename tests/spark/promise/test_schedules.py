@@ -135,8 +135,7 @@ def test_tables_are_the_sources_own(
     schedule = Schedule.drawn(rng)
     print(f"{source.recording.name} {source.variant} {names} {modes} {schedule}")
 
-    lake = Sandbox(spark, tmp_path, source.pipeline(names, modes))
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake = Sandbox(spark, tmp_path, source.pipeline(names, modes)).driven(monkeypatch)
     deliver(lake, topics_of(source.recording, source.variant, names), schedule)
 
     assert lake.quarantined() == []

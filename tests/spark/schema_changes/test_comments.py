@@ -40,8 +40,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """With a ledger; drivers run in here."""
     orders = {"key": ["id"], "columns": {"id": "int"}}
     shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"orders": orders}})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
-    return shop
+    return shop.driven(monkeypatch)
 
 
 def run(lake: Sandbox, name: str) -> str:
@@ -97,7 +96,7 @@ def test_comment_on_statements_of_oracle_are_applied(
 ) -> None:
     orders = {"key": ["ID"], "columns": {"ID": "int"}}
     shop = Sandbox(spark, tmp_path, {"format": "shareplex", "tables": {"S.ORDERS": orders}})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     place = {"time": "2017-06-16T14:24:34", "trans": "7.0.1", "seq": 1, "table": "S.ORDERS"}
     shop.write("a.jsonl", [
         {"meta": place | {"op": "ins", "scn": "5"}, "data": {"ID": "1"}},

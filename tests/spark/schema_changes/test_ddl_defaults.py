@@ -58,7 +58,7 @@ WANTED = {
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """With a ledger; drivers run in here."""
     shop = shop_of(spark, tmp_path, columns=HINTS, modes=["current", "history"])
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     return shop
 
 
@@ -141,7 +141,7 @@ def test_without_an_order_in_the_events_the_statement_is_where_it_arrived(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: list[str]
 ) -> None:
     shop = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"orders": {"key": key}}})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     sql = (
         "ALTER TABLE orders ADD flag bit(1) NOT NULL DEFAULT b'1', ADD size varchar(9) DEFAULT 'M'"
         ", ADD mood enum('x','y') DEFAULT 'y'"
@@ -172,8 +172,9 @@ def test_default_in_the_time_zone_of_its_session_is_not_used(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Canal has TIMESTAMP and DATETIME alike as local times; the first is in the zone of Canal."""
-    shop = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"orders": {"key": ["id"]}}})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(
+        spark, tmp_path, {"format": "canal", "tables": {"orders": {"key": ["id"]}}}
+    ).driven(monkeypatch)
     sql = (
         f"ALTER TABLE orders ADD seen timestamp DEFAULT '{BORN}', "
         f"ADD born datetime DEFAULT '{BORN}'"
@@ -215,7 +216,7 @@ def test_defaults_and_names_follow_from_the_set_of_events(
 ) -> None:
     """Dealt out in no order, some of it twice; rows are put together from several changes."""
     shop = shop_of(spark, tmp_path, modes=["current", "history"])
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     source, rng = added_often(), random.Random(seed)
     again = rng.sample(source.events, 4)
     events = rng.sample([*source.events, *again], len(source.events) + len(again))

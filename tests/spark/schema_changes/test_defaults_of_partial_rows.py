@@ -38,8 +38,7 @@ def test_rows_hold_the_default_and_events_their_own_values(
 ) -> None:
     table = ITEM | {"modes": ["current", "history", "append"]}
     pipeline = {"format": "shareplex", "tables": {"O.ITEM": table}}
-    shop = Sandbox(spark, tmp_path, pipeline)
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, pipeline).driven(monkeypatch)
     shop.run_each(*batches)
     assert {r["ID"]: r["C"] for r in shop.rows("ITEM")} == {1: 5, 2: 7, 8: None, 9: 5}
     places = sorted(shop.rows("ITEM__events", metadata=True), key=lambda r: r["_position"])

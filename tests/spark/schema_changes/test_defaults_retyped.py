@@ -58,8 +58,7 @@ def test_rows_hold_what_the_column_has_now_whatever_it_was_before(
     column was dropped, and another one added under its name."""
     table = {"key": ["id"], "modes": ["current", "history"]}
     pipeline = {"format": "debezium", "on_type_change": "string", "tables": {"orders": table}}
-    shop = Sandbox(spark, tmp_path, pipeline)
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, pipeline).driven(monkeypatch)
     batches = BATCHES | {"since": [*(AGAIN if again else ()), *BATCHES["since"]]}
     shop.run_each(*(batches[name] for name in order.split()))
     (row,) = (r for r in shop.rows("orders") if r["id"] == 1)

@@ -20,7 +20,7 @@ ADD = ddl(10, "ALTER TABLE orders ADD c text DEFAULT '5'")
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """With all modes; drivers run in here."""
     shop = shop_of(spark, tmp_path, modes=["current", "history", "append"])
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     return shop
 
 

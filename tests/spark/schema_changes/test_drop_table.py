@@ -60,7 +60,7 @@ def test_drop_table_empties_the_rows_below_it_in_every_order(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
 ) -> None:
     shop = shop_of(spark, tmp_path, "empty")
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     for name in order:
         write(shop, name)
         shop.run()
@@ -74,7 +74,7 @@ def test_drop_table_is_ignored_with_keep_and_refused_with_fail(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = shop_of(spark, tmp_path, "keep")
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     for name in BATCHES:
         write(shop, name)
     assert total(shop.run()).ignored == 1
@@ -132,8 +132,7 @@ def test_drop_of_one_of_several_sources_empties_the_target_only_with_on_truncate
     orders = {"key": ["id"], "columns": {"id": "int"}, "sources": [sources]}
     tables = {target: orders | ({"on_truncate": policy} if policy else {})}
     statements_on = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
-    shop = Sandbox(spark, tmp_path, statements_on)
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, statements_on).driven(monkeypatch)
 
     def of_source(at: int, what: str, pos: int, data: Row | None = None) -> Row:
         place = {"database": database.format(at)}

@@ -40,9 +40,7 @@ def shop_of(spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch) ->
     """Nobody tells a type."""
     tables = {"orders": {"key": ["id"]}}
     config = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
-    shop = Sandbox(spark, root, config)
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
-    return shop
+    return Sandbox(spark, root, config).driven(monkeypatch)
 
 
 def places(shop: Sandbox) -> dict[str, str]:

@@ -48,8 +48,7 @@ def test_hint_for_one_name_counts_for_both_names(
     """A batch that has only the other name too, be it the first one."""
     orders = {"key": ["id"], "columns": {"id": "int", hinted: PRICE}, **RENAMED}
     config = {"format": "debezium", "tables": {"orders": orders}, "on_type_change": policy}
-    shop = Sandbox(spark, tmp_path, config)
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, config).driven(monkeypatch)
     shop.run_each(*ORDERS[order])
     assert shop.types("orders")["girth"] == "decimal(10, 2)"
     assert girths(shop) == {1: Decimal("19.90"), 2: Decimal("8.50"), 3: Decimal("9.10")}
@@ -71,8 +70,7 @@ def test_script_with_the_current_name_counts_for_both_names(
     )
     script = {"dialect": "mysql", "files": ["schema"]}
     config = {"format": "debezium", "ddl": script, "tables": {"orders": {"key": ["id"], **RENAMED}}}
-    shop = Sandbox(spark, tmp_path, config)
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, config).driven(monkeypatch)
     counted = {"19.90": "19", "8.50": "8", "9.10": "9"}
 
     def whole(records: list[Any]) -> list[Any]:

@@ -47,8 +47,7 @@ def shop_of(
     spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch, **table: Any
 ) -> Sandbox:
     shop = Sandbox(spark, root, {"format": "debezium", "tables": {"orders": TABLE | table}})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
-    return shop
+    return shop.driven(monkeypatch)
 
 
 def notes(shop: Sandbox, key: str = "id") -> dict[int, str]:

@@ -39,7 +39,7 @@ def test_rows_keep_their_values_under_the_name_of_now(
 ) -> None:
     """With the ledger, which tells a batch what those before it were told."""
     shop = shop_of(spark, tmp_path, modes=["current", "history"])
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     for name in order:
         shop.write(f"{name}.jsonl", BATCHES[name])
         shop.run()

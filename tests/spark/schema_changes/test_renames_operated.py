@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """With a ledger; drivers run in here."""
     shop = shop_of(spark, tmp_path, modes=["soft_delete", "history"])
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     return shop
 
 
@@ -114,7 +114,7 @@ def test_only_rename_is_undone_beneath_others_and_comes_again(
     """In a format that tells no defaults, so that nothing at all is told without it."""
     orders = {"key": ["id"], "columns": {"id": "int"}}
     shop = Sandbox(spark, tmp_path, {"format": "maxwell", "tables": {"orders": orders}})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     batches = []
     each: list[Row | str] = [{"id": 1, "title": "x"}, RENAME, {"id": 2, "name": "y"}]
     for pos, change in enumerate(each):

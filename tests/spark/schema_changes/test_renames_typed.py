@@ -78,8 +78,7 @@ def test_a_dropped_name_that_a_column_of_another_type_gets(
     batches: list[list[Any]],
 ) -> None:
     """Its statements come alone at first, where nothing says yet that the name is text too."""
-    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": ORDERS})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": ORDERS}).driven(monkeypatch)
     shop.run_each(*batches)
     both = ("size", "size__dropped")
     assert rows_of(shop, "orders", *both) == {(1, "light", "1"), (2, "heavy", None)}
@@ -95,7 +94,7 @@ def test_hint_for_the_former_name_counts_in_every_batch(
     """The second one with the name of now too, which finds it stored as a date."""
     shop = shop_of(spark, tmp_path, columns={"id": "int", "size": "date[days]"})
     statement = ddl(10, "ALTER TABLE orders RENAME COLUMN size TO girth")
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop.driven(monkeypatch)
     renamed = [statement, bare("c", 11, id=2, girth=19724)]
     shop.run_each([bare("c", 1, id=1, size=19723)], renamed, [bare("c", 12, id=3, girth=19725)])
     days = {(1, date(2024, 1, 1)), (2, date(2024, 1, 2)), (3, date(2024, 1, 3))}

@@ -56,8 +56,7 @@ def test_each_source_keeps_its_values_from_before_the_others_rename(
     batches: list[list[dict[str, Any]]],
 ) -> None:
     pipeline = {"format": "debezium", "tables": {"shop.orders": TABLE}}
-    lake = Sandbox(spark, tmp_path, pipeline)
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake = Sandbox(spark, tmp_path, pipeline).driven(monkeypatch)
     for number, batch in enumerate(batches):
         lake.write(f"{number}.jsonl", batch)
         lake.run()

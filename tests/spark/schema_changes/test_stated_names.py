@@ -56,7 +56,7 @@ def test_dts_statement_that_names_only_its_database_is_followed(
     batches: list[list[dict[str, Any]]],
 ) -> None:
     lake = Sandbox(spark, tmp_path, {"format": "dts_avro", "tables": {"public.emp": {}}})
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake.driven(monkeypatch)
     lake.run_each(*batches)
     assert {r["id"]: (r["w"], r.get("v")) for r in lake.rows("emp")} == {
         1: (10, None),
@@ -74,8 +74,7 @@ def test_canal_spells_a_table_as_its_statement_does(
         {**statement("ALTER", "ALTER TABLE T CHANGE v w varchar(50)"), "table": "T"},
         message("INSERT", {"id": "2", "w": "b"}, mysqlType=renamed),
     ]
-    lake = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"db.t": {}}})
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"db.t": {}}}).driven(monkeypatch)
     lake.run_each([message("INSERT", row("1", "a"))], records)
     assert lake.rows("t") == [{"id": 2, "v": None, "w": "b"}]
     assert [one.source_table for one in recorded(lake.catalog, "p")] == ["db.t"]

@@ -45,7 +45,7 @@ def test_values_that_do_not_fit_a_column_go_into_one_beside_it(
 ) -> None:
     """A row has one of the two; what an update does not send stays in whichever it is."""
     lake = lake_of(spark, tmp_path, modes=["current", "history", "append"])
-    monkeypatch.setattr("sluice.operations.load.submit", lake.drive)
+    lake.driven(monkeypatch)
     for number, batch in enumerate([FIRST, *map(LATER.__getitem__, order)]):
         lake.write(f"{number}.jsonl", batch)
         lake.run()

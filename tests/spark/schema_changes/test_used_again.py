@@ -38,8 +38,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """With a ledger; drivers run in here."""
     orders = {"key": ["id"], "modes": ["current", "history"]}
     shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"orders": orders}})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
-    return shop
+    return shop.driven(monkeypatch)
 
 
 @pytest.mark.parametrize(

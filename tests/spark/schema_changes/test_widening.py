@@ -32,9 +32,7 @@ WANTED = {1: Decimal("1.0000"), 2: Decimal("2.5000"), 4: Decimal("4.1234"), 5: N
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """With a ledger; drivers run in here."""
     tables = {"orders": {"key": ["id"], "modes": ["current", "history"]}}
-    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
-    return shop
+    return Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables}).driven(monkeypatch)
 
 
 def run(lake: Sandbox, name: str) -> str:

@@ -32,8 +32,7 @@ EVENTS: list[Any] = [
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """One table in three modes, its events in two batches, the newer ones first."""
-    shop = Sandbox(spark, tmp_path, pipeline(MODES))
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, pipeline(MODES)).driven(monkeypatch)
     for number, batch in enumerate((EVENTS[3:], EVENTS[:4])):
         shop.write(f"{number}.jsonl", batch)
         shop.run()
@@ -72,8 +71,7 @@ def test_a_column_that_no_event_carried_is_known_to_be_null(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a row all of whose events are partial; maintenance has forgotten nothing."""
-    shop = Sandbox(spark, tmp_path, pipeline(MODES))
-    monkeypatch.setattr("sluice.operations.load.submit", shop.drive)
+    shop = Sandbox(spark, tmp_path, pipeline(MODES)).driven(monkeypatch)
     changes = [event(1, 1, "a", body=PLACEHOLDER), event(2, 1, "b", body=PLACEHOLDER), event(3, 1)]
     shop.run_each([*changes, event(4, 2, "c", body="long")])
     assert differing(shop) == {}
