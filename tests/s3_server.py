@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -20,6 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.postgres import free_port
 
 BINARY = Path(__file__).resolve().parent.parent / ".tools" / "bin" / "versitygw"
 REGION = "us-east-1"
@@ -67,7 +68,7 @@ def s3_server(root: Path) -> Iterator[S3Server]:
     objects, metadata, versions = (root / name for name in ("objects", "metadata", "versions"))
     for folder in (objects, metadata, versions):
         folder.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
+    port = free_port()
     server = S3Server(f"http://127.0.0.1:{port}", "sluice-test", secrets.token_hex(16))
     log = root / "server.log"
     # A sidecar folder holds what S3 keeps beside the bytes: not every file system of a CI machine
@@ -84,13 +85,6 @@ def s3_server(root: Path) -> Iterator[S3Server]:
         yield server
     finally:
         _stop(process)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _wait_until_healthy(process: subprocess.Popen[bytes], server: S3Server, log: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from dataclasses import dataclass
@@ -13,14 +12,10 @@ import pytest
 
 from sluice.operations.context import Context, open_context
 from sluice.output.query import run_sql
-from tests.faults.lake import Lake, finish
+from tests.faults.lake import PROJECT, Contents, Lake, finish
+from tests.faults.lake import event as event_of_table
 
 PATIENCE_SECONDS: Final = 600
-PROJECT = """lake:
-  catalog: {type: jdbc, uri: "sqlite:///data/catalog.db"}
-  warehouse: data/warehouse
-spark: {master: "local[2]", conf: {spark.driver.memory: 1g, spark.sql.shuffle.partitions: "2"}}
-"""
 PIPELINE = """name: shop
 format: debezium
 landing: {url: landing, pattern: "**/*.jsonl"}
@@ -55,12 +50,15 @@ class Shop:
 def event(op: str, key: int, status: str, lsn: int) -> str:
     """One change of an order as Debezium writes it without schema."""
     row = {"id": key, "status": status}
-    source = {
-        "connector": "postgresql", "db": "shop", "schema": "public", "table": "orders",
-        "lsn": lsn, "sequence": json.dumps([str(lsn), str(lsn)]), "ts_ms": 1_760_000_000_000 + lsn,
-    }  # fmt: skip
     before, after = (row, None) if op == "d" else (None, row)
-    return json.dumps({"before": before, "after": after, "source": source, "op": op})
+    return event_of_table(op, "orders", lsn, after, before)
+
+
+@pytest.fixture(scope="module")
+def wanted(lake: Lake) -> Contents:
+    """What the lake of a module holds once it is loaded without a fault."""
+    lake.restore("loaded")
+    return lake.contents()
 
 
 @pytest.fixture

@@ -57,12 +57,6 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
-@pytest.fixture(scope="module")
-def wanted(lake: Lake) -> Contents:
-    lake.restore("loaded")
-    return lake.contents()
-
-
 @pytest.mark.parametrize("fault", sample(FAULTS))
 def test_a_rerun_ends_as_if_nothing_had_happened(lake: Lake, wanted: Contents, fault: str) -> None:
     lake.restore("landed")

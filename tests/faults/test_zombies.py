@@ -52,12 +52,6 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
-@pytest.fixture(scope="module")
-def wanted(lake: Lake) -> Contents:
-    lake.restore("loaded")
-    return lake.contents()
-
-
 def suspended(lake: Lake, point: Point) -> tuple[subprocess.Popen[str], int]:
     """Return a run, and that of its processes that is suspended at the point, in the lake as it was
     landed.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 import zstandard
 from pyspark.sql import SparkSession
 
+from tests.avro_blocks import snappy, varint
 from tests.spark.datastream_events import avro_file
 from tests.spark.sandbox import Sandbox
 
@@ -50,11 +50,6 @@ def container(*ids: int, codec: str = "null") -> bytes:
     return made.getvalue()
 
 
-def snappy(plain: bytes) -> bytes:
-    packed: bytes = pa.compress(plain, codec="snappy", asbytes=True)
-    return packed + zlib.crc32(plain).to_bytes(4, "big")
-
-
 def zstd(plain: bytes) -> bytes:
     return zstandard.compress(plain)
 
@@ -69,14 +64,8 @@ def packed(codec: str, blocks: dict[int, bytes]) -> bytes:
     head = made.getvalue().replace(
         b"avro.codec\x08null", b"avro.codec" + bytes([2 * len(name)]) + name
     )
-    frames = (b"\x02" + number(len(body)) + body + sync for body in blocks.values())
+    frames = (b"\x02" + varint(len(body)) + body + sync for body in blocks.values())
     return head + b"".join(frames)
-
-
-def number(value: int) -> bytes:
-    found = io.BytesIO()
-    fastavro.schemaless_writer(found, "long", value)
-    return found.getvalue()
 
 
 def plain(id_: int, note: str) -> bytes:
@@ -118,7 +107,7 @@ def test_invalid_avro_decimal_is_read_as_bytes(lake: Sandbox) -> None:
     schema = {"type": "record", "name": "x.Row", "fields": fields}
     body = b"\x02\x05" * len(wrong) + b"\x02abcdef"
     made = container().replace(*schemas(schema))
-    (lake.landing / "odd.avro").write_bytes(made + b"\x02" + number(len(body)) + body + made[-16:])
+    (lake.landing / "odd.avro").write_bytes(made + b"\x02" + varint(len(body)) + body + made[-16:])
     lake.run()
     (row,) = lake.rows("t")
     assert [row[f"v{n}"] for n in range(len(wrong))] == [b"\x05"] * len(wrong)
@@ -130,7 +119,7 @@ def schemas(schema: Any) -> tuple[bytes, bytes]:
     """The schema in the header of an empty container, and another in its place."""
     header = fastavro.reader(io.BytesIO(container())).metadata["avro.schema"].encode()
     other = json.dumps(schema).encode()
-    return number(len(header)) + header, number(len(other)) + other
+    return varint(len(header)) + header, varint(len(other)) + other
 
 
 def test_a_bad_block_costs_its_own_records(lake: Sandbox) -> None:

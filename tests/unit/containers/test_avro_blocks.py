@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import io
 import lzma
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from sluice.containers import avro_file
 from sluice.containers.avro_file import _BlockDecoder
+from tests.avro_blocks import deflated
 
 SYNC = b"0123456789abcdef"
 LONG = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
@@ -49,12 +49,7 @@ def test_a_value_beyond_pythons_own_dates_is_no_damage(kind: str, logical: str, 
     assert bad(schema, "null", 2, body.getvalue()) == 1
 
 
-def _deflated(plain: bytes) -> bytes:
-    packer = zlib.compressobj(wbits=-15)
-    return packer.compress(plain) + packer.flush()
-
-
-PACKERS = [("deflate", _deflated), ("bzip2", bz2.compress), ("xz", lzma.compress)]
+PACKERS = [("deflate", deflated), ("bzip2", bz2.compress), ("xz", lzma.compress)]
 
 
 @pytest.mark.parametrize(("codec", "pack"), PACKERS)

@@ -20,21 +20,12 @@ from sluice.bounds import MEBIBYTE, Bounds
 from sluice.containers.csv_rows import CsvStyle
 from sluice.landing.inspection import Inspection
 from sluice.manifest import AVRO, PARQUET
+from tests.avro_blocks import deflated, snappy, varint
 from tests.unit.landing_folders import AVRO_SCHEMA, ROWS, Lake
 
 SYNC = b"0123456789abcdef"
 EMPTY = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "null"}]}
 TEXT = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}]}
-
-
-def deflated(plain: bytes) -> bytes:
-    packer = zlib.compressobj(9, wbits=-15)
-    return packer.compress(plain) + packer.flush()
-
-
-def snappy(plain: bytes) -> bytes:
-    packed: bytes = pa.compress(plain, codec="snappy", asbytes=True)
-    return packed + zlib.crc32(plain).to_bytes(4, "big")
 
 
 def streamed_zstd(plain: bytes) -> bytes:
@@ -50,12 +41,6 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "snappy": snappy,
     "zstandard": streamed_zstd,
 }
-
-
-def varint(value: int) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, "long", value)
-    return out.getvalue()
 
 
 def avro(schema: Any, codec: str, *blocks: tuple[int, bytes]) -> bytes:
