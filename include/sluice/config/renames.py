@@ -7,6 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from sluice.source_names import stored_name
+
 
 def _former_to_now(value: dict[str, str]) -> dict[str, str]:
     former = {name.lower() for name in value}
@@ -16,7 +18,7 @@ def _former_to_now(value: dict[str, str]) -> dict[str, str]:
             "former name → present name, and no present name that is a former one too (of a column "
             "renamed twice, both former names have the present name)"
         )
-    return value
+    return {stored_name(old): stored_name(new) for old, new in value.items()}
 
 
 RenamedColumns = Annotated[
