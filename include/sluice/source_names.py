@@ -1,4 +1,5 @@
-"""Names from files: which of them may become names of tables or columns.
+"""Names from files: which of them may become names of tables or columns, and what a column is
+called whose name is taken.
 
 A table's name becomes a folder, and names are shown to people. Records with a name that could leave
 its folder, or change what a terminal shows, go to quarantine.
@@ -20,7 +21,8 @@ ICEBERG_COLUMNS: Final = frozenset(
         "_last_updated_sequence_number", "_change_type", "_change_ordinal", "_commit_snapshot_id",
     )
 )  # fmt: skip
-_RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
+_TAKEN: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
+_OF_SOURCE: Final = "__source"
 
 
 def is_column_name(name: str) -> bool:
@@ -41,4 +43,12 @@ def is_table_name(name: str) -> bool:
 def is_reserved(name: str) -> bool:
     """Whether Sluice or Iceberg uses the name itself, in any case, as Spark ignores case."""
     folded = name.lower()
-    return folded in _RESERVED or folded.startswith(OWN_COLUMNS)
+    return folded in _TAKEN or folded.startswith(OWN_COLUMNS)
+
+
+def stored_name(name: str) -> str:
+    """Return the name that a source's column has in its table: `_op` is `_op__source` there.
+
+    A name that begins like those of Sluice's own columns has no other: `is_reserved` is still true.
+    """
+    return f"{name}{_OF_SOURCE}" if name.lower() in _TAKEN else name

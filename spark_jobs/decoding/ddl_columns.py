@@ -15,7 +15,7 @@ from sluice.ddl.defaults import kept_columns
 from sluice.ddl.stated_names import may_name
 from sluice.ddl.statements import SPEAKS_OF_COLUMNS, Altered, UnreadableDdlError, altered, in_turn
 from sluice.ledger.column_log import ColumnStatement
-from sluice.source_names import is_column_name, is_reserved
+from sluice.source_names import is_column_name, is_reserved, stored_name
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
 from spark_jobs.decoding.statements import placed_statements
 from spark_jobs.driver_messages import emit
@@ -103,7 +103,7 @@ def _of_statement(
     followed: dict[Source, Altered] = {}
     problem = None
     try:
-        for one in altered(row["ddl"]):
+        for one in map(_as_stored, altered(row["ddl"])):
             of = _table_of(one, source, row["lost"], ordered, tables)
             followed[of] = _in_turn(followed.get(of, Altered("", ())), one)
     except UnreadableDdlError as unreadable:
@@ -167,6 +167,17 @@ def _names_since(altered: Altered) -> Iterator[str]:
     for old, new in altered.columns:
         if old is not None:
             yield new or names.dropped_column(old)
+
+
+def _as_stored(one: Altered) -> Altered:
+    """Return a change with the names that its columns have in the table."""
+    columns = tuple((_stored(old), _stored(new)) for old, new in one.columns)
+    added = tuple(column._replace(name=stored_name(column.name)) for column in one.added)
+    return replace(one, columns=columns, added=added)
+
+
+def _stored(name: str | None) -> str | None:
+    return None if name is None else stored_name(name)
 
 
 def _is_legal(name: str) -> bool:

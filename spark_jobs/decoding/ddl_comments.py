@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row
 from sluice.ddl.comments import SPEAKS_OF_COMMENTS, Comment, comments
 from sluice.ddl.statements import Altered, UnreadableDdlError
 from sluice.ledger.comment_log import CommentStatement
-from sluice.source_names import is_reserved
+from sluice.source_names import is_reserved, stored_name
 from spark_jobs.decoding.ddl_columns import named_by
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
 from spark_jobs.decoding.statements import placed_statements
@@ -46,10 +46,11 @@ def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[CommentSt
         return
     for turn, (of, one) in enumerate(said):
         config = None if of is None else table_config(job.pipeline, of)
-        own = one.column is not None and is_reserved(one.column)
+        column = None if one.column is None else stored_name(one.column)
+        own = column is not None and is_reserved(column)
         if of is not None and config is not None and not (config.sources or own):
             target = (job.pipeline.namespace, target_name(job.pipeline, of))
-            yield CommentStatement(*target, row["at"], turn, one.column, one.text)
+            yield CommentStatement(*target, row["at"], turn, column, one.text)
 
 
 def _table_of(one: Comment, event: Source, tables: KnownTables) -> Source | None:

@@ -23,8 +23,8 @@ class Addition:
     """A column that DDL added.
 
     `at`: the statement's position; `name`: the column's current name in the table; `stored`: its
-    type in the table, "" if that was not recorded; the others as in
-    `sluice.ddl.defaults.AddedColumn`.
+    type in the table, "" if that was not recorded; `stated`: its name in the statement, or "";
+    the others as in `sluice.ddl.defaults.AddedColumn`.
     """
 
     at: str
@@ -33,6 +33,7 @@ class Addition:
     verbatim: bool = True
     stored: str = ""
     of_session: bool = False
+    stated: str = ""
 
 
 Additions = tuple[Addition, ...]
@@ -58,13 +59,13 @@ def additions_of(
             now = spelled.get(name_at(renames, column.name, one.position).lower())
             if now is not None:
                 default = (column.default, column.verbatim, types[now], column.of_session)
-                added.add(Addition(one.position, now, *default))
+                added.add(Addition(one.position, now, *default, column.name))
     return tuple(sorted(added, key=_place))
 
 
-def _place(one: Addition) -> tuple[str, str, bool, str, bool, bool]:
+def _place(one: Addition) -> tuple[str, str, bool, str, bool, bool, str]:
     default = (one.default is None, one.default or "", one.verbatim, one.of_session)
-    return one.at, one.name, *default
+    return one.at, one.name, *default, one.stated
 
 
 def with_stated_defaults(defaults: Defaults, additions: Additions) -> Defaults:

@@ -83,10 +83,26 @@ class ColumnHistory:
         """Return two columns that cannot be told apart in stored rows, written with the defaults
         and renames `before`; None if there are none. See `renames.clash`."""
         held = {n: default for n, default in before.current_defaults().items() if default.limits}
-        filled = {n: FilledColumn(d.added_at, max(d.limits.values())) for n, d in held.items()}
+        filled = {
+            n: FilledColumn(d.added_at, max(d.limits.values()), self._now(before, n, d, columns))
+            for n, d in held.items()
+        }
         arrived = self.arrived(before)
         found = clash(before.renames, self.renames, columns, filled, arrived)
         return found or self._added_twice(before, columns, held)
+
+    def _now(
+        self, before: ColumnHistory, stored: str, default: Default, columns: Collection[str]
+    ) -> str:
+        """Return the current name of the column for which a statement's default was filled into a
+        stored column; "" if no statement is known."""
+        spelled = {name.lower(): name for name in columns}
+        names = (
+            name_at(self.renames, one.stated, one.at)
+            for one in before.additions
+            if default.stated and (one.at, one.name) == (default.stated.at, stored) and one.stated
+        )
+        return next((spelled.get(name.lower(), name) for name in names), "")
 
     def _added_twice(
         self, before: ColumnHistory, columns: Collection[str], held: Defaults

@@ -17,6 +17,7 @@ from sluice.config.pipeline import TableConfig
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
+from sluice.source_names import stored_name
 from spark_jobs.planning.discover import TableSummary
 
 KeyNames = Mapping[str, str]
@@ -66,7 +67,9 @@ def stated_key(
     if config.key is not None:
         return config.key
     now_by_name = {
-        name: name_at(renames, name, "") for key in summary.keys.values() for name in key
+        name: name_at(renames, stored_name(name), "")
+        for key in summary.keys.values()
+        for name in key
     }
     return [*{now.lower(): now for _, now in sorted(now_by_name.items())}.values()] or [*script]
 
@@ -106,7 +109,7 @@ def _refuse_two(
 
 
 def _carries_two(image: Iterable[str], group: _Group) -> bool:
-    return len({name.lower() for name in image} & group.names) > 1
+    return len({stored_name(name).lower() for name in image} & group.names) > 1
 
 
 def _comes_or_goes(

@@ -14,6 +14,7 @@ from sluice.errors import ELSEWHERE, PlanError, UnknownKeyError
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key
 from sluice.names import (
     IS_DELETED,
+    OWN_COLUMNS,
     full_name,
 )
 from sluice.source_names import is_reserved
@@ -257,8 +258,8 @@ def _refuse_reserved(plan: TablePlan, names: list[str]) -> None:
     reserved = sorted(filter(is_reserved, names))
     if reserved:
         raise PlanError(
-            f"table {plan.source.name}: columns {reserved} have names that Sluice and Iceberg "
-            "keep for themselves"
+            f"table {plan.source.name}: columns {reserved} have names that begin with "
+            f"{OWN_COLUMNS}, as Sluice's own do"
         )
 
 

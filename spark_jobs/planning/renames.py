@@ -256,10 +256,15 @@ def _side_by_side(
 @dataclass(frozen=True)
 class FilledColumn:
     """A column that was added with a default at a position (`at`): stored rows below `limit` have
-    the default if they had NULL."""
+    the default if they had NULL.
+
+    `now`: its current name if a statement says under which name it was added; else it is the column
+    that stored rows have under the name.
+    """
 
     at: str
     limit: str
+    now: str = ""
 
 
 Clash = tuple[str, str, str]
@@ -321,7 +326,7 @@ def _clash_with_default(
             stored = old.stored(name)
             column = filled.get(stored)
             if column is not None and above < column.limit:
-                added = _current(sides, stored, column.at)
+                added = column.now or _current(sides, stored, column.at)
                 if since != added:
                     return since, added, stored
         above = old.below

@@ -3,7 +3,8 @@
 Column names in Spark and Iceberg are case-insensitive, and sources mix cases: Canal's rows have the
 case of the statement, its descriptions that of the table. So a column gets the spelling of the
 stored table, or else one that follows from the set of events alone: the only one in descriptions
-and keys, or the greatest, as lower case sorts above upper case.
+and keys, or the greatest, as lower case sorts above upper case. A column whose name is Sluice's or
+Iceberg's has another in the table (`sluice.source_names.stored_name`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 from sluice.config.ddl_files import DdlTable
 from sluice.config.pipeline import TableConfig
 from sluice.errors import PlanError
-from sluice.source_names import is_column_name
+from sluice.source_names import is_column_name, is_reserved, stored_name
 from sluice.types.columns import STRING
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import TableSummary
@@ -28,7 +29,7 @@ Described = Mapping[int, Mapping[str, SourceColumn]]
 
 @dataclass(frozen=True)
 class Spelling:
-    """The spelling of each column in the tables, by its name in lower case.
+    """The spelling of each column in the tables, by its stored name in lower case.
 
     `in_events`: the spellings in events; `key_names`: other names of the key's columns.
     """
@@ -39,7 +40,8 @@ class Spelling:
 
     def of(self, name: str) -> str:
         """Return a name in the tables' spelling; an unknown name stays as it is."""
-        column = self.key_names.get(name.lower(), name)
+        stored = stored_name(name)
+        column = self.key_names.get(stored.lower(), stored)
         return self.chosen.get(column.lower(), column)
 
     def others(self, name: str) -> tuple[str, ...]:
@@ -68,12 +70,16 @@ class Spelling:
         columns = {self.of(name): kind for name, kind in hints}
         collations = {self.of(name): rule for name, rule in config.collations.items()}
         nulls = [*map(self.of, config.null_keys)]
-        fields = [replace(p, column=self.of(p.column)).sql for p in config.partitions]
+        fields = [replace(p, column=self._of_field(p.column)).sql for p in config.partitions]
         respelled = {
             "key": key, "columns": columns, "collations": collations, "null_keys": nulls,
             "partition_by": fields,
         }  # fmt: skip
         return config.model_copy(update=respelled)
+
+    def _of_field(self, name: str) -> str:
+        """Return a name in `partition_by`, where Sluice's own columns may stand."""
+        return name if is_reserved(name) else self.of(name)
 
     def of_ddl(self, table: DdlTable | None, plain: Container[str]) -> DdlTable:
         """Return a script's table in the tables' spelling; types not in `plain` become text."""
@@ -96,7 +102,7 @@ def spelling(
     listed = {name for columns in described.values() for name in columns}
     preferred = listed.union(*summary.keys.values())
     in_events = _alike(summary.columns | listed)
-    chosen = {folded: _one_of(names, preferred) for folded, names in in_events.items()}
+    chosen = {f: stored_name(_one_of(names, preferred)) for f, names in in_events.items()}
     stored = {name.lower(): name for name in existing}
     return Spelling({**chosen, **stored}, _with_key_names(in_events, key_names), key_names)
 
@@ -114,7 +120,7 @@ def _with_key_names(
 def _alike(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     groups = defaultdict(list)
     for name in sorted(names):
-        groups[name.lower()].append(name)
+        groups[stored_name(name).lower()].append(name)
     return {folded: tuple(group) for folded, group in groups.items()}
 
 
@@ -124,8 +130,8 @@ def _one_of(names: tuple[str, ...], preferred: set[str]) -> str:
 
 
 def _refuse_two_columns(summary: TableSummary, described: Described, stored: set[str]) -> None:
-    """Refuse two columns that differ only in case: a description has both, or all images with one
-    have both.
+    """Refuse two columns that differ only in case, or of which one has the name that the other gets
+    in the table: a description has both, or all images with one have both.
 
     Any other image with both is a bad record.
     """
@@ -137,7 +143,8 @@ def _refuse_two_columns(summary: TableSummary, described: Described, stored: set
         )
         if every or any(_holds_two(columns, names) for columns in described.values()):
             pair = " and ".join(map(repr, names[:2]))
-            raise PlanError(f"table {summary.source.name}: columns {pair} differ by case")
+            how = "differ by case" if names[0].lower() == names[1].lower() else "would be one"
+            raise PlanError(f"table {summary.source.name}: columns {pair} {how}")
 
 
 def _holds_two(image: Iterable[str], names: tuple[str, ...]) -> bool:

@@ -22,7 +22,7 @@ from sluice.config.live_source import POSTGRES, LiveSource
 from sluice.config.pipeline import Pipeline
 from sluice.errors import TerminalError
 from sluice.ledger.changelogs import stored_sources
-from sluice.source_names import is_reserved
+from sluice.source_names import is_reserved, stored_name
 from sluice.verification import TableReport, Verification
 from spark_jobs.canonical import quoted
 from spark_jobs.compare import Layout
@@ -130,10 +130,10 @@ class _Side:
         )
 
     def _columns(self, table: SourceTable) -> list[LiveColumn]:
-        """Return the source's columns; those of the key have their names in the target."""
+        """Return the source's columns by the names that they have in the target."""
         of_key = self.names_at(self.source, self.tables.key)
-        columns = self.database.columns(table)
-        return [replace(c, name=of_key.get(c.name.lower(), c.name)) for c in columns]
+        columns = ((c, stored_name(c.name)) for c in self.database.columns(table))
+        return [replace(c, name=of_key.get(name.lower(), name)) for c, name in columns]
 
     def _held(self) -> DataFrame:
         changes = changes_at(self.spark, self.cut, self.tables)

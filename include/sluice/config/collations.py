@@ -12,24 +12,38 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from sluice.names import OWN_COLUMNS
+from sluice.source_names import stored_name
 
 NOCASE: Final = "nocase"
 RTRIM: Final = "rtrim"
 NULL: Final = "null"
 
 Collation = Literal["nocase", "rtrim", "nocase_rtrim"]
+
+
+def _by_stored_name(value: dict[str, Collation]) -> dict[str, Collation]:
+    return {stored_name(name): rule for name, rule in value.items()}
+
+
+def _stored_names(value: list[str]) -> list[str]:
+    return [*map(stored_name, value)]
+
+
 Collations = Annotated[
     dict[str, Collation],
+    AfterValidator(_by_stored_name),
     Field(
         description="key column → nocase (case is ignored), rtrim (trailing blanks are ignored), "
         "nocase_rtrim (both)",
     ),
 ]
 NullKeys = Annotated[
-    list[str], Field(description="key columns in which NULL is a value like any other")
+    list[str],
+    AfterValidator(_stored_names),
+    Field(description="key columns in which NULL is a value like any other"),
 ]
 
 _COMPARED: Final = re.compile(

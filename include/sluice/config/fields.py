@@ -13,8 +13,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from sluice.config.partitions import parse_partition
 from sluice.globs import glob_pattern, matches_nothing
-from sluice.names import LEDGER_NAMESPACE, NAMESPACES_OF_SQL, is_changelog_namespace
-from sluice.source_names import is_column_name, is_reserved
+from sluice.names import LEDGER_NAMESPACE, NAMESPACES_OF_SQL, OWN_COLUMNS, is_changelog_namespace
+from sluice.source_names import is_column_name, is_reserved, stored_name
 from sluice.types.columns import parse_type
 
 _NAME: Final = r"^[a-z0-9_-]+$"
@@ -35,22 +35,27 @@ TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
 
 
 def _distinct(value: list[str] | None) -> list[str] | None:
-    if value is not None and _repeats(value):
+    """Return key columns by the names that they have in the table."""
+    if value is None:
+        return None
+    stored = [*map(stored_name, value)]
+    if _repeats(stored):
         raise ValueError("each key column once (names are case-insensitive)")
-    _refuse_names(value or (), "; [] for none")
-    return value
+    _refuse_names(stored, "; [] for none")
+    return stored
 
 
 def _distinct_hints(value: dict[str, str]) -> dict[str, str]:
-    _distinct_names(list(value))
-    return value
+    return dict(zip(_distinct_names(list(value)), value.values(), strict=True))
 
 
 def _distinct_names(value: list[str]) -> list[str]:
-    if _repeats(value):
+    """Return columns by the names that they have in the table."""
+    stored = [*map(stored_name, value)]
+    if _repeats(stored):
         raise ValueError("each column once (names are case-insensitive)")
-    _refuse_names(value)
-    return value
+    _refuse_names(stored)
+    return stored
 
 
 def _refuse_names(names: Collection[str], otherwise: str = "") -> None:
@@ -59,8 +64,8 @@ def _refuse_names(names: Collection[str], otherwise: str = "") -> None:
         raise ValueError(f"names of columns, visible and not empty{otherwise}")
     if own := [name for name in names if is_reserved(name)]:
         raise ValueError(
-            f"other names than {', '.join(own)}, which Sluice or Iceberg has itself: a source with "
-            "such a column is refused"
+            f"other names than {', '.join(own)}: those that begin with {OWN_COLUMNS} are Sluice's, "
+            "and a source with such a column is refused"
         )
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field
 
 from sluice.config.policies import EVOLVE, NEW_COLUMN
+from sluice.source_names import stored_name
 
 OnSchemaChange = Literal["evolve", "additive", "fail", "ignore"]
 OnTypeChange = Literal["fail", "string", "new_column", "quarantine"]
@@ -23,7 +24,7 @@ def _former_to_now(value: dict[str, str]) -> dict[str, str]:
             "former name → present name, and no present name that is a former one too (of a column "
             "renamed twice, both former names have the present name)"
         )
-    return value
+    return {stored_name(old): stored_name(new) for old, new in value.items()}
 
 
 RenamedColumns = Annotated[

@@ -216,7 +216,7 @@ def test_renames_that_cannot_be_followed_stop_the_batch_or_are_reported(
     with pytest.raises(PlanError, match="renamed title to name"):
         shop.load_records([ddl(10)])
     shop.configure(format="debezium", tables={"orders": orders}, on_schema_change="additive")
-    reserved = "ALTER TABLE orders RENAME COLUMN title TO _position"
+    reserved = "ALTER TABLE orders RENAME COLUMN title TO _sluice_position"
     unread = [ddl(20, "ALTER TABLE orders RENAME COLUMN"), ddl(21, reserved)]
     shop.load_records([ddl(10), *unread, *BATCHES["since"]])
     assert names_of(shop)[1] == (None, "untouched")

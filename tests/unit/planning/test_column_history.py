@@ -39,6 +39,16 @@ def test_so_is_one_whose_name_stays_while_the_default_goes_to_another() -> None:
     assert stated(renames, "since").clash(stated(), COLUMNS) == ("status", "since", "status")
 
 
+def test_so_is_one_whose_default_was_stated_under_another_name() -> None:
+    """`new` took the name `status` from a column whose rename to `old` came a batch late."""
+    since = rename(25, "new", "status")
+    added = (Addition(below(15), "status", "new", stated="new"),)
+    before = ColumnHistory(renames=(since,), additions=added)
+    now = ColumnHistory(renames=(rename(20, "status", "old"), since), additions=added)
+    assert now.clash(before, ("status", "old")) == ("old", "status", "status")
+    assert now.clash(now, ("status", "old")) is None
+
+
 def test_a_default_of_events_counts_too() -> None:
     firsts = {"2": below(20)}
     before = ColumnHistory({"status": Default(firsts, "new")})

@@ -1,15 +1,17 @@
-"""Names of columns that Sluice and Iceberg keep for themselves."""
+"""Names of columns that Sluice and Iceberg have themselves."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
-from sluice.source_names import is_reserved
+from sluice.source_names import is_reserved, stored_name
 from spark_jobs.formats import FORMATS
 from spark_jobs.planning.discover import Source, TableSummary
-from spark_jobs.planning.plan import plan_table
+from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.table_inputs import StoredTable
 
 
@@ -25,8 +27,47 @@ def test_unreserved_names_are_accepted(name: str) -> None:
     assert not is_reserved(name)
 
 
-def test_a_column_that_is_called_as_sluices_own_but_for_case_is_refused_at_once() -> None:
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [("_op", "_op__source"), ("_DELETED", "_DELETED__source"), ("op", "op"), ("_row", "_row")],
+)
+def test_a_column_whose_name_is_taken_has_another_in_its_table(name: str, stored: str) -> None:
+    assert stored_name(name) == stored
+    assert set(planned("id", name).data) == {"id", stored}
+    assert planned("id", name, columns={name: "int"}).types[stored] == "int"
+
+
+def test_settings_name_such_a_column_as_the_source_or_the_table_does() -> None:
+    by_source = TableConfig(key=["_OP"], collations={"_OP": "nocase"}, null_keys=["_OP"])
+    by_table = TableConfig(
+        key=["_OP__source"], collations={"_OP__source": "nocase"}, null_keys=["_OP__source"]
+    )
+    assert by_source == by_table
+    assert TableConfig(renamed_columns={"_op": "kind"}).renamed_columns == {"_op__source": "kind"}
+    with pytest.raises(ValueError, match="each column once"):
+        TableConfig(columns={"_op": "int", "_op__source": "int"})
+
+
+def test_two_columns_that_would_be_one_are_refused() -> None:
+    with pytest.raises(PlanError, match="columns '_op' and '_op__source' would be one"):
+        planned("id", "_op", "_op__source")
+
+
+def test_a_partition_field_may_name_a_column_of_sluice() -> None:
+    plan = planned("id", "_source_ts", partition_by=["days(_source_ts)"])
+    assert [field.column for field in plan.config.partitions] == ["_source_ts"]
+
+
+def test_a_column_that_begins_like_sluices_own_is_refused_at_once() -> None:
+    with pytest.raises(
+        PlanError, match=r"columns \['_SLUICE_x'\] have names that begin with _sluice_"
+    ):
+        planned("id", "_SLUICE_x")
+
+
+def planned(*columns: str, **config: Any) -> TablePlan:
+    """The plan of a new table whose events have these columns."""
     pipeline = Pipeline(name="p", format="maxwell", namespace="n", landing=Landing(url="landing"))
-    found = TableSummary(Source("db", "", "t"), images={1: ("id", "_BATCH_ID")})
-    with pytest.raises(PlanError, match=r"columns \['_BATCH_ID'\] have names that Sluice"):
-        plan_table(pipeline, FORMATS["maxwell"], found, TableConfig(key=["id"]), StoredTable())
+    found = TableSummary(Source("db", "", "t"), images={1: columns})
+    table = TableConfig(key=["id"], **config)
+    return plan_table(pipeline, FORMATS["maxwell"], found, table, StoredTable())
