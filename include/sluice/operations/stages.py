@@ -31,6 +31,7 @@ from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import give_up, release
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.operations.waiting import (
+    is_blocked,
     is_held,
     renewing_landed,
     wait_for_others,
@@ -48,8 +49,8 @@ __all__ = [
 class _Outcome:
     """The result of a batch, or why it has none; neither if another run has it.
 
-    `blocked`: no other batch can be loaded either. The batch is half published, or may be, or
-    others do not let go of the pipeline.
+    `blocked`: no other batch can be loaded either. It or another one is half published, or may be,
+    or others do not let go of the pipeline.
     """
 
     result: BatchResult | None = None
@@ -110,8 +111,9 @@ def load_and_publish(
     """Load and publish landed batches one after the other; see `run`.
 
     A half published batch is completed before the next one, which could not be loaded beside it;
-    if that fails, the rest stay landed. So they do if others that hold the pipeline make no
-    progress for as long as a lease lasts. The caller renews their leases (`renewing_landed`).
+    if that fails, the rest stay landed. So they do beside a half published batch of another run,
+    and if others that hold the pipeline make no progress for as long as a lease lasts. The caller
+    renews their leases (`renewing_landed`).
     """
     results: list[BatchResult] = []
     failure: SluiceError | None = None
@@ -161,7 +163,7 @@ def _look_and_complete(ctx: Context, key: str, error: SluiceError) -> _Outcome:
         return _Outcome()
     # Whoever holds it completes it, or undoes it; the next batch waits for that.
     if row is None or not row.halfway or row.state == states.ROLLING_BACK or is_held(ctx, row):
-        return _Outcome(error=error)
+        return _Outcome(error=error, blocked=is_blocked(ctx, batch_of(key)))
     if row.state != states.PUBLISHING:  # it was merged again, and that failed
         ctx.say(f"batch {row.batch_id} is half published; {completed_by(row)} first")
         _give_up(ctx, key)

@@ -73,6 +73,15 @@ def wait_for_turn(ctx: Context, batch_id: str) -> None:
     _wait(ctx, before)
 
 
+def is_blocked(ctx: Context, batch_id: str) -> bool:
+    """Whether a batch other than this one is halfway, and nobody is at work who may complete it or
+    who is waited for: then nothing else can be loaded."""
+    rows = _unfinished(ctx)
+    if any(is_held(ctx, row) and _is_at_work(row) for row in rows):
+        return False
+    return any(row.halfway for row in rows if row.batch_id != batch_id)
+
+
 def _is_at_work(row: BatchRow) -> bool:
     """Whether a driver, a publisher or maintenance has the batch, rather than a run that waits.
 
@@ -105,9 +114,14 @@ def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
 
 
 def _held_and_own(ctx: Context) -> tuple[Rows, Rows]:
-    maintenance = ctx.ledger.batches.get(states.MAINTENANCE)
-    rows = [*ctx.ledger.unfinished(), *([maintenance] if maintenance else [])]
+    rows = _unfinished(ctx)
     return [row for row in rows if is_held(ctx, row)], list(filter(_is_mine, rows))
+
+
+def _unfinished(ctx: Context) -> Rows:
+    """Return the unfinished batches, and the row of maintenance, which a rollback also has."""
+    maintenance = ctx.ledger.batches.get(states.MAINTENANCE)
+    return [*ctx.ledger.unfinished(), *([maintenance] if maintenance else [])]
 
 
 def renewing_landed(ctx: Context) -> AbstractContextManager[None]:
