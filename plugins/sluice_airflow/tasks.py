@@ -169,6 +169,9 @@ def land_selection(
     ctx = open_context(project_dir, pipeline)
     if chosen.tables:
         return list(stages.land_tables(ctx, chosen.tables, chosen, unreadable=unreadable))
+    if again:  # it may have died between the claim of files and the record of their batch
+        use_connections_master()
+        stages.reconcile(ctx)
     new = stages.land(ctx, chosen, unreadable=unreadable, changed=chosen.changed)
     return list(
         dict.fromkeys([*abandoned_batches(ctx, chosen, again), *(str(path) for path in new)])

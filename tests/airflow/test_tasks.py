@@ -15,6 +15,7 @@ from airflow.sdk import Asset
 
 from sluice.environment import ENV_SPARK_MASTER
 from sluice.errors import TerminalError, TransientError
+from sluice.faults import Point
 from sluice.ledger.batches import Batches
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.details import HALF_PUBLISHED, SHARE_OF
@@ -24,12 +25,16 @@ from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUB
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations import stages
 from sluice.operations.context import Context
+from sluice.operations.undo import release
+from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.operations.window import Window
 from sluice.result import StagedTable
 from sluice_airflow import submit, tasks
 from sluice_airflow.selection import RunSelection
 from sluice_airflow.tasks import STALE, abandoned_batches, clean_up, selection_of
+from tests.unit import fake_loads
 from tests.unit.projects import open_shop
+from tests.unit.undo_lake import Killed, killed_at, state
 
 NOW = datetime.now(UTC)
 OLD = NOW - 2 * STALE
@@ -129,6 +134,24 @@ def test_a_batch_that_somebody_holds_is_left_alone(tmp_path: Path) -> None:
     assert (
         abandoned_batches(one_batch(tmp_path, LOADING, OLD, lapsed=False), EVERYTHING, True) == []
     )
+
+
+def test_released_files_of_a_land_that_died_are_loaded_by_its_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It died before it recorded their batch, which the ledger has as rolled back until then."""
+    ctx = open_shop(tmp_path, fake_loads.PIPELINE)
+    fake_loads.write(ctx, "orders/a.csv")
+    batch = fake_loads.load(ctx)
+    fake_loads.undo(ctx.ledger, batch)
+    release(ctx, batch)
+    with monkeypatch.context() as patch:
+        patch.setattr("sluice.operations.claim.reach", killed_at(Point.LAND_CLAIMED))
+        with pytest.raises(Killed):
+            stages.land(ctx)
+    monkeypatch.setenv(ENV_SPARK_MASTER, "spark://elsewhere:7077")
+    (key,) = tasks.land_selection(str(tmp_path), "shop", EVERYTHING, True, UnreadableFiles())
+    assert (tasks.loaded_as(str(tmp_path), "shop", key), state(ctx, batch)) == ("", LANDED)
 
 
 @pytest.mark.parametrize(

@@ -7,21 +7,15 @@ row is kept, so the history of states stays.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog
 
 from sluice.ledger.arrow_rows import newest
-from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS, LedgerTables
+from sluice.ledger.tables import SAME_STATE, LedgerTables
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_SAME_STATE: Final = {
-    FILES: ("pipeline", "object_key", "batch_id", "state"),
-    BATCHES: ("pipeline", "batch_id", "attempt", "state"),
-    PUBLICATIONS: ("pipeline", "batch_id", "attempt", "namespace", "table_name", "state"),
-}
 
 
 @dataclass(frozen=True)
@@ -36,6 +30,6 @@ def compact_ledger(catalog: Catalog, name: str, *, dry_run: bool) -> Compacted:
     """Compact one table of the ledger; if another process writes meanwhile, nothing is changed."""
 
     def shrink(rows: pa.Table) -> pa.Table:
-        return newest(rows, *_SAME_STATE[name])
+        return newest(rows, *SAME_STATE[name])
 
     return Compacted(*LedgerTables(catalog).compact(name, shrink, dry_run=dry_run))

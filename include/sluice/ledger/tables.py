@@ -55,6 +55,7 @@ from sluice.catalog.retries import (
     retry_while_away,
 )
 from sluice.errors import CommitStateUnknownError, SluiceError, TerminalError, TransientError
+from sluice.ledger.arrow_rows import newest
 from sluice.ledger.scans import ALL_COLUMNS, Scans, scan
 from sluice.names import LEDGER_NAMESPACE
 from sluice.objects.store import FULL
@@ -115,6 +116,13 @@ _COLUMNS: Final[dict[str, dict[str, PrimitiveType]]] = {
     },
     TRANSACTIONS: {"pipeline": _STRING, "batch_id": _STRING, "transaction": _STRING},
 }  # fmt: skip
+# Of the rows that agree in these columns, a rewrite may keep the last one alone: every renewal of a
+# lease is a row.
+SAME_STATE: Final = {
+    FILES: ("pipeline", "object_key", "batch_id", "state"),
+    BATCHES: ("pipeline", "batch_id", "attempt", "state"),
+    PUBLICATIONS: ("pipeline", "batch_id", "attempt", "namespace", "table_name", "state"),
+}
 _TIDY: Final = {
     "format-version": "2",
     "write.metadata.delete-after-commit.enabled": "true",
@@ -172,7 +180,7 @@ class LedgerTables:
             sent[token] = answer
             problem = _commit_once(table, rows, token)
             if problem is None:
-                _tidy_up(table)
+                _tidy_up(name, table)
                 return answer
             if _is_full(problem) or _is_closed(problem):
                 break
@@ -293,13 +301,15 @@ def _next_seq(table: Table) -> int:
     return number
 
 
-def _tidy_up(table: Table) -> None:
-    """Rewrite a table of many small files as one; if another process writes meanwhile,
-    nothing is changed. The rows are committed already, so no error of this is raised: the next
-    commit, or maintenance, tries again."""
+def _tidy_up(name: str, table: Table) -> None:
+    """Rewrite a table of many small files as one, `batches` without renewals of leases: a run that
+    loads many batches renews those that wait; if another process writes meanwhile, nothing is
+    changed. The rows are committed already, so no error of this is raised: the next commit, or
+    maintenance, tries again."""
     if _files(table) >= COMPACT_AT:
         with suppress(Exception):
-            _rewrite(table, scan(table, AlwaysTrue()))
+            rows = scan(table, AlwaysTrue())
+            _rewrite(table, newest(rows, *SAME_STATE[name]) if name == BATCHES else rows)
 
 
 def _files(table: Table) -> int:

@@ -35,7 +35,14 @@ from sluice.operations.foreign_writes import way_back
 from sluice.operations.in_use import refuse_in_use
 from sluice.operations.load import load
 from sluice.operations.publish import publish
-from sluice.operations.published import changelogs, has_floor, is_here, publications, tables_renamed
+from sluice.operations.published import (
+    changelogs,
+    has_floor,
+    is_here,
+    publications,
+    published_rows,
+    tables_renamed,
+)
 from sluice.result import moved_main
 
 
@@ -244,14 +251,14 @@ def _made_since(ctx: Context, table: Table, p: Publication) -> int:
     Nothing is left of what other writers wrote before it.
     """
     before = ancestors(table, p.head_snapshot)
-    rows = (r for r in ctx.ledger.batches.all() if r.state == states.PUBLISHED)
-    made = [
+    rebuilds = (row for row in published_rows(ctx) if REBUILT in row.details)
+    newest_first = (again for row in rebuilds for again in publications(ctx, row.batch_id))
+    made = (
         again.head_snapshot
-        for row in rows if REBUILT in row.details
-        for again in publications(ctx, row.batch_id)
+        for again in newest_first
         if again.full_name == p.full_name and again.head_snapshot not in before
-    ]  # fmt: skip
-    return made[-1] if made else p.head_snapshot
+    )
+    return next(made, p.head_snapshot)
 
 
 def _now() -> str:

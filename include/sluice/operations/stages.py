@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluice.catalog.retries import EXPECTED, as_sluice_error
-from sluice.errors import ConfigError, HalfwayError, PublishRefusedError, SluiceError, TerminalError
+from sluice.errors import (
+    ConfigError,
+    HalfwayError,
+    LeaseHeldError,
+    PublishRefusedError,
+    SluiceError,
+    TerminalError,
+)
 from sluice.ledger import states
 from sluice.ledger.refusals import completed_by
 from sluice.ledger.rows import BatchRow
@@ -24,6 +31,7 @@ from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import give_up, release
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.operations.waiting import (
+    is_blocked,
     is_held,
     renewing_landed,
     wait_for_others,
@@ -41,12 +49,13 @@ __all__ = [
 class _Outcome:
     """The result of a batch, or why it has none; neither if another run has it.
 
-    `halfway`: it is half published, or may be, so that no other batch can be loaded.
+    `blocked`: no other batch can be loaded either. It or another one is half published, or may be,
+    or others do not let go of the pipeline.
     """
 
     result: BatchResult | None = None
     error: SluiceError | None = None
-    halfway: bool = False
+    blocked: bool = False
 
 
 def run(
@@ -102,7 +111,9 @@ def load_and_publish(
     """Load and publish landed batches one after the other; see `run`.
 
     A half published batch is completed before the next one, which could not be loaded beside it;
-    if that fails, the rest stay landed. The caller renews their leases (`renewing_landed`).
+    if that fails, the rest stay landed. So they do beside a half published batch of another run,
+    and if others that hold the pipeline make no progress for as long as a lease lasts. The caller
+    renews their leases (`renewing_landed`).
     """
     results: list[BatchResult] = []
     failure: SluiceError | None = None
@@ -113,7 +124,7 @@ def load_and_publish(
             why = f": {done.error}" if failure is not None else ""
             ctx.say(f"batch {batch_of(key)} is not published, {type(done.error).__name__}{why}")
             failure = failure or done.error
-            if done.halfway:
+            if done.blocked:
                 break
             _give_up(ctx, key)
         elif done.result is not None:
@@ -133,7 +144,7 @@ def _left_out(ctx: Context, key: str, result: BatchResult) -> SluiceError | None
 def _load_or_complete(ctx: Context, key: str) -> _Outcome:
     """Load and publish one batch; if it is half published then, complete it."""
     try:
-        return _Outcome(_load_in_turn(ctx, key))
+        return _load_in_turn(ctx, key)
     except EXPECTED as raised:
         error = as_sluice_error(raised)
     try:
@@ -141,7 +152,7 @@ def _load_or_complete(ctx: Context, key: str) -> _Outcome:
     except EXPECTED as raised:  # nothing else is loaded while nobody can say what it would be on
         unknown = as_sluice_error(raised)
         ctx.say(f"batch {batch_of(key)}: how far it came cannot be looked up: {unknown}")
-        return _Outcome(error=error, halfway=True)
+        return _Outcome(error=error, blocked=True)
 
 
 def _look_and_complete(ctx: Context, key: str, error: SluiceError) -> _Outcome:
@@ -152,11 +163,11 @@ def _look_and_complete(ctx: Context, key: str, error: SluiceError) -> _Outcome:
         return _Outcome()
     # Whoever holds it completes it, or undoes it; the next batch waits for that.
     if row is None or not row.halfway or row.state == states.ROLLING_BACK or is_held(ctx, row):
-        return _Outcome(error=error)
+        return _Outcome(error=error, blocked=is_blocked(ctx, batch_of(key)))
     if row.state != states.PUBLISHING:  # it was merged again, and that failed
         ctx.say(f"batch {row.batch_id} is half published; {completed_by(row)} first")
         _give_up(ctx, key)
-        return _Outcome(error=error, halfway=True)
+        return _Outcome(error=error, blocked=True)
     if isinstance(error, PublishRefusedError):  # `publish` has merged it as often as it may
         return _halfway(ctx, row.batch_id, error)
     ctx.say(f"batch {row.batch_id} is being published: {error}; completing it")
@@ -177,7 +188,7 @@ def _complete(ctx: Context, key: str, first: SluiceError) -> _Outcome:
     if row is None or not row.halfway:
         return _Outcome(error=error)
     if isinstance(error, TerminalError):  # which says what to do first
-        return _Outcome(error=error, halfway=True)
+        return _Outcome(error=error, blocked=True)
     return _halfway(ctx, batch_id, first, error)
 
 
@@ -186,21 +197,23 @@ def _halfway(ctx: Context, batch_id: str, *errors: SluiceError) -> _Outcome:
     how = "half published" if publications(ctx, batch_id) else "being published"
     why = "; then: ".join(dict.fromkeys(map(str, errors)))
     error = HalfwayError(f"batch {batch_id} is {how}: {why}; the next run completes it")
-    return _Outcome(error=error, halfway=True)
+    return _Outcome(error=error, blocked=True)
 
 
-def _load_in_turn(ctx: Context, key: str) -> BatchResult | None:
-    """Load and publish one batch when its turn comes; return None if another run has it,
-    or finished it."""
-    wait_for_turn(ctx, batch_of(key))
+def _load_in_turn(ctx: Context, key: str) -> _Outcome:
+    """Load and publish one batch when its turn comes, unless another run has it, or finished it."""
+    try:
+        wait_for_turn(ctx, batch_of(key))
+    except LeaseHeldError as held:
+        return _Outcome(error=held, blocked=True)
     row = ctx.ledger.batches.get(batch_of(key))
     if _is_finished(ctx, row):
-        return None
+        return _Outcome()
     if row is not None and is_held(ctx, row):
         ctx.say(f"batch {row.batch_id} was taken up by another run")
-        return None
+        return _Outcome()
     load(ctx, key)
-    return publish(ctx, key)
+    return _Outcome(publish(ctx, key))
 
 
 def _is_finished(ctx: Context, row: BatchRow | None) -> bool:

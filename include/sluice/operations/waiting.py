@@ -51,7 +51,8 @@ def is_held(ctx: Context, row: BatchRow) -> bool:
 
 
 def wait_for_others(ctx: Context) -> None:
-    """Block while another run holds a batch; if one died, until its lease has lapsed.
+    """Block while another run holds a batch, or maintenance or a rollback the pipeline; if one
+    died, until its lease has lapsed.
 
     Raises LeaseHeldError, as does `wait_for_turn`, if nothing changes for as long as a lease lasts.
     """
@@ -59,8 +60,8 @@ def wait_for_others(ctx: Context) -> None:
 
 
 def wait_for_turn(ctx: Context, batch_id: str) -> None:
-    """Block while another run's driver or publisher is at work, or another run holds a batch with a
-    smaller id than the smallest that waits here.
+    """Block while another run's driver or publisher, maintenance or a rollback is at work, or
+    another run holds a batch with a smaller id than the smallest that waits here.
 
     Runs load in order of batch id, so that they cannot wait for each other.
     """
@@ -72,8 +73,17 @@ def wait_for_turn(ctx: Context, batch_id: str) -> None:
     _wait(ctx, before)
 
 
+def is_blocked(ctx: Context, batch_id: str) -> bool:
+    """Whether a batch other than this one is halfway, and nobody is at work who may complete it or
+    who is waited for: then nothing else can be loaded."""
+    rows = _unfinished(ctx)
+    if any(is_held(ctx, row) and _is_at_work(row) for row in rows):
+        return False
+    return any(row.halfway for row in rows if row.batch_id != batch_id)
+
+
 def _is_at_work(row: BatchRow) -> bool:
-    """Whether a driver or a publisher has the batch, rather than a run that waits.
+    """Whether a driver, a publisher or maintenance has the batch, rather than a run that waits.
 
     A batch that was undone and landed again has a given-up attempt until a driver has it.
     """
@@ -104,8 +114,14 @@ def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
 
 
 def _held_and_own(ctx: Context) -> tuple[Rows, Rows]:
-    rows = ctx.ledger.unfinished()
+    rows = _unfinished(ctx)
     return [row for row in rows if is_held(ctx, row)], list(filter(_is_mine, rows))
+
+
+def _unfinished(ctx: Context) -> Rows:
+    """Return the unfinished batches, and the row of maintenance, which a rollback also has."""
+    maintenance = ctx.ledger.batches.get(states.MAINTENANCE)
+    return [*ctx.ledger.unfinished(), *([maintenance] if maintenance else [])]
 
 
 def renewing_landed(ctx: Context) -> AbstractContextManager[None]:

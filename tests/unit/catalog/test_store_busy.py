@@ -26,9 +26,9 @@ from sluice.errors import (
     TransientError,
 )
 from sluice.ledger.leases import Lease, this_holder
-from sluice.ledger.states import FAILED, LANDED, PUBLISHED, PUBLISHING
+from sluice.ledger.states import FAILED, LANDED, MAINTENANCE, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest
-from sluice.operations import stages
+from sluice.operations import stages, waiting
 from sluice.operations.context import Context
 from sluice.result import BatchResult, StagedTable
 from tests.unit.clocks import Clock
@@ -240,6 +240,33 @@ def test_a_half_published_batch_whose_merge_fails_keeps_the_others_landed(
     results, failure = stages.load_and_publish(shop, keys)
     assert (results, type(failure), tried) == ([], AuditFailedError, keys[:1])
     assert [state(shop, batch) for batch in ("b4", "b5")] == [FAILED, LANDED]
+
+
+@pytest.mark.parametrize(("holder", "left"), [("", LANDED), ("elsewhere:1:1", FAILED)])
+def test_batch_of_another_run_that_is_half_published_keeps_the_others_landed(
+    context: Context, monkeypatch: pytest.MonkeyPatch, holder: str, left: str
+) -> None:
+    """Each of them would start a driver, which would wait a minute, for nothing. If a rollback has
+    the pipeline, their turn comes after it."""
+    keys = [context.files.write_manifest(Manifest("shop", batch, ())) for batch in BATCHES]
+    for batch in BATCHES:
+        context.ledger.batches.record(batch, LANDED)
+    tried: list[str] = []
+    lease, clock = context.ledger.lease, Clock()
+    clock.meanwhile(lambda: lease.release(MAINTENANCE, "m1"))
+    monkeypatch.setattr(waiting, "time", clock)
+
+    def load(ctx: Context, key: str) -> None:
+        tried.append(key)
+        if holder:
+            lease.acquire_for_maintenance("m1", Lease(holder, 60), "z")
+        ctx.ledger.batches.record("z", PUBLISHING, attempt="a1")
+        raise TransientError("HalfwayError: batch z is half published")
+
+    monkeypatch.setattr(stages, "load", load)
+    results, failure = stages.load_and_publish(context, keys)
+    assert (results, str(failure)) == ([], "HalfwayError: batch z is half published")
+    assert (state(context, "b2"), tried) == (left, keys[: 1 if left == LANDED else 2])
 
 
 def test_an_outage_after_a_failure_leaves_the_results_of_earlier_batches(

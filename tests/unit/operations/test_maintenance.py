@@ -12,11 +12,12 @@ from pyiceberg.catalog.sql import SqlCatalog
 from sluice.config.maintenance import Maintenance
 from sluice.errors import LeaseHeldError
 from sluice.ledger import maintenance_lease as taking
+from sluice.ledger import tables as ledger_tables
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.maintenance_lease import PAUSE_SECONDS, STRETCH_SECONDS, MaintenanceLease
-from sluice.ledger.states import LOADED, LOADING, PUBLISHING
+from sluice.ledger.states import LANDED, LOADED, LOADING, PUBLISHING
 from sluice.ledger.tables import BATCHES, PUBLICATIONS
 from sluice.names import LEDGER_NAMESPACE
 from sluice.operations import maintenance
@@ -196,6 +197,24 @@ def test_the_ledger_keeps_one_row_a_state_in_one_file(
     assert sorted(row["state"] for row in scan.to_arrow().to_pylist()) == [LOADED, LOADING]
     assert len(list(scan.plan_files())) == 1
     assert ledger.batches.get("b") == before
+
+
+def test_renewals_of_waiting_batches_do_not_pile_up(
+    catalog: SqlCatalog, ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is a row, for each batch of a run that loads one of many after the other."""
+    monkeypatch.setattr(ledger_tables, "COMPACT_AT", 4)
+    lease = Lease(this_holder(), 60)
+    for batch in ("b1", "b2", "b3"):
+        ledger.batches.record(batch, LANDED, lease=lease)
+    ledger.batches.record("b1", LOADED)
+    for _ in range(8):
+        ledger.batches.renew_landed(lease, lambda row: row.state == LANDED)
+    rows = catalog.load_table((LEDGER_NAMESPACE, BATCHES)).scan().to_arrow().to_pylist()
+    assert len(rows) <= 4 + 2 * 4
+    assert {row["state"] for row in rows if row["batch_id"] == "b1"} == {LANDED, LOADED}
+    newest = {row.batch_id: row.seq for row in ledger.batches.all()}
+    assert newest["b2"] == newest["b3"] == max(row["seq"] for row in rows)
 
 
 def test_an_empty_ledger_needs_no_compaction(catalog: SqlCatalog) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import Lease
-from sluice.ledger.states import LANDED, LOADING, PUBLISHED
+from sluice.ledger.states import LANDED, LOADING, MAINTENANCE, PUBLISHED
 from sluice.operations import reprocess, stages, waiting
 from sluice.operations.context import Context
 from sluice.operations.waiting import renew_waiting, renewing_landed, wait_for_others, wait_for_turn
@@ -68,6 +68,19 @@ def test_run_waits_for_a_later_batch_that_is_being_loaded(
     clock.meanwhile(publishes(context, "b3"))
     wait_for_turn(context, "b2")
     assert clock.slept == waited
+
+
+@pytest.mark.parametrize("wait", [wait_for_others, partial(wait_for_turn, batch_id="b2")])
+def test_run_waits_for_maintenance_or_a_rollback(
+    context: Context, clock: Clock, wait: Callable[[Context], None]
+) -> None:
+    """Their lease is in no batch's row."""
+    has(context, "b2", context.lease)
+    lease = context.ledger.lease
+    lease.acquire_for_maintenance("m1", OTHER)
+    clock.meanwhile(lambda: lease.release(MAINTENANCE, "m1"))
+    wait(context)
+    assert clock.slept == [1]
 
 
 def test_two_waiting_runs_never_wait_for_each_other(

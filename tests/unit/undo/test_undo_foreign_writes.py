@@ -68,6 +68,17 @@ def test_refusal_for_a_published_batch_names_the_table_to_rebuild(context: Conte
     assert state(context, "b3") == PUBLISHED
 
 
+@pytest.mark.usefixtures("folded")
+@pytest.mark.parametrize("times", [1, 2])
+def test_rebuilt_table_is_no_longer_refused(context: Context, times: int) -> None:
+    """It is what the refusal says to do; of several rebuilds the last one counts."""
+    for value in range(times):
+        write(context, "users", 100 + value)
+        refolding.rebuild(context, "users")
+    lines = refolding.undo_or_refold(context, "b3", dry_run=True)
+    assert "would fold again without: shop.users: 1 changes of batch b3" in lines
+
+
 @pytest.mark.parametrize("followed", [False, True])
 def test_a_history_is_made_again_with_its_target(context: Context, followed: bool) -> None:
     """No target has the history's name."""
