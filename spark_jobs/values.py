@@ -114,7 +114,7 @@ def decode(text: Column, kind: ColumnType) -> Column:
     number = variable_decimal(text)
     if kind.encoding != VARIABLE:
         scale = int(kind.encoding.removeprefix(UNSCALED))
-        number = decimal_text(_base64(text), F.lit(scale))
+        number = bound(_base64(text), lambda raw: decimal_text(raw, F.lit(scale)))
     return number if plain == STRING else bound(number, lambda digits: decode(digits, plain))
 
 
@@ -244,8 +244,10 @@ def _scaled(unscaled: Column, kind: ColumnType) -> Column:
 def variable_decimal(text: Column) -> Column:
     """Return Debezium's VariableScaleDecimal `{"scale":…,"value":base64}` as exact decimal text."""
     parsed = F.from_json(text, "scale int, value string")
-    raw = _base64(parsed["value"])
-    return F.when(text.startswith("{"), decimal_text(raw, parsed["scale"])).otherwise(text)
+    raw = bound(parsed["value"], _base64)
+    number = F.struct(raw.alias("raw"), parsed["scale"].alias("scale"))
+    shown = bound(number, lambda one: decimal_text(one["raw"], one["scale"]))
+    return F.when(text.startswith("{"), shown).otherwise(text)
 
 
 def _base64(text: Column) -> Column:
