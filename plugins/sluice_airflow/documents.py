@@ -59,7 +59,8 @@ def of_pipeline(pipeline: Pipeline) -> str:
 - **Scheduled**: everything landed before the interval's end that is not loaded yet, late files too.
 - **Backfill**, or a window in the form: exactly the files of that window.
 - **Manual**: everything landed so far; with a date or an interval of the past, up to its end.
-- **Failed**: the tables are as they were. Read the failed task's log, then clear the task.
+- **Failed**: some batch is not published; the run's others are. The failed task's log says whether
+  any table has something of it, and what to do.
 - **Undo a published batch**: DAG `sluice_rollback`.
 """
 
