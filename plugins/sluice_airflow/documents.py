@@ -24,8 +24,8 @@ its right place in order, and is resolved once.
 - **Batch** and **Reason** narrow it down; without them, everything unresolved is decoded.
 - **Accept late** also applies records beyond the floor, **Accept open** those of transactions
   without an end.
-- **Skipped**: nothing is unresolved. **Failed**: the tables are as they were; read the log, then
-  clear the task.
+- **Skipped**: nothing is unresolved. **Failed**: some batch is not published, others may be; the
+  failed task's log says what to do.
 """,
     "reconcile": """\
 **Complete or undo what a killed run left.** Publications that were recorded are completed, branches
