@@ -24,8 +24,8 @@ its right place in order, and is resolved once.
 - **Batch** and **Reason** narrow it down; without them, everything unresolved is decoded.
 - **Accept late** also applies records beyond the floor, **Accept open** those of transactions
   without an end.
-- **Skipped**: nothing is unresolved. **Failed**: the tables are as they were; read the log, then
-  clear the task.
+- **Skipped**: nothing is unresolved. **Failed**: some batch is not published, others may be; the
+  failed task's log says what to do.
 """,
     "reconcile": """\
 **Complete or undo what a killed run left.** Publications that were recorded are completed, branches
@@ -59,7 +59,8 @@ def of_pipeline(pipeline: Pipeline) -> str:
 - **Scheduled**: everything landed before the interval's end that is not loaded yet, late files too.
 - **Backfill**, or a window in the form: exactly the files of that window.
 - **Manual**: everything landed so far; with a date or an interval of the past, up to its end.
-- **Failed**: the tables are as they were. Read the failed task's log, then clear the task.
+- **Failed**: some batch is not published; the run's others are. The failed task's log says whether
+  any table has something of it, and what to do.
 - **Undo a published batch**: DAG `sluice_rollback`.
 """
 

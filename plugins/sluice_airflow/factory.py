@@ -375,12 +375,15 @@ def maintain_dag(project: Project) -> DAG:
 
 
 def _manual_dag(operation: str, description: str, project: Project) -> DAG:
+    """Return a DAG without a schedule. It is not paused: it does nothing unless somebody triggers
+    it, and that run must not wait in silence until the DAG is switched on."""
     return DAG(
         dag_id=dag_id(operation),
         description=description,
         schedule=None,
         start_date=START,
         catchup=False,
+        is_paused_upon_creation=False,
         tags=["sluice", "operations"],
         default_args=DEFAULTS,
         doc_md=documents.OPERATIONS[operation],

@@ -18,6 +18,11 @@ MOST_TABLES: Final = 500
 
 
 _CLOCK: Final = "Hours of files are UTC; this field has the time zone that Airflow's page shows."
+# A DAG that stays paused would not begin the dry run either.
+_PAUSED: Final = (
+    "Not in a DAG that is paused: *Unpause … on trigger* switches it on, and its schedule begins at"
+    " once."
+)
 
 
 def load_form() -> dict[str, Param]:
@@ -45,7 +50,9 @@ def load_form() -> dict[str, Param]:
         ),
         "changed": tick("Changed files", "Also load files that changed after they were loaded."),
         "dry_run": tick(
-            "Dry run", "List in the log of `land` what would be taken, without taking it."
+            "Dry run",
+            f"List in the log of `land` what would be taken, without taking it. {_PAUSED}"
+            " `sluice plan` lists the same.",
         ),
     }
 
@@ -68,7 +75,11 @@ def maintenance_form(names: list[str]) -> dict[str, Param]:
             type="number",
             minimum=0,
         ),
-        "dry_run": tick("Dry run", "Show what would be done, without doing it."),
+        "dry_run": tick(
+            "Dry run",
+            f"Show what would be done, without doing it. {_PAUSED} `sluice maintain --dry-run`"
+            " shows the same.",
+        ),
     }
 
 

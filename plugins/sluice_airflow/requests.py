@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import logging
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Final
 
 from airflow.sdk import get_current_context
 
 from sluice.errors import ConfigError
+from sluice.escaping import shown
 from sluice.manifest import Reprocess
 from sluice.operations.rollback import RollbackRequest
+
+log = logging.getLogger(__name__)
+
+# Advice about a mistake in a form or a conf: a task that is cleared has the same again.
+RIGHT_FORM: Final = (
+    "trigger the DAG again with what is right in its form or conf; clearing this task repeats the"
+    " same"
+)
+# How long a rollback may wait for its task to begin: for a slot, or in a DAG that is paused.
+LONGEST_WAIT: Final = timedelta(hours=1)
 
 # What TriggerDagRunOperator adds by itself where the OpenLineage provider is installed.
 _OF_AIRFLOW: Final = frozenset({"openlineage"})
 
 
 def context_of_run() -> dict[str, Any]:
-    """Return the context of a DAG's first task; raises ConfigError as `refuse_unknown_fields`."""
+    """Return the context of a DAG's first task; raises ConfigError as `refuse_unknown_fields`, and
+    logs what to do about it."""
     context = dict(get_current_context())
-    refuse_unknown_fields(context)
+    try:
+        refuse_unknown_fields(context)
+    except ConfigError as error:
+        log.error("%s", shown(str(error)))
+        log.error("What to do: %s", RIGHT_FORM)
+        raise
     return context
 
 
@@ -34,8 +53,8 @@ def refuse_unknown_fields(context: dict[str, Any]) -> None:
             near = get_close_matches(key.replace("-", "_"), fields, n=1)
             meant = f"did you mean {near[0]}? " if near else ""
             raise ConfigError(
-                f"conf of the run: {dag.dag_id} has no field {key!r}; {meant}"
-                f"there are: {', '.join(fields)}. Nothing was done"
+                f"Nothing was done: the run's conf has {key!r}, and {dag.dag_id} has no such field;"
+                f" {meant}there are: {', '.join(fields)}"
             )
 
 
@@ -56,6 +75,26 @@ def rollback_request(context: dict[str, Any]) -> RollbackRequest:
         dry_run=bool(form["dry_run"]),
         user=user_of_run(context),
         called=("Batch", "To", "Rebuild", "Table"),
+    )
+
+
+def refuse_late(context: dict[str, Any], request: RollbackRequest) -> None:
+    """Raise ConfigError for a rollback that begins long after its form was filled in.
+
+    A rebuild and a dry run undo nothing, so they may.
+    """
+    asked: datetime = context["dag_run"].run_after
+    if request.dry_run or request.rebuild:
+        return
+    if context["ti"].try_number > 1:
+        why = "this task was cleared or restarted"
+    elif datetime.now(UTC) - asked > LONGEST_WAIT:
+        why = f"this run has waited since {asked:%Y-%m-%d %H:%MZ}"
+    else:
+        return
+    raise ConfigError(
+        f"Nothing was undone: {why}, and its form is of an earlier time: batches that were"
+        " published since could be undone too. Look at sluice status, and trigger the DAG again"
     )
 
 

@@ -18,6 +18,9 @@ BACKFILL: Final = "backfill"
 BY_HAND: Final = ("manual", "operator_triggered")
 # A run by hand whose logical date is this near to its triggering means "now".
 NOW: Final = timedelta(minutes=10)
+# The bounds of a window as the form calls them, and as a conf does.
+_FROM: Final = "From (window_start)"
+_TO: Final = "To (window_end)"
 
 
 @dataclass(frozen=True)
@@ -83,9 +86,8 @@ def _window(params: dict[str, Any]) -> Window | None:
     if not start and not end:
         return None
     if not start or not end:
-        raise ConfigError("window_start and window_end: expected both of them, or neither")
-    times = (_instant("window_start", start), _instant("window_end", end))
-    return Window.between(*times, ("window_start", "window_end"))
+        raise ConfigError(f"{_FROM} and {_TO}: expected both of them, or neither")
+    return Window.between(_instant(_FROM, start), _instant(_TO, end), (_FROM, _TO))
 
 
 def _instant(name: str, text: str) -> datetime:

@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from urllib.parse import quote
 
 from airflow.sdk import Asset, AssetAlias, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
 
 from sluice.config.project import PROJECT_FILE, load_sound
-from sluice.errors import ConfigError, FilesLeftOutError, FilesUnreadError
+from sluice.config.table_choice import only
+from sluice.errors import FilesLeftOutError, FilesUnreadError
 from sluice.escaping import LINES, shown
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING
@@ -33,7 +34,9 @@ from sluice.result import BatchResult, StagedTable
 from sluice_airflow.connection import use_connections_master
 from sluice_airflow.mapping import mappable
 from sluice_airflow.requests import (
+    RIGHT_FORM,
     pipeline_of_form,
+    refuse_late,
     reprocess_of_form,
     rollback_request,
     user_of_run,
@@ -41,6 +44,8 @@ from sluice_airflow.requests import (
 from sluice_airflow.selection import Run, RunSelection, select
 
 log = logging.getLogger(__name__)
+# It has a line for each table that is opened, under which a task's own lines are lost.
+logging.getLogger("pyiceberg.io").setLevel(logging.WARNING)
 
 # The error that the task `denied` raises, by the XCom key under which `land` leaves its message. A
 # run may be cleared after an upgrade, so the keys stay, whatever the classes are called.
@@ -49,6 +54,7 @@ DENIED: Final = {"FilesLeftOut": FilesLeftOutError, "FilesUnread": FilesUnreadEr
 # that it waits for.
 STALE: Final = timedelta(minutes=30)
 ADVICE: Final = {
+    "form": RIGHT_FORM,
     "reconcile": "it is safe to clear this task: reconcile only completes what was recorded",
     "land": "clear this task when the cause is gone; what was claimed keeps its manifest",
     "load": "nothing was published. Clear this task to load the same manifest again",
@@ -100,6 +106,20 @@ def advised(stage: str, pipeline: str) -> Iterator[Advice]:
         raise
 
 
+@contextmanager
+def about_form(advice: Advice) -> Iterator[None]:
+    """Advise about the form while it is read, and about the stage after that."""
+    stage, advice.about = advice.about, "form"
+    yield
+    advice.about = stage
+
+
+def skip(reason: str) -> NoReturn:
+    """Skip the task; Airflow's own line about it does not show the reason at once."""
+    log.info("%s", reason)
+    raise AirflowSkipException(reason)
+
+
 def reconcile(project_dir: str, pipeline: str) -> list[str]:
     """Check the Spark connection, then complete or undo what earlier attempts left."""
     with advised("reconcile", pipeline):
@@ -121,11 +141,14 @@ def land(project_dir: str, pipeline: str, context: dict[str, Any]) -> list[str]:
     Skips if there are none. Files that cannot be read are left to the task `denied`; if there are
     no others, raises FilesLeftOutError or FilesUnreadError.
     """
-    with advised("land", pipeline):
-        chosen = selection_of(context, load_sound(project_dir).pipeline(pipeline).schedule)
+    with advised("land", pipeline) as advice:
+        configured = load_sound(project_dir).pipeline(pipeline)
+        with about_form(advice):
+            chosen = selection_of(context, configured.schedule)
+            only(configured, chosen.tables)
         log.info("land takes: %s", describe(chosen))
         if context["params"].get("dry_run"):
-            raise AirflowSkipException(dry_run(project_dir, pipeline, chosen))
+            skip(dry_run(project_dir, pipeline, chosen))
         unreadable = UnreadableFiles()
         again = context["ti"].try_number > 1
         manifests = land_selection(project_dir, pipeline, chosen, again, unreadable)
@@ -135,7 +158,7 @@ def land(project_dir: str, pipeline: str, context: dict[str, Any]) -> list[str]:
             key = next(name for name, kind in DENIED.items() if isinstance(error, kind))
             context["ti"].xcom_push(key=key, value=str(error))
         if not manifests:
-            raise AirflowSkipException(f"nothing has landed for {pipeline}: {describe(chosen)}")
+            skip(f"nothing has landed for {pipeline}: {describe(chosen)}")
         return mappable(open_context(project_dir, pipeline), manifests)
 
 
@@ -329,22 +352,17 @@ def land_quarantined(project_dir: str, context: dict[str, Any]) -> list[str]:
         ctx = open_context(project_dir, pipeline)
         manifests = reprocess.land_quarantined(ctx, batch, how, signature=signature)
         if not manifests:
-            raise AirflowSkipException(f"{pipeline}: nothing in quarantine is unresolved")
+            skip(f"{pipeline}: nothing in quarantine is unresolved")
         return mappable(ctx, manifests)
 
 
 def roll_back(project_dir: str, context: dict[str, Any]) -> list[str]:
     """Do what the form of `sluice_rollback` requests; return what was done."""
     pipeline = pipeline_of_form(context)
-    with advised("rollback", pipeline):
-        request = rollback_request(context)
-        moves = not (request.dry_run or request.rebuild)
-        if moves and context["ti"].try_number > 1:
-            raise ConfigError(
-                "this task was cleared or restarted, and its form is of an earlier time: batches"
-                " that were published since could be undone too. Look at sluice status, and trigger"
-                " the DAG again"
-            )
+    with advised("rollback", pipeline) as advice:
+        with about_form(advice):
+            request = rollback_request(context)
+            refuse_late(context, request)
         # Where later batches are built on what is undone, a driver folds keys again.
         use_connections_master()
         lines = rollback.roll_back(open_context(project_dir, pipeline), request)

@@ -85,8 +85,8 @@ def refuse_too_many_bad(job: Job, summaries: list[TableSummary], misfits: int, h
     lost += sum(reject.records - 1 for reject in job.manifest.rejects)
     if job.pipeline.too_many_bad(lost, read):
         raise AuditFailedError(
-            f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the ceiling "
+            f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the limit "
             f"of pipeline {job.pipeline.name} (on_bad_record, max_bad_records, max_bad_share); "
             f'nothing is published. Look: sluice sql "{query_of(job.manifest.batch_id)}". If they '
-            f"may be left out, raise the ceiling and run again. {how_to_go_on(job)}"
+            f"may be left out, raise the limit and run again. {how_to_go_on(job)}"
         )

@@ -188,6 +188,19 @@ def test_only_what_has_no_default_is_marked_as_required(dags: dict[str, Any]) ->
     assert marked == {"pipeline", "budget"}
 
 
+def test_only_what_has_a_schedule_waits_to_be_switched_on(dags: dict[str, Any]) -> None:
+    """A run of a paused DAG waits in silence, and begins whenever somebody switches it on."""
+    at_once = {name for name, dag in dags.items() if dag.is_paused_upon_creation is False}
+    assert at_once == {"sluice_rollback", "sluice_reprocess", "sluice_reconcile"}
+
+
+def test_the_form_of_a_dry_run_says_what_else_a_paused_dag_would_do(dags: dict[str, Any]) -> None:
+    """Airflow's form switches a paused DAG on, unless one takes out its tick."""
+    about = dags["sluice_shop"].params.get_param("dry_run").schema["description_md"]
+    assert "paused" in about
+    assert "Unpause" in about
+
+
 def test_the_window_of_a_form_says_which_clock(dags: dict[str, Any]) -> None:
     for name in ("window_start", "window_end"):
         assert "UTC" in dags["sluice_shop"].params.get_param(name).schema["description_md"]

@@ -79,7 +79,7 @@ def test_hours_load_fail_and_load_again(lake: Path, run: Run) -> None:
     # Nothing new before that hour: skipped, and the table is where it was.
     finished, states = run(logical_date=HOUR + timedelta(hours=1))
     assert states["land"] == "skipped"
-    # A run of a past hour takes everything before its end. Bad records above the ceiling: red, and
+    # A run of a past hour takes everything before its end. Bad records above the limit: red, and
     # every table as it was.
     before = refs(lake), orders(lake)
     broken = put(landing, HOUR + timedelta(hours=2), "broken", ["not json"] * 3)

@@ -15,7 +15,7 @@ from sluice.errors import ConfigError
 from sluice.manifest import Reprocess
 from sluice.operations.window import Window
 from sluice_airflow import tasks
-from sluice_airflow.requests import refuse_unknown_fields, rollback_request
+from sluice_airflow.requests import refuse_late, refuse_unknown_fields, rollback_request
 from tests.airflow.fake_stages import Runs, Stages
 
 pytestmark = pytest.mark.airflow
@@ -52,17 +52,47 @@ def test_the_rollback_form_undoes_a_batch(stages: Stages, run: Runs) -> None:
     assert stages.of("sign") == [(B7, {"rolled_back_by": USER, "released_by": USER})]
 
 
-def test_a_rollback_that_is_cleared_undoes_nothing(stages: Stages, project: Path) -> None:
-    """Batches that were published since its form was filled in would go too."""
-    form = {"pipeline": "shop", "batch": "", "to": B6, "rebuild": False, "table": ""}
-    context = {
-        "params": {**form, "release": True, "dry_run": False},
-        "ti": SimpleNamespace(try_number=2),
-        "dag_run": SimpleNamespace(triggering_user_name=USER),
+def asked_for(ago: timedelta, tries: int = 1, **form: Any) -> dict[str, Any]:
+    """The context of a rollback to B6 whose form was filled in `ago`."""
+    empty = {"pipeline": "shop", "batch": "", "to": B6, "rebuild": False, "table": ""}
+    return {
+        "params": {**empty, "release": True, "dry_run": False, **form},
+        "ti": SimpleNamespace(try_number=tries),
+        "dag_run": SimpleNamespace(triggering_user_name=USER, run_after=datetime.now(UTC) - ago),
     }
-    with pytest.raises(ConfigError, match="trigger the DAG again"):
-        tasks.roll_back(str(project), context)
+
+
+@pytest.mark.parametrize(
+    ("ago", "tries", "why"),
+    [
+        (timedelta(), 2, "this task was cleared or restarted"),
+        (timedelta(hours=2), 1, "this run has waited since 20"),
+    ],
+)
+def test_a_rollback_that_begins_long_after_it_was_asked_for_undoes_nothing(
+    stages: Stages, project: Path, caplog: pytest.LogCaptureFixture,
+    ago: timedelta, tries: int, why: str,
+) -> None:  # fmt: skip
+    """Batches that were published since its form was filled in would go too."""
+    with pytest.raises(ConfigError, match=f"{why}.* trigger the DAG again"):
+        tasks.roll_back(str(project), asked_for(ago, tries))
     assert stages.calls == []
+    assert "What to do: trigger the DAG again" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("ago", "form"),
+    [
+        (timedelta(minutes=30), {}),
+        (timedelta(hours=2), {"dry_run": True}),
+        (timedelta(hours=2), {"to": "", "rebuild": True}),
+    ],
+)
+def test_a_rollback_may_wait_a_little_and_longer_if_it_undoes_nothing(
+    ago: timedelta, form: dict[str, Any]
+) -> None:
+    context = asked_for(ago, **form)
+    refuse_late(context, rollback_request(context))
 
 
 def test_the_rollback_form_makes_a_target_again(stages: Stages, run: Runs) -> None:
@@ -85,20 +115,48 @@ def test_the_rollback_form_refuses_what_does_not_go_together(
     [
         ("rollback", {"pipeline": "shop", "batch": B7, "dry-run": True}, "did you mean dry_run?"),
         ("shop", {"table": ["orders"]}, "did you mean tables?"),
-        ("reprocess", {"pipeline": "shop", "zone": 1}, "no field 'zone'; there are: pipeline, "),
-        ("reconcile", {"pipeline": "shop", "dry_run": True}, "no field 'dry_run'"),
+        (
+            "reprocess",
+            {"pipeline": "shop", "zone": 1},
+            "has 'zone', and sluice_reprocess has no such field; there are: pipeline",
+        ),
+        (
+            "reconcile",
+            {"pipeline": "shop", "dry_run": True},
+            "has 'dry_run', and sluice_reconcile has no such field",
+        ),
         ("maintain", {"pipeline": ["shop"]}, "did you mean pipelines?"),
     ],
 )
 def test_a_key_that_no_field_has_is_refused_before_anything_is_done(
-    stages: Stages, run: Runs, dags: dict[str, Any], dag: str, conf: dict[str, Any], message: str
-) -> None:
+    stages: Stages, run: Runs, dags: dict[str, Any], caplog: pytest.LogCaptureFixture,
+    dag: str, conf: dict[str, Any], message: str,
+) -> None:  # fmt: skip
     """Airflow ignores it: a dry run that is spelled otherwise would be none."""
     finished, _ = run(f"sluice_{dag}", run_conf=conf)
     assert finished.state == "failed"
     assert stages.calls == []
-    with pytest.raises(ConfigError, match=re.escape(message)):
+    assert "What to do: trigger the DAG again" in caplog.text
+    with pytest.raises(ConfigError, match="^Nothing was done: .*" + re.escape(message)):
         refuse_unknown_fields({"dag": dags[f"sluice_{dag}"], "dag_run": SimpleNamespace(conf=conf)})
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"tables": ["nope"]},
+        {"tables": ["nope"], "dry_run": True},
+        {"window_start": "2026-01-01T02:00:00Z"},
+    ],
+)
+def test_a_mistake_in_the_form_of_a_pipeline_is_red_and_repeating_it_is_not_advised(
+    stages: Stages, run: Runs, caplog: pytest.LogCaptureFixture, conf: dict[str, Any]
+) -> None:
+    """A clear has the same form again."""
+    finished, states = run(run_conf=conf)
+    assert (finished.state, states["land"]) == ("failed", "failed")
+    assert stages.of("land") == []
+    assert "What to do: trigger the DAG again" in caplog.text
 
 
 def test_a_mistake_in_the_rollback_form_names_the_forms_fields() -> None:

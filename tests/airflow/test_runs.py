@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sluice.errors import AuditFailedError, FileDeniedError, PublishRefusedError, TransientError
-from sluice_airflow import submit
+from sluice_airflow import submit, tasks
 from tests.airflow.fake_stages import Runs, Stages
 
 pytestmark = pytest.mark.airflow
@@ -46,9 +46,17 @@ def test_the_driver_gets_the_connections_master_and_sluice_on_its_path(
     assert environment["PYTHONPATH"].split(":")[1].endswith("/include")
 
 
-def test_a_run_skips_when_nothing_landed(stages: Stages, run: Runs) -> None:
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the tasks themselves say in their logs; Airflow's own lines hide behind others."""
+    return [entry.getMessage() for entry in caplog.records if entry.name == tasks.__name__]
+
+
+def test_a_run_skips_when_nothing_landed(
+    stages: Stages, run: Runs, caplog: pytest.LogCaptureFixture
+) -> None:
     stages.batches = []
     finished, states = run()
+    assert "nothing has landed for shop: everything" in told(caplog)
     assert finished.state == "success"
     assert states["land"] == "skipped"
     assert stages.of("load") == []
@@ -148,8 +156,11 @@ def test_an_interrupted_publication_is_completed_not_dropped(stages: Stages, run
     assert stages.of("rollback") == []
 
 
-def test_a_dry_run_takes_nothing(stages: Stages, run: Runs) -> None:
+def test_a_dry_run_takes_nothing(
+    stages: Stages, run: Runs, caplog: pytest.LogCaptureFixture
+) -> None:
     finished, states = run(run_conf={"dry_run": True})
+    assert told(caplog)[-1] == "dry run: 0 files, 0 bytes"
     assert states["land"] == "skipped"
     assert finished.state == "success"
     assert stages.of("land") == []

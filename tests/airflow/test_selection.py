@@ -108,9 +108,12 @@ def test_changed_files_in_the_form_are_among_whatever_files_the_run_takes() -> N
     ("params", "message"),
     [
         ({"tables": ["orders"], "changed": True}, "changed files are loaded for all tables"),
-        ({"window_start": "2026-01-01T02:00:00Z"}, "both of them, or neither"),
+        (
+            {"window_start": "2026-01-01T02:00:00Z"},
+            r"From \(window_start\) and To \(window_end\): ",
+        ),
         ({**WINDOW, "window_end": "2026-01-01T02:00:00Z"}, "is not before"),
-        ({**WINDOW, "window_end": "yesterday"}, "window_end: expected 2026-"),
+        ({**WINDOW, "window_end": "yesterday"}, r"To \(window_end\): expected 2026-"),
     ],
 )
 def test_a_wrong_window_is_refused(params: dict[str, str], message: str) -> None:

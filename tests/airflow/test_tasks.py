@@ -3,6 +3,7 @@ errors it retries."""
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -151,7 +152,10 @@ def test_released_files_of_a_land_that_died_are_loaded_by_its_next_try(
             stages.land(ctx)
     monkeypatch.setenv(ENV_SPARK_MASTER, "spark://elsewhere:7077")
     (key,) = tasks.land_selection(str(tmp_path), "shop", EVERYTHING, True, UnreadableFiles())
-    assert (tasks.loaded_as(str(tmp_path), "shop", key), state(ctx, batch)) == ("", LANDED)
+    assert (
+        tasks.loaded_as(str(tmp_path), "shop", key, tasks.Advice("load")),
+        state(ctx, batch),
+    ) == ("", LANDED)
 
 
 @pytest.mark.parametrize(
@@ -288,6 +292,16 @@ def test_teardown_reconciles_on_the_connections_spark_master(
     one_batch(tmp_path, PUBLISHING)
     monkeypatch.setattr(stages, "reconcile", lambda ctx: [ctx.project.spark.master])
     assert clean_up(str(tmp_path), "shop", MANIFEST) == ["local[2]"]
+
+
+def test_a_tasks_log_has_no_line_for_each_table_that_is_opened(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one_batch(tmp_path, LANDED)
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        tasks.loaded_as(str(tmp_path), "shop", MANIFEST, tasks.Advice("load"))
+    assert "FileIO" not in caplog.text
 
 
 def advice_of(caplog: pytest.LogCaptureFixture) -> str:

@@ -322,7 +322,7 @@ class Pipeline(PipelineDdl):
         return full_name(self.namespace, target)
 
     def too_many_bad(self, bad: int, read: int) -> bool:
-        """Whether bad records exceed a ceiling; the share only counts from 100 records on."""
+        """Whether bad records exceed a limit; the share only counts from 100 records on."""
         if self.on_bad_record == FAIL:
             return bad > 0
         by_share = read >= SHARE_COUNTS_FROM and bad > self.max_bad_share * read

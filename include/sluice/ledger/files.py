@@ -64,6 +64,12 @@ class Files:
         """Return the objects whose batch was rolled back and that are not released yet."""
         return list(rows_of(FileRow, where_in(self._newest(), "state", [states.FILE_HELD])))
 
+    def undone(self) -> list[FileRow]:
+        """Return the objects whose batch was rolled back, held or released, and that no batch has
+        claimed since."""
+        both = [states.FILE_HELD, states.FILE_RELEASED]
+        return list(rows_of(FileRow, where_in(self._newest(), "state", both)))
+
     def claimed(self) -> list[FileRow]:
         """Return the objects that a batch has claimed and not loaded."""
         return list(rows_of(FileRow, where_in(self._newest(), "state", [states.FILE_CLAIMED])))

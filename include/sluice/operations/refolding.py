@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Final
 
 from pyiceberg.table import Table
 
@@ -44,6 +45,8 @@ from sluice.operations.published import (
     tables_renamed,
 )
 from sluice.result import moved_main
+
+_COST: Final = "would take a Spark job and the pipeline's lease, as a load does"
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,8 @@ def _refold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -
         for c in changes
     ]
     if dry_run:
-        return [why, *(f"would fold again without: {line}" for line in lines)]
+        folds = (f"would fold again without: {line}" for line in lines)
+        return [why, *folds, _COST, undo.would_hold(ctx, list(published))]
     ctx.say(f"rollback: {why}: keys are folded again without it")
     targets = tuple(sorted({c.target for c in changes}))
     rows_of = (name for target in targets for name in (target, history_table(target)))

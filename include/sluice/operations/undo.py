@@ -173,8 +173,12 @@ def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publicati
 
 
 def _would(ctx: Context, batches: list[str], undone: list[str]) -> list[str]:
-    files = sum(len(_to_hold(ctx, batch_id)) for batch_id in batches)
-    return [*(f"would undo: {line}" for line in undone), f"would hold: {files} files"]
+    return [*(f"would undo: {line}" for line in undone), would_hold(ctx, batches)]
+
+
+def would_hold(ctx: Context, batches: list[str]) -> str:
+    """Say how many files the undo of these batches would hold."""
+    return f"would hold: {sum(len(_to_hold(ctx, batch_id)) for batch_id in batches)} files"
 
 
 @contextmanager

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import indent
 from typing import Any, Final
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 
 from sluice.escaping import LINES
 from sluice.ledger import details
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import BatchRow
-from sluice.ledger.states import FAILED, FINISHED, ROLLED_BACK
+from sluice.ledger.states import FAILED, FILE_HELD, FILE_RELEASED, FINISHED, ROLLED_BACK
 from sluice.operations.quarantined import resolutions, unresolved_records
 from sluice.output.report import for_terminal
 
@@ -31,13 +31,15 @@ class BatchStatus:
     """A batch, and what of it waits for an operator.
 
     `unresolved`: number of its records in quarantine that no reprocess resolved. `resolved_by`: the
-    batch that resolved them. `held`: number of its files that wait for release.
+    batch that resolved them. `held`: number of its files that wait for release. `released`: number
+    of those that were released and that no batch has claimed since.
     """
 
     row: BatchRow
     unresolved: int = 0
     resolved_by: str | None = None
     held: int = 0
+    released: int = 0
 
     @property
     def waits(self) -> bool:
@@ -49,11 +51,15 @@ def batch_statuses(ledger: PipelineLedger) -> list[BatchStatus]:
     """Return the status of each of a pipeline's batches, in the order of `with_claims`."""
     rows = ledger.with_claims()
     undone = any(row.state == ROLLED_BACK for row in rows)
-    held = Counter(file.batch_id for file in ledger.files.held()) if undone else Counter()
+    files = Counter((f.batch_id, f.state) for f in ledger.files.undone()) if undone else Counter()
     resolved = resolutions(rows)
     return [
         BatchStatus(
-            row, unresolved_records(row, resolved), resolved.get(row.batch_id), held[row.batch_id]
+            row,
+            unresolved_records(row, resolved),
+            resolved.get(row.batch_id),
+            files[row.batch_id, FILE_HELD],
+            files[row.batch_id, FILE_RELEASED],
         )
         for row in rows
     ]
@@ -79,6 +85,7 @@ def status_json(statuses: Iterable[BatchStatus]) -> list[dict[str, Any]]:
             "unresolved": status.unresolved,
             "resolved_by": status.resolved_by,
             "held_files": status.held,
+            "released_files": status.released,
             **{key: status.row.details.get(key, []) for key in _LISTED},
         }
         for status in statuses
@@ -123,15 +130,22 @@ def _show_remarks(console: Console, status: BatchStatus) -> None:
         console.print("  before that it had failed:", highlight=False)
     if error:
         style = "dim" if undone else "red"
-        # Indented, so that no line of an error looks like one of Sluice's own.
-        text = f"[{style}]{for_terminal(error, LINES)}[/{style}]"
-        console.print(Padding(text, (0, 0, 0, 2), expand=False))
+        # Indented, so that no line of an error looks like one of Sluice's own; and whole, so that
+        # the commands in it can be pasted.
+        text = indent(for_terminal(error, LINES), "  ", lambda _: True)
+        console.print(text, style=style, highlight=False, soft_wrap=True)
 
 
 def _undone(status: BatchStatus) -> str:
-    row, held = status.row, status.held
-    command = f"sluice release {row.pipeline} --batch {row.batch_id}"
-    return f"{row.batch_id} is undone{f'; {held} files held: {command}' if held else ''}"
+    row = status.row
+    said = [f"{row.batch_id} is undone"]
+    if status.held:
+        command = f"sluice release {row.pipeline} --batch {row.batch_id}"
+        said.append(f"{status.held} files held: {command}")
+    if status.released:
+        those = "the next run takes those that are still there"
+        said.append(f"{status.released} files are released: {those}")
+    return "; ".join(said)
 
 
 def _table(statuses: Iterable[BatchStatus]) -> Table:

@@ -220,7 +220,7 @@ def test_one_batch_whose_file_is_there_with_the_bytes_that_were_loaded(lake: San
         assert lake.context().ledger.unfinished() == []
     path.write_bytes(content)
 
-    # Not more is bad than a published batch held already, whatever the ceiling says now.
+    # Not more is bad than a published batch held already, whatever the limit says now.
     lake.configure(format="debezium", tables=NARROW, on_bad_record="fail")
     third = again(lake, first.batch_id)
     assert total(third) == Counts(read=1, quarantined=1)

@@ -338,7 +338,7 @@ def test_a_pipeline_that_is_wrong_is_known_by_its_own_name(tmp_path: Path) -> No
         found.pipeline("shop")
 
 
-def test_ceilings_of_bad_records(tmp_path: Path) -> None:
+def test_limits_of_bad_records(tmp_path: Path) -> None:
     pipeline = shop(tmp_path, "max_bad_records: 50\nmax_bad_share: 0.1\n")
     assert not pipeline.too_many_bad(bad=9, read=9)
     assert not pipeline.too_many_bad(bad=10, read=100)

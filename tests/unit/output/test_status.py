@@ -38,10 +38,11 @@ def row(state: str, **more: object) -> BatchRow:
     return BatchRow("shop_postgres", BATCH, "a1", state, at=AT, detail=json.dumps(more))
 
 
-def printed(rows: list[BatchRow], width: int, held: int = 0) -> list[str]:
+def printed(rows: list[BatchRow], width: int, held: int = 0, released: int = 0) -> list[str]:
     to = io.StringIO()
     statuses = [
-        BatchStatus(row, unresolved=row.details.get("quarantined", 0), held=held) for row in rows
+        BatchStatus(row, unresolved=row.details.get("quarantined", 0), held=held, released=released)
+        for row in rows
     ]
     show_status(Console(file=to, width=width), statuses)
     return [line.rstrip() for line in to.getvalue().splitlines()]
@@ -86,8 +87,18 @@ def test_undone_batch_names_its_release_and_shows_its_error_as_past() -> None:
         f"  {ADVICE}",
     ]
     assert printed([row(ROLLED_BACK)], 200)[-1] == f"{BATCH} is undone"
+    free = "3 files are released: the next run takes those that are still there"
+    assert printed([row(ROLLED_BACK)], 200, released=3)[-1] == f"{BATCH} is undone; {free}"
     failed = printed([row(FAILED, error=ADVICE)], 200)
     assert failed[-3:-1] == [f"{BATCH} is failed:", f"  {ADVICE}"]
+
+
+@pytest.mark.parametrize("state", [FAILED, ROLLED_BACK])
+def test_commands_within_an_error_are_whole_in_any_width(state: str) -> None:
+    """So that they can be pasted; each line of the error is indented, to look like no other."""
+    lines = printed([row(state, error=f"{ADVICE}\n{BATCH} is undone")], 60)
+    at = lines.index(f"  {ADVICE}")
+    assert lines[at + 1] == f"  {BATCH} is undone"
 
 
 def test_what_waits_for_somebody_has_its_command_once_a_pipeline() -> None:
@@ -137,6 +148,9 @@ def test_a_batch_that_is_claimed_again_after_its_release_is_no_more_undone(tmp_p
     ledger.batches.record("b0", ROLLED_BACK)
     assert [one.row.state for one in batch_statuses(ledger)] == [ROLLED_BACK]
     ledger.files.mark("b0", FILE_RELEASED)
+    assert [(one.held, one.released, one.waits) for one in batch_statuses(ledger)] == [
+        (0, 1, False)
+    ]
     ledger.files.claim(ClaimRequest((HELD,), lambda _: "b0"))
     (status,) = batch_statuses(ledger)
-    assert (status.row.state, status.held) == (LANDED, 0)
+    assert (status.row.state, status.held, status.released) == (LANDED, 0, 0)

@@ -104,6 +104,16 @@ def test_dry_run_lists_what_an_unpublished_batch_loses(context: Context) -> None
     assert lines_of(context, batch="b4")[-1] == RELEASE.format("b4")
 
 
+@pytest.mark.usefixtures("with_changelogs")
+def test_a_dry_run_that_would_fold_says_what_it_takes_and_how_many_files_it_holds(
+    context: Context,
+) -> None:
+    assert lines_of(context, batch="b2", dry_run=True)[-2:] == [
+        "would take a Spark job and the pipeline's lease, as a load does",
+        "would hold: 1 files",
+    ]
+
+
 def test_files_that_are_held_already_are_not_counted_in_a_dry_run(context: Context) -> None:
     """As a rollback leaves them that died before it recorded its end."""
     context.ledger.files.mark("b3", FILE_HELD)
