@@ -92,9 +92,15 @@ class ConfigError(TerminalError):
 
 
 class PlanError(TerminalError):
-    """A table cannot be loaded as configured (no key known, two sources for one target, …)."""
+    """A table cannot be loaded as configured (no key known, two sources for one target, …).
+
+    `lines`: of the message; a line break within one is escaped, since it came with a name.
+    """
 
     layout = LINES
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(map(shown, lines)))
 
 
 class UnknownKeyError(PlanError):

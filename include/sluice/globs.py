@@ -3,19 +3,61 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+_PART: Final = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]]+\]|.", re.DOTALL)
+_FOLDERS, _ANYTHING, _IN_FOLDER = "**/", "**", "*"
+_STARS: Final = (_FOLDERS, _ANYTHING, _IN_FOLDER)
+_MOST_STEPS_KEPT: Final = 1 << 16
 
 
-def glob_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile a glob over keys: `*` and `?` stay in a folder, `**/` is any number of folders.
+class Glob:
+    """A glob over keys: `*` and `?` stay in a folder, `**/` is any number of folders.
 
-    Raises re.error for a range that ends before it begins.
+    It is matched as an automaton, whose state is the set of all parts that a key may have come to:
+    a regular expression would try all ways to divide the key among the stars, of which there are
+    too many in a key such as `_____` for the glob `*_*_*_*x`. Raises re.error for a range that ends
+    before it begins.
     """
-    parts = re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]]+\]|.", pattern, re.DOTALL)
-    return re.compile("".join(map(_glob_part, parts)), re.DOTALL)
+
+    def __init__(self, pattern: str) -> None:
+        self._parts = _PART.findall(pattern)
+        self._characters = [re.compile(_character(part), re.DOTALL) for part in self._parts]
+        self._start = frozenset(self._from(0))
+        self._after = lru_cache(_MOST_STEPS_KEPT)(self._step)
+
+    def matches(self, key: str) -> bool:
+        """Whether the whole key matches."""
+        state = self._start
+        for character in key:
+            state = self._after(state, character)
+        return len(self._parts) in state
+
+    def _step(self, state: frozenset[int], character: str) -> frozenset[int]:
+        return frozenset(part for at in state for part in self._next(at, character))
+
+    def _next(self, at: int, character: str) -> Iterable[int]:
+        """Return the parts that a key may be at after a character that it has at this part."""
+        if at == len(self._parts) or not self._characters[at].match(character):
+            return ()
+        part = self._parts[at]
+        if part == _FOLDERS and character != "/":
+            return (at,)  # a folder has begun, and is to end
+        return self._from(at if part in _STARS else at + 1)
+
+    def _from(self, at: int) -> Iterable[int]:
+        """Return a part and those behind it that a key is at too, since stars may be nothing."""
+        end = at
+        while end < len(self._parts) and self._parts[end] in _STARS:
+            end += 1
+        return range(at, end + 1)
 
 
-def _glob_part(part: str) -> str:
-    special = {"**/": "(?:[^/]*/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+def _character(part: str) -> str:
+    """Return a regular expression of the single characters that a part of a glob takes."""
+    special = {_FOLDERS: ".", _ANYTHING: ".", _IN_FOLDER: "[^/]", "?": "[^/]"}
     if part in special:
         return special[part]
     if len(part) > 1:

@@ -45,7 +45,7 @@ def by_policy(
     if not drops:
         return envelope, summaries
     if job.pipeline.on_drop_table == FAIL:
-        raise PlanError("\n".join(sorted({_refusal(row) for row in drops})))
+        raise PlanError(*sorted({_refusal(row) for row in drops}))
     emptied = envelope.withColumn(
         "op", F.when(_is_among(drops), F.lit(OP_TRUNCATE)).otherwise(F.col("op"))
     )

@@ -75,7 +75,8 @@ def make_plans(
         except PlanError as error:
             mistakes[table.source.name] = str(error)
     if mistakes:
-        raise PlanError("\n".join(mistakes.values())).of_tables(mistakes)
+        lines = "\n".join(mistakes.values()).split("\n")
+        raise PlanError(*lines).of_tables(mistakes)
     refuse_shared_targets(plans, job.pipeline.format)
     return plans
 

@@ -41,8 +41,9 @@ def by_policy(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> N
         messages.append(f"the batch has more than {_MOST} DDL statements that may rename a table")
     if messages and job.pipeline.on_rename_table == FAIL:
         raise PlanError(
-            "\n".join(messages) + f"\non_rename_table is {FAIL}: see to it, or set it to keep, and "
-            "run again; or roll the batch back to go on without its files"
+            *messages,
+            f"on_rename_table is {FAIL}: see to it, or set it to keep, and run again; or roll the "
+            "batch back to go on without its files",
         )
     for line in messages:
         emit(line)

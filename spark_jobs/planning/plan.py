@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sluice.column_renames import Renames
@@ -202,7 +202,7 @@ def _by_policy(
 def _key(pipeline: Pipeline, inputs: TableInputs, names: list[str]) -> tuple[str, ...]:
     found = inputs.summary
     if inputs.key is None:
-        raise UnknownKeyError(_no_key(pipeline, found))
+        raise UnknownKeyError(*_no_key(pipeline, found))
     missing = [c for c in inputs.key if c not in names]
     if missing:
         lacks = "have no type, and no row has come yet"
@@ -222,17 +222,17 @@ def _told(found: TableSummary, names: list[str]) -> str:
     return f"have {shown_columns(names)}{f' and tell the key {keys}' if keys else ''}"
 
 
-def _no_key(pipeline: Pipeline, summary: TableSummary) -> str:
+def _no_key(pipeline: Pipeline, summary: TableSummary) -> Iterator[str]:
+    """Yield the lines of the error of a table whose key nobody tells."""
     candidates = ", ".join(sorted(summary.columns)[:8])
     typed = pipeline.wire.ddl_as_typed and not summary.images
     spelled = "; list it as its rows spell it, which a statement may not" if typed else ""
     others = "   # with `tables:` these alone are loaded: list all others, too"
-    return (
-        f"no key is known for table {summary.source.name}. "
-        f"Add to pipelines/{pipeline.name}.yaml:\n"
-        f"tables:{others if pipeline.tables is None else ''}\n"
-        f"  {summary.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none{spelled}"
+    yield (
+        f"no key is known for table {summary.source.name}. Add to pipelines/{pipeline.name}.yaml:"
     )
+    yield f"tables:{others if pipeline.tables is None else ''}"
+    yield f"  {summary.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none{spelled}"
 
 
 def _refuse_unfit(plan: TablePlan, names: list[str], stored: StoredTable) -> None:

@@ -123,7 +123,7 @@ def refuse_unclear(pipeline: Pipeline, summaries: Iterable[TableSummary]) -> Non
         return
     mistakes = [_mistake(pipeline, table) for table in summaries if table.source.table]
     if any(mistakes):
-        raise PlanError("\n".join(filter(None, mistakes)))
+        raise PlanError(*filter(None, mistakes))
 
 
 def _mistake(pipeline: Pipeline, summary: TableSummary) -> str:

@@ -12,7 +12,7 @@ from croniter import CroniterBadDateError, croniter
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from sluice.config.partitions import parse_partition
-from sluice.globs import glob_pattern, matches_nothing
+from sluice.globs import Glob, matches_nothing
 from sluice.names import LEDGER_NAMESPACE, NAMESPACES_OF_SQL, OWN_COLUMNS, is_changelog_namespace
 from sluice.source_names import is_column_name, is_reserved, stored_name
 from sluice.types.columns import parse_type
@@ -161,7 +161,7 @@ def _pattern(value: str) -> str:
     if _BRACES.search(value):
         raise ValueError("a glob of * ? [ ] alone: braces are taken literally")
     try:
-        glob_pattern(value)
+        Glob(value)
     except re.error as error:
         raise ValueError(f"a glob with ranges such as [0-9]: {error}") from error
     return value

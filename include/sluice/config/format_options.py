@@ -17,7 +17,7 @@ from pydantic import (
 
 from sluice.config.fields import Strict
 from sluice.config.locations import S3_SCHEME
-from sluice.config.secrets import holds_secret
+from sluice.config.secrets import holds_secret, is_clear
 from sluice.environment import ENV_REGISTRY_TOKEN, ENV_REGISTRY_USER_INFO
 
 NAME: Final = r'"[^"]+"|[^".]+'
@@ -80,12 +80,18 @@ def _place_of_schemas(value: str) -> str:
 
 
 def _registry(value: str) -> str:
-    if value and (urlsplit(value).scheme not in ("http", "https") or "@" in value):
+    user = re.search("@|%40", value)
+    if value and (user or not is_clear(value) or not _is_http(value)):
         raise ValueError(
             "http(s)://host[:port] without user and password, which belong in the environment: "
             f"{ENV_REGISTRY_USER_INFO} or {ENV_REGISTRY_TOKEN}"
         )
     return value
+
+
+def _is_http(address: str) -> bool:
+    parts = urlsplit(address)
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def _listed(value: Any) -> Any:

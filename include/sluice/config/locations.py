@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from sluice.config.yaml_file import refused
 from sluice.environment import ENV_S3_ENDPOINT
 from sluice.errors import ConfigError
-from sluice.globs import glob_pattern, is_hidden
+from sluice.globs import Glob, is_hidden
 from sluice.names import BATCH_FILES, LEDGER_NAMESPACE, changelog_namespace
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def refuse_landing(
 
     `pipeline.landing.url` and the locations in `lake` must be resolved.
     """
-    landing, pattern = pipeline.landing.url, glob_pattern(pipeline.landing.pattern)
+    landing, pattern = pipeline.landing.url, Glob(pipeline.landing.pattern)
     refuse_globs(document, LANDING, landing)
     if _is_in_tables(landing, lake.warehouse, pipeline.namespace):
         raise refused(
@@ -83,7 +83,7 @@ def refuse_landing(
     catalog = [str(lake.catalog.sqlite_path)] if lake.catalog.is_sqlite else []
     for own in (*tables, str(project_file), *catalog):
         key = _below(landing, own)
-        if key and pattern.fullmatch(key) and not is_hidden(key):
+        if key and pattern.matches(key) and not is_hidden(key):
             where = f"the warehouse {lake.warehouse!r}" if own in tables else repr(own)
             raise refused(
                 document, LANDING,

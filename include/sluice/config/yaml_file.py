@@ -52,6 +52,8 @@ _OF_CONSTRUCTORS: Final = (ValueError, LookupError, AttributeError, OverflowErro
 _BRACKET: Final = (
     '; within braces a type with a comma or a bracket needs quotes, as in {at: "timestamp[us]"}'
 )
+# Aliases of aliases multiply; without any, a file has fewer values than characters.
+_MOST_BY_ALIASES: Final = 100_000
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _Loader.yaml_implicit_resolvers = {}
 for _tag, (_pattern, _first) in _RESOLVERS.items():
@@ -68,7 +70,7 @@ def read_yaml(path: Path) -> Document:
         loader = _Loader(text)
         node = loader.get_single_node()
         lines: dict[KeyPath, int] = {}
-        _walk(path, node, (), lines)
+        _walk(path, node, (), lines, _MOST_BY_ALIASES + len(text))
         data = loader.construct_document(node) if node is not None else None
     except yaml.MarkedYAMLError as error:
         raise ConfigError(_syntax(path, error)) from error
@@ -87,15 +89,19 @@ def _syntax(path: Path, error: yaml.MarkedYAMLError) -> str:
     return f"{path}{line}: expected valid YAML: {what}{_BRACKET if cut else ''}"
 
 
-def _walk(file: Path, node: yaml.Node | None, path: KeyPath, lines: dict[KeyPath, int]) -> None:
+def _walk(
+    file: Path, node: yaml.Node | None, path: KeyPath, lines: dict[KeyPath, int], most: int
+) -> None:
     if node is None:
         return
     lines.setdefault(path, node.start_mark.line + 1)
+    if len(lines) > most:
+        raise ConfigError(f"{file}: expected aliases that repeat at most {_MOST_BY_ALIASES} values")
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            _walk(file, item, (*path, index), lines)
+            _walk(file, item, (*path, index), lines, most)
     elif isinstance(node, yaml.MappingNode):
-        _walk_mapping(file, node, path, lines)
+        _walk_mapping(file, node, path, lines, most)
     else:
         _refuse_halves(file, node, path)
 
@@ -115,7 +121,7 @@ def _refuse_halves(file: Path, node: yaml.Node, path: KeyPath) -> None:
 
 
 def _walk_mapping(
-    file: Path, node: yaml.MappingNode, path: KeyPath, lines: dict[KeyPath, int]
+    file: Path, node: yaml.MappingNode, path: KeyPath, lines: dict[KeyPath, int], most: int
 ) -> None:
     first: dict[str, int] = {}
     for key, value in node.value:
@@ -131,7 +137,7 @@ def _walk_mapping(
             )
         first[key.value] = line
         lines[here] = line
-        _walk(file, value, here, lines)
+        _walk(file, value, here, lines, most)
 
 
 def dotted(path: KeyPath) -> str:

@@ -64,9 +64,9 @@ _SPELLED: Final = tuple(
     )
 )
 """Spellings unknown to the grammars, with a known one; parts that concern no column are dropped."""
-QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]")
-# The second part matches outside of the quotes of other databases.
-_BACKTICK: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|(`)")
+_CLOSING: Final = {"'": "'", '"': '"', "`": "`", "[": "]"}
+_QUOTES: Final = "'\"`["
+_BACKTICK: Final = "`"
 _ASIDE: Final = re.compile("\0([0-9]+)\0")
 
 
@@ -105,14 +105,30 @@ def _spelled(plain: str, *, every: bool) -> str:
 
 def outside_quotes(text: str, change: Callable[[str], str]) -> str:
     """Apply `change` to everything but quoted parts."""
-    quoted: list[str] = []
+    parts = _parts(text.replace("\0", " "))
+    aside = (f"\0{at}\0" if at % 2 else part for at, part in enumerate(parts))
+    return _ASIDE.sub(lambda found: parts[int(found[1])], change("".join(aside)))
 
-    def aside(found: re.Match[str]) -> str:
-        quoted.append(found[0])
-        return f"\0{len(quoted) - 1}\0"
 
-    changed = change(QUOTED.sub(aside, text.replace("\0", " ")))
-    return _ASIDE.sub(lambda found: quoted[int(found[1])], changed)
+def plain_parts(text: str) -> list[str]:
+    """Return what is between the quoted parts of a text."""
+    return _parts(text)[::2]
+
+
+def _parts(text: str, quotes: str = _QUOTES) -> list[str]:
+    """Split a text into plain and quoted parts in turn; a quote that nothing closes is plain.
+
+    A regular expression would search for a missing end anew from each `[`, far more slowly.
+    """
+    parts, since, at = list[str](), 0, 0
+    opening = re.compile(f"[{re.escape(quotes)}]")
+    while found := opening.search(text, at):
+        at = found.end()
+        end = text.find(_CLOSING[found[0]], at)
+        if end >= 0:
+            parts += [text[since : found.start()], text[found.start() : end + 1]]
+            since = at = end + 1
+    return [*parts, text[since:]]
 
 
 def words(*expected: str) -> tuple[re.Pattern[str], ...]:
@@ -133,4 +149,4 @@ def has_in_order(text: str, patterns: Iterable[re.Pattern[str]]) -> bool:
 
 def has_backtick(text: str) -> bool:
     """Whether a text has a backtick outside of quotes: only MySQL quotes names with them."""
-    return any(found[1] for found in _BACKTICK.finditer(text))
+    return any(_BACKTICK in part for part in _parts(text, _QUOTES.replace(_BACKTICK, ""))[::2])

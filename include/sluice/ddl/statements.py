@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluice.ddl.create_table import MYSQL, SQL_SERVER
 from sluice.ddl.defaults import AddedColumn, ColumnChange, added_column, source_of
+from sluice.ddl.parsing import parsed
 from sluice.ddl.spelling import (
-    QUOTED,
     as_known,
     executed,
     has_backtick,
     has_in_order,
     outside_quotes,
+    plain_parts,
     readable,
     words,
 )
@@ -165,24 +166,26 @@ def _grammars(text: str) -> list[str]:
     """
     if has_backtick(text):
         return [MYSQL]
-    hash_in_name = _NAME_WITH_HASH.search(QUOTED.sub(" ", text))
+    hash_in_name = any(map(_NAME_WITH_HASH.search, plain_parts(text)))
     return [grammar for grammar in _GRAMMARS if not (hash_in_name and grammar == MYSQL)]
 
 
 def _altered(text: str, grammar: str) -> list[Altered] | None:
     """Return the changes; None if this grammar does not read everything, or cannot interpret it."""
     from sqlglot import exp
+    from sqlglot.errors import SqlglotError
 
     statements = read_by(grammar, text)
     if statements is None or any(map(_is_conditional, statements)):
         return None
+    source = source_of(text, grammar)
     try:
         changes = [
-            _of_call(s) if isinstance(s, exp.Execute) else _of_alter(s, text, grammar)
+            _of_call(s) if isinstance(s, exp.Execute) else _of_alter(s, text, source)
             for s in statements
             if isinstance(s, exp.Alter | exp.Execute)
         ]
-    except SLIPS:
+    except (SqlglotError, *SLIPS):
         return None
     return None if None in changes else [t for t in changes if t is not None and t.columns]
 
@@ -198,14 +201,13 @@ def _is_conditional(statement: exp.Expr | None) -> bool:
 
 def read_by(grammar: str, text: str) -> list[exp.Expr | None] | None:
     """Parse a text with one grammar; None if it does not read all of it."""
-    import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     try:
         with _quiet():
-            statements = sqlglot.parse(_spelled_out(text, grammar), dialect=grammar)
-    except (SqlglotError, RecursionError, *SLIPS):
+            statements = parsed(_spelled_out(text, grammar), grammar)
+    except (SqlglotError, *SLIPS):
         return None
     return (
         None if any(isinstance(s, exp.Command) or _is_call(s) for s in statements) else statements
@@ -240,7 +242,7 @@ def _spelled_out(text: str, grammar: str) -> str:
     return text
 
 
-def _of_alter(statement: exp.Expression, text: str, grammar: str) -> Altered | None:
+def _of_alter(statement: exp.Expression, text: str, source: str) -> Altered | None:
     """Return the changes of an ALTER TABLE; None for a name that this grammar misreads."""
     from sqlglot import exp
 
@@ -256,7 +258,7 @@ def _of_alter(statement: exp.Expression, text: str, grammar: str) -> Altered | N
     named = ((old and old.name, new and new.name) for old, new in pairs)
     changed = tuple((old, new) for old, new in named if _changes(old, new))
     # Grammars differ in the meaning of a backslash in a text.
-    added = () if _ESCAPE in text else tuple(_added(statement, source_of(text, grammar)))
+    added = () if _ESCAPE in text else tuple(_added(statement, source))
     table = statement.this
     name, schema = (table.name, table.db) if isinstance(table, exp.Table) else ("", "")
     return Altered(name, changed, schema, added)
@@ -292,21 +294,28 @@ def _of_call(call: exp.Execute) -> Altered | None:
     None if an argument is known only to the server, such as a variable.
     """
     from sqlglot import exp
-    from sqlglot.errors import SqlglotError
 
     given = dict(_given(call))
     if None in given.values():
         return None
     if (given.get("objtype") or "").upper() != _COLUMN:
         return Altered("", ())
-    try:
-        old = exp.to_column(given.get("objname") or "", dialect=SQL_SERVER)
-    except (SqlglotError, ValueError):
-        return None
-    new = given.get("newname")
+    old, new = _column_of_call(given.get("objname") or ""), given.get("newname")
     if not isinstance(old, exp.Column) or not _is_name(old) or not old.table or not new:
         return None
     return Altered(old.table, ((old.name, new),), old.db)
+
+
+def _column_of_call(name: str) -> exp.Expr | None:
+    """Read a dotted name; parts that no grammar reads, such as `a b`, are taken literally."""
+    from sqlglot import exp
+    from sqlglot.errors import ParseError
+
+    try:
+        read = parsed(name, SQL_SERVER, exp.Column)
+    except ParseError:
+        return exp.column(*reversed(name.split(".")))
+    return read[0] if len(read) == 1 else None
 
 
 def _given(call: exp.Execute) -> Iterator[tuple[str, str | None]]:

@@ -26,7 +26,7 @@ from botocore.exceptions import (
 
 from sluice.config.locations import s3_endpoint
 from sluice.errors import FileDeniedError, SluiceError, TerminalError, TransientError
-from sluice.globs import glob_pattern, is_hidden
+from sluice.globs import Glob, is_hidden
 from sluice.objects.store import StoredObject, written_again
 
 if TYPE_CHECKING:
@@ -96,14 +96,14 @@ class S3Store:
 
     def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
         """See `ObjectStore`; returns the newest version of each object."""
-        wanted = glob_pattern(pattern)
+        wanted = Glob(pattern)
         start = self.prefix + re.split(r"[*?\[]", pattern, maxsplit=1)[0]
         with self._explained(start):
             objects = self._versions(start) if self._is_versioned else self._objects(start)
             for one in objects:
                 # A folder created by hand is an object too, as may be the prefix itself.
                 is_folder = one.key == "" or one.key.endswith("/")
-                if wanted.fullmatch(one.key) and not is_hidden(one.key) and not is_folder:
+                if wanted.matches(one.key) and not is_hidden(one.key) and not is_folder:
                     yield one
 
     @cached_property

@@ -27,7 +27,7 @@ from sluice.errors import (
     TransientError,
     UnstableFileError,
 )
-from sluice.globs import glob_pattern, is_hidden
+from sluice.globs import Glob, is_hidden
 
 _DAY_AND_HOUR: Final = re.compile(r"(?:^|/)dt=(\d{4})-(\d\d)-(\d\d)/(?:hr|hour)=(\d\d?)(?=/|$)")
 _HOUR: Final = "%Y%m%dT%H"
@@ -195,13 +195,13 @@ class LocalStore:
     def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
         """See `ObjectStore`; a missing folder is empty, and files that vanish meanwhile
         are left out."""
-        wanted = glob_pattern(pattern)
+        wanted = Glob(pattern)
         for parent, folders, names in os.walk(self.folder, onerror=_raise_unless_gone):
             folders[:] = sorted(name for name in folders if not is_hidden(name))
             for name in sorted(names):
                 path = Path(parent, name)
                 key = path.relative_to(self.folder).as_posix()
-                if not is_hidden(name) and wanted.fullmatch(key):
+                if not is_hidden(name) and wanted.matches(key):
                     yield from self._described(key, path)
 
     def _described(self, key: str, path: Path) -> Iterator[StoredObject]:

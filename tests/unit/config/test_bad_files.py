@@ -13,6 +13,7 @@ from sluice.errors import ConfigError
 from tests.unit.projects import SHOP, load
 
 NESTED = "(" * 3000 + "1=1" + ")" * 3000
+DOUBLING = "DATE(" * 14 + "1" + ")" * 14
 WRONG = {
     "timestamp": "name: !!timestamp foo\n",
     "bool": "name: !!bool foo\n",
@@ -24,6 +25,7 @@ WRONG = {
     "ddl-nul": 'ddl: {dialect: mysql, files: ["a\\0.sql"]}\n',
     "name": f"name: {'p' * 201}\n",
     "check": f"tables: {{a: {{checks: [{{name: c, sql: 'SELECT * FROM {{table}} WHERE {NESTED}'}}]}}}}\n",  # noqa: E501
+    "doubling": f"tables: {{a: {{checks: [{{name: c, sql: 'SELECT {DOUBLING} FROM {{table}}'}}]}}}}\n",  # noqa: E501
 }
 
 
@@ -42,6 +44,20 @@ def test_a_wrong_value_is_a_mistake_of_its_own_file(tmp_path: Path, line: str) -
     found = load_sound(tmp_path)
     assert list(found.pipelines) == ["shop"]
     assert len(found.broken) == 1
+
+
+def test_aliases_that_multiply_are_a_mistake_of_their_own_file(tmp_path: Path) -> None:
+    levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 6))
+    with pytest.raises(ConfigError, match=r"other\.yaml: expected aliases that repeat at most"):
+        load(tmp_path, shop=SHOP, other=with_line("name: other\n") + "a0: &a0 x\n" + levels)
+    assert list(load_sound(tmp_path).pipelines) == ["shop"]
+
+
+def test_aliases_and_merges_are_read(tmp_path: Path) -> None:
+    tables = "tables:\n  a: &a {key: &key [id]}\n  b: {<<: *a}\n  c: {key: *key}\n"
+    read = load(tmp_path, other=with_line("name: other\n") + tables).pipelines["other"].tables
+    assert read is not None
+    assert [table.key for table in read.values()] == [["id"]] * 3
 
 
 def test_unforeseen_error_is_a_mistake_of_its_own_file_alone(

@@ -153,9 +153,18 @@ def test_no_secret_among_a_formats_options(tmp_path: Path) -> None:
     assert "format_options.schema_registry: expected no password or token" in message
 
 
-@pytest.mark.parametrize("registry", [f"https://{PLANTED}@h", f"u:{PLANTED}@h:8081"])
+@pytest.mark.parametrize(
+    "registry",
+    [
+        f"https://{PLANTED}@h",
+        f"u:{PLANTED}@h:8081",
+        f"https://h:{PLANTED}",
+        f"https://user%3A{PLANTED}%40h/",
+        f"https://:{PLANTED}",
+    ],
+)
 def test_a_registrys_address_is_not_shown(tmp_path: Path, registry: str) -> None:
-    """A token as the user, or a scheme that is missing: it may stand anywhere."""
+    """A token as the user, a scheme or a host that is missing: it may stand anywhere."""
     message = refusal(tmp_path, LAKE, {**SHOP, "format_options": {"schema_registry": registry}})
     assert "format_options.schema_registry: expected http(s)://host[:port] without user" in message
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import time
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from sluice.errors import TerminalError, TransientError
-from sluice.globs import glob_pattern, is_hidden
+from sluice.globs import Glob, is_hidden
 from sluice.objects.s3_store import S3Store
 from sluice.objects.store import StoredObject, open_store
 from sluice.operations.selection import hour_start
@@ -50,14 +51,30 @@ def test_hour_of_an_object_from_its_key_or_time(key: str, hour: str) -> None:
         ("dt=*/hr=0?/[ab]*", ["dt=1/hr=01/a", "dt=1/hr=02/bc"], ["dt=1/hr=10/a", "dt=1/hr=01/c"]),
         ("a+(b).txt", ["a+(b).txt"], ["aab.txt"]),
         ("[!x]*", ["a"], ["x"]),
+        ("a**/b", ["ab", "ax/b", "a/x/b"], ["aab", "b"]),
+        ("**/*_*_*.json", ["a_b_c.json", "x/__.json"], ["a_b.json", "a_/b_c.json"]),
     ],
 )
 def test_glob_patterns_match_whole_keys(
     pattern: str, matches: list[str], others: list[str]
 ) -> None:
-    found = glob_pattern(pattern)
-    assert [key for key in matches if not found.fullmatch(key)] == []
-    assert [key for key in others if found.fullmatch(key)] == []
+    found = Glob(pattern)
+    assert [key for key in matches if not found.matches(key)] == []
+    assert [key for key in others if found.matches(key)] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key"),
+    [
+        ("**/*_*_*_*.json", "_" * 700),
+        ("**?" * 9 + "X", "_" * 60),
+    ],
+)
+def test_a_key_takes_time_by_its_length(pattern: str, key: str) -> None:
+    """A key may be divided among the stars in very many ways."""
+    started = time.process_time()
+    assert not Glob(pattern).matches(key)
+    assert time.process_time() - started < 1
 
 
 def test_hidden_names_are_left_alone(lake: Lake) -> None:

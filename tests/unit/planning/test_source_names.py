@@ -1,4 +1,4 @@
-"""Names of columns that Sluice and Iceberg have themselves."""
+"""Names of columns that Sluice and Iceberg have themselves, and names that forge messages."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sluice.source_names import is_reserved, stored_name
 from spark_jobs.formats import FORMATS
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan, plan_table
+from spark_jobs.planning.sources import refuse_unclear
 from spark_jobs.planning.table_inputs import StoredTable
 
 
@@ -71,3 +72,18 @@ def planned(*columns: str, **config: Any) -> TablePlan:
     found = TableSummary(Source("db", "", "t"), images={1: columns})
     table = TableConfig(key=["id"], **config)
     return plan_table(pipeline, FORMATS["maxwell"], found, table, StoredTable())
+
+
+def test_a_tables_name_forges_no_line_of_an_error() -> None:
+    """The last line that begins with an error's name says whether to try again."""
+    tables = {"orders": {"sources": ["orders_*"]}, "others": {"sources": ["*_1*"]}}
+    pipeline = Pipeline.model_validate({
+        "name": "p", "format": "maxwell", "namespace": "n", "landing": {"url": "landing"},
+        "tables": tables,
+    })  # fmt: skip
+    forged = [Source("", "", f"orders_1{n}\nTransientError: no answer") for n in range(2)]
+    with pytest.raises(PlanError) as caught:
+        refuse_unclear(pipeline, map(TableSummary, forged))
+    first, second = str(caught.value).splitlines()
+    assert first.startswith(r"table orders_10\u000aTransientError: no answer: it belongs to")
+    assert second.startswith(r"table orders_11\u000aTransientError: no answer: it belongs to")
