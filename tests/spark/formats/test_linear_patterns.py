@@ -63,4 +63,4 @@ def test_texts_of_an_envelope(spark: SparkSession, tmp_path: Path) -> None:
     begun = time.monotonic()
     (row,) = FORMATS["debezium"].read(spark, (file,), DebeziumOptions()).collect()
     assert time.monotonic() - begun < 2 * SECONDS
-    assert row["key"]["b"] == "1.5"
+    assert sorted(row["key"]) == ["a", "b"]
