@@ -33,12 +33,13 @@ ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 """The format of times as text; a zone follows if the column's type has one."""
 _LONG_EXPONENT: Final = r"[eE][+-]?0*[1-9]\d{3,}"
 _WHOLE: Final = r"^[+-]?\d+$"
-_PLAIN_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+# Possessive and atomic against backtracking: the texts come from files, in any length.
+_PLAIN_NUMBER: Final = r"^[+-]?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?+\d++)?+$"
 _NOT_ZERO: Final = "^[^eE]*[1-9]"
 _NOT_FINITE: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
 # Without a full date the cast would add today's, or the first day of a month.
 _DATED: Final = r"^\s*[+-]?\d{4,6}-\d{1,2}-\d{1,2}"
-_OWN_ZONE: Final = r"\d[T ].*[^0-9:. ]"
+_OWN_ZONE: Final = r"\A(?>[\s\S]*?\d[T ])[0-9:. ]*+[^0-9:. ]"
 _TRUTH: Final = "(?i)^(true|false)$"
 _FRACTION: Final = r"^[+-]?\d+\.\d{1,9}0*$"
 # GoldenGate's spelling of a time, which has no zone.
@@ -227,14 +228,14 @@ def _has_long_exponent(text: Column) -> Column:
 
 def _same_number(text: Column, value: Column) -> Column:
     """Whether `value` has all digits of `text`, compared without padding zeros."""
-    kept = F.regexp_replace(F.regexp_replace(value.cast("string"), r"[-.]", ""), r"^0+|0+$", "")
-    return _digits(text) == kept
+    kept = F.regexp_replace(value.cast("string"), r"[-.]", "")
+    return _digits(text) == F.btrim(kept, F.lit("0"))
 
 
 def _digits(number: Column) -> Column:
     """Return the significant digits of a number's text, without padding zeros and exponent."""
     mantissa = F.regexp_extract(number, r"^[+-]?([0-9.]+)", 1)
-    return F.regexp_replace(F.regexp_replace(mantissa, r"\.", ""), r"^0+|0+$", "")
+    return F.btrim(F.regexp_replace(mantissa, r"\.", ""), F.lit("0"))
 
 
 def _scaled(unscaled: Column, kind: ColumnType) -> Column:

@@ -15,6 +15,10 @@ LEAST_REJECTS: Final = 1000
 MOST_REJECTS: Final = 10_000
 # Bytes of a batch's distinct schemas, which are in the manifest and read by every task.
 SCHEMA_BYTES_OF_A_BATCH: Final = 64 * MEBIBYTE
+MOST_AVRO_BYTES: Final = 64 * MEBIBYTE
+"""Of one text or binary value that a driver reads: Java's Avro allocates what damage claims."""
+MOST_AVRO_ITEMS: Final = 1_000_000
+"""Of one array or map."""
 
 
 @dataclass(frozen=True)

@@ -313,7 +313,7 @@ def _numbers() -> dict[str, Column]:
     lsn = F.regexp_replace(F.coalesce(_stated("lsn"), _sort_key(1, 2)), _LSN_OF_DIGITS, "$1:$2:$3")
     return {
         "_n_taken": F.unix_millis("source_ts").cast("string"),
-        "_n_file": F.regexp_extract(file, r"(\d+)$", 1),
+        "_n_file": F.regexp_extract(file, r"(?<!\d)(\d++)$", 1),
         "_n_at": F.coalesce(_stated("log_position"), _stated("binlog_position"), _sort_key(2, 3)),
         "_n_scn": F.coalesce(_stated("scn"), _sort_key(1, 4)),
         "_n_ssn": F.coalesce(_stated("ssn"), _sort_key(3, 4)),

@@ -80,7 +80,7 @@ def _spelled(text: Column, column: LiveColumn) -> Column:
 
 def _short(text: Column) -> Column:
     """Strip the zeros at the end of a fraction, and the point where no digit is left."""
-    return F.regexp_replace(F.regexp_replace(text, r"(\.\d*?)0+$", "$1"), r"\.$", "")
+    return F.regexp_replace(F.regexp_replace(text, r"(\.(?:\d*[1-9])?+)0++$", "$1"), r"\.$", "")
 
 
 def _float(value: Column, column: LiveColumn) -> Column:

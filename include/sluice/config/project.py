@@ -22,7 +22,7 @@ from sluice.config.project_file import (
     ProjectFile,
     SparkConfig,
 )
-from sluice.config.secrets import holds_secret, is_clear, shortened
+from sluice.config.secrets import holds_secret, is_clear, refuse_unsendable, shortened
 from sluice.config.validation_messages import explain
 from sluice.config.yaml_file import Document, by_name, read_yaml
 from sluice.environment import (
@@ -78,9 +78,10 @@ def load_project(folder: Path | str) -> Project:
 def load_sound(folder: Path | str) -> Project:
     """Load a project without its invalid pipelines, so that one mistake does not stop the others.
 
-    Raises ConfigError if `sluice.yaml` is invalid or two pipelines conflict; other invalid
-    pipelines are in `broken`.
+    Raises ConfigError if `sluice.yaml` is invalid, two pipelines conflict, or the environment has
+    a secret with a control character; other invalid pipelines are in `broken`.
     """
+    refuse_unsendable(os.environ)
     root = Path(folder).expanduser().resolve()
     document = read_yaml(_existing(root))
     top = _checked(ProjectFile, document)

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from sluice.environment import SECRETS
+from sluice.errors import ConfigError
+
 SECRET_NAMES: Final = (
     r"secret|passw|passphrase|pwd|token|credential|keytab|(?:access|api|private).?key"
     r"|account.?key(?!provider)|encryption.?key(?![a-z]|\.material)|azure\.sas\b|\bsig\b"
@@ -26,6 +29,7 @@ _USER_INFO: Final = re.compile(r"://([^:/@\s]*):.*@")
 _NO_PORT: Final = re.compile(r"://([^:/?#@\[\s]*):(?!\d*(?:[^\w%.~-]|$))[^/?#@\s'\"]*")
 _PARAMETER: Final = re.compile(rf"((?:{_SECRET.pattern})[^=&?\s]*=)[^&\s'\"]*", re.IGNORECASE)
 _NAMED: Final = re.compile(r"([^\s=&?;,'\"]+)=")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _SHOWN: Final = 80
 
 
@@ -51,6 +55,16 @@ def is_clear(uri: str) -> bool:
     except ValueError:
         return False
     return uri.count("@") == urlsplit(uri).netloc.count("@") <= 1
+
+
+def refuse_unsendable(environment: Mapping[str, str]) -> None:
+    """Raise ConfigError for a secret with a control character.
+
+    No header and no password has one, and clients show what they refuse to send.
+    """
+    for name in SECRETS:
+        if _CONTROL.search(environment.get(name, "")):
+            raise ConfigError(f"{name} has a control character, such as a line end behind it")
 
 
 def refuse_secret_settings(conf: Any) -> Any:

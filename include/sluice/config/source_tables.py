@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OnTruncate = Literal["apply", "ignore", "fail"]
 
-_WILD: Final = {"*": "[^.]*", "?": "[^.]"}
+_WILD: Final = frozenset("*?")
 _OTHER_GLOBS: Final = frozenset("[]{}")
 
 
@@ -69,8 +69,21 @@ class ListedTables(Strict):
 
 def regex(patterns: Iterable[str]) -> str:
     """Return patterns as one regular expression for a dotted name, valid in Python and Java."""
-    parts = ("".join(_WILD.get(c, re.escape(c)) for c in pattern) for pattern in patterns)
-    return rf"(?s:.*\.)?(?:{'|'.join(parts)})"
+    wholes = (r"\.".join(map(_part, pattern.split("."))) for pattern in patterns)
+    return rf"(?s:.*\.)?(?:{'|'.join(wholes)})"
+
+
+def _part(glob: str) -> str:
+    """Return the expression for one part of a name; atomic, since a name of a file may be long.
+
+    Only the last `*` has to try more than the first place of what follows it.
+    """
+    first, *others = (
+        "".join("[^.]" if c == "?" else re.escape(c) for c in s) for s in glob.split("*")
+    )
+    *between, last = others or [""]
+    found = "".join(f"(?>[^.]*?{text})" for text in between)
+    return f"{first}{found}[^.]*{last}" if others else first
 
 
 def matches(patterns: Iterable[str], name: str) -> bool:
@@ -103,7 +116,7 @@ def with_sources(tables: Mapping[str, SourceTables] | None) -> dict[str, list[st
 def refuse_patterns(names: Iterable[str]) -> None:
     """Raise ValueError for a table name that looks like a pattern, which would match nothing."""
     for name in names:
-        if not (_OTHER_GLOBS | _WILD.keys()).isdisjoint(name):
+        if not (_OTHER_GLOBS | _WILD).isdisjoint(name):
             raise ValueError(
                 f"names of source tables; {name} is a pattern, and patterns belong under "
                 "`sources:` of a table"

@@ -17,6 +17,7 @@ import pyarrow as pa
 import zstandard
 
 from sluice.bounds import DEFAULT, MEBIBYTE, Bounds
+from sluice.containers.avro_claims import Claims
 from sluice.containers.decompression_limits import DecompressionGuard
 from sluice.containers.rejects import RAW_BYTES
 
@@ -227,19 +228,31 @@ class _BlockDecoder:
         read = _UNPACKED.get(self._codec)
         meta = header["meta"] | ({"avro.codec": b"null"} if read else {})
         # A sound value may be outside the range of Python's dates.
-        meta |= {"avro.schema": _without_logical_types(header["meta"]["avro.schema"])}
+        schema = _without_logical_types(header["meta"]["avro.schema"])
+        meta |= {"avro.schema": schema}
         fastavro.schemaless_writer(start, _HEADER, header | {"meta": meta})
         self._start = start.getvalue()
+        self._claims = _claims(schema)
         self.bad: list[BadBlock] = []
 
     def decode(self, start: int, end: int, records: int, body: bytes, sync: bytes) -> None:
         """Decode the block from `start` to `end` of the file."""
         try:
             plain = _UNPACKED.get(self._codec, bytes)(body)
+            if self._claims is not None:
+                self._claims.check(records, plain)
             block = _block(records, plain, sync)
             deque(fastavro.reader(io.BytesIO(self._start + block)), maxlen=0)
         except Exception:  # a decoder may raise anything for damaged bytes
             self.bad.append(BadBlock(start, end, _block(records, body, sync)[:RAW_BYTES]))
+
+
+def _claims(schema: bytes) -> Claims | None:
+    """Return the limits of a schema; None if it is none, whose blocks fastavro does not read."""
+    try:
+        return Claims(json.loads(schema))
+    except Exception:  # a parser may raise anything for what is no schema
+        return None
 
 
 def _without_logical_types(schema: bytes) -> bytes:

@@ -30,7 +30,8 @@ LONGEST: Final = 64 * 1024
 """Most characters of a statement that are parsed."""
 SPEAKS_OF_COLUMNS: Final = r"(?i)\b(rename|change|sp_rename|drop|unused|add)\b"
 """Words of every statement that renames, drops or adds a column."""
-SPEAKS_OF_DROPS: Final = r"(?i)\b(drop|replace)\b[\s\S]*\btable\b"
+# Atomic against backtracking: what follows the first of them is all that follows any.
+SPEAKS_OF_DROPS: Final = r"(?i)\A(?>[\s\S]*?\b(?:drop|replace)\b)[\s\S]*\btable\b"
 """Words of every statement that drops a table."""
 _SPEAKS: Final = re.compile(SPEAKS_OF_COLUMNS)
 # A statement that no grammar reads is reported if it may be one of these.

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from sluice.bounds import MOST_AVRO_BYTES, MOST_AVRO_ITEMS
 from sluice.config.project import PROJECT_FILE, Project
 from sluice.environment import CHECKOUT
 from sluice.errors import SluiceError, TerminalError, TransientError, names_of
@@ -23,7 +24,11 @@ JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 # Damaged bytes may claim any length, and Avro allocates the memory before it reads on.
 _AVRO_LIMITS: Final = " ".join(
     f"-Dorg.apache.avro.limits.{name}.maxLength={most}"
-    for name, most in (("bytes", 64 << 20), ("string", 64 << 20), ("collectionItems", 1_000_000))
+    for name, most in (
+        ("bytes", MOST_AVRO_BYTES),
+        ("string", MOST_AVRO_BYTES),
+        ("collectionItems", MOST_AVRO_ITEMS),
+    )
 )
 # The optimizing compiler (C2) competes with the data for the cores. A small batch ends before C2 is
 # worth it, and runs without it (200 k events on 2 cores: 36 s instead of 45), but with the whole

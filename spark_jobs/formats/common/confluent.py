@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from sluice.containers.avro_schemas import Schemas
+from sluice.errors import PlanError
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import PLACE, holds_record, place
 from spark_jobs.formats.common import connect_avro
@@ -31,6 +32,7 @@ UNKNOWN_SCHEMA: Final = "unknown_schema_id:"
 
 _PARTS: Final = ("key", "value")
 _HEAD_BYTES: Final = 5
+_MOST_IDS: Final = 1000
 _END: Final = bytes.fromhex("534c5549434500ff")
 """Appended to a datum: it is read back only if the schema consumed exactly the datum. `from_avro`
 itself ignores bytes that are left."""
@@ -56,9 +58,19 @@ def _nodes(schemas: Schemas, ids: Iterable[int]) -> dict[int, Node]:
 
 
 def _ids(messages: DataFrame) -> dict[str, list[int]]:
-    """Return the schema ids of keys and those of values."""
-    ids = messages.select(*(_schema_id(part).alias(part) for part in _PARTS)).distinct().collect()
-    return {part: sorted({row[part] for row in ids} - {None}) for part in _PARTS}
+    """Return the schema ids of keys and those of values; PlanError for more than a batch may have.
+
+    Each is a request to the registry, and those that it knows are columns of the scan.
+    """
+    named = F.array(*(F.struct(F.lit(p).alias("part"), _schema_id(p).alias("id")) for p in _PARTS))
+    each = messages.select(F.explode(named).alias("one")).select("one.*").where("id IS NOT NULL")
+    ids = each.distinct().limit(_MOST_IDS + 1).collect()
+    if len(ids) > _MOST_IDS:
+        raise PlanError(
+            f"the messages of the batch name more than {_MOST_IDS} schema ids: load fewer files at "
+            "once (max_files_per_batch), or take the file out that has damaged messages"
+        )
+    return {part: sorted(row["id"] for row in ids if row["part"] == part) for part in _PARTS}
 
 
 def _schema_id(part: str) -> Column:

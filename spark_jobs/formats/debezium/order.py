@@ -30,7 +30,7 @@ _ALL: Final = ("connector", "db", "schema", "table", "collection", "ts_ms", "ts_
 _POS_DIGITS: Final = 20
 # Longer, and so higher, than any place in a log; for rows without a place.
 _NO_PLACE: Final = f"'{'9' * 40}'"
-_FILE_NUMBER: Final = "regexp_extract(source.file, '([0-9]+)$', 1)"
+_FILE_NUMBER: Final = "regexp_extract(source.file, '(?<![0-9])([0-9]++)$', 1)"
 _SHARED: Final = {
     "mongodb": "coalesce(source.txnNumber, source.lsid) IS NOT NULL",
     "oracle": "coalesce(source.rs_id, source.lcr_position) IS NULL",

@@ -32,7 +32,8 @@ NOT_JSON: Final = "not_json"
 _DOCUMENT_TEXT: Final = "string"
 _IMAGES: Final = ("before", "after")
 _FRACTION: Final = r":\s*-?\d++[.eE]"
-_MEMBER: Final = r'("(?:[^"\\]|\\.)*+"\s*:\s*)(-?\d[\d.eE+-]*+)'
+# A quote within a text is escaped: none of them begins a member.
+_MEMBER: Final = r'((?<!\\)"(?:[^"\\]|\\.)*+"\s*:\s*)(-?\d[\d.eE+-]*+)'
 _ROUTING: Final = "__dbz__"
 _CONNECTOR: Final = r'"connector"\s*:\s*'
 

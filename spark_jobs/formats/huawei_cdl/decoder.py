@@ -303,7 +303,7 @@ def _numbers() -> dict[str, Column]:
     redo = (F.regexp_extract("_rs_id", part, 1) for part in _RS_ID)
     sql = (F.regexp_extract(_parted_lsn(), _SQLSERVER_LSN, i) for i in (1, 2, 3))
     return {
-        "_n_file": F.regexp_extract("_file", r"(\d+)$", 1),
+        "_n_file": F.regexp_extract("_file", r"(?<!\d)(\d++)$", 1),
         "_n_pos": F.col("_pos"),
         "_n_row": F.col("_row"),
         "_n_commit": F.coalesce("_commit_scn", "_scn"),

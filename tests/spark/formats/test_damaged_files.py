@@ -115,6 +115,20 @@ def test_invalid_avro_decimal_is_read_as_bytes(lake: Sandbox) -> None:
     assert json.loads(row["inner"]) == {"c": base64.b64encode(b"ef").decode()}
 
 
+def test_an_array_of_more_items_than_java_reads(lake: Sandbox) -> None:
+    """Items without bytes, which fastavro would read in any number."""
+    nothing = {"type": "array", "items": {"type": "fixed", "name": "nothing", "size": 0}}
+    fields = [{"name": "id", "type": "int"}, {"name": "many", "type": nothing}]
+    made = container().replace(*schemas(SCHEMA | {"fields": fields}))
+    bodies = (number(i) + number(items) + b"\0" for i, items in ((1, 2_000_000), (2, 3)))
+    blocks = (b"\x02" + number(len(body)) + body + made[-16:] for body in bodies)
+    (lake.landing / "bad.avro").write_bytes(made + b"".join(blocks))
+    (lake.landing / "good.avro").write_bytes(container(3))
+    lake.run()
+    assert [row["id"] for row in lake.rows("t")] == [2, 3]
+    assert [bad["reason"] for bad in lake.quarantined()] == ["damaged_avro"]
+
+
 def schemas(schema: Any) -> tuple[bytes, bytes]:
     """The schema in the header of an empty container, and another in its place."""
     header = fastavro.reader(io.BytesIO(container())).metadata["avro.schema"].encode()

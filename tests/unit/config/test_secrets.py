@@ -301,3 +301,17 @@ def test_address_with_a_password_is_refused_in_the_project_file(tmp_path: Path, 
 def test_an_address_with_a_port_is_none_with_a_password(tmp_path: Path, uri: str) -> None:
     write(tmp_path, {**LAKE, "catalog": {"type": "rest", "uri": uri}}, SHOP)
     assert load_project(tmp_path).lake.catalog.uri == uri
+
+
+@pytest.mark.parametrize("name", [*SECRET_VARIABLES, "SCHEMA_REGISTRY_TOKEN", ENV_CATALOG_URI])
+@pytest.mark.parametrize("end", ["\n", "\r", "\x7f"])
+def test_a_secret_with_a_line_end_is_refused_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, end: str
+) -> None:
+    """Clients show a header that cannot be sent, so it must not get as far as them."""
+    monkeypatch.setenv(name, f"{PLANTED}{end}")
+    write(tmp_path, LAKE, SHOP)
+    with pytest.raises(ConfigError) as caught:
+        load_sound(tmp_path)
+    assert name in str(caught.value)
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))

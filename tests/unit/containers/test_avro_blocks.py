@@ -165,3 +165,49 @@ def test_many_damaged_frames_end_a_file(monkeypatch: pytest.MonkeyPatch) -> None
     assert (len(found.bad), found.damage, rows) == (2, "", [1, 1])
     found, rows = walked(start + first + SYNC * 3 + first, 1000, False)
     assert (len(found.bad), found.damage, rows) == (2, "damaged_avro", [1])
+
+
+def _long(value: int) -> bytes:
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, "long", value)
+    return written.getvalue()
+
+
+MOST_ITEMS = 1_000_000
+INTS = {"type": "array", "items": "int"}
+NULLS = {"type": "array", "items": "null"}
+NOTHING = {"type": "record", "name": "n", "fields": [{"name": "a", "type": "null"}]}
+FIXED = {"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}}
+TREE = {
+    "type": "record", "name": "t", "namespace": "x",
+    "fields": [{"name": "a", "type": ["null", {"type": "array", "items": "t"}]}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain", "is_bad"),
+    [
+        (NULLS, _long(MOST_ITEMS + 1) + b"\0", 1),
+        (NULLS, _long(MOST_ITEMS) + b"\0", 0),
+        (NULLS, _long(MOST_ITEMS) + _long(-1) + b"\0\0", 1),
+        ({"type": "array", "items": NOTHING}, _long(MOST_ITEMS + 1) + b"\0", 1),
+        (FIXED, _long(MOST_ITEMS + 1) + b"\0", 1),
+        (["null", FIXED], _long(1) + _long(MOST_ITEMS + 1) + b"\0", 1),
+        (INTS, _long(MOST_ITEMS + 1) + b"\2" * (MOST_ITEMS + 1) + b"\0", 1),
+        (INTS, _long(MOST_ITEMS) + b"\2" * MOST_ITEMS + b"\0", 0),
+        ("string", _long((64 << 20) + 1) + b"x" * ((64 << 20) + 1), 1),
+        ("bytes", _long(64 << 20) + b"x" * (64 << 20), 0),
+        (TREE, _long(1) + _long(MOST_ITEMS + 1) + b"\0" * (MOST_ITEMS + 2), 1),
+        (TREE, _long(1) + _long(MOST_ITEMS) + b"\0" * (MOST_ITEMS + 1), 0),
+        ({"type": "map", "values": "null"}, _long(MOST_ITEMS) + b"\2k" * MOST_ITEMS + b"\0", 0),
+    ],
+)  # fmt: skip
+def test_a_value_that_java_refuses_is_damage(kind: Any, plain: bytes, is_bad: int) -> None:
+    """The limits that the driver sets for its JVM."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
+    assert bad(schema, "null", 1, plain) == is_bad
+
+
+def test_a_claim_takes_no_memory() -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": NULLS}]}
+    assert bad(schema, "deflate", 1, _deflated(_long(1 << 40) + b"\0")) == 1

@@ -1,0 +1,44 @@
+"""Messages that name more schemas than a batch may have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from sluice.errors import PlanError
+from spark_jobs.formats.common import confluent
+
+pytestmark = pytest.mark.spark
+
+MOST = 1000
+
+
+def messages(spark: SparkSession, keys: int, values: int) -> DataFrame:
+    """As many ids of schemas of keys and of values, each in the head of a message."""
+    rows = [
+        (*(b"\0" + (i % of + 1).to_bytes(4, "big") for of in (keys, values)), "", None, "f", 1)
+        for i in range(max(keys, values))
+    ]
+    schema = "key binary, value binary, text string, broken string, file string, ordinal bigint"
+    return spark.createDataFrame(rows, schema)
+
+
+@pytest.mark.parametrize(("keys", "values"), [(1, MOST), (MOST // 2, MOST // 2 + 1)])
+def test_no_schema_is_asked_for(spark: SparkSession, keys: int, values: int) -> None:
+    asked: list[int] = []
+
+    def schemas(ident: int) -> list[Any] | None:
+        asked.append(ident)
+        return None
+
+    with pytest.raises(PlanError, match="more than 1000 schema ids"):
+        confluent.records(messages(spark, keys, values), schemas)
+    assert asked == []
+
+
+def test_as_many_as_may_be(spark: SparkSession) -> None:
+    asked: list[int] = []
+    confluent.records(messages(spark, 1, MOST - 1), asked.append)
+    assert len(asked) == MOST
