@@ -39,18 +39,20 @@ def unscaled_text(raw: Column) -> Column:
 
     A negative number is the complement of its bytes plus one, so no step exceeds the result.
     """
-    digits = F.hex(raw)
-    negative = F.substring(digits, 1, 1) >= "8"
-    fill = F.when(negative, F.lit("F")).otherwise(F.lit("0"))
-    padded = F.concat(F.repeat(fill, 32 - F.length(digits)), digits)
+    padded = bound(F.hex(raw), lambda digits: _padded(digits, 32 - F.length(digits)))
+    return F.when(F.length(raw).between(1, 16), bound(padded, _text_of_16_bytes))
+
+
+def _text_of_16_bytes(digits: Column) -> Column:
+    negative = _is_negative(digits)
     total = F.lit(0).cast("decimal(38,0)")
     for at in (1, 9, 17, 25):
-        chunk = F.conv(F.substring(padded, at, 8), 16, 10).cast("bigint")
+        chunk = F.conv(F.substring(digits, at, 8), 16, 10).cast("bigint")
         size = F.when(negative, F.lit(_CHUNK - 1) - chunk).otherwise(chunk)
         total = _add(F.try_multiply(total, F.lit(_CHUNK).cast("decimal(10,0)")), size)
     total = _add(total, F.when(negative, F.lit(1)).otherwise(F.lit(0)))
     sign = F.when(negative, F.lit("-")).otherwise(F.lit(""))
-    return F.when(F.length(raw).between(1, 16), F.concat(sign, total.cast("string")))
+    return F.concat(sign, total.cast("string"))
 
 
 def _add(total: Column, chunk: Column) -> Column:
@@ -64,13 +66,14 @@ def whole_number(raw: Column) -> Column:
     Long multiplication on limbs of nine digits, four bytes a step; a negative number is the
     complement of its bytes plus one. NULL beyond MOST_BYTES: the work grows with the square.
     """
-    text = bound(bound(F.hex(raw), _padded), _decimal_digits)
-    return F.when(F.length(raw).between(1, MOST_BYTES), text)
+    padded = bound(F.hex(raw), lambda digits: _padded(digits, (8 - F.length(digits) % 8) % 8))
+    return F.when(F.length(raw).between(1, MOST_BYTES), bound(padded, _decimal_digits))
 
 
-def _padded(digits: Column) -> Column:
+def _padded(digits: Column, places: Column) -> Column:
+    """Return hexadecimal digits with so many more at the left, of the same sign."""
     fill = F.when(_is_negative(digits), F.lit("F")).otherwise(F.lit("0"))
-    return F.concat(F.repeat(fill, (8 - F.length(digits) % 8) % 8), digits)
+    return F.concat(F.repeat(fill, places), digits)
 
 
 def _is_negative(digits: Column) -> Column:

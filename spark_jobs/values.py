@@ -204,7 +204,7 @@ def _boolean(text: Column, kind: ColumnType) -> Column:
 
 def _decimal(text: Column, kind: ColumnType) -> Column:
     if kind.encoding == BASE64:
-        return _scaled(unscaled_text(_base64(text)), kind)
+        return bound(_unscaled(text), lambda number: _scaled(number, kind))
     if kind.encoding == UNSIGNED:
         return bound(_decimal(text, replace(kind, encoding="")), lambda n: _unsigned(n, kind))
     value = F.when(~_has_long_exponent(text), text).try_cast(kind.spark)
@@ -236,6 +236,10 @@ def _digits(number: Column) -> Column:
     """Return the significant digits of a number's text, without padding zeros and exponent."""
     mantissa = F.regexp_extract(number, r"^[+-]?([0-9.]+)", 1)
     return F.btrim(F.regexp_replace(mantissa, r"\.", ""), F.lit("0"))
+
+
+def _unscaled(text: Column) -> Column:
+    return bound(_base64(text), unscaled_text)
 
 
 def _scaled(unscaled: Column, kind: ColumnType) -> Column:
@@ -327,13 +331,16 @@ def _time(text: Column, kind: ColumnType) -> Column:
         return F.when(text.rlike(r"^-?\d{2,3}:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:\d\d)?)?$"), text)
     if kind.encoding == "ns":
         nanos = _whole(text, "bigint")
-        micros = _clock(_micros(text, "ns"), 6)
-        return F.coalesce(micros, _clock(nanos, 9))
+        return F.coalesce(_clock(_micros(text, "ns"), 6), _clock(nanos, 9))
     return _clock(_micros(text, kind.encoding), 6)
 
 
 def _clock(time: Column, digits: int) -> Column:
     """Return a time in units of 10^-`digits` seconds as ISO text; a fraction has all `digits`."""
+    return bound(time, lambda parts: _clock_text(parts, digits))
+
+
+def _clock_text(time: Column, digits: int) -> Column:
     # The lowest bigint has no absolute value: abs of it would fail the batch.
     signed = F.when(time > _LEAST_LONG, time)
     size, second = F.abs(signed), F.lit(10**digits).cast("bigint")

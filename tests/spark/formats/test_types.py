@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from sluice.types.columns import UNSCALED, VARIABLE, ColumnType, parse_type
+from sluice.types.columns import ColumnType, parse_type
 from spark_jobs.formats.common.connect import connect_type
 from spark_jobs.values import decode
 
@@ -389,10 +389,3 @@ def test_years_before_christ_are_kept(spark: SparkSession) -> None:
     assert decoded(spark, parse_type("date[days]"), [str(d) for d in days]) == days
     us = [-210_866_803_200_000_000]
     assert decoded(spark, parse_type("timestamp_ntz[us]"), [str(u) for u in us]) == us
-
-
-@pytest.mark.parametrize("encoding", [VARIABLE, f"{UNSCALED}2"])
-def test_a_decimals_bytes_are_read_at_one_place(spark: SparkSession, encoding: str) -> None:
-    """A row may have hundreds of Oracle's NUMBERs, and Spark repeats what is not bound."""
-    expression = str(decode(F.col("text"), ColumnType("string", encoding=encoding)))
-    assert expression.count("try_to_binary") == 3  # twice to check the text, once for the bytes
