@@ -120,8 +120,8 @@ def test_an_array_of_more_items_than_java_reads(lake: Sandbox) -> None:
     nothing = {"type": "array", "items": {"type": "fixed", "name": "nothing", "size": 0}}
     fields = [{"name": "id", "type": "int"}, {"name": "many", "type": nothing}]
     made = container().replace(*schemas(SCHEMA | {"fields": fields}))
-    bodies = (number(i) + number(items) + b"\0" for i, items in ((1, 2_000_000), (2, 3)))
-    blocks = (b"\x02" + number(len(body)) + body + made[-16:] for body in bodies)
+    bodies = (varint(i) + varint(items) + b"\0" for i, items in ((1, 2_000_000), (2, 3)))
+    blocks = (b"\x02" + varint(len(body)) + body + made[-16:] for body in bodies)
     (lake.landing / "bad.avro").write_bytes(made + b"".join(blocks))
     (lake.landing / "good.avro").write_bytes(container(3))
     lake.run()

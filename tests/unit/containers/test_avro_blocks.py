@@ -13,7 +13,7 @@ import pytest
 
 from sluice.containers import avro_file
 from sluice.containers.avro_file import _BlockDecoder
-from tests.avro_blocks import deflated
+from tests.avro_blocks import deflated, varint
 
 SYNC = b"0123456789abcdef"
 LONG = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
@@ -167,12 +167,6 @@ def test_many_damaged_frames_end_a_file(monkeypatch: pytest.MonkeyPatch) -> None
     assert (len(found.bad), found.damage, rows) == (2, "damaged_avro", [1])
 
 
-def _long(value: int) -> bytes:
-    written = io.BytesIO()
-    fastavro.schemaless_writer(written, "long", value)
-    return written.getvalue()
-
-
 MOST_ITEMS = 1_000_000
 INTS = {"type": "array", "items": "int"}
 NULLS = {"type": "array", "items": "null"}
@@ -187,19 +181,19 @@ TREE = {
 @pytest.mark.parametrize(
     ("kind", "plain", "is_bad"),
     [
-        (NULLS, _long(MOST_ITEMS + 1) + b"\0", 1),
-        (NULLS, _long(MOST_ITEMS) + b"\0", 0),
-        (NULLS, _long(MOST_ITEMS) + _long(-1) + b"\0\0", 1),
-        ({"type": "array", "items": NOTHING}, _long(MOST_ITEMS + 1) + b"\0", 1),
-        (FIXED, _long(MOST_ITEMS + 1) + b"\0", 1),
-        (["null", FIXED], _long(1) + _long(MOST_ITEMS + 1) + b"\0", 1),
-        (INTS, _long(MOST_ITEMS + 1) + b"\2" * (MOST_ITEMS + 1) + b"\0", 1),
-        (INTS, _long(MOST_ITEMS) + b"\2" * MOST_ITEMS + b"\0", 0),
-        ("string", _long((64 << 20) + 1) + b"x" * ((64 << 20) + 1), 1),
-        ("bytes", _long(64 << 20) + b"x" * (64 << 20), 0),
-        (TREE, _long(1) + _long(MOST_ITEMS + 1) + b"\0" * (MOST_ITEMS + 2), 1),
-        (TREE, _long(1) + _long(MOST_ITEMS) + b"\0" * (MOST_ITEMS + 1), 0),
-        ({"type": "map", "values": "null"}, _long(MOST_ITEMS) + b"\2k" * MOST_ITEMS + b"\0", 0),
+        (NULLS, varint(MOST_ITEMS + 1) + b"\0", 1),
+        (NULLS, varint(MOST_ITEMS) + b"\0", 0),
+        (NULLS, varint(MOST_ITEMS) + varint(-1) + b"\0\0", 1),
+        ({"type": "array", "items": NOTHING}, varint(MOST_ITEMS + 1) + b"\0", 1),
+        (FIXED, varint(MOST_ITEMS + 1) + b"\0", 1),
+        (["null", FIXED], varint(1) + varint(MOST_ITEMS + 1) + b"\0", 1),
+        (INTS, varint(MOST_ITEMS + 1) + b"\2" * (MOST_ITEMS + 1) + b"\0", 1),
+        (INTS, varint(MOST_ITEMS) + b"\2" * MOST_ITEMS + b"\0", 0),
+        ("string", varint((64 << 20) + 1) + b"x" * ((64 << 20) + 1), 1),
+        ("bytes", varint(64 << 20) + b"x" * (64 << 20), 0),
+        (TREE, varint(1) + varint(MOST_ITEMS + 1) + b"\0" * (MOST_ITEMS + 2), 1),
+        (TREE, varint(1) + varint(MOST_ITEMS) + b"\0" * (MOST_ITEMS + 1), 0),
+        ({"type": "map", "values": "null"}, varint(MOST_ITEMS) + b"\2k" * MOST_ITEMS + b"\0", 0),
     ],
 )  # fmt: skip
 def test_a_value_that_java_refuses_is_damage(kind: Any, plain: bytes, is_bad: int) -> None:
@@ -210,4 +204,4 @@ def test_a_value_that_java_refuses_is_damage(kind: Any, plain: bytes, is_bad: in
 
 def test_a_claim_takes_no_memory() -> None:
     schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": NULLS}]}
-    assert bad(schema, "deflate", 1, _deflated(_long(1 << 40) + b"\0")) == 1
+    assert bad(schema, "deflate", 1, deflated(varint(1 << 40) + b"\0")) == 1
