@@ -11,7 +11,6 @@ from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
 from sluice.errors import ConfigError
 from sluice.operations import stages
 from sluice.operations.context import Context, Say, open_context
-from sluice.result import BatchResult
 
 LAKE = """\
 lake:
@@ -62,9 +61,9 @@ def files_of_loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collects the files of each batch that a run would load, instead of loading it."""
     loaded: list[str] = []
 
-    def load(ctx: Context, key: str) -> BatchResult | None:
+    def load(ctx: Context, key: str) -> stages._Outcome:
         loaded.extend(keys(ctx, [key]))
-        return None
+        return stages._Outcome()
 
     monkeypatch.setattr(stages, "_load_in_turn", load)
     return loaded
