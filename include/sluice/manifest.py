@@ -176,7 +176,7 @@ class Manifest:
     @staticmethod
     def from_json(text: str) -> Manifest:
         """Read what `to_json` wrote, without keys that this release does not know; raises
-        ValueError for another version or another document."""
+        ValueError for another version."""
         raw: dict[str, Any] = json.loads(text)
         if raw["version"] != MANIFEST_VERSION:
             raise ValueError(f"manifest version {raw['version']} is not {MANIFEST_VERSION}")

@@ -129,6 +129,8 @@ def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
         start_date=START,
         catchup=False,
         max_active_runs=MAX_ACTIVE_RUNS,
+        # Without a schedule it does nothing unless triggered: see `_manual_dag`.
+        is_paused_upon_creation=None if pipeline.schedule else False,
         tags=["sluice", pipeline.format, pipeline.namespace[:_LONGEST_TAG]],
         auto_register=False,
         default_args=DEFAULTS,
@@ -298,7 +300,13 @@ def rollback_dag(project: Project) -> DAG:
         )
         dag.params["dry_run"] = tick("Dry run", "Log what would move, without moving it.")
 
-        @task(task_id="rollback", retries=0, execution_timeout=_longest_stage(project))
+        # A rollback must not wait for a slot behind the loads of earlier hours.
+        @task(
+            task_id="rollback",
+            priority_weight=SOON,
+            retries=0,
+            execution_timeout=_longest_stage(project),
+        )
         def rollback() -> list[str]:
             return tasks.roll_back(str(project.root), context_of_run())
 

@@ -26,6 +26,7 @@ from sluice.objects.batch_files import batch_of
 from sluice.operations import reprocess, rollback, stages
 from sluice.operations.context import Context
 from sluice.operations.land import candidates
+from sluice.operations.quarantined import require_published
 from sluice.operations.selection import landed
 from sluice.operations.shares import waiting_files
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
@@ -344,12 +345,15 @@ def land_quarantined(project_dir: str, context: dict[str, Any]) -> list[str]:
     The ledger keeps the reason and the user who asked.
     """
     pipeline = pipeline_of_form(context)
-    with advised("land", pipeline):
+    with advised("land", pipeline) as advice:
         batch, how = context["params"]["batch"] or "", reprocess_of_form(context)
         use_connections_master()
         user = user_of_run(context)
         signature = f"(asked for by {user})" if user else ""
         ctx = open_context(project_dir, pipeline)
+        if batch:
+            with about_form(advice):
+                require_published(ctx, batch)
         manifests = reprocess.land_quarantined(ctx, batch, how, signature=signature)
         if not manifests:
             skip(f"{pipeline}: nothing in quarantine is unresolved")

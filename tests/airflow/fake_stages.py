@@ -72,7 +72,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
         monkeypatch.setattr(tasks, name, stand_in)
     for name, stand_in in (("undo", module), ("refolding", refolding)):
         monkeypatch.setattr(rollback, name, stand_in)
-    for name in ("candidates", "landed"):
+    for name in ("candidates", "landed", "require_published"):
         monkeypatch.setattr(tasks, name, lambda *_: [])
     monkeypatch.setattr(submit, "_submit", lambda hook, application: loaded(fake, hook))
     monkeypatch.setattr(submit, "_is_small", lambda project, manifest: True)

@@ -194,6 +194,14 @@ def test_only_what_has_a_schedule_waits_to_be_switched_on(dags: dict[str, Any]) 
     assert at_once == {"sluice_rollback", "sluice_reprocess", "sluice_reconcile"}
 
 
+def test_nor_does_a_pipeline_that_is_only_started_by_hand(project: Path) -> None:
+    from sluice_airflow.factory import pipeline_dag
+
+    configured = load_sound(project)
+    by_hand = configured.pipeline("shop").model_copy(update={"schedule": None})
+    assert pipeline_dag(configured, by_hand).is_paused_upon_creation is False
+
+
 def test_the_form_of_a_dry_run_says_what_else_a_paused_dag_would_do(dags: dict[str, Any]) -> None:
     """Airflow's form switches a paused DAG on, unless one takes out its tick."""
     about = dags["sluice_shop"].params.get_param("dry_run").schema["description_md"]

@@ -31,6 +31,7 @@ from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.operations.window import Window
 from sluice.result import StagedTable
 from sluice_airflow import submit, tasks
+from sluice_airflow.requests import RIGHT_FORM
 from sluice_airflow.selection import RunSelection
 from sluice_airflow.tasks import STALE, abandoned_batches, clean_up, selection_of
 from tests.unit import fake_loads
@@ -307,6 +308,19 @@ def test_a_tasks_log_has_no_line_for_each_table_that_is_opened(
 def advice_of(caplog: pytest.LogCaptureFixture) -> str:
     (message,) = (line for line in caplog.messages if line.startswith("What to do"))
     return message
+
+
+def test_a_reprocess_of_an_unknown_batch_is_not_advised_to_be_cleared(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A task that is cleared has the same form again."""
+    one_batch(tmp_path, LANDED)
+    form = {"pipeline": "shop", "batch": "20260302T10-8e7fc880f19c", "reason": "",
+            "accept_late": False, "accept_open": False}  # fmt: skip
+    context = {"params": form, "dag_run": SimpleNamespace(triggering_user_name="")}
+    with pytest.raises(TerminalError, match="no batch"):
+        tasks.land_quarantined(str(tmp_path), context)
+    assert RIGHT_FORM in advice_of(caplog)
 
 
 @pytest.mark.parametrize(

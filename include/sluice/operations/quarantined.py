@@ -72,7 +72,7 @@ def unresolved(ctx: Context, batch_id: str = "") -> list[Unresolved]:
     """
     rows = ctx.ledger.batches.all()
     if batch_id:
-        _require_published(ctx, batch_id)
+        require_published(ctx, batch_id)
     resolved = resolutions(rows)
     found = {
         row.batch_id: row.details.get(EPOCH)
@@ -82,7 +82,8 @@ def unresolved(ctx: Context, batch_id: str = "") -> list[Unresolved]:
     return _counted(ctx, found)
 
 
-def _require_published(ctx: Context, batch_id: str) -> None:
+def require_published(ctx: Context, batch_id: str) -> None:
+    """Raise TerminalError if a batch is unknown or not published."""
     row = known_batch(ctx, batch_id)
     if row.state != PUBLISHED:
         raise TerminalError(

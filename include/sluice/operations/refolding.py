@@ -252,15 +252,16 @@ def _made_since(ctx: Context, table: Table, p: Publication) -> int:
     """Return the snapshot by which a table was last rebuilt from its changelog after a batch, else
     the one that the batch published.
 
-    Nothing is left of what other writers wrote before it.
+    Nothing is left of what other writers wrote before it. A rebuild that somebody took back since
+    does not count.
     """
-    before = ancestors(table, p.head_snapshot)
+    since = ancestors(table, head(table)) - ancestors(table, p.head_snapshot)
     rebuilds = (row for row in published_rows(ctx) if REBUILT in row.details)
     newest_first = (again for row in rebuilds for again in publications(ctx, row.batch_id))
     made = (
         again.head_snapshot
         for again in newest_first
-        if again.full_name == p.full_name and again.head_snapshot not in before
+        if again.full_name == p.full_name and again.head_snapshot in since
     )
     return next(made, p.head_snapshot)
 

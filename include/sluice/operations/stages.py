@@ -163,7 +163,7 @@ def _look_and_complete(ctx: Context, key: str, error: SluiceError) -> _Outcome:
         return _Outcome()
     # Whoever holds it completes it, or undoes it; the next batch waits for that.
     if row is None or not row.halfway or row.state == states.ROLLING_BACK or is_held(ctx, row):
-        return _Outcome(error=error, blocked=is_blocked(ctx, batch_of(key)))
+        return _Outcome(error=error, blocked=is_blocked(ctx))
     if row.state != states.PUBLISHING:  # it was merged again, and that failed
         ctx.say(f"batch {row.batch_id} is half published; {completed_by(row)} first")
         _give_up(ctx, key)

@@ -51,12 +51,12 @@ def is_held(ctx: Context, row: BatchRow) -> bool:
 
 
 def wait_for_others(ctx: Context) -> None:
-    """Block while another run holds a batch, or maintenance or a rollback the pipeline; if one
-    died, until its lease has lapsed.
+    """Block while another run holds a batch; if it died, until its lease has lapsed.
 
-    Raises LeaseHeldError, as does `wait_for_turn`, if nothing changes for as long as a lease lasts.
+    Maintenance keeps nobody from reconciling and landing. Raises LeaseHeldError, as does
+    `wait_for_turn`, if nothing changes for as long as a lease lasts.
     """
-    _wait(ctx, lambda held, _: held)
+    _wait(ctx, lambda held, _: [row for row in held if row.batch_id != states.MAINTENANCE])
 
 
 def wait_for_turn(ctx: Context, batch_id: str) -> None:
@@ -73,13 +73,13 @@ def wait_for_turn(ctx: Context, batch_id: str) -> None:
     _wait(ctx, before)
 
 
-def is_blocked(ctx: Context, batch_id: str) -> bool:
-    """Whether a batch other than this one is halfway, and nobody is at work who may complete it or
-    who is waited for: then nothing else can be loaded."""
+def is_blocked(ctx: Context) -> bool:
+    """Whether a batch is halfway, and nobody is at work who may complete it or who is waited for:
+    then nothing else can be loaded."""
     rows = _unfinished(ctx)
     if any(is_held(ctx, row) and _is_at_work(row) for row in rows):
         return False
-    return any(row.halfway for row in rows if row.batch_id != batch_id)
+    return any(row.halfway for row in rows)
 
 
 def _is_at_work(row: BatchRow) -> bool:
@@ -99,7 +99,7 @@ def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
     """
     reported, last, deadline = "", None, 0.0
     while ahead := before(*_held_and_own(ctx)):
-        message = f"batch {ahead[0].batch_id} is {ahead[0].state}, held by {ahead[0].holder}"
+        message = f"{_at_work(ahead[0])}, held by {ahead[0].holder}"
         now = [(row.batch_id, row.state, row.attempt) for row in ahead]
         if now != last:
             last, deadline = now, time.monotonic() + ctx.pipeline.lease_seconds
@@ -111,6 +111,12 @@ def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
             ctx.say(f"waiting: {message}")
         reported = message
         time.sleep(min(len(ahead), _LONGEST_POLL_SECONDS))
+
+
+def _at_work(row: BatchRow) -> str:
+    if row.batch_id == states.MAINTENANCE:
+        return "maintenance or a rollback is at work"
+    return f"batch {row.batch_id} is {row.state}"
 
 
 def _held_and_own(ctx: Context) -> tuple[Rows, Rows]:

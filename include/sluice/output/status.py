@@ -130,8 +130,8 @@ def _show_remarks(console: Console, status: BatchStatus) -> None:
         console.print("  before that it had failed:", highlight=False)
     if error:
         style = "dim" if undone else "red"
-        # Indented, so that no line of an error looks like one of Sluice's own; and whole, so that
-        # the commands in it can be pasted.
+        # Its lines are indented, unlike those of Sluice; and whole, so that the commands in them
+        # can be pasted.
         text = indent(for_terminal(error, LINES), "  ", lambda _: True)
         console.print(text, style=style, highlight=False, soft_wrap=True)
 

@@ -13,10 +13,16 @@ import pytest
 
 from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import Lease
-from sluice.ledger.states import LANDED, LOADING, MAINTENANCE, PUBLISHED
+from sluice.ledger.states import LANDED, LOADING, MAINTENANCE, PUBLISHED, PUBLISHING
 from sluice.operations import reprocess, stages, waiting
 from sluice.operations.context import Context
-from sluice.operations.waiting import renew_waiting, renewing_landed, wait_for_others, wait_for_turn
+from sluice.operations.waiting import (
+    is_blocked,
+    renew_waiting,
+    renewing_landed,
+    wait_for_others,
+    wait_for_turn,
+)
 from tests.unit.clocks import Clock, fails_once
 from tests.unit.projects import open_shop
 
@@ -70,9 +76,11 @@ def test_run_waits_for_a_later_batch_that_is_being_loaded(
     assert clock.slept == waited
 
 
-@pytest.mark.parametrize("wait", [wait_for_others, partial(wait_for_turn, batch_id="b2")])
-def test_run_waits_for_maintenance_or_a_rollback(
-    context: Context, clock: Clock, wait: Callable[[Context], None]
+@pytest.mark.parametrize(
+    ("wait", "waited"), [(wait_for_others, []), (partial(wait_for_turn, batch_id="b2"), [1])]
+)
+def test_a_load_waits_for_maintenance_or_a_rollback_and_landing_does_not(
+    context: Context, clock: Clock, wait: Callable[[Context], None], waited: list[float]
 ) -> None:
     """Their lease is in no batch's row."""
     has(context, "b2", context.lease)
@@ -80,7 +88,17 @@ def test_run_waits_for_maintenance_or_a_rollback(
     lease.acquire_for_maintenance("m1", OTHER)
     clock.meanwhile(lambda: lease.release(MAINTENANCE, "m1"))
     wait(context)
-    assert clock.slept == [1]
+    assert clock.slept == waited
+
+
+def test_a_halfway_batch_blocks_a_run_unless_somebody_is_at_work(context: Context) -> None:
+    """Another run's batch that only waits does not hide it."""
+    assert not is_blocked(context)
+    context.ledger.batches.record("b1", PUBLISHING, attempt="a1", lease=Lease("gone", 0))
+    has(context, "b2", OTHER)
+    assert is_blocked(context)
+    context.ledger.batches.record("b3", LOADING, attempt="a1", lease=OTHER)
+    assert not is_blocked(context)
 
 
 def test_two_waiting_runs_never_wait_for_each_other(

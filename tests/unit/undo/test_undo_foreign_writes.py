@@ -79,6 +79,19 @@ def test_rebuilt_table_is_no_longer_refused(context: Context, times: int) -> Non
     assert "would fold again without: shop.users: 1 changes of batch b3" in lines
 
 
+@pytest.mark.usefixtures("folded")
+def test_a_rebuild_that_somebody_took_back_does_not_hide_other_writers(context: Context) -> None:
+    refolding.rebuild(context, "users")
+    write(context, "users", 100)
+    table = context.catalog.load_table(("shop", "users"))
+    theirs = head(table)
+    assert theirs is not None
+    refolding.rebuild(context, "users")
+    table.refresh().manage_snapshots().set_current_snapshot(theirs).commit()
+    with pytest.raises(RollbackRefusedError, match="somebody else wrote"):
+        refolding.undo_or_refold(context, "b3", dry_run=True)
+
+
 @pytest.mark.parametrize("followed", [False, True])
 def test_a_history_is_made_again_with_its_target(context: Context, followed: bool) -> None:
     """No target has the history's name."""
