@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice.column_renames import Rename, Renames, from_pairs, name_at
-from sluice.names import RENAMES_IN_DEFAULTS
+from sluice.names import RENAMES_IN_DEFAULTS, dropped_column
 from sluice.positions import KIND_SOURCE
 from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import Addition, Additions, with_stated_defaults
@@ -110,14 +110,17 @@ class ColumnHistory:
         """Return a column of stored rows with the default of a statement that was not the first to
         add it: a row above the first has a value of its own, which may equal the default.
 
-        The first one has come since: stored rows were written with all others that were known.
+        That the first one added this column was not known when the rows were written: they have
+        the default of another.
         """
-        now, known = self.current_defaults(), {addition.at for addition in before.additions}
+        now, known = self.current_defaults(), {one.at: one.name for one in before.additions}
         for stored, default in held.items():
             name = current_name(before.renames, self.renames, columns, stored, default.added_at)
             first = now.get(name, NOTHING).stated
-            late = first is not None and first.at not in known
-            if default.stated and first and late and first.at < default.stated.at:
+            if first is None or first.at >= default.added_at:
+                continue
+            late = known.get(first.at) not in (stored, dropped_column(stored))
+            if late and (default.stated or self.renames):
                 return name, name, stored
         return None
 

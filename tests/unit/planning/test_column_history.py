@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sluice.column_renames import Rename, Renames
@@ -81,6 +83,22 @@ def test_an_earlier_addition_of_the_name_takes_a_default_back() -> None:
         now = ColumnHistory(additions=(Addition(below(20), "status", default), second))
         assert now.clash(before, COLUMNS) == ("status", "status", "status")
         assert now.clash(now, COLUMNS) is None
+
+
+def test_so_does_one_that_a_late_rename_makes_an_earlier_one() -> None:
+    """`other` was added first, and has the name `status` by a rename that came late."""
+    second = Addition(below(40), "status", "new")
+    before = ColumnHistory(additions=(Addition(below(20), "other", "new"), second))
+    first = Addition(below(20), "status", "new")
+    now = ColumnHistory(renames=(rename(25, "other", "status"),), additions=(first, second))
+    assert now.clash(before, ("status", "other")) == ("status", "status", "status")
+
+
+def test_so_does_a_statement_after_a_default_of_events_if_names_were_used_again() -> None:
+    before = ColumnHistory({"status": Default({"2": below(40)}, "new")}, (rename(10, "a", "b"),))
+    now = replace(before, additions=(Addition(below(20), "status", "new"),))
+    assert now.clash(before, COLUMNS) == ("status", "status", "status")
+    assert now.clash(now, COLUMNS) is None
 
 
 def test_a_column_added_and_dropped_again_and_again_in_order_needs_no_second_look() -> None:
