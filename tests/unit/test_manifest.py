@@ -154,3 +154,10 @@ def test_where_its_schemas_are_stored_does_not_rename_a_batch() -> None:
     again = replace(of_avro(3), reprocess=Reprocess(("b1",), 3))
     assert name_by_content(again) == "f3838786be56"
     assert name_by_content(again, "shop", "t") == "6f4ad77217d7"
+
+
+def test_a_share_repeats_nothing() -> None:
+    """No other batch loads its tables from these files."""
+    of_tables = Manifest("p", "b", FILES, tables=("t",))
+    assert of_tables.repeats
+    assert not replace(of_tables, share_of="b0").repeats

@@ -22,7 +22,7 @@ from sluice.result import BatchResult, Counts
 from spark_jobs.maintaining import retention
 from tests.spark.shop import Shop, event, truncate
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = pytest.mark.spark
 
 ACCEPTED = Reprocess(accept_late=True)
 UNSENT = "__debezium_unavailable_value"
@@ -106,6 +106,7 @@ def quarantined(shop: Shop, table: str) -> list[dict[str, Any]]:
     return [row for row in shop.quarantined() if row["source_table"].endswith(f".{table}")]
 
 
+@pytest.mark.long
 def test_retention_forgets_and_the_floor_says_up_to_where(expired: Told) -> None:
     """The floor is the highest position of what went: of the insert at 30, of the one at 12."""
     assert (expired.floors["orders"] or "").count("0230") == 2
@@ -115,10 +116,12 @@ def test_retention_forgets_and_the_floor_says_up_to_where(expired: Told) -> None
     assert expired.remembered["papers__changes"] == 0
 
 
+@pytest.mark.long
 def test_the_floor_is_there_before_anything_is_forgotten(expired: Told) -> None:
     assert expired.killed_at == (expired.floors["orders"], 1)
 
 
+@pytest.mark.long
 def test_a_table_without_a_key_forgets_nothing(expired: Told) -> None:
     """Its rows are counted from its changelog: the delete has to find its insert there."""
     assert expired.floors["notes"] is None
@@ -126,11 +129,13 @@ def test_a_table_without_a_key_forgets_nothing(expired: Told) -> None:
     assert expired.shop.seen("notes") == []
 
 
+@pytest.mark.long
 def test_a_forgotten_row_does_not_come_back(expired: Told) -> None:
     assert expired.shop.seen() == [(1, "paid"), (3, "new"), (4, "new")]
     assert expired.counts("orders") == Counts(read=4, applied=2, superseded=1, quarantined=1)
 
 
+@pytest.mark.long
 def test_quarantine_keeps_the_whole_record_from_below_the_floor(expired: Told) -> None:
     (row,) = quarantined(expired.shop, "orders")
     assert row["reason"] == "beyond_floor"
@@ -139,16 +144,19 @@ def test_quarantine_keeps_the_whole_record_from_below_the_floor(expired: Told) -
     assert row["file"].endswith(".jsonl")
 
 
+@pytest.mark.long
 def test_a_partial_row_keeps_what_only_forgotten_events_brought(expired: Told) -> None:
     assert expired.shop.seen("papers") == [(1, "long", "b")]
     assert expired.counts("papers") == Counts(read=2, applied=1, quarantined=1)
 
 
+@pytest.mark.long
 def test_the_changelog_has_no_event_that_was_set_aside(expired: Told) -> None:
     assert rows_of(expired.shop, "orders__changes") == 3
     assert rows_of(expired.shop, "papers__changes") == 1
 
 
+@pytest.mark.long
 def test_batches_from_before_retention_can_still_be_undone(expired: Told) -> None:
     """Retention's own delete of tombstones is nobody else's write. Last, for it moves the shop."""
     for batch in (expired.last, expired.history[1]):
@@ -167,6 +175,7 @@ def foresees(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     path.unlink()
 
 
+@pytest.mark.long
 def test_an_operator_accepts_what_is_beyond_the_floor(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +214,7 @@ def test_an_operator_accepts_what_is_beyond_the_floor(
     assert shop.seen("papers") == [(1, "long", "b"), (2, "late", "since")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("records", [1, 2])
 def test_a_change_of_key_from_before_waits_as_a_whole(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int
@@ -250,6 +260,7 @@ def test_a_deleted_row_that_is_kept_judges_no_younger_event(
     assert (row["reason"], b"again" in row["raw"]) == ("beyond_floor", True)
 
 
+@pytest.mark.long
 def test_no_version_begins_where_its_end_may_be_forgotten(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -279,6 +290,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.long
 def test_an_undo_beneath_a_truncate_brings_no_forgotten_row_back(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +307,7 @@ def test_an_undo_beneath_a_truncate_brings_no_forgotten_row_back(
     assert shop.seen() == []
 
 
+@pytest.mark.long
 def test_a_history_made_later_knows_a_truncate_whose_tombstone_is_forgotten(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -312,6 +325,7 @@ def test_a_history_made_later_knows_a_truncate_whose_tombstone_is_forgotten(
     assert {row["id"]: row["_is_current"] for row in history} == {1: False, 2: True}
 
 
+@pytest.mark.long
 def test_a_history_that_missed_forgotten_changes_goes_on_from_the_target(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_jobs.canonical import ALL_BUT, OP_UPDATE
+from spark_jobs.decoding.whole_rows import completed
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
@@ -121,3 +123,17 @@ def test_an_old_row_whose_large_value_was_not_sent_is_quarantined(
     details = [(bad["reason"], bad["detail"]) for bad in lake.quarantined()]
     assert details == [("does_not_fit", "not_sent:doc")] * 3
     assert lake.agrees()
+
+
+@pytest.mark.parametrize(("position", "lost"), [("2.011.013.1", ["id"]), ("2.011.013~.1", None)])
+def test_columns_that_an_old_row_lacks_are_unknown_unless_it_is_a_record_of_its_own(
+    spark: SparkSession, position: str, lost: list[str] | None
+) -> None:
+    images = "before map<string,string>, after map<string,string>"
+    events = spark.createDataFrame(
+        [(OP_UPDATE, position, {"v": "old"}, {"id": "1", "v": "new"}, [ALL_BUT, "id", "v"])],
+        f"op string, position string, {images}, absent array<string>",
+    )
+    row = completed(events).first()
+    assert row is not None
+    assert (row["after"], row["absent"]) == ({"id": "1", "v": "new"}, lost)

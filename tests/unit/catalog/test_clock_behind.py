@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import Catalog
 
+from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.snapshots import publish_table
 from sluice.errors import TransientError
 from sluice.ledger.ledger import Ledger
@@ -62,3 +63,14 @@ def test_the_ledger_is_not_written_by_a_clock_behind(catalog: Catalog, ahead: Ah
     with pytest.raises(TransientError, match=r"sluice\.batches: .* synchronise the clocks"):
         ledger.batches.record("b2", LANDED)
     assert [batch.batch_id for batch in ledger.batches.all()] == ["b1"]
+
+
+def test_a_clock_behind_by_all_that_java_tolerates_is_refused(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit is a little later than the check."""
+    write(catalog, 0)
+    last = table(catalog).metadata.last_updated_ms
+    monkeypatch.setattr(time, "time_ns", lambda: (last - JAVA_TOLERATES_MS) * 1_000_000)
+    with pytest.raises(TransientError, match="synchronise the clocks"):
+        refuse_clock_behind(table(catalog))

@@ -27,7 +27,7 @@ from sluice.catalog.snapshots import (
     rollback_table,
 )
 from sluice.errors import CommitStateUnknownError, PublishRefusedError, RollbackRefusedError
-from sluice.names import PROP_DEFAULTS, PROP_HIGHEST, PROP_HINTS, branch_name, tag_name
+from sluice.names import PROP_DEFAULTS, PROP_HIGHEST, PROP_HINTS, PROP_SHAPES, branch_name, tag_name
 from tests.unit.staged_tables import NAME, ids, one_table, stage, table, undo, write
 
 pytestmark = pytest.mark.catalog
@@ -284,6 +284,16 @@ def test_a_failed_batch_gives_the_schema_back_once(catalog: Catalog) -> None:
     assert restore_schema(catalog, *NAME, before)
     assert table(catalog).schema().column_names == ["id"]
     assert not restore_schema(catalog, *NAME, before)
+
+
+def test_a_schema_given_back_takes_the_shapes_of_the_later_one_with_it(catalog: Catalog) -> None:
+    before = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.add_column("note", StringType())
+    with table(catalog).transaction() as change:
+        change.set_properties({PROP_SHAPES: "of the later schema"})
+    restore_schema(catalog, *NAME, before)
+    assert PROP_SHAPES not in table(catalog).properties
 
 
 def test_drop_branches_takes_only_those_of_the_batch(catalog: Catalog) -> None:

@@ -343,6 +343,7 @@ def test_limits_of_bad_records(tmp_path: Path) -> None:
     assert not pipeline.too_many_bad(bad=9, read=9)
     assert not pipeline.too_many_bad(bad=10, read=100)
     assert pipeline.too_many_bad(bad=11, read=100)
+    assert not pipeline.too_many_bad(bad=50, read=10_000)
     assert pipeline.too_many_bad(bad=51, read=10_000)
 
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from pyiceberg.table.metadata import TableMetadataV3
 
+from sluice.config.format_options import AwsDmsOptions
 from sluice.config.pipeline import Pipeline
 from tests.unit.projects import SHOP, load, mistake
 
@@ -173,3 +174,9 @@ def test_a_schedule_of_random_times_is_none(tmp_path: Path, schedule: str) -> No
 )
 def test_letters_that_airflow_takes_in_a_schedule(tmp_path: Path, schedule: str) -> None:
     assert shop(tmp_path, schedule=schedule).schedule == schedule
+
+
+def test_old_values_have_a_prefix_a_suffix_or_both() -> None:
+    assert AwsDmsOptions().before_affixes == ("BI_", "")
+    assert AwsDmsOptions(before_suffix="_old").before_affixes == ("", "_old")
+    assert AwsDmsOptions(before_prefix="<", before_suffix=">").before_affixes == ("<", ">")

@@ -86,6 +86,12 @@ def test_a_landing_with_sluices_own_files_is_refused(
         load_project(tmp_path / "p")
 
 
+def test_a_catalog_in_a_landing_may_be_a_hidden_file(tmp_path: Path) -> None:
+    """Hidden files do not land."""
+    write(tmp_path / "p", "landing", "../warehouse", "landing/.lake.db")
+    assert load_project(tmp_path / "p").pipelines
+
+
 @pytest.mark.parametrize(
     ("landing", "warehouse"),
     [

@@ -274,6 +274,7 @@ def test_no_secret_in_the_traceback_of_a_refused_address(
 NO_HOST = [
     "postgresql://sluice:s3cr3tpw/catalog",
     "postgresql://sluice:s3cr3tpw@h:abc/db",
+    "postgresql://sluice:1?s3cr3tpw@h/db",
     "postgresql://sluice:s3cr3tpw@[::1/db",
     "postgresql://sluice:s3cr3tpw@h\u2100/db",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.ddl.defaults import BIT, CHAR, ENUM, SET, TIMESTAMP, AddedColumn
+from sluice.ddl.defaults import BIT, CHAR, ENUM, SET, TIMESTAMP, AddedColumn, kept_columns
 from sluice.ddl.statements import altered
 
 TOLD = [
@@ -67,6 +67,7 @@ TOLD = [
     ("ADD c DOUBLE DEFAULT 1.234", "1.234", False),
     ("ADD `c` DATETIME DEFAULT '2020-01-01 00:00:00.0'", "2020-01-01 00:00:00.0", False),
     ("ADD c DATETIME(3) DEFAULT '2020-01-01 00:00:00.6'", "2020-01-01 00:00:00.6", False),
+    ("ADD c DATETIME(1) DEFAULT '2020-01-01 00:00:00.6'", "2020-01-01 00:00:00.6", False),
     ("ADD [c] datetime2 NOT NULL DEFAULT '2020-01-01 00:00:00.6'", "2020-01-01 00:00:00.6", False),
     # a cast that leaves a constant as it is
     ("ADD c VARCHAR(9) DEFAULT 'abc'::character varying", "abc", True),
@@ -238,3 +239,9 @@ def test_default_that_only_the_source_can_compute_is_not_read(text: str) -> None
 def test_each_added_column_has_its_own_default() -> None:
     (one,) = altered("ALTER TABLE t ADD a INT DEFAULT 1, ADD b INT, ADD c INT DEFAULT 3")
     assert [column[:2] for column in one.added] == [("a", "1"), ("b", None), ("c", "3")]
+
+
+def test_an_added_column_is_followed_whatever_the_case_of_its_name() -> None:
+    changes = [("price", "cost"), ("Gone", None), (None, "later")]
+    added = [AddedColumn("Price", "0"), AddedColumn("GONE", "1"), AddedColumn("Stays", "2")]
+    assert [one.name for one in kept_columns(added, changes)] == ["cost", "Stays"]

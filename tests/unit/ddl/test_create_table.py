@@ -237,6 +237,7 @@ TYPES = [
     ("tsql", "tinyint", ColumnType("int")), ("tsql", "bit", ColumnType("boolean")),
     ("tsql", "decimal", decimal(18, 0)), ("tsql", "float(53)", ColumnType("double")),
     ("tsql", "float(24)", ColumnType("float")), ("tsql", "smallmoney", decimal(10, 4)),
+    ("tsql", "datetimeoffset", STRING),
     ("tsql", "datetime2", STRING), ("tsql", "datetime2(6)", NTZ),
     ("tsql", "smalldatetime", NTZ), ("tsql", "timestamp", STRING),
     ("tsql", "xml(CONTENT dbo.c)", STRING), ("tsql", "hierarchyid", None),

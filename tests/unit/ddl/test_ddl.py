@@ -261,6 +261,7 @@ def test_statement_that_no_grammar_reads_raises_without_a_log_message(
         ("CREATE OR REPLACE VIEW v AS SELECT * FROM t", []),
         ("CREATE TABLE t (id int)", []),
         ("DROP TEMPORARY TABLE t", []),
+        ("DROP TABLE t; DROP TEMPORARY TABLE u", ["t"]),
         ("DROP TABLE IF EXISTS t WAIT 5", ["t"]),
         ("DROP VIEW t", []),
         ("DROP INDEX i ON t", []),

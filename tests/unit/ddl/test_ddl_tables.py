@@ -56,6 +56,11 @@ def test_several_tables_renamed_by_one_statement() -> None:
     ]
 
 
+def test_tables_of_one_name_in_two_schemas_are_both_renamed() -> None:
+    renamed = renamed_tables("RENAME TABLE x.a TO x.b, y.b TO y.c")
+    assert [(one.old.schema, one.new.name) for one in renamed] == [("x", "b"), ("y", "c")]
+
+
 @pytest.mark.parametrize(
     "text",
     [

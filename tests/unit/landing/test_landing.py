@@ -281,6 +281,28 @@ def test_a_file_that_grows_is_left_for_later(lake: Lake) -> None:
         lake.inspector().inspect(found)
 
 
+def test_a_file_of_which_more_is_read_than_was_listed_is_left_for_later(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.landing.put("a", LINES)
+    (found,) = lake.landing.list()
+    monkeypatch.setattr(type(lake.landing), "open", lambda *_: io.BytesIO(LINES + LINES))
+    with pytest.raises(UnstableFileError):
+        lake.inspector().inspect(found)
+
+
+def test_a_file_that_is_written_again_before_it_is_staged_is_left_for_later(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is staged for its name, in a second reading."""
+    lake.landing.put("a:b", LINES)
+    (found,) = lake.landing.list()
+    readings = iter((LINES, LINES[::-1]))
+    monkeypatch.setattr(type(lake.landing), "open", lambda *_: io.BytesIO(next(readings)))
+    with pytest.raises(UnstableFileError, match="while it was looked at"):
+        lake.inspector().inspect(found)
+
+
 def test_a_file_that_another_of_its_size_replaced_is_not_taken_for_the_one_listed(
     lake: Lake,
 ) -> None:

@@ -5,31 +5,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
 from sluice.errors import LeaseHeldError
 from sluice.ledger.leases import ANYBODY, Lease, this_holder
-from sluice.ledger.ledger import Ledger, PipelineLedger
+from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, MAINTENANCE, PUBLISHED, PUBLISHING
 from tests.unit.clocks import FrozenClock
 
 pytestmark = pytest.mark.catalog
 A, B = Lease("elsewhere:1:1", 60), Lease("elsewhere:2:1", 60)
-
-
-@pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
-def ledger(tmp_path: Path, clock: FrozenClock) -> PipelineLedger:
-    uri = f"sqlite:///{tmp_path}/catalog.db"
-    return Ledger(SqlCatalog("lake", uri=uri, warehouse=f"file://{tmp_path}/w"), clock).of("p")
 
 
 def load_and_publish(ledger: PipelineLedger) -> None:

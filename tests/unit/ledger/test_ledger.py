@@ -39,18 +39,9 @@ from tests.unit.clocks import FrozenClock
 pytestmark = pytest.mark.catalog
 
 
-def catalog(folder: Path) -> SqlCatalog:
+def catalog_in(folder: Path) -> SqlCatalog:
+    """Open the catalog of the `ledger` fixture, whose folder is `tmp_path`, once more."""
     return SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/w")
-
-
-@pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
-def ledger(tmp_path: Path, clock: FrozenClock) -> PipelineLedger:
-    return Ledger(catalog(tmp_path), clock).of("p")
 
 
 def some_files(*keys: str, etag: str = "e1", sha256: str = "") -> tuple[SourceFile, ...]:
@@ -79,7 +70,7 @@ def test_claimed_files_are_known_and_not_claimed_again(
     known = ledger.files.known()
     assert sorted(known) == ["a", "b", "c"]
     assert known["a"].batch_id == batch
-    assert Ledger(catalog(tmp_path)).of("another").files.known() == {}
+    assert Ledger(catalog_in(tmp_path)).of("another").files.known() == {}
 
 
 def test_held_files_stay_held_until_they_are_released(ledger: PipelineLedger) -> None:
@@ -137,28 +128,28 @@ def test_the_same_bytes_under_another_name_count_once(ledger: PipelineLedger) ->
 
 def test_claimants_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:
     keys = [f"file-{n}" for n in range(12)]
-    catalog(tmp_path)  # its own tables: pyiceberg's SqlCatalog makes them without a guard
+    catalog_in(tmp_path)  # its own tables: pyiceberg's SqlCatalog makes them without a guard
     start = threading.Barrier(6)
 
     def one(first: int) -> list[str]:
         start.wait()
-        mine = Ledger(catalog(tmp_path)).of("p")
+        mine = Ledger(catalog_in(tmp_path)).of("p")
         return [key for n in range(3) for key in claim(mine, *keys[first + n : first + n + 5])[1]]
 
     with ThreadPoolExecutor(6) as pool:
         won = Counter(key for keys_won in pool.map(one, range(6)) for key in keys_won)
     assert set(won.values()) == {1}
-    known = Ledger(catalog(tmp_path)).of("p").files.known()
+    known = Ledger(catalog_in(tmp_path)).of("p").files.known()
     assert sorted(known) == sorted(won)
 
 
 def _claim_in_process(folder: str, ready: object, answers: object) -> None:
     ready.wait()  # type: ignore[attr-defined]
-    answers.put(claim(Ledger(catalog(Path(folder))).of("p"), "a", "b", "c"))  # type: ignore[attr-defined]
+    answers.put(claim(Ledger(catalog_in(Path(folder))).of("p"), "a", "b", "c"))  # type: ignore[attr-defined]
 
 
 def test_processes_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:
-    Ledger(catalog(tmp_path)).ensure()
+    Ledger(catalog_in(tmp_path)).ensure()
     spawn = multiprocessing.get_context("spawn")
     ready, answers = spawn.Barrier(2), spawn.Queue()
     workers = [
@@ -203,7 +194,7 @@ def test_one_batch_at_a_time_has_the_lease(
         LeaseHeldError, match=r"b1 is loading; elsewhere:1:1 has the lease until 2026"
     ):
         ledger.lease.acquire("b2", "a1", Lease("elsewhere:2:1", 60))
-    Ledger(catalog(tmp_path)).of("another").lease.acquire("b9", "a1", Lease("elsewhere:3:1", 60))
+    Ledger(catalog_in(tmp_path)).of("another").lease.acquire("b9", "a1", Lease("elsewhere:3:1", 60))
     clock.forward(50)
     ledger.lease.renew("b1", "a1", Lease("elsewhere:1:1", 60))
     clock.forward(50)
@@ -277,13 +268,13 @@ def test_keep_waiting_renews_waiting_batches_alone(
 
 
 def test_of_many_at_once_one_gets_the_lease(tmp_path: Path) -> None:
-    catalog(tmp_path)
+    catalog_in(tmp_path)
     start = threading.Barrier(5)
 
     def one(number: int) -> bool:
         start.wait()
         try:
-            Ledger(catalog(tmp_path)).of("p").lease.acquire(
+            Ledger(catalog_in(tmp_path)).of("p").lease.acquire(
                 f"b{number}", "a", Lease(this_holder(), 60)
             )
         except LeaseHeldError:
@@ -324,14 +315,14 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(
         if next(lost, False):
             raise CommitStateUnknownException("the answer never came")
 
-    Ledger(catalog(tmp_path)).ensure()
+    Ledger(catalog_in(tmp_path)).ensure()
     monkeypatch.setattr(Table, "_do_commit", answer_lost)
     assert claim(ledger, "a")[1] == ["a"]
     assert len(ledger.files.known()) == 1
 
 
 def test_a_claim_asks_for_the_name_again_after_a_lost_race(tmp_path: Path) -> None:
-    mine, theirs = Ledger(catalog(tmp_path)).of("p"), Ledger(catalog(tmp_path)).of("p")
+    mine, theirs = Ledger(catalog_in(tmp_path)).of("p"), Ledger(catalog_in(tmp_path)).of("p")
     asked = []
 
     def name(files: tuple[SourceFile, ...]) -> str:
@@ -351,7 +342,7 @@ def test_many_writes_leave_a_small_ledger(
     monkeypatch.setattr(ledger_tables, "COMPACT_AT", 6)
     for number in range(15):
         claim(ledger, f"f{number}")
-    table = LedgerTables(catalog(tmp_path)).open("files")
+    table = LedgerTables(catalog_in(tmp_path)).open("files")
     newest = table.current_snapshot()
     assert newest is not None
     assert newest.summary is not None
@@ -383,5 +374,5 @@ def test_rows_are_made_of_the_files_that_are_asked_for_alone(
 
 
 def test_quarantine_is_partitioned_by_batch(tmp_path: Path) -> None:
-    table = LedgerTables(catalog(tmp_path)).open(QUARANTINE)
+    table = LedgerTables(catalog_in(tmp_path)).open(QUARANTINE)
     assert [field.name for field in table.spec().fields] == ["batch_id"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
@@ -13,12 +11,6 @@ from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import PUBLISHED, PUBLISHING, ROLLED_BACK, ROLLING_BACK
 
 pytestmark = pytest.mark.catalog
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> SqlCatalog:
-    uri = f"sqlite:///{tmp_path}/catalog.db"
-    return SqlCatalog("lake", uri=uri, warehouse=f"file://{tmp_path}/w")
 
 
 @pytest.fixture

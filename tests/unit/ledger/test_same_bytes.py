@@ -77,6 +77,16 @@ def test_released_file_counts_at_the_epoch_where_it_is_claimed_again(context: Co
     assert keys(later, land(later)) == ["orders/first.csv"]
 
 
+def test_released_file_that_is_claimed_already_is_not_loaded_twice(context: Context) -> None:
+    batch = context.ledger.files.known()["orders/first.csv"].batch_id
+    undo(context.ledger, batch)
+    context.ledger.files.mark(batch, FILE_RELEASED)
+    later = raised(context)
+    assert keys(later, land(later)) == ["orders/first.csv"]
+    write(later, "orders/second.csv")
+    assert land(later) == []
+
+
 def test_held_file_counts_at_its_own_epoch_alone(context: Context) -> None:
     undo(context.ledger, context.ledger.files.known()["orders/first.csv"].batch_id)
     write(context, "orders/second.csv")

@@ -13,12 +13,14 @@ from sluice.config.maintenance import Maintenance
 from sluice.errors import LeaseHeldError
 from sluice.ledger import maintenance_lease as taking
 from sluice.ledger import tables as ledger_tables
+from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.maintenance_lease import PAUSE_SECONDS, STRETCH_SECONDS, MaintenanceLease
-from sluice.ledger.states import LANDED, LOADED, LOADING, PUBLISHING
-from sluice.ledger.tables import BATCHES, PUBLICATIONS
+from sluice.ledger.states import FILE_LOADED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING
+from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS
+from sluice.manifest import SourceFile
 from sluice.names import LEDGER_NAMESPACE
 from sluice.operations import maintenance
 from sluice.operations.context import open_context
@@ -171,6 +173,20 @@ def test_a_lease_that_was_not_renewed_until_its_end_is_lost(
             lease.may_continue()
 
 
+def test_maintenance_goes_on_for_longer_than_a_lease_that_is_renewed(
+    ledger: PipelineLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewed = threading.Event()
+    monkeypatch.setattr(ledger.lease, "renew", lambda *_: renewed.set())
+    with MaintenanceLease(ledger, 0.3, 60) as lease:
+        clock.now += 0.2
+        for _ in range(3):  # one may have begun before, one may not have ended yet
+            renewed.clear()
+            assert renewed.wait(10)
+        clock.now += 0.2
+        assert lease.may_continue()
+
+
 def test_no_new_work_begins_when_time_is_up(ledger: PipelineLedger) -> None:
     with MaintenanceLease(ledger, 60, budget=0) as lease:
         assert not lease.may_continue()
@@ -215,6 +231,26 @@ def test_renewals_of_waiting_batches_do_not_pile_up(
     assert {row["state"] for row in rows if row["batch_id"] == "b1"} == {LANDED, LOADED}
     newest = {row.batch_id: row.seq for row in ledger.batches.all()}
     assert newest["b2"] == newest["b3"] == max(row["seq"] for row in rows)
+
+
+def load_changed(ledger: PipelineLedger, batch: str) -> None:
+    """The batch loads the object `a`, whose content is new."""
+    known = frozenset(ledger.files.known().values())
+    file = SourceFile("a", "file:///a", 1, etag=batch, sha256=batch)
+    ledger.files.claim(ClaimRequest((file,), lambda _: batch, replaced=known))
+    ledger.files.mark(batch, FILE_LOADED)
+    ledger.batches.record(batch, PUBLISHED)
+
+
+def test_compaction_keeps_what_a_file_was_before_it_changed(
+    catalog: SqlCatalog, ledger: PipelineLedger
+) -> None:
+    load_changed(ledger, "b1")
+    load_changed(ledger, "b2")
+    before = ledger.files.replaced()
+    compact_ledger(catalog, FILES, dry_run=False)
+    assert [row.batch_id for row in before] == ["b1"]
+    assert ledger.files.replaced() == before
 
 
 def test_an_empty_ledger_needs_no_compaction(catalog: SqlCatalog) -> None:

@@ -64,6 +64,10 @@ def test_a_sample_is_drawn_before_the_conditions(project: Project) -> None:
     drawn = values(project, f"SELECT name {sample}")
     kept = [values(project, f"SELECT name {sample} WHERE name = '{n}'") for n in "abc"]
     assert [n for found in kept for n in found] == drawn
+    after = "USING SAMPLE reservoir(1 ROWS) REPEATABLE (3)"
+    drawn = values(project, f"SELECT name FROM shop.people {after}")
+    some = [f"SELECT name FROM shop.people WHERE name = '{n}' {after}" for n in "abc"]
+    assert [n for one in some for n in values(project, one)] == drawn
 
 
 @pytest.mark.parametrize("row", ["people", "shop.people", "lake.shop.people", '"PEOPLE"'])

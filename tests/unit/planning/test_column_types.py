@@ -6,7 +6,15 @@ import itertools
 
 import pytest
 
-from sluice.types.columns import ColumnType, as_described, decimal, parse_type, widest
+from sluice.types.columns import (
+    ColumnType,
+    as_described,
+    decimal,
+    is_code,
+    parse_type,
+    widest,
+    widest_or_text,
+)
 
 SAMPLES = [
     parse_type(text)
@@ -32,6 +40,7 @@ SAMPLES = [
         ("time[ns]", ColumnType("time", "ns")),
         ("binary[hex]", ColumnType("binary", "hex")),
         ("binary(16)[hex]", ColumnType("binary", "hex", width=16)),
+        ("binary(8000)", ColumnType("binary", width=8000)),
         ("binary(99999999)", ColumnType("binary")),
         ("string[variable]", ColumnType("string", "variable")),
         ("decimal(10,2)[variable]", ColumnType("decimal", "variable", 10, 2)),
@@ -119,3 +128,35 @@ def test_widest_does_not_depend_on_order() -> None:
 def test_a_hint_of_double_says_that_the_values_are_no_decimals(hint: str, read_as: str) -> None:
     exact = parse_type("double[exact]")
     assert as_described(parse_type(hint), exact) == parse_type(read_as)
+
+
+@pytest.mark.parametrize(
+    ("hint", "described", "typed", "read_as"),
+    [
+        ("timestamp", "timestamp[ms]", False, "timestamp[ms]"),
+        ("timestamp[ms]", "timestamp[us]", False, "timestamp[ms]"),
+        ("timestamp[ms]", "timestamp", True, "timestamp"),
+        ("date[days]", "timestamp", True, "date"),
+        ("timestamp[ms]", "bigint", True, "timestamp[ms]"),
+        ("boolean", "decimal(9,2)[base64]", False, "boolean"),
+        ("date", "decimal(9,2)[variable]", False, "date"),
+    ],
+)
+def test_how_a_described_value_is_read_by_a_hint(
+    hint: str, described: str, typed: bool, read_as: str
+) -> None:
+    assert as_described(parse_type(hint), parse_type(described), typed) == parse_type(read_as)
+
+
+def test_bytes_have_no_text_that_holds_them() -> None:
+    assert widest_or_text(parse_type("int"), parse_type("date")) == parse_type("string")
+    assert widest_or_text(parse_type("int"), parse_type("binary")) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [("decimal(9,2)[base64]", True), ("timestamp[ms]", True), ("date[days]", True),
+     ("binary[base64]", False), ("timestamp", False), ("decimal(9,2)", False)],
+)  # fmt: skip
+def test_types_whose_text_alone_shows_no_value(kind: str, code: bool) -> None:
+    assert is_code(parse_type(kind)) is code

@@ -24,6 +24,8 @@ from sluice.types.mysql import is_known, mysql_type
         ("numeric(5)", decimal(5, 0)), ("decimal", ColumnType("string")),
         ("decimal(65,30)", ColumnType("string")), ("float", ColumnType("float")),
         ("float(7,4)", ColumnType("float")), ("float(53)", ColumnType("double")),
+        ("float(24)", ColumnType("float")), ("float(25)", ColumnType("double")),
+        ("float(30,2)", ColumnType("float")), ("decimal(5,6)", ColumnType("string")),
         ("double(10,2)", ColumnType("double")), ("double precision", ColumnType("double")),
         ("date", ColumnType("date")), ("time(3)", ColumnType("time")),
         ("datetime(6)", ColumnType("timestamp_ntz")),

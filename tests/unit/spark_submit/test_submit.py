@@ -122,7 +122,8 @@ def test_exit_of_a_driver_decides_on_a_retry(
 def test_error_of_a_driver_is_its_last_named_error(
     project: Project, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    runs(monkeypatch, f"echo 'at java' >&2; echo '{name}: a' >&2; echo ' of b'; exit 1")
+    first = "echo 'TransientError: at first' >&2"
+    runs(monkeypatch, f"{first}; echo 'at java' >&2; echo '{name}: a' >&2; echo ' of b'; exit 1")
     with pytest.raises(TerminalError, match=f"ended with 1: {name}: a\n of b$"):
         submit(project, LOAD_BATCH)
 

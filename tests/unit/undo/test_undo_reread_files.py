@@ -6,6 +6,7 @@ import pytest
 
 from sluice.errors import RollbackRefusedError
 from sluice.ledger.changelogs import forget_changes
+from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.details import of_tables
 from sluice.ledger.states import FILE_LOADED, PUBLISHED, ROLLED_BACK
 from sluice.manifest import Manifest, SourceFile
@@ -52,6 +53,18 @@ def test_undo_is_refused_if_its_files_were_read_for_another_table_before(context
     changelog(context, "notes", "b4")
     read_again(context)
     context.ledger.batches.record("b3", PUBLISHED)
+    refuse_b3(context)
+
+
+def test_undo_is_refused_if_a_file_was_read_again_and_has_changed_since(context: Context) -> None:
+    changelog(context, "notes", "b4")
+    read_again(context)
+    known, changed = context.ledger.files.known(), SourceFile("b3.jsonl", "file:///b3.jsonl", 2)
+    context.ledger.files.claim(
+        ClaimRequest((changed,), lambda _: "b5", replaced=frozenset(known.values()))
+    )
+    context.ledger.files.mark("b5", FILE_LOADED)
+    context.ledger.batches.record("b5", PUBLISHED)
     refuse_b3(context)
 
 
