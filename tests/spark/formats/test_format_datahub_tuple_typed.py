@@ -117,14 +117,17 @@ def test_old_timestamps_of_parquet(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "value"),
-    [(pa.time64("ns"), 1), (pa.float16(), None), (pa.map_(pa.int8(), pa.int8()), [])],
-)
+    ("kind", "value", "told"),
+    [
+        (pa.time64("ns"), 1, "time64[ns]"), (pa.float16(), None, "halffloat"),
+        (pa.map_(pa.int8(), pa.int8()), [], "map with keys of int8"),
+    ],
+)  # fmt: skip
 def test_a_type_that_nobody_can_read_stops_the_batch(
-    spark: SparkSession, tmp_path: Path, kind: pa.DataType, value: Any
+    spark: SparkSession, tmp_path: Path, kind: pa.DataType, value: Any, told: str
 ) -> None:
     """Also within another one; the message names the column and the type."""
-    wrong = re.escape(f"column 'x' has the Parquet type {kind}, which is not read")
+    wrong = re.escape(f"column 'x' has the Parquet type {told}, which is not read")
     held = [
         (kind, value), (pa.list_(kind), [value]), (pa.struct([("a", kind)]), {"a": value}),
         (pa.map_(pa.string(), kind), [("a", value)]),
