@@ -26,6 +26,7 @@ Further columns, if the format has what they hold:
 - `old_absent` (array<string>): the columns that `before` lacks, or ALL_BUT and those that it
   carries; if expensive, only for tables whose old rows are needed. Without `before` it means that
   the update may have changed the key, whose old value is unknown.
+- `detail` (string), of a reject: the columns whose values could not be read; else empty.
 - `transaction` (string), of a change and of the record that ends it, and `ends` (boolean), whether
   the record ends it; if expensive, only on request.
 """

@@ -225,6 +225,7 @@ def _told(found: TableSummary, names: list[str]) -> str:
 def _no_key(pipeline: Pipeline, summary: TableSummary) -> Iterator[str]:
     """Yield the lines of the error of a table whose key nobody tells."""
     candidates = ", ".join(sorted(summary.columns)[:8])
+    offered = f"of {candidates}; " if candidates else ""
     typed = pipeline.wire.ddl_as_typed and not summary.images
     spelled = "; list it as its rows spell it, which a statement may not" if typed else ""
     others = "   # with `tables:` these alone are loaded: list all others, too"
@@ -232,7 +233,7 @@ def _no_key(pipeline: Pipeline, summary: TableSummary) -> Iterator[str]:
         f"no key is known for table {summary.source.name}. Add to pipelines/{pipeline.name}.yaml:"
     )
     yield f"tables:{others if pipeline.tables is None else ''}"
-    yield f"  {summary.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none{spelled}"
+    yield f"  {summary.source.name}: {{key: [<columns>]}}   # {offered}[] for none{spelled}"
 
 
 def _refuse_unfit(plan: TablePlan, names: list[str], stored: StoredTable) -> None:

@@ -32,7 +32,8 @@ def jsonl(path: Path, records: Iterable[Any]) -> SourceFile:
 def envelope_columns(df: DataFrame) -> list[str]:
     """The columns that every decoder returns, in order; some return more
     (`spark_jobs.canonical`)."""
-    assert set(df.columns) - set(ENVELOPE) <= {"absent", "old_absent", "transaction", "ends"}
+    more = {"absent", "old_absent", "transaction", "ends", "detail"}
+    assert set(df.columns) - set(ENVELOPE) <= more
     return [name for name in df.columns if name in ENVELOPE]
 
 

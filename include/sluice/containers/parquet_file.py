@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ MAGIC: Final = b"PAR1"
 DAMAGED: Final = "damaged_parquet"
 BAD_CODEC: Final = "unknown_parquet_codec"
 INT96: Final = "int96"
+_NESTED_INT96: Final = f"{INT96} inside a group"
 
 _PLAIN: Final = {
     "null": "null", "bool": "boolean", "int8": "int", "int16": "int", "int32": "int",
@@ -30,6 +32,7 @@ _LOGICAL: Final = {
     "time32[ms]": ("int", "time-millis"),
     "time64[us]": ("long", "time-micros"),
 }
+_READ: Final = frozenset({*_PLAIN.values(), "record", "array", "map"})
 # Spark does not ship their libraries.
 _UNREAD_CODECS: Final = frozenset({"BROTLI", "LZO"})
 _LISTS: Final = (
@@ -84,7 +87,7 @@ def avro_schema(stream: BinaryIO) -> str:
     """Return the columns as the fields of an Avro record; ValueError for a damaged footer.
 
     Unsigned 64-bit numbers are decimals of 20 digits. A type that Avro lacks keeps its own name,
-    which no reader of schemas knows. 96-bit timestamps (INT96) are marked.
+    which `refuse_unread` refuses. 96-bit timestamps (INT96) are marked.
     """
     try:
         footer = pq.ParquetFile(stream).schema
@@ -99,12 +102,32 @@ def avro_schema(stream: BinaryIO) -> str:
     return json.dumps({"type": "record", "name": "row", "fields": fields})
 
 
+def refuse_unread(schema: str) -> None:
+    """Raise ValueError, with column and type, if a type in an `avro_schema` kept its own name."""
+    for field in json.loads(schema)["fields"]:
+        for kind in _unread(field["type"]):
+            raise ValueError(
+                f"column {field['name']!r} has the Parquet type {kind}, which is not read"
+            )
+
+
+def _unread(node: Any) -> Iterator[str]:
+    if isinstance(node, list):
+        for branch in node:
+            yield from _unread(branch)
+    elif node != "null":
+        if node["type"] not in _READ:
+            yield node["type"]
+        yield from _unread([field["type"] for field in node.get("fields", ())])
+        yield from _unread(node.get("items", node.get("values", [])))
+
+
 def _field(field: pa.Field, old: str) -> dict[str, Any]:
     node = _node(field.type, field.name)
     if old == field.name:
         node = _logical("long", "timestamp-micros") | {INT96: True}
     elif old:
-        node = {"type": INT96}  # a nested INT96 cannot be told apart when read
+        node = {"type": _NESTED_INT96}  # it cannot be told apart when read
     return {"name": field.name, "type": ["null", node] if field.nullable else node}
 
 
@@ -142,7 +165,7 @@ def _nested(kind: pa.DataType, path: str) -> dict[str, Any]:
         return {"type": "array", "items": _inner(kind.value_field, path)}
     if pa.types.is_map(kind) and _node(kind.key_type, path) == {"type": "string"}:
         return {"type": "map", "values": _inner(kind.item_field, path)}
-    return {"type": str(kind)}
+    return {"type": f"map with keys of {kind.key_type}" if pa.types.is_map(kind) else str(kind)}
 
 
 def _inner(field: pa.Field, path: str) -> Any:

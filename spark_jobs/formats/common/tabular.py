@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from sluice.containers import csv_rows
-from sluice.containers.parquet_file import INT96
+from sluice.containers.parquet_file import INT96, refuse_unread
 from sluice.errors import TerminalError
-from sluice.manifest import AVRO, JSON_LINES, SourceFile
+from sluice.manifest import AVRO, JSON_LINES, PARQUET, SourceFile
 from sluice.source_names import is_column_name
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, as_landed, holds_record, place, quoted
 from spark_jobs.formats.base import SourceColumn
@@ -359,6 +359,8 @@ def _read_typed(
 
 def _fields(schema: str, example: SourceFile) -> dict[str, avro.Node]:
     try:
+        if example.container == PARQUET:
+            refuse_unread(schema)
         return _once(avro.parse(schema))
     except (KeyError, ValueError) as error:
         raise TerminalError(

@@ -19,6 +19,14 @@ TOMBSTONE: Final = "tombstone"
 DELETE: Final = "delete"
 NULL: Final = r'(null|\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\})'
 """A null value in JSON, bare or with a null schema."""
+_TEXT: Final = r'"(?:[^"\\]|\\.)*+"'
+_PLAIN: Final = rf"(?:{_TEXT}|[\w.+-]++)"
+_NESTED: Final = rf'(?:null|\[(?:[^"\]]|{_TEXT})*+\]|\{{(?:[^"{{}}]|{_TEXT})*+\}})'
+BESIDE: Final = (
+    rf'"(?:(?:offset|timestamp|partition|topic)"\s*:\s*{_PLAIN}|headers"\s*:\s*{_NESTED})\s*'
+)
+"""A field that a sink may add to a record's key and value, such as Aiven's, which can write its
+`format.output.fields` without the key."""
 _AFTER: Final = "~"
 """Suffix of a position: sorts after `.`, so after that event and before any later one."""
 _TAKEN: Final = (*SOURCE_PARTS, "position", "types", "source_ts")

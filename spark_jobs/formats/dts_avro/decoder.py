@@ -59,7 +59,7 @@ from spark_jobs.formats.dts_avro.schema import (
     ends,
     record_schema,
 )
-from spark_jobs.formats.dts_avro.values import ValueFacts, cell, in_nanos
+from spark_jobs.formats.dts_avro.values import PROBLEMS, ValueFacts, cell, in_nanos
 
 ROWS: Final = {
     "INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "DELETE": OP_DELETE, FULL_LOAD: OP_INSERT,
@@ -259,6 +259,7 @@ def _columns(raw: Column) -> dict[str, Column]:
         "raw": F.when(reason.isNotNull(), raw),
         "absent": F.when(row & (op != "DELETE"), _unsent(names, F.col("_full"))),
         "old_absent": F.when(row & op.isin("UPDATE", "DELETE"), _unsent(names, F.col("_before"))),
+        "detail": _unread(names),
     }
 
 
@@ -310,6 +311,20 @@ def _reason() -> Column:
 
 def _is_id() -> Column:
     return F.coalesce(F.col("_id").rlike(r"^\d{1,19}$"), F.lit(False))
+
+
+def _unread(names: Column) -> Column:
+    """Return the columns whose values are why a record is rejected; empty for any other one."""
+    of_value = F.substring_index("_reason", ":", 1).isin(*PROBLEMS)
+    unread = (
+        F.filter(
+            F.zip_with(names, cells, lambda name, c: F.when(c["problem"].isNotNull(), name)),
+            _is_there,
+        )
+        for cells in (F.col("_after"), F.col("_before"))
+    )
+    listed = (F.nullif(F.array_join(each, ", "), F.lit("")) for each in unread)
+    return F.coalesce(F.when(of_value, F.coalesce(*listed)), F.lit(""))
 
 
 def _first_problem(cells: Column) -> Column:

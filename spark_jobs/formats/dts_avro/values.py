@@ -19,6 +19,8 @@ from spark_jobs.formats.dts_avro.schema import MYSQL, PARTS, POSTGRESQL
 UNREADABLE: Final = "unreadable_value"
 BAD_CHARACTERS: Final = "bad_characters"
 UNKNOWN_CHARSET: Final = "unknown_charset"
+PROBLEMS: Final = (UNREADABLE, BAD_CHARACTERS, UNKNOWN_CHARSET)
+"""Why a value cannot be read; the last one is followed by a colon and the charset."""
 
 # PostgreSQL's SQL_ASCII means any bytes: those that are not UTF-8 are rejected, not guessed.
 _UTF8: Final = ("utf8mb4", "utf8", "utf8mb3", "utf-8", "unicode", "al32utf8", "sql_ascii", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -116,14 +117,31 @@ def test_old_timestamps_of_parquet(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "value"),
-    [(pa.time64("ns"), 1), (pa.float16(), None), (pa.map_(pa.int8(), pa.int8()), [])],
-)
+    ("kind", "value", "told"),
+    [
+        (pa.time64("ns"), 1, "time64[ns]"), (pa.float16(), None, "halffloat"),
+        (pa.map_(pa.int8(), pa.int8()), [], "map with keys of int8"),
+    ],
+)  # fmt: skip
 def test_a_type_that_nobody_can_read_stops_the_batch(
-    spark: SparkSession, tmp_path: Path, kind: pa.DataType, value: Any
+    spark: SparkSession, tmp_path: Path, kind: pa.DataType, value: Any, told: str
 ) -> None:
-    file = parquet(tmp_path / "odd.parquet", table_of({"x": (kind, value)}))
-    with pytest.raises(TerminalError, match=r"odd\.parquet is no file of rows"):
+    """Also within another one; the message names the column and the type."""
+    wrong = re.escape(f"column 'x' has the Parquet type {told}, which is not read")
+    held = [
+        (kind, value), (pa.list_(kind), [value]), (pa.struct([("a", kind)]), {"a": value}),
+        (pa.map_(pa.string(), kind), [("a", value)]),
+    ]  # fmt: skip
+    for each in held:
+        file = parquet(tmp_path / "odd.parquet", table_of({"v": (pa.int8(), 1), "x": each}))
+        with pytest.raises(TerminalError, match=rf"odd\.parquet is no file of rows.*{wrong}"):
+            DatahubTuple().read(spark, (file,), DEFAULTS)
+
+
+def test_old_timestamps_in_a_group_stop_the_batch(spark: SparkSession, tmp_path: Path) -> None:
+    values = {"x": (pa.struct([("at", pa.timestamp("us"))]), {"at": MOMENT})}
+    file = parquet(tmp_path / "odd.parquet", table_of(values), use_deprecated_int96_timestamps=True)
+    with pytest.raises(TerminalError, match=r"'x' has the Parquet type int96 inside a group"):
         DatahubTuple().read(spark, (file,), DEFAULTS)
 
 

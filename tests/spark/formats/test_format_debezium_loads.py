@@ -43,6 +43,25 @@ def test_rows_behind_a_scalar_key_have_the_key_of_the_pipeline(
     assert (counts.read, counts.ignored, counts.quarantined) == (6, 2, 0)
 
 
+def test_tombstones_beside_what_a_sink_adds_are_ignored(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In any order, and without a key; beside other fields a null value is no tombstone."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": ["id"]}}})
+    about = {"offset": 6, "timestamp": "2024-01-02T03:04:05Z", "partition": 0, "topic": 'a"b'}
+    headers: list[Any] = [{"key": "a]", "value": 'x"'}, {"key": "b", "value": None}]
+    tombstones = [
+        {"value": None, "offset": 6}, {"offset": 6, "value": None, "timestamp": None},
+        {"key": "eyJpZCI6MX0=", "value": None, "offset": 3}, {"key": 5, "value": None, **about},
+        {**about, "value": {"schema": None, "payload": None}, "headers": headers},
+        {"headers": [], "key": [1], "value": None, "offset": 1}, {"value": None, "headers": {}},
+    ]  # fmt: skip
+    others = [{"value": None, "note": "a"}, {"value": None, "headers": headers, "id": 1}]
+    sandbox.load_records([{"value": event("c"), **about}])
+    counts = total(sandbox.load_records([*tombstones, *others]))
+    assert (counts.ignored, counts.quarantined) == (len(tombstones), len(others))
+
+
 @pytest.mark.parametrize("schema", [True, False], ids=["schema", "bare"])
 def test_tombstones_of_a_compacted_topic_delete_their_rows(
     spark: SparkSession, tmp_path: Path, schema: bool

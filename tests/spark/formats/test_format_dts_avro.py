@@ -122,6 +122,8 @@ MESSAGES: dict[str, Any] = {
     "bad_gbk": characters(("gbk", b"\xc4")),
     "bad_ascii": characters(("ascii", b"\xe9")),
     "unknown_charset": characters(("klingon", b"a")),
+    "bad_two": of_one(
+        integer(1), value("Character", "utf8mb4", b"\xc3"), text("a"), when()),
     "bad_old_value": message("UPDATE", before=[integer(1), value("Character", "utf8mb4", b"\xff")],
                              after=NEXT),
     "bad_timestamp": of_one(value("Timestamp", 2**62, 0)),
@@ -158,7 +160,7 @@ HOSTILE = {
     "many_tags": GOOD[: GOOD.index(b"\x00\x02\x14pk_uk_info") + 1] + b"\xfe\xff\xff\xff\x0f",
 }
 Rows = dict[str, Row]
-MORE = ("absent", "old_absent", "transaction", "ends")
+MORE = ("absent", "old_absent", "transaction", "ends", "detail")
 
 
 @pytest.fixture(scope="module")
@@ -252,6 +254,18 @@ def test_rejects_say_why_and_keep_their_bytes(rows: Rows, name: str, reason: str
     assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
     if name in HOSTILE:
         assert base64.b64decode(rows[name]["raw"]) == HOSTILE[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("bad_utf8", "c0"), ("unknown_charset", "c0"), ("bad_timestamp", "c0"),
+        ("bad_old_value", "v"), ("bad_two", "c1, c3"), ("twice", ""), ("negative_id", ""),
+        ("insert", ""), ("HEARTBEAT", ""),
+    ],
+)  # fmt: skip
+def test_rejected_values_are_told_with_their_columns(rows: Rows, name: str, columns: str) -> None:
+    assert rows[name]["detail"] == columns
 
 
 def test_a_containers_unknown_operation(kinds: dict[str, Rows]) -> None:

@@ -89,6 +89,27 @@ def test_a_nanosecond_is_never_cut(spark: SparkSession, tmp_path: Path) -> None:
     ]
 
 
+def test_a_value_that_cannot_be_read_is_in_quarantine_with_its_column(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Also beside changes that wait for the end of their transaction."""
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "dts_avro", "format_options": {"framing": "length_prefixed"},
+        "on_open_transaction": "hold",
+    })  # fmt: skip
+    bad = value("Character", "utf8mb4", b"\xff")
+    sent = [
+        message("INSERT", 1, tx="1", after=[integer(1), bad]),
+        message("INSERT", 2, tx="1", after=[integer(2), text("a")]), message("COMMIT", 3, tx="1"),
+        message("INSERT", 4, tx="2", after=[integer(3), text("a")]),
+    ]  # fmt: skip
+    (sandbox.landing / "a.bin").write_bytes(prefixed(*map(datum, sent)))
+    sandbox.load_landed()
+    assert sorted((q["reason"], q["detail"]) for q in sandbox.quarantined()) == [
+        ("bad_characters", "v"), ("transaction_open", "2"),
+    ]  # fmt: skip
+
+
 def test_a_zero_timestamp_is_no_moment_of_1970(spark: SparkSession, tmp_path: Path) -> None:
     """In a column of moments it does not fit, text keeps it."""
     sandbox = Sandbox(spark, tmp_path, {

@@ -54,6 +54,20 @@ def test_a_key_that_no_event_has_is_refused_with_the_columns_and_the_key_of_the_
     assert "no row has come yet; name others" in refusal({})
 
 
+def hint(images: dict[int, tuple[str, ...]]) -> str:
+    """The line with which the error of a table without a key can be mended."""
+    pipeline = Pipeline(name="p", format="ogg", namespace="shop", landing=Landing(url="landing"))
+    found = TableSummary(Source("shop", "", "t"), images=images)
+    with pytest.raises(PlanError) as raised:
+        plan_table(pipeline, FORMATS["ogg"], found, TableConfig(), StoredTable())
+    return str(raised.value).splitlines()[-1]
+
+
+def test_where_no_column_is_known_none_is_offered_for_the_key() -> None:
+    assert hint({1: ("v", "id")}) == "  shop.t: {key: [<columns>]}   # of id, v; [] for none"
+    assert hint({}) == "  shop.t: {key: [<columns>]}   # [] for none"
+
+
 def test_of_many_columns_beside_a_wrong_key_thirty_are_named() -> None:
     told = refusal({1: tuple(f"c{n:02}" for n in range(40))})
     assert "which have c00, c01, " in told
