@@ -20,6 +20,7 @@ from sluice.ddl.defaults import AddedColumn, ColumnChange
 from sluice.ddl.stated_names import may_be
 from sluice.ledger import ddl_log
 from sluice.ledger.tables import RENAMES, Row
+from sluice.source_names import stored_name
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,9 @@ def tables_named_in(
 
 
 def _rename(row: dict[str, Any]) -> ColumnStatement:
+    """Return a recorded statement; earlier releases recorded taken names as the source has them."""
     listed = json.loads(row["columns"])
-    columns = tuple((old, new) for old, new, *_ in listed)
-    added = tuple(AddedColumn(new, *default) for _, new, *default in listed if default)
+    columns = tuple((old and stored_name(old), new and stored_name(new)) for old, new, *_ in listed)
+    added = tuple(AddedColumn(stored_name(new), *default) for _, new, *default in listed if default)
     statement = (row["source_table"], row["position"], columns, row["statement"])
     return ColumnStatement(*statement, batch_id=row["batch_id"], added=added)

@@ -34,3 +34,18 @@ def test_added_columns_are_read_back_as_recorded(tmp_path: Path) -> None:
     record(catalog, "shop", "b1", [statement])
     (one,) = recorded(catalog, "shop")
     assert one.added == added
+
+
+def test_names_that_became_taken_after_they_were_recorded_are_read_as_stored(
+    tmp_path: Path,
+) -> None:
+    """A release before `stored_name` recorded the names of the source."""
+    catalog = open_shop(tmp_path).catalog
+    columns = ((None, "_deleted"), ("_OP", "_file"), ("_pos", None))
+    added = (AddedColumn("_deleted", "7"),)
+    record(catalog, "shop", "b1", [ColumnStatement("s.n", "1", columns, "…", added=added)])
+    (one,) = recorded(catalog, "shop")
+    assert one.added == (AddedColumn("_deleted__source", "7"),)
+    assert one.columns == (
+        (None, "_deleted__source"), ("_OP__source", "_file__source"), ("_pos__source", None),
+    )  # fmt: skip
