@@ -32,7 +32,7 @@ UNKNOWN_SCHEMA: Final = "unknown_schema_id:"
 
 _PARTS: Final = ("key", "value")
 _HEAD_BYTES: Final = 5
-_MOST_IDS: Final = 1000
+_MOST_IDS: Final = 5000
 _END: Final = bytes.fromhex("534c5549434500ff")
 """Appended to a datum: it is read back only if the schema consumed exactly the datum. `from_avro`
 itself ignores bytes that are left."""

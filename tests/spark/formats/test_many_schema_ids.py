@@ -12,7 +12,7 @@ from spark_jobs.formats.common import confluent
 
 pytestmark = pytest.mark.spark
 
-MOST = 1000
+MOST = 5000
 
 
 def messages(spark: SparkSession, keys: int, values: int) -> DataFrame:
@@ -33,12 +33,15 @@ def test_no_schema_is_asked_for(spark: SparkSession, keys: int, values: int) -> 
         asked.append(ident)
         return None
 
-    with pytest.raises(PlanError, match="more than 1000 schema ids"):
+    with pytest.raises(PlanError, match="more than 5000 schema ids"):
         confluent.records(messages(spark, keys, values), schemas)
     assert asked == []
 
 
-def test_as_many_as_may_be(spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    ("keys", "values"), [(1, MOST - 1), (1000, 1000)], ids=["most", "500 tables, all altered"]
+)
+def test_as_many_as_may_be(spark: SparkSession, keys: int, values: int) -> None:
     asked: list[int] = []
-    confluent.records(messages(spark, 1, MOST - 1), asked.append)
-    assert len(asked) == MOST
+    confluent.records(messages(spark, keys, values), asked.append)
+    assert len(asked) == keys + values
