@@ -28,8 +28,8 @@ def parsed(
     """Parse a text, as `sqlglot.parse` does, or `into` one kind of expression.
 
     `least_steps`: how far the parser may move, also in a short text; 100,000 steps take about half
-    a second. Raises SqlglotError or RecursionError for an unreadable text, TooIntricateError for
-    one that takes too many steps.
+    a second. Raises SqlglotError for an unreadable text, TooIntricateError for one that takes too
+    many steps or is nested too deep.
     """
     from sqlglot import Dialect
 
