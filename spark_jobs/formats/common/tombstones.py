@@ -27,6 +27,9 @@ BESIDE: Final = (
 )
 """A field that a sink may add to a record's key and value, such as Aiven's, which can write its
 `format.output.fields` without the key."""
+KEY: Final = rf'"key"\s*:\s*(?:{_PLAIN}|\{{.*\}}|\[.*\])\s*'
+"""A record's key. Of objects and lists only the ends are looked at: a row without its envelope has
+plain values."""
 _AFTER: Final = "~"
 """Suffix of a position: sorts after `.`, so after that event and before any later one."""
 _TAKEN: Final = (*SOURCE_PARTS, "position", "types", "source_ts")

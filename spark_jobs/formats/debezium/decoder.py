@@ -21,7 +21,7 @@ from spark_jobs.formats.common import tombstones, truncates
 from spark_jobs.formats.common.connect import row_columns
 from spark_jobs.formats.common.default_table import DefaultTable, in_schema
 from spark_jobs.formats.common.envelope import instant, instant_of_micros, with_arrival
-from spark_jobs.formats.common.tombstones import BESIDE, NULL
+from spark_jobs.formats.common.tombstones import BESIDE, KEY, NULL
 from spark_jobs.formats.common.unsent import any_unsent, unsent
 from spark_jobs.formats.debezium import avro as debezium_avro
 from spark_jobs.formats.debezium import decimals as debezium_decimals
@@ -43,7 +43,7 @@ class Debezium(Format):
     plain: ClassVar[frozenset[str]] = COUNTS
     describes_defaults: ClassVar[bool] = True
     ignorable: ClassVar[str] = (
-        rf'^\s*({NULL}|\{{\s*({BESIDE},\s*)*+("key"\s*:.*,)?\s*"value"\s*:\s*{NULL}\s*'
+        rf'^\s*({NULL}|\{{\s*({BESIDE},\s*)*+({KEY},)?\s*"value"\s*:\s*{NULL}\s*'
         rf"(,\s*{BESIDE})*+\}})\s*$"
     )
 

@@ -82,6 +82,25 @@ def test_row_without_its_envelope_is_distinguished_from_a_heartbeat_by_its_colum
     assert sorted(row["id"] for row in lake.rows("t")) == ["0", "1", "2"]
 
 
+def test_a_row_with_a_key_and_a_value_is_no_tombstone(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Sandbox(spark, tmp_path, {"format": "debezium"})
+    keys = [
+        'a", "b',
+        "",
+        1.5,
+        True,
+        None,
+        [1],
+        {"id": 1},
+        {"schema": {"a": []}, "payload": {"a": 1}},
+    ]
+    nothing = [{"key": key, "value": None} for key in keys]
+    rows = [{"key": key, "name": "x", "value": None} for key in ("a", 1, None)]
+    made = {"key": {"id": 1}, "value": event("c", source(), after={"id": 1})}
+    counts = total(lake.load_records([made, *nothing, *rows]))
+    assert (counts.applied, counts.ignored, counts.quarantined) == (1, len(nothing), len(rows))
+
+
 def test_quotes_that_json_has_not_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Where Spark read them, a second document on the line would be lost."""
     line = json.dumps(event())
