@@ -32,8 +32,12 @@ NOT_JSON: Final = "not_json"
 _DOCUMENT_TEXT: Final = "string"
 _IMAGES: Final = ("before", "after")
 _FRACTION: Final = r":\s*-?\d++[.eE]"
-# A quote within a text is escaped: none of them begins a member.
-_MEMBER: Final = r'((?<!\\)"(?:[^"\\]|\\.)*+"\s*:\s*)(-?\d[\d.eE+-]*+)'
+_TEXT: Final = r'"(?:[^"\\]|\\.)*+"'
+_BEFORE_NUMBER: Final = r"\s*:\s*(?=-?\d)"
+# From the end of the last match, text by text: else one could begin at the end of a text.
+_MEMBER: Final = (
+    rf'(\G[^"]*+(?:{_TEXT}(?!{_BEFORE_NUMBER})[^"]*+)*+{_TEXT}{_BEFORE_NUMBER})(-?\d[\d.eE+-]*+)'
+)
 _ROUTING: Final = "__dbz__"
 _CONNECTOR: Final = r'"connector"\s*:\s*'
 
