@@ -44,6 +44,12 @@ class Spelling:
         column = self.key_names.get(stored.lower(), stored)
         return self.chosen.get(column.lower(), column)
 
+    @property
+    def respelled(self) -> dict[str, str]:
+        """The names in events of which the tables have another spelling → that."""
+        names = {name: self.of(name) for alike in self.in_events.values() for name in alike}
+        return {name: stored for name, stored in names.items() if stored != name}
+
     def others(self, name: str) -> tuple[str, ...]:
         """Return the other spellings of a column in events."""
         return tuple(n for n in self.in_events.get(name.lower(), ()) if n != name)
