@@ -49,6 +49,30 @@ def test_settings_name_such_a_column_as_the_source_or_the_table_does() -> None:
         TableConfig(columns={"_op": "int", "_op__source": "int"})
 
 
+def test_columns_whose_misfits_are_null_are_named_as_the_source_or_the_table_does() -> None:
+    for name in ("_FILE", "_FILE__source"):
+        plan = planned("id", "_file", columns={"_file": "int"}, null_misfits=[name])
+        assert [column.name for column in plan.null_misfits] == ["_file__source"]
+
+
+@pytest.mark.parametrize(
+    "renamed",
+    [
+        {"_op": "kind", "_op__source": "other"},
+        {"kind": "_op", "_OP__source": "other"},
+        {"_op": "_op__source"},
+    ],
+)
+def test_renames_of_a_taken_name_are_told_once(renamed: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="former name → present name"):
+        TableConfig(renamed_columns=renamed)
+
+
+def test_a_collation_of_a_taken_name_is_told_once() -> None:
+    with pytest.raises(ValueError, match="each column once"):
+        TableConfig(collations={"_op": "nocase", "_op__source": "rtrim"})
+
+
 def test_two_columns_that_would_be_one_are_refused() -> None:
     with pytest.raises(PlanError, match="columns '_op' and '_op__source' would be one"):
         planned("id", "_op", "_op__source")
