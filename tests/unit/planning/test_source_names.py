@@ -83,6 +83,12 @@ def test_a_partition_field_may_name_a_column_of_sluice() -> None:
     assert [field.column for field in plan.config.partitions] == ["_source_ts"]
 
 
+def test_an_image_with_a_taken_name_and_its_replacement_has_a_column_twice() -> None:
+    found = {1: ("id", "_Op", "_op__source"), 2: ("id", "_op")}
+    assert TableSummary(Source("db", "", "t"), images=found).duplicated
+    assert not TableSummary(Source("db", "", "t"), images={2: ("id", "_op")}).duplicated
+
+
 def test_a_column_that_begins_like_sluices_own_is_refused_at_once() -> None:
     with pytest.raises(
         PlanError, match=r"columns \['_SLUICE_x'\] have names that begin with _sluice_"
