@@ -103,3 +103,21 @@ def test_a_record_with_a_taken_name_and_its_replacement_is_quarantined(shop: San
     assert {row["id"]: row["_op__source"] for row in shop.rows("orders")} == {1: "x", 3: "c"}
     (row,) = shop.quarantined()
     assert "duplicate_column" in (row["reason"], row["detail"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("modes", [["current"], ["soft_delete"]], ids="-".join)
+def test_a_table_is_partitioned_by_columns_with_taken_names(
+    shop: Sandbox, modes: list[str]
+) -> None:
+    fields = ["_file", "_op", "bucket(2, _Partition)", "_is_deleted", "days(_source_ts)"]
+    configure(shop, modes=modes, partition_by=fields)
+    row: Row = dict.fromkeys(("_file", "_op", "_Partition", "_is_deleted", "_source_ts"), "x")
+    shop.run_each([event("c", 1, id=1, **row)])
+    spec = shop.catalog.load_table(("shop", "orders")).spec()
+    own = "_is_deleted" if modes == ["soft_delete"] else "_is_deleted__source"
+    named = [field.name for field in spec.fields]
+    assert named == [
+        "_file__source", "_op__source", "_Partition__source_bucket", own, "_source_ts_day",
+    ]  # fmt: skip
+    assert shop.rows("orders")[0]["_file__source"] == "x"

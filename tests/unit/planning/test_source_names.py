@@ -83,6 +83,34 @@ def test_a_partition_field_may_name_a_column_of_sluice() -> None:
     assert [field.column for field in plan.config.partitions] == ["_source_ts"]
 
 
+@pytest.mark.parametrize(
+    ("name", "modes", "column"),
+    [
+        ("_is_deleted", ["soft_delete"], "_is_deleted"),
+        ("_is_deleted", ["current"], "_is_deleted__source"),
+        ("_valid_from", ["current", "history"], "_valid_from__source"),
+        ("_op", ["current", "append"], "_op__source"),
+        ("_FILE", ["current"], "_FILE__source"),
+    ],
+)
+def test_a_partition_field_that_sluice_has_not_in_the_target_is_the_sources(
+    name: str, modes: list[str], column: str
+) -> None:
+    plan = planned("id", name, partition_by=[name], modes=modes)
+    assert [field.column for field in plan.config.partitions] == [column]
+
+
+@pytest.mark.parametrize("name", ["_file", "_is_deleted", "_sluice_x"])
+def test_a_partition_field_that_nobody_has_is_refused(name: str) -> None:
+    with pytest.raises(PlanError, match=f"partition_by names .*{name}.*, and its columns are"):
+        planned("id", partition_by=[name])
+
+
+def test_a_partition_field_may_be_the_comparable_form_of_a_key_column() -> None:
+    plan = planned("id", partition_by=["_sluice_nocase_id"], collations={"id": "nocase"})
+    assert plan.config.partition_by == ["`_sluice_nocase_id`"]
+
+
 def test_an_image_with_a_taken_name_and_its_replacement_has_a_column_twice() -> None:
     found = {1: ("id", "_Op", "_op__source"), 2: ("id", "_op")}
     assert TableSummary(Source("db", "", "t"), images=found).duplicated
