@@ -7,6 +7,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator
 
+from sluice.names import SOFT_DELETE_METADATA, TARGET_METADATA
+
 CURRENT: Final = "current"
 HISTORY: Final = "history"
 SOFT_DELETE: Final = "soft_delete"
@@ -20,6 +22,11 @@ _OF_TARGET: Final = frozenset({CURRENT, SOFT_DELETE})
 def needs_key(modes: Iterable[str]) -> list[str]:
     """Return those modes that a table without a key cannot have."""
     return sorted(_KEYED.intersection(modes))
+
+
+def target_metadata(modes: Iterable[str]) -> tuple[str, ...]:
+    """Return Sluice's own columns of a target."""
+    return (*TARGET_METADATA, *(SOFT_DELETE_METADATA if SOFT_DELETE in modes else ()))
 
 
 def _modes(value: list[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.manifest import SourceFile
 from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, encode_number, epoch_prefix
+from sluice.source_names import stored_name
 from sluice.types.columns import ColumnType, is_code
 from spark_jobs.canonical import (
     ALL_BUT,
@@ -304,7 +305,7 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
     """Return the changelog's metadata and the columns that the next steps need."""
     described = any(len(set(c.readings.values())) > 1 for c in plan.columns)
     coded = any(map(_is_code, plan.columns))
-    doubled = _repeats_column("before", "after") if plan.summary.duplicated else F.lit(False)
+    doubled = _repeats_column(plan, "before", "after") if plan.summary.duplicated else F.lit(False)
     return [
         F.col("kind").alias(names.OP),
         _position(batch, plan).alias(names.POSITION),
@@ -336,9 +337,10 @@ def _updates_unknown_row(plan: TablePlan) -> Column:
     return alone & F.col("old_absent").isNotNull() if plan.keyed else alone
 
 
-def _repeats_column(*images: str) -> Column:
-    """Whether an image names a column twice, ignoring case."""
-    folded = (F.transform(F.map_keys(image), F.lower) for image in images)
+def _repeats_column(plan: TablePlan, *images: str) -> Column:
+    """Whether an image names a column twice, ignoring case; also as its table calls it."""
+    taken = {n.lower(): to.lower() for n in plan.summary.columns if (to := stored_name(n)) != n}
+    folded = (_replaced(F.transform(F.map_keys(image), F.lower), taken) for image in images)
     return reduce(or_, (F.coalesce(repeats(listed), F.lit(False)) for listed in folded))
 
 
@@ -355,11 +357,15 @@ def _lost(plan: TablePlan) -> Column:
 
 def _spelled(listed: str, plan: TablePlan) -> Column:
     """Return column names in the target's spelling."""
-    spelled = {other: c.name for c in plan.columns for other in c.others}
-    if not spelled:
-        return F.col(listed)
-    known = F.create_map(*(F.lit(text) for pair in spelled.items() for text in pair))
-    return F.transform(listed, lambda name: F.coalesce(F.try_element_at(known, name), name))
+    return _replaced(F.col(listed), {other: c.name for c in plan.columns for other in c.others})
+
+
+def _replaced(listed: Column, texts: Mapping[str, str]) -> Column:
+    """Return a list with other texts in the place of these."""
+    if not texts:
+        return listed
+    known = F.create_map(*(F.lit(text) for pair in texts.items() for text in pair))
+    return F.transform(listed, lambda text: F.coalesce(F.try_element_at(known, text), text))
 
 
 def _position(batch: Batch, plan: TablePlan) -> Column:

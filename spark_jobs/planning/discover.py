@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from sluice.config.policies import IGNORE
 from sluice.errors import PlanError
 from sluice.positions import KIND_ARRIVAL
+from sluice.source_names import stored_name
 from spark_jobs.canonical import (
     OP_DDL,
     OP_TRUNCATE,
@@ -83,8 +84,9 @@ class TableSummary:
 
     @property
     def duplicated(self) -> bool:
-        """Whether an image has a column twice, in two spellings."""
-        return any(len({n.lower() for n in image}) < len(image) for image in self.images.values())
+        """Whether an image has a column twice, in two spellings or as its table calls it too."""
+        images = self.images.values()
+        return any(len({stored_name(n).lower() for n in image}) < len(image) for image in images)
 
 
 def source_of(row: Row) -> Source:

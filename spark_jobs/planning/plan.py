@@ -11,7 +11,7 @@ from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import FAIL, IGNORE
 from sluice.config.source_tables import listed_name, truncate_policy
 from sluice.errors import ELSEWHERE, PlanError, UnknownKeyError
-from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key
+from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key, target_metadata
 from sluice.names import (
     IS_DELETED,
     OWN_COLUMNS,
@@ -243,7 +243,7 @@ def _refuse_unfit(plan: TablePlan, names: list[str], stored: StoredTable) -> Non
     _refuse_reserved(plan, names)
     _refuse_null_keys(plan)
     if not stored.types:
-        _refuse_partitions(plan, names)
+        _refuse_partitions(plan)
     _refuse_modes(plan, stored.types)
 
 
@@ -272,12 +272,12 @@ def _refuse_null_keys(plan: TablePlan) -> None:
         )
 
 
-def _refuse_partitions(plan: TablePlan, names: list[str]) -> None:
-    named = [p.column for p in plan.config.partitions]
-    if others := [n for n in named if n not in names and not is_reserved(n)]:
+def _refuse_partitions(plan: TablePlan) -> None:
+    named, own = [p.column for p in plan.config.partitions], target_metadata(plan.modes)
+    if others := [n for n in named if n not in plan.data and n.lower() not in own]:
         raise PlanError(
             f"table {plan.source.name}: partition_by names {others}, and its columns are "
-            f"{sorted(names)}"
+            f"{sorted(plan.data)}"
         )
 
 

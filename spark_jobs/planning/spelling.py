@@ -17,7 +17,7 @@ from typing import Final
 from sluice.config.ddl_files import DdlTable
 from sluice.config.pipeline import TableConfig
 from sluice.errors import PlanError
-from sluice.source_names import is_column_name, is_reserved, stored_name
+from sluice.source_names import is_column_name, stored_name
 from sluice.types.columns import STRING
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import TableSummary
@@ -44,6 +44,12 @@ class Spelling:
         column = self.key_names.get(stored.lower(), stored)
         return self.chosen.get(column.lower(), column)
 
+    @property
+    def respelled(self) -> dict[str, str]:
+        """The names in events of which the tables have another spelling → that."""
+        names = {name: self.of(name) for alike in self.in_events.values() for name in alike}
+        return {name: stored for name, stored in names.items() if stored != name}
+
     def others(self, name: str) -> tuple[str, ...]:
         """Return the other spellings of a column in events."""
         return tuple(n for n in self.in_events.get(name.lower(), ()) if n != name)
@@ -63,23 +69,23 @@ class Spelling:
             for ident, columns in described.items()
         }
 
-    def of_config(self, config: TableConfig) -> TableConfig:
-        """Return hints, key, its collations and partition fields in the tables' spelling."""
+    def of_config(self, config: TableConfig, own: Container[str]) -> TableConfig:
+        """Return hints, key, its collations and partition fields in the tables' spelling; `own`:
+        Sluice's columns of the target, which a partition field may name."""
         key = None if config.key is None else [*map(self.of, config.key)]
         hints = sorted(config.columns.items(), key=lambda hint: self.of(hint[0]) == hint[0])
         columns = {self.of(name): kind for name, kind in hints}
         collations = {self.of(name): rule for name, rule in config.collations.items()}
         nulls = [*map(self.of, config.null_keys)]
-        fields = [replace(p, column=self._of_field(p.column)).sql for p in config.partitions]
+        fields = [
+            (p if p.column.lower() in own else replace(p, column=self.of(p.column))).sql
+            for p in config.partitions
+        ]
         respelled = {
             "key": key, "columns": columns, "collations": collations, "null_keys": nulls,
             "partition_by": fields,
         }  # fmt: skip
         return config.model_copy(update=respelled)
-
-    def _of_field(self, name: str) -> str:
-        """Return a name in `partition_by`, where Sluice's own columns may stand."""
-        return name if is_reserved(name) else self.of(name)
 
     def of_ddl(self, table: DdlTable | None, plain: Container[str]) -> DdlTable:
         """Return a script's table in the tables' spelling; types not in `plain` become text."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from sluice.config.collations import source_name
 from sluice.config.pipeline import Pipeline, TableConfig
+from sluice.modes import target_metadata
 from sluice.source_names import is_reserved
 from spark_jobs.formats.base import Format
 from spark_jobs.planning.descriptions import descriptions, refuse_too_many_columns
@@ -54,7 +55,7 @@ def gather_inputs(
     as_described = descriptions(fmt, summary, pipeline.format_options)
     spelled = spelling(summary, as_described, stored.types, stored.names.of_key)
     described, as_found = spelled.of_described(as_described), spelled.of_found(summary)
-    hints = spelled.of_config(config)
+    hints = spelled.of_config(config, target_metadata(pipeline.modes_of(config)))
     unseen = {i: text for i, text in stored.described.items() if i not in summary.types}
     earlier = descriptions(fmt, replace(summary, types=unseen), pipeline.format_options)
     ddl = spelled.of_ddl(pipeline.ddl_table(summary.source.name), fmt.plain)

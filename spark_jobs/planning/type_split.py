@@ -37,13 +37,15 @@ class TypeSplit:
     option `on_type_change: new_column`.
 
     `suffixes`: short name of a description → column name in events → suffix. `own`: source columns
-    whose own names end in such a suffix. `enabled`: whether the table may have extra columns at
-    all; a table without a key has none.
+    whose own names end in such a suffix. `stored`: column name in events → name in the table,
+    where that is another one. `enabled`: whether the table may have extra columns at all; a table
+    without a key has none.
     """
 
     enabled: bool = False
     suffixes: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     own: frozenset[str] = frozenset()
+    stored: Mapping[str, str] = field(default_factory=dict)
 
     def of_described(self, described: Described) -> dict[int, dict[str, SourceColumn]]:
         """Return the descriptions under the new names; extra columns have no defaults, since stored
@@ -83,7 +85,8 @@ class TypeSplit:
         own = F.array(*map(F.lit, sorted(self.own))).cast("array<string>")
 
         def with_others(name: Column) -> Column:
-            others = F.array(*(F.concat(name, F.lit(suffix)) for suffix in _SUFFIXES))
+            stored = _mapped(name, self.stored, name)
+            others = F.array(*(F.concat(stored, F.lit(suffix)) for suffix in _SUFFIXES))
             beside = F.filter(others, lambda other: ~F.array_contains(own, F.lower(other)))
             alone = F.array(name)
             return F.when(name == ALL_BUT, alone).otherwise(F.concat(alone, beside))
@@ -92,11 +95,16 @@ class TypeSplit:
 
 
 def _suffixed(image: Column, suffixes: Mapping[str, str]) -> Column:
-    by_name = F.create_map(*map(F.lit, chain.from_iterable(suffixes.items())))
     return F.transform_keys(
-        image,
-        lambda name, _: F.concat(name, F.coalesce(F.try_element_at(by_name, name), F.lit(""))),
+        image, lambda name, _: F.concat(name, _mapped(name, suffixes, F.lit("")))
     )
+
+
+def _mapped(name: Column, texts: Mapping[str, str], otherwise: Column) -> Column:
+    if not texts:
+        return otherwise
+    by_name = F.create_map(*map(F.lit, chain.from_iterable(texts.items())))
+    return F.coalesce(F.try_element_at(by_name, name), otherwise)
 
 
 NO_SPLIT: Final = TypeSplit()
@@ -125,7 +133,7 @@ def split_by_type(
         ident: {n: suffix for name, suffix in of.items() for n in (name, *spelled.others(name))}
         for ident, of in suffixes.items()
     }
-    return TypeSplit(bool(key), every, own)
+    return TypeSplit(bool(key), every, own, spelled.respelled)
 
 
 def _suffixes(

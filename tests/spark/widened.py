@@ -16,15 +16,15 @@ def unscaled(number: str) -> str:
     return base64.b64encode(digits.to_bytes(8, "big", signed=True)).decode()
 
 
-def event(op: str, lsn: int, amount: Type, value: Any, ident: int) -> Row:
-    """An event with the amount's type and value."""
+def event(op: str, lsn: int, amount: Type, value: Any, ident: int, name: str = "amount") -> Row:
+    """An event with the amount's type and value; `name`: the column of the amount."""
     source = {"connector": "postgresql", "db": "shop", "schema": "public", "table": "orders",
               "lsn": lsn, "ts_ms": lsn}  # fmt: skip
-    row = {"id": ident, "amount": value}
+    row = {"id": ident, name: value}
     images = {"before": row if op == "d" else None, "after": None if op == "d" else row}
     payload = {"op": op, **images, "source": source, "ts_ms": 0}
     return {
-        "schema": schema_of({"id": ID, "amount": amount}, "before", "after"),
+        "schema": schema_of({"id": ID, name: amount}, "before", "after"),
         "payload": payload,
     }
 

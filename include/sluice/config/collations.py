@@ -25,6 +25,8 @@ Collation = Literal["nocase", "rtrim", "nocase_rtrim"]
 
 
 def _by_stored_name(value: dict[str, Collation]) -> dict[str, Collation]:
+    if len({stored_name(name).lower() for name in value}) < len(value):
+        raise ValueError("each column once (names are case-insensitive)")
     return {stored_name(name): rule for name, rule in value.items()}
 
 

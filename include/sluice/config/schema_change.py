@@ -17,14 +17,14 @@ _ADDING: Final = (EVOLVE, "additive")
 
 
 def _former_to_now(value: dict[str, str]) -> dict[str, str]:
-    former = {name.lower() for name in value}
-    since = {name.lower() for name in value.values()}
+    stored = [(stored_name(old), stored_name(new)) for old, new in value.items()]
+    former, since = {old.lower() for old, _ in stored}, {new.lower() for _, new in stored}
     if "" in former | since or len(former) < len(value) or former & since:
         raise ValueError(
             "former name → present name, and no present name that is a former one too (of a column "
             "renamed twice, both former names have the present name)"
         )
-    return {stored_name(old): stored_name(new) for old, new in value.items()}
+    return dict(stored)
 
 
 RenamedColumns = Annotated[

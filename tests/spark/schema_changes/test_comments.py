@@ -64,6 +64,17 @@ def test_comments_depend_on_the_set_of_statements_alone(lake: Sandbox, order: li
 
 
 @pytest.mark.long
+def test_a_comment_on_a_column_whose_name_is_taken_is_that_of_its_replacement(
+    lake: Sandbox,
+) -> None:
+    said = ddl(2, "ALTER TABLE orders MODIFY COLUMN _op TEXT COMMENT 'kind'")
+    lake.write("0.jsonl", [event("c", 1, id=1, _op="a"), said])
+    lake.run()
+    schema = lake.catalog.load_table(("shop", "orders")).schema()
+    assert schema.find_field("_op__source").doc == "kind"
+
+
+@pytest.mark.long
 def test_a_comment_is_undone_with_its_batch_and_comes_again(lake: Sandbox) -> None:
     batches = {name: run(lake, name) for name in ("rows", "said", "renamed", "since")}
     refolding.undo_or_refold(lake.context(), batches["said"])

@@ -93,3 +93,31 @@ def test_a_table_without_a_key_counts_rows_by_columns_with_taken_names(shop: San
     shop.run_each([event("d", 3, row)], [event("c", 1, **row), event("c", 2, **row)])
     assert shop.rows("orders") == [{"_batch_id__source": "1", "_counted__source": None}]
     assert shop.agrees()
+
+
+def test_a_record_with_a_taken_name_and_its_replacement_is_quarantined(shop: Sandbox) -> None:
+    """As one with two spellings, if another record of the table shows that one is enough."""
+    configure(shop, columns={"id": "int"})
+    both = event("c", 2, id=2, _Op="a", _op__source="b")
+    shop.run_each([event("c", 1, id=1, _op__source="x")], [both, event("c", 3, id=3, _op="c")])
+    assert {row["id"]: row["_op__source"] for row in shop.rows("orders")} == {1: "x", 3: "c"}
+    (row,) = shop.quarantined()
+    assert "duplicate_column" in (row["reason"], row["detail"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("modes", [["current"], ["soft_delete"]], ids="-".join)
+def test_a_table_is_partitioned_by_columns_with_taken_names(
+    shop: Sandbox, modes: list[str]
+) -> None:
+    fields = ["_file", "_op", "bucket(2, _Partition)", "_is_deleted", "days(_source_ts)"]
+    configure(shop, modes=modes, partition_by=fields)
+    row: Row = dict.fromkeys(("_file", "_op", "_Partition", "_is_deleted", "_source_ts"), "x")
+    shop.run_each([event("c", 1, id=1, **row)])
+    spec = shop.catalog.load_table(("shop", "orders")).spec()
+    own = "_is_deleted" if modes == ["soft_delete"] else "_is_deleted__source"
+    named = [field.name for field in spec.fields]
+    assert named == [
+        "_file__source", "_op__source", "_Partition__source_bucket", own, "_source_ts_day",
+    ]  # fmt: skip
+    assert shop.rows("orders")[0]["_file__source"] == "x"

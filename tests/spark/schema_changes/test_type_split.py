@@ -84,6 +84,37 @@ def test_absent_column_is_absent_in_all_columns_beside_it(spark: SparkSession) -
     assert none is None
 
 
+def test_columns_beside_an_absent_one_are_called_as_in_the_table(spark: SparkSession) -> None:
+    """Whatever the event calls it: a name that is taken, or one in another case."""
+    frame = spark.createDataFrame(
+        [(None, None, None, ["_op", "AMOUNT", "id"])],
+        "types string, before map<string,string>, after map<string,string>, absent array<string>",
+    )
+    stored = {"_op": "_op__source", "AMOUNT": "amount"}
+    moved = TypeSplit(True, {}, frozenset({"amount__date"}), stored).of_events(frame)
+    listed = moved.first()["absent"]
+    assert {"_op", "_op__source__number", "AMOUNT", "amount__string", "id__number"} < {*listed}
+    assert not {"_op__number", "AMOUNT__string", "amount__date"} & {*listed}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("names", [("_op", "_op"), ("amount", "AMOUNT")], ids="-".join)
+def test_an_unsent_column_keeps_the_value_beside_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
+) -> None:
+    first, since = names
+    lake = lake_of(spark, tmp_path)
+    lake.driven(monkeypatch)
+    batches = [event("c", 1, TEXT, "one", 1, first), event("u", 2, INT, 5, 1, first),
+               event("u", 3, TEXT, UNSENT, 1, since)]  # fmt: skip
+    for number, batch in enumerate(batches):
+        lake.write(f"{number}.jsonl", [batch])
+        lake.run()
+    stored = "_op__source" if first == "_op" else first
+    assert lake.rows("orders")[0][f"{stored}__number"] == 5
+    assert lake.agrees()
+
+
 @pytest.mark.long
 def test_types_that_widen_to_one_another_share_the_column_beside(
     spark: SparkSession, tmp_path: Path

@@ -253,6 +253,22 @@ def test_a_key_that_the_source_renamed_is_compared(
     assert differences_of(report) == {"2": ("differs", ("note",))}
 
 
+@pytest.mark.long
+def test_columns_whose_names_are_taken_are_compared(
+    spark: SparkSession, tmp_path: Path, address: str, source: Execute
+) -> None:
+    lake = Shop(spark, tmp_path, {"format": "debezium", "tables": {"public.t": {"key": ["_pos"]}}})
+    lake.run(event("c", "t", 1, _pos=1, _Op="a"), event("c", "t", 2, _pos=2, _Op="b"))
+    source('CREATE TABLE t (_pos int PRIMARY KEY, "_Op" text)')
+    source("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    found = verified(lake, address)
+    assert found.agrees, found
+    source("UPDATE t SET \"_Op\" = 'c' WHERE _pos = 2")
+    (report,) = verified(lake, address).tables
+    (differs,) = report.rows.shown
+    assert (differs.kind, tuple(differs.columns)) == ("differs", ("_Op__source",))
+
+
 def test_login_refused_by_the_source_is_not_tried_again(
     shop: Shop, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,19 @@ def test_a_name_that_two_columns_had_is_refused(statements: list[ColumnStatement
         key_names(FOUND, ["id"], (rename("1", ("id", "num")),), statements)
 
 
+def test_a_key_that_events_tell_is_called_as_in_the_table() -> None:
+    found = TableSummary(Source("shop", "", "orders"), keys={1: ("_Op", "id")})
+    assert stated_key(found, NOTHING, None, (), ()) == ["_Op__source", "id"]
+    renames = (rename("1", ("_op__source", "kind")),)
+    assert stated_key(found, NOTHING, None, (), renames) == ["kind", "id"]
+
+
+def test_a_taken_name_beside_another_of_the_key_is_another_column() -> None:
+    found = TableSummary(Source("shop", "", "orders"), images={1: ("_Op", "kind")})
+    with pytest.raises(PlanError, match="_op__source and kind are also names of another column"):
+        key_names(found, ["kind"], (rename("1", ("_op__source", "kind")),), [])
+
+
 def test_a_key_that_was_added_before_its_rename_is_one_column() -> None:
     statements = [statement("0", (None, "id")), statement("1", ("id", "num"))]
     assert key_names(FOUND, ["id"], (rename("1", ("id", "num")),), statements) == {"num": "id"}

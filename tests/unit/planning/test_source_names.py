@@ -49,6 +49,30 @@ def test_settings_name_such_a_column_as_the_source_or_the_table_does() -> None:
         TableConfig(columns={"_op": "int", "_op__source": "int"})
 
 
+def test_columns_whose_misfits_are_null_are_named_as_the_source_or_the_table_does() -> None:
+    for name in ("_FILE", "_FILE__source"):
+        plan = planned("id", "_file", columns={"_file": "int"}, null_misfits=[name])
+        assert [column.name for column in plan.null_misfits] == ["_file__source"]
+
+
+@pytest.mark.parametrize(
+    "renamed",
+    [
+        {"_op": "kind", "_op__source": "other"},
+        {"kind": "_op", "_OP__source": "other"},
+        {"_op": "_op__source"},
+    ],
+)
+def test_renames_of_a_taken_name_are_told_once(renamed: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="former name → present name"):
+        TableConfig(renamed_columns=renamed)
+
+
+def test_a_collation_of_a_taken_name_is_told_once() -> None:
+    with pytest.raises(ValueError, match="each column once"):
+        TableConfig(collations={"_op": "nocase", "_op__source": "rtrim"})
+
+
 def test_two_columns_that_would_be_one_are_refused() -> None:
     with pytest.raises(PlanError, match="columns '_op' and '_op__source' would be one"):
         planned("id", "_op", "_op__source")
@@ -57,6 +81,40 @@ def test_two_columns_that_would_be_one_are_refused() -> None:
 def test_a_partition_field_may_name_a_column_of_sluice() -> None:
     plan = planned("id", "_source_ts", partition_by=["days(_source_ts)"])
     assert [field.column for field in plan.config.partitions] == ["_source_ts"]
+
+
+@pytest.mark.parametrize(
+    ("name", "modes", "column"),
+    [
+        ("_is_deleted", ["soft_delete"], "_is_deleted"),
+        ("_is_deleted", ["current"], "_is_deleted__source"),
+        ("_valid_from", ["current", "history"], "_valid_from__source"),
+        ("_op", ["current", "append"], "_op__source"),
+        ("_FILE", ["current"], "_FILE__source"),
+    ],
+)
+def test_a_partition_field_that_sluice_has_not_in_the_target_is_the_sources(
+    name: str, modes: list[str], column: str
+) -> None:
+    plan = planned("id", name, partition_by=[name], modes=modes)
+    assert [field.column for field in plan.config.partitions] == [column]
+
+
+@pytest.mark.parametrize("name", ["_file", "_is_deleted", "_sluice_x"])
+def test_a_partition_field_that_nobody_has_is_refused(name: str) -> None:
+    with pytest.raises(PlanError, match=f"partition_by names .*{name}.*, and its columns are"):
+        planned("id", partition_by=[name])
+
+
+def test_a_partition_field_may_be_the_comparable_form_of_a_key_column() -> None:
+    plan = planned("id", partition_by=["_sluice_nocase_id"], collations={"id": "nocase"})
+    assert plan.config.partition_by == ["`_sluice_nocase_id`"]
+
+
+def test_an_image_with_a_taken_name_and_its_replacement_has_a_column_twice() -> None:
+    found = {1: ("id", "_Op", "_op__source"), 2: ("id", "_op")}
+    assert TableSummary(Source("db", "", "t"), images=found).duplicated
+    assert not TableSummary(Source("db", "", "t"), images={2: ("id", "_op")}).duplicated
 
 
 def test_a_column_that_begins_like_sluices_own_is_refused_at_once() -> None:
