@@ -73,10 +73,11 @@ class Reader:
     def reinterprets_changes(self) -> bool:
         """Whether stored changes read differently with the defaults and renames that this batch
         brings: one of them reaches below the highest stored position."""
-        changed = self._default_changes()
+        changed = self.default_changes()
         return any(not self._leaves_changes_alone(one) for one in changed) or self._renames_below()
 
-    def _default_changes(self) -> list[defaults.DefaultChange]:
+    def default_changes(self) -> list[defaults.DefaultChange]:
+        """Return the columns whose stored values change with the defaults that hold now."""
         return defaults.default_changes(
             self.before.current_defaults(), self.now.current_defaults(), self.types
         )
@@ -108,7 +109,7 @@ class Reader:
     def defaults_between(self, floor: str) -> Defaults:
         """Return the new defaults of DDL that apply above the floor and below something stored."""
         highest = self._highest()
-        return {r.name: r.now for r in self._default_changes() if r.between(floor, highest)}
+        return {r.name: r.now for r in self.default_changes() if r.between(floor, highest)}
 
     def baseline_rows(self, rows: DataFrame, floor: str) -> DataFrame:
         """Return stored rows as the baseline for changes that maintenance expired.

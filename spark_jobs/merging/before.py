@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -12,6 +13,7 @@ from spark_jobs.lake.reader import Reader
 from spark_jobs.lake.table_id import TableId, history_id, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.column_history import ColumnHistory
+from spark_jobs.planning.defaults import lose_values
 from spark_jobs.planning.renames import DECLARED, lacking
 from spark_jobs.planning.renames_known import known_renames, renames_from, statements_on
 
@@ -52,6 +54,41 @@ def _held_before(reader: Reader, request: Rebuild, table: TableId) -> DataFrame 
     rows = reader.lake.rows(table, base)
     # The defaults of that time are not stored; current ones fill missing columns.
     return None if rows is None else reader.now.rows(rows, ColumnHistory(), reader.types)
+
+
+def forgets_meaning(reader: Reader, before: StateBefore) -> bool:
+    """Whether stored rows no longer show, without the batches to undo, which values are whose; the
+    whole table is then rebuilt from its changes.
+
+    Raises RollbackRefusedError if maintenance has expired some of these.
+    """
+    return forget_renames(reader, before.floor) or _loses_values(reader, before)
+
+
+def _loses_values(reader: Reader, before: StateBefore) -> bool:
+    """Whether a default that only the batches to undo brought cannot be taken back from stored
+    rows: a row from below it may have the value itself, from an earlier column of that name.
+
+    A row that merges several changes does not show which of them has the value.
+    """
+    changed = [one for one in reader.default_changes() if one.before.limits]
+    loses = bool(changed) and (
+        reader.partial or any(lose_values(rows, changed) for rows in _own_values(reader, before))
+    )
+    if loses and before.floor:
+        raise RollbackRefusedError(
+            f"{reader.plan.name}: rows may have had the default of columns "
+            f"{[one.name for one in changed]} as a value of their own, and maintenance has "
+            f"forgotten changes up to {before.floor}: a batch that others followed cannot be undone"
+        )
+    return loses
+
+
+def _own_values(reader: Reader, before: StateBefore) -> Iterator[DataFrame]:
+    """Yield the remaining changes without defaults, and the rows that replace expired ones."""
+    counted = (*reader.attempt.published, reader.attempt.batch_id)
+    yield ColumnHistory(renames=reader.now.renames).changes(reader.changes_of(*counted))
+    yield from (rows for rows in (before.rows, before.versions) if rows is not None)
 
 
 def forget_renames(reader: Reader, floor: str | None) -> bool:

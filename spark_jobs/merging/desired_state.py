@@ -27,7 +27,7 @@ from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.table_id import TableId, history_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
-from spark_jobs.merging.before import StateBefore, before_undone, forget_renames
+from spark_jobs.merging.before import StateBefore, before_undone, forgets_meaning
 from spark_jobs.merging.stored_column_updates import fill_defaults, rename_stored
 from spark_jobs.modes import events, history, soft_delete
 from spark_jobs.modes.expired_values import with_expired_values
@@ -53,7 +53,7 @@ def write_desired(desired: DesiredState) -> None:
     if plan.append:
         _write_events(desired)
     marked_at = None if replaced else desired.stored.truncated_at
-    fill_defaults(writer)
+    fill_defaults(writer, anew=desired.misnamed)
     if desired.truncated_at != marked_at:
         if marked_at is not None:
             writer.unmark()
@@ -74,8 +74,8 @@ class DesiredState:
     """Input for rebuilding a target's tables without some batches (`request.without`): the
     remaining changes, the undone ones, and the stored rows that replace expired changes.
 
-    `keys`: the keys to rebuild. `misnamed`: stored rows cannot be read under current column names,
-    so everything is rebuilt from changes.
+    `keys`: the keys to rebuild. `misnamed`: stored rows cannot be read under current column names
+    and defaults, so everything is rebuilt from changes.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class DesiredState:
         """Read what remains without the undone batches; columns of rows on the branches are
         renamed first."""
         before = before_undone(writer, request)
-        misnamed = misnamed or (bool(request.without) and forget_renames(writer, before.floor))
+        misnamed = misnamed or (bool(request.without) and forgets_meaning(writer, before))
         if not misnamed:
             rename_stored(writer)
         return cls(writer, request, before, misnamed)

@@ -86,13 +86,16 @@ def _of_rows(writer: Writer) -> list[TableId]:
     return [table for table in filled if table != tombstone_id(writer.plan)]
 
 
-def fill_defaults(writer: Writer) -> None:
-    """Fill columns that were added later than a stored row with their known defaults."""
+def fill_defaults(writer: Writer, anew: bool = False) -> None:
+    """Fill columns that were added later than a stored row with their known defaults.
+
+    `anew`: the rows were rebuilt from changes, so none has a default from before to take back.
+    """
     now = writer.now
     for table in _of_rows(writer):
         before = written_by(writer, table)
         rows = writer.lake.rows(table, writer.bases[table].snapshot)
-        there = () if rows is None or not now.names_as(before) else rows.columns
+        there = () if anew or rows is None or not now.names_as(before) else rows.columns
         held = {
             name: default for name, default in before.current_defaults().items() if name in there
         }

@@ -18,7 +18,7 @@ and one that no longer lacks it has NULL again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -337,6 +337,19 @@ def _differ(before: Default, now: Default) -> bool:
 def literals_row(spark: SparkSession, changed: Iterable[DefaultChange]) -> DataFrame:
     """Return one row with a column for each refill."""
     return spark.range(1).select(*(one.struct() for one in changed))
+
+
+def lose_values(rows: DataFrame, changed: Sequence[DefaultChange]) -> bool:
+    """Whether a change of defaults, applied to stored rows, would replace a value of `rows`.
+
+    `rows`: changes without filled-in defaults, so that each value is their own. It is replaced if
+    it equals a default that no longer applies.
+    """
+    row = F.broadcast(literals_row(rows.sparkSession, changed)).alias("s")
+    held = {one.value: f"t.{quoted(one.name)}" for one in changed if one.name in rows.columns}
+    lost = [f"{own} IS NOT NULL AND NOT ({own} <=> {value})" for value, own in held.items()]
+    found = rows.alias("t").crossJoin(row).where(" OR ".join(lost) or "false")
+    return not found.isEmpty()
 
 
 def with_changed_defaults(rows: DataFrame, before: Defaults, now: Defaults) -> DataFrame:

@@ -17,7 +17,7 @@ from sluice.ledger.ledger import Ledger
 from sluice.ledger.states import PUBLISHED
 from sluice.names import PROP_FLOOR
 from sluice.operations import refolding
-from tests.spark import described
+from tests.spark import described, renamed
 from tests.spark.shop import LONG_AFTER, Shop, event, truncate
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -130,6 +130,26 @@ def test_older_row_has_a_default_that_was_added_since(shop: Shop) -> None:
     shop.run(told("c", 30, described.NEW, id=3, v="c", status="x"))
     refolding.undo_or_refold(shop.context(), batch.batch_id)
     assert shop.seen() == [(1, "a", "new"), (2, "b", "new"), (3, "c", "x")]
+    assert shop.agrees()
+
+
+def test_a_default_goes_from_rows_that_surely_had_none_of_their_own(shop: Shop) -> None:
+    """The changes of the rows below it have expired; one of them may have had its value."""
+    tables = {"orders": {"key": ["id"], "columns": {"id": "int"}, "modes": ["current", "history"]}}
+    keep = {"tombstone_days": 30, "changelog_days": 30}
+    shop.configure(format="debezium", tables=tables, maintenance=keep)
+    shop.run(renamed.event("c", 1, id=1, d="7"), renamed.event("c", 2, id=2, d="8"))
+    shop.maintain()
+    default, undone = "ALTER TABLE orders ADD {} text DEFAULT '7'", []
+    for at, column in ((20, "d"), (30, "e")):
+        added = renamed.ddl(at, default.format(column))
+        row = renamed.event("c", at + 1, None, id=at, **{column: "1"})
+        undone.append(shop.run(added, row).batch_id)
+    shop.run(renamed.event("c", 40, id=40, d="2", e="2"))
+    refolding.undo_or_refold(shop.context(), undone[1])
+    assert shop.seen() == [(1, "7", None), (2, "8", None), (20, "1", None), (40, "2", "2")]
+    with pytest.raises(RollbackRefusedError, match="as a value of their own"):
+        refolding.undo_or_refold(shop.context(), undone[0])
     assert shop.agrees()
 
 

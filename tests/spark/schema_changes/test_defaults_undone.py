@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.operations import refolding
+from sluice.operations.undo import release
 from tests.spark.renamed import PLACEHOLDER, ddl, event, shop_of
 from tests.spark.sandbox import Sandbox
 
@@ -50,4 +51,24 @@ def test_rows_that_were_put_together_with_the_default_lose_it(lake: Sandbox) -> 
     refolding.undo_or_refold(lake.context(), with_default)
     assert [(r["id"], r["v"], r["c"]) for r in lake.rows("orders")] == [(1, "y", None)]
     assert [(r["id"], r["c"]) for r in lake.rows("orders__history")] == [(1, None)] * 2
+    assert lake.agrees()
+
+
+def test_a_value_of_its_own_that_equals_the_default_stays(lake: Sandbox) -> None:
+    """The drop of the column that it is of comes later than the batch that is undone."""
+    add = ddl(3, "ALTER TABLE orders ADD d text DEFAULT '7'")
+    _, with_default, _ = lake.run_each(
+        [event("c", 1, id=1, d="7")],
+        [add, event("c", 4, id=2, d="1")],
+        [event("c", 5, id=3, d="2")],
+    )
+    refolding.undo_or_refold(lake.context(), with_default)
+    for table in ("orders", "orders__history", "orders__events"):
+        assert sorted((r["id"], r["d"]) for r in lake.rows(table)) == [(1, "7"), (3, "2")], table
+    lake.run_each([ddl(2, "ALTER TABLE orders DROP d")])
+    release(lake.context(), with_default)
+    lake.run()
+    for table in ("orders", "orders__history", "orders__events"):
+        found = sorted((r["id"], r["d"], r["d__dropped"]) for r in lake.rows(table))
+        assert found == [(1, "7", "7"), (2, "1", None), (3, "2", None)], table
     assert lake.agrees()
