@@ -92,7 +92,7 @@ def test_columns_beside_an_absent_one_are_called_as_in_the_table(spark: SparkSes
     )
     stored = {"_op": "_op__source", "AMOUNT": "amount"}
     moved = TypeSplit(True, {}, frozenset({"amount__date"}), stored).of_events(frame)
-    listed = moved.first()["absent"]
+    ((listed,),) = moved.select("absent").collect()
     assert {"_op", "_op__source__number", "AMOUNT", "amount__string", "id__number"} < {*listed}
     assert not {"_op__number", "AMOUNT__string", "amount__date"} & {*listed}
 
