@@ -33,7 +33,7 @@ Further columns, if the format has what they hold:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyspark.sql import Column
@@ -110,6 +110,14 @@ def as_place() -> list[Column]:
 def record_text() -> Column:
     """Return an event as text, for formats whose records have no text of their own."""
     return F.to_json(F.struct("op", "before", "after"), {"ignoreNullFields": "false"})
+
+
+def replaced(text: Column, texts: Mapping[str, str], otherwise: Column) -> Column:
+    """Return the text that stands for this one in `texts`, or what `otherwise` is."""
+    if not texts:
+        return otherwise
+    known = F.create_map(*(F.lit(part) for pair in texts.items() for part in pair))
+    return F.coalesce(F.try_element_at(known, text), otherwise)
 
 
 def number(text: Column) -> Column:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -28,6 +28,7 @@ from spark_jobs.canonical import (
     PLACED,
     is_truncate,
     record_text,
+    replaced,
 )
 from spark_jobs.decoding import whole_rows
 from spark_jobs.decoding.misfits import misfit
@@ -339,9 +340,9 @@ def _updates_unknown_row(plan: TablePlan) -> Column:
 
 def _repeats_column(plan: TablePlan, *images: str) -> Column:
     """Whether an image names a column twice, ignoring case; also as its table calls it."""
-    taken = {n.lower(): to.lower() for n in plan.summary.columns if (to := stored_name(n)) != n}
-    folded = (_replaced(F.transform(F.map_keys(image), F.lower), taken) for image in images)
-    return reduce(or_, (F.coalesce(repeats(listed), F.lit(False)) for listed in folded))
+    taken = {n: to.lower() for n in plan.summary.columns if (to := stored_name(n)) != n}
+    listed = (F.transform(F.map_keys(i), lambda n: replaced(n, taken, F.lower(n))) for i in images)
+    return reduce(or_, (F.coalesce(repeats(each), F.lit(False)) for each in listed))
 
 
 def _lost(plan: TablePlan) -> Column:
@@ -357,15 +358,10 @@ def _lost(plan: TablePlan) -> Column:
 
 def _spelled(listed: str, plan: TablePlan) -> Column:
     """Return column names in the target's spelling."""
-    return _replaced(F.col(listed), {other: c.name for c in plan.columns for other in c.others})
-
-
-def _replaced(listed: Column, texts: Mapping[str, str]) -> Column:
-    """Return a list with other texts in the place of these."""
-    if not texts:
-        return listed
-    known = F.create_map(*(F.lit(text) for pair in texts.items() for text in pair))
-    return F.transform(listed, lambda text: F.coalesce(F.try_element_at(known, text), text))
+    spelled = {other: c.name for c in plan.columns for other in c.others}
+    if not spelled:
+        return F.col(listed)
+    return F.transform(listed, lambda name: replaced(name, spelled, name))
 
 
 def _position(batch: Batch, plan: TablePlan) -> Column:

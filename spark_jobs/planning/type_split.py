@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from sluice.config.policies import NEW_COLUMN
 from sluice.errors import PlanError
 from sluice.types.columns import ColumnType, parse_type, widest
-from spark_jobs.canonical import ALL_BUT
+from spark_jobs.canonical import ALL_BUT, replaced
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import TableSummary, short_name
 from spark_jobs.planning.spelling import Described, Spelling
@@ -85,7 +85,7 @@ class TypeSplit:
         own = F.array(*map(F.lit, sorted(self.own))).cast("array<string>")
 
         def with_others(name: Column) -> Column:
-            stored = _mapped(name, self.stored, name)
+            stored = replaced(name, self.stored, name)
             others = F.array(*(F.concat(stored, F.lit(suffix)) for suffix in _SUFFIXES))
             beside = F.filter(others, lambda other: ~F.array_contains(own, F.lower(other)))
             alone = F.array(name)
@@ -96,15 +96,8 @@ class TypeSplit:
 
 def _suffixed(image: Column, suffixes: Mapping[str, str]) -> Column:
     return F.transform_keys(
-        image, lambda name, _: F.concat(name, _mapped(name, suffixes, F.lit("")))
+        image, lambda name, _: F.concat(name, replaced(name, suffixes, F.lit("")))
     )
-
-
-def _mapped(name: Column, texts: Mapping[str, str], otherwise: Column) -> Column:
-    if not texts:
-        return otherwise
-    by_name = F.create_map(*map(F.lit, chain.from_iterable(texts.items())))
-    return F.coalesce(F.try_element_at(by_name, name), otherwise)
 
 
 NO_SPLIT: Final = TypeSplit()
