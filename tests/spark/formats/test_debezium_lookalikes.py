@@ -185,3 +185,17 @@ def test_a_routed_table_is_known_by_its_own_key(spark: SparkSession, tmp_path: P
         key = {"__dbz__physicalTableIdentifier": "s.shop.t_1", "id": n}
         lake.load_records([{"key": key, "value": event("c", source(pos=n), after={"id": n})}])
     assert sorted(row["id"] for row in lake.rows("t")) == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    "name", [":1", ' ":1', "{ ", ",", '\\":1', "\\\\", '"'], ids=lambda name: f"name {name}"
+)
+def test_texts_of_a_key_are_no_members(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Fractions are quoted as they are written; what is within a text stays."""
+    key = {name: ":1", "b": 1.5, "c": [{"d": ": 2.5"}], "e": -2e3, f"f{name}": name}
+    delete = event("d", before=None, after=None)
+    file = jsonl(tmp_path / "a.jsonl", [{"key": key, "value": delete}])
+    (row,) = Debezium().read(spark, (file,), DEFAULTS).collect()
+    assert row["before"] == {
+        name: ":1", "b": "1.5", "c": '[{"d":": 2.5"}]', "e": "-2000.0", f"f{name}": name,
+    }  # fmt: skip

@@ -289,20 +289,6 @@ def test_ddl_keeps_its_text(rows: dict[str, Row]) -> None:
     assert (rows["ddl_no_text"]["ddl"], rows["ddl_no_text"]["schema"]) == (None, "public")
 
 
-@pytest.mark.parametrize(
-    "name", [":1", ' ":1', "{ ", ",", '\\":1', "\\\\", '"'], ids=lambda name: f"name {name}"
-)
-def test_texts_of_a_key_are_no_members(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    """Fractions are quoted as they are written; what is within a text stays."""
-    key = {name: ":1", "b": 1.5, "c": [{"d": ": 2.5"}], "e": -2e3, f"f{name}": name}
-    delete = event("d", before=None, after=None)
-    file = jsonl(tmp_path / "a.jsonl", [{"key": key, "value": delete}])
-    (row,) = Debezium().read(spark, (file,), DEFAULTS).collect()
-    assert row["before"] == {
-        name: ":1", "b": "1.5", "c": '[{"d":": 2.5"}]', "e": "-2000.0", f"f{name}": name,
-    }  # fmt: skip
-
-
 def test_keys_and_types(rows: dict[str, Row]) -> None:
     assert rows["plain"]["key"] is None
     assert rows["key_null"]["key"] is None
