@@ -75,7 +75,7 @@ def make_plans(
         except PlanError as error:
             mistakes[table.source.name] = str(error)
     if mistakes:
-        lines = "\n".join(mistakes.values()).split("\n")
+        lines = [line for text in mistakes.values() for line in text.split("\n")]
         raise PlanError(*lines).of_tables(mistakes)
     refuse_shared_targets(plans, job.pipeline.format)
     return plans

@@ -35,14 +35,7 @@ TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
 
 
 def _distinct(value: list[str] | None) -> list[str] | None:
-    """Return key columns by the names that they have in the table."""
-    if value is None:
-        return None
-    stored = [*map(stored_name, value)]
-    if _repeats(stored):
-        raise ValueError("each key column once (names are case-insensitive)")
-    _refuse_names(stored, "; [] for none")
-    return stored
+    return None if value is None else _stored(value, "key column", "; [] for none")
 
 
 def _distinct_hints(value: dict[str, str]) -> dict[str, str]:
@@ -50,15 +43,19 @@ def _distinct_hints(value: dict[str, str]) -> dict[str, str]:
 
 
 def _distinct_names(value: list[str]) -> list[str]:
-    """Return columns by the names that they have in the table."""
+    return _stored(value, "column")
+
+
+def _stored(value: list[str], each: str, otherwise: str = "") -> list[str]:
+    """Return distinct columns by the names that they have in the table."""
     stored = [*map(stored_name, value)]
     if _repeats(stored):
-        raise ValueError("each column once (names are case-insensitive)")
-    _refuse_names(stored)
+        raise ValueError(f"each {each} once (names are case-insensitive)")
+    _refuse_names(stored, otherwise)
     return stored
 
 
-def _refuse_names(names: Collection[str], otherwise: str = "") -> None:
+def _refuse_names(names: Collection[str], otherwise: str) -> None:
     """Raise ValueError for names that no column of a target can have."""
     if not all(map(is_column_name, names)):
         raise ValueError(f"names of columns, visible and not empty{otherwise}")
