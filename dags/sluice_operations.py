@@ -7,12 +7,7 @@ import os
 
 from sluice.config.project import load_sound
 from sluice.environment import project_folder
-from sluice_airflow.factory import (
-    maintain_dag,
-    reconcile_dag,
-    reprocess_dag,
-    rollback_dag,
-)
+from sluice_airflow.operation_dags import maintain_dag, reconcile_dag, reprocess_dag, rollback_dag
 
 _project = load_sound(project_folder(os.environ))
 

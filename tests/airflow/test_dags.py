@@ -59,17 +59,17 @@ def test_a_broken_pipeline_stops_no_other(
 def test_pipeline_that_airflow_refuses_has_a_dag_with_the_error(
     dags: dict[str, Any], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sluice_airflow import factory
+    from sluice_airflow import pipeline_dags
 
     def refuse(*_: Any) -> None:
         raise ValueError("a tag too many")
 
     sound = load_sound(project)
-    monkeypatch.setattr(factory, "pipeline_dag", refuse)
-    made = factory.project_dags(sound)
+    monkeypatch.setattr(pipeline_dags, "pipeline_dag", refuse)
+    made = pipeline_dags.project_dags(sound)
     assert "Airflow takes no DAG of it: a tag too many" in (made["sluice_shop"].doc_md or "")
     assert sound.broken == {}
-    assert factory.project_dags(sound, "sluice_other") == {}
+    assert pipeline_dags.project_dags(sound, "sluice_other") == {}
 
 
 def test_a_broken_pipeline_takes_no_sound_dags_place(
@@ -128,16 +128,16 @@ def test_pipeline_that_airflow_refuses_keeps_the_other_dags(
     second: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from sluice_airflow import factory
+    from sluice_airflow import pipeline_dags
 
-    wire = factory._wire
+    wire = pipeline_dags._wire
 
     def refused(project: Any, pipeline: Any) -> None:
         wire(project, pipeline)
         if pipeline.name == "second":
             raise ValueError("no such thing")
 
-    monkeypatch.setattr(factory, "_wire", refused)
+    monkeypatch.setattr(pipeline_dags, "_wire", refused)
     second(name="second", namespace="second")
     found = parsed()
     assert found["sluice_shop"].get_task("land")
@@ -195,7 +195,7 @@ def test_only_what_has_a_schedule_waits_to_be_switched_on(dags: dict[str, Any]) 
 
 
 def test_nor_does_a_pipeline_that_is_only_started_by_hand(project: Path) -> None:
-    from sluice_airflow.factory import pipeline_dag
+    from sluice_airflow.pipeline_dags import pipeline_dag
 
     configured = load_sound(project)
     by_hand = configured.pipeline("shop").model_copy(update={"schedule": None})
@@ -382,4 +382,4 @@ def test_airflow_loads_one_plugin_and_no_stray_modules(airflow_db: None) -> None
 
     plugins_manager.ensure_plugins_loaded()
     assert "sluice" in {plugin.name for plugin in plugins_manager._get_plugins()[0]}
-    assert not {"factory", "tasks", "submit", "selection"} & set(sys.modules)
+    assert not {"pipeline_dags", "tasks", "submit", "selection"} & set(sys.modules)
