@@ -14,7 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.errors import PlanError
-from sluice.ledger.tables import TRANSACTIONS, LedgerTables
+from sluice.ledger.appends import LedgerTables
+from sluice.ledger.tables import TRANSACTIONS
 from sluice.names import LEDGER_NAMESPACE
 from sluice.operations.open_transactions import REASON, HoldingBack
 from sluice.positions import epoch_prefix

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from sluice.config.project import Project
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.states import LOADED
-from sluice.ledger.tables import QUARANTINE, LedgerTables
+from sluice.ledger.tables import QUARANTINE
 from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.context import Context

@@ -10,12 +10,13 @@ from typing import Any
 from pyiceberg.table import Table
 
 from sluice.ledger import states
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.arrow_rows import latest, where_in
 from sluice.ledger.details import EPOCH, HALF_PUBLISHED
 from sluice.ledger.filters import of_pipeline
 from sluice.ledger.leases import Lease, leased
 from sluice.ledger.rows import BatchRow
-from sluice.ledger.tables import BATCHES, LedgerTables, Row
+from sluice.ledger.tables import BATCHES, Row
 
 
 @dataclass

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog
 
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.arrow_rows import newest
-from sluice.ledger.tables import SAME_STATE, LedgerTables
+from sluice.ledger.tables import SAME_STATE
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,9 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table
 from sluice.catalog.expressions import equals
 from sluice.catalog.retries import retry_while_away
+from sluice.ledger.appends import Decision, LedgerTables
 from sluice.ledger.scans import scan
-from sluice.ledger.tables import Decision, LedgerTables, Row
+from sluice.ledger.tables import Row
 from sluice.names import LEDGER_NAMESPACE
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from pyiceberg.table import Table
 
 from sluice.ledger import states
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.arrow_rows import (
     batch_by_content,
     latest,
@@ -32,7 +33,7 @@ from sluice.ledger.claims import (
 )
 from sluice.ledger.filters import copied, taken
 from sluice.ledger.rows import FileRow
-from sluice.ledger.tables import FILES, LedgerTables, Row
+from sluice.ledger.tables import FILES, Row
 from sluice.manifest import SourceFile
 from sluice.objects.store import StoredObject
 

@@ -1,7 +1,7 @@
 """The ledger: files, batches and publications, in Iceberg tables of their own.
 
 The tables are append-only: the row with the highest `seq` is the current state. All writes are
-compare-and-set on the table (see `tables.py`), so two runs never both win a claim.
+compare-and-set on the table (see `appends.py`), so two runs never both win a claim.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Final
 from pyiceberg.catalog import Catalog
 
 from sluice.ledger import states
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.batches import Batches
 from sluice.ledger.files import Files
 from sluice.ledger.pipeline_lease import PipelineLease
 from sluice.ledger.publications import Publications
 from sluice.ledger.rows import BatchRow, may_land
-from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS, QUARANTINE, LedgerTables
+from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS, QUARANTINE
 
 _NOW: Final = partial(datetime.now, UTC)
 

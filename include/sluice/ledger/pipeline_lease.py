@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeldError
 from sluice.ledger import states
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.batches import Batches
 from sluice.ledger.details import HALF_PUBLISHED
 from sluice.ledger.leases import Lease, is_dead, leased
@@ -24,7 +25,7 @@ from sluice.ledger.refusals import (
     refuse_held,
 )
 from sluice.ledger.rows import BatchRow
-from sluice.ledger.tables import BATCHES, LedgerTables, Row
+from sluice.ledger.tables import BATCHES, Row
 
 
 @dataclass

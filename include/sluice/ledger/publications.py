@@ -10,10 +10,11 @@ from pyiceberg.expressions import And
 from pyiceberg.table import Table
 
 from sluice.catalog.expressions import among
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.arrow_rows import publications_of, publications_since_undo, still_newest
 from sluice.ledger.filters import of_batches, of_pipeline
 from sluice.ledger.rows import Publication
-from sluice.ledger.tables import PUBLICATIONS, LedgerTables, Row
+from sluice.ledger.tables import PUBLICATIONS, Row
 
 
 @dataclass

@@ -9,8 +9,9 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.expressions import And
 
 from sluice.catalog.expressions import equals
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.filters import of_batches, of_pipeline
-from sluice.ledger.tables import QUARANTINE, LedgerTables
+from sluice.ledger.tables import QUARANTINE
 
 
 @dataclass(frozen=True)

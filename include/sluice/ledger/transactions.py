@@ -7,8 +7,9 @@ from collections import defaultdict
 
 from pyiceberg.catalog import Catalog
 
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.filters import of_pipeline
-from sluice.ledger.tables import TRANSACTIONS, LedgerTables
+from sluice.ledger.tables import TRANSACTIONS
 
 
 def by_batch(catalog: Catalog, pipeline: str) -> defaultdict[str, set[str]]:

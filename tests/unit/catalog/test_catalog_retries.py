@@ -30,7 +30,7 @@ from sluice.errors import (
     TerminalError,
     TransientError,
 )
-from sluice.ledger import tables as ledger_tables
+from sluice.ledger import appends
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.manifest import SourceFile
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.catalog
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (retries, ledger_tables):
+    for module in (retries, appends):
         monkeypatch.setattr(module, "time", made)
     return made
 
@@ -107,7 +107,7 @@ def test_a_ledger_outlives_a_minute_without_its_catalog(
 ) -> None:
     """The answer of a commit is lost just before: what was sent arrived, and counts once."""
     ledger = with_tables(open_catalog(embedded(tmp_path)))
-    commit, load = Table._do_commit, ledger_tables.LedgerTables._open
+    commit, load = Table._do_commit, appends.LedgerTables._open
     lost: list[float] = []
 
     def answer_lost(self: Table, *args: Any, **kwargs: Any) -> None:
@@ -116,13 +116,13 @@ def test_a_ledger_outlives_a_minute_without_its_catalog(
             lost.append(clock.now)
             raise requests.ConnectionError("reset")
 
-    def away_then(self: ledger_tables.LedgerTables, name: str) -> Table:
+    def away_then(self: appends.LedgerTables, name: str) -> Table:
         if lost and clock.now < lost[0] + 60:
             raise away()
         return load(self, name)
 
     monkeypatch.setattr(Table, "_do_commit", answer_lost)
-    monkeypatch.setattr(ledger_tables.LedgerTables, "_open", away_then)
+    monkeypatch.setattr(appends.LedgerTables, "_open", away_then)
     assert claim(ledger, "a") == ["a"]
     assert [row.object_key for row in ledger.files.known().values()] == ["a"]
     assert clock.now >= 60
@@ -132,7 +132,7 @@ def test_a_ledger_that_stays_away_leaves_its_commit_unknown(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = Ledger(open_catalog(embedded(tmp_path))).of("p")
-    monkeypatch.setattr(ledger_tables.LedgerTables, "_open", failing(10_000, away()))
+    monkeypatch.setattr(appends.LedgerTables, "_open", failing(10_000, away()))
     with pytest.raises(
         CommitStateUnknownError, match="the ledger could not be read: no answer in 90 s"
     ):
@@ -180,7 +180,7 @@ def test_ledger_write_that_fails_each_time_raises_the_last_failure(
     monkeypatch.setattr(Table, "_do_commit", failing(10_000, OSError("broken pipe")))
     with pytest.raises(TransientError, match="in each of 60 tries: OSError: broken pipe; try"):
         claim(ledger, "a")
-    assert len(clock.slept) == ledger_tables.MAX_TRIES
+    assert len(clock.slept) == appends.MAX_TRIES
 
 
 @pytest.fixture
@@ -289,8 +289,8 @@ def test_rows_that_are_committed_are_no_failure_if_the_table_cannot_be_tidied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = with_tables(open_catalog(embedded(tmp_path)))
-    monkeypatch.setattr(ledger_tables, "COMPACT_AT", 1)
-    monkeypatch.setattr(ledger_tables, "scan", failing(10_000, OSError("SLOW_DOWN")))
+    monkeypatch.setattr(appends, "COMPACT_AT", 1)
+    monkeypatch.setattr(appends, "scan", failing(10_000, OSError("SLOW_DOWN")))
     assert [claim(ledger, key) for key in ("a", "b")] == [["a"], ["b"]]
 
 

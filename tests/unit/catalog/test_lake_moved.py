@@ -9,7 +9,7 @@ import pytest
 
 from sluice.catalog import retries
 from sluice.errors import TerminalError, names_of
-from sluice.ledger import tables as ledger_tables
+from sluice.ledger import appends
 from sluice.ledger.column_log import record, recorded
 from sluice.ledger.states import PUBLISHING
 from sluice.operations import stages
@@ -26,7 +26,7 @@ MOVED = "names a file that is not in the warehouse"
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     clock = Clock()
-    for module in (retries, ledger_tables):
+    for module in (retries, appends):
         monkeypatch.setattr(module, "time", clock)
     shop = open_shop(tmp_path)
     record(shop.catalog, "shop", "b0", [])

@@ -16,7 +16,8 @@ from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeldError
-from sluice.ledger import tables as ledger_tables
+from sluice.ledger import appends
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.leases import ANYBODY, Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
@@ -32,7 +33,7 @@ from sluice.ledger.states import (
     PUBLISHING,
     ROLLED_BACK,
 )
-from sluice.ledger.tables import QUARANTINE, LedgerTables
+from sluice.ledger.tables import QUARANTINE
 from sluice.manifest import SourceFile, name_batch
 from tests.unit.clocks import FrozenClock
 
@@ -339,7 +340,7 @@ def test_a_claim_asks_for_the_name_again_after_a_lost_race(tmp_path: Path) -> No
 def test_many_writes_leave_a_small_ledger(
     tmp_path: Path, ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_tables, "COMPACT_AT", 6)
+    monkeypatch.setattr(appends, "COMPACT_AT", 6)
     for number in range(15):
         claim(ledger, f"f{number}")
     table = LedgerTables(catalog_in(tmp_path)).open("files")

@@ -11,8 +11,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from sluice.config.maintenance import Maintenance
 from sluice.errors import LeaseHeldError
+from sluice.ledger import appends
 from sluice.ledger import maintenance_lease as taking
-from sluice.ledger import tables as ledger_tables
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.leases import Lease, this_holder
@@ -219,7 +219,7 @@ def test_renewals_of_waiting_batches_do_not_pile_up(
     catalog: SqlCatalog, ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is a row, for each batch of a run that loads one of many after the other."""
-    monkeypatch.setattr(ledger_tables, "COMPACT_AT", 4)
+    monkeypatch.setattr(appends, "COMPACT_AT", 4)
     lease = Lease(this_holder(), 60)
     for batch in ("b1", "b2", "b3"):
         ledger.batches.record(batch, LANDED, lease=lease)
