@@ -1,8 +1,8 @@
-"""The lake's tables in Spark: names, creation, schema evolution, branches."""
+"""The lake's tables in Spark: their state, what a plan needs of them, branches."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
@@ -19,7 +19,7 @@ from sluice.faults import Point, reach
 from sluice.modes import APPEND, HISTORY
 from sluice.result import StagedTable
 from spark_jobs.canonical import literal, quoted
-from spark_jobs.lake.column_rewrite import promote, rewrite, set_aside
+from spark_jobs.lake.evolution import create, evolve, identify
 from spark_jobs.lake.table_id import (
     TableId,
     changelog_id,
@@ -36,7 +36,7 @@ from spark_jobs.lake.table_options import (
     target_options,
     tombstone_options,
 )
-from spark_jobs.planning import column_history, stale_plan
+from spark_jobs.planning import column_history
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.table_columns import (
@@ -47,13 +47,7 @@ from spark_jobs.planning.table_columns import (
     target_columns,
     tombstone_columns,
 )
-from spark_jobs.planning.widening import (
-    fixed_columns,
-    in_current_columns,
-    is_own,
-    is_promoted,
-    refuse_widening,
-)
+from spark_jobs.planning.widening import in_current_columns, is_own
 
 
 @dataclass(frozen=True)
@@ -185,91 +179,21 @@ class Lake:
     def _ensure(self, table: TableId, columns: Sequence[NewColumn], options: TableOptions) -> bool:
         existing = self.columns(table)
         if existing is None:
-            self._create(table, columns, options)
+            create(self.spark, table, columns, options)
             return True
         loaded = self.load(table)
         if loaded is not None:
             if options.identifier and not loaded.schema().identifier_field_ids:
-                self._identify(table, options)
+                identify(self.spark, table, options)
                 loaded = load_table(self.catalog, (table.namespace, table.name))
             self.schemas_before.setdefault(table, loaded.metadata.current_schema_id)
             self._heads_before.setdefault(table, head(loaded))
-        self._evolve(table, columns, existing, options.rewrites)
+        evolve(self.spark, self.catalog, table, columns, existing, options.rewrites)
         reach(Point.LOAD_EVOLVED)
         evolved = self.load(table)
         if evolved is not None:
             self.schemas_after[table] = evolved.metadata.current_schema_id
         return False
-
-    def _create(
-        self,
-        table: TableId,
-        columns: Sequence[NewColumn],
-        options: TableOptions,
-    ) -> None:
-        listed = ", ".join(
-            f"{quoted(c.name)} {c.type}{' NOT NULL' if c.required else ''}" for c in columns
-        )
-        props = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in options.properties.items())
-        self.spark.sql(
-            f"CREATE TABLE {table.sql()} ({listed}) USING iceberg {options.partition} "
-            f"TBLPROPERTIES ({props})"
-        )
-        reach(Point.LOAD_CREATED)
-        self._identify(table, options)
-
-    def _identify(self, table: TableId, options: TableOptions) -> None:
-        """Set the identifier fields in a commit of its own, which `_ensure` repeats
-        after a crash."""
-        if options.identifier:
-            fields = ", ".join(quoted(c) for c in options.identifier)
-            self.spark.sql(f"ALTER TABLE {table.sql()} SET IDENTIFIER FIELDS {fields}")
-
-    def _evolve(
-        self, table: TableId, columns: Sequence[NewColumn], existing: dict[str, str], rewrites: bool
-    ) -> None:
-        """Add new columns and widen types."""
-        added = [c for c in columns if c.name not in existing]
-        if added:
-            listed = ", ".join(f"{quoted(c.name)} {c.type}" for c in added)
-            self.spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
-        others = {c.name: c.type for c in columns if existing.get(c.name, c.type) != c.type}
-        if others and names.is_changelog_namespace(table.namespace):
-            self._change_types(table, existing, others)
-        elif others:
-            self._widen(table, existing, others, rewrites)
-
-    def _change_types(
-        self, table: TableId, before: Mapping[str, str], after: Mapping[str, str]
-    ) -> None:
-        """Change types in a changelog or tombstones.
-
-        A rollback does not touch these tables, so their columns may have wider types than the
-        target's, and keep them.
-        """
-        aside = {}
-        for column, kind in after.items():
-            if is_promoted(before[column], kind):
-                promote(self.spark, table, column, kind)
-            elif not is_promoted(kind, before[column]):
-                aside[column] = kind
-        if aside:
-            set_aside(self.spark, table, before, aside)
-
-    def _widen(
-        self, table: TableId, before: Mapping[str, str], after: Mapping[str, str], rewrites: bool
-    ) -> None:
-        loaded = load_table(self.catalog, (table.namespace, table.name))
-        fixed = fixed_columns(loaded, names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")))
-        name = table.full_name
-        for column, kind in after.items():
-            stale_plan.refuse_narrowing(name, column, before[column], kind)
-            refuse_widening(name, column, before[column], kind, rewrites, column in fixed)
-            if is_promoted(before[column], kind):
-                promote(self.spark, table, column, kind)
-        others = {c: kind for c, kind in after.items() if not is_promoted(before[c], kind)}
-        if others:
-            rewrite(self.spark, self.catalog, table, before, others)
 
     def restore_schemas(self) -> list[str]:
         """Remove the columns that this session added; return the tables' names.

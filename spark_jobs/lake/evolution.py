@@ -1,0 +1,104 @@
+"""Create one table of the lake, add its new columns and widen their types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyiceberg.catalog import Catalog
+from pyspark.sql import SparkSession
+
+from sluice import names
+from sluice.catalog.client import load_table
+from sluice.faults import Point, reach
+from spark_jobs.canonical import literal, quoted
+from spark_jobs.lake.column_rewrite import promote, rewrite, set_aside
+from spark_jobs.lake.table_id import TableId
+from spark_jobs.lake.table_options import TableOptions
+from spark_jobs.planning import stale_plan
+from spark_jobs.planning.table_columns import NewColumn
+from spark_jobs.planning.widening import fixed_columns, is_promoted, refuse_widening
+
+
+def create(
+    spark: SparkSession,
+    table: TableId,
+    columns: Sequence[NewColumn],
+    options: TableOptions,
+) -> None:
+    """Create a table with its columns, partitions, properties and identifier fields."""
+    listed = ", ".join(
+        f"{quoted(c.name)} {c.type}{' NOT NULL' if c.required else ''}" for c in columns
+    )
+    props = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in options.properties.items())
+    spark.sql(
+        f"CREATE TABLE {table.sql()} ({listed}) USING iceberg {options.partition} "
+        f"TBLPROPERTIES ({props})"
+    )
+    reach(Point.LOAD_CREATED)
+    identify(spark, table, options)
+
+
+def identify(spark: SparkSession, table: TableId, options: TableOptions) -> None:
+    """Set the identifier fields in a commit of its own; `Lake.ensure` repeats it after a crash."""
+    if options.identifier:
+        fields = ", ".join(quoted(c) for c in options.identifier)
+        spark.sql(f"ALTER TABLE {table.sql()} SET IDENTIFIER FIELDS {fields}")
+
+
+def evolve(
+    spark: SparkSession,
+    catalog: Catalog,
+    table: TableId,
+    columns: Sequence[NewColumn],
+    existing: dict[str, str],
+    rewrites: bool,
+) -> None:
+    """Add new columns and widen types."""
+    added = [c for c in columns if c.name not in existing]
+    if added:
+        listed = ", ".join(f"{quoted(c.name)} {c.type}" for c in added)
+        spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
+    others = {c.name: c.type for c in columns if existing.get(c.name, c.type) != c.type}
+    if others and names.is_changelog_namespace(table.namespace):
+        _change_types(spark, table, existing, others)
+    elif others:
+        _widen(spark, catalog, table, existing, others, rewrites)
+
+
+def _change_types(
+    spark: SparkSession, table: TableId, before: Mapping[str, str], after: Mapping[str, str]
+) -> None:
+    """Change types in a changelog or tombstones.
+
+    A rollback does not touch these tables, so their columns may have wider types than the
+    target's, and keep them.
+    """
+    aside = {}
+    for column, kind in after.items():
+        if is_promoted(before[column], kind):
+            promote(spark, table, column, kind)
+        elif not is_promoted(kind, before[column]):
+            aside[column] = kind
+    if aside:
+        set_aside(spark, table, before, aside)
+
+
+def _widen(
+    spark: SparkSession,
+    catalog: Catalog,
+    table: TableId,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    rewrites: bool,
+) -> None:
+    loaded = load_table(catalog, (table.namespace, table.name))
+    fixed = fixed_columns(loaded, names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")))
+    name = table.full_name
+    for column, kind in after.items():
+        stale_plan.refuse_narrowing(name, column, before[column], kind)
+        refuse_widening(name, column, before[column], kind, rewrites, column in fixed)
+        if is_promoted(before[column], kind):
+            promote(spark, table, column, kind)
+    others = {c: kind for c, kind in after.items() if not is_promoted(before[c], kind)}
+    if others:
+        rewrite(spark, catalog, table, before, others)
