@@ -38,7 +38,7 @@ from spark_jobs.lake.table_id import history_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
 from spark_jobs.merging import stored_column_updates
-from spark_jobs.merging.desired_state import rebuild_all
+from spark_jobs.merging.rebuilt_tables import rebuild_all
 from spark_jobs.modes import events, history, soft_delete
 from spark_jobs.modes.gaps import mark_gap
 from spark_jobs.planning import stale_plan

@@ -25,9 +25,10 @@ from spark_jobs.job import Job
 from spark_jobs.lake.table_id import TableId, changelog_id, events_id, history_id, target_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.writer import Writer
-from spark_jobs.merging.desired_state import DesiredState, write_desired
+from spark_jobs.merging.desired_state import DesiredState
 from spark_jobs.merging.floor_guard import floor_unchanged
 from spark_jobs.merging.load import drop_older_branches
+from spark_jobs.merging.rebuilt_tables import write_desired
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan, table_config
 from spark_jobs.planning.planned_column import PlannedColumn
