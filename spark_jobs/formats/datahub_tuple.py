@@ -32,14 +32,8 @@ from spark_jobs.formats.common.envelope import (
     outcome,
     select_envelope,
 )
-from spark_jobs.formats.common.tabular import (
-    META,
-    REPEATS,
-    ROW,
-    Meta,
-    columns_of,
-    read_rows,
-)
+from spark_jobs.formats.common.tabular import columns_of, read_rows
+from spark_jobs.formats.common.tabular_columns import META, REPEATS, ROW, Meta
 
 SEQUENCE: Final = "_sequence_id_"
 OPERATION: Final = "_operation_type_"

@@ -31,7 +31,8 @@ from spark_jobs.formats.common.envelope import (
     select_envelope,
     with_facts,
 )
-from spark_jobs.formats.common.tabular import REPEATS, ROW, Meta, columns_of, read_rows
+from spark_jobs.formats.common.tabular import columns_of, read_rows
+from spark_jobs.formats.common.tabular_columns import REPEATS, ROW, Meta
 
 
 class Rows(Format):

@@ -42,7 +42,8 @@ from spark_jobs.formats.common.envelope import (
     union,
 )
 from spark_jobs.formats.common.row_image import absent_columns
-from spark_jobs.formats.common.tabular import REPEATS, ROW, columns_of
+from spark_jobs.formats.common.tabular import columns_of
+from spark_jobs.formats.common.tabular_columns import REPEATS, ROW
 
 
 class AwsDms(Format):

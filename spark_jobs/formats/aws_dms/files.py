@@ -15,7 +15,8 @@ from sluice.manifest import JSON_LINES, SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, PLACE
 from spark_jobs.formats.aws_dms.reasons import BEFORE, with_reason
 from spark_jobs.formats.common.envelope import CORRUPT, with_facts
-from spark_jobs.formats.common.tabular import META, REPEATS, ROW, Meta, read_rows
+from spark_jobs.formats.common.tabular import read_rows
+from spark_jobs.formats.common.tabular_columns import META, REPEATS, ROW, Meta
 
 OPERATION: Final = "Op"
 _FULL_LOAD_FILE: Final = re.compile(r"(SEGMENT[0-9A-Z]+_)?LOAD[0-9A-F]+\.", re.IGNORECASE)

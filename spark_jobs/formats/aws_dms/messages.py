@@ -12,7 +12,7 @@ from sluice.manifest import SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, quoted
 from spark_jobs.formats.aws_dms.reasons import BEFORE, LOAD, with_reason
 from spark_jobs.formats.common.envelope import CORRUPT, any_repeats_column, name_of, read_lines
-from spark_jobs.formats.common.tabular import REPEATS, ROW
+from spark_jobs.formats.common.tabular_columns import REPEATS, ROW
 
 CONTROL: Final = "control"
 DROP: Final = "drop-table"

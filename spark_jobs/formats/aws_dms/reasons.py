@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE
 from spark_jobs.formats.common.envelope import CORRUPT, DIGITS, line_or, looked_up
-from spark_jobs.formats.common.tabular import REPEATS, ROW
+from spark_jobs.formats.common.tabular_columns import REPEATS, ROW
 
 LOAD: Final = "load"
 OPS: Final = {
