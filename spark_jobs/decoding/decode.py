@@ -32,7 +32,8 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.decoding import whole_rows
 from spark_jobs.decoding.misfits import misfit
-from spark_jobs.formats.common.envelope import is_empty_image, repeats, with_facts
+from spark_jobs.formats.common.envelope import is_empty_image, repeats
+from spark_jobs.formats.common.scans import with_facts
 from spark_jobs.planning.discover import Source, short_name
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn

@@ -40,7 +40,6 @@ from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
     ZERO,
-    by_schema,
     carried_key,
     instant,
     instant_of_micros,
@@ -51,9 +50,9 @@ from spark_jobs.formats.common.envelope import (
     read_lines,
     repeats_column,
     select_envelope,
-    union,
     with_numbers,
 )
+from spark_jobs.formats.common.scans import by_schema, union
 
 NEW_HALF: Final = "UPDATE-INSERT"
 UPSERTS: Final = ("INSERT", "UPDATE", NEW_HALF)

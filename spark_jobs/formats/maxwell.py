@@ -30,7 +30,6 @@ from spark_jobs.canonical import (
 from spark_jobs.formats.base import NO_PRIOR_FACTS, NUMBERS_AND_TIMES, Format, PriorFacts
 from spark_jobs.formats.common.default_table import DefaultTable, in_database
 from spark_jobs.formats.common.envelope import (
-    ARRIVAL,
     CORRUPT,
     DIGITS,
     LAST_SECOND,
@@ -41,13 +40,13 @@ from spark_jobs.formats.common.envelope import (
     looked_up,
     or_zero,
     outcome,
-    overlaid,
     read_lines,
     select_envelope,
-    with_arrival,
     with_numbers,
 )
+from spark_jobs.formats.common.overlaid_rows import overlaid
 from spark_jobs.formats.common.row_image import absent_columns
+from spark_jobs.formats.common.scans import ARRIVAL, with_arrival
 
 BOOTSTRAPPED: Final = "bootstrap-insert"
 IGNORED: Final = ("bootstrap-start", "bootstrap-complete")

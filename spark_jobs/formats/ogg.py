@@ -25,23 +25,21 @@ from spark_jobs.canonical import (
     source_position,
 )
 from spark_jobs.formats.base import NO_PRIOR_FACTS, NUMBERS_AND_TIMES, Format, PriorFacts
+from spark_jobs.formats.common.dotted_names import name_parts, table_names
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
     DIGITS,
-    absent_but,
     carried_key,
     instant_of_text,
     line_or,
     looked_up,
-    name_parts,
     or_zero,
     outcome,
     read_lines,
     select_envelope,
-    table_names,
     with_numbers,
-    with_row,
 )
+from spark_jobs.formats.common.overlaid_rows import absent_but, with_row
 
 OPS: Final = {"I": OP_INSERT, "U": OP_UPDATE, "D": OP_DELETE, "T": OP_TRUNCATE}
 _FIELDS: Final = {

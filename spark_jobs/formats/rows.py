@@ -29,8 +29,8 @@ from spark_jobs.formats.common.envelope import (
     line_or,
     outcome,
     select_envelope,
-    with_facts,
 )
+from spark_jobs.formats.common.scans import with_facts
 from spark_jobs.formats.common.tabular import columns_of, read_rows
 from spark_jobs.formats.common.tabular_columns import REPEATS, ROW, Meta
 

@@ -29,28 +29,25 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats.base import NO_PRIOR_FACTS, NUMBERS_AND_TIMES, Format, PriorFacts
 from spark_jobs.formats.common import truncates
+from spark_jobs.formats.common.dotted_names import name_parts, table_names
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
     DIGITS,
     ZERO,
-    absent_but,
     instant_of_text,
     is_empty_image,
     line_or,
     looked_up,
-    name_parts,
     or_zero,
     outcome,
-    overlaid,
     read_lines,
     repeats_column,
     select_envelope,
-    table_names,
-    union,
     with_numbers,
-    with_row,
 )
 from spark_jobs.formats.common.first_lines import first_lines
+from spark_jobs.formats.common.overlaid_rows import absent_but, overlaid, with_row
+from spark_jobs.formats.common.scans import union
 
 OLD_HALVES: Final = ("upd before", "update before")
 NEW_HALVES: Final = ("upd after", "update after")

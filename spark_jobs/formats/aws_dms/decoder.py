@@ -37,11 +37,11 @@ from spark_jobs.formats.common.envelope import (
     instant_of_text,
     number_or_zero,
     outcome,
-    overlaid,
     select_envelope,
-    union,
 )
+from spark_jobs.formats.common.overlaid_rows import overlaid
 from spark_jobs.formats.common.row_image import absent_columns
+from spark_jobs.formats.common.scans import union
 from spark_jobs.formats.common.tabular import columns_of
 from spark_jobs.formats.common.tabular_columns import REPEATS, ROW
 

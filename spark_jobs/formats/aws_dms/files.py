@@ -14,7 +14,8 @@ from sluice.landing.table_folders import CHANGES_FILE, folders
 from sluice.manifest import JSON_LINES, SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, PLACE
 from spark_jobs.formats.aws_dms.reasons import BEFORE, with_reason
-from spark_jobs.formats.common.envelope import CORRUPT, with_facts
+from spark_jobs.formats.common.envelope import CORRUPT
+from spark_jobs.formats.common.scans import with_facts
 from spark_jobs.formats.common.tabular import read_rows
 from spark_jobs.formats.common.tabular_columns import META, REPEATS, ROW, Meta
 

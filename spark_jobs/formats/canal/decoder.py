@@ -42,24 +42,22 @@ from spark_jobs.formats.canal.bare_rows import has_bare_row
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.default_table import DefaultTable, in_database
 from spark_jobs.formats.common.envelope import (
-    ARRIVAL,
     CORRUPT,
     LAST_MILLISECOND,
-    arrival_position,
     is_empty_image,
     lacking,
     line_or,
     looked_up,
     number_or_zero,
     outcome,
-    overlaid,
     read_lines,
     repeats_column,
     select_envelope,
     spelled_as,
-    with_arrival,
 )
+from spark_jobs.formats.common.overlaid_rows import overlaid
 from spark_jobs.formats.common.row_image import absent_columns
+from spark_jobs.formats.common.scans import ARRIVAL, arrival_position, with_arrival
 
 SWAPPED: Final[Form] = "dts_before_20220320"
 DRS: Final[Form] = "drs_json"

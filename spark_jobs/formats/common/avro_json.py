@@ -23,7 +23,8 @@ from spark_jobs.canonical import as_landed, place
 from spark_jobs.formats.common import avro, connect_avro
 from spark_jobs.formats.common.avro import Node
 from spark_jobs.formats.common.connect_avro import Datum, Records
-from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS, only_of
+from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS
+from spark_jobs.formats.common.scans import only_of
 
 _PARTS: Final = ("key", "value")
 _HEADER: Final = r'^\s*\{\s*"key"\s*:.*"value"\s*:\s*\{[^{}]*"type"\s*:\s*"record"'
@@ -63,7 +64,7 @@ def _header_lines(lines: DataFrame) -> DataFrame:
 def records(
     spark: SparkSession, header: str, files: list[SourceFile], lines: tuple[SourceFile, ...]
 ) -> Records:
-    """Read the files with this header line, without the line itself; see `envelope.only_of`."""
+    """Read the files with this header line, without the line itself; see `scans.only_of`."""
     schemas = json.loads(header)
     nodes = {p: connect_avro.resolve([schemas[p]], files[0].key) for p in _PARTS if schemas[p]}
     parts = {p: json_type(node) for p, node in nodes.items()} | {"value": _headed(nodes["value"])}

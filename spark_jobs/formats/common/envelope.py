@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
-from itertools import chain
 from operator import or_
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.config.format_options import NAME
-from sluice.manifest import JSON_LINES, SourceFile
-from sluice.positions import KIND_ARRIVAL
+from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     ALL_BUT,
     ENVELOPE,
     IMAGE_TYPE,
-    OP_UPDATE,
     OUTCOME_EVENT,
     OUTCOME_IGNORE,
     OUTCOME_REJECT,
-    as_landed,
     number,
     place,
 )
 
 CORRUPT: Final = "_corrupt_record"
-ARRIVAL: Final = "_arrival"
-_OBJECT, _LANDED, _FACT = "_object", "_landed", "_fact"
-_FEW_FILES: Final = 32
-ADDED: Final = (ARRIVAL, _OBJECT, _LANDED)
-"""Columns that `with_arrival` uses or adds."""
 ZERO: Final = "010"
 DIGITS: Final = r"\d{1,99}"  # as many as a position's component may have
 LAST_SECOND: Final = 253_402_300_799  # of the year 9999, where calendars end
@@ -46,7 +34,6 @@ WHOLE_TEXTS: Final = {
 """Options for every JSON reader: Spark's defaults reject texts beyond 20 million characters or 1000
 digits, and read single-quoted text, which is not JSON."""
 _MOMENT: Final = r"^\s*\d{4}-\d\d?-\d\d?[T ]\d"
-_NO_TEXT: Final = "\ufffe"
 _ARRAYS: Final = frozenset(("key", "absent"))
 
 
@@ -70,90 +57,6 @@ def read_lines(spark: SparkSession, files: tuple[SourceFile, ...], schema: str) 
     reader = spark.read.schema(f"{schema}, {CORRUPT} string")
     reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
     return reader.options(**WHOLE_TEXTS).json([f.url for f in files]).select("*", *place())
-
-
-def with_facts(
-    spark: SparkSession,
-    records: DataFrame,
-    files: Sequence[SourceFile],
-    facts_of: Callable[[SourceFile], Mapping[str, Any]],
-) -> DataFrame:
-    """Add the columns that `facts_of` returns for a record's file; NULL for any other file."""
-    facts = {f.url: facts_of(f) for f in files}
-    if 0 < len(facts) <= _FEW_FILES:
-        return _with_few_facts(records, facts)
-    rows = [{_LANDED: url, **fact} for url, fact in facts.items()]
-    # From Arrow it is a local relation, which needs no job with Python in it.
-    by_file = spark.createDataFrame(pa.Table.from_pylist(rows))
-    landed = as_landed(records["file"]) == by_file[_LANDED]
-    return records.join(F.broadcast(by_file), landed, "left").drop(_LANDED)
-
-
-def _with_few_facts(records: DataFrame, facts: Mapping[str, Mapping[str, Any]]) -> DataFrame:
-    """Look the facts up in a map in the plan: a join is a job of its own and plans twice."""
-    entries = (
-        (F.lit(url), F.struct(*(F.lit(value).alias(name) for name, value in fact.items())))
-        for url, fact in facts.items()
-    )
-    by_file = F.create_map(*chain.from_iterable(entries))
-    joined = records.withColumn(_FACT, F.try_element_at(by_file, as_landed(records["file"])))
-    names = next(iter(facts.values()))
-    return joined.select("*", *(F.col(_FACT)[name].alias(name) for name in names)).drop(_FACT)
-
-
-def with_arrival(spark: SparkSession, lines: DataFrame, files: tuple[SourceFile, ...]) -> DataFrame:
-    """Add each line's place in the order of arrival, in the form that `decode` gives to
-    other records."""
-    joined = with_facts(spark, lines, files, lambda file: {_OBJECT: file.arrival})
-    place_in_file = (number(F.col(name).cast("string")) for name in ("block", "ordinal"))
-    arrival = F.concat_ws(".", F.coalesce(_OBJECT, "file"), *place_in_file)
-    return joined.withColumn(ARRIVAL, arrival).drop(_OBJECT)
-
-
-def arrival_position(*components: Column) -> Column:
-    """The position of a record by arrival; `components` distinguish rows of one record."""
-    return F.concat_ws(".", F.lit(KIND_ARRIVAL), ARRIVAL, *components)
-
-
-def union(scans: list[DataFrame]) -> DataFrame:
-    """Union all scans, with a column that keeps the envelope above them; see `in_own_projection`.
-
-    Pushed below the union, the envelope would be compiled for each scan: for 34 scans 37 s, not 6.
-    """
-    if len(scans) == 1:
-        return scans[0]
-    pinned = in_own_projection(F.col("ordinal"))
-    return reduce(DataFrame.unionByName, scans).withColumn("ordinal", pinned)
-
-
-def only_of(files: Sequence[SourceFile], read: DataFrame, lines: Sequence[SourceFile]) -> DataFrame:
-    """Keep the records of `files`, which are some of the `lines` read.
-
-    Every scan must read all lines: a record's place depends on how Spark splits everything that is
-    read, and quarantine finds records by their place.
-    """
-    if len(files) == len(lines):
-        return read
-    return read.where(as_landed(F.col("file")).isin([f.url for f in files]))
-
-
-def in_own_projection(value: Column) -> Column:
-    """`value` with a harmless non-deterministic term, which keeps it in its own projection.
-
-    Otherwise Spark repeats it wherever a later step names a part of it, even in filters.
-    """
-    return F.when(F.monotonically_increasing_id() >= 0, value)
-
-
-def by_schema(
-    files: tuple[SourceFile, ...],
-) -> dict[tuple[str, str], tuple[SourceFile, ...]]:
-    """Group the typed files by (container, schema): one scan can read a group."""
-    groups: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
-    for file in files:
-        if file.container != JSON_LINES:
-            groups[file.container, file.avro_schema].append(file)
-    return {kind: tuple(group) for kind, group in sorted(groups.items())}
 
 
 def looked_up(text: Column, meanings: Mapping[str, str]) -> Column:
@@ -182,69 +85,9 @@ def any_repeats_column(*images: Column) -> Column:
     return reduce(or_, (F.coalesce(repeats(each), F.lit(False)) for each in (names, *unlike)))
 
 
-def overlaid(row: Column, values: Column) -> Column:
-    """`row` with `values` over it; NULL if either is NULL. Neither may name a column twice.
-
-    The two may spell a column in different case.
-    """
-    names = F.map_keys(values)
-    # Nearly always the row has all of these names exactly: the quick case.
-    alike = F.size(F.array_except(names, F.map_keys(row))) == 0
-    folded = F.transform(names, F.lower)
-    others = F.map_filter(
-        row, lambda n, _: F.array_contains(names, n) | ~F.array_contains(folded, F.lower(n))
-    )
-    joined = F.map_concat(F.when(alike, row).otherwise(others), values)
-    return F.when(names == F.map_keys(row), values).otherwise(joined)
-
-
 def is_empty_image(image: Column) -> Column:
     """Whether an image is missing or has no columns; never NULL."""
     return F.coalesce(F.size(image) <= 0, F.lit(True))
-
-
-def with_row(records: DataFrame, old: str, sent: str) -> DataFrame:
-    """Add `_row`: the values that a record sends, in an update laid over its old row.
-
-    `_twice`: whether one of the two names a column twice, so that they cannot be combined.
-    """
-    before, after = F.col(old), F.col(sent)
-    judged = records.withColumn("_twice", any_repeats_column(before, after))
-    both = (F.col("op") == OP_UPDATE) & before.isNotNull() & ~F.col("_twice")
-    return judged.withColumn("_row", F.when(both, overlaid(before, after)).otherwise(after))
-
-
-def absent_but(changed: Column, row: Column) -> Column:
-    """`absent` of an update that sends changed columns; `row` is these over the old row.
-
-    A NULL in the old row may be a value that was not logged, so it does not show the value in the
-    new row. Neither column may have the name of an envelope column: in the select that makes the
-    envelope a lambda sees the new column of that name.
-    """
-    names = F.map_keys(changed)
-    sent = F.map_filter(row, lambda name, v: v.isNotNull() | F.array_contains(names, name))
-    # `array_contains` is NULL where the values have NULLs: cheaper than a look at each value.
-    whole = ~F.coalesce(F.array_contains(F.map_values(row), _NO_TEXT), F.lit(True))
-    carried = F.when(whole, F.map_keys(row)).otherwise(F.map_keys(sent))
-    return F.concat(F.array(F.lit(ALL_BUT)), carried)
-
-
-def name_parts(dotted: Column) -> Column:
-    """Split `DATABASE.OWNER.TABLE` at dots outside of quotes; the last part comes first."""
-    quoted_parts = F.regexp_extract_all(dotted, F.lit(NAME), F.lit(0))
-    plain_parts = F.split(dotted, r"\.")
-    return F.reverse(F.when(dotted.contains('"'), quoted_parts).otherwise(plain_parts))
-
-
-def table_names(parts: Column) -> dict[str, Column]:
-    """The envelope's names from `name_parts`, without quotes.
-
-    `parts` should be a column of an earlier step, so that it is computed once.
-    """
-    return {
-        name: F.btrim(F.get(parts, F.lit(from_last)), F.lit('"'))
-        for from_last, name in enumerate(("table", "schema", "database"))
-    }
 
 
 def carried_key(named: Column, carried: Column) -> Column:

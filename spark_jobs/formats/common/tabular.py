@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sluice.manifest import JSON_LINES, SourceFile
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.formats.common import avro
-from spark_jobs.formats.common.envelope import by_schema, union
+from spark_jobs.formats.common.scans import by_schema, union
 from spark_jobs.formats.common.tabular_columns import Meta
 from spark_jobs.formats.common.tabular_lines import read_json_rows
 from spark_jobs.formats.common.tabular_typed import read_typed_rows

@@ -13,7 +13,8 @@ from sluice.containers import csv_rows
 from sluice.manifest import SourceFile
 from sluice.source_names import is_column_name
 from spark_jobs.canonical import PLACE, as_landed, holds_record, place, quoted
-from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS, union
+from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS
+from spark_jobs.formats.common.scans import union
 from spark_jobs.formats.common.tabular_columns import META, REPEATS, ROW, Meta, parts
 from spark_jobs.formats.common.tabular_names import (
     ColumnNames,

@@ -27,7 +27,7 @@ from spark_jobs.canonical import IMAGE_TYPE, PLACE, place
 from spark_jobs.formats.common import avro, avro_json, confluent, connect_avro
 from spark_jobs.formats.common.avro import Node
 from spark_jobs.formats.common.connect_avro import Datum, Records
-from spark_jobs.formats.common.envelope import by_schema, in_own_projection
+from spark_jobs.formats.common.scans import by_schema, in_own_projection
 from spark_jobs.formats.debezium.head import MARKER, Head
 
 JSON_ENCODING: Final[Layout] = "avro_json"

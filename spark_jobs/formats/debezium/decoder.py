@@ -20,7 +20,8 @@ from spark_jobs.formats.base import COUNTS, NO_PRIOR_FACTS, Format, PriorFacts, 
 from spark_jobs.formats.common import tombstones, truncates
 from spark_jobs.formats.common.connect import row_columns
 from spark_jobs.formats.common.default_table import DefaultTable, in_schema
-from spark_jobs.formats.common.envelope import instant, instant_of_micros, with_arrival
+from spark_jobs.formats.common.envelope import instant, instant_of_micros
+from spark_jobs.formats.common.scans import with_arrival
 from spark_jobs.formats.common.tombstones import BESIDE, KEY, NULL
 from spark_jobs.formats.common.unsent import any_unsent, unsent
 from spark_jobs.formats.debezium import avro as debezium_avro

@@ -36,7 +36,6 @@ from spark_jobs.formats.base import COUNTS, NO_PRIOR_FACTS, Format, PriorFacts, 
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.connect import connect_type, row_fields, source_column
 from spark_jobs.formats.common.envelope import (
-    ARRIVAL,
     CORRUPT,
     ZERO,
     any_repeats_column,
@@ -50,9 +49,9 @@ from spark_jobs.formats.common.envelope import (
     read_lines,
     repeats,
     select_envelope,
-    with_arrival,
     with_numbers,
 )
+from spark_jobs.formats.common.scans import ARRIVAL, with_arrival
 from spark_jobs.formats.common.tombstones import NULL
 from spark_jobs.formats.huawei_cdl.lobs import left_out, lob_columns, old_left_out
 from spark_jobs.formats.huawei_cdl.old_rows import all_but_key, deleted_row, old_row

@@ -12,7 +12,7 @@ from sluice.config.formats import FORMAT_NAMES, options_model
 from spark_jobs.canonical import PLACE
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.canal import decoder as canal
-from spark_jobs.formats.common import envelope
+from spark_jobs.formats.common import envelope, scans
 from tests import documented
 
 
@@ -96,7 +96,7 @@ def test_schemas_have_one_place() -> None:
 
 def test_order_of_canal_is_a_scalar_field_of_the_message() -> None:
     """Neither a list or mapping among the members, nor a column that the decoder adds."""
-    added = (envelope.CORRUPT, *PLACE, *envelope.ADDED)
+    added = (envelope.CORRUPT, *PLACE, *scans.ADDED)
     texts = {name for name, kind in canal._FIELDS.items() if kind == "string"}
     for order in (*texts, "offset", "arrival"):
         options_model("canal").model_validate({"order": order})
