@@ -12,7 +12,7 @@ import re
 import secrets
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,6 +30,7 @@ from sluice.catalog.client import open_catalog
 from sluice.config.project import load_project
 from tests import postgres
 from tests.airflow.events import event
+from tests.airflow.waiting import last_words, wait_for
 from tests.conftest import ROOT
 from tests.s3_server import S3Server, s3_server
 
@@ -205,7 +206,7 @@ def all_running(topology: Topology, folder: Path) -> Iterator[None]:
                     stdout=log, stderr=log, start_new_session=True,
                 )  # fmt: skip
             started.append(process)
-            wait_for(f"{name} is healthy", partial(is_healthy, topology, name), folder)
+            wait_for(f"{name} is healthy", partial(is_healthy, topology, name), folder, PATIENCE)
         yield
     finally:
         for process in reversed(started):
@@ -249,7 +250,7 @@ def client_of(topology: Topology, folder: Path) -> Iterator[httpx.Client]:
         found = client.post("/auth/token", json=admin).json()["access_token"]
         client.headers["Authorization"] = f"Bearer {found}"
         known = "/api/v2/dags/sluice_shop"
-        wait_for("the DAG is known", lambda: client.get(known).is_success, folder)
+        wait_for("the DAG is known", lambda: client.get(known).is_success, folder, PATIENCE)
         yield client
 
 
@@ -264,16 +265,3 @@ def triggered(airflow: httpx.Client) -> str:
         assert time.monotonic() < deadline, state
         time.sleep(2)
     return state
-
-
-def wait_for(what: str, true: Callable[[], bool], folder: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        if time.monotonic() > deadline:
-            pytest.fail(f"{what}: not within {PATIENCE:.0f} s; {last_words(folder)}")
-        time.sleep(2)
-
-
-def last_words(folder: Path) -> str:
-    files = sorted(folder.rglob("*.log"), key=lambda path: path.stat().st_mtime)
-    return "\n".join(f"== {path.name}\n{path.read_text()[-2000:]}" for path in files[-8:])

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from tests import postgres
 from tests.airflow.events import put_order
 from tests.airflow.shopfiles import PIPELINE_YAML, PROJECT_YAML
+from tests.airflow.waiting import last_words, wait_for
 from tests.conftest import ROOT
 
 pytestmark = [
@@ -132,19 +132,6 @@ def airflow(tmp_path: Path, project_folder: Path) -> Iterator[Airflow]:
             yield found
 
 
-def wait_for(what: str, true: Callable[[], bool], airflow: Airflow) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        if time.monotonic() > deadline:
-            pytest.fail(f"{what}: not within {PATIENCE:.0f} s; {logs(airflow)}")
-        time.sleep(3)
-
-
-def logs(airflow: Airflow) -> str:
-    files = sorted(airflow.home.rglob("*.log"), key=lambda path: path.stat().st_mtime)
-    return "\n".join(f"== {path.name}\n{path.read_text()[-1500:]}" for path in files[-6:])
-
-
 def ledger(project: Path) -> Any:
     from sluice.catalog.client import open_catalog
     from sluice.config.project import load_project
@@ -167,18 +154,22 @@ def test_a_backfill_takes_exactly_its_hours_beside_an_hourly_run(
 ) -> None:
     landing = project_folder / "landing"
     recent = put_order(landing, NOW - timedelta(hours=2), 1)
-    wait_for("the DAG is known", lambda: DAG in airflow.command("dags", "list"), airflow)
+    wait_for(
+        "the DAG is known", lambda: DAG in airflow.command("dags", "list"), airflow.home, PATIENCE
+    )
     airflow.command("dags", "unpause", DAG)
-    wait_for("the hourly run landed", lambda: recent in known(project_folder), airflow)
+    wait_for(
+        "the hourly run landed", lambda: recent in known(project_folder), airflow.home, PATIENCE
+    )
 
     # The hourly run is at its load now. Four older hours appear, three are asked for.
     hours = [NOW - timedelta(hours=n) for n in (13, 12, 11, 10)]
     late = {hour: put_order(landing, inside(hour), 10 + n) for n, hour in enumerate(hours)}
     first, last = hours[0].isoformat(), hours[2].isoformat()
     airflow.command("backfill", "create", "--dag-id", DAG, "--from-date", first, "--to-date", last)
-    wait_for("all runs ended", lambda: ended(airflow.runs(), 4), airflow)
+    wait_for("all runs ended", lambda: ended(airflow.runs(), 4), airflow.home, PATIENCE)
 
-    assert {run["state"] for run in airflow.runs()} == {"success"}, logs(airflow)
+    assert {run["state"] for run in airflow.runs()} == {"success"}, last_words(airflow.home)
     files = known(project_folder)
     assert set(files) == {recent, *(late[hour] for hour in hours[:3])}
     assert len({row.batch_id for row in files.values()}) == 4
