@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from pyiceberg.catalog import Catalog
@@ -14,18 +13,13 @@ from sluice.catalog.snapshots import publish_table
 from sluice.errors import TransientError
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.states import LANDED
-from tests.unit.staged_tables import ids, one_table, stage, table, write
+from tests.unit.staged_tables import ids, stage, table, write
 
 pytestmark = pytest.mark.catalog
 
 Ahead = Callable[[float, Callable[[], object]], None]
 
 JAVA_TOLERATES_MS = 60_000
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
-    return one_table(tmp_path)
 
 
 @pytest.fixture

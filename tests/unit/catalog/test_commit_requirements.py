@@ -6,7 +6,6 @@ The looks are made to see the table as it was: the catalog's own check has to de
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,14 +23,9 @@ from sluice.catalog.snapshots import (
 )
 from sluice.errors import CommitStateUnknownError, PublishRefusedError
 from sluice.names import tag_name
-from tests.unit.staged_tables import NAME, ids, one_table, stage, table, undo, write
+from tests.unit.staged_tables import NAME, ids, stage, table, undo, write
 
 pytestmark = pytest.mark.catalog
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
-    return one_table(tmp_path)
 
 
 @pytest.fixture

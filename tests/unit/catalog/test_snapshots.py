@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -28,14 +27,9 @@ from sluice.catalog.snapshots import (
 )
 from sluice.errors import CommitStateUnknownError, PublishRefusedError, RollbackRefusedError
 from sluice.names import PROP_DEFAULTS, PROP_HIGHEST, PROP_HINTS, PROP_SHAPES, branch_name, tag_name
-from tests.unit.staged_tables import NAME, ids, one_table, stage, table, undo, write
+from tests.unit.staged_tables import NAME, ids, stage, table, undo, write
 
 pytestmark = pytest.mark.catalog
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
-    return one_table(tmp_path)
 
 
 def test_publish_points_main_tags_and_drops_the_branch(catalog: Catalog) -> None:
