@@ -26,7 +26,7 @@ from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUB
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations import stages
 from sluice.operations.context import Context
-from sluice.operations.undo import release
+from sluice.operations.held_files import release
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.operations.window import Window
 from sluice.result import StagedTable

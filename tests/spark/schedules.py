@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluice.operations import refolding
-from sluice.operations.undo import release
+from sluice.operations.held_files import release
 from tests.spark.recordings import Recording
 from tests.spark.sandbox import Sandbox
 

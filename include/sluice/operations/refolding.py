@@ -33,6 +33,7 @@ from sluice.names import (
 from sluice.operations import undo
 from sluice.operations.context import Context, known_batch
 from sluice.operations.foreign_writes import way_back
+from sluice.operations.held_files import would_hold
 from sluice.operations.in_use import refuse_in_use
 from sluice.operations.load import load
 from sluice.operations.publish import publish
@@ -125,7 +126,7 @@ def _refold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -
     ]
     if dry_run:
         folds = (f"would fold again without: {line}" for line in lines)
-        return [why, *folds, _COST, undo.would_hold(ctx, list(published))]
+        return [why, *folds, _COST, would_hold(ctx, list(published))]
     ctx.say(f"rollback: {why}: keys are folded again without it")
     targets = tuple(sorted({c.target for c in changes}))
     rows_of = (name for target in targets for name in (target, history_table(target)))

@@ -15,6 +15,7 @@ from sluice.manifest import as_batch_id
 from sluice.names import changelog_namespace, full_name, published_tables
 from sluice.operations import refolding, undo
 from sluice.operations.context import Context
+from sluice.operations.held_files import release
 from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.published import changelogs
 
@@ -151,7 +152,7 @@ def _release(ctx: Context, batch: str) -> int:
     """Release a batch's files; 0 for one without files, which undid others."""
     row = ctx.ledger.batches.get(batch)
     undone = row is not None and row.state == ROLLED_BACK
-    return undo.release(ctx, batch) if undone else 0
+    return release(ctx, batch) if undone else 0
 
 
 def _sign(ctx: Context, batch: str, request: RollbackRequest) -> None:

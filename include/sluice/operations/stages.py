@@ -20,6 +20,7 @@ from sluice.ledger.rows import BatchRow
 from sluice.manifest import Manifest
 from sluice.objects.batch_files import batch_of
 from sluice.operations.context import Context, open_context
+from sluice.operations.held_files import release
 from sluice.operations.land import land
 from sluice.operations.load import current_result, load
 from sluice.operations.publish import publish
@@ -28,7 +29,7 @@ from sluice.operations.reconcile import reconcile
 from sluice.operations.selection import EVERYTHING, Selection, covers
 from sluice.operations.shares import error_for_left_out
 from sluice.operations.single_tables import land_tables
-from sluice.operations.undo import give_up, release
+from sluice.operations.undo import give_up
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.operations.waiting import (
     is_blocked,

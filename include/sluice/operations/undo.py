@@ -1,4 +1,4 @@
-"""Undo a batch in all its tables, or in none, by moving `main` back; and release its files."""
+"""Undo a batch in all its tables, or in none, by moving `main` back; its files are held."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from sluice.ledger import states
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.details import UNDOING
 from sluice.ledger.leases import this_holder
-from sluice.ledger.rows import BatchRow, FileRow, Publication, seq_of
-from sluice.ledger.states import FOLLOWS
+from sluice.ledger.rows import BatchRow, Publication, seq_of
 from sluice.names import tag_name
 from sluice.operations import comments
 from sluice.operations.context import Context, known_batch
 from sluice.operations.followed import refuse_if_followed
 from sluice.operations.foreign_writes import advise_way_back
+from sluice.operations.held_files import hold_files, to_hold, would_hold
 from sluice.operations.in_use import refuse_in_use, refuse_undoing_batches
-from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.published import newest_first, publications
 from sluice.operations.staged_branches import drop_all_branches, staged_branches
 from sluice.operations.waiting import given_up, pipeline_lease
@@ -86,13 +85,15 @@ def _refuse_at_work(ctx: Context, row: BatchRow) -> None:
 def _hold_again(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
     """Hold the released files of a rolled back batch; a run that has claimed them finds
     its row changed."""
-    files = _to_hold(ctx, row.batch_id)
+    files = to_hold(ctx, row.batch_id)
     if not files or dry_run:
         return [f"would hold: {len(files)} files"] if files else []
     undone = (states.ROLLED_BACK, _stop(ctx, row, states.ROLLED_BACK))
-    _hold_files(
-        ctx, row.batch_id, lambda now: now is not None and (now.state, now.attempt) == undone
-    )
+
+    def unchanged(now: BatchRow | None) -> bool:
+        return now is not None and (now.state, now.attempt) == undone
+
+    hold_files(ctx, row.batch_id, partial(_require, ctx, row.batch_id, unchanged))
     return []
 
 
@@ -174,11 +175,6 @@ def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publicati
 
 def _would(ctx: Context, batches: list[str], undone: list[str]) -> list[str]:
     return [*(f"would undo: {line}" for line in undone), would_hold(ctx, batches)]
-
-
-def would_hold(ctx: Context, batches: list[str]) -> str:
-    """Say how many files the undo of these batches would hold."""
-    return f"would hold: {sum(len(_to_hold(ctx, batch_id)) for batch_id in batches)} files"
 
 
 @contextmanager
@@ -334,44 +330,10 @@ def _went_on(ctx: Context, batch_id: str) -> str:
 
 
 def _end(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
-    _hold_files(ctx, batch_id, unchanged)
+    hold_files(ctx, batch_id, partial(_require, ctx, batch_id, unchanged))
     reach(Point.ROLLBACK_FILES)
     ended = ctx.ledger.batches.record(
         batch_id, states.ROLLED_BACK, attempt=given_up(), expected=unchanged
     )
     if not ended:
         raise LeaseHeldError(_went_on(ctx, batch_id))
-
-
-def _hold_files(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
-    """Mark the batch's files as held, until none is left to mark.
-
-    Only rows that are unchanged since they were read are marked: another landing may have got the
-    file since. Files that a publisher marks in between are held in the next round.
-    """
-    while files := _to_hold(ctx, batch_id):
-        _require(ctx, batch_id, unchanged)
-        ctx.ledger.files.mark(batch_id, states.FILE_HELD, files)
-
-
-def _to_hold(ctx: Context, batch_id: str) -> frozenset[FileRow]:
-    files = ctx.ledger.files.of_batch(batch_id)
-    return frozenset(f for f in files if f.state in FOLLOWS[states.FILE_HELD])
-
-
-def release(ctx: Context, batch_id: str) -> int:
-    """Let the files of a rolled back batch be landed again; return how many.
-
-    Raises TerminalError for any other batch, whose files are in use.
-    """
-    row = known_batch(ctx, batch_id)
-    if row.state != states.ROLLED_BACK:
-        raise TerminalError(
-            f"batch {batch_id} of pipeline {ctx.pipeline.name} is {row.state}: only the files of "
-            f"one that is rolled back are released (sluice rollback {ctx.pipeline.name} --batch "
-            f"{batch_id})"
-        )
-    released = ctx.ledger.files.mark(batch_id, states.FILE_RELEASED)
-    if released and (otherwise := at_another_epoch(ctx, batch_id)):
-        ctx.say(f"release: {otherwise}")
-    return released

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import AuditFailedError, PlanError
 from sluice.operations import stages
-from sluice.operations.undo import release, undo_batch
+from sluice.operations.held_files import release
+from sluice.operations.undo import undo_batch
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark

@@ -13,10 +13,11 @@ from pyspark.sql import SparkSession
 from sluice.errors import RollbackRefusedError
 from sluice.manifest import Reprocess
 from sluice.operations import refolding, stages
+from sluice.operations.held_files import release
 from sluice.operations.open_transactions import REASON, holding_back
 from sluice.operations.quarantined import unresolved
 from sluice.operations.reprocess import reprocess
-from sluice.operations.undo import release, undo_batch
+from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult, Counts
 from spark_jobs.decoding import transactions
 from spark_jobs.lake.tables import Lake

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import AuditFailedError
 from sluice.operations import stages
-from sluice.operations.undo import release, undo_batch
+from sluice.operations.held_files import release
+from sluice.operations.undo import undo_batch
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sluice.errors import PlanError
 from sluice.ledger.pipeline_lease import PipelineLease
 from sluice.operations import comments, refolding, stages
-from sluice.operations.undo import release
+from sluice.operations.held_files import release
 from spark_jobs.decoding import ddl_comments
 from tests.spark.renamed import Row, ddl, event
 from tests.spark.sandbox import Sandbox

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.operations import refolding
-from sluice.operations.undo import release
+from sluice.operations.held_files import release
 from tests.spark.renamed import Row, Source, ddl, place, shop_of
 from tests.spark.renamed import held as renamed_rows
 from tests.spark.sandbox import Sandbox

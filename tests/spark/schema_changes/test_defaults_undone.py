@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.operations import refolding
-from sluice.operations.undo import release
+from sluice.operations.held_files import release
 from tests.spark.renamed import PLACEHOLDER, ddl, event, shop_of
 from tests.spark.sandbox import Sandbox
 

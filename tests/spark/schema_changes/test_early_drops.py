@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
 from sluice.operations import refolding
-from sluice.operations.undo import release
+from sluice.operations.held_files import release
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import TransientError
 from sluice.operations import preview, refolding, stages
-from sluice.operations.undo import release, undo_batch
+from sluice.operations.held_files import release
+from sluice.operations.undo import undo_batch
 from spark_jobs.decoding import plans
 from tests.spark.renamed import BATCHES, RENAME, WANTED, Row, names_of, shop_of
 from tests.spark.sandbox import Sandbox

@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 from sluice.catalog.replaced_columns import replace_columns
 from sluice.errors import PlanError
 from sluice.operations import stages
+from sluice.operations.held_files import release
 from sluice.operations.reprocess import reprocess
-from sluice.operations.undo import release, undo_batch
+from sluice.operations.undo import undo_batch
 from sluice.types.columns import parse_type
 from spark_jobs.lake import column_rewrite
 from spark_jobs.values import as_type, as_type_sql

@@ -13,9 +13,10 @@ from sluice.ledger.states import FILE_COPY, FILE_HELD, FILE_LOADED, FILE_RELEASE
 from sluice.objects.store import StoredObject
 from sluice.operations import preview as preview_module
 from sluice.operations.context import Context
+from sluice.operations.held_files import release
 from sluice.operations.land import candidates, land, why_nothing
 from sluice.operations.preview import Forecast, preview
-from sluice.operations.undo import release, undo_batch
+from sluice.operations.undo import undo_batch
 from tests.unit.fake_loads import PIPELINE, load, publish, raised, undo, write
 from tests.unit.projects import keys, open_shop
 

@@ -16,11 +16,12 @@ from sluice.objects.originals import refuse_replaced
 from sluice.objects.store import StoredObject
 from sluice.operations import land as land_module
 from sluice.operations.context import Context, open_context
+from sluice.operations.held_files import release
 from sluice.operations.land import land
 from sluice.operations.reconcile import reconcile
 from sluice.operations.selection import Selection, covers, hour_start, open_landing, selected
 from sluice.operations.sweep import clean_up
-from sluice.operations.undo import release, undo_batch
+from sluice.operations.undo import undo_batch
 from sluice.operations.window import Window
 from tests.unit.projects import SHOP, keys, open_shop
 

@@ -9,9 +9,10 @@ import pytest
 from sluice.landing import inspection
 from sluice.ledger.states import PUBLISHED
 from sluice.operations.context import Context, open_context
+from sluice.operations.held_files import release
 from sluice.operations.land import land
 from sluice.operations.single_tables import land_tables
-from sluice.operations.undo import release, undo_batch
+from sluice.operations.undo import undo_batch
 from sluice.positions import arrival_of
 from spark_jobs.job import pipeline_for
 from tests.unit.fake_loads import load, write_event

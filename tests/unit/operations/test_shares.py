@@ -13,9 +13,10 @@ import pytest
 from sluice.ledger.states import FAILED, ROLLED_BACK
 from sluice.operations import stages
 from sluice.operations.context import Context
+from sluice.operations.held_files import release
 from sluice.operations.land import land
 from sluice.operations.shares import share_of
-from sluice.operations.undo import release, undo_batch
+from sluice.operations.undo import undo_batch
 from sluice.result import LeftOut
 from sluice.spark_submit.submit import LOAD_BATCH
 from tests.unit.fake_driver import ONE, play

@@ -11,8 +11,8 @@ from sluice.errors import TerminalError
 from sluice.ledger.states import FAILED, FILE_HELD, PUBLISHED
 from sluice.operations import refolding
 from sluice.operations.context import Context
+from sluice.operations.held_files import release
 from sluice.operations.rollback import RollbackRequest, roll_back
-from sluice.operations.undo import release
 from tests.unit import fake_loads, staged_tables
 from tests.unit.projects import open_shop
 from tests.unit.undo_lake import changelog, fold, publish, state

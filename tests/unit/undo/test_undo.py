@@ -23,7 +23,8 @@ from sluice.ledger.states import FAILED, LANDED, PUBLISHED, ROLLED_BACK, ROLLING
 from sluice.manifest import Manifest, Rebuild
 from sluice.operations import stages, undo
 from sluice.operations.context import Context
-from sluice.operations.undo import release, undo_batch, undo_batches_after
+from sluice.operations.held_files import release
+from sluice.operations.undo import undo_batch, undo_batches_after
 from sluice.result import BatchResult
 from tests.unit.undo_lake import (
     changelog,

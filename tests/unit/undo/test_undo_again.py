@@ -12,6 +12,7 @@ from sluice.ledger.states import INTENT, LANDED, LOADED, PUBLISHED, ROLLED_BACK
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
+from sluice.operations.held_files import release
 from sluice.result import BatchResult, Counts, TableResult
 from tests.unit import staged_tables
 from tests.unit.undo_lake import (
@@ -114,7 +115,7 @@ def test_snapshot_of_a_dropped_table_is_no_base_in_the_next_one(context: Context
     other = claim(context, "b5")
     load(context, "a1", tables, "b5")
     stages.publish(context, other)
-    undo.release(context, "b4")
+    release(context, "b4")
     assert claim(context) == key
     load(context, "a2", tables)
     stages.publish(context, key)
@@ -145,7 +146,7 @@ def test_suspended_publisher_records_no_publication_of_an_undone_batch(
     assert {p.state for p in context.ledger.publications.of_batches("b4")} == {ROLLED_BACK}
 
     publish(context, "b5", 5)
-    undo.release(context, "b4")
+    release(context, "b4")
     claim(context)
     load(context, "a2")
     stages.publish(context, key)

@@ -71,7 +71,7 @@ LOCKED_OUT = OperationalError("INSERT", {}, Exception("permission denied for tab
         (changelogs, "_forget", 2, [0, 1], KeyboardInterrupt()),
         (undo, "_record_undone", 1, [0, 0], LOCKED_OUT),
         (comments, "apply_comments", 1, [0, 0], TransientError("others wrote")),
-        (undo, "_hold_files", 1, [0, 0], KeyboardInterrupt()),
+        (undo, "hold_files", 1, [0, 0], KeyboardInterrupt()),
     ],
     ids=["second changelog", "publications", "comments", "files"],
 )

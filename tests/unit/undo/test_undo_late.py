@@ -30,8 +30,9 @@ from sluice.names import BATCH_ID, changelog_table
 from sluice.operations import claim as claiming
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
+from sluice.operations.held_files import release
 from sluice.operations.land import land
-from sluice.operations.undo import release, undo_batch
+from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult, Counts, TableResult
 from tests.unit.projects import open_shop
 from tests.unit.undo_lake import TABLES, changelog, everything, publish, stage, state

@@ -15,6 +15,7 @@ from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUB
 from sluice.manifest import Manifest, Rebuild, SourceFile
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
+from sluice.operations.held_files import release
 from sluice.operations.reprocess import reprocess
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.driver import Driver
@@ -128,7 +129,7 @@ def test_a_rollback_that_stood_still_takes_nothing_from_a_batch_that_came_again(
     def meanwhile() -> None:
         an_hour_later(context)
         stages.reconcile(context)
-        undo.release(context, "b3")
+        release(context, "b3")
         publish(context, "b3", 3)
 
     monkeypatch.setattr(undo, "reach", at(Point.ROLLBACK_TABLE, meanwhile))
@@ -155,7 +156,7 @@ def test_a_publication_that_stood_still_takes_out_no_batch_that_came_again(
         stages.reconcile(context)
         assert (state(context, "u1"), state(context, "b1")) == (PUBLISHED, ROLLED_BACK)
         assert not has_changes(context, "b1")
-        undo.release(context, "b1")
+        release(context, "b1")
         publish(context, "b1", 1)
 
     monkeypatch.setattr("sluice.operations.publish.reach", at(Point.PUBLISH_RECORDED, meanwhile))

@@ -1,0 +1,53 @@
+"""The files of undone batches: held, so that they are not loaded again, until they are released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sluice.errors import TerminalError
+from sluice.ledger import states
+from sluice.ledger.rows import FileRow
+from sluice.ledger.states import FOLLOWS
+from sluice.operations.context import Context, known_batch
+from sluice.operations.loaded_files import at_another_epoch
+
+
+def would_hold(ctx: Context, batches: list[str]) -> str:
+    """Say how many files the undo of these batches would hold."""
+    return f"would hold: {sum(len(to_hold(ctx, batch_id)) for batch_id in batches)} files"
+
+
+def hold_files(ctx: Context, batch_id: str, confirm: Callable[[], None]) -> None:
+    """Mark the batch's files as held, until none is left to mark; `confirm` is called before each
+    round.
+
+    Only rows that are unchanged since they were read are marked: another landing may have got the
+    file since. Files that a publisher marks in between are held in the next round.
+    """
+    while files := to_hold(ctx, batch_id):
+        confirm()
+        ctx.ledger.files.mark(batch_id, states.FILE_HELD, files)
+
+
+def to_hold(ctx: Context, batch_id: str) -> frozenset[FileRow]:
+    """Return the files of a batch that may be held and are not."""
+    files = ctx.ledger.files.of_batch(batch_id)
+    return frozenset(f for f in files if f.state in FOLLOWS[states.FILE_HELD])
+
+
+def release(ctx: Context, batch_id: str) -> int:
+    """Let the files of a rolled back batch be landed again; return how many.
+
+    Raises TerminalError for any other batch, whose files are in use.
+    """
+    row = known_batch(ctx, batch_id)
+    if row.state != states.ROLLED_BACK:
+        raise TerminalError(
+            f"batch {batch_id} of pipeline {ctx.pipeline.name} is {row.state}: only the files of "
+            f"one that is rolled back are released (sluice rollback {ctx.pipeline.name} --batch "
+            f"{batch_id})"
+        )
+    released = ctx.ledger.files.mark(batch_id, states.FILE_RELEASED)
+    if released and (otherwise := at_another_epoch(ctx, batch_id)):
+        ctx.say(f"release: {otherwise}")
+    return released
