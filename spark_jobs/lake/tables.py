@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from sluice import names
 from sluice.catalog.client import find_table, list_tables, load_table
 from sluice.catalog.lineage import with_equal_rows
-from sluice.catalog.snapshots import head, restore_schema
+from sluice.catalog.snapshots import head
+from sluice.catalog.table_rollback import restore_schema
 from sluice.errors import PlanError, TransientError
 from sluice.faults import Point, reach
 from sluice.modes import APPEND, HISTORY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.catalog.snapshots import publish_table
+from sluice.catalog.table_publish import publish_table
 from sluice.errors import PublishRefusedError
 from sluice.operations import stages
 from sluice.operations.undo import undo_batch

@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.catalog.client import open_catalog
-from sluice.catalog.snapshots import publish_table, rollback_table
 from sluice.catalog.spark import spark_catalog_conf
+from sluice.catalog.table_publish import publish_table
+from sluice.catalog.table_rollback import rollback_table
 from sluice.config.project import Project, load_project
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger

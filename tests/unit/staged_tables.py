@@ -12,7 +12,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import RemoveSnapshotRefUpdate
 from pyiceberg.types import LongType, NestedField
 
-from sluice.catalog.snapshots import head, rollback_table
+from sluice.catalog.snapshots import head
+from sluice.catalog.table_rollback import rollback_table
 from sluice.names import SUMMARY_BATCH, branch_name
 from sluice.result import StagedTable
 

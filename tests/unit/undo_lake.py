@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import NestedField, StringType
 
-from sluice.catalog.snapshots import publish_table
+from sluice.catalog.table_publish import publish_table
 from sluice.faults import Point
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.leases import Lease, this_holder

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sluice.catalog.client import known_table
-from sluice.catalog.snapshots import head, is_published
+from sluice.catalog.snapshots import head
+from sluice.catalog.table_publish import is_published
 from sluice.errors import LeaseHeldError, PublishRefusedError
 from sluice.ledger import details, states
 from sluice.ledger.rows import BatchRow, Publication

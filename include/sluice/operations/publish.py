@@ -9,7 +9,7 @@ from typing import Final
 from pyiceberg.exceptions import CommitStateUnknownException
 
 from sluice.catalog.retries import retry_while_away
-from sluice.catalog.snapshots import publish_table
+from sluice.catalog.table_publish import publish_table
 from sluice.errors import CommitStateUnknownError, PublishRefusedError
 from sluice.faults import Point, reach
 from sluice.ledger import details, states

@@ -16,7 +16,8 @@ from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
 from sluice.catalog.lineage import ancestors
-from sluice.catalog.snapshots import head, strangers_since
+from sluice.catalog.snapshots import head
+from sluice.catalog.table_rollback import strangers_since
 from sluice.errors import FollowedError, RollbackRefusedError, SluiceError, TerminalError, no_table
 from sluice.ledger import states
 from sluice.ledger.changelogs import files_of

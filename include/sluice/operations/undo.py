@@ -10,7 +10,8 @@ from functools import partial
 from pyiceberg.table import Table
 
 from sluice.catalog.client import load_table
-from sluice.catalog.snapshots import drop_tag, head, refuse_rollback, rollback_table
+from sluice.catalog.snapshots import drop_tag, head
+from sluice.catalog.table_rollback import refuse_rollback, rollback_table
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import states

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.catalog.snapshots import restore_schema
+from sluice.catalog.table_rollback import restore_schema
 from sluice.errors import TransientError
 from sluice.manifest import Manifest, name_batch
 from tests.spark.sandbox import NAMESPACE, Sandbox

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice import names
-from sluice.catalog.snapshots import rollback_table
+from sluice.catalog.table_rollback import rollback_table
 from sluice.errors import FollowedError, RollbackRefusedError, TerminalError
 from sluice.ledger import states
 from sluice.operations import refolding, stages

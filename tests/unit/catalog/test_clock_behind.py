@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from sluice.catalog.clocks import refuse_clock_behind
-from sluice.catalog.snapshots import publish_table
+from sluice.catalog.table_publish import publish_table
 from sluice.errors import TransientError
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.states import LANDED

@@ -14,13 +14,9 @@ from pyiceberg.exceptions import ServiceUnavailableError
 from pyiceberg.table import Table
 from pyiceberg.types import StringType
 
-from sluice.catalog.snapshots import (
-    drop_branches,
-    drop_tags,
-    head,
-    publish_table,
-    restore_schema,
-)
+from sluice.catalog.snapshots import drop_branches, drop_tags, head
+from sluice.catalog.table_publish import publish_table
+from sluice.catalog.table_rollback import restore_schema
 from sluice.errors import CommitStateUnknownError, PublishRefusedError
 from sluice.names import tag_name
 from tests.unit.staged_tables import NAME, ids, stage, table, undo, write

@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from sqlalchemy.exc import OperationalError
 
 from sluice.catalog import retries
-from sluice.catalog.snapshots import publish_table
+from sluice.catalog.table_publish import publish_table
 from sluice.errors import (
     AuditFailedError,
     CommitStateUnknownError,

@@ -16,7 +16,7 @@ from pyiceberg.table.update.snapshot import _OverwriteFiles
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
-from sluice.catalog.snapshots import restore_schema
+from sluice.catalog.table_rollback import restore_schema
 from sluice.ledger.changelogs import forget_changes
 from sluice.names import BATCH_ID
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluice.catalog.snapshots import publish_table
+from sluice.catalog.table_publish import publish_table
 from sluice.errors import PublishRefusedError
 from sluice.operations.publication import refuse_moved
 from sluice.result import BatchResult, ComparedTable, Counts, TableResult

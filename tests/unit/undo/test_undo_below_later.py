@@ -7,7 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from sluice.catalog.snapshots import drop_tags, head, publish_table
+from sluice.catalog.snapshots import drop_tags, head
+from sluice.catalog.table_publish import publish_table
 from sluice.errors import RollbackRefusedError, TerminalError
 from sluice.ledger.details import HALF_PUBLISHED, of_rebuild
 from sluice.ledger.leases import Lease

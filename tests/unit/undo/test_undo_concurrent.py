@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.catalog.snapshots import branches, publish_table
+from sluice.catalog.snapshots import branches
+from sluice.catalog.table_publish import publish_table
 from sluice.errors import (
     CommitStateUnknownError,
     HalfwayError,

@@ -7,7 +7,8 @@ import re
 import pyarrow as pa
 import pytest
 
-from sluice.catalog.snapshots import drop_tags, head, publish_table
+from sluice.catalog.snapshots import drop_tags, head
+from sluice.catalog.table_publish import publish_table
 from sluice.errors import RollbackRefusedError
 from sluice.faults import Point
 from sluice.ledger.rows import Publication

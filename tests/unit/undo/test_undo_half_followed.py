@@ -6,7 +6,7 @@ from typing import Never
 
 import pytest
 
-from sluice.catalog.snapshots import rollback_table
+from sluice.catalog.table_rollback import rollback_table
 from sluice.errors import FollowedError
 from sluice.ledger.details import HALF_PUBLISHED, UNDONE
 from sluice.ledger.states import FAILED, FILE_HELD, LANDED, ROLLED_BACK, ROLLING_BACK

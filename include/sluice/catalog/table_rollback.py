@@ -1,0 +1,144 @@
+"""Roll one table back: `main`, schema and properties from before a batch, in one commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import (
+    AssertCurrentSchemaId,
+    AssertRefSnapshotId,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    SetCurrentSchemaUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+
+from sluice.catalog.client import load_table
+from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of, passes_over
+from sluice.catalog.published_properties import properties_back
+from sluice.catalog.snapshots import MAIN, commit, head, point
+from sluice.errors import FollowedError, RollbackRefusedError
+from sluice.names import PROP_SHAPES, SUMMARY_BATCH, tag_name
+from sluice.result import StagedTable
+
+
+@dataclass(frozen=True)
+class MainChange:
+    """`main` of one table before and after a commit; `after` None: `main` was removed."""
+
+    table: str
+    before: int | None
+    after: int | None
+
+
+def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> MainChange:
+    """Restore `main`, the schema and the column defaults from before the batch published the table,
+    if since then only Sluice's maintenance wrote.
+
+    If `main` is back already, but the batch's tag shows that it was moved by hand, the schema and
+    the defaults are restored. Raises RollbackRefusedError, which names the writer.
+    """
+    table = load_table(catalog, (staged.namespace, staged.name))
+    current, base = head(table), staged.base_snapshot
+    if current == base and head(table, tag_name(batch_id)) is None:
+        return MainChange(staged.full_name, current, base)
+    refuse_rollback(table, current, staged, batch_id)
+    updates = _steps_back(table, staged, batch_id)
+    requirements: tuple[TableRequirement, ...] = (
+        AssertRefSnapshotId(ref=MAIN, snapshot_id=current),
+        AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
+    )
+    commit(catalog, table, requirements, (*updates, *properties_back(table, base)))
+    return MainChange(staged.full_name, current, base)
+
+
+def _steps_back(table: Table, staged: StagedTable, batch_id: str) -> list[TableUpdate]:
+    """Return the updates that restore `main` and the schema and remove the batch's tag."""
+    updates: list[TableUpdate] = (
+        [RemoveSnapshotRefUpdate(ref_name=MAIN)]
+        if staged.base_snapshot is None
+        else [point(MAIN, SnapshotRefType.BRANCH, staged.base_snapshot)]
+    )
+    tag = tag_name(batch_id)
+    if head(table, tag) is not None:
+        updates.append(RemoveSnapshotRefUpdate(ref_name=tag))
+    if staged.base_schema != table.metadata.current_schema_id:
+        updates += _schema_back(table, staged.base_schema)
+    return updates
+
+
+def _schema_back(table: Table, schema_id: int) -> list[TableUpdate]:
+    """Return the updates that make an earlier schema current again.
+
+    They remove the cached shapes, which may be of the later schema: the next batch would be planned
+    with them.
+    """
+    known = [PROP_SHAPES] if PROP_SHAPES in table.properties else []
+    forgotten = [RemovePropertiesUpdate(removals=known)] if known else []
+    return [SetCurrentSchemaUpdate(schema_id=schema_id), *forgotten]
+
+
+def refuse_rollback(table: Table, current: int | None, staged: StagedTable, batch_id: str) -> None:
+    """Raise RollbackRefusedError unless `main`, at `current`, may go back to before the batch.
+
+    It may if it is there already, or if only maintenance wrote since the batch. Raises
+    FollowedError if another batch wrote since, or a needed snapshot has expired.
+    """
+    base, published = staged.base_snapshot, staged.head_snapshot
+    if current == base:
+        return
+    name = ".".join(table.name())
+    past = ancestors(table, current)
+    if current is None or published not in past:
+        if current is None or passes_over(table, past, published) or foreign(table, past):
+            raise RollbackRefusedError(
+                f"{name}: main is at {current}, not on what batch {batch_id} published: somebody "
+                "moved it"
+            )
+        raise FollowedError(
+            f"{name}: between main and what batch {batch_id} published snapshots have expired"
+            if table.snapshot_by_id(published)  # kept by somebody else's tag or branch
+            else f"{name}: what batch {batch_id} published, {published}, has expired"
+        )
+    _refuse_foreign(table, current, published, batch_id)
+    if base is not None and table.snapshot_by_id(base) is None:
+        raise FollowedError(f"{name}: snapshot {base}, from before batch {batch_id}, has expired")
+
+
+def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> bool:
+    """Make an earlier schema current again after a failed batch; returns whether it changed."""
+    table = load_table(catalog, (namespace, name))
+    now = table.metadata.current_schema_id
+    if now == schema_id:
+        return False
+    requirement = AssertCurrentSchemaId(current_schema_id=now)
+    commit(catalog, table, (requirement,), tuple(_schema_back(table, schema_id)))
+    return True
+
+
+def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: str) -> None:
+    snapshots = {s.snapshot_id: s for s in table.metadata.snapshots}
+    walk: int | None = current
+    while walk is not None and walk != head_snapshot:
+        snapshot = snapshots[walk]
+        if changes_rows(snapshot):
+            writer = snapshot.summary.get(SUMMARY_BATCH) if snapshot.summary else None
+            raise (RollbackRefusedError if writer is None else FollowedError)(
+                f"{'.'.join(table.name())}: {_who(writer)} wrote "
+                f"snapshot {walk} ({operation_of(snapshot)}) after batch {batch_id}"
+            )
+        walk = snapshot.parent_snapshot_id
+
+
+def strangers_since(table: Table, snapshot: int) -> list[str]:
+    """Return the foreign snapshots of `main` (see `foreign`) after a given one, newest first."""
+    past = ancestors(table, head(table)) - ancestors(table, snapshot)
+    return foreign(table, past)
+
+
+def _who(batch_id: str | None) -> str:
+    return f"batch {batch_id}" if batch_id else "somebody else"

@@ -1,0 +1,140 @@
+"""rollback of one table: every guard, on a real catalog and real tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import RemoveSnapshotRefUpdate
+from pyiceberg.types import StringType
+
+from sluice.catalog import snapshots
+from sluice.catalog.snapshots import head
+from sluice.catalog.table_publish import publish_table
+from sluice.catalog.table_rollback import restore_schema, rollback_table
+from sluice.errors import RollbackRefusedError
+from sluice.names import PROP_DEFAULTS, PROP_HINTS, PROP_SHAPES, tag_name
+from tests.unit.staged_tables import NAME, ids, stage, table, undo, write
+
+pytestmark = pytest.mark.catalog
+
+
+def test_rollback_puts_main_back_and_takes_the_tag(catalog: Catalog) -> None:
+    write(catalog, 0)
+    staged = stage(catalog, "b1", 1)
+    publish_table(catalog, staged, "b1")
+    undo(catalog, staged, "b1")
+    assert ids(catalog) == [0]
+    assert head(table(catalog)) == staged.base_snapshot
+    assert set(table(catalog).metadata.refs) == {"main"}
+    undo(catalog, staged, "b1")
+    assert ids(catalog) == [0]
+
+
+def test_rollback_of_the_first_batch_removes_main(catalog: Catalog) -> None:
+    staged = stage(catalog, "b1", 1)
+    publish_table(catalog, staged, "b1")
+    undo(catalog, staged, "b1")
+    assert head(table(catalog)) is None
+    assert ids(catalog) == []
+
+
+def test_rollback_refuses_when_somebody_wrote_after(catalog: Catalog) -> None:
+    staged = stage(catalog, "b1", 1)
+    publish_table(catalog, staged, "b1")
+    later = write(catalog, 2)
+    with pytest.raises(RollbackRefusedError, match=f"somebody else wrote snapshot {later}"):
+        undo(catalog, staged, "b1")
+    assert ids(catalog) == [1, 2]
+
+
+def test_rollback_names_the_batch_that_came_after(catalog: Catalog) -> None:
+    staged = stage(catalog, "b1", 1)
+    publish_table(catalog, staged, "b1")
+    rows = pa.table({"id": pa.array([2], pa.int64())})
+    table(catalog).append(rows, snapshot_properties={"sluice.batch": "b2"})
+    with pytest.raises(RollbackRefusedError, match="batch b2 wrote"):
+        undo(catalog, staged, "b1")
+
+
+def test_rollback_refuses_what_was_never_published(catalog: Catalog) -> None:
+    write(catalog, 0)
+    staged = stage(catalog, "b1", 1)
+    write(catalog, 2)
+    with pytest.raises(RollbackRefusedError, match="not on what batch b1 published"):
+        undo(catalog, staged, "b1")
+
+
+def test_rollback_restores_the_schema(catalog: Catalog) -> None:
+    write(catalog, 0)
+    before = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.add_column("note", StringType())
+    staged = stage(catalog, "b1", 1)
+    publish_table(catalog, staged, "b1")
+    rollback_table(catalog, replace(staged, base_schema=before), "b1")
+    assert table(catalog).schema().column_names == ["id"]
+    assert ids(catalog) == [0]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_rollback_restores_the_rest_where_main_was_put_back_by_hand(
+    catalog: Catalog, first: bool
+) -> None:
+    if not first:
+        write(catalog, 0)
+    before = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.add_column("note", StringType())
+    staged = replace(stage(catalog, "b1", 1), base_schema=before, defaults="told")
+    publish_table(catalog, staged, "b1")
+    by_hand = (
+        snapshots.point("main", SnapshotRefType.BRANCH, staged.base_snapshot)
+        if staged.base_snapshot
+        else RemoveSnapshotRefUpdate(ref_name="main")
+    )
+    snapshots.commit(catalog, table(catalog), (), (by_hand,))
+    rollback_table(catalog, staged, "b1")
+    after = table(catalog)
+    assert head(after) == staged.base_snapshot
+    assert after.schema().column_names == ["id"]
+    assert tag_name("b1") not in after.metadata.refs
+    assert PROP_DEFAULTS not in after.properties
+    rollback_table(catalog, staged, "b1")
+    assert table(catalog).metadata_location == after.metadata_location
+
+
+def test_a_publication_sets_the_hints_and_a_rollback_restores_them(catalog: Catalog) -> None:
+    seen = []
+    staged = []
+    for batch, hints in (("b1", "us"), ("b2", None), ("b3", "ms")):
+        staged.append(replace(stage(catalog, batch, 1), hints=hints))
+        publish_table(catalog, staged[-1], batch)
+        seen.append(table(catalog).properties.get(PROP_HINTS))
+    for batch, one in (("b3", staged[2]), ("b2", staged[1]), ("b1", staged[0])):
+        rollback_table(catalog, one, batch)
+        seen.append(table(catalog).properties.get(PROP_HINTS))
+    assert seen == ["us", "us", "ms", "us", "us", None]
+    assert not [name for name in table(catalog).properties if name.startswith(PROP_HINTS)]
+
+
+def test_a_failed_batch_gives_the_schema_back_once(catalog: Catalog) -> None:
+    before = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.add_column("note", StringType())
+    assert restore_schema(catalog, *NAME, before)
+    assert table(catalog).schema().column_names == ["id"]
+    assert not restore_schema(catalog, *NAME, before)
+
+
+def test_a_schema_given_back_takes_the_shapes_of_the_later_one_with_it(catalog: Catalog) -> None:
+    before = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.add_column("note", StringType())
+    with table(catalog).transaction() as change:
+        change.set_properties({PROP_SHAPES: "of the later schema"})
+    restore_schema(catalog, *NAME, before)
+    assert PROP_SHAPES not in table(catalog).properties
