@@ -56,7 +56,6 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.publish = lambda ctx, manifest: published(fake, manifest)
     module.give_up = lambda ctx, batch: undone(fake, batch, False)
     module.published_after = lambda ctx, batch: ["b8", "b7"]
-    module.release = lambda ctx, batch: fake.note("release", batch) or 3
     again: Any = ModuleType("reprocess")
     again.land_quarantined = lambda ctx, *given, signature: landed_again(
         fake, ctx.pipeline.name, *given, signature
@@ -72,6 +71,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
         monkeypatch.setattr(tasks, name, stand_in)
     for name, stand_in in (("undo", module), ("refolding", refolding)):
         monkeypatch.setattr(rollback, name, stand_in)
+    monkeypatch.setattr(rollback, "release", lambda ctx, batch: fake.note("release", batch) or 3)
     for name in ("candidates", "landed", "require_published"):
         monkeypatch.setattr(tasks, name, lambda *_: [])
     monkeypatch.setattr(submit, "_submit", lambda hook, application: loaded(fake, hook))
