@@ -29,11 +29,12 @@ _OF_AIRFLOW: Final = frozenset({"openlineage"})
 
 
 def context_of_run() -> dict[str, Any]:
-    """Return the context of a DAG's first task; raises ConfigError as `refuse_unknown_fields`, and
-    logs what to do about it."""
+    """Return the context of a DAG's first task; raises ConfigError as `refuse_unknown_fields` and
+    `refuse_ignored_fields`, and logs what to do about it."""
     context = dict(get_current_context())
     try:
         refuse_unknown_fields(context)
+        refuse_ignored_fields(context)
     except ConfigError as error:
         log.error("%s", shown(str(error)))
         log.error("What to do: %s", RIGHT_FORM)
@@ -56,6 +57,21 @@ def refuse_unknown_fields(context: dict[str, Any]) -> None:
                 f"Nothing was done: the run's conf has {key!r}, and {dag.dag_id} has no such field;"
                 f" {meant}there are: {', '.join(fields)}"
             )
+
+
+def refuse_ignored_fields(context: dict[str, Any]) -> None:
+    """Raise ConfigError if the run does not have what its conf asks for.
+
+    With `[core] dag_run_conf_overrides_params = False` Airflow ignores all of it, so a dry run
+    would be a real one.
+    """
+    dag, conf = context["dag"], context["dag_run"].conf or {}
+    fields = [key for key in conf if key in dag.params]
+    if ignored := [key for key in fields if context["params"][key] != conf[key]]:
+        raise ConfigError(
+            f"Nothing was done: Airflow ignores what the run's conf says of {', '.join(ignored)};"
+            f" {dag.dag_id} needs [core] dag_run_conf_overrides_params = True, Airflow's default"
+        )
 
 
 def pipeline_of_form(context: dict[str, Any]) -> str:

@@ -142,6 +142,21 @@ def test_a_key_that_no_field_has_is_refused_before_anything_is_done(
 
 
 @pytest.mark.parametrize(
+    ("dag", "conf"), [("shop", {"dry_run": True}), ("maintain", {"dry_run": True, "budget": 5})]
+)
+def test_a_conf_that_airflow_ignores_is_refused_before_anything_is_done(
+    stages: Stages, run: Runs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    dag: str, conf: dict[str, Any],
+) -> None:  # fmt: skip
+    """A dry run would be a real one."""
+    monkeypatch.setenv("AIRFLOW__CORE__DAG_RUN_CONF_OVERRIDES_PARAMS", "False")
+    finished, _ = run(f"sluice_{dag}", run_conf=conf)
+    assert finished.state == "failed"
+    assert stages.calls == []
+    assert f"Airflow ignores what the run's conf says of {', '.join(conf)}" in caplog.text
+
+
+@pytest.mark.parametrize(
     "conf",
     [
         {"tables": ["nope"]},
