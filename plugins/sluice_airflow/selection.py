@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -58,13 +58,18 @@ def select(params: dict[str, Any], run: Run) -> RunSelection:
 
     A scheduled and a manual run of one logical date have different data intervals.
     """
-    files, tables = (tuple(params.get(name) or ()) for name in ("files", "tables"))
+    files, tables = (_lines(params.get(name)) for name in ("files", "tables"))
     window, changed = _window(params), bool(params.get("changed"))
     if tables and changed:
         raise ConfigError("tables and changed: changed files are loaded for all tables")
     if files or window:
         return RunSelection(window=window, files=files, tables=tables, changed=changed)
     return replace(_by_run(run), tables=tables, changed=changed)
+
+
+def _lines(field: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the lines of a form's field; what is pasted often ends with an empty one."""
+    return tuple(line for line in field or () if line.strip())
 
 
 def _by_run(run: Run) -> RunSelection:

@@ -88,6 +88,13 @@ def test_files_in_the_form_win() -> None:
     assert chosen == RunSelection(files=("a", "b"))
 
 
+def test_empty_lines_in_the_form_are_no_names() -> None:
+    """A text that is pasted into a field ends with one."""
+    chosen = select({"files": ["a.jsonl", ""], "tables": ["public.orders", " "]}, NOW)
+    assert chosen == RunSelection(files=("a.jsonl",), tables=("public.orders",))
+    assert select({"files": [""], "tables": [""]}, NOW) == RunSelection()
+
+
 def test_tables_in_the_form_are_for_whatever_files_the_run_takes() -> None:
     tables = {"tables": ["orders"]}
     assert select(tables, NOW) == RunSelection(tables=("orders",))

@@ -258,7 +258,7 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     asked = ("--file", "a.jsonl", "--file", "b.jsonl")
     done = sluice(project(tmp_path), "run", "shop", *asked)
     assert done.exit_code == 1
-    assert "pipeline shop: a.jsonl, b.jsonl are not among the files of" in done.stderr
+    assert "pipeline shop: 'a.jsonl', 'b.jsonl' are not among the files of" in done.stderr
 
 
 def test_a_project_without_pipelines_says_where_it_looked(tmp_path: Path) -> None:
