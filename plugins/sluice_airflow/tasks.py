@@ -21,6 +21,7 @@ from sluice.errors import FilesLeftOutError, FilesUnreadError
 from sluice.escaping import LINES, shown
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING
+from sluice.manifest import Manifest
 from sluice.names import is_changelog_namespace
 from sluice.objects.batch_files import batch_of
 from sluice.operations import reprocess, rollback, stages
@@ -68,8 +69,8 @@ ADVICE: Final = {
     "batch.rollback": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
     "halfway": "some tables may have the batch. The DAG sluice_reconcile, or the pipeline's next"
     " run, completes it; the DAG sluice_rollback undoes it",
-    "rollback": "if it was refused, nothing moved, and the message says why; else run it again,"
-    " or the DAG sluice_reconcile, which completes it",
+    "rollback": "if it was refused, nothing moved, and the message says why; else run it again: it"
+    " goes on where it stopped",
 }
 
 
@@ -125,10 +126,21 @@ def reconcile(project_dir: str, pipeline: str) -> list[str]:
     """Check the Spark connection, then complete or undo what earlier attempts left."""
     with advised("reconcile", pipeline):
         use_connections_master()
-        left = stages.reconcile(open_context(project_dir, pipeline))
-        for manifest in left:
-            log.info("batch %s is not published; a later run loads it again", batch_of(manifest))
-        return list(left)
+        ctx = open_context(project_dir, pipeline)
+        left = list(stages.reconcile(ctx))
+        for key in left:
+            manifest = ctx.files.read_manifest(key)
+            log.info("batch %s is not published; %s", manifest.batch_id, goes_on(manifest))
+        return left
+
+
+def goes_on(manifest: Manifest) -> str:
+    """Return what loads an abandoned batch; no run selects one that claims no files."""
+    if manifest.rebuild is not None:
+        return "run the rollback or rebuild that made it again"
+    if manifest.repeats:
+        return "clear its task load, or trigger the same again"
+    return "a later run loads it again"
 
 
 def open_context(project_dir: str, pipeline: str) -> Context:
@@ -234,7 +246,7 @@ def dry_run(project_dir: str, pipeline: str, chosen: RunSelection) -> str:
 
 def describe(chosen: RunSelection) -> str:
     """Return the selection in words."""
-    tables = f", for {', '.join(chosen.tables)} alone" if chosen.tables else ""
+    tables = f", for {shown(', '.join(chosen.tables))} alone" if chosen.tables else ""
     changed = ", changed ones too" if chosen.changed else ""
     return files_in_words(chosen) + tables + changed
 

@@ -23,7 +23,7 @@ from sluice.ledger.details import HALF_PUBLISHED, SHARE_OF
 from sluice.ledger.leases import Lease
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
-from sluice.manifest import Manifest, SourceFile
+from sluice.manifest import Manifest, Rebuild, Reprocess, SourceFile
 from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
@@ -293,6 +293,33 @@ def test_teardown_reconciles_on_the_connections_spark_master(
     one_batch(tmp_path, PUBLISHING)
     monkeypatch.setattr(stages, "reconcile", lambda ctx: [ctx.project.spark.master])
     assert clean_up(str(tmp_path), "shop", MANIFEST) == ["local[2]"]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "advice"),
+    [
+        (Manifest("shop", "b", ()), "a later run loads it again"),
+        (Manifest("shop", "b", (), tables=("public.t",)), "clear its task load, or trigger"),
+        (Manifest("shop", "b", (), reprocess=Reprocess()), "clear its task load, or trigger"),
+        (Manifest("shop", "b", (), rebuild=Rebuild(("t",), at="")), "run the rollback or rebuild"),
+    ],
+)
+def test_reconcile_says_what_goes_on_with_an_abandoned_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    manifest: Manifest, advice: str,
+) -> None:  # fmt: skip
+    """No later run selects a batch that claims no files."""
+    one_batch(tmp_path, LANDED)
+    key = stages.open_context(tmp_path, "shop").files.write_manifest(manifest)
+    monkeypatch.setattr(stages, "reconcile", lambda ctx: [key])
+    with caplog.at_level(logging.INFO):
+        assert tasks.reconcile(str(tmp_path), "shop") == [key]
+    assert f"batch b is not published; {advice}" in caplog.text
+
+
+def test_names_of_a_form_are_one_line_of_the_log() -> None:
+    chosen = RunSelection(tables=("x\n2026-11-29 ERROR all rows lost \x1b[2J",))
+    assert tasks.describe(chosen).isprintable()
 
 
 def test_a_tasks_log_has_no_line_for_each_table_that_is_opened(
