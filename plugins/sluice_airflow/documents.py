@@ -43,8 +43,9 @@ deletes, expire snapshots and history by their retention, remove orphans, compac
 
 WRONG: Final = "The configuration of this pipeline is wrong"
 UNTIL_MENDED: Final = (
-    "Nothing of this pipeline is loaded until its file is mended (sluice validate checks it); then"
-    " its own DAG is here again, and takes all that has landed meanwhile."
+    "No new run of this pipeline begins until its file is mended (sluice validate checks it); then"
+    " its own DAG is here again, goes on with the runs it had, and its next run takes all that has"
+    " landed meanwhile."
 )
 
 

@@ -23,6 +23,7 @@ from sluice_airflow.requests import context_of_run
 
 _LONGEST_TAG: Final = 100
 MAX_ACTIVE_RUNS: Final = 2
+BROKEN: Final = "broken"
 
 
 def project_dags(project: Project, wanted: str | None = None) -> dict[str, DAG]:
@@ -69,10 +70,14 @@ def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
 
 
 def stand_in_id(name: str) -> str:
-    """Return the DAG id for a pipeline whose file is wrong: its own, or if the name is not allowed,
-    a unique one with a dot, which no valid pipeline's DAG has."""
+    """Return the DAG id for a pipeline whose file is wrong: a unique one with a dot, which no valid
+    pipeline's DAG has.
+
+    Under the pipeline's own id Airflow would take it for a new version of its DAG: it would kill the
+    tasks of runs that are going on, and count the stand-in's runs as the schedule's.
+    """
     if is_pipeline_name(name):
-        return dag_id(name)
+        return f"{dag_id(name)}.{BROKEN}"
     digest = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:8]
     shown_name = re.sub(r"[^\w.-]", "_", name)[:LONGEST_PIPELINE_NAME]
     return f"{dag_id(shown_name)}.{digest}"
@@ -88,7 +93,9 @@ def broken_dag(name: str, mistake: str) -> DAG:
         start_date=START,
         catchup=False,
         max_active_runs=1,
-        tags=["sluice", "broken"],
+        # A paused one would never be red.
+        is_paused_upon_creation=False,
+        tags=["sluice", BROKEN],
         default_args={"owner": OWNER, "retries": 0},
         doc_md=documents.of_mistake(mistake),
     ) as dag:

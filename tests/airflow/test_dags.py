@@ -31,7 +31,7 @@ def test_there_is_a_dag_a_pipeline_and_the_operations(dags: dict[str, Any]) -> N
 def test_a_broken_pipeline_stops_no_other(
     parsed: Callable[[], dict[str, Any]], project: Path
 ) -> None:
-    """It stands there itself, says what is wrong with its file, and is red each hour."""
+    """Beside its own DAG, whose runs go on, stands one that says what is wrong, red each hour."""
     from airflow.sdk import CronDataIntervalTimetable
 
     broken = project / "pipelines" / "broken.yaml"
@@ -46,7 +46,9 @@ def test_a_broken_pipeline_stops_no_other(
     odd = next(name for name in found if name.startswith("sluice_half_edited__1_."))
     assert isinstance(found[odd].timetable, CronDataIntervalTimetable)
     assert found["sluice_shop"].get_task("land")
-    stand_in = found["sluice_broken"]
+    assert "sluice_broken" not in found
+    stand_in = found["sluice_broken.broken"]
+    assert stand_in.is_paused_upon_creation is False
     assert stand_in.timetable == found["sluice_shop"].timetable
     assert stand_in.catchup is False
     assert stand_in.max_active_runs == 1
@@ -67,7 +69,7 @@ def test_pipeline_that_airflow_refuses_has_a_dag_with_the_error(
     sound = load_sound(project)
     monkeypatch.setattr(pipeline_dags, "pipeline_dag", refuse)
     made = pipeline_dags.project_dags(sound)
-    assert "Airflow takes no DAG of it: a tag too many" in (made["sluice_shop"].doc_md or "")
+    assert "Airflow takes no DAG of it: a tag too many" in (made["sluice_shop.broken"].doc_md or "")
     assert sound.broken == {}
     assert pipeline_dags.project_dags(sound, "sluice_other") == {}
 
@@ -141,9 +143,10 @@ def test_pipeline_that_airflow_refuses_keeps_the_other_dags(
     second(name="second", namespace="second")
     found = parsed()
     assert found["sluice_shop"].get_task("land")
-    assert not found["sluice_second"].has_task("land")
-    assert "second.yaml" in (found["sluice_second"].doc_md or "")
-    assert "no such thing" in (found["sluice_second"].doc_md or "")
+    assert "sluice_second" not in found
+    shown = found["sluice_second.broken"].doc_md or ""
+    assert "second.yaml" in shown
+    assert "no such thing" in shown
 
 
 def test_every_run_has_an_interval_of_its_own(shop: Any) -> None:

@@ -54,6 +54,7 @@ _BRACKET: Final = (
 )
 # Aliases of aliases multiply; without any, a file has fewer values than characters.
 _MOST_BY_ALIASES: Final = 100_000
+_NAME: Final = re.compile(r"""^name:[ \t]*["']?([\w-]+)["']?[ \t]*(?:#.*)?$""", re.MULTILINE)
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _Loader.yaml_implicit_resolvers = {}
 for _tag, (_pattern, _first) in _RESOLVERS.items():
@@ -166,5 +167,15 @@ def _stated_name(path: Path) -> str:
     try:
         name = read_yaml(path).data.get("name")
     except Exception:  # the mistake is reported already
-        return path.stem
+        return _written_name(path)
     return name if isinstance(name, str) else path.stem
+
+
+def _written_name(path: Path) -> str:
+    """Return the name on its own line in a text that is no YAML, so that a mistake on another line
+    is shown under the pipeline's name."""
+    try:
+        found = _NAME.search(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return path.stem
+    return found[1] if found else path.stem

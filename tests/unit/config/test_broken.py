@@ -24,3 +24,9 @@ def test_a_broken_file_never_hides_a_sound_pipeline(tmp_path: Path) -> None:
     found = load_sound(write_project(tmp_path, a=SHOP, b=other, shop="name: other\n"))
     assert found.pipeline("shop").namespace == "shop"
     assert list(found.broken) == ["shop.yaml"]
+
+
+def test_a_text_that_is_no_yaml_is_shown_under_the_name_it_states(tmp_path: Path) -> None:
+    """Its file may be called otherwise, and its DAG is looked for by the pipeline's name."""
+    torn = "name: 'shop'  # of Europe\nformat: [debezium\n"
+    assert list(load_sound(write_project(tmp_path, eu_orders=torn)).broken) == ["shop"]
