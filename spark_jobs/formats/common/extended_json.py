@@ -1,8 +1,10 @@
-"""MongoDB's Extended JSON in one spelling: Debezium writes two.
+"""MongoDB's Extended JSON in one spelling: Debezium writes two in one stream, or three.
 
-Sources: Debezium's `JsonSerialization` (an image by `JsonMode.STRICT`, a record's key and
-`updatedFields` by `JsonMode.RELAXED`) and the converters of each mode in the driver's
-`org.bson.json`. They differ in five types:
+Sources: Debezium's `JsonSerialization` (an image by `JsonMode.STRICT`, or what
+`json.serialization.mode` says since debezium#7603; a record's key and `updatedFields` by
+`JsonMode.RELAXED`) and the converters of each mode in the driver's `org.bson.json`. STRICT and
+RELAXED differ in five types; EXTENDED writes these as RELAXED does, each number of a document as
+RELAXED's int64 and NaN, and a date by its milliseconds:
 
 | | STRICT | RELAXED | kept |
 |---|---|---|---|
@@ -29,7 +31,9 @@ from pyspark.sql import functions as F
 
 _TEXT: Final = r'("[^"\\]*+(?:\\.[^"\\]*+)*+")'
 _INT: Final = r'\{\s*"\$number(?:Long|Int)"\s*:\s*"(-?\d+)"\s*\}'
-_NO_NUMBER: Final = r'\{\s*"\$numberDouble"\s*:\s*"(NaN|-?Infinity)"\s*\}'
+_DOUBLE: Final = (
+    r'\{\s*"\$numberDouble"\s*:\s*"(NaN|-?Infinity|-?\d++(?:\.\d++)?(?:[Ee][+-]?\d++)?)"\s*\}'
+)
 _DATE: Final = r'(?<="\$date")\s*:\s*"([^"]*)"'
 _BINARY: Final = (
     r'(?<="\$binary")(\s*:\s*)\{\s*"base64"\s*:\s*("[^"]*")\s*,\s*'
@@ -40,7 +44,7 @@ _PATTERN: Final = (
     rf'"pattern"\s*:\s*{_TEXT}\s*,\s*"options"\s*:\s*{_TEXT}\s*\}}\s*\}}'
 )
 _RELAXED: Final = {
-    _NO_NUMBER: "$1",
+    _DOUBLE: "$1",
     _BINARY: r'$1$2,"\$type":$3}',
     _PATTERN: r'{"\$regex":$1,"\$options":$2}',
 }

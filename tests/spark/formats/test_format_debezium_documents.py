@@ -278,6 +278,27 @@ def test_changed_fields_are_spelled_as_whole_documents(spark: SparkSession, tmp_
     assert rows["whole"]["after"]["text"] == text["text"]
 
 
+def test_documents_are_spelled_alike_in_every_mode_of_the_connector(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Canonical Extended JSON wraps every number, those inside of documents and lists too."""
+    strict: dict[str, Any] = {
+        "d": -2.5, "n": 3, "in": {"x": 1.5e-7, "t": {"$date": -5}}, "a": [0.1, 9],
+    }  # fmt: skip
+    extended = {
+        "d": {"$numberDouble": "-2.5"}, "n": {"$numberInt": "3"},
+        "in": {"x": {"$numberDouble": "1.5e-07"}, "t": {"$date": {"$numberLong": "-5"}}},
+        "a": [{"$numberDouble": "0.1"}, {"$numberInt": "9"}],
+    }  # fmt: skip
+    records = {
+        name: event("c", src=MONGO | {"ord": 1}, after=json.dumps({"_id": 1} | document))
+        for name, document in {"strict": strict, "extended": extended}.items()
+    }
+    rows = decode_named(spark, Debezium(), tmp_path, records)
+    assert rows["extended"]["after"] == rows["strict"]["after"]
+    assert rows["strict"]["after"]["a"] == "[0.1,9]"
+
+
 def test_a_text_that_looks_like_extended_json_stays_a_text(
     spark: SparkSession, tmp_path: Path
 ) -> None:
