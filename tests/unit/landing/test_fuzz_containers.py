@@ -145,7 +145,7 @@ def test_damage_in_a_block_costs_no_other(lake: Lake, codec: str, thorough: bool
         assert left.startswith(start)
         assert [n for n in kept if blocks[n] not in left] == []
         if codec == "null" and thorough:
-            read = fastavro.reader(io.BytesIO(left))
+            read: Any = fastavro.reader(io.BytesIO(left))
             assert kept <= {one["id"] // 100 for one in read}
         assert bool(look.rejects) == (left != content)
 
