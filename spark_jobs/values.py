@@ -27,6 +27,7 @@ from sluice.types.columns import (
     widest_or_text,
 )
 from spark_jobs.double_text import is_rounded_double
+from spark_jobs.local_times import local_date, local_time
 from spark_jobs.number_text import bound, decimal_text, shift_point, unscaled_text
 
 ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
@@ -281,6 +282,8 @@ def _micros_of_fraction(seconds: Column) -> Column:
 
 
 def _timestamp(text: Column, kind: ColumnType) -> Column:
+    if kind.zone:
+        return local_time(_instant(text, kind), kind.zone)
     if kind.encoding:
         instant = F.timestamp_micros(_micros(text, kind.encoding)).cast(kind.spark)
         if kind.encoding != "ns":
@@ -294,6 +297,10 @@ def _timestamp(text: Column, kind: ColumnType) -> Column:
     return F.coalesce(
         F.when(exact, _moment(bare, kind.spark)), _infinite(text, kind.spark, _INFINITE)
     )
+
+
+def _instant(text: Column, kind: ColumnType) -> Column:
+    return _timestamp(text, ColumnType("timestamp", kind.encoding))
 
 
 def _infinite(text: Column, kind: str, spellings: Mapping[str, int]) -> Column:
@@ -310,6 +317,8 @@ def _moment(text: Column, kind: str) -> Column:
 
 
 def _date(text: Column, kind: ColumnType) -> Column:
+    if kind.zone:
+        return local_date(_instant(text, kind), kind.zone)
     if kind.encoding == "days":
         return F.when(text.rlike(_WHOLE), F.date_from_unix_date(text.try_cast("int")))
     if kind.encoding:

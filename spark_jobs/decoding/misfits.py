@@ -32,6 +32,6 @@ def _wanted(column: PlannedColumn) -> str:
     name = stored.spark if stored.name == "decimal" else stored.name
     lengths = {kind.width or kind.most for kind in kinds} - {0}
     name = f"{name}({lengths.pop()})" if len(lengths) == len(kinds) == 1 else name
-    encodings = {kind.encoding for kind in kinds if kind.name == stored.name}
-    known = encodings & {*ENCODINGS.get(stored.name, ())} - {""}
-    return f"{name}[{known.pop()}]" if known and len(kinds) == 1 else name
+    known = ENCODINGS.get(stored.name, ())
+    hows = {k.how for k in kinds if k.name == stored.name and k.encoding in known} - {""}
+    return f"{name}[{hows.pop()}]" if hows and len(kinds) == 1 else name

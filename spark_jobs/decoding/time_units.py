@@ -64,7 +64,7 @@ class _Timed:
     def spelled(self, unit: str = "") -> str:
         """Return the hint, or the hint with another unit."""
         kind = self.hint if not unit else replace(self.hint, encoding=unit)
-        return f"{kind.name}[{kind.encoding}]"
+        return f"{kind.name}[{kind.how}]"
 
 
 def counts(plan: TablePlan, fits: Column) -> list[Column]:

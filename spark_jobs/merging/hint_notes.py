@@ -51,7 +51,7 @@ def unread(pipeline: str, plan: TablePlan, records: int, why: str) -> str:
 
 
 def _changed_hints(lake: Lake, plan: TablePlan) -> Iterator[str]:
-    """Yield a note on each column whose stored rows were read by a hint of another encoding."""
+    """Yield a note on each column whose stored rows a hint of another encoding or zone read."""
     target = target_id(plan)
     loaded = lake.load(target)
     if loaded is not None and head(loaded) is not None:
@@ -63,7 +63,7 @@ def otherwise_read(pipeline: str, plan: TablePlan, stored: str | None) -> Iterat
     before = {name.lower(): hint for name, hint in read_hints(stored).items()}
     for name, hint in plan.config.columns.items():
         then = before.get(name.lower(), hint)
-        if parse_type(then).encoding != parse_type(hint).encoding:
+        if parse_type(then).how != parse_type(hint).how:
             yield (
                 f"{plan.source.name}: {name} is read by {hint}, but its stored rows were read by "
                 f"{then} and stay as they are; to read those again by {hint}: sluice rollback "

@@ -208,9 +208,9 @@ def _is_otherwise(stored: ColumnType, hint: ColumnType, types: KnownTypes) -> bo
 
 
 def changes_values(hint: ColumnType) -> bool:
-    """Whether a hint changes values and not only their type: their sign, or their
-    trailing zeros."""
-    return hint.encoding == UNSIGNED or hint.width > 0
+    """Whether a hint changes values and not only their type: their sign, their trailing zeros, or
+    their time zone."""
+    return hint.encoding == UNSIGNED or hint.width > 0 or bool(hint.zone)
 
 
 def partial_hint(table: str, hinted: str, bare: str) -> PlanError:

@@ -1,7 +1,9 @@
-"""Lengths that a datum claims, against the limits of Java's Avro, which fastavro has not.
+"""Check that a block's bytes are records as Java's Avro reads them, within the limits set for it.
 
 A walk over the bytes by the schema, which makes no value: a claim of items without bytes would take
-any memory. Source: "Binary Encoding" of Avro's specification.
+any memory. fastavro is no judge: it takes numbers that are too long, negative symbols of an enum
+and bytes behind the last record, at each of which Java's reader fails. Source: "Binary Encoding" of
+Avro's specification, and `BinaryDecoder` and `DataFileStream` of Avro 1.12.
 """
 
 from __future__ import annotations
@@ -15,27 +17,36 @@ from sluice.bounds import MOST_AVRO_BYTES, MOST_AVRO_ITEMS
 
 _Skip = Callable[[bytes, int], int]
 """The bytes and where a value begins → where it ends."""
-_BITS: Final = 63
+_SkipItems = Callable[[bytes, int, int], int]
+"""The bytes, where items begin and how many → where they end."""
+_LONG_BYTES: Final = 10
+_INT_BYTES: Final = 5
 
 
 class Claims:
-    """The limits of one schema's data; raises whatever fastavro does for a schema that is none."""
+    """The walk by one schema; raises whatever fastavro does for a schema that is none.
+
+    `may_be_empty`: there are arrays whose items take no bytes.
+    """
 
     def __init__(self, schema: Any) -> None:
+        self.may_be_empty = False
         self._types: dict[str, _Skip] = {}
-        self._empty_items = False
+        self._empty = 0
         self._datum = self._skip(fastavro.parse_schema(schema, {}, _write_hint=False))
 
-    def check(self, records: int, body: bytes) -> None:
-        """Raise ValueError or IndexError if one of a block's `records` claims too much.
+    def check(self, records: int, body: bytes) -> int:
+        """Return how many items without bytes a block's `records` have.
 
-        Most blocks are too small to hold so many items, and need no walk.
+        Raises ValueError or IndexError if one of them is damaged or claims too much, or if they are
+        not the whole block.
         """
-        if len(body) <= MOST_AVRO_ITEMS and not self._empty_items:
-            return
-        at = 0
+        at = self._empty = 0
         for _ in range(records if self._datum is not _nothing else 0):
             at = self._datum(body, at)
+        if at != len(body):
+            raise ValueError("bytes behind the last record")
+        return self._empty
 
     def _skip(self, kind: Any) -> _Skip:
         if isinstance(kind, list):
@@ -48,7 +59,7 @@ class Claims:
             case "fixed":
                 return self._keep(kind, _fixed(kind["size"]))
             case "enum":
-                return self._keep(kind, _whole)
+                return self._keep(kind, _enum(len(kind["symbols"])))
             case "array":
                 return self._items(self._skip(kind["items"]))
             case "map":
@@ -68,40 +79,81 @@ class Claims:
         return self._keep(kind, _sequence([self._skip(field["type"]) for field in kind["fields"]]))
 
     def _items(self, item: _Skip) -> _Skip:
-        self._empty_items |= item is _nothing
-        return _collection(item)
+        self.may_be_empty |= item is _nothing
+        return _collection(self._passed if item is _nothing else _each(item))
+
+    def _passed(self, body: bytes, at: int, count: int) -> int:
+        """Count items without bytes."""
+        self._empty += count
+        return at
 
 
 def _nothing(body: bytes, at: int) -> int:
     return at
 
 
-def _number(body: bytes, at: int) -> tuple[int, int]:
-    """Return a zigzag-encoded long, and where it ends."""
-    value = shift = 0
-    while shift <= _BITS:
+def _number(body: bytes, at: int, most: int = _LONG_BYTES) -> tuple[int, int]:
+    """Return a zigzag-encoded number of at most so many bytes, and where it ends."""
+    value = 0
+    for shift in range(0, 7 * most, 7):
         byte = body[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), at
-        shift += 7
-    raise ValueError("a number of more than 64 bits")
+    raise ValueError(f"a number of more than {most} bytes")
 
 
-def _whole(body: bytes, at: int) -> int:
-    return _number(body, at)[1]
+def _whole(most: int) -> _Skip:
+    def skip(body: bytes, at: int) -> int:
+        for end in range(at, at + most):
+            if body[end] < 0x80:
+                return end + 1
+        raise ValueError(f"a number of more than {most} bytes")
+
+    return skip
+
+
+def _within(body: bytes, at: int) -> tuple[int, int]:
+    """Return where a value with a length before it begins and ends."""
+    length, at = _number(body, at)
+    if not 0 <= length <= min(MOST_AVRO_BYTES, len(body) - at):
+        raise ValueError(f"a value of {length} bytes")
+    return at, at + length
+
+
+def _bytes(body: bytes, at: int) -> int:
+    return _within(body, at)[1]
 
 
 def _text(body: bytes, at: int) -> int:
-    length, at = _number(body, at)
-    if not 0 <= length <= min(MOST_AVRO_BYTES, len(body) - at):
-        raise ValueError(f"a text of {length} bytes")
-    return at + length
+    start, end = _within(body, at)
+    str(body[start:end], "utf-8")
+    return end
 
 
 def _fixed(size: int) -> _Skip:
-    return (lambda _, at: at + size) if size else _nothing
+    def skip(body: bytes, at: int) -> int:
+        if at + size > len(body):
+            raise IndexError
+        return at + size
+
+    return skip if size else _nothing
+
+
+def _enum(symbols: int) -> _Skip:
+    def skip(body: bytes, at: int) -> int:
+        return _index(body, at, symbols)[1]
+
+    return skip
+
+
+def _index(body: bytes, at: int, choices: int) -> tuple[int, int]:
+    """Return the number of a symbol or a branch, and where it ends."""
+    index, at = _number(body, at, _INT_BYTES)
+    if not 0 <= index < choices:
+        raise ValueError(f"{index} of {choices}")
+    return index, at
 
 
 def _sequence(parts: list[_Skip]) -> _Skip:
@@ -117,35 +169,46 @@ def _sequence(parts: list[_Skip]) -> _Skip:
 
 def _union(branches: list[_Skip]) -> _Skip:
     def skip(body: bytes, at: int) -> int:
-        branch, at = _number(body, at)
-        if branch < 0:
-            raise ValueError(f"a branch {branch}")
+        branch, at = _index(body, at, len(branches))
         return branches[branch](body, at)
 
     return skip
 
 
-def _collection(item: _Skip) -> _Skip:
+def _each(item: _Skip) -> _SkipItems:
+    def skip(body: bytes, at: int, count: int) -> int:
+        for _ in range(count):
+            at = item(body, at)
+        return at
+
+    return skip
+
+
+def _collection(items: _SkipItems) -> _Skip:
     """An array or a map, in blocks of a count each; behind a negative one is the block's size."""
 
     def skip(body: bytes, at: int) -> int:
         total = 0
         while True:
-            count, at = _number(body, at)
-            if count < 0:
-                count, at = -count, _whole(body, at)
+            count, at = _count(body, at)
             total += count
             if total > MOST_AVRO_ITEMS:
                 raise ValueError(f"a collection of {total} items")
             if count == 0:
                 return at
-            for _ in range(count if item is not _nothing else 0):
-                at = item(body, at)
+            at = items(body, at, count)
 
     return skip
 
 
+def _count(body: bytes, at: int) -> tuple[int, int]:
+    """Return the number of items of a collection's block; a negative one has the size behind it."""
+    count, at = _number(body, at)
+    return (-count, _number(body, at)[1]) if count < 0 else (count, at)
+
+
 _PRIMITIVES: Final[dict[str, _Skip]] = {
-    "null": _nothing, "boolean": _fixed(1), "int": _whole, "long": _whole, "float": _fixed(4),
-    "double": _fixed(8), "bytes": _text, "string": _text,
+    "null": _nothing, "boolean": _fixed(1), "int": _whole(_INT_BYTES),
+    "long": _whole(_LONG_BYTES), "float": _fixed(4), "double": _fixed(8), "bytes": _bytes,
+    "string": _text,
 }  # fmt: skip

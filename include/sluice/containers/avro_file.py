@@ -7,7 +7,6 @@ import io
 import json
 import lzma
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -18,15 +17,16 @@ import zstandard
 
 from sluice.bounds import DEFAULT, MEBIBYTE, Bounds
 from sluice.containers.avro_claims import Claims
+from sluice.containers.byte_stream import ByteStream, Stretch
+from sluice.containers.compression import TOO_MANY_ROWS
 from sluice.containers.decompression_limits import DecompressionGuard
-from sluice.containers.rejects import RAW_BYTES
+from sluice.containers.rejects import RAW_BYTES, RAW_BYTES_OF_A_FILE, SHORT_RAW_BYTES
 
 MAGIC: Final = b"Obj\x01"
 TRUNCATED: Final = "truncated_avro"
 DAMAGED: Final = "damaged_avro"
 BAD_SCHEMA: Final = "bad_avro_schema"
 BAD_CODEC: Final = "unknown_avro_codec"
-MOST_HEADER_BYTES: Final = 16 * MEBIBYTE
 
 MOST_DECODED_BYTES: Final = 256 * MEBIBYTE
 # Two numbers of 64 bits, seven bits in each byte.
@@ -42,6 +42,7 @@ _DEFLATE: Final = b"deflate"
 _BZIP2: Final = b"bzip2"
 _XZ: Final = b"xz"
 _CODECS: Final = (b"null", _DEFLATE, _BZIP2, _XZ, _SNAPPY, _ZSTANDARD)
+_ARRAY: Final = b"array"
 _SYNC_BYTES: Final = 16
 _HEADER: Final = fastavro.parse_schema(
     {
@@ -81,114 +82,13 @@ class AvroFile:
     supported: bool = True
 
 
-@dataclass(frozen=True)
-class _Stretch:
-    """A part of a file: its length, its first bytes, and whether a sync marker ends it."""
-
-    raw: bytes
-    length: int
-    ended: bool
-
-
-class _Bytes:
-    """A stream over chunks that knows its offset; raises EOFError at the end.
-
-    `header_left`: bytes that the header may still take, because a damaged length can claim any.
-    """
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self.chunks = chunks
-        self.waiting = b""
-        self.at = 0
-        self.passed = 0
-        self.header_left: int | None = MOST_HEADER_BYTES
-
-    @property
-    def place(self) -> int:
-        return self.passed + self.at
-
-    def read(self, size: int) -> bytes:
-        if self.header_left is not None:
-            self.header_left -= max(size, 0)
-            if self.header_left < 0:
-                raise ValueError(f"a header of more than {MOST_HEADER_BYTES} bytes")
-        parts = []
-        while size > 0:
-            part = self.waiting[self.at : self.at + self._some(size)]
-            self.at += len(part)
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
-
-    def ahead(self, size: int) -> bytes:
-        """Return the next `size` bytes, or all that are left, without consuming them."""
-        parts, waiting = [self.waiting[self.at :]], len(self.waiting) - self.at
-        while waiting < size and (chunk := next(self.chunks, None)) is not None:
-            parts.append(chunk)
-            waiting += len(chunk)
-        if len(parts) > 1:
-            self.passed += self.at
-            self.waiting, self.at = b"".join(parts), 0
-        return self.waiting[self.at : self.at + size]
-
-    def until(self, marker: bytes, keep: int) -> _Stretch:
-        """Consume up to and with the next `marker`, or to the end; keep the first `keep` bytes."""
-        kept, length, held_back = [], 0, b""
-        while not self.at_end():
-            if held_back:  # a marker may begin in one chunk and end in the next
-                self.passed += self.at - len(held_back)
-                self.waiting, self.at = held_back + self.waiting[self.at :], 0
-            marker_at = self.waiting.find(marker, self.at)
-            last = max(self.at, len(self.waiting) - len(marker) + 1)
-            end = marker_at + len(marker) if marker_at >= 0 else last
-            kept.append(self.waiting[self.at : min(end, self.at + max(keep - length, 0))])
-            length += end - self.at
-            if marker_at >= 0:
-                self.at = end
-                return _Stretch(b"".join(kept), length, ended=True)
-            held_back, self.at = self.waiting[end:], len(self.waiting)
-        return _Stretch(b"".join([*kept, held_back])[:keep], length + len(held_back), ended=False)
-
-    def _some(self, size: int) -> int:
-        """Return how many of `size` bytes are buffered, at least one; EOFError at the end."""
-        if self.at_end():
-            raise EOFError
-        return min(size, len(self.waiting) - self.at)
-
-    def at_end(self) -> bool:
-        while self.at == len(self.waiting):
-            chunk = next(self.chunks, None)
-            if chunk is None:
-                return True
-            self.passed += self.at
-            self.waiting, self.at = chunk, 0
-        return False
-
-    def number(self) -> int:
-        """Read a zigzag-encoded Avro long."""
-        value = self.varint()
-        return (value >> 1) ^ -(value & 1)
-
-    def varint(self) -> int:
-        """Read a number of seven bits a byte, the lowest first."""
-        value = shift = 0
-        while True:
-            byte = self.read(1)[0]
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-            if shift > 63:
-                raise ValueError("a number of more than 64 bits")
-
-
 def walk(chunks: Iterator[bytes], thorough: bool = False, bounds: Bounds = DEFAULT) -> AvroFile:
     """Read a container to its end; decode its blocks only if `thorough`.
 
     A block that decompresses to more than `bounds` allow is bad. Raises DamageError, not trusted,
     if all blocks together do.
     """
-    stream = _Bytes(chunks)
+    stream = ByteStream(chunks)
     try:
         header = cast(Any, fastavro.schemaless_reader(cast(Any, stream), _HEADER, None))
         schema = header["meta"]["avro.schema"].decode()
@@ -196,7 +96,7 @@ def walk(chunks: Iterator[bytes], thorough: bool = False, bounds: Bounds = DEFAU
         return AvroFile(damage=TRUNCATED if isinstance(error, EOFError) else DAMAGED)
     stream.header_left = None
     supported = _codec(header) in _CODECS
-    decoding = _BlockDecoder(header) if thorough and supported else None
+    decoding = _decoder(header, thorough, bounds) if supported else None
     unfolding = DecompressionGuard(_codec(header), bounds)
     whole, damage, bad = _walk_blocks(stream, header["sync"], decoding, unfolding)
     bad = sorted([*bad, *(decoding.bad if decoding else [])], key=lambda block: block.start)
@@ -220,55 +120,65 @@ def without(chunks: Iterator[bytes], bad: Sequence[BadBlock]) -> Iterator[bytes]
 
 
 class _BlockDecoder:
-    """Decodes each block as a file of its own; `bad` collects those that cannot be decoded."""
+    """Checks the records of each block; `bad` collects those with damage.
 
-    def __init__(self, header: Any) -> None:
-        start = io.BytesIO()
-        self._codec = _codec(header)
-        read = _UNPACKED.get(self._codec)
-        meta = header["meta"] | ({"avro.codec": b"null"} if read else {})
-        # A sound value may be outside the range of Python's dates.
-        schema = _without_logical_types(header["meta"]["avro.schema"])
-        meta |= {"avro.schema": schema}
-        fastavro.schemaless_writer(start, _HEADER, header | {"meta": meta})
-        self._start = start.getvalue()
-        self._claims = _claims(schema)
+    Items without bytes count as rows, see `Bounds`; a block that has too many does not count.
+    """
+
+    def __init__(self, codec: bytes, claims: Claims | None, bounds: Bounds = DEFAULT) -> None:
+        self._unpacked = _UNPACKED.get(codec, bytes)
+        self._claims = claims
+        self._bounds = bounds
+        self._empty_items = 0
+        self._raw_bytes = 0
         self.bad: list[BadBlock] = []
 
     def decode(self, start: int, end: int, records: int, body: bytes, sync: bytes) -> None:
-        """Decode the block from `start` to `end` of the file."""
+        """Check the block from `start` to `end` of the file."""
         try:
-            plain = _UNPACKED.get(self._codec, bytes)(body)
-            if self._claims is not None:
-                self._claims.check(records, plain)
-            block = _block(records, plain, sync)
-            deque(fastavro.reader(io.BytesIO(self._start + block)), maxlen=0)
-        except Exception:  # a decoder may raise anything for damaged bytes
-            self.bad.append(BadBlock(start, end, _block(records, body, sync)[:RAW_BYTES]))
+            reason = self._damage(end, records, self._unpacked(body))
+        except Exception:  # a decompressor may raise anything for damaged bytes
+            reason = DAMAGED
+        if reason:
+            most = RAW_BYTES if self._raw_bytes < RAW_BYTES_OF_A_FILE else SHORT_RAW_BYTES
+            raw = (_zigzag(records) + _zigzag(len(body)) + body[:most] + sync)[:most]
+            self._raw_bytes += len(raw)
+            self.bad.append(BadBlock(start, end, raw, reason))
+
+    def _damage(self, end: int, records: int, plain: bytes) -> str:
+        """Return why the block is bad, or ''; raises if its bytes do not fit the schema."""
+        if self._claims is None:
+            return DAMAGED
+        items = self._empty_items + self._claims.check(records, plain)
+        if self._bounds.has_too_many_rows(end, items):
+            return TOO_MANY_ROWS
+        self._empty_items = items
+        return ""
+
+
+def _decoder(header: Any, thorough: bool, bounds: Bounds) -> _BlockDecoder | None:
+    """Return what checks the blocks of a file; None if that is not to be done.
+
+    It is done in any case if arrays may claim items that take no bytes, and so no end of time.
+    """
+    schema = header["meta"]["avro.schema"]
+    claims = _claims(schema) if thorough or _ARRAY in schema else None
+    if not thorough and not (claims and claims.may_be_empty):
+        return None
+    return _BlockDecoder(_codec(header), claims, bounds)
 
 
 def _claims(schema: bytes) -> Claims | None:
-    """Return the limits of a schema; None if it is none, whose blocks fastavro does not read."""
-    try:
-        return Claims(json.loads(schema))
-    except Exception:  # a parser may raise anything for what is no schema
-        return None
-
-
-def _without_logical_types(schema: bytes) -> bytes:
-    """Return the schema without logical types; unchanged if it is no JSON."""
+    """Return the walk by a schema; None if it is none."""
 
     def bare(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        # fastavro refuses some that Spark ignores.
         return {name: value for name, value in pairs if name != "logicalType"}
 
     try:
-        return json.dumps(json.loads(schema, object_pairs_hook=bare)).encode()
-    except (ValueError, RecursionError):
-        return schema
-
-
-def _block(records: int, body: bytes, sync: bytes) -> bytes:
-    return _zigzag(records) + _zigzag(len(body)) + body + sync
+        return Claims(json.loads(schema, object_pairs_hook=bare))
+    except Exception:  # a parser may raise anything for what is no schema
+        return None
 
 
 def _codec(header: Any) -> bytes:
@@ -278,7 +188,7 @@ def _codec(header: Any) -> bytes:
 
 def _without_snappy(body: bytes) -> bytes:
     """Decompress a block; ValueError or an Arrow error if size or checksum do not match."""
-    size = _Bytes(iter([body])).varint()
+    size = ByteStream(iter([body])).varint()
     if size > MOST_DECODED_BYTES:
         raise ValueError(f"a block of more than {MOST_DECODED_BYTES} bytes")
     plain: bytes = pa.decompress(body[:-4], size, codec="snappy", asbytes=True)
@@ -329,7 +239,7 @@ def _zigzag(value: int) -> bytes:
 
 
 def _walk_blocks(
-    stream: _Bytes, sync: bytes, decoding: _BlockDecoder | None, unfolding: DecompressionGuard
+    stream: ByteStream, sync: bytes, decoding: _BlockDecoder | None, unfolding: DecompressionGuard
 ) -> tuple[int, str, list[BadBlock]]:
     """Return where the whole blocks end, why no more follow, and the bad ones between them.
 
@@ -347,15 +257,15 @@ def _walk_blocks(
             return start, reason, bad
         if reason:
             bad.append(BadBlock(start, end, stretch.raw[:RAW_BYTES], reason))
-        elif decoding is not None and 0 < frame.size <= MOST_DECODED_BYTES:
+        elif decoding is not None and frame.size <= MOST_DECODED_BYTES:
             decoding.decode(start, end, frame.records, body, sync)
         start = end
     return start, "", bad
 
 
-def _block_ahead(stream: _Bytes, sync: bytes, keep: int) -> _Stretch | None:
+def _block_ahead(stream: ByteStream, sync: bytes, keep: int) -> Stretch | None:
     """Return the next block if the marker is where its size says: a body may hold one too."""
-    head = _Bytes(iter([stream.ahead(MOST_FRAME_BYTES)]))
+    head = ByteStream(iter([stream.ahead(MOST_FRAME_BYTES)]))
     try:
         _, size = head.number(), head.number()
     except (EOFError, ValueError):
@@ -367,7 +277,7 @@ def _block_ahead(stream: _Bytes, sync: bytes, keep: int) -> _Stretch | None:
     if len(block) < length or not block.endswith(sync):
         return None
     stream.at += length
-    return _Stretch(block[:keep], length, ended=True)
+    return Stretch(block[:keep], length, ended=True)
 
 
 @dataclass(frozen=True)
@@ -380,8 +290,8 @@ class _Frame:
     body_at: int = 0
 
 
-def _frame(stretch: _Stretch) -> _Frame:
-    head = _Bytes(iter([stretch.raw[:MOST_FRAME_BYTES]]))
+def _frame(stretch: Stretch) -> _Frame:
+    head = ByteStream(iter([stretch.raw[:MOST_FRAME_BYTES]]))
     try:
         records, size = head.number(), head.number()
     except (EOFError, ValueError) as error:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sluice.ddl.create_table import MYSQL
+from sluice.ddl.parsing import TooIntricateError
 from sluice.ddl.spelling import (
     as_known,
     executed,
@@ -82,11 +84,12 @@ def harmless(text: str) -> str | None:
 def _comments_on(text: str) -> list[Comment]:
     from sqlglot import exp
 
-    for grammar in _GRAMMARS:
-        read = read_by(grammar, text)
-        if read is not None:
-            comments_on = [_of_comment(one) for one in read if isinstance(one, exp.Comment)]
-            return [one for one in comments_on if one is not None]
+    with suppress(TooIntricateError):
+        for grammar in _GRAMMARS:
+            read = read_by(grammar, text)
+            if read is not None:
+                comments_on = [_of_comment(one) for one in read if isinstance(one, exp.Comment)]
+                return [one for one in comments_on if one is not None]
     raise UnreadableDdlError("no grammar reads it")
 
 
@@ -105,8 +108,8 @@ def _of_comment(statement: exp.Comment) -> Comment | None:
 def _comments_beside(text: str, *, anew: bool) -> list[Comment] | None:
     """Return the comments of MySQL's statements; None if its grammar does not read all of the text,
     or reads parts that are not understood here."""
-    read = read_by(MYSQL, text)
     try:
+        read = read_by(MYSQL, text)
         return None if read is None else [one for part in read for one in _beside(part, anew)]
     except SLIPS:
         return None

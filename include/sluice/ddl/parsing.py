@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # Statements that people write take about one step for each token, and fewer than four.
 _LEAST_STEPS: Final = 1000
 _STEPS_PER_TOKEN: Final = 5
+# Long ones take two at most, of tokens that are half as many as their characters.
+_MOST_STEPS: Final = 100_000
 _TOO_DEEP: Final = "nested too deep"
 
 
@@ -36,7 +38,7 @@ def parsed(
     grammar = Dialect.get_or_raise(dialect)
     tokens = grammar.tokenize(text)
     parser = _counting(grammar.parser_class)(dialect=grammar)
-    vars(parser)["steps_left"] = max(least_steps, _STEPS_PER_TOKEN * len(tokens))
+    vars(parser)["steps_left"] = max(least_steps, min(_STEPS_PER_TOKEN * len(tokens), _MOST_STEPS))
     try:
         return parser.parse_into(into, tokens, text) if into else parser.parse(tokens, text)
     except RecursionError as error:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sluice.ddl.create_table import MYSQL, SQL_SERVER
 from sluice.ddl.defaults import AddedColumn, ColumnChange, added_column, source_of
-from sluice.ddl.parsing import parsed
+from sluice.ddl.parsing import TooIntricateError, parsed
 from sluice.ddl.spelling import (
     as_known,
     executed,
@@ -97,11 +97,12 @@ def altered(text: str) -> list[Altered]:
     refuse_long(text)
     plain = executed(outside_quotes(text, _of_unnamed) if alone else text)
     of_all = as_known(plain)
-    for grammar in _grammars(plain):
-        spelled = as_known(plain, grammar) if grammar == MYSQL else of_all
-        changes = _altered(spelled, grammar)
-        if changes is not None:
-            return [replace(a, table="") if a.table == _UNNAMED else a for a in changes]
+    with suppress(TooIntricateError):
+        for grammar in _grammars(plain):
+            spelled = as_known(plain, grammar) if grammar == MYSQL else of_all
+            changes = _altered(spelled, grammar)
+            if changes is not None:
+                return [replace(a, table="") if a.table == _UNNAMED else a for a in changes]
     if _CHANGES_COLUMNS.search(of_all):
         raise UnreadableDdlError("no grammar reads it")
     return []
@@ -156,7 +157,9 @@ def refuse_long(text: str) -> None:
 def statements(text: str) -> list[exp.Expr | None] | None:
     """Parse a text with the first grammar that reads all of it; None if none does."""
     parsed = (read_by(grammar, text) for grammar in _grammars(text))
-    return next((read for read in parsed if read is not None), None)
+    with suppress(TooIntricateError):
+        return next((read for read in parsed if read is not None), None)
+    return None
 
 
 def _grammars(text: str) -> list[str]:
@@ -201,13 +204,18 @@ def _is_conditional(statement: exp.Expr | None) -> bool:
 
 
 def read_by(grammar: str, text: str) -> list[exp.Expr | None] | None:
-    """Parse a text with one grammar; None if it does not read all of it."""
+    """Parse a text with one grammar; None if it does not read all of it.
+
+    Raises TooIntricateError for a text that no other grammar is to try in vain.
+    """
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     try:
         with _quiet():
             statements = parsed(_spelled_out(text, grammar), grammar)
+    except TooIntricateError:
+        raise
     except (SqlglotError, *SLIPS):
         return None
     return (

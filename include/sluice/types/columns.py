@@ -2,7 +2,8 @@
 
 `decimal(18,2)`, `timestamp[ms]`, `date[days]`, `binary[base64]`, `decimal(10,2)[base64]`: the part
 in brackets is the *encoding*, the way a bare number or text is read. Hints in `columns:` and the
-formats' own schemas are both expressed this way. A time of day is stored as ISO text (`time` →
+formats' own schemas are both expressed this way. `timestamp_ntz[ms@Asia/Shanghai]`: behind the `@`
+the *zone* whose local time an instant becomes. A time of day is stored as ISO text (`time` →
 string), for Spark tables have no TIME type.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from typing import Final
+from zoneinfo import ZoneInfo
 
 TIME_UNITS: Final = ("s", "ms", "us", "ns")
 BASE64: Final = "base64"
@@ -51,14 +53,21 @@ _ALIASES: Final = {
 }  # fmt: skip
 _PATTERN: Final = re.compile(
     r"^\s*(?P<name>[a-z_]+)\s*(\(\s*(?P<p>\d+)\s*(,\s*(?P<s>\d+)\s*)?\))?\s*"
-    r"(\[\s*(?P<encoding>[a-z0-9]+)\s*\])?\s*$"
+    r"(\[(?!\s*\])\s*(?P<encoding>[a-z0-9]+)?\s*(@\s*(?P<zone>[^\s\]]+)\s*)?\])?\s*$",
+    re.IGNORECASE | re.ASCII,
 )
+_ZONED: Final = ("timestamp_ntz", "date")
+"""Types that an instant becomes by a time zone."""
+# Java's zones are names as in the time zone database, with a capital, and offsets up to 18 hours.
+_OFFSET: Final = re.compile(r"[+-](0\d|1[0-7]):[0-5]\d")
+_REGION: Final = re.compile(r"[A-Z]\w*(/[\w+-]+)*", re.ASCII)
 
 
 @dataclass(frozen=True)
 class ColumnType:
     """A type by `name` (one of the keys above) with its encoding; precision and scale of decimals.
 
+    `zone`: that of the local time which an instant becomes; '' if values are local times already.
     `width`: the length of BINARY(n), to which values are padded with zeros, since MySQL's binary
     log leaves these out. `most`: the length of VARBINARY(n). A longer value fits neither.
     """
@@ -69,6 +78,12 @@ class ColumnType:
     scale: int = 0
     width: int = 0
     most: int = 0
+    zone: str = ""
+
+    @property
+    def how(self) -> str:
+        """The encoding with the zone, as a hint has them in brackets."""
+        return f"{self.encoding}@{self.zone}" if self.zone else self.encoding
 
     @property
     def spark(self) -> str:
@@ -90,17 +105,35 @@ def decimal(precision: int, scale: int, encoding: str = "") -> ColumnType:
 
 def parse_type(text: str) -> ColumnType:
     """Parse a type hint; raises ValueError saying what is allowed."""
-    match = _PATTERN.match(text.lower())
-    name = _ALIASES.get(match["name"]) if match else None
+    match = _PATTERN.match(text)
+    name = _ALIASES.get(match["name"].lower()) if match else None
     if match is None or name is None:
         raise ValueError(f"unknown column type {text!r}; known: {', '.join(sorted(_ALIASES))}")
-    encoding = match["encoding"] or ""
+    encoding, zone = (match["encoding"] or "").lower(), match["zone"] or ""
     allowed = ENCODINGS.get(name, ("",))
     if encoding not in allowed:
         raise ValueError(f"{text!r}: {name} takes {_any_of([e for e in allowed if e])}")
+    if zone:
+        _refuse_zone(text, ColumnType(name, encoding), zone)
     if name == "decimal":
         return decimal(int(match["p"] or 10), int(match["s"] or 0), encoding)
-    return ColumnType(name, encoding, width=binary_width(match["p"]) if name == "binary" else 0)
+    width = binary_width(match["p"]) if name == "binary" else 0
+    return ColumnType(name, encoding, width=width, zone=zone)
+
+
+def _refuse_zone(text: str, kind: ColumnType, zone: str) -> None:
+    """Raise ValueError for a zone that is none, or that the type cannot have."""
+    if kind.name not in _ZONED or kind.encoding == "days":
+        raise ValueError(f"{text!r}: only instants as {' or '.join(_ZONED)} take a time zone")
+    if not (_OFFSET.fullmatch(zone) or _is_region(zone)):
+        raise ValueError(f"{text!r}: a time zone is one such as Asia/Shanghai or +08:00")
+
+
+def _is_region(name: str) -> bool:
+    try:
+        return _REGION.fullmatch(name) is not None and bool(ZoneInfo(name))
+    except (LookupError, ValueError, OSError):
+        return False
 
 
 def _any_of(encodings: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -339,6 +340,26 @@ def test_real_data(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
     rows = StreamX().read(spark, (file,), DEFAULTS).collect()
     assert rows[0]["position"].startswith("0.")
     assert_tables(rows, expected_tables(case / "final.expected.json"), StreamX())
+
+
+def test_local_times_and_dates_of_a_job_in_another_zone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The vendor's example of a DATE is 2020-05-24 18:14:29 in Shanghai; only hints with the zone
+    give it, and a DATE without a hint stays the instant."""
+    kinds = {"id": "LONG", "created": "DATE", "born": "DATE", "seen": "DATE"}
+    told = message("INSERT", after={"id": 1, "created": 1590315269000, "born": 1590249600000,
+                                    "seen": 1590315269000})  # fmt: skip
+    listed = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    told |= {"schema": told["schema"] | {"dataColumn": listed}}
+    hints = {"created": "timestamp_ntz[@Asia/Shanghai]", "born": "date[ms@Asia/Shanghai]"}
+    pipeline = {"format": "streamx", "tables": {"db.s.t": {"columns": hints}}}
+    lake = Sandbox(spark, tmp_path, pipeline)
+    lake.run_each([told])
+    assert lake.rows("t") == [
+        {"id": 1, "created": datetime(2020, 5, 24, 18, 14, 29), "born": date(2020, 5, 24),
+         "seen": datetime(2020, 5, 24, 10, 14, 29, tzinfo=UTC)},
+    ]  # fmt: skip
 
 
 def test_a_described_column_that_an_update_lacks_is_absent(rows: dict[str, Row]) -> None:

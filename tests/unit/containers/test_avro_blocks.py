@@ -5,14 +5,17 @@ from __future__ import annotations
 import bz2
 import io
 import lzma
+import time
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import fastavro
 import pytest
 
+from sluice.bounds import DEFAULT
 from sluice.containers import avro_file
-from sluice.containers.avro_file import _BlockDecoder
+from sluice.containers.avro_file import _decoder
 from tests.avro_blocks import deflated, varint
 
 SYNC = b"0123456789abcdef"
@@ -26,7 +29,8 @@ def bad(schema: Any, codec: str, records: int, body: bytes) -> int:
     header = fastavro.schemaless_reader(
         io.BytesIO(file.getvalue()), avro_file._HEADER, avro_file._HEADER
     )
-    decoder = _BlockDecoder(header)
+    decoder = _decoder(header, True, DEFAULT)
+    assert decoder is not None
     decoder.decode(0, 1, records, body, SYNC)
     return len(decoder.bad)
 
@@ -66,13 +70,14 @@ def test_a_block_unfolds_up_to_a_bound(
 ) -> None:
     assert bad(LONG, codec, 1, pack(b"\x02")) == 0
     monkeypatch.setattr(avro_file, "MOST_DECODED_BYTES", 1000)
-    assert bad(LONG, codec, 1, pack(b"\x00" * 1000)) == 0
-    assert bad(LONG, codec, 1, pack(b"\x00" * 1001)) == 1
+    assert bad(LONG, codec, 1000, pack(b"\x00" * 1000)) == 0
+    assert bad(LONG, codec, 1001, pack(b"\x00" * 1001)) == 1
 
 
 def test_a_schema_that_is_no_json_makes_every_block_bad() -> None:
     meta = {"avro.schema": b"{", "avro.codec": b"null"}
-    decoder = _BlockDecoder({"magic": b"Obj\x01", "meta": meta, "sync": SYNC})
+    decoder = _decoder({"magic": b"Obj\x01", "meta": meta, "sync": SYNC}, True, DEFAULT)
+    assert decoder is not None
     decoder.decode(0, 1, 1, b"\x02", SYNC)
     assert len(decoder.bad) == 1
 
@@ -200,6 +205,82 @@ def test_a_value_that_java_refuses_is_damage(kind: Any, plain: bytes, is_bad: in
     """The limits that the driver sets for its JVM."""
     schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
     assert bad(schema, "null", 1, plain) == is_bad
+
+
+LONGS = {"type": "array", "items": "long"}
+LETTER = {"type": "enum", "name": "e", "symbols": ["A", "B"]}
+LONGEST_NUMBER = b"\xff" * 9 + b"\x01"
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain", "is_bad"),
+    [
+        ("long", b"\2", 0), ("long", b"\2\2", 1), ("null", b"\0", 1),
+        ("long", LONGEST_NUMBER, 0), ("long", b"\x80" * 9 + b"\0", 0),
+        ("long", b"\xff" + LONGEST_NUMBER, 1),
+        ("int", b"\x80\x80\x80\x80\0", 0), ("int", b"\x80\x80\x80\x80\x80\0", 1),
+        ("int", varint(2**40), 1),
+        (LETTER, varint(1), 0), (LETTER, varint(2), 1), (LETTER, varint(-1), 1),
+        (["null", "long"], varint(2), 1), (["null", "long"], varint(-1), 1),
+        (LONGS, varint(-1) + varint(99) + b"\2\0", 0),
+        (LONGS, LONGEST_NUMBER + b"\2\0", 1), (NULLS, LONGEST_NUMBER + b"\2\0", 1),
+        (LONGS, varint(2) + b"\2", 1), (LONGS, varint(1) + b"\2", 1),
+        ({"type": "map", "values": "long"}, varint(1) + varint(-1) + b"\0\0", 1),
+        ("bytes", varint(-1), 1), ("bytes", varint(2**32) + b"aa", 1), ("bytes", varint(1), 1),
+        ("string", varint(1) + b"\xff", 1), ("boolean", b"\2", 0), ("float", b"123", 1),
+        ({"type": "fixed", "name": "f", "size": 4}, b"123", 1),
+    ],
+)  # fmt: skip
+def test_a_block_is_bad_if_javas_reader_fails_on_it(kind: Any, plain: bytes, is_bad: int) -> None:
+    """As DataFileReader of Avro 1.12 did with the same bytes; it takes a text that is no UTF-8,
+    which nothing behind it does."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
+    assert bad(schema, "null", 1, plain) == is_bad
+
+
+def test_records_without_their_bytes_are_damage() -> None:
+    start, first = of_one_record_each(1)
+    found, rows = walked(start + first + b"\x02\0" + SYNC + b"\0\2\2" + SYNC + first, 1000, True)
+    assert ([block.raw for block in found.bad], rows) == (
+        [b"\x02\0" + SYNC, b"\0\2\2" + SYNC],
+        [1, 1],
+    )
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+def test_empty_items_count_as_rows(thorough: bool) -> None:
+    """Each array is within the limit, and Spark would go on to make them for hours."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": NULLS}]}
+    file = io.BytesIO()
+    fastavro.writer(file, schema, [], sync_marker=SYNC)
+    claim = varint(MOST_ITEMS) + b"\0"
+    small, large = (varint(n) + varint(n * len(claim)) + claim * n + SYNC for n in (1, 30))
+    found = avro_file.walk(iter([file.getvalue() + small * 9 + large + small]), thorough)
+    assert [block.reason for block in found.bad] == ["too_many_rows"]
+    found = avro_file.walk(iter([file.getvalue() + small * 9]), thorough)
+    assert found.bad == ()
+
+
+def test_bad_blocks_take_little_memory() -> None:
+    start = of_one_record_each(1)[0]
+    block = varint(1) + varint(100_000) + b"\xff" * 100_000 + SYNC
+    content = start + block * 1000
+    tracemalloc.start()
+    found = avro_file.walk(iter([content]), True)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found.bad) == 1000
+    assert most < 40 << 20
+
+
+def test_many_small_blocks_take_linear_time() -> None:
+    """What is ahead was copied for each of them."""
+    start, first = of_one_record_each(1)
+    blocks = [first * 20_000] * 10
+    began = time.process_time()
+    found = avro_file.walk(iter([start, b"".join(blocks)]), False)
+    assert found.bad == ()
+    assert time.process_time() - began < 10
 
 
 def test_a_claim_takes_no_memory() -> None:

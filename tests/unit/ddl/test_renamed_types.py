@@ -60,6 +60,7 @@ def followed(hints: dict[str, str], *columns: PlannedColumn) -> dict[str, Planne
     [
         ("decimal(20,0)[unsigned]", "decimal(20,0)", "bigint"),
         ("binary(16)", "binary", "binary"),
+        ("timestamp_ntz[@Asia/Shanghai]", "timestamp_ntz", "timestamp_ntz"),
     ],
 )
 def test_a_hint_that_changes_values_is_wanted_of_both_names(

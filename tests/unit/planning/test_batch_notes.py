@@ -101,6 +101,8 @@ def test_a_hint_of_another_encoding_than_the_stored_rows_were_read_by_is_told() 
         "--batch BATCH, then sluice run shop"
     )
     assert [*otherwise_read("shop", plan, None)] == []
+    (note,) = otherwise_read("shop", planned_with(at="date[ms@UTC]"), '{"at": "date[ms]"}')
+    assert "at is read by date[ms@UTC], but its stored rows were read by date[ms]" in note
 
 
 def test_a_table_keeps_the_hints_by_which_its_rows_were_read() -> None:
