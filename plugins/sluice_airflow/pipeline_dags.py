@@ -73,8 +73,8 @@ def stand_in_id(name: str) -> str:
     """Return the DAG id for a pipeline whose file is wrong: a unique one with a dot, which no valid
     pipeline's DAG has.
 
-    Under the pipeline's own id Airflow would take it for a new version of its DAG: it would kill the
-    tasks of runs that are going on, and count the stand-in's runs as the schedule's.
+    Under the pipeline's own id Airflow would take it for a new version of its DAG: it would kill
+    the tasks of runs that are going on, and count the stand-in's runs as the schedule's.
     """
     if is_pipeline_name(name):
         return f"{dag_id(name)}.{BROKEN}"

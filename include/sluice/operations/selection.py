@@ -88,8 +88,8 @@ def _named(ctx: Context, objects: list[StoredObject], files: Sequence[str]) -> l
     ways = {name: [way for way in _spellings(ctx, name) if way in by_name] for name in files}
     if missing := [name for name, found in ways.items() if not found]:
         raise TerminalError(
-            f"pipeline {ctx.pipeline.name}: {', '.join(map(repr, missing))} are not among the files "
-            f"of {ctx.pipeline.landing.url} that match {ctx.pipeline.landing.pattern}"
+            f"pipeline {ctx.pipeline.name}: {', '.join(map(repr, missing))} are not among the "
+            f"files of {ctx.pipeline.landing.url} that match {ctx.pipeline.landing.pattern}"
         )
     chosen = [by_name[found[0]] for found in ways.values()]
     return list({found.key: found for found in chosen}.values())
