@@ -34,6 +34,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sluice.catalog.client import find_table, known_table, list_tables, load_table
 from sluice.catalog.clocks import refuse_clock_behind
+from sluice.catalog.dropped_columns import without_columns
 from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of, passes_over
 from sluice.catalog.retries import Errors, error_text, limited_retries, transient_errors
 from sluice.errors import (
@@ -137,6 +138,7 @@ def _publish(catalog: Catalog, table: Table, staged: StagedTable, tag: str) -> N
         point(tag, SnapshotRefType.TAG, staged.head_snapshot),
         RemoveSnapshotRefUpdate(ref_name=staged.branch),
     )
+    updates += without_columns(table, staged.dropped)
     commit(catalog, table, requirements, updates + _properties(table, staged))
 
 

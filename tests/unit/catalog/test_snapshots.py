@@ -17,6 +17,7 @@ from pyiceberg.types import StringType
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from sluice.catalog import snapshots
+from sluice.catalog.dropped_columns import schema_of_published
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import (
     drop_branches,
@@ -36,6 +37,11 @@ pytestmark = pytest.mark.catalog
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
     return one_table(tmp_path)
+
+
+def add_column(catalog: Catalog, name: str) -> None:
+    with table(catalog).update_schema() as update:
+        update.add_column(name, StringType())
 
 
 def test_publish_points_main_tags_and_drops_the_branch(catalog: Catalog) -> None:
@@ -234,6 +240,29 @@ def test_rollback_restores_the_schema(catalog: Catalog) -> None:
     rollback_table(catalog, replace(staged, base_schema=before), "b1")
     assert table(catalog).schema().column_names == ["id"]
     assert ids(catalog) == [0]
+
+
+def test_a_column_goes_with_the_batch_and_comes_back_with_its_rollback(catalog: Catalog) -> None:
+    add_column(catalog, "note")
+    loaded = table(catalog)
+    loaded.append(pa.table({"id": [1], "note": ["a"]}))
+    with table(catalog).transaction() as transaction:
+        transaction.set_properties({PROP_SHAPES: "cached"})
+    staged = replace(stage(catalog, "b1", 2), dropped=("note", "unknown"))
+    publish_table(catalog, staged, "b1")
+    assert table(catalog).scan().to_arrow().column_names == ["id"]
+    assert (ids(catalog), PROP_SHAPES in table(catalog).properties) == ([1, 2], False)
+    written = table(catalog).metadata.snapshots[-1].schema_id or 0
+    since = table(catalog).metadata.current_schema_id
+    add_column(catalog, "other")
+    found = [schema_of_published(table(catalog), schema) for schema in (written, since)]
+    assert (written != since, found) == (True, [since, since])
+    undo(catalog, staged, "b1")
+    assert table(catalog).scan().to_arrow().to_pylist() == [{"id": 1, "note": "a"}]
+    publish_table(catalog, replace(stage(catalog, "b2", 3), dropped=("note",)), "b2")
+    add_column(catalog, "note")
+    notes = table(catalog).scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["note"]) for row in notes) == [(1, None), (3, None)]
 
 
 @pytest.mark.parametrize("first", [True, False])
