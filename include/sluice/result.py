@@ -106,8 +106,9 @@ class Nulled:
 
 @dataclass(frozen=True)
 class TableResult:
-    """One target: its source, the outcomes of its events, the tables that were staged, and those
-    with which the batch was compared and that it left unchanged."""
+    """One target: its source, the outcomes of its events, the tables that were staged, those with
+    which the batch was compared and that it left unchanged, and the columns that the target lost
+    (`on_dropped_column`)."""
 
     source: str
     target: str
@@ -117,6 +118,7 @@ class TableResult:
     compared: tuple[ComparedTable, ...] = ()
     conflicts: Conflicts = Conflicts()
     nulled: tuple[Nulled, ...] = ()
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
