@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
+
+from sluice.names import dropped_column
+
+NOWHERE: Final = ""
+"""The new name of a column that leaves the target when the source drops it; no column has it."""
 
 
 @dataclass(frozen=True, order=True)
@@ -24,6 +30,26 @@ class Rename:
 
 
 Renames = tuple[Rename, ...]
+
+
+def is_drop(old: str, new: str) -> bool:
+    """Whether a pair of names is of a column that was dropped, and kept under another name or
+    not."""
+    return new in (NOWHERE, dropped_column(old))
+
+
+def moved_nowhere(before: Renames, now: Renames) -> frozenset[str]:
+    """Return, in lower case, the columns in which rows that were written under the renames `before`
+    have the values of dropped columns that are NOWHERE since."""
+    gone = _nowhere(now) - _nowhere(before)
+    pairs = (pair for rename in before for pair in rename.columns)
+    aside = (new for old, new in pairs if new == dropped_column(old) and old.lower() in gone)
+    return frozenset(map(str.lower, aside))
+
+
+def _nowhere(renames: Renames) -> set[str]:
+    pairs = (pair for rename in renames for pair in rename.columns)
+    return {old.lower() for old, new in pairs if new == NOWHERE}
 
 
 def from_pairs(raw: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> Renames:

@@ -39,7 +39,8 @@ class StagedTable:
     `highest`: an upper bound of the rows' positions at the head. `defaults`: the value of the table
     property with defaults, renames and additions of columns (see
     `spark_jobs.planning.column_history`). `hints`: that of the property with the hints of columns
-    (`spark_jobs.planning.stored_hints`). Each is None if unknown.
+    (`spark_jobs.planning.stored_hints`). Each is None if unknown. `dropped`: columns that the table
+    loses when it is published.
     """
 
     namespace: str
@@ -52,6 +53,7 @@ class StagedTable:
     highest: str | None = None
     defaults: str | None = None
     hints: str | None = None
+    dropped: tuple[str, ...] = ()
 
     @property
     def full_name(self) -> str:
@@ -104,8 +106,9 @@ class Nulled:
 
 @dataclass(frozen=True)
 class TableResult:
-    """One target: its source, the outcomes of its events, the tables that were staged, and those
-    with which the batch was compared and that it left unchanged."""
+    """One target: its source, the outcomes of its events, the tables that were staged, those with
+    which the batch was compared and that it left unchanged, and the columns that the target lost
+    (`on_dropped_column`)."""
 
     source: str
     target: str
@@ -115,6 +118,7 @@ class TableResult:
     compared: tuple[ComparedTable, ...] = ()
     conflicts: Conflicts = Conflicts()
     nulled: tuple[Nulled, ...] = ()
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

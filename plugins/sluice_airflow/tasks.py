@@ -31,7 +31,7 @@ from sluice.operations.quarantined import require_published
 from sluice.operations.selection import landed
 from sluice.operations.shares import waiting_files
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
-from sluice.output.report import conflicting, misfitting
+from sluice.output.report import conflicting, losing, misfitting
 from sluice.result import BatchResult, StagedTable
 from sluice_airflow.connection import use_connections_master
 from sluice_airflow.mapping import mappable
@@ -316,6 +316,8 @@ def summary(result: BatchResult) -> dict[str, Any]:
             log.warning("%s", shown(conflicting(table)))
         if table.nulled:
             log.warning("%s", shown(misfitting(table)))
+        if table.dropped:
+            log.warning("%s", shown(losing(table)))
     return {"batch_id": result.batch_id, "attempt": result.attempt, "tables": tables}
 
 

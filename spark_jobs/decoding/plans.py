@@ -8,12 +8,13 @@ from functools import cache
 from itertools import chain
 from typing import Final
 
-from sluice.column_renames import Renames
+from sluice.column_renames import NOWHERE, Renames, moved_nowhere
 from sluice.config.pipeline import TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError, UnknownKeyError
 from sluice.ledger.column_log import ColumnStatement
-from sluice.names import PROP_SHAPES, PROP_SOURCE
+from sluice.names import PROP_SHAPES, PROP_SOURCE, changelog_namespace, changelog_table
+from sluice.source_names import stored_name
 from spark_jobs.decoding.known_tables import known_tables
 from spark_jobs.decoding.missing_target import refuse_missing_target
 from spark_jobs.decoding.other_source import refuse_other_source
@@ -23,6 +24,7 @@ from spark_jobs.job import Job
 from spark_jobs.lake.table_id import TableId, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Source, TableSummary
+from spark_jobs.planning.dropped import may_go, refuse_fixed
 from spark_jobs.planning.key_names import stated_key
 from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.partition_fields import refuse_fields, refuse_taken
@@ -130,13 +132,39 @@ def _plan(job: Job, candidate: _Candidate) -> TablePlan:
     refuse_missing_target(job.lake, target)
     stored = job.lake.columns(target) or {}
     renames = renames_of(job.pipeline, config, candidate.statements)
-    plan = following(
-        job.pipeline, _by_events(job, candidate, stored, renames or ()), renames, stored
-    )
+    known = {**stored, **_returning(job, candidate, stored, renames or ())} if stored else stored
+    plan = following(job.pipeline, _by_events(job, candidate, known, renames or ()), renames, known)
     _refuse_partitions(job, plan, stored)
+    refuse_fixed(table.source.name, renames or (), _fixed(job, plan))
+    statements, types = candidate.statements, plan.types
+    aside = moved_nowhere(job.lake.column_history(target).renames, renames or ())
     return replace(
-        plan, additions=additions_of(candidate.statements, config, plan.types, plan.renames)
+        plan,
+        additions=additions_of(statements, config, types, plan.renames),
+        may_go=may_go(statements, config, types, aside) if plan.follows else (),
     )
+
+
+def _returning(
+    job: Job, candidate: _Candidate, stored: Mapping[str, str], renames: Renames
+) -> Mapping[str, str]:
+    """Return columns that left the target, with the types in the changelog, which has their values,
+    if the batch has them or its DDL may say that they stand again."""
+    pairs = (pair for rename in renames for pair in rename.columns)
+    gone = {old.lower() for old, new in pairs if new == NOWHERE} - {*map(str.lower, stored)}
+    if not gone:
+        return {}
+    target = _target(job, candidate.table)
+    changelog = TableId(changelog_namespace(target.namespace), changelog_table(target.name))
+    carried = {stored_name(name).lower() for name in candidate.table.columns}
+    wanted = gone if candidate.news else gone & carried
+    kept = job.lake.columns(changelog) or {}
+    return {name: kind for name, kind in kept.items() if name.lower() in wanted}
+
+
+def _fixed(job: Job, plan: TablePlan) -> set[str]:
+    placed = {partition.column for partition in plan.config.partitions}
+    return placed | job.lake.fixed_columns(target_id(plan), tuple(plan.identity))
 
 
 def _by_events(

@@ -4,13 +4,15 @@ their changes."""
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
 from typing import Final
 
 from pyspark.sql import DataFrame
 
 from sluice import names
 from sluice.catalog.snapshots import head
-from sluice.column_renames import Rename
+from sluice.column_renames import Rename, moved_nowhere
+from sluice.ledger.column_log import ColumnStatement
 from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import of_batches
 from spark_jobs.folding.resolve import StoredState
@@ -21,6 +23,7 @@ from spark_jobs.planning import defaults, stale_plan
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.defaults import NO_DEFAULTS, Defaults
+from spark_jobs.planning.dropped import may_go, without_values
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames import DECLARED, lacking
 from spark_jobs.planning.renames_known import known_renames, renames_from, statements_on
@@ -54,16 +57,44 @@ class Reader:
         for columns in there:
             stale_plan.refuse_other_types(plan, attempt.batch_id, columns)
         self.stored_columns = there[0]
+        stale_plan.refuse_lost_columns(plan, attempt.batch_id, there[0])
         self.now = self._known(defaults.lowest(self.before.defaults, plan.defaults))
 
     def _known(self, of_events: Defaults) -> ColumnHistory:
-        counted = {*self.attempt.published, self.attempt.batch_id}
-        statements = statements_on(self.lake.catalog, self.lake.pipeline, self.plan, counted)
+        statements = self._statements
         before, renames = self.before.renames, renames_from(statements, self.plan.config)
         known = known_renames(self.plan, renames, before)
         stale_plan.refuse_other_names(self.plan, self.attempt.batch_id, before, known, renames)
         added = additions_of(statements, self.plan.config, self.types, known)
         return ColumnHistory(of_events, known, added, lacking(known, self.types))
+
+    @cached_property
+    def _statements(self) -> list[ColumnStatement]:
+        counted = {*self.attempt.published, self.attempt.batch_id}
+        return statements_on(self.lake.catalog, self.lake.pipeline, self.plan, counted)
+
+    @cached_property
+    def going(self) -> tuple[str, ...]:
+        """The columns that leave the target when this batch is published.
+
+        Where maintenance expired changes, stored rows show what these had. The values that go are
+        not moved out of rows that nothing else changes: they leave with the column.
+        """
+        plan, target = self.plan, self.compared[0]
+        aside = moved_nowhere(self.before.renames, self.now.renames)
+        found = may_go(self._statements, plan.config, self.types, aside) if plan.follows else ()
+        if not found:
+            return ()
+        fixed = self.lake.fixed_columns(target, tuple(plan.identity))
+        kept = self.stored().rows if self.lake.floor(target) else None
+        found = tuple(name for name in found if name not in fixed)
+        return without_values(found, self.changelog(), kept, aside)
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """Those of the `going` columns that the target had before this batch."""
+        arrived = self.now.arrived(self.before)
+        return tuple(name for name in self.going if name.lower() not in arrived)
 
     def all_newer(self) -> bool:
         """Whether every change of the batch is known to be above everything stored."""

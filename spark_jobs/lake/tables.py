@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
 from sluice.catalog.client import find_table, list_tables, load_table
+from sluice.catalog.dropped_columns import schema_of_published
 from sluice.catalog.lineage import with_equal_rows
 from sluice.catalog.snapshots import head
 from sluice.catalog.table_rollback import restore_schema
@@ -48,7 +49,7 @@ from spark_jobs.planning.table_columns import (
     target_columns,
     tombstone_columns,
 )
-from spark_jobs.planning.widening import in_current_columns, is_own
+from spark_jobs.planning.widening import in_current_columns, is_own, laid_out_by
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,11 @@ class Lake:
         self.spark.catalog.refreshTable(table.sql())
         fields = self.spark.table(table.sql()).schema
         return {f.name: f.dataType.simpleString() for f in fields if not is_own(f.name)}
+
+    def fixed_columns(self, table: TableId, key: Sequence[str]) -> set[str]:
+        """Return the columns that identify or lay out the rows of a table, which may not exist."""
+        loaded = self.load(table)
+        return {*key} if loaded is None else {*key, *laid_out_by(loaded)}
 
     def partition_fields(self, table: TableId) -> set[str]:
         """Return the names of the table's partition fields, former ones included."""
@@ -242,7 +248,9 @@ class Lake:
         if main is None or self._heads_before.get(table, main) in past:
             return self.schemas_before.get(table, now)
         newest = loaded.snapshot_by_id(past[-1])
-        return now if newest is None or newest.schema_id is None else newest.schema_id
+        if newest is None or newest.schema_id is None:
+            return now
+        return schema_of_published(loaded, newest.schema_id)
 
     def rows(self, table: TableId, snapshot: int | None) -> DataFrame | None:
         """Return a snapshot's rows, in the current columns that the snapshot has; None
@@ -251,7 +259,8 @@ class Lake:
             return None
         rows = self.spark.read.option("versionAsOf", snapshot).table(table.sql())
         loaded = self.load(table)
-        return rows if loaded is None else in_current_columns(rows, loaded, snapshot)
+        lacking = self.column_history(table).lacking
+        return rows if loaded is None else in_current_columns(rows, loaded, snapshot, lacking)
 
     def branch(self, table: TableId, branch: str, base: Base) -> None:
         """Create the branch at the base."""

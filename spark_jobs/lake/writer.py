@@ -259,9 +259,11 @@ class Writer(Reader):
         if table != target_id(self.plan):
             return staged
         hints = told_hints(self.plan, self.lake.property(table, names.PROP_HINTS))
-        return replace(staged, created=self.created, defaults=self._defaults(), hints=hints)
+        staged = replace(staged, created=self.created, dropped=self.going)
+        return replace(staged, defaults=self._defaults(), hints=hints)
 
     def _defaults(self) -> str | None:
         """Return the value of `sluice.defaults` for publish to set; None leaves it as it is."""
-        text = self.now.text()
-        return NO_HISTORY if text is None and self.before != self.now else text
+        now = self.now.without(self.going, self.types)
+        text = now.text()
+        return NO_HISTORY if text is None and self.before != now else text

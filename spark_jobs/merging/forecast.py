@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.column_renames import in_order
+from sluice.column_renames import NOWHERE, in_order, moved_nowhere
 from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts
 from spark_jobs.canonical import by_name, is_truncate, of_batches
@@ -32,6 +32,7 @@ from spark_jobs.merging.notes import notes
 from spark_jobs.merging.row_identity import reads_again, refuse_unidentifiable_rows
 from spark_jobs.planning import defaults
 from spark_jobs.planning.column_history import ColumnHistory
+from spark_jobs.planning.dropped import without_values
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames import lacking
 from spark_jobs.planning.table_columns import target_columns
@@ -65,9 +66,10 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
     (counted,) = typed.agg(*misfit_counts(plan, fits)).collect()
     unfit = misfits_found(plan, counted.asDict())
     outcome = _outcome(job, plan, typed.where(fits))
+    going = _going(job, plan, typed.where(fits))
     existing, target = job.lake.columns(target_id(plan)), job.lake.load(target_id(plan))
     fixed = set() if target is None else fixed_columns(target, plan.key)
-    added, widened = _schema_changes(plan, existing, fixed)
+    added, widened = _schema_changes(plan, existing, fixed, going)
     forecast_ = TableForecast(
         source=plan.source.name,
         target=plan.name,
@@ -81,6 +83,7 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
         hit_bytes=outcome.hit_bytes,
         renamed=_renamed(job, plan),
         nulled=unfit.nulled,
+        dropped=tuple(column for column in going if column in (existing or ())),
     )
     return forecast_, tuple(notes_on_hints(job, envelope, plan, unfit))
 
@@ -89,11 +92,29 @@ def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
     """Return the column renames that the target's rows do not have yet, as text."""
     fresh = set(plan.renames).difference(job.lake.column_history(target_id(plan)).renames)
     pairs = (pair for rename in sorted(fresh) for pair in rename.columns)
-    return tuple(f"{former} → {now}" for former, now in pairs)
+    return tuple(f"{former} → {now}" for former, now in pairs if now != NOWHERE)
+
+
+def _going(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[str, ...]:
+    """Return the columns that would leave the target, as `Reader.going` does."""
+    if not plan.may_go:
+        return ()
+    column_history = _column_history(job, plan)
+    aside = moved_nowhere(job.lake.column_history(target_id(plan)).renames, column_history.renames)
+    stored = _stored(job, plan, column_history).rows if job.lake.floor(target_id(plan)) else None
+    left = without_values(plan.may_go, column_history.changes(changes), stored, aside)
+    if not left or job.lake.load(changelog_id(plan)) is None:
+        return left
+    return without_values(left, _published(job, plan, column_history))
+
+
+def _published(job: Job, plan: TablePlan, column_history: ColumnHistory) -> DataFrame:
+    changes = job.spark.table(changelog_id(plan).sql()).where(of_batches(job.attempt.published))
+    return column_history.changes(changes_as(changes, plan.types))
 
 
 def _schema_changes(
-    plan: TablePlan, existing: dict[str, str] | None, fixed: set[str]
+    plan: TablePlan, existing: dict[str, str] | None, fixed: set[str], going: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return columns to add and columns to widen; raise PlanError if a column cannot be widened."""
     if existing is None:
@@ -101,6 +122,8 @@ def _schema_changes(
     added, widened = [], []
     for column in target_columns(plan):
         before = existing.get(column.name)
+        if before is None and column.name in going:
+            continue
         if before is None:
             added.append(f"{column.name} {column.type}")
         elif before != column.type:
@@ -152,12 +175,9 @@ def _stored(job: Job, plan: TablePlan, column_history: ColumnHistory) -> StoredS
 def _count_rows(
     job: Job, plan: TablePlan, rows: DataFrame, stored: StoredState, column_history: ColumnHistory
 ) -> Counts:
-    changelog = changelog_id(plan)
     others = rows.where(F.lit(False))
-    if job.lake.load(changelog) is not None:
-        everything = job.spark.table(changelog.sql())
-        others = everything.where(of_batches(job.attempt.published))
-        others = column_history.changes(changes_as(others, plan.types))
+    if job.lake.load(changelog_id(plan)) is not None:
+        others = _published(job, plan, column_history)
     data = tuple(plan.data)
     changes = NoKeyChanges(rows, others, data, stored.truncated_at, stored.cut)
     return plan_rows(changes).counts

@@ -156,6 +156,7 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
         compared=merged.compared,
         conflicts=merged.conflicts,
         nulled=table.misfits.nulled,
+        dropped=() if table.created else merged.dropped,
     )
 
 

@@ -48,13 +48,15 @@ from spark_jobs.threads import together
 
 @dataclass(frozen=True)
 class Merged:
-    """The staged tables of one merge, and the outcomes of its records (see `Tally`)."""
+    """The staged tables of one merge, the outcomes of its records (see `Tally`), and the columns
+    that the target loses."""
 
     counts: Counts
     contradicting: int
     conflicts: Conflicts
     staged: tuple[StagedTable, ...]
     compared: tuple[ComparedTable, ...]
+    dropped: tuple[str, ...]
 
 
 def merge_table(writer: Writer, accepts_late: bool) -> Merged:
@@ -109,6 +111,7 @@ def _merged(writer: Writer, rows: DataFrame, tallied: Tally, truncates: Counts) 
         conflicts=conflicts.located(tallied.conflicts, rows, plan.key, plan.data),
         staged=writer.staged(),
         compared=writer.left_alone(),
+        dropped=writer.gone,
     )
 
 

@@ -101,8 +101,9 @@ def _rebuild_table(job: Job, plan: TablePlan, request: Rebuild) -> TableResult:
         writer = Writer(job.lake, plan, job.attempt, span, created)
         write_desired(DesiredState.open(writer, request))
     return TableResult(
-        plan.source.name, plan.name, Counts(), writer.staged(), compared=writer.left_alone()
-    )
+        plan.source.name, plan.name, Counts(), writer.staged(),
+        compared=writer.left_alone(), dropped=writer.gone,
+    )  # fmt: skip
 
 
 def _refuse_unknown(lake: Lake, plan: TablePlan) -> None:

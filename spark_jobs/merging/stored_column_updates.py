@@ -71,7 +71,8 @@ def rename_stored(writer: Writer) -> None:
         )
         listed = {names.ABSENT: "array<string>"} if table == events_id(writer.plan) else {}
         types = {**writer.types, **listed}
-        values = moves_of_rows(before.renames, now.renames, types, "t.", now.arrived(before))
+        moved = moves_of_rows(before.renames, now.renames, types, "t.", now.arrived(before))
+        values = {column: value for column, value in moved.items() if column not in writer.going}
         if values:
             _update(writer, table, writer.lake.spark.range(1), values)
         loaded = writer.lake.load(table)
@@ -104,7 +105,8 @@ def fill_defaults(writer: Writer, anew: bool = False) -> None:
 
 
 def _default_changes(writer: Writer, before: Defaults, now: Defaults) -> list[DefaultChange]:
-    types = {n: kind for n, kind in writer.types.items() if n not in writer.plan.key}
+    left_alone = {*writer.plan.key, *writer.going}
+    types = {n: kind for n, kind in writer.types.items() if n not in left_alone}
     return defaults.default_changes(before, now, types)
 
 
@@ -149,8 +151,8 @@ def _update(
 
 def _ensure_snapshot(writer: Writer) -> None:
     """Make sure that the target has a snapshot to publish if the batch changes
-    renames or defaults."""
-    if writer.now == writer.before:
+    renames or defaults, or columns go."""
+    if writer.now == writer.before and not writer.going:
         return
     target = target_id(writer.plan)
     branch, loaded = writer.branch(target), writer.lake.load(target)

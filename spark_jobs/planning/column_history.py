@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.column_renames import Rename, Renames, from_pairs, name_at
+from sluice.column_renames import NOWHERE, Rename, Renames, from_pairs, name_at
 from sluice.names import RENAMES_IN_DEFAULTS, dropped_column
 from sluice.positions import KIND_SOURCE
 from spark_jobs.planning import defaults
@@ -25,6 +25,7 @@ from spark_jobs.planning.renames import (
     FilledColumn,
     clash,
     current_name,
+    lacking,
     renamed,
     rows_renamed,
 )
@@ -57,6 +58,11 @@ class ColumnHistory:
         """Whether stored rows, written as `before`, have the current names of columns."""
         return self.renames == before.renames and not self.arrived(before)
 
+    def without(self, gone: Collection[str], columns: Collection[str]) -> ColumnHistory:
+        """Return the history of a table from whose `columns` some are `gone`."""
+        left = set(columns).difference(gone)
+        return replace(self, lacking=lacking(self.renames, left)) if gone else self
+
     def new_renames(self, before: ColumnHistory) -> set[Rename]:
         """Return the renames by which events read otherwise than `before`."""
         arrived = self.arrived(before)
@@ -74,6 +80,8 @@ class ColumnHistory:
         for name, default in self.defaults.items():
             for kind, first in default.firsts.items():
                 now = name_at(self.renames, name, first)
+                if now == NOWHERE:
+                    continue
                 text = default.text if kind == KIND_SOURCE else None
                 part = Default({kind: first}, text, default.kind)
                 by_name = defaults.lowest(by_name, {now: part})

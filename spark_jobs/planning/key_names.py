@@ -11,12 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sluice.column_renames import Renames, name_at
+from sluice.column_renames import NOWHERE, Renames, is_drop, name_at
 from sluice.config.collations import source_name
 from sluice.config.pipeline import TableConfig
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.column_log import ColumnStatement
-from sluice.names import dropped_column
 from sluice.source_names import stored_name
 from spark_jobs.planning.discover import TableSummary
 
@@ -81,7 +80,7 @@ def _groups(renames: Renames, key: Iterable[str]) -> list[_Group]:
 
 def _folded(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return pairs in lower case, without drops, since a dropped column is not in the key."""
-    return [(old.lower(), new.lower()) for old, new in pairs if new != dropped_column(old)]
+    return [(old.lower(), new.lower()) for old, new in pairs if not is_drop(old, new)]
 
 
 def _joined(name: str, pairs: Collection[tuple[str, str]]) -> frozenset[str]:
@@ -131,7 +130,7 @@ def _comes_or_goes(
 
 
 def without_key(renames: Renames, key: Iterable[str]) -> Renames:
-    """Return the renames without those of key columns."""
+    """Return the renames without those of key columns, and key columns that go NOWHERE."""
     of_key = {name for group in _groups(renames, map(source_name, key)) for name in group.names}
     kept = (
         replace(one, columns=tuple(p for p in one.columns if not _is_of(p, of_key)))
@@ -141,4 +140,5 @@ def without_key(renames: Renames, key: Iterable[str]) -> Renames:
 
 
 def _is_of(pair: tuple[str, str], names: set[str]) -> bool:
-    return any(names.issuperset(both) for both in _folded([pair]))
+    gone = pair[1] == NOWHERE and pair[0].lower() in names
+    return gone or any(names.issuperset(both) for both in _folded([pair]))

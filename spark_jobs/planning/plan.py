@@ -9,6 +9,7 @@ from sluice.column_renames import Renames
 from sluice.config.collations import rules
 from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import FAIL, IGNORE
+from sluice.config.schema_change import dropped_column_policy
 from sluice.config.source_tables import listed_name, truncate_policy
 from sluice.errors import ELSEWHERE, PlanError, UnknownKeyError
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key, target_metadata
@@ -43,8 +44,9 @@ class TablePlan:
 
     `opening`: set in an epoch that begins with a full load. `declared`: the renames of the
     configuration, None if the pipeline follows none; `renames` and `additions`: all that were known
-    when the plan was made. `describes_defaults`: see `Format`; `as_typed`: statements name the
-    table as their author typed it.
+    when the plan was made. `may_go`: the columns that leave the target unless a change has a value
+    in them. `describes_defaults`: see `Format`; `as_typed`: statements name the table as their
+    author typed it.
     """
 
     source: Source
@@ -62,6 +64,7 @@ class TablePlan:
     opening: Opening | None = None
     declared: Renames | None = None
     renames: Renames = ()
+    may_go: tuple[str, ...] = ()
     type_split: TypeSplit = NO_SPLIT
 
     @property
@@ -127,14 +130,20 @@ class TablePlan:
 
 
 def table_config(pipeline: Pipeline, source: Source) -> TableConfig | None:
-    """Return the configuration of a source table, by its full name or the end of it.
+    """Return the configuration of a source table, by its full name or the end of it, with the
+    pipeline's policy for dropped columns if it has none.
 
     None if the pipeline lists tables without this one, or the run does not load it.
     """
+    name = listed_name(pipeline.tables or (), source.name)
     if pipeline.tables is None:
-        return TableConfig()
-    name = listed_name(pipeline.tables, source.name)
-    return pipeline.tables[name] if name is not None and pipeline.loads(name) else None
+        found = TableConfig()
+    elif name is not None and pipeline.loads(name):
+        found = pipeline.tables[name]
+    else:
+        return None
+    policy = dropped_column_policy(pipeline, found)
+    return found.model_copy(update={"on_dropped_column": policy})
 
 
 def target_name(pipeline: Pipeline, source: Source) -> str:

@@ -3,7 +3,8 @@
 Names resolve by position: in a change below the rename, whenever it arrives, `a` means `b`; in one
 above it, `a` is another column, added later. So a changelog keeps the names of its events and is
 read under current names. Stored rows are renamed by a MERGE on the branch of the batch that brings
-the rename. The column under the old name stays in the table and is NULL.
+the rename. The column under the old name stays in the table and is NULL. The values of columns that
+leave the target when they are dropped (`spark_jobs.planning.dropped`) are NOWHERE.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.column_renames import Rename, Renames, name_at
+from sluice.column_renames import NOWHERE, Rename, Renames, is_drop, moved_nowhere, name_at
 from sluice.positions import KIND_AT, KIND_SOURCE
 from spark_jobs.canonical import literal, quoted
 from spark_jobs.values import as_type_sql
@@ -32,9 +33,10 @@ def declared(former: Mapping[str, str]) -> Renames:
 
 
 def used_again(renames: Iterable[Rename]) -> frozenset[str]:
-    """Return, in lower case, the names of dropped columns that another column has taken since."""
+    """Return, in lower case, the names of dropped columns that another column has, or may have,
+    taken since."""
     pairs = (pair for rename in renames for pair in rename.columns)
-    return frozenset(old.lower() for old, new in pairs if new == names.dropped_column(old))
+    return frozenset(old.lower() for old, new in pairs if is_drop(old, new))
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,9 @@ def _stretches(
 ) -> list[_Stretch]:
     """Return the intervals up to each rename and each of `bounds`.
 
-    A column keeps its name if the table has no column of the current name.
+    A column keeps its name if the table has no column of the current name, unless it is NOWHERE.
     """
-    stored = {name.lower(): name for name in columns}
+    stored = {NOWHERE: NOWHERE, **{name.lower(): name for name in columns}}
     stretches = []
     for below in sorted({rename.below for rename in renames}.union(bounds)):
         later = [rename for rename in renames if rename.below >= below]
@@ -130,7 +132,7 @@ def _is_taken(later: Iterable[Rename], name: str, done: Collection[tuple[str, st
         given = (
             new.lower()
             for old, new in rename.columns
-            if _folded((old, new)) not in done and new != names.dropped_column(old)
+            if _folded((old, new)) not in done and not is_drop(old, new)
         )
         if since == name and name.lower() in given and rename.below != DECLARED:
             return True
@@ -145,7 +147,8 @@ def wanted(renames: Renames, columns: Iterable[str]) -> dict[str, list[str]]:
         later = [rename for rename in renames if rename.below >= below]
         for name in listed:
             now = name_at(later, name, "")
-            if now.lower() != name.lower() and name not in former.setdefault(now, []):
+            same = now.lower() in (NOWHERE, name.lower())
+            if not same and name not in former.setdefault(now, []):
                 former[now].append(name)
     return former
 
@@ -163,7 +166,8 @@ def renamed(changes: DataFrame, renames: Renames) -> DataFrame:
     if not any(stretch.renamed for stretch in stretches):
         return changes
     values = {}
-    for column in sorted({n for s in stretches for pair in s.renamed.items() for n in pair}):
+    named = {n for s in stretches for pair in s.renamed.items() for n in pair}
+    for column in sorted(named - {NOWHERE}):
         sources = [(s.below, _Into(column).value(s.of(column), types)) for s in stretches]
         values[column] = F.expr(_by_stretch(names.POSITION, sources, quoted(column)))
     if names.ABSENT in types:
@@ -284,6 +288,9 @@ def clash(
     lacks the value of one that was `gone` then. `filled`: the stored columns with a default;
     `arrived`: see `moves_of_rows`.
     """
+    columns = [name for name in columns if name.lower() not in moved_nowhere(before, now)]
+    if lost := _lost(before, now, columns):
+        return lost
     sides = _side_by_side(before, now, columns, arrived)
     for old, new in sides:
         goes: dict[str, str] = {}
@@ -297,10 +304,23 @@ def clash(
     return _clash_with_default(sides, filled)
 
 
+def _lost(before: Renames, now: Renames, columns: Collection[str]) -> Clash | None:
+    """Return a column that has values which are NOWHERE in rows written under the renames `before`:
+    it had another name when it was dropped, which is told last."""
+    there = {name.lower() for name in columns}
+    for below in sorted({rename.below for rename in (*before, *now)}):
+        was, since = ([r for r in of if r.below >= below] for of in (before, now))
+        for name in columns:
+            current = name_at(since, name, "")
+            if current.lower() in there and name_at(was, name, "") == NOWHERE:
+                return name, current, name
+    return None
+
+
 def _mixed(old: _Stretch, new: _Stretch) -> Clash | None:
     """Return two of the columns that a stored column's values may be from, if the first of them
     that is not NULL is no longer the one that counts in full-load rows."""
-    for since in dict.fromkeys(new.now.values()):
+    for since in dict.fromkeys(name for name in new.now.values() if name != NOWHERE):
         ranked = [name for name in new.of(since).possible if name in old.now]
         stored: dict[str, list[str]] = {old.now[name]: [] for name in ranked}
         for name in (name for name in old.now if name in ranked):
@@ -360,6 +380,8 @@ def _steps(before: _Stretch, now: _Stretch) -> dict[str, _Origins]:
     by_name: dict[str, _Origins] = {}
     for name, since in now.now.items():
         stored, origins = before.stored(name), by_name.setdefault(since, _Origins([], []))
+        if stored == NOWHERE:
+            continue
         for listed in (origins.possible, *([] if name in now.gone else [origins.sure])):
             if stored not in listed:
                 listed.append(stored)

@@ -9,7 +9,7 @@ from functools import cache
 
 from pyiceberg.catalog import Catalog
 
-from sluice.column_renames import Rename, Renames, in_order, name_at
+from sluice.column_renames import NOWHERE, Rename, Renames, in_order, name_at
 from sluice.config.collations import source_name
 from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import EVOLVE, FAIL, STRING
@@ -21,6 +21,7 @@ from sluice.ledger.ledger import Ledger
 from sluice.names import dropped_column
 from sluice.types.columns import ColumnType, widest, widest_or_text
 from spark_jobs.planning.discover import Source, TableSummary
+from spark_jobs.planning.dropped import leaves_target
 from spark_jobs.planning.key_names import KeyNames, key_names, without_key
 from spark_jobs.planning.partial_hints import refuse_partial_hint
 from spark_jobs.planning.plan import TablePlan, table_config
@@ -33,24 +34,29 @@ def renames_from(statements: Iterable[ColumnStatement], config: TableConfig) -> 
     """Return the renames of one table's statements, in the source's order.
 
     A dropped column whose name another column gets later counts as renamed, since an event below
-    the drop does not mean the new column. This does not hold for a table of several sources, each
-    of which has columns of its own.
+    the drop does not mean the new column. If dropped columns leave the target, each of them goes
+    NOWHERE. This does not hold for a table of several sources, each of which has columns of its
+    own.
     """
-    statements = list(statements)
+    statements, leave = list(statements), leaves_target(config)
     added = [
         (new.lower(), one.position)
         for one in statements
         for _, new in one.columns
         if new is not None and not config.sources
     ]
-    pairs = ((one.position, tuple(_pairs(one, added))) for one in statements)
+    pairs = ((one.position, tuple(_pairs(one, added, leave))) for one in statements)
     return in_order(Rename(below, columns) for below, columns in pairs if columns)
 
 
-def _pairs(one: ColumnStatement, added: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _pairs(
+    one: ColumnStatement, added: Iterable[tuple[str, str]], leave: bool
+) -> Iterator[tuple[str, str]]:
     for old, new in one.columns:
         if old is not None and new is not None:
             yield old, new
+        elif old is not None and leave:
+            yield old, NOWHERE
         elif old is not None and any(n == old.lower() and at >= one.position for n, at in added):
             yield old, dropped_column(old)
 
@@ -283,4 +289,4 @@ def known_renames(plan: TablePlan, stated: Renames, before: Renames) -> Renames:
 def _arrives(rename: Rename, renames: Renames, columns: set[str]) -> bool:
     later = [r for r in renames if r.below >= rename.below]
     former = (old for old, _ in rename.columns if old.lower() in columns)
-    return all(name_at(later, old, "").lower() in columns for old in former)
+    return all(name_at(later, old, "").lower() in {NOWHERE, *columns} for old in former)

@@ -56,6 +56,12 @@ def refuse_other_columns(plan: TablePlan, batch_id: str, stored: Iterable[str]) 
         raise TransientError(_stale(plan, batch_id, "a column was added"))
 
 
+def refuse_lost_columns(plan: TablePlan, batch_id: str, stored: Collection[str]) -> None:
+    """Raise TransientError if the target no longer has a column of the plan."""
+    if not set(plan.data) <= set(stored):
+        raise TransientError(_stale(plan, batch_id, "a column was dropped"))
+
+
 def refuse_other_names(
     plan: TablePlan,
     batch_id: str,

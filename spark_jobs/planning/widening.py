@@ -14,7 +14,7 @@ type → text) a column of the new type replaces the old one:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from pyiceberg.table import Table
@@ -97,10 +97,14 @@ def in_spark(kind: IcebergType) -> str:
     return parse_type(name).spark
 
 
-def in_current_columns(rows: DataFrame, table: Table, snapshot: int) -> DataFrame:
+def in_current_columns(
+    rows: DataFrame, table: Table, snapshot: int, lacking: Collection[str] = ()
+) -> DataFrame:
     """Return a snapshot's rows, read with its own schema, in the table's current columns.
 
     Columns match by field id, or by name where a wider column has replaced the old one since.
+    `lacking`: columns, in lower case, that the published rows lack, so that one of such a name is
+    another column, which was dropped.
     """
     past = table.snapshot_by_id(snapshot)
     now, schema_id = table.schema(), None if past is None else past.schema_id
@@ -113,7 +117,7 @@ def in_current_columns(rows: DataFrame, table: Table, snapshot: int) -> DataFram
     for field in now.fields:
         if field.field_id in by_id:
             columns.append(F.col(quoted(by_id[field.field_id])).alias(field.name))
-        elif field.name in types:
+        elif field.name in types and field.name.lower() not in lacking:
             kind = in_spark(field.field_type)
             columns.append(wider(field.name, types[field.name], kind).alias(field.name))
     return rows.select(*columns)
@@ -133,3 +137,10 @@ def fixed_columns(table: Table, key: Sequence[str]) -> set[str]:
     """Return the columns that identify or partition a table's rows."""
     placed = {table.schema().find_column_name(f.source_id) for f in table.spec().fields}
     return {*key, *(name for name in placed if name)}
+
+
+def laid_out_by(table: Table) -> set[str]:
+    """Return the columns of the partition specs and sort orders that a table has or had."""
+    ids = {field.source_id for spec in table.specs().values() for field in spec.fields}
+    ids |= {field.source_id for order in table.sort_orders().values() for field in order.fields}
+    return {field.name for field in table.schema().fields if field.field_id in ids}

@@ -14,6 +14,7 @@ from pyiceberg.table.update import (
 )
 
 from sluice.catalog.client import known_table
+from sluice.catalog.dropped_columns import without_columns
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.published_properties import publish_properties
 from sluice.catalog.retries import limited_retries
@@ -83,6 +84,7 @@ def _publish(catalog: Catalog, table: Table, staged: StagedTable, tag: str) -> N
         point(tag, SnapshotRefType.TAG, staged.head_snapshot),
         RemoveSnapshotRefUpdate(ref_name=staged.branch),
     )
+    updates += without_columns(table, staged.dropped)
     commit(catalog, table, requirements, updates + publish_properties(table, staged))
 
 

@@ -39,9 +39,11 @@ from sluice.config.maintenance import Maintenance
 from sluice.config.partitions import Partition, parse_partition, unfit
 from sluice.config.policies import EVOLVE, FAIL
 from sluice.config.schema_change import (
+    OnDroppedColumn,
     OnSchemaChange,
     OnTypeChange,
     RenamedColumns,
+    refuse_undroppable,
     refuse_unheeded,
 )
 from sluice.config.source_tables import (
@@ -82,6 +84,7 @@ class TableConfig(SourceTables):
     null_keys: NullKeys = Field(default_factory=list)
     null_misfits: NullMisfits = Field(default_factory=list)
     renamed_columns: RenamedColumns = Field(default_factory=dict)
+    on_dropped_column: OnDroppedColumn | None = Field(None, description="absent: the pipeline's")
     partition_by: list[PartitionText] = Field(
         default_factory=list, description="col, days(col), bucket(16, col), truncate(4, col) …"
     )
@@ -171,6 +174,11 @@ class Pipeline(PipelineDdl):
         "fail",
         validate_default=True,
         description="what to do with a column of two types that do not fit together",
+    )
+    on_dropped_column: OnDroppedColumn = Field(
+        "keep",
+        validate_default=True,
+        description="a column that a DDL event drops stays, or leaves the target with it",
     )
     consistency: Literal["batch", "table"] = Field(
         "batch",
@@ -262,6 +270,13 @@ class Pipeline(PipelineDdl):
         policy = info.data.get("on_schema_change", EVOLVE)
         tables: dict[str, TableConfig] = info.data.get("tables") or {}
         refuse_unheeded(value, policy, [n for n, table in tables.items() if table.renamed_columns])
+        return value
+
+    @field_validator("on_dropped_column")
+    @classmethod
+    def _columns_may_go(cls, value: OnDroppedColumn, info: ValidationInfo) -> OnDroppedColumn:
+        policy, modes = info.data.get("on_schema_change", EVOLVE), info.data.get("modes", [])
+        refuse_undroppable(value, policy, info.data.get("tables") or {}, modes)
         return value
 
     @field_validator("on_open_transaction")

@@ -13,6 +13,7 @@ KEEP: Final = "keep"
 EMPTY: Final = "empty"
 # Columns that changed.
 EVOLVE: Final = "evolve"
+DROP: Final = "drop"
 # Types that do not fit together.
 STRING: Final = "string"
 NEW_COLUMN: Final = "new_column"

@@ -36,7 +36,8 @@ class TableForecast:
 
     `added` and `widened`: columns with their types; `renamed`: both names. `hit_files` and
     `hit_bytes`: data files of the target with rows to be replaced or deleted; None if unknown (no
-    key). `nulled`: the values that would become NULL (`null_misfits`).
+    key). `nulled`: the values that would become NULL (`null_misfits`). `dropped`: columns that the
+    source dropped and that would go (`on_dropped_column`).
     """
 
     source: str
@@ -51,6 +52,7 @@ class TableForecast:
     hit_bytes: int | None = None
     renamed: tuple[str, ...] = ()
     nulled: tuple[Nulled, ...] = ()
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ def batch_json(result: BatchResult) -> dict[str, Any]:
                 "counts": asdict(t.counts),
                 "conflicts": asdict(t.conflicts),
                 "nulled": _by_column(t.nulled),
+                "dropped": list(t.dropped),
                 "snapshots": [
                     {
                         "table": s.full_name,
@@ -76,6 +77,8 @@ def show_batch(console: Console, result: BatchResult) -> None:
             console.print(for_terminal(conflicting(t)), highlight=False, soft_wrap=True)
         if t.nulled:
             console.print(for_terminal(misfitting(t)), highlight=False, soft_wrap=True)
+        if t.dropped:
+            console.print(for_terminal(losing(t)), highlight=False, soft_wrap=True)
     if bad := result.total.quarantined:
         query = for_terminal(query_of(result.batch_id))
         message = f'{bad:,} quarantined; look: sluice sql "{query}"'
@@ -98,6 +101,11 @@ def conflicting(result: TableResult) -> str:
 def misfitting(result: TableResult) -> str:
     """Return the message about values that became NULL (`null_misfits`)."""
     return f"{result.target}: values that did not fit are NULL: {_listed(result.nulled)}"
+
+
+def losing(result: TableResult) -> str:
+    """Return the message about columns that the target lost (`on_dropped_column`)."""
+    return f"{result.target}: columns dropped, as at the source: {', '.join(result.dropped)}"
 
 
 def _listed(nulled: Iterable[Nulled]) -> str:
@@ -166,6 +174,7 @@ def _schema_lines(table: TableForecast) -> list[str]:
     lines += [f"column {column} would be added" for column in table.added]
     lines += [f"column {column} would be widened" for column in table.widened]
     lines += [f"column {columns} would be renamed" for columns in table.renamed]
+    lines += [f"column {column} would be dropped" for column in table.dropped]
     if table.nulled:
         lines.append(f"values that do not fit would be NULL: {_listed(table.nulled)}")
     if table.hit_files:

@@ -12,6 +12,7 @@ from pyiceberg.table.update import RemoveSnapshotRefUpdate
 from pyiceberg.types import StringType
 
 from sluice.catalog import snapshots
+from sluice.catalog.dropped_columns import schema_of_published
 from sluice.catalog.snapshots import head
 from sluice.catalog.table_publish import publish_table
 from sluice.catalog.table_rollback import restore_schema, rollback_table
@@ -20,6 +21,11 @@ from sluice.names import PROP_DEFAULTS, PROP_HINTS, PROP_SHAPES, tag_name
 from tests.unit.staged_tables import NAME, ids, stage, table, undo, write
 
 pytestmark = pytest.mark.catalog
+
+
+def add_column(catalog: Catalog, name: str) -> None:
+    with table(catalog).update_schema() as update:
+        update.add_column(name, StringType())
 
 
 def test_rollback_puts_main_back_and_takes_the_tag(catalog: Catalog) -> None:
@@ -71,13 +77,35 @@ def test_rollback_refuses_what_was_never_published(catalog: Catalog) -> None:
 def test_rollback_restores_the_schema(catalog: Catalog) -> None:
     write(catalog, 0)
     before = table(catalog).metadata.current_schema_id
-    with table(catalog).update_schema() as update:
-        update.add_column("note", StringType())
+    add_column(catalog, "note")
     staged = stage(catalog, "b1", 1)
     publish_table(catalog, staged, "b1")
     rollback_table(catalog, replace(staged, base_schema=before), "b1")
     assert table(catalog).schema().column_names == ["id"]
     assert ids(catalog) == [0]
+
+
+def test_a_column_goes_with_the_batch_and_comes_back_with_its_rollback(catalog: Catalog) -> None:
+    add_column(catalog, "note")
+    loaded = table(catalog)
+    loaded.append(pa.table({"id": [1], "note": ["a"]}))
+    with table(catalog).transaction() as transaction:
+        transaction.set_properties({PROP_SHAPES: "cached"})
+    staged = replace(stage(catalog, "b1", 2), dropped=("note", "unknown"))
+    publish_table(catalog, staged, "b1")
+    assert table(catalog).scan().to_arrow().column_names == ["id"]
+    assert (ids(catalog), PROP_SHAPES in table(catalog).properties) == ([1, 2], False)
+    written = table(catalog).metadata.snapshots[-1].schema_id or 0
+    since = table(catalog).metadata.current_schema_id
+    add_column(catalog, "other")
+    found = [schema_of_published(table(catalog), schema) for schema in (written, since)]
+    assert (written != since, found) == (True, [since, since])
+    undo(catalog, staged, "b1")
+    assert table(catalog).scan().to_arrow().to_pylist() == [{"id": 1, "note": "a"}]
+    publish_table(catalog, replace(stage(catalog, "b2", 3), dropped=("note",)), "b2")
+    add_column(catalog, "note")
+    notes = table(catalog).scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["note"]) for row in notes) == [(1, None), (3, None)]
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -87,8 +115,7 @@ def test_rollback_restores_the_rest_where_main_was_put_back_by_hand(
     if not first:
         write(catalog, 0)
     before = table(catalog).metadata.current_schema_id
-    with table(catalog).update_schema() as update:
-        update.add_column("note", StringType())
+    add_column(catalog, "note")
     staged = replace(stage(catalog, "b1", 1), base_schema=before, defaults="told")
     publish_table(catalog, staged, "b1")
     by_hand = (

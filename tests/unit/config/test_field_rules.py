@@ -11,6 +11,7 @@ from pyiceberg.table.metadata import TableMetadataV3
 
 from sluice.config.format_options import AwsDmsOptions
 from sluice.config.pipeline import Pipeline
+from sluice.config.schema_change import dropped_column_policy
 from tests.unit.projects import SHOP, load, mistake
 
 
@@ -152,6 +153,36 @@ def test_renamed_columns_are_for_pipelines_that_follow_them(tmp_path: Path) -> N
     message = refusal(tmp_path, tables=tables, on_schema_change="additive")
     assert "expected on_schema_change: evolve beside renamed_columns (of public.orders)" in message
     assert shop(tmp_path, tables=tables).tables is not None
+
+
+DROPPING = {"on_dropped_column": "drop"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (DROPPING | {"on_schema_change": "additive"}, "expected on_schema_change: evolve beside"),
+        ({"tables": {"a": DROPPING}, "on_schema_change": "fail"}, "with fail the statements are"),
+        (DROPPING | {"modes": ["current", "append"], "tables": None}, "keep for modes append"),
+        (DROPPING | {"tables": {"a": {"modes": ["current", "history"]}}},
+         "expected keep for a, whose modes history keep what the column held"),
+        ({"tables": {"a": DROPPING | {"sources": ["a_*"]}}}, "keep for a, whose `sources`"),
+        (DROPPING | {"on_dropped_column": "null"}, "expected 'keep' or 'drop', got 'null'"),
+    ],
+)  # fmt: skip
+def test_columns_are_dropped_only_where_nothing_has_to_keep_them(
+    tmp_path: Path, changed: dict[str, Any], expected: str
+) -> None:
+    assert expected in refusal(tmp_path, **changed)
+
+
+def test_a_table_may_have_its_own_policy_for_dropped_columns(tmp_path: Path) -> None:
+    kept = {"on_dropped_column": "keep", "modes": ["current", "history"]}
+    found = shop(tmp_path, tables={"a": kept, "b": None, "c": {"sources": ["c_*"]}}, **DROPPING)
+    assert found.tables is not None
+    policies = {n: dropped_column_policy(found, one) for n, one in found.tables.items()}
+    assert policies == {"a": "keep", "b": "drop", "c": "drop"}
+    assert shop(tmp_path).on_dropped_column == "keep"
 
 
 def test_a_version_that_the_catalog_cannot_publish_is_refused(tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ def test_statement_without_a_database_is_of_the_only_table_of_its_name(
 
 def job_of(format_: str, tables: dict[str, None] | None) -> Any:
     wire = WIRE_FORMATS[format_]
-    pipeline = SimpleNamespace(format=format_, wire=wire, tables=tables, loads=lambda _: True)
+    settings = {"format": format_, "wire": wire, "tables": tables, "on_dropped_column": "keep"}
+    pipeline = SimpleNamespace(**settings, loads=lambda _: True)
     return SimpleNamespace(pipeline=pipeline)
 
 

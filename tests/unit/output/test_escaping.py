@@ -99,10 +99,12 @@ def test_a_preview() -> None:
     table = TableForecast(
         HOSTILE, f"shop.{HOSTILE}", (HOSTILE,), True, (HOSTILE,), (HOSTILE,), COUNTS,
         "merge-on-read", renamed=(HOSTILE,), nulled=(Nulled(HOSTILE, 12_345),),
+        dropped=(HOSTILE,),
     )  # fmt: skip
     found = Preview("shop", (HOSTILE,), 1, 1, (), ("b1",), Forecast((table,)))
     text = printed(lambda console: report.show_preview(console, found))
-    assert text.count(HARMLESS) >= 7
+    assert text.count(HARMLESS) >= 8
+    assert f"column {HARMLESS} would be dropped" in " ".join(text.split())
     assert f"values that do not fit would be NULL: 12,345 of {HARMLESS}" in text
     (as_json,) = report.preview_json(found)["forecast"]["tables"]
     assert (as_json["target"], as_json["nulled"]) == (f"shop.{HOSTILE}", {HOSTILE: 12_345})

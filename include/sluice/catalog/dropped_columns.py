@@ -1,0 +1,57 @@
+"""Columns that leave a table, in the commit that publishes a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    RemovePropertiesUpdate,
+    SetCurrentSchemaUpdate,
+    TableUpdate,
+)
+from pyiceberg.types import NestedField
+
+from sluice.names import PROP_SHAPES
+
+
+def without_columns(table: Table, dropped: Collection[str]) -> tuple[TableUpdate, ...]:
+    """Return the updates that drop columns of a table; none if it has none of them.
+
+    Data files keep the values, which a rollback shows again with the schema. A column that is added
+    again has another id, and is NULL in earlier rows. The cached shapes are removed too: the next
+    batch would be planned with them, and add the columns again.
+    """
+    left = [field for field in table.schema().fields if field.name not in dropped]
+    if len(left) == len(table.schema().fields):
+        return ()
+    shapes = [PROP_SHAPES] if PROP_SHAPES in table.properties else []
+    forgotten = [RemovePropertiesUpdate(removals=shapes)] if shapes else []
+    return (*_made_current(table, left), *forgotten)
+
+
+def _made_current(table: Table, fields: list[NestedField]) -> Iterator[TableUpdate]:
+    """Yield the updates that make the schema with these fields current; the table may have had it
+    before."""
+    schemas, ids = table.metadata.schemas, table.schema().identifier_field_ids
+    same = (s for s in schemas if list(s.fields) == fields and s.identifier_field_ids == ids)
+    if known := next(same, None):
+        yield SetCurrentSchemaUpdate(schema_id=known.schema_id)
+        return
+    number = max(schema.schema_id for schema in schemas) + 1
+    made = Schema(*fields, schema_id=number, identifier_field_ids=ids)
+    yield AddSchemaUpdate(schema_=made)
+    yield SetCurrentSchemaUpdate(schema_id=-1)
+
+
+def schema_of_published(table: Table, schema_id: int) -> int:
+    """Return the schema in which a published snapshot is read, given that with which it was
+    written: without the columns that left the table with it."""
+    written, now = table.schemas().get(schema_id), table.schema()
+    if written is None or written.field_ids <= now.field_ids:
+        return schema_id
+    left = written.field_ids & now.field_ids
+    same = (s.schema_id for s in table.metadata.schemas if s.field_ids == left)
+    return max(same, default=now.schema_id)

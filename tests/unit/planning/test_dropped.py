@@ -1,0 +1,135 @@
+"""Columns that leave the target when the source drops them: which, and whose values are where."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from sluice.column_renames import NOWHERE, Rename, in_order, moved_nowhere, name_at
+from sluice.config.pipeline import TableConfig
+from sluice.errors import PlanError, TransientError
+from sluice.ledger.column_log import ColumnStatement
+from sluice.types.columns import STRING
+from spark_jobs.planning.column_history import ColumnHistory, read
+from spark_jobs.planning.defaults import Default
+from spark_jobs.planning.discover import Source, TableSummary
+from spark_jobs.planning.dropped import may_go, refuse_fixed
+from spark_jobs.planning.key_names import without_key
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.planned_column import PlannedColumn
+from spark_jobs.planning.renames import clash, moves_of_rows, used_again, wanted
+from spark_jobs.planning.renames_known import renames_from
+from spark_jobs.planning.stale_plan import refuse_lost_columns
+
+DROPPING = TableConfig(on_dropped_column="drop")
+COLUMNS = ("id", "Size", "grams", "size__dropped")
+
+
+def below(position: int) -> str:
+    return f"0000.2.{position:04d}"
+
+
+def stated(position: int, *columns: tuple[str | None, str | None]) -> ColumnStatement:
+    return ColumnStatement("shop.orders", below(position), columns, "")
+
+
+DROP = stated(10, ("size", None))
+ADD = stated(20, (None, "size"))
+TAKEN = stated(20, ("grams", "size"))
+GIVEN = stated(20, ("size", "grams"))
+
+
+@pytest.mark.parametrize(
+    ("statements", "gone"),
+    [
+        ([DROP], True),
+        ([DROP, ADD], False),
+        ([DROP, ADD, stated(30, ("SIZE", None))], True),
+        ([stated(5, (None, "size")), DROP], True),
+        ([DROP, TAKEN], False),
+        ([DROP, GIVEN], True),
+        ([stated(10, ("size", None), (None, "size"))], False),
+        ([DROP, stated(10, (None, "size"))], False),
+        ([ADD], False),
+        ([], False),
+    ],
+)
+def test_the_last_statement_about_a_name_counts_in_whatever_order_they_come(
+    statements: list[ColumnStatement], gone: bool
+) -> None:
+    for order in permutations(statements):
+        assert may_go(order, DROPPING, COLUMNS, ()) == ("Size",) * gone
+
+
+def test_a_column_that_kept_the_values_before_the_setting_goes_with_it() -> None:
+    kept, gone = (renames_from([DROP, ADD], of) for of in (TableConfig(), DROPPING))
+    aside = moved_nowhere(kept, gone)
+    assert may_go([DROP, ADD], DROPPING, COLUMNS, aside) == ("size__dropped",)
+    both = in_order(kept, gone)
+    assert moved_nowhere(both, both) == moved_nowhere(kept, kept) == frozenset()
+    assert name_at(both, "size", below(9)) == NOWHERE
+    assert clash(kept, both, COLUMNS) is None
+
+
+@pytest.mark.parametrize(
+    "config", [TableConfig(), TableConfig(on_dropped_column="drop", sources=["orders_*"])]
+)
+def test_no_column_goes_where_they_are_kept(config: TableConfig) -> None:
+    assert may_go([DROP], config, COLUMNS, ()) == ()
+    assert renames_from([DROP], config) == ()
+
+
+def test_a_dropped_columns_values_are_nowhere_whatever_is_known_of_a_later_one() -> None:
+    alone, added = renames_from([DROP], DROPPING), renames_from([ADD, DROP], DROPPING)
+    assert alone == added == (Rename(below(10), (("size", NOWHERE),)),)
+    assert name_at(alone, "Size", below(9)) == NOWHERE
+    assert name_at(alone, "Size", below(10)) == "Size"
+    assert wanted(alone, COLUMNS) == {}
+    assert used_again(alone) == {"size"}
+
+
+def test_rows_from_below_the_drop_have_no_value() -> None:
+    types = {"id": "int", "Size": "int", "_position": "string"}
+    moved = moves_of_rows((), renames_from([DROP], DROPPING), types)
+    assert moved == {"Size": f"CASE WHEN _position < '{below(10)}' THEN CAST(NULL AS int) "
+                             "ELSE `Size` END"}  # fmt: skip
+
+
+def test_a_rename_told_after_the_drop_of_a_later_column_needs_the_changes() -> None:
+    """Stored rows no longer have the value of `grams`, which was called `size` at first."""
+    drop, earlier = renames_from([DROP], DROPPING), stated(5, ("size", "grams"))
+    now = renames_from([DROP, earlier], DROPPING)
+    assert clash(drop, now, COLUMNS) == ("Size", "grams", "Size")
+    assert clash(drop, now, ("id", "Size")) is None
+    assert clash(drop, renames_from([DROP, TAKEN], DROPPING), COLUMNS) is None
+    two = renames_from([DROP, stated(7, ("grams", None))], DROPPING)
+    assert clash(drop, two, COLUMNS) is None
+
+
+def test_a_default_goes_with_its_column() -> None:
+    of_events = {"size": Default({"2": below(3)}, "7")}
+    renames = renames_from([DROP], DROPPING)
+    history = ColumnHistory(of_events, renames, lacking=())
+    assert history.current_defaults() == {}
+    left = history.without(("Size",), COLUMNS)
+    assert left.lacking == ("size",)
+    assert read(left.text()) == left
+    assert history.without((), COLUMNS) is history
+
+
+def test_what_identifies_or_lays_out_rows_does_not_go() -> None:
+    renames = renames_from([DROP, stated(20, ("Id", None))], DROPPING)
+    assert without_key(renames, ["id"]) == renames[:1]
+    with pytest.raises(PlanError, match=r"orders: the source dropped columns \['id'\]"):
+        refuse_fixed("orders", renames, {"id", "day"})
+    refuse_fixed("orders", renames, {"day"})
+
+
+def test_a_batch_that_was_decoded_with_the_column_is_decoded_again() -> None:
+    columns = tuple(PlannedColumn(name, STRING, {}) for name in ("id", "size"))
+    source = Source("", "", "orders")
+    plan = TablePlan(source, "shop", "t", columns, ("id",), DROPPING, TableSummary(source))
+    refuse_lost_columns(plan, "b1", ["id", "size", "other"])
+    with pytest.raises(TransientError, match="a column was dropped while b1 was decoded"):
+        refuse_lost_columns(plan, "b1", ["id", "other"])
