@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
 from sluice.operations import preview, refolding, stages
-from sluice.operations.held_files import release, undo_batch
+from sluice.operations.held_files import release
+from sluice.operations.undo import undo_batch
 from tests.spark.connect import INT, TEXT
 from tests.spark.renamed import Row, ddl
 from tests.spark.retention import forget
