@@ -18,6 +18,8 @@ from sluice.ledger.leases import Lease, leased
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.tables import BATCHES, Row
 
+Refuse = Callable[[Mapping[str, BatchRow]], None]
+
 
 @dataclass
 class Batches:
@@ -38,15 +40,19 @@ class Batches:
         replace_details: Mapping[str, Any] | None = None,
         add_details: Mapping[str, Any] | None = None,
         expected: Callable[[BatchRow | None], bool] = lambda _: True,
+        refuse: Refuse = lambda _: None,
     ) -> bool:
         """Write a batch's new state; arguments left out keep their values. A state in AT_REST ends
         the lease.
 
-        Returns whether it was written: it is not if `expected` rejects the current row.
+        Returns whether it was written: it is not if `expected` rejects the current row. `refuse`
+        gets all rows of the pipeline before the commit, and raises if they do not allow it.
         """
 
         def decide(table: Table) -> tuple[list[Row], bool]:
-            old = self.at(table).get(batch_id)
+            known = self.at(table)
+            refuse(known)
+            old = known.get(batch_id)
             if not expected(old):
                 return [], False
             row, now = old or BatchRow(self._pipeline, batch_id, attempt, state), self._clock()
@@ -64,18 +70,23 @@ class Batches:
         return self._tables.append(BATCHES, decide)
 
     def mark_rolling_back(
-        self, batch_ids: Collection[str], attempt: str, expected: Callable[[BatchRow], bool]
+        self,
+        batch_ids: Collection[str],
+        attempt: str,
+        expected: Callable[[BatchRow], bool],
+        refuse: Refuse = lambda _: None,
     ) -> str:
         """Set the batches to `rolling_back` under this attempt, all in one commit, so that a
         process that dies leaves all of them marked or none. They get one `seq`, which says nothing
         about their order.
 
         If a batch is unknown, or `expected` rejects its current row, nothing is written and its id
-        is returned; else "".
+        is returned; else "". `refuse`: as for `record`.
         """
 
         def decide(table: Table) -> tuple[list[Row], str]:
             known = self.at(table)
+            refuse(known)
             rejected = next((b for b in batch_ids if b not in known or not expected(known[b])), "")
             if rejected:
                 return [], rejected

@@ -15,9 +15,11 @@ from sluice.catalog.table_rollback import refuse_rollback, rollback_table
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import states
+from sluice.ledger.batches import Refuse
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.details import UNDOING
 from sluice.ledger.leases import this_holder
+from sluice.ledger.refusals import require_lease
 from sluice.ledger.rows import BatchRow, Publication, seq_of
 from sluice.names import tag_name
 from sluice.operations import comments
@@ -154,9 +156,9 @@ def _undo_published(
         return _would(
             ctx, batches, moves + (staged_branches(ctx, *batches) if half_published else [])
         )
-    with _lease(ctx, batches):
+    with _lease(ctx, batches) as holds_lease:
         published, _ = _checked(ctx, batches)
-        unchanged = _begin(ctx, batches)
+        unchanged = _begin(ctx, batches, holds_lease)
         dropped = drop_all_branches(ctx, *batches) if half_published else []
         if half_published:
             published = newest_first(ctx, batches)
@@ -179,23 +181,25 @@ def _would(ctx: Context, batches: list[str], undone: list[str]) -> list[str]:
 
 
 @contextmanager
-def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
+def _lease(ctx: Context, batches: list[str]) -> Iterator[Refuse]:
     """Hold the pipeline's lease, so that no load begins between check and undo, and no other
-    process completes the same rollback. Raises LeaseHeldError."""
+    process completes the same rollback; yield the check that the mark may be set. Raises
+    LeaseHeldError."""
     if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
         # Its publisher may have the lease; no other batch is loaded beside a half published one.
-        yield
+        yield lambda _: None
         return
-    with pipeline_lease(ctx, *batches):
-        yield
+    with pipeline_lease(ctx, *batches) as attempt:
+        yield partial(require_lease, attempt=attempt)
 
 
-def _begin(ctx: Context, batches: list[str]) -> Unchanged:
+def _begin(ctx: Context, batches: list[str], holds_lease: Refuse) -> Unchanged:
     """Mark the batches as `rolling_back`, which stops publishers and a suspended rollback, and lets
     another process complete it after a crash. Raises LeaseHeldError if, since the check, one was
-    rolled back or began to delete the changes of others."""
+    rolled back or began to delete the changes of others; or if `holds_lease` does, in the mark's
+    own commit: another batch may have been loaded, compared with what goes."""
     attempt = given_up()
-    gone_on = ctx.ledger.batches.mark_rolling_back(batches, attempt, _may_go)
+    gone_on = ctx.ledger.batches.mark_rolling_back(batches, attempt, _may_go, holds_lease)
     if gone_on:
         raise LeaseHeldError(_went_on(ctx, gone_on))
     reach(Point.ROLLBACK_MARKED)

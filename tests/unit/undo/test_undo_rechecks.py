@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 from pyiceberg.table import DataScan
 
-from sluice.errors import FollowedError, RollbackRefusedError
-from sluice.ledger.states import LOADED, PUBLISHED
+from sluice.errors import FollowedError, LeaseHeldError, RollbackRefusedError
+from sluice.ledger.leases import Lease
+from sluice.ledger.states import LOADED, PUBLISHED, ROLLED_BACK
 from sluice.operations import followed, undo
 from sluice.operations.context import Context
 from sluice.operations.published import newest_first
 from sluice.operations.waiting import pipeline_lease
 from tests.unit.undo_lake import (
     TABLES,
+    an_hour_later,
     changelog,
     everything,
     publish,
@@ -33,10 +35,10 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, other_run: Callable[[], None]) ->
     """`other_run` has the pipeline's lease right before the rollback gets it."""
 
     @contextmanager
-    def late(ctx: Context, *batches: str) -> Iterator[None]:
+    def late(ctx: Context, *batches: str) -> Iterator[str]:
         other_run()
-        with pipeline_lease(ctx, *batches):
-            yield
+        with pipeline_lease(ctx, *batches) as attempt:
+            yield attempt
 
     monkeypatch.setattr(undo, "pipeline_lease", late)
 
@@ -76,6 +78,28 @@ def test_a_batch_that_was_loaded_is_noticed(
     with pytest.raises(RollbackRefusedError, match="batch b4 of shop is loaded"):
         undo.undo_batch(context, "b3")
     assert (everything(context), state(context, "b3")) == (BEFORE, PUBLISHED)
+
+
+@pytest.mark.parametrize("lapsed", [True, False])
+def test_a_rollback_suspended_after_its_check_marks_nothing_without_the_lease(
+    context: Context, monkeypatch: pytest.MonkeyPatch, lapsed: bool
+) -> None:
+    """Else the events that the other batch found late would be in no table."""
+    mark = undo._begin
+
+    def late(ctx: Context, *args: Any) -> Callable[[Any], bool]:
+        if lapsed:
+            an_hour_later(ctx)
+        with nullcontext() if lapsed else pytest.raises(LeaseHeldError):
+            ctx.ledger.lease.acquire("b4", "a1", Lease("elsewhere:1", 60))
+            ctx.ledger.batches.record("b4", PUBLISHED)
+        return mark(ctx, *args)
+
+    monkeypatch.setattr(undo, "_begin", late)
+    with pytest.raises(LeaseHeldError, match="its lease lapsed") if lapsed else nullcontext():
+        undo.undo_batch(context, "b3")
+    assert state(context, "b3") == (PUBLISHED if lapsed else ROLLED_BACK)
+    assert everything(context) == (BEFORE if lapsed else [[0, 1, 2]] * 2)
 
 
 def test_a_changelog_is_scanned_once_however_many_batches_followed(
