@@ -9,18 +9,27 @@ from typing import Any
 import pytest
 from pyiceberg.table import DataScan
 
-from sluice.errors import FollowedError, LeaseHeldError, RollbackRefusedError
+from sluice.errors import (
+    FollowedError,
+    LeaseHeldError,
+    PublishRefusedError,
+    RollbackRefusedError,
+)
+from sluice.faults import Point
 from sluice.ledger.leases import Lease
 from sluice.ledger.states import LOADED, PUBLISHED, ROLLED_BACK
-from sluice.operations import followed, undo
+from sluice.operations import followed, refolding, undo
 from sluice.operations.context import Context
 from sluice.operations.published import newest_first
 from sluice.operations.waiting import pipeline_lease
+from sluice.result import BatchResult
 from tests.unit.undo_lake import (
     TABLES,
     an_hour_later,
+    at,
     changelog,
     everything,
+    fold,
     publish,
     publish_users,
     state,
@@ -100,6 +109,52 @@ def test_a_rollback_suspended_after_its_check_marks_nothing_without_the_lease(
         undo.undo_batch(context, "b3")
     assert state(context, "b3") == (PUBLISHED if lapsed else ROLLED_BACK)
     assert everything(context) == (BEFORE if lapsed else [[0, 1, 2]] * 2)
+
+
+def suspended_when_loaded(
+    context: Context, monkeypatch: pytest.MonkeyPatch, other: str, state: str
+) -> list[str]:
+    """The batch `other` gets `state` while the fold without b3 is about to be published; return the
+    manifests that are loaded again."""
+
+    def other_run() -> None:
+        context.ledger.batches.record(other, state, attempt="a9")
+
+    publish_users(context)
+    again, load = [], fold(context, 98, "a2")
+
+    def load_again(ctx: Context, key: str) -> BatchResult:
+        again.append(key)
+        return load(ctx, key)
+
+    monkeypatch.setattr("sluice.operations.publish.load", load_again)
+    monkeypatch.setattr("sluice.operations.publish.reach", at(Point.PUBLISH_HELD, other_run))
+    return again
+
+
+@pytest.mark.usefixtures("folded")
+@pytest.mark.parametrize("other", ["b5", "b2"])
+def test_a_fold_of_other_batches_than_are_published_now_is_made_again(
+    context: Context, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    """A batch that was late everywhere moves no table, and is missing in a fold from before it."""
+    now = {"b5": PUBLISHED, "b2": ROLLED_BACK}[other]
+    again = suspended_when_loaded(context, monkeypatch, other, now)
+    refolding.undo_or_refold(context, "b3")
+    assert len(again) == 1
+    assert state(context, "b3") == ROLLED_BACK
+    assert everything(context) == [[0, 1, 2, 3, 98], [0, 1, 2, 3, 4, 98]]
+
+
+@pytest.mark.usefixtures("folded")
+def test_no_fold_is_published_beside_a_batch_that_was_compared_with_what_goes(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspended_when_loaded(context, monkeypatch, "b5", LOADED)
+    with pytest.raises(PublishRefusedError, match="b5 is loaded, and may have been compared"):
+        refolding.undo_or_refold(context, "b3")
+    assert state(context, "b3") == PUBLISHED
+    assert everything(context) == [[0, 1, 2, 3], [0, 1, 2, 3, 4]]
 
 
 def test_a_changelog_is_scanned_once_however_many_batches_followed(
