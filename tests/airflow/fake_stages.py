@@ -62,9 +62,11 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
         fake, ctx.pipeline.name, *given, signature
     )
     refolding: Any = ModuleType("refolding")
-    refolding.undo_or_refold = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
-    refolding.undo_or_refold_after = lambda ctx, batch, dry_run: for_good(
-        fake, "after", batch, dry_run
+    refolding.undo_or_refold = lambda ctx, batch, dry_run, order: for_good(
+        fake, batch, dry_run, order
+    )
+    refolding.undo_or_refold_after = lambda ctx, batch, dry_run, order: for_good(
+        fake, "after", batch, dry_run, order
     )
     refolding.rebuild = lambda ctx, *asked: for_good(fake, "rebuild", *asked)
     refolding.named_targets = lambda ctx, table: []
@@ -72,6 +74,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
         monkeypatch.setattr(tasks, name, stand_in)
     for name, stand_in in (("undo", module), ("refolding", refolding)):
         monkeypatch.setattr(rollback, name, stand_in)
+    monkeypatch.setattr(rollback, "release", module.release)
     for name in ("candidates", "landed", "require_published"):
         monkeypatch.setattr(tasks, name, lambda *_: [])
     monkeypatch.setattr(submit, "_submit", lambda hook, application: loaded(fake, hook))
@@ -85,6 +88,8 @@ def fake_context(fake: Stages, pipeline: str) -> Any:
     context.pipeline.name = pipeline
     context.ledger = ModuleType("ledger")
     context.ledger.unfinished = list
+    context.ledger.files = ModuleType("files")
+    context.ledger.files.undone = context.ledger.files.held = list
     context.ledger.batches = ModuleType("batches")
     context.ledger.batches.get = lambda b: row(fake)
     context.ledger.batches.all = list

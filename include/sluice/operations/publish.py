@@ -133,7 +133,7 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         begin_undoing(ctx, result)
     for undone in manifest.undone:
         require_current(ctx, result)  # the undone batch may have been published anew
-        finish_undone(ctx, undone)
+        finish_undone(ctx, undone, details.order_of(manifest, undone))
     require_current(ctx, result)
     comments.apply_comments(ctx, result.batch_id)
     # Read before the check: if the batch is undone and released, another landing may take them.
