@@ -203,10 +203,18 @@ def _lease(ctx: Context, batches: list[str]) -> Iterator[Refuse]:
     LeaseHeldError."""
     if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
         # Its publisher may have the lease; no other batch is loaded beside a half published one.
-        yield lambda _: None
+        yield partial(_require_halfway, ctx, batches)
         return
     with pipeline_lease(ctx, *batches) as attempt:
         yield partial(require_lease, attempt=attempt)
+
+
+def _require_halfway(ctx: Context, batches: list[str], now: Mapping[str, BatchRow]) -> None:
+    """Raise LeaseHeldError if one of the batches is published by now: others may have been loaded
+    since."""
+    for batch_id in batches:
+        if batch_id in now and now[batch_id].state == states.PUBLISHED:
+            raise LeaseHeldError(_went_on(ctx, batch_id))
 
 
 def _begin(ctx: Context, batches: list[str], orders: Orders, holds_lease: Refuse) -> Unchanged:

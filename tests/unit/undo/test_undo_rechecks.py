@@ -16,8 +16,8 @@ from sluice.errors import (
     RollbackRefusedError,
 )
 from sluice.faults import Point
-from sluice.ledger.leases import Lease
-from sluice.ledger.states import LOADED, PUBLISHED, ROLLED_BACK
+from sluice.ledger.leases import Lease, this_holder
+from sluice.ledger.states import LOADED, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.operations import followed, refolding, undo
 from sluice.operations.context import Context
 from sluice.operations.published import newest_first
@@ -109,6 +109,27 @@ def test_a_rollback_suspended_after_its_check_marks_nothing_without_the_lease(
         undo.undo_batch(context, "b3")
     assert state(context, "b3") == (PUBLISHED if lapsed else ROLLED_BACK)
     assert everything(context) == (BEFORE if lapsed else [[0, 1, 2]] * 2)
+
+
+def test_a_rollback_of_a_publication_that_was_completed_since_its_check_marks_nothing(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no lease, and other batches may have been loaded and published after that one."""
+    publish(context, "b4", 4, state=PUBLISHING)
+    context.ledger.batches.record("b4", PUBLISHING, lease=Lease(this_holder(), 60))
+    mark = undo._begin
+
+    def late(*args: Any) -> Callable[[Any], bool]:
+        context.ledger.batches.record("b4", PUBLISHED)
+        return mark(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(undo, "_begin", late)
+        with pytest.raises(LeaseHeldError, match="batch b4 of shop is published: another run"):
+            undo.undo_batch(context, "b4")
+    assert state(context, "b4") == PUBLISHED
+    undo.undo_batch(context, "b4")
+    assert everything(context) == BEFORE
 
 
 def suspended_when_loaded(
