@@ -98,7 +98,7 @@ class Rebuild:
     Those batches are being undone, and only keys that they changed are rebuilt; if there are none,
     all keys are. `bases`: `main` of each target and its history before the first of them was
     published. `at`: the time of the request, which distinguishes equal requests. `user`: who made
-    the request, if known.
+    the request, if known. `release`: those of `without` whose files are released at the end.
     """
 
     targets: tuple[str, ...]
@@ -106,6 +106,7 @@ class Rebuild:
     without: tuple[str, ...] = ()
     bases: Mapping[str, int | None] = field(default_factory=dict)
     user: str = ""
+    release: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,8 @@ class BatchResult(TypedJson):
 
     `unassigned`: records that belong to no target. `epoch`: the epoch of its positions.
     `completed`: published batches whose quarantined records it decoded again. `notes`: messages for
-    the operator, one line each.
+    the operator, one line each. `folded`: of a rebuild, the published batches whose changes it
+    counted.
     """
 
     pipeline: str
@@ -150,6 +151,7 @@ class BatchResult(TypedJson):
     left_out: tuple[LeftOut, ...] = ()
     completed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    folded: tuple[str, ...] = ()
 
     @property
     def total(self) -> Counts:

@@ -54,7 +54,7 @@ def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]
     seconds = round(time.monotonic() - started, 2)
     return BatchResult(
         job.pipeline.name, job.manifest.batch_id, job.attempt.id, tuple(tables),
-        seconds=seconds, epoch=job.pipeline.epoch,
+        seconds=seconds, epoch=job.pipeline.epoch, folded=counted,
     )  # fmt: skip
 
 

@@ -61,9 +61,11 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
         fake, ctx.pipeline.name, *given, signature
     )
     refolding: Any = ModuleType("refolding")
-    refolding.undo_or_refold = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
-    refolding.undo_or_refold_after = lambda ctx, batch, dry_run: for_good(
-        fake, "after", batch, dry_run
+    refolding.undo_or_refold = lambda ctx, batch, dry_run, order: for_good(
+        fake, batch, dry_run, order
+    )
+    refolding.undo_or_refold_after = lambda ctx, batch, dry_run, order: for_good(
+        fake, "after", batch, dry_run, order
     )
     refolding.rebuild = lambda ctx, *asked: for_good(fake, "rebuild", *asked)
     refolding.named_targets = lambda ctx, table: []
@@ -85,6 +87,8 @@ def fake_context(fake: Stages, pipeline: str) -> Any:
     context.pipeline.name = pipeline
     context.ledger = ModuleType("ledger")
     context.ledger.unfinished = list
+    context.ledger.files = ModuleType("files")
+    context.ledger.files.undone = context.ledger.files.held = list
     context.ledger.batches = ModuleType("batches")
     context.ledger.batches.get = lambda b: row(fake)
     context.ledger.batches.all = list

@@ -12,6 +12,7 @@ import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
 from sluice.errors import ConfigError
+from sluice.ledger.details import UndoOrder
 from sluice.manifest import Reprocess
 from sluice.operations.window import Window
 from sluice_airflow import tasks
@@ -47,7 +48,7 @@ def test_the_rollback_form_undoes_a_batch(stages: Stages, run: Runs) -> None:
     conf = {"pipeline": "shop", "batch": B7, "release": True}
     finished, _ = run("sluice_rollback", run_conf=conf)
     assert finished.state == "success"
-    assert stages.of("rollback") == [(B7, False)]
+    assert stages.of("rollback") == [(B7, False, UndoOrder(USER, release=True))]
     assert stages.of("release") == [(B7,)]
     assert stages.of("sign") == [(B7, {"rolled_back_by": USER, "released_by": USER})]
 
@@ -187,12 +188,10 @@ def test_a_mistake_in_the_rollback_form_names_the_forms_fields() -> None:
 def test_the_rollback_form_undoes_all_after_a_batch(stages: Stages, run: Runs) -> None:
     conf = {"pipeline": "shop", "to": B6, "release": True}
     run("sluice_rollback", run_conf=conf)
-    assert stages.of("rollback") == [("after", B6, False)]
-    assert stages.of("release") == [("b8",), ("b7",)]
+    order = UndoOrder(USER, release=True)
+    assert stages.of("rollback") == [("after", B6, False, order)]
     run("sluice_rollback", run_conf={**conf, "dry_run": True})
-    assert stages.of("rollback")[1:] == [("after", B6, True)]
-    assert len(stages.of("release")) == 2
-    assert [call[0] for call in stages.of("sign")] == ["b8", "b7"]
+    assert stages.of("rollback")[1:] == [("after", B6, True, order)]
 
 
 @pytest.mark.parametrize(
@@ -216,8 +215,7 @@ def test_the_rollback_form_takes_no_other_text(
 def test_a_checkbox_that_is_null_is_off(stages: Stages, run: Runs) -> None:
     conf = {"pipeline": "shop", "to": B6, "release": None, "dry_run": None, "rebuild": None}
     run("sluice_rollback", run_conf=conf)
-    assert stages.of("rollback") == [("after", B6, False)]
-    assert stages.of("release") == []
+    assert stages.of("rollback") == [("after", B6, False, UndoOrder(USER))]
 
 
 def test_the_reprocess_form_loads_and_publishes_its_batches(stages: Stages, run: Runs) -> None:

@@ -138,14 +138,20 @@ def fold(
         tables = (
             TableResult(n, n, Counts(), (stage(context, batch, n, value, attempt),)) for n in TABLES
         )
-        result = BatchResult("shop", batch, attempt, tuple(tables))
         lease = Lease(this_holder(), 60)
-        context.ledger.lease.acquire(batch, result.attempt, lease, undone=manifest.undone)
+        context.ledger.lease.acquire(batch, attempt, lease, undone=manifest.undone)
+        folded = counted(context, *manifest.undone)
+        result = BatchResult("shop", batch, attempt, tuple(tables), folded=folded)
         context.files.write_result(result)
         context.ledger.batches.record(batch, LOADED, attempt=result.attempt)
         return result
 
     return load
+
+
+def counted(context: Context, *without: str) -> tuple[str, ...]:
+    """The batches whose changes a fold counts: those published now, without some."""
+    return tuple(sorted(context.ledger.batches.published() - set(without)))
 
 
 def an_hour_later(context: Context) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from pyiceberg.table import Table
@@ -12,11 +13,13 @@ from pyiceberg.table import Table
 from sluice.ledger import states
 from sluice.ledger.appends import LedgerTables
 from sluice.ledger.arrow_rows import latest, where_in
-from sluice.ledger.details import EPOCH, HALF_PUBLISHED
+from sluice.ledger.details import EPOCH, HALF_PUBLISHED, UndoOrder, of_undo
 from sluice.ledger.filters import of_pipeline
 from sluice.ledger.leases import Lease, leased
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.tables import BATCHES, Row
+
+Refuse = Callable[[Mapping[str, BatchRow]], None]
 
 
 @dataclass
@@ -38,15 +41,19 @@ class Batches:
         replace_details: Mapping[str, Any] | None = None,
         add_details: Mapping[str, Any] | None = None,
         expected: Callable[[BatchRow | None], bool] = lambda _: True,
+        refuse: Refuse = lambda _: None,
     ) -> bool:
         """Write a batch's new state; arguments left out keep their values. A state in AT_REST ends
         the lease.
 
-        Returns whether it was written: it is not if `expected` rejects the current row.
+        Returns whether it was written: it is not if `expected` rejects the current row. `refuse`
+        gets all rows of the pipeline before the commit, and raises if they do not allow it.
         """
 
         def decide(table: Table) -> tuple[list[Row], bool]:
-            old = self.at(table).get(batch_id)
+            known = self.at(table)
+            refuse(known)
+            old = known.get(batch_id)
             if not expected(old):
                 return [], False
             row, now = old or BatchRow(self._pipeline, batch_id, attempt, state), self._clock()
@@ -64,22 +71,29 @@ class Batches:
         return self._tables.append(BATCHES, decide)
 
     def mark_rolling_back(
-        self, batch_ids: Collection[str], attempt: str, expected: Callable[[BatchRow], bool]
+        self,
+        batch_ids: Collection[str],
+        attempt: str,
+        expected: Callable[[BatchRow], bool],
+        refuse: Refuse = lambda _: None,
+        orders: Mapping[str, UndoOrder] = MappingProxyType({}),
     ) -> str:
         """Set the batches to `rolling_back` under this attempt, all in one commit, so that a
         process that dies leaves all of them marked or none. They get one `seq`, which says nothing
         about their order.
 
         If a batch is unknown, or `expected` rejects its current row, nothing is written and its id
-        is returned; else "".
+        is returned; else "". `refuse`: as for `record`. `orders`: what is ordered anew for some of
+        the batches; the others keep what was.
         """
 
         def decide(table: Table) -> tuple[list[Row], str]:
             known = self.at(table)
+            refuse(known)
             rejected = next((b for b in batch_ids if b not in known or not expected(known[b])), "")
             if rejected:
                 return [], rejected
-            rows = (known[batch_id].without_lease() for batch_id in batch_ids)
+            rows = (_ordered(known[b], orders.get(b)).without_lease() for b in batch_ids)
             mark = {"state": states.ROLLING_BACK, "attempt": attempt, "at": self._clock()}
             return [asdict(row) | mark for row in rows], ""
 
@@ -132,3 +146,7 @@ class Batches:
         maintenance holds the lease."""
         rows = self._tables.scan(table, of_pipeline(self._pipeline))
         return latest(BatchRow, rows, "batch_id")
+
+
+def _ordered(row: BatchRow, order: UndoOrder | None) -> BatchRow:
+    return row if order is None else row.with_details(of_undo(row.details, order))

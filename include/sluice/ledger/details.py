@@ -5,7 +5,8 @@ They are stored, and programs see them under these names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sluice.manifest import Manifest, Reprocess
@@ -34,6 +35,8 @@ REBUILT: Final = "rebuilt"
 # The attempt at a batch that undoes others, once its tables are published: the undone batches'
 # changes are deleted next.
 UNDOING: Final = "taking_out"
+# Set while a rollback is under way that releases the batch's files when it ends.
+RELEASE: Final = "release"
 ROLLED_BACK_BY: Final = "rolled_back_by"
 RELEASED_BY: Final = "released_by"
 REBUILT_BY: Final = "rebuilt_by"
@@ -88,6 +91,38 @@ def of_undoing(attempt: str) -> dict[str, str]:
     """Details of a batch that undoes others, between the publication of its last
     table and its own."""
     return {UNDOING: attempt}
+
+
+@dataclass(frozen=True)
+class UndoOrder:
+    """Who asked for a rollback, if known, and whether the files are released when it ends."""
+
+    user: str = ""
+    release: bool = False
+
+
+HOLD: Final = UndoOrder()
+
+
+def order_of(manifest: Manifest, undone: str) -> UndoOrder:
+    """Return what was ordered for a batch that another one, with this manifest, undoes."""
+    again = manifest.rebuild
+    return HOLD if again is None else UndoOrder(again.user, undone in again.release)
+
+
+def of_undo(details: Mapping[str, Any], order: UndoOrder) -> dict[str, Any]:
+    """Details of a batch whose rollback begins, or goes on and is to release the files too: what
+    was ordered, so that whoever completes the rollback carries it out."""
+    kept = {key: value for key, value in details.items() if key != RELEASED_BY}
+    user = {ROLLED_BACK_BY: order.user} if order.user else {}
+    return kept | user | ({RELEASE: True} if order.release else {})
+
+
+def of_undone(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Details of a batch whose rollback, which has them, ends."""
+    kept = {key: value for key, value in details.items() if key != RELEASE}
+    user = details.get(ROLLED_BACK_BY)
+    return kept | ({RELEASED_BY: user} if user and RELEASE in details else {})
 
 
 def undone_by(user: str, released: bool) -> dict[str, str]:

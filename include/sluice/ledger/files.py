@@ -110,6 +110,10 @@ class Files:
         rows = where_in(self._newest(), "batch_id", [batch_id])
         return sorted(rows_of(FileRow, rows), key=lambda row: row.object_key)
 
+    def of_keys(self, keys: Collection[str]) -> list[FileRow]:
+        """Return the rows of those of the objects that a batch ever claimed."""
+        return list(rows_of(FileRow, where_in(self._newest(), "object_key", keys)))
+
     def batches_without(self, keys: Collection[str]) -> set[str]:
         """Return the batches that have claimed files and none of these objects. They read no object
         that they have not claimed."""

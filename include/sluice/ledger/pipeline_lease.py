@@ -15,7 +15,7 @@ from sluice.errors import LeaseHeldError
 from sluice.ledger import states
 from sluice.ledger.appends import LedgerTables
 from sluice.ledger.batches import Batches
-from sluice.ledger.details import HALF_PUBLISHED
+from sluice.ledger.details import HALF_PUBLISHED, UNDONE
 from sluice.ledger.leases import Lease, is_dead, leased
 from sluice.ledger.refusals import (
     fence_lapsed,
@@ -91,8 +91,8 @@ class PipelineLease:
         self._tables.append(BATCHES, decide)
 
     def renew(self, batch_id: str, attempt: str, lease: Lease) -> None:
-        """Extend the lease. Raises LeaseHeldError if another attempt or batch took it, or the
-        batch is closed."""
+        """Extend the lease. Raises LeaseHeldError if another attempt or batch took it, the batch is
+        closed, or it is loaded and another one is halfway: it must not be published beside that."""
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches.at(table)
@@ -101,6 +101,8 @@ class PipelineLease:
             if old is None or old.attempt != attempt:
                 raise LeaseHeldError(lost_batch_message(self._pipeline, batch_id, attempt, old))
             refuse_closed(old, attempt)
+            if old.state == states.LOADED:
+                refuse_halfway(batches.values(), {batch_id, *old.details.get(UNDONE, ())})
             return self._taken(batches, old, lease), None
 
         self._tables.append(BATCHES, decide)

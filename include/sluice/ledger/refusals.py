@@ -3,14 +3,22 @@ LeaseHeldError."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from sluice.errors import HalfwayError, LeaseHeldError
 from sluice.ledger.leases import new_attempt
 from sluice.ledger.rows import BatchRow
-from sluice.ledger.states import CLOSED, HALFWAY, LANDED, LOADING, MAINTAINING, ROLLING_BACK
+from sluice.ledger.states import (
+    CLOSED,
+    HALFWAY,
+    LANDED,
+    LOADING,
+    MAINTAINING,
+    MAINTENANCE,
+    ROLLING_BACK,
+)
 
 _FENCED: Final = "overtaken-"
 _AT_WORK: Final = frozenset({LOADING, MAINTAINING})
@@ -62,6 +70,17 @@ def completed_by(row: BatchRow) -> str:
         return f"sluice reconcile {row.pipeline}"
     undo = f"sluice rollback {row.pipeline} --batch {row.batch_id}"
     return f"sluice run {row.pipeline} (or {undo})"
+
+
+def require_lease(batches: Mapping[str, BatchRow], attempt: str) -> None:
+    """Raise LeaseHeldError if this attempt at maintenance or a rollback no longer has the
+    pipeline's lease.
+
+    A lease that lapsed is still its own until another process takes it.
+    """
+    row = batches.get(MAINTENANCE)
+    if row is not None and row.attempt != attempt:
+        raise LeaseHeldError(lost_batch_message(row.pipeline, MAINTENANCE, attempt, row))
 
 
 def fence_lapsed(batches: Iterable[BatchRow], batch_id: str) -> list[BatchRow]:

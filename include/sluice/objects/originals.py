@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -20,16 +21,23 @@ def refuse_replaced(pipeline: Pipeline, manifest: Manifest) -> None:
     """Raise TerminalError if an object of the batch is gone, or has other bytes than when it
     landed.
 
+    Of files that landing staged only the staged ones are read: their objects may be gone.
+    """
+    if wrong := differing(pipeline, [file for file in manifest.files if not file.staged]):
+        raise replaced(pipeline, manifest, wrong)
+
+
+def differing(pipeline: Pipeline, files: Sequence[SourceFile]) -> list[str]:
+    """Return which objects are gone, or have other bytes than when they landed, and how they
+    differ.
+
     It takes one request per object; an object that was written again is read, to compare its
     checksum.
     """
     store = open_store(pipeline.landing.url, region=pipeline.landing.region)
-    originals = [file for file in manifest.files if not file.staged]
     with ThreadPoolExecutor(LOOKED_AT_ONCE) as pool:
-        verdicts = pool.map(lambda file: _verdict(store, file), originals)
-        wrong = [f"{f.key} {why}" for f, why in zip(originals, verdicts, strict=True) if why]
-    if wrong:
-        raise replaced(pipeline, manifest, wrong)
+        verdicts = pool.map(lambda file: _verdict(store, file), files)
+        return [f"{f.key} {why}" for f, why in zip(files, verdicts, strict=True) if why]
 
 
 def replaced(pipeline: Pipeline, manifest: Manifest, wrong: list[str]) -> TerminalError:

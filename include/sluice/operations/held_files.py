@@ -48,6 +48,20 @@ def release(ctx: Context, batch_id: str) -> int:
             f"{batch_id})"
         )
     released = ctx.ledger.files.mark(batch_id, states.FILE_RELEASED)
-    if released and (otherwise := at_another_epoch(ctx, batch_id)):
-        ctx.say(f"release: {otherwise}")
+    if released:
+        _say_epoch(ctx, batch_id)
     return released
+
+
+def release_held(ctx: Context, batch_id: str, confirm: Callable[[], None]) -> None:
+    """Release the files that the batch's rollback holds, before it ends; `confirm` as for
+    `hold_files`."""
+    held = [f for f in ctx.ledger.files.of_batch(batch_id) if f.state == states.FILE_HELD]
+    confirm()
+    if held and ctx.ledger.files.mark(batch_id, states.FILE_RELEASED, frozenset(held)):
+        _say_epoch(ctx, batch_id)
+
+
+def _say_epoch(ctx: Context, batch_id: str) -> None:
+    if otherwise := at_another_epoch(ctx, batch_id):
+        ctx.say(f"release: {otherwise}")

@@ -9,6 +9,7 @@ from typing import Final
 from sluice.errors import RollbackRefusedError
 from sluice.ledger import states
 from sluice.manifest import Manifest, Reprocess
+from sluice.objects.originals import differing
 from sluice.operations.context import Context
 from sluice.operations.in_use import refuse_in_use
 from sluice.operations.published import must_complete, present_batches
@@ -35,7 +36,7 @@ def _reasons(ctx: Context, manifest: Manifest) -> Iterator[str]:
     elif manifest.reprocess is not None:
         yield from _repeated(ctx, manifest.batch_id, manifest.reprocess)
     elif manifest.tables:
-        yield from _held(ctx, manifest)
+        yield from _files_undone(ctx, manifest)
 
 
 def _undone_or_in_use(ctx: Context, own: str, without: tuple[str, ...]) -> Iterator[str]:
@@ -71,8 +72,19 @@ def _repeated(ctx: Context, own: str, again: Reprocess) -> Iterator[str]:
             yield f"reads records of {batch_id}, which {resolved[batch_id]} has resolved"
 
 
-def _held(ctx: Context, manifest: Manifest) -> Iterator[str]:
-    held = {row.object_key: row.batch_id for row in ctx.ledger.files.held()}
-    for file in manifest.files:
-        if file.key in held:
-            yield f"reads files of {held[file.key]}, which is rolled back"
+def _files_undone(ctx: Context, manifest: Manifest) -> Iterator[str]:
+    """Yield a reason for each file that was rolled back since another batch read it too.
+
+    A released file is read again as long as it is what it was: an operator may have deleted it, or
+    put the right one in its place, and what landing staged of it is still there.
+    """
+    files = {file.key: file for file in manifest.files}
+    rows = ctx.ledger.files.of_keys(files)
+    for row in rows:
+        if row.state == states.FILE_HELD:
+            yield f"reads files of {row.batch_id}, which is rolled back"
+        elif row.state != states.FILE_RELEASED and row.sha256 != files[row.object_key].sha256:
+            yield f"reads other bytes of {row.object_key} than batch {row.batch_id}"
+    released = [files[row.object_key] for row in rows if row.state == states.FILE_RELEASED]
+    if wrong := differing(ctx.pipeline, released) if released else []:
+        yield f"reads files that were rolled back and released: {'; '.join(wrong[:5])}"

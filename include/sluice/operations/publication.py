@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from sluice.catalog.client import known_table
 from sluice.catalog.snapshots import head
 from sluice.catalog.table_publish import is_published
 from sluice.errors import LeaseHeldError, PublishRefusedError
 from sluice.ledger import details, states
+from sluice.ledger.refusals import refuse_halfway
 from sluice.ledger.rows import BatchRow, Publication
+from sluice.manifest import Manifest
 from sluice.operations.context import Context
 from sluice.operations.published import came_to_main
 from sluice.result import BatchResult, StagedTable
+
+_COMPARED: Final = frozenset({states.LOADING, states.LOADED})
 
 
 def refuse_moved(ctx: Context, result: BatchResult) -> None:
@@ -36,6 +43,39 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
             raise PublishRefusedError(
                 f"{other.full_name}: main is at {at}, "
                 f"the batch was compared with {other.snapshot}, and had nothing for it then"
+            )
+
+
+def refuse_beside(manifest: Manifest, result: BatchResult, rows: Mapping[str, BatchRow]) -> None:
+    """Refuse to begin a publication beside others under way, or a rebuild of other batches than are
+    published now; `rows`: the pipeline's, as they are in the ledger.
+
+    A batch that was late everywhere moves no `main`, so `refuse_moved` does not notice it. Raises
+    HalfwayError, or PublishRefusedError for a rebuild. A publication that has begun goes on.
+    """
+    row = rows.get(manifest.batch_id)
+    if row is not None and row.state == states.PUBLISHING:
+        return
+    refuse_halfway(rows.values(), {manifest.batch_id, *manifest.undone})
+    if manifest.rebuild is None:
+        return
+    published = {row.batch_id for row in rows.values() if row.state == states.PUBLISHED}
+    if others := (published - set(manifest.undone)) ^ set(result.folded):
+        raise PublishRefusedError(
+            f"batch {min(others)} was published or undone since the changes of "
+            f"{len(result.folded)} published batches were folded"
+        )
+    _refuse_compared(manifest, rows)
+
+
+def _refuse_compared(manifest: Manifest, rows: Mapping[str, BatchRow]) -> None:
+    """Raise PublishRefusedError if another batch is loaded or loading: it may have been compared
+    with the batches to be undone, and be published after their changes are gone."""
+    for row in rows.values():
+        if manifest.undone and row.state in _COMPARED and row.batch_id != manifest.batch_id:
+            raise PublishRefusedError(
+                f"batch {row.batch_id} is {row.state}, and may have been compared with "
+                f"{', '.join(manifest.undone)}"
             )
 
 

@@ -26,6 +26,7 @@ from sluice.operations.publication import (
     is_undoing,
     may_begin,
     recorded_by,
+    refuse_beside,
     refuse_moved,
     require_current,
     require_done,
@@ -89,18 +90,19 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult, moved: set[s
     ctx.ledger.lease.renew(result.batch_id, result.attempt, ctx.lease)
     reach(Point.PUBLISH_HELD)
     if not is_undoing(row, result):  # else whoever moved a table since did so after it
-        _begin(ctx, result)
+        _begin(ctx, manifest, result)
         _move(ctx, result, moved)
     _finish(ctx, manifest, result)
 
 
-def _begin(ctx: Context, result: BatchResult) -> None:
+def _begin(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     """Record the publication that is about to happen, for another process that may have
-    to complete it."""
+    to complete it; raises as `refuse_beside`."""
     # If this process was suspended here, it is refused; if it dies, reconcile completes its work.
     begun = ctx.ledger.batches.record(
         result.batch_id, states.PUBLISHING,
         expected=lambda row: row is not None and may_begin(row, result),
+        refuse=partial(refuse_beside, manifest, result),
     )  # fmt: skip
     if not begun:
         require_current(ctx, result)
@@ -131,7 +133,7 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         begin_undoing(ctx, result)
     for undone in manifest.undone:
         require_current(ctx, result)  # the undone batch may have been published anew
-        finish_undone(ctx, undone)
+        finish_undone(ctx, undone, details.order_of(manifest, undone))
     require_current(ctx, result)
     comments.apply_comments(ctx, result.batch_id)
     # Read before the check: if the batch is undone and released, another landing may take them.

@@ -22,7 +22,7 @@ from sluice.errors import FollowedError, RollbackRefusedError, SluiceError, Term
 from sluice.ledger import states
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.column_log import recorded
-from sluice.ledger.details import REBUILT, UNDONE, of_rebuild
+from sluice.ledger.details import HOLD, REBUILT, UNDONE, UndoOrder, of_rebuild
 from sluice.ledger.rows import BatchRow, Publication, may_land
 from sluice.manifest import Manifest, Rebuild, name_by_content
 from sluice.names import (
@@ -64,7 +64,9 @@ class Changes:
 Published = dict[str, list[Publication]]
 
 
-def undo_or_refold(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
+def undo_or_refold(
+    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = HOLD
+) -> list[str]:
     """Undo a batch for good: move its tables back or, if later batches are built on it, fold the
     keys that it changed again without it.
 
@@ -73,19 +75,23 @@ def undo_or_refold(ctx: Context, batch_id: str, dry_run: bool = False) -> list[s
     """
     _end_abandoned(ctx, dry_run, batch_id)
     try:
-        return undo.undo_batch(ctx, batch_id, dry_run=dry_run)
+        return undo.undo_batch(ctx, batch_id, dry_run, order)
     except FollowedError as followed:
-        return _refold_without(ctx, undo.begun(ctx) or [batch_id], str(followed), dry_run)
+        batches, orders = undo.begun(ctx) or [batch_id], {batch_id: order}
+        return _refold_without(ctx, batches, str(followed), dry_run, orders)
 
 
-def undo_or_refold_after(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
+def undo_or_refold_after(
+    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = HOLD
+) -> list[str]:
     """Undo, as `undo_or_refold` does, every batch that was published after one; all or none."""
     _end_abandoned(ctx, dry_run)
     try:
-        return undo.undo_batches_after(ctx, batch_id, dry_run)
+        return undo.undo_batches_after(ctx, batch_id, dry_run, order)
     except FollowedError as followed:
         newer = undo.published_after(ctx, batch_id)
-        return _refold_without(ctx, newer, str(followed), dry_run)
+        orders = undo.orders_for(ctx, newer, order)
+        return _refold_without(ctx, newer, str(followed), dry_run, orders)
 
 
 def rebuild(ctx: Context, table: str = "", dry_run: bool = False, user: str = "") -> list[str]:
@@ -112,7 +118,9 @@ def named_targets(ctx: Context, table: str) -> list[str]:
     return chosen
 
 
-def _refold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> list[str]:
+def _refold_without(
+    ctx: Context, batches: list[str], why: str, dry_run: bool, orders: undo.Orders
+) -> list[str]:
     published = _published(ctx, batches)
     if not published:
         raise RollbackRefusedError(f"{why}; {_instead(ctx, batches)}")
@@ -132,7 +140,10 @@ def _refold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -
     targets = tuple(sorted({c.target for c in changes}))
     rows_of = (name for target in targets for name in (target, history_table(target)))
     bases = {name: _base(ctx, name, published) for name in rows_of}
-    return lines + _carry_out(ctx, Rebuild(targets, _now(), tuple(sorted(published)), bases))
+    user = next((order.user for order in orders.values()), "")
+    release = tuple(batch for batch, order in orders.items() if order.release)
+    without = tuple(sorted(published))
+    return lines + _carry_out(ctx, Rebuild(targets, _now(), without, bases, user, release))
 
 
 def _instead(ctx: Context, batches: list[str]) -> str:

@@ -9,8 +9,8 @@ from typing import Final
 
 from sluice.errors import ConfigError
 from sluice.ledger.changelogs import files_of
-from sluice.ledger.details import undone_by
-from sluice.ledger.states import ROLLED_BACK
+from sluice.ledger.details import UndoOrder, undone_by
+from sluice.ledger.states import FILE_RELEASED, ROLLED_BACK
 from sluice.manifest import as_batch_id
 from sluice.names import changelog_namespace, full_name, published_tables
 from sluice.operations import refolding, undo
@@ -61,11 +61,6 @@ class RollbackRequest:
         as_batch_id(self.batch)
         as_batch_id(self.to)
 
-    @property
-    def holds_files(self) -> bool:
-        """Whether the files of the undone batches stay held."""
-        return not (self.rebuild or self.release or self.dry_run)
-
 
 def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
     """Carry out the request, in all tables or in none; return what was done, or would be.
@@ -77,13 +72,13 @@ def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
     if request.dry_run:
         return _would(ctx, request, undone)
     lines = _undo(ctx, request)
+    if request.batch:  # it may have been undone before
+        _end_again(ctx, request)
     if request.release:
-        count = sum(_release(ctx, batch) for batch in undone)
+        states = Counter((file.batch_id, file.state) for file in ctx.ledger.files.undone())
+        count = sum(states[batch, FILE_RELEASED] for batch in undone)
         lines.append(f"{count} files released: the next run takes them")
-    if request.user:
-        for batch in undone:
-            _sign(ctx, batch, request)
-    return [*lines, *(_held(ctx, undone) if request.holds_files else ())]
+    return [*lines, *_held(ctx, undone)]
 
 
 def _would(ctx: Context, request: RollbackRequest, undone: Sequence[str]) -> list[str]:
@@ -123,9 +118,10 @@ def _to_undo(ctx: Context, request: RollbackRequest) -> list[str]:
 def _undo(ctx: Context, request: RollbackRequest) -> list[str]:
     if request.rebuild:
         return _rebuild(ctx, request)
+    order = UndoOrder(request.user, request.release)
     if request.to:
-        return refolding.undo_or_refold_after(ctx, request.to, request.dry_run)
-    return refolding.undo_or_refold(ctx, request.batch, request.dry_run)
+        return refolding.undo_or_refold_after(ctx, request.to, request.dry_run, order)
+    return refolding.undo_or_refold(ctx, request.batch, request.dry_run, order)
 
 
 def _rebuild(ctx: Context, request: RollbackRequest) -> list[str]:
@@ -148,18 +144,18 @@ def _tables_of(ctx: Context, target: str) -> set[str]:
     return {full_name(place, table) for place in places for table in published_tables(target)}
 
 
-def _release(ctx: Context, batch: str) -> int:
-    """Release a batch's files; 0 for one without files, which undid others."""
-    row = ctx.ledger.batches.get(batch)
-    undone = row is not None and row.state == ROLLED_BACK
-    return release(ctx, batch) if undone else 0
-
-
-def _sign(ctx: Context, batch: str, request: RollbackRequest) -> None:
-    """Record in the ledger who undid a batch, and whether its files were released."""
+def _end_again(ctx: Context, request: RollbackRequest) -> None:
+    """Release the files of a batch that is rolled back, and record in the ledger who asked for it;
+    nothing is left to do if the rollback was this one."""
+    row = ctx.ledger.batches.get(request.batch)
+    if row is None or row.state != ROLLED_BACK:
+        return
+    if request.release:
+        release(ctx, request.batch)
+    details = undone_by(request.user, request.release) if request.user else {}
+    if details.items() <= row.details.items():
+        return
     ctx.ledger.batches.record(
-        batch,
-        ROLLED_BACK,
-        add_details=undone_by(request.user, request.release),
+        request.batch, ROLLED_BACK, add_details=details,
         expected=lambda now: now is not None and now.state == ROLLED_BACK,
-    )
+    )  # fmt: skip

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 from pyiceberg.table import Table
 
@@ -15,16 +16,18 @@ from sluice.catalog.table_rollback import refuse_rollback, rollback_table
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import states
+from sluice.ledger.batches import Refuse
 from sluice.ledger.changelogs import forget_changes
-from sluice.ledger.details import UNDOING
+from sluice.ledger.details import HOLD, RELEASE, UNDOING, UndoOrder, of_undo, of_undone
 from sluice.ledger.leases import this_holder
+from sluice.ledger.refusals import require_lease
 from sluice.ledger.rows import BatchRow, Publication, seq_of
 from sluice.names import tag_name
 from sluice.operations import comments
 from sluice.operations.context import Context, known_batch
 from sluice.operations.followed import refuse_if_followed
 from sluice.operations.foreign_writes import advise_way_back
-from sluice.operations.held_files import hold_files, to_hold, would_hold
+from sluice.operations.held_files import hold_files, release_held, to_hold, would_hold
 from sluice.operations.in_use import refuse_in_use, refuse_undoing_batches
 from sluice.operations.published import newest_first, publications
 from sluice.operations.staged_branches import drop_all_branches, staged_branches
@@ -33,26 +36,29 @@ from sluice.result import moved_main
 
 # Whether a batch is still in the state in which this rollback left it.
 Unchanged = Callable[[BatchRow | None], bool]
+Orders = Mapping[str, UndoOrder]
 
 
-def undo_batch(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
+def undo_batch(
+    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = HOLD
+) -> list[str]:
     """Undo a batch: move the tables that it published back, and drop what it staged. Its files are
-    held: they are not loaded again until `release`.
+    held: they are not loaded again until `release`, or by `order` until the rollback ends.
 
     Return what was done, or with `dry_run` what would be. Raises RollbackRefusedError, before
     anything moves, if another writer wrote after the batch; FollowedError if that was a batch.
     """
-    row = known_batch(ctx, batch_id)
+    row, orders = known_batch(ctx, batch_id), {batch_id: order}
     if row.state == states.PUBLISHED:
-        return _undo_published(ctx, [batch_id], dry_run)
+        return _undo_published(ctx, [batch_id], dry_run, orders)
     if row.state == states.ROLLING_BACK:
-        return complete_rollbacks(ctx, dry_run)
+        return complete_rollbacks(ctx, dry_run, orders)
     if row.state == states.ROLLED_BACK:
         return [_already(row), *_hold_again(ctx, row, dry_run)]
     _refuse_at_work(ctx, row)
     if row.state == states.PUBLISHING or publications(ctx, batch_id):
-        return _undo_published(ctx, [batch_id], dry_run, half_published=True)
-    return _undo_staged(ctx, row, dry_run)
+        return _undo_published(ctx, [batch_id], dry_run, orders, half_published=True)
+    return _undo_staged(ctx, row, dry_run, orders)
 
 
 def give_up(ctx: Context, batch_id: str) -> list[str]:
@@ -98,17 +104,20 @@ def _hold_again(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
     return []
 
 
-def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
-    """Complete the rollbacks whose process died; raises as `undo_batch` does."""
+def complete_rollbacks(
+    ctx: Context, dry_run: bool = False, orders: Orders = MappingProxyType({})
+) -> list[str]:
+    """Complete the rollbacks whose process died, as they were ordered, with what `orders` adds;
+    raises as `undo_batch` does."""
     marked = begun(ctx)
     published = [batch_id for batch_id in marked if publications(ctx, batch_id)]
     done = [
         line
         for row in (known_batch(ctx, b) for b in marked if b not in published)
-        for line in _undo_staged(ctx, row, dry_run)
+        for line in _undo_staged(ctx, row, dry_run, orders)
     ]
     if published:
-        done += _undo_published(ctx, published, dry_run, half_published=True)
+        done += _undo_published(ctx, published, dry_run, orders, half_published=True)
     return done
 
 
@@ -118,15 +127,24 @@ def begun(ctx: Context) -> list[str]:
     return [row.batch_id for row in rows if row.state == states.ROLLING_BACK]
 
 
-def undo_batches_after(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
-    """Undo every batch that was published after this one, newest first; all or none.
+def undo_batches_after(
+    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = HOLD
+) -> list[str]:
+    """Undo every batch that was published after this one, newest first; all or none. Rollbacks that
+    had begun are completed as they were ordered.
 
     Raises RollbackRefusedError, before anything moves, when one of them cannot be undone.
     """
     newer = published_after(ctx, batch_id)
     if not newer:
         return [f"nothing was published after batch {batch_id}"]
-    return _undo_published(ctx, newer, dry_run, half_published=bool(begun(ctx)))
+    orders = orders_for(ctx, newer, order)
+    return _undo_published(ctx, newer, dry_run, orders, half_published=bool(begun(ctx)))
+
+
+def orders_for(ctx: Context, batches: list[str], order: UndoOrder) -> Orders:
+    """Return the order for each of the batches whose rollback has not begun."""
+    return dict.fromkeys((b for b in batches if b not in begun(ctx)), order)
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
@@ -144,7 +162,7 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
 
 
 def _undo_published(
-    ctx: Context, batches: list[str], dry_run: bool, half_published: bool = False
+    ctx: Context, batches: list[str], dry_run: bool, orders: Orders, half_published: bool = False
 ) -> list[str]:
     """Undo published batches, newest first. Everything is checked before waiting for the lease and
     again while holding it. `half_published`: some may be; their branches are dropped first, so that
@@ -154,9 +172,9 @@ def _undo_published(
         return _would(
             ctx, batches, moves + (staged_branches(ctx, *batches) if half_published else [])
         )
-    with _lease(ctx, batches):
+    with _lease(ctx, batches) as holds_lease:
         published, _ = _checked(ctx, batches)
-        unchanged = _begin(ctx, batches)
+        unchanged = _begin(ctx, batches, orders, holds_lease)
         dropped = drop_all_branches(ctx, *batches) if half_published else []
         if half_published:
             published = newest_first(ctx, batches)
@@ -179,23 +197,33 @@ def _would(ctx: Context, batches: list[str], undone: list[str]) -> list[str]:
 
 
 @contextmanager
-def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
+def _lease(ctx: Context, batches: list[str]) -> Iterator[Refuse]:
     """Hold the pipeline's lease, so that no load begins between check and undo, and no other
-    process completes the same rollback. Raises LeaseHeldError."""
+    process completes the same rollback; yield the check that the mark may be set. Raises
+    LeaseHeldError."""
     if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
         # Its publisher may have the lease; no other batch is loaded beside a half published one.
-        yield
+        yield partial(_require_halfway, ctx, batches)
         return
-    with pipeline_lease(ctx, *batches):
-        yield
+    with pipeline_lease(ctx, *batches) as attempt:
+        yield partial(require_lease, attempt=attempt)
 
 
-def _begin(ctx: Context, batches: list[str]) -> Unchanged:
+def _require_halfway(ctx: Context, batches: list[str], now: Mapping[str, BatchRow]) -> None:
+    """Raise LeaseHeldError if one of the batches is published by now: others may have been loaded
+    since."""
+    for batch_id in batches:
+        if batch_id in now and now[batch_id].state == states.PUBLISHED:
+            raise LeaseHeldError(_went_on(ctx, batch_id))
+
+
+def _begin(ctx: Context, batches: list[str], orders: Orders, holds_lease: Refuse) -> Unchanged:
     """Mark the batches as `rolling_back`, which stops publishers and a suspended rollback, and lets
     another process complete it after a crash. Raises LeaseHeldError if, since the check, one was
-    rolled back or began to delete the changes of others."""
+    rolled back or began to delete the changes of others; or if `holds_lease` does, in the mark's
+    own commit: another batch may have been loaded, compared with what goes."""
     attempt = given_up()
-    gone_on = ctx.ledger.batches.mark_rolling_back(batches, attempt, _may_go)
+    gone_on = ctx.ledger.batches.mark_rolling_back(batches, attempt, _may_go, holds_lease, orders)
     if gone_on:
         raise LeaseHeldError(_went_on(ctx, gone_on))
     reach(Point.ROLLBACK_MARKED)
@@ -237,14 +265,17 @@ def _undo_one(
     return done + _close(ctx, batch_id, unchanged)
 
 
-def _close(ctx: Context, batch_id: str, unchanged: Unchanged) -> list[str]:
-    """Finish a rollback once no table has the batch: remove its changes and hold its files."""
+def _close(
+    ctx: Context, batch_id: str, unchanged: Unchanged, order: UndoOrder | None = None
+) -> list[str]:
+    """Finish a rollback once no table has the batch: remove its changes and hold its files, or
+    release them; `order`: None if the mark has it."""
     done = _forget(ctx, batch_id, unchanged)
     reach(Point.ROLLBACK_CHANGES)
     _record_undone(ctx, batch_id, unchanged)
     reach(Point.ROLLBACK_RECORDED)
     comments.apply_comments(ctx)
-    _end(ctx, batch_id, unchanged)
+    _end(ctx, batch_id, unchanged, order)
     return done
 
 
@@ -263,7 +294,7 @@ def _forget(ctx: Context, batch_id: str, unchanged: Unchanged) -> list[str]:
     )  # fmt: skip
 
 
-def finish_undone(ctx: Context, batch_id: str) -> None:
+def finish_undone(ctx: Context, batch_id: str, order: UndoOrder = HOLD) -> None:
     """Finish the rollback of a batch whose tables were folded again without it; do nothing if that
     is done.
 
@@ -274,14 +305,14 @@ def finish_undone(ctx: Context, batch_id: str) -> None:
         return
     for p in publications(ctx, batch_id):
         drop_tag(ctx.catalog, p.namespace, p.table_name, tag_name(batch_id))
-    _close(ctx, batch_id, lambda now: seq_of(now) == row.seq)
+    _close(ctx, batch_id, lambda now: seq_of(now) == row.seq, order)
 
 
-def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
+def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool, orders: Orders) -> list[str]:
     if dry_run:
         state = f"batch {row.batch_id}, which is {row.state}"
         return _would(ctx, [row.batch_id], [state, *staged_branches(ctx, row.batch_id)])
-    unchanged = _is_at(_stop(ctx, row, states.ROLLING_BACK))
+    unchanged = _is_at(_stop(ctx, row, states.ROLLING_BACK, orders.get(row.batch_id)))
     reach(Point.ROLLBACK_MARKED)
     done = drop_all_branches(ctx, row.batch_id) + _forget(ctx, row.batch_id, unchanged)
     _record_undone(ctx, row.batch_id, unchanged)
@@ -295,15 +326,17 @@ def _nothing_staged(row: BatchRow) -> list[str]:
     return [f"batch {row.batch_id} had nothing staged; every table is as it was"]
 
 
-def _stop(ctx: Context, row: BatchRow, state: str) -> str:
+def _stop(ctx: Context, row: BatchRow, state: str, order: UndoOrder | None = None) -> str:
     """Give the batch `state` and a new attempt id, so that the process that had it can no longer
-    publish; return that id. A batch that is left `rolling_back` by a crash is completed later.
+    publish; return that id. A batch that is left `rolling_back` by a crash is completed later, as
+    `order` says.
 
     Raises LeaseHeldError if the batch has changed since `row` was read.
     """
     attempt = given_up()
     stopped = ctx.ledger.batches.record(
         row.batch_id, state, attempt=attempt,
+        replace_details=None if order is None else of_undo(row.details, order),
         expected=lambda now: now is None or (now.state, now.attempt) == (row.state, row.attempt),
     )  # fmt: skip
     if not stopped:
@@ -330,11 +363,19 @@ def _went_on(ctx: Context, batch_id: str) -> str:
     )
 
 
-def _end(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
-    hold_files(ctx, batch_id, partial(_require, ctx, batch_id, unchanged))
+def _end(ctx: Context, batch_id: str, unchanged: Unchanged, order: UndoOrder | None = None) -> None:
+    """End a rollback: hold the files, and release them if that was ordered. A batch that is marked
+    stays so until then, so that whoever completes the rollback does all of it."""
+    confirm = partial(_require, ctx, batch_id, unchanged)
+    hold_files(ctx, batch_id, confirm)
+    details = known_batch(ctx, batch_id).details
+    details = details if order is None else of_undo(details, order)
+    if RELEASE in details:
+        release_held(ctx, batch_id, confirm)
     reach(Point.ROLLBACK_FILES)
     ended = ctx.ledger.batches.record(
-        batch_id, states.ROLLED_BACK, attempt=given_up(), expected=unchanged
-    )
+        batch_id, states.ROLLED_BACK, attempt=given_up(),
+        replace_details=of_undone(details), expected=unchanged,
+    )  # fmt: skip
     if not ended:
         raise LeaseHeldError(_went_on(ctx, batch_id))

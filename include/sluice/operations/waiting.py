@@ -136,9 +136,9 @@ def renewing_landed(ctx: Context) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def pipeline_lease(ctx: Context, *undone: str) -> Iterator[None]:
-    """Hold the pipeline's lease, as maintenance does; raises LeaseHeldError while another process
-    has it.
+def pipeline_lease(ctx: Context, *undone: str) -> Iterator[str]:
+    """Hold the pipeline's lease, as maintenance does, under the attempt that it yields; raises
+    LeaseHeldError while another process has it.
 
     `undone`: batches that may be half rolled back, because their rollback is completed here.
     """
@@ -147,7 +147,7 @@ def pipeline_lease(ctx: Context, *undone: str) -> Iterator[None]:
     renew = partial(lease.renew, states.MAINTENANCE, attempt, ctx.lease)
     try:
         with renewing(ctx, renew):
-            yield
+            yield attempt
     finally:
         lease.release(states.MAINTENANCE, attempt)
 

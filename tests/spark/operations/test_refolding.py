@@ -173,7 +173,7 @@ def test_a_crash_in_the_publication_is_completed(
     _, parts = history(seed=4, parts=2)
     batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
     with monkeypatch.context() as crash:
-        crash.setattr("sluice.operations.publish.finish_undone", lambda ctx, batch: died())
+        crash.setattr("sluice.operations.publish.finish_undone", lambda *_: died())
         with pytest.raises(ZeroDivisionError):
             refolding.undo_or_refold(lake.context(), batches[0])
     assert state(lake, batches[0]) == states.PUBLISHED
@@ -196,10 +196,10 @@ def test_interrupted_undo_of_two_batches_is_loaded_again(
     with monkeypatch.context() as crash:
         crash.setattr(
             "sluice.operations.publish.finish_undone",
-            lambda c, b: finish_undone(c, b) if b == first else died(),
+            lambda c, b, order: finish_undone(c, b, order) if b == first else died(),
         )
         with pytest.raises(ZeroDivisionError):
-            refolding._refold_without(context, batches[:2], "as asked", dry_run=False)
+            refolding._refold_without(context, batches[:2], "as asked", False, {})
     assert sorted(state(lake, b) for b in batches[:2]) == [states.PUBLISHED, states.ROLLED_BACK]
     (left,) = context.ledger.unfinished()
     told = {"undone": sorted(batches[:2]), "half_published": True}

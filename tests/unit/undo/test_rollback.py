@@ -54,19 +54,3 @@ def test_rollback_of_an_invalid_batch_id_is_refused(name: str) -> None:
     asked: dict[str, Any] = {name: "../b1"}
     with pytest.raises(ConfigError, match="expected a batch as `sluice status` lists it"):
         RollbackRequest(**asked)
-
-
-@pytest.mark.parametrize(
-    ("asked", "held"),
-    [
-        ({"batch": "b1"}, True),
-        ({"to": "b1"}, True),
-        ({"batch": "b1", "dry_run": True}, False),
-        ({"batch": "b1", "release": True}, False),
-        ({"rebuild": True}, False),
-    ],
-)
-def test_rollback_holds_files_unless_dry_run_release_or_rebuild(
-    asked: dict[str, Any], held: bool
-) -> None:
-    assert RollbackRequest(**asked).holds_files == held

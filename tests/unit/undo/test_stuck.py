@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from sluice.errors import ConfigError, TerminalError
+from sluice.errors import ConfigError, HalfwayError, TerminalError
 from sluice.faults import Point
-from sluice.ledger.states import PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.ledger.states import LOADED, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest
-from sluice.operations import refolding, stages
+from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
 from sluice.result import BatchResult, TableResult
 from spark_jobs.job import pipeline_for
 from tests.unit.fake_driver import ONE, play
 from tests.unit.projects import SHOP, open_shop
-from tests.unit.undo_lake import Killed, killed_at, stage, state
+from tests.unit.undo_lake import Killed, at, everything, killed_at, stage, state
 
 pytestmark = pytest.mark.catalog
 
@@ -50,6 +50,31 @@ def test_a_table_that_is_dropped_before_its_batch_is_published(context: Context)
     refolding.undo_or_refold(context, batch)
     assert state(context, batch) == ROLLED_BACK
     assert stages.reconcile(context) == []
+
+
+@pytest.mark.parametrize("since", [Point.PUBLISH_HELD, None])
+def test_no_batch_is_published_beside_a_half_published_one(
+    context: Context, monkeypatch: pytest.MonkeyPatch, since: Point | None
+) -> None:
+    """Of two halfway batches each is refused for the other one."""
+
+    def other() -> None:
+        context.ledger.batches.record("b4", PUBLISHING, attempt="a9")
+
+    key = context.files.write_manifest(Manifest("shop", "b5", ()))
+    table = TableResult("d.s.orders", "orders", ONE, (stage(context, "b5", "orders", 5),))
+    context.files.write_result(BatchResult("shop", "b5", "a1", (table,)))
+    context.ledger.batches.record("b5", LOADED, attempt="a1", manifest=key)
+    if since is None:
+        other()
+    else:
+        monkeypatch.setattr("sluice.operations.publish.reach", at(since, other))
+    with pytest.raises(HalfwayError, match="b4 is half published; sluice reconcile shop first"):
+        stages.publish(context, key)
+    assert (state(context, "b5"), everything(context)) == (LOADED, [[0, 1, 2, 3]] * 2)
+    undo.give_up(context, "b5")  # what else keeps b4 from being undone
+    refolding.undo_or_refold(context, "b4")
+    assert state(context, "b4") == ROLLED_BACK
 
 
 def test_a_manifest_that_somebody_deleted(tmp_path: Path) -> None:

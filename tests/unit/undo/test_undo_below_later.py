@@ -24,6 +24,7 @@ from tests.unit import staged_tables
 from tests.unit.undo_lake import (
     TABLES,
     changelog,
+    counted,
     everything,
     ids,
     publish,
@@ -54,7 +55,8 @@ def come(
 ) -> None:
     key = context.files.write_manifest(Manifest("shop", batch, (), rebuild=rebuild))
     tables = (TableResult("orders", "orders", Counts(), staged),)
-    context.files.write_result(BatchResult("shop", batch, "a1", tables))
+    folded = counted(context) if rebuild else ()
+    context.files.write_result(BatchResult("shop", batch, "a1", tables, folded=folded))
     context.ledger.batches.record(batch, LOADED, attempt="a1", manifest=key)
     stages.publish(context, key)
 

@@ -195,7 +195,7 @@ def test_somebodys_commit_while_tags_are_dropped_holds_no_undo_up(
     """It was loaded again, for an undo of batches that partly were undone, and refused so."""
     refuses_tags(context, monkeypatch, 2)
     monkeypatch.setattr("sluice.operations.publish.load", lambda *_: 1 / 0)
-    refolding._refold_without(context, ["b1", "b2"], "as asked", dry_run=False)
+    refolding._refold_without(context, ["b1", "b2"], "as asked", False, {})
     assert [state(context, b) for b in (undoing(context), "b1", "b2")] == [
         PUBLISHED, *[ROLLED_BACK] * 2,
     ]  # fmt: skip
@@ -211,7 +211,7 @@ def test_a_tag_that_cannot_be_dropped_is_left_to_reconcile(
     with monkeypatch.context() as patch:
         refuses_tags(context, patch, 99)
         with pytest.raises(TransientError, match="tag batch-b1 could not be dropped"):
-            refolding._refold_without(context, ["b1", "b2"], "as asked", dry_run=False)
+            refolding._refold_without(context, ["b1", "b2"], "as asked", False, {})
     an_hour_later(context)
     stages.reconcile(context)
     assert [state(context, b) for b in (undoing(context), "b1", "b2")] == [

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 from pyiceberg.table import DataScan
 
-from sluice.errors import FollowedError, RollbackRefusedError
-from sluice.ledger.states import LOADED, PUBLISHED
-from sluice.operations import followed, undo
+from sluice.errors import (
+    FollowedError,
+    LeaseHeldError,
+    PublishRefusedError,
+    RollbackRefusedError,
+)
+from sluice.faults import Point
+from sluice.ledger.leases import Lease, this_holder
+from sluice.ledger.states import LOADED, PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.operations import followed, refolding, undo
 from sluice.operations.context import Context
 from sluice.operations.published import newest_first
 from sluice.operations.waiting import pipeline_lease
+from sluice.result import BatchResult
 from tests.unit.undo_lake import (
     TABLES,
+    an_hour_later,
+    at,
     changelog,
     everything,
+    fold,
     publish,
     publish_users,
     state,
@@ -33,10 +44,10 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, other_run: Callable[[], None]) ->
     """`other_run` has the pipeline's lease right before the rollback gets it."""
 
     @contextmanager
-    def late(ctx: Context, *batches: str) -> Iterator[None]:
+    def late(ctx: Context, *batches: str) -> Iterator[str]:
         other_run()
-        with pipeline_lease(ctx, *batches):
-            yield
+        with pipeline_lease(ctx, *batches) as attempt:
+            yield attempt
 
     monkeypatch.setattr(undo, "pipeline_lease", late)
 
@@ -76,6 +87,95 @@ def test_a_batch_that_was_loaded_is_noticed(
     with pytest.raises(RollbackRefusedError, match="batch b4 of shop is loaded"):
         undo.undo_batch(context, "b3")
     assert (everything(context), state(context, "b3")) == (BEFORE, PUBLISHED)
+
+
+@pytest.mark.parametrize("lapsed", [True, False])
+def test_a_rollback_suspended_after_its_check_marks_nothing_without_the_lease(
+    context: Context, monkeypatch: pytest.MonkeyPatch, lapsed: bool
+) -> None:
+    """Else the events that the other batch found late would be in no table."""
+    mark = undo._begin
+
+    def late(ctx: Context, *args: Any) -> Callable[[Any], bool]:
+        if lapsed:
+            an_hour_later(ctx)
+        with nullcontext() if lapsed else pytest.raises(LeaseHeldError):
+            ctx.ledger.lease.acquire("b4", "a1", Lease("elsewhere:1", 60))
+            ctx.ledger.batches.record("b4", PUBLISHED)
+        return mark(ctx, *args)
+
+    monkeypatch.setattr(undo, "_begin", late)
+    with pytest.raises(LeaseHeldError, match="its lease lapsed") if lapsed else nullcontext():
+        undo.undo_batch(context, "b3")
+    assert state(context, "b3") == (PUBLISHED if lapsed else ROLLED_BACK)
+    assert everything(context) == (BEFORE if lapsed else [[0, 1, 2]] * 2)
+
+
+def test_a_rollback_of_a_publication_that_was_completed_since_its_check_marks_nothing(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no lease, and other batches may have been loaded and published after that one."""
+    publish(context, "b4", 4, state=PUBLISHING)
+    context.ledger.batches.record("b4", PUBLISHING, lease=Lease(this_holder(), 60))
+    mark = undo._begin
+
+    def late(*args: Any) -> Callable[[Any], bool]:
+        context.ledger.batches.record("b4", PUBLISHED)
+        return mark(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(undo, "_begin", late)
+        with pytest.raises(LeaseHeldError, match="batch b4 of shop is published: another run"):
+            undo.undo_batch(context, "b4")
+    assert state(context, "b4") == PUBLISHED
+    undo.undo_batch(context, "b4")
+    assert everything(context) == BEFORE
+
+
+def suspended_when_loaded(
+    context: Context, monkeypatch: pytest.MonkeyPatch, other: str, state: str
+) -> list[str]:
+    """The batch `other` gets `state` while the fold without b3 is about to be published; return the
+    manifests that are loaded again."""
+
+    def other_run() -> None:
+        context.ledger.batches.record(other, state, attempt="a9")
+
+    publish_users(context)
+    again, load = [], fold(context, 98, "a2")
+
+    def load_again(ctx: Context, key: str) -> BatchResult:
+        again.append(key)
+        return load(ctx, key)
+
+    monkeypatch.setattr("sluice.operations.publish.load", load_again)
+    monkeypatch.setattr("sluice.operations.publish.reach", at(Point.PUBLISH_HELD, other_run))
+    return again
+
+
+@pytest.mark.usefixtures("folded")
+@pytest.mark.parametrize("other", ["b5", "b2"])
+def test_a_fold_of_other_batches_than_are_published_now_is_made_again(
+    context: Context, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    """A batch that was late everywhere moves no table, and is missing in a fold from before it."""
+    now = {"b5": PUBLISHED, "b2": ROLLED_BACK}[other]
+    again = suspended_when_loaded(context, monkeypatch, other, now)
+    refolding.undo_or_refold(context, "b3")
+    assert len(again) == 1
+    assert state(context, "b3") == ROLLED_BACK
+    assert everything(context) == [[0, 1, 2, 3, 98], [0, 1, 2, 3, 4, 98]]
+
+
+@pytest.mark.usefixtures("folded")
+def test_no_fold_is_published_beside_a_batch_that_was_compared_with_what_goes(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspended_when_loaded(context, monkeypatch, "b5", LOADED)
+    with pytest.raises(PublishRefusedError, match="b5 is loaded, and may have been compared"):
+        refolding.undo_or_refold(context, "b3")
+    assert state(context, "b3") == PUBLISHED
+    assert everything(context) == [[0, 1, 2, 3], [0, 1, 2, 3, 4]]
 
 
 def test_a_changelog_is_scanned_once_however_many_batches_followed(
