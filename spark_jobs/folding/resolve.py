@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from sluice import names
@@ -20,6 +20,7 @@ from spark_jobs.folding.fold import (
     content_hash,
     count_distinct,
 )
+from spark_jobs.folding.key_ranges import KeyRange, extremes, key_ranges
 
 STATUS: Final = "_sluice_status"
 APPLY: Final = "apply"
@@ -69,10 +70,11 @@ class Tally:
 
 @dataclass(frozen=True)
 class KeyEnds:
-    """How many keys end with a row, and how many with a delete."""
+    """How many keys end with a row, how many with a delete, and the ranges of both."""
 
     rows: int
     deletes: int
+    ranges: tuple[KeyRange, ...] = ()
 
 
 def resolve(folded: DataFrame, stored: StoredState, key: Sequence[str]) -> DataFrame:
@@ -150,26 +152,33 @@ def unlike_stored(
     return mine.join(theirs, list(key)).where(F.col(MINE) != F.col(_THEIRS))
 
 
-def count_newer(folded: DataFrame) -> tuple[int, int, KeyEnds]:
+def count_newer(folded: DataFrame, key: Sequence[str]) -> tuple[int, int, KeyEnds]:
     """Return the number of counted records, that of keys whose newest record is counted, and how
     the keys end."""
     sums = folded.agg(
-        F.sum(RECORDS).alias("read"), F.count_if(F.col(names.COUNTED)).alias("applied"), *_ends()
+        F.sum(RECORDS).alias("read"),
+        F.count_if(F.col(names.COUNTED)).alias("applied"),
+        *_ends(folded, key),
     ).first()
     if sums is None:
         return 0, 0, KeyEnds(0, 0)
-    return sums["read"] or 0, sums["applied"], KeyEnds(sums["rows"], sums["deletes"])
+    return sums["read"] or 0, sums["applied"], _key_ends(sums, folded, key)
 
 
-def count_ends(applied: DataFrame) -> KeyEnds:
+def count_ends(applied: DataFrame, key: Sequence[str]) -> KeyEnds:
     """Return how the keys of a batch end, regardless of the stored state."""
-    found = applied.agg(*_ends()).first()
-    return KeyEnds(0, 0) if found is None else KeyEnds(found["rows"], found["deletes"])
+    found = applied.agg(*_ends(applied, key)).first()
+    return KeyEnds(0, 0) if found is None else _key_ends(found, applied, key)
 
 
-def _ends() -> tuple[Column, Column]:
+def _ends(rows: DataFrame, key: Sequence[str]) -> list[Column]:
     deleted = is_delete()
-    return F.count_if(~deleted).alias("rows"), F.count_if(deleted).alias("deletes")
+    counts = [F.count_if(~deleted).alias("rows"), F.count_if(deleted).alias("deletes")]
+    return counts + extremes(rows, key)
+
+
+def _key_ends(found: Row, rows: DataFrame, key: Sequence[str]) -> KeyEnds:
+    return KeyEnds(found["rows"], found["deletes"], key_ranges(found, rows, key))
 
 
 def tally_newer(

@@ -15,7 +15,8 @@ from sluice.result import ComparedTable, StagedTable
 from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, is_delete, literal, quoted
 from spark_jobs.compare import alike, same_rows
-from spark_jobs.folding.resolve import StoredState
+from spark_jobs.folding.key_ranges import KeyRange
+from spark_jobs.folding.resolve import KeyEnds, StoredState
 from spark_jobs.lake.reader import Reader
 from spark_jobs.lake.table_id import TableId, target_id, tombstone_id
 from spark_jobs.lake.tables import Lake
@@ -57,15 +58,15 @@ class Writer(Reader):
         self,
         changes: DataFrame,
         stored: StoredState,
-        rows: int | None = None,
+        ends: KeyEnds | None = None,
         by: tuple[str, ...] | None = None,
         append: bool = False,
     ) -> None:
         """MERGE the changes into the target's branch, or append them if nothing is stored.
 
-        `rows`: the number of changes that are not deletes, if it was counted; raises
-        AuditFailedError if another number was written. Not for targets with soft deletes:
-        `soft_delete.write` writes those.
+        `ends`: how the changes' keys end, if it was counted; raises AuditFailedError if another
+        number of rows was written. Not for targets with soft deletes: `soft_delete.write` writes
+        those.
         """
         if self.plan.soft_delete:
             return
@@ -75,8 +76,9 @@ class Writer(Reader):
         if stored.rows is None or append:
             self._append(target, changes.where(living), columns)
         else:
-            self._merge(target, changes, by or self.plan.key, columns, _DELETED)
-        self.audit_written(target, rows)
+            ranges = ends.ranges if ends else ()
+            self._merge(target, changes, by or self.plan.key, columns, _DELETED, ranges)
+        self.audit_written(target, ends.rows if ends else None)
 
     def _append(self, table: TableId, rows: DataFrame, columns: list[str]) -> None:
         rows.select(*by_name(columns)).writeTo(self.branch(table)).append()
@@ -88,10 +90,13 @@ class Writer(Reader):
         key: tuple[str, ...],
         columns: list[str],
         gone: str,
+        ranges: tuple[KeyRange, ...] = (),
     ) -> None:
         """MERGE one row per change. `gone`: SQL condition for changes after which their
-        key has no row."""
-        on = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in key)
+        key has no row. `ranges`: those of the changes' keys."""
+        # Iceberg skips files by the ranges; from the equality alone it cannot.
+        same_key = (f"t.{quoted(k)} = s.{quoted(k)}" for k in key)
+        on = " AND ".join((*same_key, *(r.sql("t") for r in ranges)))
         sets = ", ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in columns)
         listed, values = (", ".join(f"{p}{quoted(c)}" for c in columns) for p in ("", "s."))
         branch = self.branch(table)
@@ -181,13 +186,14 @@ class Writer(Reader):
         finally:
             self.lake.spark.catalog.dropTempView(view)
 
-    def write_tombstones(self, applied: DataFrame, stored: StoredState, deletes: int) -> None:
+    def write_tombstones(self, applied: DataFrame, stored: StoredState, ends: KeyEnds) -> None:
         """Write a tombstone for every key whose newest event is a delete, and delete those of other
         keys.
 
-        `deletes`: the number of such keys; raises AuditFailedError if another number was written.
+        `ends`: how the keys end; raises AuditFailedError if another number of tombstones was
+        written.
         """
-        table, key = tombstone_id(self.plan), by_name(self.plan.key)
+        table, key, deletes = tombstone_id(self.plan), by_name(self.plan.key), ends.deletes
         columns = [*self.plan.key, *names.TARGET_METADATA]
         if stored.tombstones is None:
             if deletes:
@@ -199,7 +205,7 @@ class Writer(Reader):
         )
         if deletes or not with_tombstone.isEmpty():
             source = applied.select(*by_name(columns), names.OP)
-            self._merge(table, source, self.plan.key, columns, _LIVING)
+            self._merge(table, source, self.plan.key, columns, _LIVING, ends.ranges)
             self.audit_written(table, deletes)
 
     def truncate(self, position: str | None, stored: StoredState) -> None:

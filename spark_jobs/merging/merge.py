@@ -155,7 +155,7 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: StoredState) -> Tally:
     # `materialize` would cost more. The cache is safe here: the count fills it before anything else
     # reads it, and nothing commits to or refreshes the changelog behind it meanwhile.
     folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
-    read, newest, ends = count_newer(folded)
+    read, newest, ends = count_newer(folded, key)
     tallied: Tally
     tallied, _ = together(
         lambda: tally_newer(read, newest, rows, key, data),
@@ -192,7 +192,7 @@ def _merge_keyed(
     if counts.duplicate or writer.partial:
         applied = materialize(_applicable(writer, resolved, with_ends))
     # The old half of a late update may apply alone, though it is not counted as a record.
-    ends = count_ends(applied)
+    ends = count_ends(applied, plan.key)
     if ends.rows or ends.deletes:
         _write(writer, applied, stored, ends)
     return tallied
@@ -218,8 +218,8 @@ def _applicable(writer: Writer, resolved: DataFrame, stored: StoredState) -> Dat
 
 def _write(writer: Writer, applied: DataFrame, stored: StoredState, ends: KeyEnds) -> None:
     together(
-        lambda: writer.apply(applied, stored, ends.rows),
-        lambda: writer.write_tombstones(applied, stored, ends.deletes),
+        lambda: writer.apply(applied, stored, ends),
+        lambda: writer.write_tombstones(applied, stored, ends),
     )
 
 
