@@ -9,32 +9,23 @@ from airflow.sdk.configuration import conf
 
 from sluice.objects.batch_files import batch_of
 from sluice.operations.context import Context
+from sluice.operations.loading_order import in_turn, tried
 
 log = logging.getLogger(__name__)
 
 
 def mappable(ctx: Context, manifests: list[str]) -> list[str]:
-    """Return the batches that this run loads, as many as Airflow can map over.
+    """Return the batches that this run loads, in turn (`in_turn`), as many as Airflow can map over.
 
-    Half-published batches come first, since nothing else can be loaded before they are complete.
-    Then come batches without an attempt: otherwise ones that fail every time would keep them from
-    ever being loaded. The rest stays landed for later runs.
+    Of more, the first by their ids are loaded. The rest stays landed for later runs.
     """
-    most = conf.getint("core", "max_map_length")
+    before, most = tried(ctx), conf.getint("core", "max_map_length")
     if len(manifests) <= most:
-        return manifests
+        return in_turn(ctx, manifests, before)
     log.warning(
         "%s batches have landed; this run loads %s, as many as Airflow maps over ([core]"
         " max_map_length). The others wait: later runs take them over, but for those of a reprocess"
         " or of a run with Tables. To load them now: sluice run %s",
         len(manifests), most, ctx.pipeline.name,
     )  # fmt: skip
-    rows = ctx.ledger.batches.all()
-    halfway = {row.batch_id for row in rows if row.halfway}
-    tried = {row.batch_id for row in rows if row.attempt}
-
-    def turn(key: str) -> tuple[bool, bool, str]:
-        batch = batch_of(key)
-        return batch not in halfway, batch in tried, batch
-
-    return sorted(manifests, key=turn)[:most]
+    return in_turn(ctx, sorted(manifests, key=batch_of), before)[:most]

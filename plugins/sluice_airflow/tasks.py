@@ -27,6 +27,7 @@ from sluice.objects.batch_files import batch_of
 from sluice.operations import reprocess, rollback, stages
 from sluice.operations.context import Context
 from sluice.operations.land import candidates
+from sluice.operations.loading_order import shares_to_try
 from sluice.operations.quarantined import require_published
 from sluice.operations.selection import landed
 from sluice.operations.shares import waiting_files
@@ -215,12 +216,22 @@ def land_selection(
 
 
 def abandoned_batches(ctx: Context, chosen: RunSelection, again: bool) -> list[str]:
-    """Return batches of the selection, or half-published ones, that an earlier run abandoned.
+    """Return batches of the selection, or half-published ones, that an earlier run abandoned; of
+    the shares of a table those that `shares_to_try` returns, unless a person names their files.
 
     A batch that changed recently may belong to a run that waits for a slot. It only counts if this
     task itself ran before, or if a person names the files of a failed batch.
     """
-    abandoned = []
+    abandoned = list(_abandoned(ctx, chosen, again))
+    to_try = abandoned if chosen.explicit else list(shares_to_try(ctx, abandoned))
+    for row in to_try:
+        log.info("batch %s is %s: this run takes it over", row.batch_id, row.state)
+    if left := len(abandoned) - len(to_try):
+        log.info("%s batches of tables that were left out wait for another of their table", left)
+    return [row.manifest or ctx.files.manifest_key(row.pipeline, row.batch_id) for row in to_try]
+
+
+def _abandoned(ctx: Context, chosen: RunSelection, again: bool) -> Iterator[BatchRow]:
     for row in ctx.ledger.unfinished():
         if row.state in HALFWAY or not ctx.ledger.lease.has_lapsed(row):
             continue
@@ -230,9 +241,7 @@ def abandoned_batches(ctx: Context, chosen: RunSelection, again: bool) -> list[s
         # it selects.
         selected = row.halfway or chosen.covers(ctx, waiting_files(ctx, row))
         if (certain or old) and selected:
-            log.info("batch %s is %s: this run takes it over", row.batch_id, row.state)
-            abandoned.append(row.manifest or ctx.files.manifest_key(row.pipeline, row.batch_id))
-    return abandoned
+            yield row
 
 
 def dry_run(project_dir: str, pipeline: str, chosen: RunSelection) -> str:

@@ -33,5 +33,5 @@ def refuse_missing_target(lake: Lake, target: TableId) -> None:
 def _was_published(lake: Lake, target: TableId) -> bool:
     """Whether a published batch wrote the target; one that has only deletes may not have."""
     ledger = Ledger(lake.catalog).of(lake.pipeline)
-    written = ledger.publications.of_batches(*ledger.batches.published())
-    return any((p.namespace, p.table_name) == (target.namespace, target.name) for p in written)
+    written = ledger.publications.batches_of(target.namespace, target.name)
+    return not written.isdisjoint(ledger.batches.published())

@@ -30,7 +30,7 @@ def test_run_loads_the_first_batches_by_id(
     monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "3")
     assert taken(context) == list(BATCHES[:3])
     monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "5")
-    assert len(taken(context)) == 5
+    assert taken(context) == list(reversed(BATCHES))
 
 
 def test_batches_that_fail_every_time_keep_no_others_from_their_turn(
@@ -44,6 +44,8 @@ def test_batches_that_fail_every_time_keep_no_others_from_their_turn(
         context.ledger.batches.record(batch, FAILED, attempt="a1")
         context.ledger.batches.record(batch, LANDED)
     assert taken(context) == [*BATCHES[3:], BATCHES[0]]
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "5")
+    assert taken(context) == [*reversed(BATCHES[3:]), *reversed(BATCHES[:3])]
 
 
 def test_half_published_batch_is_loaded_before_waiting_ones(

@@ -7,6 +7,7 @@ import logging
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from sluice.errors import TerminalError, TransientError
 from sluice.faults import Point
 from sluice.ledger.batches import Batches
 from sluice.ledger.claims import ClaimRequest
-from sluice.ledger.details import HALF_PUBLISHED, SHARE_OF
+from sluice.ledger.details import HALF_PUBLISHED, SHARE_OF, TABLES
 from sluice.ledger.leases import Lease
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
@@ -102,6 +103,31 @@ def test_a_run_takes_over_what_another_batch_left_out(
     key = ctx.files.write_manifest(Manifest("shop", "b", (FILE,)))
     ledger_at(ctx, OLD).batches.record("b", FAILED, manifest=key, replace_details={SHARE_OF: "a"})
     assert abandoned_batches(ctx, chosen, False) == ([key] if taken else [])
+
+
+def test_a_run_tries_one_share_of_a_table_and_all_once_one_is_published(tmp_path: Path) -> None:
+    """Each fails in a driver of its own, for what mostly holds for all of them."""
+    ctx, minutes = open_shop(tmp_path), count()
+    keys = {b: ctx.files.write_manifest(Manifest("shop", b, (FILE,))) for b in "abcd"}
+
+    def record(batch: str, state: str) -> None:
+        ledger = ledger_at(ctx, OLD + timedelta(minutes=next(minutes)))
+        of = {SHARE_OF: "x", TABLES: ["orders" if batch == "d" else "notes"]}
+        ledger.batches.record(batch, state, manifest=keys[batch], replace_details=of)
+
+    def found(chosen: RunSelection = EVERYTHING) -> list[str]:
+        return [key.split("/")[-2] for key in abandoned_batches(ctx, chosen, False)]
+
+    for batch in keys:
+        record(batch, FAILED)
+    assert (found(), found(AT_FIVE)) == (["a", "d"], [*keys])
+    record("a", FAILED)
+    assert found() == ["b", "d"]
+    record("b", PUBLISHED)
+    assert found() == ["c", "d", "a"]
+    record("c", FAILED)
+    record("a", FAILED)
+    assert found() == ["d", "c"]
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.ledger.claims import ContentKey
-from sluice.ledger.rows import BatchRow, FileRow, Publication
+from sluice.ledger.rows import BatchRow, FileRow, FileState, Publication
 from sluice.ledger.states import FILE_CLAIMED, FILE_LOADED, FILE_RELEASED, ROLLED_BACK
 from sluice.objects.store import StoredObject
 
-R = TypeVar("R", FileRow, BatchRow, Publication)
+R = TypeVar("R", FileRow, FileState, BatchRow, Publication)
 _ROW: Final = "_row"
 # The rule of `objects.store.is_same_object`.
 _IDENTITY: Final = ("size", "etag")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from pyiceberg.table import Table
 
@@ -32,10 +32,15 @@ from sluice.ledger.claims import (
     fresh_content,
 )
 from sluice.ledger.filters import copied, taken
-from sluice.ledger.rows import FileRow
+from sluice.ledger.rows import FileRow, FileState
+from sluice.ledger.scans import ALL_COLUMNS
 from sluice.ledger.tables import FILES, Row
 from sluice.manifest import SourceFile
 from sluice.objects.store import StoredObject
+
+# The columns of questions about all files: whole rows of a year take several times the memory.
+_STATE: Final = tuple(field.name for field in fields(FileState))
+_CONTENT: Final = ("object_key", "sha256", "batch_id", "state", "seq")
 
 
 @dataclass
@@ -61,19 +66,18 @@ class Files:
         left, rows = unclaimed_or_changed(self._newest(), listed)
         return left, {row.object_key: row for row in rows_of(FileRow, rows)}
 
-    def held(self) -> list[FileRow]:
+    def held(self) -> list[FileState]:
         """Return the objects whose batch was rolled back and that are not released yet."""
-        return list(rows_of(FileRow, where_in(self._newest(), "state", [states.FILE_HELD])))
+        return self._in_state(states.FILE_HELD)
 
-    def undone(self) -> list[FileRow]:
+    def undone(self) -> list[FileState]:
         """Return the objects whose batch was rolled back, held or released, and that no batch has
         claimed since."""
-        both = [states.FILE_HELD, states.FILE_RELEASED]
-        return list(rows_of(FileRow, where_in(self._newest(), "state", both)))
+        return self._in_state(states.FILE_HELD, states.FILE_RELEASED)
 
-    def claimed(self) -> list[FileRow]:
+    def claimed(self) -> list[FileState]:
         """Return the objects that a batch has claimed and not loaded."""
-        return list(rows_of(FileRow, where_in(self._newest(), "state", [states.FILE_CLAIMED])))
+        return self._in_state(states.FILE_CLAIMED)
 
     def copies(self) -> dict[str, FileRow]:
         """Return the objects whose bytes another object had when they were read, by key; their
@@ -94,7 +98,7 @@ class Files:
         None: all epochs count.
         `among`: the checksums that matter; None: all.
         """
-        rows = self._rows()
+        rows = self._rows(*_CONTENT)
         rows = rows if among is None else with_checksums(rows, among)
         return set(self._batch_by_content(rows, content, epochs))
 
@@ -117,7 +121,7 @@ class Files:
     def batches_without(self, keys: Collection[str]) -> set[str]:
         """Return the batches that have claimed files and none of these objects. They read no object
         that they have not claimed."""
-        claimed = where_in(self._newest(), "state", [states.FILE_CLAIMED])
+        claimed = where_in(self._newest(*_STATE), "state", [states.FILE_CLAIMED])
         sharing = where_in(claimed, "object_key", keys)
         batches, excepted = (rows["batch_id"].unique().to_pylist() for rows in (claimed, sharing))
         return set(batches).difference(excepted)
@@ -167,13 +171,16 @@ class Files:
                 rows.append(same if _bytes_of(same) in put_back else copy)
         return [asdict(row) for row in rows], (batch_id, won)
 
-    def _rows(self) -> Any:
-        """Return all rows of the objects that a batch ever claimed."""
-        return self._tables.read(FILES, taken(self._pipeline))
+    def _in_state(self, *wanted: str) -> list[FileState]:
+        return list(rows_of(FileState, where_in(self._newest(*_STATE), "state", wanted)))
 
-    def _newest(self) -> Any:
+    def _rows(self, *columns: str) -> Any:
+        """Return all rows of the objects that a batch ever claimed, with all columns or these."""
+        return self._tables.read(FILES, taken(self._pipeline), columns or ALL_COLUMNS)
+
+    def _newest(self, *columns: str) -> Any:
         """Return the newest row of every object that a batch ever claimed."""
-        return newest(self._rows(), "object_key")
+        return newest(self._rows(*columns), "object_key")
 
     def _replaced(self, files: Any) -> Any:
         rows = replaced_rows(files)

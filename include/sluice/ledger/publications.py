@@ -9,7 +9,7 @@ from datetime import datetime
 from pyiceberg.expressions import And
 from pyiceberg.table import Table
 
-from sluice.catalog.expressions import among
+from sluice.catalog.expressions import among, equals
 from sluice.ledger.appends import LedgerTables
 from sluice.ledger.arrow_rows import publications_of, publications_since_undo, still_newest
 from sluice.ledger.filters import of_batches, of_pipeline
@@ -48,6 +48,13 @@ class Publications:
         """Return the newest row of each table of each batch."""
         where = And(of_pipeline(self._pipeline), of_batches(batch_ids))
         return publications_of(self._tables.read(PUBLICATIONS, where))
+
+    def batches_of(self, namespace: str, table_name: str) -> set[str]:
+        """Return the batches that have a publication of the table, in whatever state."""
+        named = And(equals("namespace", namespace), equals("table_name", table_name))
+        where = And(of_pipeline(self._pipeline), named)
+        rows = self._tables.read(PUBLICATIONS, where, ("batch_id",))
+        return set(rows["batch_id"].to_pylist())
 
     def since_undo(self, batch_id: str) -> list[list[Publication]]:
         """Return the batch's publications and intents of each table since it was last undone there,

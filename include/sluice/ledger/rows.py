@@ -33,6 +33,17 @@ class FileRow:
 
 
 @dataclass(frozen=True)
+class FileState:
+    """What the ledger's current row says of the batch of an object, without the object itself."""
+
+    object_key: str
+    batch_id: str
+    state: str
+    seq: int
+    at: datetime | None
+
+
+@dataclass(frozen=True)
 class BatchRow:
     """The ledger's current row of one batch; `holder` and `lease_until` are its lease."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pyiceberg.catalog import Catalog
 
@@ -20,6 +21,8 @@ from sluice.ledger.rows import BatchRow
 from sluice.objects.batch_files import BatchFiles
 
 Say = Callable[[str], None]
+# Of more files that have the same to be said of them at every run, the others are counted.
+MOST_FILES_NAMED: Final = 20
 
 
 def _quiet(_: str) -> None:
@@ -44,6 +47,15 @@ class Context:
     def lease(self) -> Lease:
         """The lease with which this process takes a batch of the pipeline."""
         return Lease(this_holder(), self.pipeline.lease_seconds)
+
+
+def say_of_files(ctx: Context, lines: Iterable[str]) -> None:
+    """Print lines about one file each; of many, the first ones and how many others there are."""
+    said = list(lines)
+    for line in said[:MOST_FILES_NAMED]:
+        ctx.say(line)
+    if more := said[MOST_FILES_NAMED:]:
+        ctx.say(f"land: and {len(more)} more such files")
 
 
 def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context:

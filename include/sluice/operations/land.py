@@ -26,7 +26,7 @@ from sluice.objects.store import ObjectStore, StoredObject
 from sluice.operations.ceilings import within_ceilings
 from sluice.operations.changed import Group, grouped
 from sluice.operations.claim import Inspected, claim
-from sluice.operations.context import Context
+from sluice.operations.context import Context, say_of_files
 from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing, selected
 from sluice.operations.unreadable_files import (
     UnreadableFiles,
@@ -136,7 +136,7 @@ def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
 
 def to_take(ctx: Context, objects: list[StoredObject], changed: bool) -> list[Group]:
     """Group the objects that no batch has and, with `changed`, those that replaced loaded ones."""
-    taken = []
+    taken, changes = [], []
     published = ctx.ledger.batches.published() if changed else set()
     left, known = ctx.ledger.files.unclaimed_or_changed(objects)
     for found in left:
@@ -145,8 +145,9 @@ def to_take(ctx: Context, objects: list[StoredObject], changed: bool) -> list[Gr
             taken.append(found)
             continue
         take = row.batch_id in published and may_be_replaced(found, row)
-        ctx.say(_changed(ctx, found, row, take))
+        changes.append(_changed(ctx, found, row, take))
         taken += [found] if take else []
+    say_of_files(ctx, changes)
     return grouped(ctx, taken, known)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 from pyiceberg.table import Table
 
@@ -43,10 +44,26 @@ def publications(ctx: Context, batch_id: str) -> list[Publication]:
     That is the newest one that is recorded as published or, if only the intent is recorded, that is
     in `main`.
     """
+    return publications_of(ctx, [batch_id])[batch_id]
+
+
+def publications_of(ctx: Context, batches: Iterable[str]) -> dict[str, list[Publication]]:
+    """Return the `publications` of each of the batches; each table is looked for once."""
+
+    @cache
+    def exists(namespace: str, name: str) -> bool:
+        return find_table(ctx.catalog, namespace, name) is not None
+
+    return {batch_id: _publications(ctx, batch_id, exists) for batch_id in batches}
+
+
+def _publications(
+    ctx: Context, batch_id: str, exists: Callable[[str, str], bool]
+) -> list[Publication]:
     counted = (
         next((p for p in rows if p.state == states.PUBLISHED or came_to_main(ctx, p)), None)
         for rows in ctx.ledger.publications.since_undo(batch_id)
-        if find_table(ctx.catalog, rows[0].namespace, rows[0].table_name) is not None
+        if exists(rows[0].namespace, rows[0].table_name)
     )
     return [publication for publication in counted if publication is not None]
 
@@ -57,7 +74,7 @@ def newest_first(ctx: Context, batches: list[str]) -> dict[str, list[Publication
     It is the order of publication. The batches' own rows do not have it, since they were written
     again when the rollback began.
     """
-    published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
+    published = publications_of(ctx, batches)
     last = {b: max((p.seq for p in own), default=0) for b, own in published.items()}
     return {b: published[b] for b in sorted(published, key=last.__getitem__, reverse=True)}
 

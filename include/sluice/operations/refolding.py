@@ -43,6 +43,7 @@ from sluice.operations.published import (
     has_floor,
     is_here,
     publications,
+    publications_of,
     published_rows,
     tables_renamed,
 )
@@ -169,7 +170,7 @@ def _published(ctx: Context, batches: list[str]) -> Published:
                 f"that first (sluice reconcile {ctx.pipeline.name})"
             )
     own = [r.batch_id for r in rows if not r.details.keys() & {UNDONE, REBUILT}]
-    return {batch_id: publications(ctx, batch_id) for batch_id in reversed(own)}
+    return publications_of(ctx, reversed(own))
 
 
 def _base(ctx: Context, target: str, published: Published) -> int | None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,8 @@ class Selection:
 
 
 EVERYTHING: Final = Selection()
+# Those of seven years: a landing folder has many files of each, and each run lists them.
+_HOURS_KEPT: Final = 1 << 16
 
 
 def open_landing(ctx: Context) -> ObjectStore:
@@ -72,6 +75,7 @@ def covers(
     return all(_in_time(hour_start(hour), selection) for _, hour in taken)
 
 
+@lru_cache(maxsize=_HOURS_KEPT)
 def hour_start(hour: str) -> datetime:
     """Return the start of an hour in the manifest's notation: 20260301T05."""
     return datetime.strptime(hour, "%Y%m%dT%H").replace(tzinfo=UTC)

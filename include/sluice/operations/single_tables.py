@@ -21,7 +21,7 @@ from sluice.ledger.states import FILE_HELD, FILE_LOADED
 from sluice.manifest import Manifest, SourceFile, name_by_content
 from sluice.objects.store import ObjectStore, StoredObject
 from sluice.operations.claim import Inspected
-from sluice.operations.context import Context
+from sluice.operations.context import Context, say_of_files
 from sluice.operations.land import batches_of
 from sluice.operations.loaded_files import arrivals, of_one_load, other_epoch
 from sluice.operations.selection import EVERYTHING, Selection, open_landing, selected
@@ -46,7 +46,7 @@ def land_tables(
     store = open_landing(ctx)
     known = ctx.ledger.files.known()
     before = {row.object_key for row in ctx.ledger.files.replaced()}
-    found = [o for o in selected(ctx, store, selection) if _may_be_read(ctx, o, known, before)]
+    found = _readable(ctx, selected(ctx, store, selection), known, before)
     contents = ctx.ledger.files.known_contents(
         content_of(ctx.pipeline), epochs=of_one_load(ctx, None)
     )
@@ -75,9 +75,10 @@ def _batch(
     contents: set[str],
 ) -> Manifest:
     """Return the manifest of some files for the tables `names`; its id depends on the targets."""
-    same = [
-        one.inspection.file for one in inspected if _has_its_bytes(ctx, one.inspection.file, known)
-    ]
+    landed = [one.inspection.file for one in inspected]
+    same = [file for file in landed if _has_its_bytes(file, known)]
+    other = (file for file in landed if not _has_its_bytes(file, known))
+    say_of_files(ctx, (_changed(ctx, known[file.key]) for file in other))
     whole = _at_their_places(ctx, same, known)
     files = _originals(whole, known, contents, content_of(ctx.pipeline))
     # Without rejects: the batch that claims the file reports them.
@@ -86,10 +87,22 @@ def _batch(
     return replace(manifest, batch_id=name_by_content(manifest, *into))
 
 
-def _may_be_read(
+def _readable(
+    ctx: Context,
+    objects: list[StoredObject],
+    known: Mapping[str, FileRow],
+    before: Container[str],
+) -> list[StoredObject]:
+    """Return the objects that a run may read; the others are reported."""
+    why = {one.key: _why_unread(ctx, one, known, before) for one in objects}
+    say_of_files(ctx, filter(None, why.values()))
+    return [one for one in objects if not why[one.key]]
+
+
+def _why_unread(
     ctx: Context, found: StoredObject, known: Mapping[str, FileRow], before: Container[str]
-) -> bool:
-    """Whether a run may read the object: not if it is held, nor if it replaced a loaded one.
+) -> str:
+    """Return why a run may not read the object, if it is held or replaced a loaded one; else "".
 
     `before`: the keys whose loaded object was replaced; the new object is read only after it is
     loaded itself, at its own place and epoch. An object that may still have the bytes of the loaded
@@ -98,31 +111,26 @@ def _may_be_read(
     row = known.get(found.key)
     pending = row is not None and row.state != FILE_LOADED and found.key in before
     if row is None or (is_free(row) and not pending):
-        return True
+        return ""
     if pending or (is_replaced(found, row) and not _may_have_its_bytes(found, row)):
-        _say_changed(ctx, row)
-        return False
+        return _changed(ctx, row)
     if row.state == FILE_HELD:
-        ctx.say(f"land: {found.key} of batch {row.batch_id} is held: it is not read")
-        return False
-    return True
+        return f"land: {found.key} of batch {row.batch_id} is held: it is not read"
+    return ""
 
 
 def _may_have_its_bytes(found: StoredObject, row: FileRow) -> bool:
     return row.state == FILE_LOADED and found.size == row.size
 
 
-def _has_its_bytes(ctx: Context, file: SourceFile, known: Mapping[str, FileRow]) -> bool:
+def _has_its_bytes(file: SourceFile, known: Mapping[str, FileRow]) -> bool:
     """Whether a file has the bytes that were loaded under its name; True if none were."""
     row = known.get(file.key)
-    if row is None or not may_be_replaced(file, row) or file.sha256 == row.sha256:
-        return True
-    _say_changed(ctx, row)
-    return False
+    return row is None or not may_be_replaced(file, row) or file.sha256 == row.sha256
 
 
-def _say_changed(ctx: Context, row: FileRow) -> None:
-    ctx.say(
+def _changed(ctx: Context, row: FileRow) -> str:
+    return (
         f"land: {row.object_key} of batch {row.batch_id} has changed since it was loaded: it is "
         f"not read before it is loaded itself (sluice run {ctx.pipeline.name} --changed)"
     )

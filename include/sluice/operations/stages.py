@@ -23,6 +23,7 @@ from sluice.operations.context import Context, open_context
 from sluice.operations.held_files import release
 from sluice.operations.land import land
 from sluice.operations.load import current_result, load
+from sluice.operations.loading_order import Shares, in_turn, tried
 from sluice.operations.publish import publish
 from sluice.operations.published import advise_rollback, publications
 from sluice.operations.reconcile import reconcile
@@ -65,7 +66,7 @@ def run(
     tables: Sequence[str] = (),
     changed: bool = False,
 ) -> tuple[list[BatchResult], SluiceError | None]:
-    """Run all stages: first for batches that earlier attempts left, then for landed files.
+    """Run all stages, for landed files and for batches that earlier attempts left (`in_turn`).
 
     `tables`: load only these, from loaded files too (see `single_tables`); `changed`: also load
     objects that replaced loaded ones. A batch that fails does not keep the next ones from being
@@ -85,25 +86,34 @@ def run(
             reconcile(ctx)
             manifests = land_tables(ctx, tables, selection, ctx.lease, unreadable)
         else:
+            before = tried(ctx)  # to take a batch up is a new attempt
             left = _left(ctx, selection)
-            manifests = [*left, *land(ctx, selection, ctx.lease, unreadable, changed)]
+            new = land(ctx, selection, ctx.lease, unreadable, changed)
+            manifests = in_turn(ctx, [*left, *new], before)
         results, failure = load_and_publish(ctx, manifests)
     return results, failure or files_left_out(ctx.pipeline.name, unreadable)
 
 
 def _left(ctx: Context, selection: Selection) -> list[str]:
-    """Reconcile; return the manifests of batches to load again that the selection covers."""
-    own: list[str] = []
+    """Reconcile; return the manifests of batches to load again that the selection covers, and take
+    them up.
 
-    def is_covered(manifest: Manifest) -> bool:
+    Of the shares of a table only the first is taken up: the others may have to wait for the next
+    run, which finds in their rows when they were tried.
+    """
+    own: dict[str, tuple[str, ...]] = {}
+
+    def is_taken(manifest: Manifest) -> bool:
         taken = [(file.key, file.hour) for file in manifest.files]
-        if covers(ctx, taken, selection):
-            own.append(manifest.batch_id)
-            return True
-        ctx.say(f"batch {manifest.batch_id} is not published; a run without a window loads it")
-        return False
+        if not covers(ctx, taken, selection):
+            ctx.say(f"batch {manifest.batch_id} is not published; a run without a window loads it")
+            return False
+        tables = manifest.tables if manifest.share_of else ()
+        is_first = not tables or tables not in own.values()
+        own[manifest.batch_id] = tables
+        return is_first
 
-    return [key for key in reconcile(ctx, is_covered) if batch_of(key) in own]
+    return [key for key in reconcile(ctx, is_taken) if batch_of(key) in own]
 
 
 def load_and_publish(
@@ -113,12 +123,16 @@ def load_and_publish(
 
     A half published batch is completed before the next one, which could not be loaded beside it;
     if that fails, the rest stay landed. So they do beside a half published batch of another run,
-    and if others that hold the pipeline make no progress for as long as a lease lasts. The caller
-    renews their leases (`renewing_landed`).
+    and if others that hold the pipeline make no progress for as long as a lease lasts. Behind a
+    share that fails, those of its table are left out (`Shares`). The caller renews their leases
+    (`renewing_landed`).
     """
     results: list[BatchResult] = []
     failure: SluiceError | None = None
+    shares = Shares(ctx)
     for key in manifests:
+        if shares.leave(key):
+            continue
         done = _load_or_complete(ctx, key)
         if done.error is not None:
             # The caller prints the first failure.
@@ -127,10 +141,12 @@ def load_and_publish(
             failure = failure or done.error
             if done.blocked:
                 break
+            shares.failed(key)
             _give_up(ctx, key)
         elif done.result is not None:
             results.append(done.result)
             failure = failure or _left_out(ctx, key, done.result)
+    shares.report()
     return results, failure
 
 

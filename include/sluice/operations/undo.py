@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
-
-from pyiceberg.table import Table
 
 from sluice.catalog.client import load_table
 from sluice.catalog.snapshots import drop_tag, head
@@ -29,7 +27,7 @@ from sluice.operations.followed import refuse_if_followed
 from sluice.operations.foreign_writes import advise_way_back
 from sluice.operations.held_files import hold_files, release_held, to_hold, would_hold
 from sluice.operations.in_use import refuse_in_use, refuse_undoing_batches
-from sluice.operations.published import newest_first, publications
+from sluice.operations.published import newest_first, publications, publications_of
 from sluice.operations.staged_branches import drop_all_branches, staged_branches
 from sluice.operations.waiting import given_up, pipeline_lease
 from sluice.result import moved_main
@@ -109,8 +107,8 @@ def complete_rollbacks(
 ) -> list[str]:
     """Complete the rollbacks whose process died, as they were ordered, with what `orders` adds;
     raises as `undo_batch` does."""
-    marked = begun(ctx)
-    published = [batch_id for batch_id in marked if publications(ctx, batch_id)]
+    marked = publications_of(ctx, begun(ctx))
+    published = [batch_id for batch_id, own in marked.items() if own]
     done = [
         line
         for row in (known_batch(ctx, b) for b in marked if b not in published)
@@ -237,13 +235,13 @@ def _may_go(now: BatchRow) -> bool:
 def _main_changes(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
     """Describe the move of `main` of every table, batch after batch; raises RollbackRefusedError
     for the first table that may not go back."""
-    tables: dict[tuple[str, str], Table] = {}
+    load = cache(partial(load_table, ctx.catalog))
     heads: dict[tuple[str, str], int | None] = {}
     moves = []
     for batch_id, publications_of_batch in published.items():
         for p in publications_of_batch:
             name = (p.namespace, p.table_name)
-            table = tables.setdefault(name, load_table(ctx.catalog, name))
+            table = load(name)
             current = heads[name] if name in heads else head(table)
             with advise_way_back(ctx, p):
                 refuse_rollback(table, current, p.staged, batch_id)

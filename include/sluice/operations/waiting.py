@@ -125,9 +125,15 @@ def _held_and_own(ctx: Context) -> tuple[Rows, Rows]:
 
 
 def _unfinished(ctx: Context) -> Rows:
-    """Return the unfinished batches, and the row of maintenance, which a rollback also has."""
+    """Return the unfinished batches, the one that has not changed for longest first, and the row of
+    maintenance, which a rollback also has.
+
+    Claimed files whose batch is not recorded are left out: nobody holds that, and it is not
+    halfway. To find them is to read all files, and a run that waits asks every few seconds.
+    """
+    rows = [row for row in ctx.ledger.batches.all() if row.state not in states.FINISHED]
     maintenance = ctx.ledger.batches.get(states.MAINTENANCE)
-    return [*ctx.ledger.unfinished(), *([maintenance] if maintenance else [])]
+    return [*reversed(rows), *([maintenance] if maintenance else [])]
 
 
 def renewing_landed(ctx: Context) -> AbstractContextManager[None]:

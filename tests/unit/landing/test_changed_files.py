@@ -51,6 +51,25 @@ def batch_of(context: Context, name: str) -> str:
     return context.ledger.files.known()[name].batch_id
 
 
+@pytest.mark.parametrize("tables", [[], ["s.orders"]])
+def test_of_many_changed_files_some_are_named(
+    context: Context, messages: list[str], tables: list[str]
+) -> None:
+    """A landing folder that was copied has changed in every file, at every run."""
+    for number in range(30):
+        write_event(context, f"c{number:02}.jsonl", f"{number}")
+    load(context)
+    for number in range(30):
+        write_event(context, f"c{number:02}.jsonl", f"{number} and more")
+    messages.clear()
+    if tables:
+        land_tables(context, tables)
+    else:
+        land(context)
+    assert len([line for line in messages if "has changed since" in line]) == 20
+    assert "land: and 11 more such files" in messages
+
+
 def test_changed_file_is_reported_with_the_command_that_loads_it(
     context: Context, messages: list[str]
 ) -> None:

@@ -168,6 +168,11 @@ def test_a_file_of_a_time_that_no_calendar_has_is_of_the_nearest(
     assert f"{hour_start(found.hour):%Y%m%dT%H}" == hour
 
 
+def test_an_hour_is_parsed_once() -> None:
+    """A folder of years has few hours and many files."""
+    assert hour_start("20260301T05") is hour_start("".join(("20260301", "T05")))
+
+
 def test_put_if_absent(lake: Lake) -> None:
     assert lake.staging.put_if_absent("b/manifest.json", b"one")
     assert not lake.staging.put_if_absent("b/manifest.json", b"two")

@@ -8,15 +8,18 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeldError
-from sluice.ledger import appends
+from sluice.ledger import appends, scans
 from sluice.ledger.appends import LedgerTables
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.leases import ANYBODY, Lease, this_holder
@@ -292,6 +295,58 @@ def publication(table: str, **changes: object) -> Publication:
         "base_snapshot": 1, "base_schema": 0, "head_snapshot": 2, "branch": "x",
     }  # fmt: skip
     return Publication(**{**base, **changes})  # type: ignore[arg-type]
+
+
+def test_the_batches_of_a_table_are_found_among_its_own_rows(
+    ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipeline of years has published many batches, and one batch many tables."""
+    ledger.publications.record([publication("t1"), publication("t2")])
+    first = ledger.publications.of_batches("b")[0]
+    ledger.publications.record([replace(first, namespace="elsewhere", batch_id="c", seq=0)])
+    read = read_of_ledger(monkeypatch)
+    assert ledger.publications.batches_of(first.namespace, "t1") == {"b"}
+    assert ledger.publications.batches_of(first.namespace, "t3") == set()
+    assert read == [("publications", 1, ("batch_id",)), ("publications", 0, ("batch_id",))]
+
+
+def test_what_files_wait_for_is_read_without_their_objects(
+    ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A year has hundreds of thousands, with long keys, checksums and ETags."""
+    batch, _ = claim(ledger, "a")
+    read = read_of_ledger(monkeypatch)
+    assert [row.batch_id for row in ledger.unfinished()] == [batch]
+    assert (ledger.files.held(), ledger.files.undone()) == ([], [])
+    assert ledger.files.batches_without(["b"]) == {batch}
+    ((_, _, columns),) = (one for one in read if one[0] == "files")
+    assert set(columns) == {"object_key", "batch_id", "state", "seq", "at"}
+
+
+def test_contents_are_read_without_what_else_is_known_of_the_files(
+    ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim(ledger, "a")
+    read = read_of_ledger(monkeypatch)
+    ledger.files.known_contents(lambda _, sha256: sha256, epochs=None)
+    ((_, _, columns),) = (one for one in read if one[0] == "files")
+    assert set(columns) == {"object_key", "sha256", "batch_id", "state", "seq"}
+
+
+def read_of_ledger(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, tuple[str, ...]]]:
+    """Collects, for each scan, its table, the number of rows and the columns that it asks for."""
+    asked: list[tuple[str, int, tuple[str, ...]]] = []
+    really = scans.scan
+
+    def noted(
+        table: Table, where: BooleanExpression, columns: tuple[str, ...] = scans.ALL_COLUMNS
+    ) -> pa.Table:
+        rows = really(table, where, columns)
+        asked.append((table.name()[-1], rows.num_rows, columns))
+        return rows
+
+    monkeypatch.setattr(scans, "scan", noted)
+    return asked
 
 
 def test_publications_have_the_newest_state_of_each_table(ledger: PipelineLedger) -> None:

@@ -1,23 +1,27 @@
-"""What becomes of the tables that a batch is published without, where its publication is cut short.
+"""What becomes of the tables that a batch is published without: when they are tried again, and
+where its publication is cut short.
 
 The driver is played; landing, ledger, shares and undo are the real ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Never
 
 import pytest
 
-from sluice.ledger.states import FAILED, ROLLED_BACK
+from sluice.errors import AuditFailedError
+from sluice.ledger.states import FAILED, PUBLISHED, ROLLED_BACK
+from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
 from sluice.operations.land import land
 from sluice.operations.shares import share_of
 from sluice.operations.undo import undo_batch
-from sluice.result import LeftOut
+from sluice.result import Counts, LeftOut
 from sluice.spark_submit.submit import LOAD_BATCH
 from tests.unit.fake_driver import ONE, play
 from tests.unit.projects import SHOP, open_shop
@@ -28,8 +32,13 @@ LEFT = LeftOut("d.s.notes", 1, "fails its check")
 
 
 @pytest.fixture
-def ctx(tmp_path: Path) -> Context:
-    ctx = open_shop(tmp_path, SHOP + "consistency: table\n")
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def ctx(tmp_path: Path, said: list[str]) -> Context:
+    ctx = open_shop(tmp_path, SHOP + "consistency: table\n", said.append)
     (ctx.project.root / "landing" / "a.jsonl").write_text('{"x":1}\n')
     return ctx
 
@@ -80,3 +89,74 @@ def test_a_share_stays_at_the_epoch_of_its_batch(ctx: Context) -> None:
     stages.publish(ctx, key)
     (share,) = (row for row in ctx.ledger.batches.all() if row.state == FAILED)
     assert ctx.files.read_manifest(share.manifest).epoch == 0
+
+
+Run = Callable[..., list[str]]
+
+
+@pytest.fixture
+def hour(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Land a file of the hour and run; returns the hours whose driver started, "share" before those
+    of shares. `wrong`: the hours whose notes cannot be loaded; None: all."""
+    drivers: list[str] = []
+    (ctx.project.root / "landing" / "a.jsonl").unlink()
+
+    def run(number: int, wrong: set[int] | None = None) -> list[str]:
+        def answer(manifest: Manifest) -> tuple[Counts, tuple[LeftOut, ...]]:
+            (file,) = manifest.files
+            fails = wrong is None or int(file.hour[-2:]) in wrong
+            drivers.append(f"share {file.hour[-2:]}" if manifest.share_of else file.hour[-2:])
+            if manifest.share_of and fails:
+                raise AuditFailedError("d.s.notes: fails its check")
+            return ONE, (LEFT,) if fails and not manifest.share_of else ()
+
+        monkeypatch.setattr("sluice.operations.load.submit", play(ctx, answer))
+        folder = ctx.project.root / "landing" / f"dt=2026-01-01/hr={number:02d}"
+        folder.mkdir(parents=True)
+        (folder / "a.jsonl").write_text(f'{{"x":{number}}}\n')
+        drivers.clear()
+        stages.run(ctx)
+        return list(drivers)
+
+    return run
+
+
+def shares(ctx: Context) -> list[str]:
+    return [row.state for row in ctx.ledger.batches.all() if "share_of" in row.details]
+
+
+def test_a_table_that_keeps_failing_starts_one_driver_a_run_after_the_others_have_theirs(
+    hour: Run, ctx: Context
+) -> None:
+    """Each run tries the share that has waited longest."""
+    assert [hour(number) for number in range(5)] == [
+        ["00"], ["01", "share 00"], ["02", "share 01"], ["03", "share 00"], ["04", "share 02"],
+    ]  # fmt: skip
+    assert shares(ctx) == 5 * [FAILED]
+
+
+def test_all_shares_are_loaded_by_the_run_after_the_cause_is_mended(
+    hour: Run, ctx: Context
+) -> None:
+    for number in range(4):
+        hour(number)
+    started = hour(4, wrong=set())
+    assert (started[0], sorted(started[1:])) == ("04", [f"share 0{n}" for n in range(4)])
+    assert shares(ctx) == 4 * [PUBLISHED]
+
+
+def test_a_share_that_fails_for_good_does_not_keep_the_others_of_its_table(
+    hour: Run, ctx: Context
+) -> None:
+    for number in range(4):
+        hour(number)
+    for number in (4, 5):
+        hour(number, wrong={1})
+    assert sorted(shares(ctx)) == [FAILED, *3 * [PUBLISHED]]
+
+
+def test_a_run_says_how_many_shares_it_leaves_to_the_next_one(hour: Run, said: list[str]) -> None:
+    for number in range(3):
+        hour(number)
+    (line,) = (one for one in said if "next run" in one and one.startswith("load"))
+    assert line == "load: d.s.notes failed; 1 more batch of it waits for the next run"

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from sluice.errors import LeaseHeldError
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.leases import Lease
 from sluice.ledger.states import LANDED, LOADING, MAINTENANCE, PUBLISHED, PUBLISHING
+from sluice.ledger.tables import BATCHES
 from sluice.operations import reprocess, stages, waiting
 from sluice.operations.context import Context
 from sluice.operations.waiting import (
@@ -50,6 +52,25 @@ def has(context: Context, batch_id: str, lease: Lease, attempt: str = "") -> Non
 
 def publishes(context: Context, batch_id: str) -> Callable[[], object]:
     return lambda: context.ledger.batches.record(batch_id, PUBLISHED)
+
+
+def test_a_run_that_waits_does_not_read_the_files_of_all_batches(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks every few seconds, and a claim that was not recorded is held by nobody."""
+    read = list[str]()
+
+    def noted(tables: LedgerTables, name: str, *more: Any) -> Any:
+        read.append(name)
+        return really(tables, name, *more)
+
+    really = LedgerTables.read
+    monkeypatch.setattr(LedgerTables, "read", noted)
+    has(context, "b1", context.lease)
+    wait_for_others(context)
+    wait_for_turn(context, "b1")
+    assert not is_blocked(context)
+    assert set(read) == {BATCHES}
 
 
 def test_the_run_with_the_earliest_batch_has_its_turn_first(context: Context, clock: Clock) -> None:

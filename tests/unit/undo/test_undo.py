@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Never
 
 import pytest
+from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
 from sluice.errors import (
@@ -60,6 +61,25 @@ def test_undo_reads_no_publications_before_its_batch(
     monkeypatch.setattr(Publication, "__init__", noted)
     undo_batch(context, "b3")
     assert read == {"b3"}
+
+
+def test_a_table_is_loaded_as_often_however_many_batches_are_undone(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time is a read of metadata, which name every batch that a year has published."""
+    loaded, really = list[str](), context.catalog.load_table
+
+    def noted(name: tuple[str, str]) -> Table:
+        loaded.append(".".join(name))
+        return really(name)
+
+    monkeypatch.setattr(context.catalog, "load_table", noted)
+    times = []
+    for batch in ("b2", "b1"):
+        loaded.clear()
+        undo_batches_after(context, batch, dry_run=True)
+        times.append(loaded.count("shop.orders"))
+    assert times == [2, 2]
 
 
 def test_dry_run_lists_every_move_and_makes_none(context: Context) -> None:
