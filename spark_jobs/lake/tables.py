@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
-from sluice.catalog.client import find_table, list_tables, load_table
+from sluice.catalog.client import find_table, load_table
 from sluice.catalog.lineage import with_equal_rows
-from sluice.catalog.snapshots import head
+from sluice.catalog.snapshots import head, pipeline_tables
 from sluice.catalog.table_rollback import restore_schema
 from sluice.errors import PlanError, TransientError
 from sluice.faults import Point, reach
@@ -113,12 +112,9 @@ class Lake:
 
     def own_tables(self, namespace: str, at_most: int) -> list[Table]:
         """Return the pipeline's targets in a namespace; none if there are more than `at_most`."""
-        try:
-            listed = list_tables(self.catalog, namespace)
-        except NoSuchNamespaceError:
-            return []
-        beside = {other for name in listed for other in names.beside_target(name[-1])}
-        targets = [name for name in listed if name[-1] not in beside]
+        listed = pipeline_tables(self.catalog, namespace)
+        beside = {other for _, name in listed for other in names.beside_target(name)}
+        targets = [n for n in listed if n[0] == namespace and n[1] not in beside]
         if len(targets) > at_most:
             return []
         tables = [load_table(self.catalog, name) for name in targets]

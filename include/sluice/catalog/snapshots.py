@@ -31,7 +31,13 @@ from sluice.catalog.client import find_table, list_tables, load_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.retries import Errors, error_text, limited_retries, transient_errors
 from sluice.errors import CommitStateUnknownError, PublishRefusedError, TransientError
-from sluice.names import changelog_namespace, full_name
+from sluice.names import (
+    changelog_namespace,
+    full_name,
+    is_changelog,
+    tables_of_target,
+    target_of_changelog,
+)
 
 MAIN: Final = "main"
 COMMIT_TRIES: Final = 3
@@ -74,6 +80,17 @@ def tables_of(catalog: Catalog, namespace: str) -> list[tuple[str, str]]:
         except NoSuchNamespaceError:
             continue
     return sorted(tables)
+
+
+def pipeline_tables(catalog: Catalog, namespace: str) -> list[tuple[str, str]]:
+    """Return those tables of both namespaces that Sluice makes for a target with a changelog.
+
+    Others are somebody else's, also a renamed target, and perhaps pyiceberg cannot read them.
+    """
+    listed = tables_of(catalog, namespace)
+    targets = (target_of_changelog(name) for space, name in listed if is_changelog(space, name))
+    made = {table for target in targets for table in tables_of_target(namespace, target)}
+    return [table for table in listed if table in made]
 
 
 def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:
