@@ -103,6 +103,15 @@ def parse_type(text: str) -> ColumnType:
     return ColumnType(name, encoding, width=binary_width(match["p"]) if name == "binary" else 0)
 
 
+def is_type(text: str) -> bool:
+    """Whether `parse_type` knows a type."""
+    try:
+        parse_type(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _any_of(encodings: list[str]) -> str:
     *others, last = encodings or ["no encoding"]
     return f"{', '.join(others)} or {last}" if others else last
