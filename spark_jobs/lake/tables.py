@@ -29,6 +29,8 @@ from spark_jobs.lake.table_id import (
     tombstone_id,
 )
 from spark_jobs.lake.table_options import (
+    COPY_ON_WRITE,
+    MERGE_MODE,
     TableOptions,
     changelog_options,
     events_options,
@@ -124,6 +126,12 @@ class Lake:
         """Return a property of a table, None if it is not set."""
         loaded = self.load(table)
         return None if loaded is None else loaded.properties.get(name)
+
+    def write_mode(self, table: TableId) -> str | None:
+        """Return how a MERGE writes to a table, which anybody may have changed since it was
+        created; None if the table does not exist."""
+        loaded = self.load(table)
+        return None if loaded is None else loaded.properties.get(MERGE_MODE, COPY_ON_WRITE).lower()
 
     def floor(self, table: TableId) -> str | None:
         """Return the position up to which maintenance may have deleted a target's changes; None if
