@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sluice import names
 from sluice.catalog.client import find_table, load_table
 from sluice.catalog.lineage import with_equal_rows
-from sluice.catalog.snapshots import head, pipeline_tables
+from sluice.catalog.snapshots import head, pipeline_tables, refuse_unwritable
 from sluice.catalog.table_rollback import restore_schema
 from sluice.errors import PlanError, TransientError
 from sluice.faults import Point, reach
@@ -188,6 +188,7 @@ class Lake:
             return True
         loaded = self.load(table)
         if loaded is not None:
+            refuse_unwritable(self.catalog, loaded)
             if options.identifier and not loaded.schema().identifier_field_ids:
                 identify(self.spark, table, options)
                 loaded = load_table(self.catalog, (table.namespace, table.name))

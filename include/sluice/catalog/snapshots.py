@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from pydantic import ValidationError
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
     NoSuchNamespaceError,
 )
+from pyiceberg.exceptions import ValidationError as MetadataError
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import (
@@ -30,7 +32,12 @@ from sqlalchemy.exc import DBAPIError
 from sluice.catalog.client import find_table, list_tables, load_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.retries import Errors, error_text, limited_retries, transient_errors
-from sluice.errors import CommitStateUnknownError, PublishRefusedError, TransientError
+from sluice.errors import (
+    CommitStateUnknownError,
+    PublishRefusedError,
+    TerminalError,
+    TransientError,
+)
 from sluice.names import (
     changelog_namespace,
     full_name,
@@ -41,6 +48,7 @@ from sluice.names import (
 
 MAIN: Final = "main"
 COMMIT_TRIES: Final = 3
+WRITABLE_VERSION: Final = 2  # of the format, by pyiceberg
 
 
 def head(table: Table, ref: str = MAIN) -> int | None:
@@ -129,6 +137,24 @@ def point(ref: str, kind: SnapshotRefType, snapshot: int) -> SetSnapshotRefUpdat
     )  # fmt: skip
 
 
+def refuse_unwritable(catalog: Catalog, table: Table) -> None:
+    """Raise TerminalError for a table of a format version that pyiceberg cannot write, in a catalog
+    for which it writes the metadata: one that has a database's engine."""
+    version = table.metadata.format_version
+    if getattr(catalog, "engine", None) is not None and version > WRITABLE_VERSION:
+        raise _unwritable(table)
+
+
+def _unwritable(table: Table) -> TerminalError:
+    return TerminalError(
+        f"{'.'.join(table.name())} has format version {table.metadata.format_version}, which "
+        f"somebody upgraded it to; with a jdbc catalog only version {WRITABLE_VERSION} can be "
+        "published or rolled back, and no table goes back to it: give the lake a rest catalog, or, "
+        "where this is a target and its changes are kept, drop the table and have it made again "
+        "(sluice rollback PIPELINE --rebuild)"
+    )
+
+
 def commit(
     catalog: Catalog,
     table: Table,
@@ -139,8 +165,9 @@ def commit(
 
     Raises PublishRefusedError if one of these does not hold; CommitStateUnknownError if the catalog
     did not answer, or the store did not while the catalog wrote there; TransientError if this
-    host's clock is behind.
+    host's clock is behind; TerminalError if pyiceberg cannot write the metadata.
     """
+    refuse_unwritable(catalog, table)
     refuse_clock_behind(table)
     name = ".".join(table.name())
     unknown: Errors = (CommitStateUnknownException, DBAPIError, OSError, *transient_errors())
@@ -148,6 +175,11 @@ def commit(
         catalog.commit_table(table, requirements, updates)
     except CommitFailedException as error:
         raise PublishRefusedError(f"{name}: {error}") from error
+    except (NotImplementedError, ValidationError, MetadataError) as error:
+        raise TerminalError(
+            f"{name}: its metadata cannot be written ({error_text(error)}); another engine gave "
+            "the table what pyiceberg does not know"
+        ) from error
     except unknown as error:
         raise CommitStateUnknownError(
             f"{name}: the catalog did not say whether it committed ({error_text(error)}); run "

@@ -10,7 +10,7 @@ from functools import partial
 from pyiceberg.table import Table
 
 from sluice.catalog.client import load_table
-from sluice.catalog.snapshots import drop_tag, head
+from sluice.catalog.snapshots import drop_tag, head, refuse_unwritable
 from sluice.catalog.table_rollback import refuse_rollback, rollback_table
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
@@ -28,6 +28,7 @@ from sluice.operations.held_files import hold_files, to_hold, would_hold
 from sluice.operations.in_use import refuse_in_use, refuse_undoing_batches
 from sluice.operations.published import newest_first, publications
 from sluice.operations.staged_branches import drop_all_branches, staged_branches
+from sluice.operations.upgraded import refuse_undroppable
 from sluice.operations.waiting import given_up, pipeline_lease
 from sluice.result import moved_main
 
@@ -149,6 +150,7 @@ def _undo_published(
     """Undo published batches, newest first. Everything is checked before waiting for the lease and
     again while holding it. `half_published`: some may be; their branches are dropped first, so that
     nobody can publish more, and then the publications are read again."""
+    refuse_undroppable(ctx, batches)
     published, moves = _checked(ctx, batches)
     if dry_run:
         return _would(
@@ -217,6 +219,7 @@ def _main_changes(ctx: Context, published: dict[str, list[Publication]]) -> list
             name = (p.namespace, p.table_name)
             table = tables.setdefault(name, load_table(ctx.catalog, name))
             current = heads[name] if name in heads else head(table)
+            refuse_unwritable(ctx.catalog, table)
             with advise_way_back(ctx, p):
                 refuse_rollback(table, current, p.staged, batch_id)
             heads[name] = p.base_snapshot
@@ -278,6 +281,7 @@ def finish_undone(ctx: Context, batch_id: str) -> None:
 
 
 def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
+    refuse_undroppable(ctx, [row.batch_id])
     if dry_run:
         state = f"batch {row.batch_id}, which is {row.state}"
         return _would(ctx, [row.batch_id], [state, *staged_branches(ctx, row.batch_id)])
