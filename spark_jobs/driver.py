@@ -13,7 +13,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from sluice.catalog.client import open_catalog
-from sluice.catalog.snapshots import drop_branches, tables_of
+from sluice.catalog.snapshots import drop_branches, pipeline_tables
 from sluice.config.project import Project
 from sluice.errors import SluiceError, TerminalError
 from sluice.faults import Point, reach
@@ -225,7 +225,7 @@ class Driver:
         this process knows.
         """
         own = branch_name(self.manifest.batch_id, self.lease.attempt)
-        for namespace, name in tables_of(self.catalog, self.pipeline.namespace):
+        for namespace, name in pipeline_tables(self.catalog, self.pipeline.namespace):
             drop_branches(self.catalog, namespace, name, own)
 
     def _forget_undone(self) -> None:

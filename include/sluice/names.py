@@ -147,6 +147,17 @@ def published_tables(target: str) -> frozenset[str]:
     return frozenset((target, tombstone_table(target), *beside_target(target)))
 
 
+def tables_of_target(namespace: str, target: str) -> list[tuple[str, str]]:
+    """Return all tables that a pipeline may create for a target, the changelog last."""
+    beside = changelog_namespace(namespace)
+    return [
+        (namespace, target),
+        *((namespace, name) for name in beside_target(target)),
+        (beside, tombstone_table(target)),
+        (beside, changelog_table(target)),
+    ]
+
+
 def whose(properties: Mapping[str, str]) -> str | None:
     """Return the target that a table with these properties belongs to; None for a target."""
     return properties.get(PROP_HISTORY_OF) or properties.get(PROP_EVENTS_OF)

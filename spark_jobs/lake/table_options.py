@@ -11,6 +11,8 @@ from sluice.config.partitions import Partition
 from spark_jobs.canonical import quoted
 from spark_jobs.planning.plan import TablePlan
 
+COPY_ON_WRITE: Final = "copy-on-write"  # Iceberg's default of MERGE_MODE
+MERGE_MODE: Final = "write.merge.mode"
 _COMMON: Final = {
     "format-version": "2",
     "commit.retry.num-retries": "20",

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
-from sluice.catalog.client import find_table, list_tables, load_table
+from sluice.catalog.client import find_table, load_table
 from sluice.catalog.dropped_columns import schema_of_published
 from sluice.catalog.lineage import with_equal_rows
-from sluice.catalog.snapshots import head
+from sluice.catalog.snapshots import head, pipeline_tables, refuse_unwritable
 from sluice.catalog.table_rollback import restore_schema
 from sluice.errors import PlanError, TransientError
 from sluice.faults import Point, reach
@@ -31,6 +30,8 @@ from spark_jobs.lake.table_id import (
     tombstone_id,
 )
 from spark_jobs.lake.table_options import (
+    COPY_ON_WRITE,
+    MERGE_MODE,
     TableOptions,
     changelog_options,
     events_options,
@@ -119,12 +120,9 @@ class Lake:
 
     def own_tables(self, namespace: str, at_most: int) -> list[Table]:
         """Return the pipeline's targets in a namespace; none if there are more than `at_most`."""
-        try:
-            listed = list_tables(self.catalog, namespace)
-        except NoSuchNamespaceError:
-            return []
-        beside = {other for name in listed for other in names.beside_target(name[-1])}
-        targets = [name for name in listed if name[-1] not in beside]
+        listed = pipeline_tables(self.catalog, namespace)
+        beside = {other for _, name in listed for other in names.beside_target(name)}
+        targets = [n for n in listed if n[0] == namespace and n[1] not in beside]
         if len(targets) > at_most:
             return []
         tables = [load_table(self.catalog, name) for name in targets]
@@ -134,6 +132,12 @@ class Lake:
         """Return a property of a table, None if it is not set."""
         loaded = self.load(table)
         return None if loaded is None else loaded.properties.get(name)
+
+    def write_mode(self, table: TableId) -> str | None:
+        """Return how a MERGE writes to a table, which anybody may have changed since it was
+        created; None if the table does not exist."""
+        loaded = self.load(table)
+        return None if loaded is None else loaded.properties.get(MERGE_MODE, COPY_ON_WRITE).lower()
 
     def floor(self, table: TableId) -> str | None:
         """Return the position up to which maintenance may have deleted a target's changes; None if
@@ -190,6 +194,7 @@ class Lake:
             return True
         loaded = self.load(table)
         if loaded is not None:
+            refuse_unwritable(self.catalog, loaded)
             if options.identifier and not loaded.schema().identifier_field_ids:
                 identify(self.spark, table, options)
                 loaded = load_table(self.catalog, (table.namespace, table.name))

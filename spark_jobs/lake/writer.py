@@ -19,6 +19,7 @@ from spark_jobs.folding.key_ranges import KeyRange
 from spark_jobs.folding.resolve import KeyEnds, StoredState
 from spark_jobs.lake.reader import Reader
 from spark_jobs.lake.table_id import TableId, target_id, tombstone_id
+from spark_jobs.lake.table_options import COPY_ON_WRITE
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.write_check import refuse_row_loss
 from spark_jobs.materialize import materialize
@@ -28,7 +29,6 @@ from spark_jobs.planning.span import Span
 from spark_jobs.planning.stored_hints import told_hints
 
 _SOURCE_VIEW: Final = "sluice_source"
-_COPY_ON_WRITE: Final = "copy-on-write"
 _DELETED: Final = f"s.{quoted(names.OP)} = '{OP_DELETE}'"
 _LIVING: Final = f"s.{quoted(names.OP)} <> '{OP_DELETE}'"
 
@@ -174,8 +174,7 @@ class Writer(Reader):
     def sql(self, table: TableId, source: DataFrame, statement: Callable[[str], str]) -> None:
         """Run a statement on rows of `source`; `statement` makes its text from the name of a
         view of them."""
-        rewrites = self.plan.config.write_mode == _COPY_ON_WRITE
-        if rewrites and table != tombstone_id(self.plan):
+        if self.lake.write_mode(table) == COPY_ON_WRITE:
             # Spark 4.1 finds the files to rewrite by a query in which the tables behind a view
             # stay unresolved.
             source = materialize(source)

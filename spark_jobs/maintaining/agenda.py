@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sluice import names
-from sluice.catalog.client import load_table
-from sluice.catalog.snapshots import tables_of
+from sluice.catalog.client import UNREADABLE
+from sluice.catalog.snapshots import pipeline_tables
 from sluice.errors import TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger import tables as ledger_tables
@@ -131,11 +131,21 @@ def _agenda(ctx: MaintenanceContext) -> list[tuple[TableId, dict[str, StepOf]]]:
 
 def own_tables(ctx: MaintenanceContext) -> dict[TableId, str]:
     """Return the pipeline's targets, histories, tables of events, changelogs and tombstones, each
-    with the time when it was maintained last."""
-    catalog = ctx.lake.catalog
-    listed = tables_of(catalog, ctx.pipeline.namespace)
-    return {
-        TableId(*name): steps.last_marked(ctx, table)
-        for name, table in ((name, load_table(catalog, name)) for name in listed)
-        if table.properties.get(names.PROP_PIPELINE) == ctx.pipeline.name
-    }
+    with the time when it was maintained last.
+
+    One that cannot be read is among them, so that its first step fails and names it.
+    """
+    made = [TableId(*name) for name in pipeline_tables(ctx.lake.catalog, ctx.pipeline.namespace)]
+    marks = {table: _mark(ctx, table) for table in made}
+    return {table: mark for table, mark in marks.items() if mark is not None}
+
+
+def _mark(ctx: MaintenanceContext, table: TableId) -> str | None:
+    """Return when the pipeline maintained a table last; None if the table is not the pipeline's."""
+    try:
+        loaded = ctx.lake.load(table)
+    except UNREADABLE:
+        return ""
+    if loaded is None or loaded.properties.get(names.PROP_PIPELINE) != ctx.pipeline.name:
+        return None
+    return steps.last_marked(ctx, loaded)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from pyspark.sql import SparkSession
 
+from sluice.catalog.folders import TableFolders
 from sluice.config.pipeline import Pipeline
 from sluice.ledger.ledger import PipelineLedger
 from sluice.objects.batch_files import BatchFiles
@@ -31,6 +32,11 @@ class MaintenanceContext:
     def retentions(self) -> Retentions:
         """What must be kept for rollbacks, for as long as this maintenance lasts."""
         return Retentions(self.ledger, self.pipeline)
+
+    @cached_property
+    def folders(self) -> TableFolders:
+        """The folders of all tables of the catalog."""
+        return TableFolders(self.lake.catalog)
 
     def days_ago(self, days: int) -> datetime:
         """Return the time that is `days` before `now`."""

@@ -116,10 +116,14 @@ def expire_snapshots(ctx: MaintenanceContext, table: TableId) -> str:
 def remove_orphans(ctx: MaintenanceContext, table: TableId) -> str:
     """Delete files that no snapshot refers to and that are too old to belong to a running write.
 
-    Their age counts from the present time, not from `now`, since the store dates them by it.
+    Their age counts from the present time, not from `now`, since the store dates them by it. All
+    are kept where another table may have files in the folder, which no snapshot of this one has.
     """
-    if ctx.lake.load(table) is None:
+    loaded = ctx.lake.load(table)
+    if loaded is None:
         return ""
+    if others := ctx.folders.shared_with(loaded):
+        return f"kept, for {', '.join(others)} may have files in the folder of {table.full_name}"
     before = datetime.now(UTC) - timedelta(days=ctx.pipeline.maintenance.orphan_days)
     removed = procedures.remove_orphans(ctx.spark, table, before, ctx.dry_run)
     return f"{removed} files" if removed else ""

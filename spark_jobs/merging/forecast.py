@@ -78,7 +78,7 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
         added=added,
         widened=widened,
         counts=outcome.counts + unmerged(job.pipeline, plan, unfit.bad),
-        write_mode=plan.config.write_mode,
+        write_mode=job.lake.write_mode(target_id(plan)) or plan.config.write_mode,
         hit_files=outcome.hit_files,
         hit_bytes=outcome.hit_bytes,
         renamed=_renamed(job, plan),

@@ -21,6 +21,7 @@ from sluice.types.columns import (
     ColumnType,
     as_described,
     is_code,
+    is_type,
     parse_type,
     widest,
     widest_or_text,
@@ -129,6 +130,19 @@ class KnownTypes:
         there is none."""
         text = self.policy == policies.STRING or column.lower() in self.used_again
         return widest_or_text if text else widest
+
+
+def refuse_foreign_types(table: str, stored: Mapping[str, str]) -> None:
+    """Raise PlanError that names the stored columns of types that Sluice stores nothing as, such as
+    lists: another writer added them."""
+    lines = [
+        f"table {table}, column {name!r}: Sluice did not make it, since it stores nothing as {kind}"
+        ": drop the column, or keep it in a table of your own, and join that in a view"
+        for name, kind in stored.items()
+        if not is_type(kind)
+    ]
+    if lines:
+        raise PlanError(*lines)
 
 
 def planned(

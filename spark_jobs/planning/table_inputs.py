@@ -16,7 +16,7 @@ from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.other_names import NOTHING_RENAMED, KnownNames
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.spelling import Described, Spelling, spelling
-from spark_jobs.planning.stored_types import KnownTypes, planned
+from spark_jobs.planning.stored_types import KnownTypes, planned, refuse_foreign_types
 from spark_jobs.planning.type_split import TypeSplit, split_by_type
 
 
@@ -50,8 +50,9 @@ def gather_inputs(
     """Combine everything that is known of a table's columns and key.
 
     Raises PlanError if its events describe too many columns, or types that `on_type_change` cannot
-    place.
+    place, or if the stored table has columns of types that only another writer makes.
     """
+    refuse_foreign_types(summary.source.name, stored.types)
     as_described = descriptions(fmt, summary, pipeline.format_options)
     spelled = spelling(summary, as_described, stored.types, stored.names.of_key)
     described, as_found = spelled.of_described(as_described), spelled.of_found(summary)

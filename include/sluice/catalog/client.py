@@ -14,13 +14,20 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import ForbiddenError, NoSuchTableError
+from pyiceberg.exceptions import ValidationError as MetadataError
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
 from sqlalchemy import ExceptionContext, event
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
-from sluice.catalog.retries import Errors, is_switchover, limited_retries, retry_while_away
+from sluice.catalog.retries import (
+    Errors,
+    error_text,
+    is_switchover,
+    limited_retries,
+    retry_while_away,
+)
 from sluice.catalog.spark import (
     POSTGRES_ANSWER_SECONDS,
     POSTGRES_CONNECT_SECONDS,
@@ -48,6 +55,17 @@ _LIBPQ: Final = {
 }
 
 
+class UnknownMetadataError(TerminalError):
+    """A table's metadata has something that pyiceberg does not know, such as a type."""
+
+
+# Errors of one table, which say nothing of others: its metadata is unknown or gone, it was dropped
+# since it was listed, or it may not be read.
+UNREADABLE: Final[Errors] = (
+    UnknownMetadataError, FileNotFoundError, NoSuchTableError, ForbiddenError,
+)  # fmt: skip
+
+
 def open_catalog(project: Project) -> Catalog:
     """Open the catalog; creates a missing embedded one.
 
@@ -71,7 +89,13 @@ def open_catalog(project: Project) -> Catalog:
 
 def load_table(catalog: Catalog, identifier: Identifier) -> Table:
     """Load a table as it is now, also if the catalog is away for a while (see `retries`)."""
-    return retry_while_away(lambda: catalog.load_table(identifier))
+    try:
+        return retry_while_away(lambda: catalog.load_table(identifier))
+    except (MetadataError, ValidationError) as error:
+        raise UnknownMetadataError(
+            f"{'.'.join(identifier)}: its metadata cannot be read ({error_text(error)}); another "
+            "engine gave it what pyiceberg does not know: take that back there, or drop the table"
+        ) from error
 
 
 def list_tables(catalog: Catalog, namespace: str) -> list[Identifier]:

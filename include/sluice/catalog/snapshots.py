@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from pydantic import ValidationError
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
     NoSuchNamespaceError,
 )
+from pyiceberg.exceptions import ValidationError as MetadataError
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import (
@@ -30,11 +32,23 @@ from sqlalchemy.exc import DBAPIError
 from sluice.catalog.client import find_table, list_tables, load_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.retries import Errors, error_text, limited_retries, transient_errors
-from sluice.errors import CommitStateUnknownError, PublishRefusedError, TransientError
-from sluice.names import changelog_namespace, full_name
+from sluice.errors import (
+    CommitStateUnknownError,
+    PublishRefusedError,
+    TerminalError,
+    TransientError,
+)
+from sluice.names import (
+    changelog_namespace,
+    full_name,
+    is_changelog,
+    tables_of_target,
+    target_of_changelog,
+)
 
 MAIN: Final = "main"
 COMMIT_TRIES: Final = 3
+WRITABLE_VERSION: Final = 2  # of the format, by pyiceberg
 
 
 def head(table: Table, ref: str = MAIN) -> int | None:
@@ -76,6 +90,17 @@ def tables_of(catalog: Catalog, namespace: str) -> list[tuple[str, str]]:
     return sorted(tables)
 
 
+def pipeline_tables(catalog: Catalog, namespace: str) -> list[tuple[str, str]]:
+    """Return those tables of both namespaces that Sluice makes for a target with a changelog.
+
+    Others are somebody else's, also a renamed target, and perhaps pyiceberg cannot read them.
+    """
+    listed = tables_of(catalog, namespace)
+    targets = (target_of_changelog(name) for space, name in listed if is_changelog(space, name))
+    made = {table for target in targets for table in tables_of_target(namespace, target)}
+    return [table for table in listed if table in made]
+
+
 def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:
     """Remove tags in one commit that requires each to be as the table object has it."""
     requirements = tuple(AssertRefSnapshotId(ref=tag, snapshot_id=head(table, tag)) for tag in tags)
@@ -112,6 +137,24 @@ def point(ref: str, kind: SnapshotRefType, snapshot: int) -> SetSnapshotRefUpdat
     )  # fmt: skip
 
 
+def refuse_unwritable(catalog: Catalog, table: Table) -> None:
+    """Raise TerminalError for a table of a format version that pyiceberg cannot write, in a catalog
+    for which it writes the metadata: one that has a database's engine."""
+    version = table.metadata.format_version
+    if getattr(catalog, "engine", None) is not None and version > WRITABLE_VERSION:
+        raise _unwritable(table)
+
+
+def _unwritable(table: Table) -> TerminalError:
+    return TerminalError(
+        f"{'.'.join(table.name())} has format version {table.metadata.format_version}, which "
+        f"somebody upgraded it to; with a jdbc catalog only version {WRITABLE_VERSION} can be "
+        "published or rolled back, and no table goes back to it: give the lake a rest catalog, or, "
+        "where this is a target and its changes are kept, drop the table and have it made again "
+        "(sluice rollback PIPELINE --rebuild)"
+    )
+
+
 def commit(
     catalog: Catalog,
     table: Table,
@@ -122,8 +165,9 @@ def commit(
 
     Raises PublishRefusedError if one of these does not hold; CommitStateUnknownError if the catalog
     did not answer, or the store did not while the catalog wrote there; TransientError if this
-    host's clock is behind.
+    host's clock is behind; TerminalError if pyiceberg cannot write the metadata.
     """
+    refuse_unwritable(catalog, table)
     refuse_clock_behind(table)
     name = ".".join(table.name())
     unknown: Errors = (CommitStateUnknownException, DBAPIError, OSError, *transient_errors())
@@ -131,6 +175,11 @@ def commit(
         catalog.commit_table(table, requirements, updates)
     except CommitFailedException as error:
         raise PublishRefusedError(f"{name}: {error}") from error
+    except (NotImplementedError, ValidationError, MetadataError) as error:
+        raise TerminalError(
+            f"{name}: its metadata cannot be written ({error_text(error)}); another engine gave "
+            "the table what pyiceberg does not know"
+        ) from error
     except unknown as error:
         raise CommitStateUnknownError(
             f"{name}: the catalog did not say whether it committed ({error_text(error)}); run "

@@ -14,7 +14,8 @@ from sluice.catalog.client import find_table, load_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.expressions import equals
 from sluice.catalog.retries import limited_retries
-from sluice.catalog.snapshots import tables_of
+from sluice.catalog.snapshots import WRITABLE_VERSION, tables_of
+from sluice.errors import TerminalError
 from sluice.names import (
     BATCH_ID,
     PROP_PIPELINE,
@@ -82,6 +83,7 @@ def _forget(
     by_batch = table.spec().fields and table.spec().fields[0].name == BATCH_ID
     files = files_of(table, batch_id) if by_batch else []
     if files:
+        refuse_upgraded_changelog(table)
         confirm()
         _drop(table, files)
     return bool(files)
@@ -90,6 +92,17 @@ def _forget(
 def files_of(changelog: Table, batch_id: str) -> list[DataFile]:
     """Return the files with a batch's changes: those of its partition."""
     return [task.file for task in changelog.scan(equals(BATCH_ID, batch_id)).plan_files()]
+
+
+def refuse_upgraded_changelog(changelog: Table) -> None:
+    """Raise TerminalError for a changelog of a format version in which pyiceberg deletes nothing,
+    whatever the catalog."""
+    if (version := changelog.metadata.format_version) > WRITABLE_VERSION:
+        raise TerminalError(
+            f"{'.'.join(changelog.name())} has format version {version}, which somebody upgraded "
+            f"it to; only from version {WRITABLE_VERSION} a batch's changes can be removed: put a "
+            "table of that version in its place, with its rows, properties and partition field"
+        )
 
 
 def batches_in(changelog: Table) -> set[str]:

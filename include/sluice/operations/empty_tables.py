@@ -19,15 +19,13 @@ from sluice.ledger.leases import this_holder
 from sluice.ledger.rows import BatchRow
 from sluice.names import (
     PROP_PIPELINE,
-    beside_target,
-    changelog_namespace,
-    changelog_table,
     is_changelog,
+    tables_of_target,
     target_of_changelog,
-    tombstone_table,
     whose,
 )
 from sluice.operations.context import Context
+from sluice.operations.published import passing_over
 from sluice.operations.waiting import is_taken_up, pipeline_lease
 
 _DEAD: Final = frozenset({states.FAILED, states.ROLLED_BACK})
@@ -71,32 +69,28 @@ def _targets(ctx: Context) -> Iterator[str]:
         target = target_of_changelog(name) if is_changelog(space, name) else ""
         if space != own and (not target or (own, target) in tables):
             continue
-        table = find_table(ctx.catalog, space, name)
+        table = _readable(ctx, space, name)
         if table is None or table.properties.get(PROP_PIPELINE) != ctx.pipeline.name:
             continue
         if target or (whose(table.properties) is None and not table.metadata.refs):
             yield target or name
 
 
+def _readable(ctx: Context, space: str, name: str) -> Table | None:
+    """Return a table; None if it is gone, or somebody else's that cannot be read."""
+    with passing_over(ctx, space, name):
+        return find_table(ctx.catalog, space, name)
+    return None
+
+
 def _is_empty(ctx: Context, target: str) -> bool:
     """Whether no table of the target has a snapshot, and its changelog only has changes of batches
     that are not published."""
-    *published, changelog = _tables(ctx, target)
+    *published, changelog = tables_of_target(ctx.pipeline.namespace, target)
     if any(table.metadata.refs for table in _existing(ctx, published)):
         return False
     dead = {row.batch_id for row in ctx.ledger.batches.all() if _is_dead(row)}
     return all(batches_in(log) <= dead for log in _existing(ctx, [changelog]))
-
-
-def _tables(ctx: Context, target: str) -> list[tuple[str, str]]:
-    """Return all tables that a pipeline creates for a target, the changelog last."""
-    own, beside = ctx.pipeline.namespace, changelog_namespace(ctx.pipeline.namespace)
-    return [
-        (own, target),
-        *((own, name) for name in beside_target(target)),
-        (beside, tombstone_table(target)),
-        (beside, changelog_table(target)),
-    ]
 
 
 def _existing(ctx: Context, idents: list[tuple[str, str]]) -> Iterator[Table]:
@@ -110,7 +104,7 @@ def _drop(ctx: Context, target: str) -> bool:
     The target goes first, so that nothing is published to it, and the changelog last, by which a
     later run finds what is left.
     """
-    for ident in _tables(ctx, target):
+    for ident in tables_of_target(ctx.pipeline.namespace, target):
         if not (_is_empty(ctx, target) and _nobody_stages(ctx)):
             return False
         with suppress(NoSuchTableError):

@@ -34,6 +34,7 @@ from sluice.operations.publication import (
 from sluice.operations.shares import split_off
 from sluice.operations.sweep import clean_up
 from sluice.operations.undo import finish_undone
+from sluice.operations.upgraded import refuse_unpublishable
 from sluice.result import BatchResult
 
 MERGE_AGAIN_AT_MOST: Final = 3
@@ -90,6 +91,7 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult, moved: set[s
     ctx.ledger.lease.renew(result.batch_id, result.attempt, ctx.lease)
     reach(Point.PUBLISH_HELD)
     if not is_undoing(row, result):  # else whoever moved a table since did so after it
+        refuse_unpublishable(ctx, result)
         _begin(ctx, manifest, result)
         _move(ctx, result, moved)
     _finish(ctx, manifest, result)

@@ -8,9 +8,10 @@ from functools import cache
 
 from pyiceberg.table import Table
 
-from sluice.catalog.client import find_table
+from sluice.catalog.client import UNREADABLE, find_table
 from sluice.catalog.lineage import ancestors
-from sluice.catalog.snapshots import head, tables_of
+from sluice.catalog.retries import error_text
+from sluice.catalog.snapshots import head, pipeline_tables, tables_of
 from sluice.errors import TerminalError
 from sluice.ledger import states
 from sluice.ledger.changelogs import changelogs_of
@@ -20,6 +21,7 @@ from sluice.ledger.rows import BatchRow, Publication
 from sluice.names import (
     PROP_FLOOR,
     PROP_SOURCE,
+    full_name,
     target_namespace,
     target_of_changelog,
 )
@@ -131,6 +133,17 @@ def published_until(rows: list[BatchRow], batch_id: str) -> list[str]:
 def tables(ctx: Context) -> list[tuple[str, str]]:
     """Return all tables of the pipeline's two namespaces."""
     return tables_of(ctx.catalog, ctx.pipeline.namespace)
+
+
+@contextmanager
+def passing_over(ctx: Context, namespace: str, name: str) -> Iterator[None]:
+    """Say of a table of somebody else that it cannot be read, instead of raising the error."""
+    try:
+        yield
+    except UNREADABLE as error:
+        if (namespace, name) in pipeline_tables(ctx.catalog, ctx.pipeline.namespace):
+            raise
+        ctx.say(f"{full_name(namespace, name)} is passed over: {error_text(error)}")
 
 
 def changelogs(ctx: Context) -> dict[str, Table]:

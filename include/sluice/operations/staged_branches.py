@@ -9,7 +9,7 @@ from pyiceberg.catalog import Catalog
 from sluice.catalog.snapshots import branches, drop_branches
 from sluice.names import branch_name, full_name
 from sluice.operations.context import Context
-from sluice.operations.published import tables
+from sluice.operations.published import passing_over, tables
 from sluice.operations.sweep import left_to_maintenance
 
 
@@ -37,8 +37,9 @@ def _of_each_table(
     Each table is looked at once, however many batches there are.
     """
     prefixes = tuple(branch_name(batch_id, "") for batch_id in batches)
-    return [
-        f"{full_name(namespace, name)}: branch {branch} dropped"
-        for namespace, name in (tables(ctx) if prefixes else ())
-        for branch in take(ctx.catalog, namespace, name, prefixes)
-    ]
+    taken: list[str] = []
+    for namespace, name in tables(ctx) if prefixes else ():
+        with passing_over(ctx, namespace, name):
+            found = take(ctx.catalog, namespace, name, prefixes)
+            taken += (f"{full_name(namespace, name)}: branch {ref} dropped" for ref in found)
+    return taken

@@ -9,7 +9,7 @@ from functools import cache, partial
 from types import MappingProxyType
 
 from sluice.catalog.client import load_table
-from sluice.catalog.snapshots import drop_tag, head
+from sluice.catalog.snapshots import drop_tag, head, refuse_unwritable
 from sluice.catalog.table_rollback import refuse_rollback, rollback_table
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
@@ -29,6 +29,7 @@ from sluice.operations.held_files import hold_files, release_held, to_hold, woul
 from sluice.operations.in_use import refuse_in_use, refuse_undoing_batches
 from sluice.operations.published import newest_first, publications, publications_of
 from sluice.operations.staged_branches import drop_all_branches, staged_branches
+from sluice.operations.upgraded import refuse_undroppable
 from sluice.operations.waiting import given_up, pipeline_lease
 from sluice.result import moved_main
 
@@ -165,6 +166,7 @@ def _undo_published(
     """Undo published batches, newest first. Everything is checked before waiting for the lease and
     again while holding it. `half_published`: some may be; their branches are dropped first, so that
     nobody can publish more, and then the publications are read again."""
+    refuse_undroppable(ctx, batches)
     published, moves = _checked(ctx, batches)
     if dry_run:
         return _would(
@@ -243,6 +245,7 @@ def _main_changes(ctx: Context, published: dict[str, list[Publication]]) -> list
             name = (p.namespace, p.table_name)
             table = load(name)
             current = heads[name] if name in heads else head(table)
+            refuse_unwritable(ctx.catalog, table)
             with advise_way_back(ctx, p):
                 refuse_rollback(table, current, p.staged, batch_id)
             heads[name] = p.base_snapshot
@@ -307,6 +310,7 @@ def finish_undone(ctx: Context, batch_id: str, order: UndoOrder = HOLD) -> None:
 
 
 def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool, orders: Orders) -> list[str]:
+    refuse_undroppable(ctx, [row.batch_id])
     if dry_run:
         state = f"batch {row.batch_id}, which is {row.state}"
         return _would(ctx, [row.batch_id], [state, *staged_branches(ctx, row.batch_id)])

@@ -136,6 +136,15 @@ def _is_region(name: str) -> bool:
         return False
 
 
+def is_type(text: str) -> bool:
+    """Whether `parse_type` knows a type."""
+    try:
+        parse_type(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _any_of(encodings: list[str]) -> str:
     *others, last = encodings or ["no encoding"]
     return f"{', '.join(others)} or {last}" if others else last

@@ -57,6 +57,16 @@ def test_a_merge_that_has_nothing_to_write_passes(
     assert sandbox.rows("t", metadata=True) == before
 
 
+def test_the_tables_tell_how_a_merge_writes_and_not_the_configuration(sandbox: Sandbox) -> None:
+    """Iceberg's own default is copy-on-write, and anybody may change the property."""
+    sandbox.load_records([event("d", 3, 40)])
+    change = "ALTER TABLE lake.shop{} TBLPROPERTIES ('write.merge.mode'{})"
+    sandbox.spark.sql(change.format(".t UNSET", ""))
+    sandbox.spark.sql(change.format("__cdc.t__tombstones SET", " = 'copy-on-write'"))
+    sandbox.load_records([event("u", 1, 50), event("d", 2, 60), event("c", 3, 70)])
+    assert sorted(row["at"] for row in sandbox.rows("t")) == ["50", "70"]
+
+
 @pytest.mark.parametrize(
     ("lost", "late"), [("t", []), ("t__tombstones", [event("u", 2, 15)])], ids=["newer", "late"]
 )

@@ -128,14 +128,34 @@ def test_only_old_files_that_no_snapshot_has_are_orphans(shop: Shop) -> None:
     old, young = folder / "dead-attempt.parquet", folder / "being-written.parquet"
     for path in (old, young):
         path.write_bytes(b"x")
-    week_ago = time.time() - 7 * 86_400
-    for path in (*folder.iterdir(), *(folder.parent / "metadata").iterdir()):
-        os.utime(path, (week_ago, week_ago))
+    a_week_passes(folder.parent)
     os.utime(young)
     shop.maintain()
     assert not old.exists()
     assert young.exists()
     assert shop.seen() == [(1, "new")]
+
+
+@pytest.mark.long
+def test_files_of_a_renamed_table_are_no_orphans_of_the_next_of_its_name(shop: Shop) -> None:
+    shop.run(*orders(("c", 1, 1, "new")))
+    for statement in (
+        "ALTER TABLE lake.shop.orders RENAME TO shop.orders_old",
+        "CREATE TABLE lake.shop.orders TBLPROPERTIES ('sluice.pipeline' = 'p') "
+        "AS SELECT * FROM lake.shop.orders_old",
+    ):
+        shop.spark.sql(statement)
+    a_week_passes(shop.root / "warehouse" / "shop" / "orders")
+    done = shop.maintain().steps
+    assert shop.seen() == shop.seen("orders_old") == [(1, "new")]
+    (told,) = [s.detail for s in done if (s.table, s.step) == ("shop.orders", "orphans")]
+    assert "shop.orders_old" in told
+
+
+def a_week_passes(folder: Path) -> None:
+    week_ago = time.time() - 7 * 86_400
+    for path in (*(folder / "data").iterdir(), *(folder / "metadata").iterdir()):
+        os.utime(path, (week_ago, week_ago))
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""What a driver tells of a table that it staged."""
+"""What a driver tells of tables: how they are written, what it staged."""
 
 from __future__ import annotations
 
@@ -28,3 +28,22 @@ def test_missing_branch_is_a_transient_error(tmp_path: Path, dropped: bool) -> N
         catalog.create_table(("shop", "orders"), Schema())
     with pytest.raises(TransientError, match=r"shop\.orders: branch batch_b1_a1 is gone; run aga"):
         Lake(NO_SPARK, catalog, "shop").staged(ORDERS, "batch_b1_a1", Base(None, 0, None), None)
+
+
+@pytest.mark.parametrize(
+    ("properties", "mode"),
+    [
+        ({}, "copy-on-write"),  # Iceberg's default
+        ({"write.merge.mode": "Merge-On-Read"}, "merge-on-read"),
+        ({"write.merge.mode": "copy-on-write"}, "copy-on-write"),
+    ],
+)  # fmt: skip
+def test_a_table_tells_how_it_is_written(
+    tmp_path: Path, properties: dict[str, str], mode: str
+) -> None:
+    catalog = open_shop(tmp_path).catalog
+    catalog.create_namespace("shop")
+    catalog.create_table(("shop", "orders"), Schema(), properties=properties)
+    lake = Lake(NO_SPARK, catalog, "shop")
+    assert lake.write_mode(ORDERS) == mode
+    assert lake.write_mode(TableId("shop", "none")) is None

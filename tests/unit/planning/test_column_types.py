@@ -1,4 +1,4 @@
-"""Column types: what a hint may say, and the type that holds two."""
+"""Column types: what a hint may say, the type that holds two, and what others may store."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import itertools
 
 import pytest
 
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
+from sluice.errors import PlanError
 from sluice.types.columns import (
     ColumnType,
     as_described,
@@ -15,6 +17,10 @@ from sluice.types.columns import (
     widest,
     widest_or_text,
 )
+from spark_jobs.formats import FORMATS
+from spark_jobs.planning.discover import Source, TableSummary
+from spark_jobs.planning.plan import plan_table
+from spark_jobs.planning.table_inputs import StoredTable
 
 SAMPLES = [
     parse_type(text)
@@ -178,3 +184,17 @@ def test_bytes_have_no_text_that_holds_them() -> None:
 )  # fmt: skip
 def test_types_whose_text_alone_shows_no_value(kind: str, code: bool) -> None:
     assert is_code(parse_type(kind)) is code
+
+
+def test_columns_of_types_that_only_others_make_are_named() -> None:
+    pipeline = Pipeline(name="p", format="maxwell", namespace="shop", landing=Landing(url="l"))
+    found = TableSummary(Source("shop", "", "t"), images={1: ("id",)})
+    types = {"tags": "array<string>", "at": "struct<x:int>", "more": "map<string,string>"}
+    stored = StoredTable({"id": "bigint", "seen": "timestamp_ntz", **types, "v": "variant"})
+    with pytest.raises(PlanError) as refused:
+        plan_table(pipeline, FORMATS["maxwell"], found, TableConfig(key=["id"]), stored)
+    lines = str(refused.value).split("\n")
+    assert [line.partition(": ")[0] for line in lines] == [
+        f"table shop.t, column {name!r}" for name in (*types, "v")
+    ]
+    assert "drop the column" in lines[0]

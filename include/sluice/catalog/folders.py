@@ -1,0 +1,74 @@
+"""Tables of a catalog whose files lie in one folder.
+
+Iceberg moves no files when a table is renamed, and a catalog may give the next table of that name
+the same folder: the files of each then look to the other's clean-up as if nobody needed them.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Final
+from urllib.parse import urlsplit
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError
+from pyiceberg.table import Table
+from pyiceberg.typedef import Identifier
+
+from sluice.catalog.client import UNREADABLE, list_tables, load_table
+from sluice.catalog.retries import retry_while_away
+
+_ELSEWHERE: Final = (
+    "write.data.path", "write.metadata.path", "write.object-storage.path",
+    "write.folder-storage.path",
+)  # fmt: skip
+
+
+class TableFolders:
+    """The folders of all tables of a catalog; each table is read once, since it does not move."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._read: dict[Identifier, list[PurePosixPath]] = {}
+
+    def shared_with(self, table: Table) -> list[str]:
+        """Return the other tables that have files in the table's folder, or in one around it.
+
+        Tables that cannot be read are passed over.
+        """
+        own, name = _path(table.location()), table.name()
+        return [
+            ".".join(other)
+            for other in sorted(self._listed())
+            if other != name and any(_overlap(own, folder) for folder in self._folders(other))
+        ]
+
+    def _listed(self) -> list[Identifier]:
+        namespaces = retry_while_away(self._catalog.list_namespaces)
+        return [name for namespace in namespaces for name in self._tables(".".join(namespace))]
+
+    def _tables(self, namespace: str) -> list[Identifier]:
+        try:
+            return list_tables(self._catalog, namespace)
+        except NoSuchNamespaceError:  # dropped since
+            return []
+
+    def _folders(self, name: Identifier) -> list[PurePosixPath]:
+        if name not in self._read:
+            try:
+                table = load_table(self._catalog, name)
+            except UNREADABLE:
+                return []
+            paths = (table.properties.get(prop) for prop in _ELSEWHERE)
+            self._read[name] = [_path(p) for p in (table.location(), *paths) if p]
+        return self._read[name]
+
+
+def _path(location: str) -> PurePosixPath:
+    """Return the path without its scheme: one store has several, as s3 and s3a."""
+    parts = urlsplit(location)
+    return PurePosixPath("/", parts.netloc, parts.path.lstrip("/"))
+
+
+def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
