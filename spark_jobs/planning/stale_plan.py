@@ -16,6 +16,7 @@ from spark_jobs.planning import defaults
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
+from spark_jobs.planning.table_columns import NewColumn
 
 
 def refuse_reverted_defaults(
@@ -36,6 +37,15 @@ def refuse_other_types(plan: TablePlan, batch_id: str, stored: Mapping[str, str]
     there = ((parse_type(stored[c.name]), c.stored) for c in plan.columns if c.name in stored)
     if any(widest(known, planned) != known for known, planned in there):
         raise TransientError(_stale(plan, batch_id, "a column got another type"))
+
+
+def refuse_missing_columns(
+    plan: TablePlan, batch_id: str, wanted: Iterable[NewColumn], stored: Collection[str]
+) -> None:
+    """Raise TransientError if a table no longer has a column that it had, or got, for the plan: a
+    rollback restores the schema from before its batch, without what others have added since."""
+    if any(column.name not in stored for column in wanted):
+        raise TransientError(_stale(plan, batch_id, "a batch was rolled back"))
 
 
 def refuse_narrowing(table: str, column: str, stored: str, planned: str) -> None:
