@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyiceberg.table import Table
-from pyiceberg.types import IcebergType, TimestampType
+from pyiceberg.types import IcebergType, NestedField, TimestampType
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -95,6 +95,13 @@ def in_spark(kind: IcebergType) -> str:
     """Return Spark's name of an Iceberg type; Iceberg's `timestamp` has no zone, Spark's has."""
     name = "timestamp_ntz" if isinstance(kind, TimestampType) else str(kind)
     return parse_type(name).spark
+
+
+def in_iceberg(kind: str) -> IcebergType:
+    """Return the Iceberg type of a column with a Spark type."""
+    stored = parse_type(kind).spark
+    named = {"bigint": "long", "timestamp": "timestamptz", "timestamp_ntz": "timestamp"}
+    return NestedField(field_id=1, name="", type=named.get(stored, stored)).field_type
 
 
 def in_current_columns(rows: DataFrame, table: Table, snapshot: int) -> DataFrame:
