@@ -29,11 +29,15 @@ from sluice.result import StagedTable
 
 @dataclass(frozen=True)
 class MainChange:
-    """`main` of one table before and after a commit; `after` None: `main` was removed."""
+    """`main` of one table before and after a commit; `after` None: `main` was removed.
+
+    `gone`: the columns that the schema lost.
+    """
 
     table: str
     before: int | None
     after: int | None
+    gone: tuple[str, ...] = ()
 
 
 def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> MainChange:
@@ -53,8 +57,9 @@ def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Main
         AssertRefSnapshotId(ref=MAIN, snapshot_id=current),
         AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
     )
+    gone = columns_gone(table, table.metadata.current_schema_id, staged)
     commit(catalog, table, requirements, (*updates, *properties_back(table, base)))
-    return MainChange(staged.full_name, current, base)
+    return MainChange(staged.full_name, current, base, gone)
 
 
 def _steps_back(table: Table, staged: StagedTable, batch_id: str) -> list[TableUpdate]:
@@ -70,6 +75,14 @@ def _steps_back(table: Table, staged: StagedTable, batch_id: str) -> list[TableU
     if staged.base_schema != table.metadata.current_schema_id:
         updates += _schema_back(table, staged.base_schema)
     return updates
+
+
+def columns_gone(table: Table, now: int, staged: StagedTable) -> tuple[str, ...]:
+    """Return the columns of the schema `now` that the one from before the batch lacks, whoever
+    added them."""
+    schemas = table.schemas()
+    before = schemas.get(staged.base_schema, schemas[now])
+    return tuple(n for n in schemas[now].column_names if n not in before.column_names)
 
 
 def _schema_back(table: Table, schema_id: int) -> list[TableUpdate]:
