@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from typing import Final
 
 from pyiceberg.catalog import Catalog
@@ -19,14 +20,26 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.catalog.client import load_table
-from sluice.catalog.replaced_columns import replace_columns
+from sluice.catalog.replaced_columns import (
+    drop_left,
+    left_columns,
+    replace_columns,
+    set_columns_aside,
+)
 from sluice.catalog.retries import limited_retries
 from sluice.catalog.snapshots import head
 from sluice.errors import PublishRefusedError, TransientError
 from sluice.types.columns import parse_type
 from spark_jobs.canonical import quoted
 from spark_jobs.lake.table_id import TableId
-from spark_jobs.planning.widening import SET_ASIDE, WIDER, in_spark, wider
+from spark_jobs.planning.widening import (
+    SET_ASIDE,
+    WIDER,
+    in_iceberg,
+    in_spark,
+    is_promoted,
+    wider,
+)
 
 _BRANCH: Final = f"{names.OWN_COLUMNS}wider"
 _TRIES: Final = 5
@@ -39,17 +52,35 @@ def promote(spark: SparkSession, table: TableId, column: str, after: str) -> Non
 
 
 def set_aside(
-    spark: SparkSession, table: TableId, before: Mapping[str, str], after: Mapping[str, str]
+    spark: SparkSession,
+    catalog: Catalog,
+    table: TableId,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
 ) -> None:
-    """Replace columns of a changelog by columns of other types; the old ones are kept
-    under other names."""
-    spark.catalog.refreshTable(table.sql())
-    there = frozenset(spark.table(table.sql()).columns)
-    for column, kind in after.items():
-        aside = _free_name(there, before[column], column)
-        alter = f"ALTER TABLE {table.sql()}"
-        spark.sql(f"{alter} RENAME COLUMN {quoted(column)} TO {quoted(aside)}")
-        spark.sql(f"{alter} ADD COLUMNS ({quoted(column)} {kind})")
+    """Replace columns of a changelog by columns of other types; the old ones are kept under other
+    names. Columns whose types another batch has changed like this meanwhile stay.
+
+    Raises TransientError as `rewrite` does.
+    """
+
+    def once() -> None:
+        loaded = load_table(catalog, (table.namespace, table.name))
+        wanted = {c: kind for c, kind in after.items() if not _holds(loaded, c, kind)}
+        _refuse_changed(loaded, {c: before[c] for c in wanted})
+        there = frozenset(loaded.schema().column_names)
+        aside = {c: _free_name(there, before[c], c) for c in wanted}
+        if aside:
+            types = {c: in_iceberg(kind) for c, kind in wanted.items()}
+            set_columns_aside(catalog, loaded, aside, types)
+
+    _tried(spark, table, once)
+
+
+def _holds(table: Table, column: str, kind: str) -> bool:
+    """Whether a column has a type, or one to which Iceberg promotes it."""
+    now = in_spark(table.schema().find_field(column).field_type)
+    return now == parse_type(kind).spark or is_promoted(kind, now)
 
 
 def _free_name(there: Container[str], kind: str, column: str) -> str:
@@ -75,6 +106,7 @@ def rewrite(
 
     def once() -> None:
         signature = f"wider {uuid.uuid4().hex}"
+        drop_wider(catalog, table)
         _add_wider(spark, table, after)
         loaded = load_table(catalog, (table.namespace, table.name))
         _refuse_changed(loaded, {column: before[column] for column in after})
@@ -82,6 +114,29 @@ def rewrite(
             _write_again(spark, table, base, after, signature)
         replace_columns(catalog, loaded, {c: WIDER + c for c in after}, _BRANCH, signature)
 
+    try:
+        _tried(spark, table, once)
+    except BaseException:
+        with suppress(Exception):  # the first error is the one to report
+            drop_wider(catalog, table)
+        raise
+
+
+def drop_wider(catalog: Catalog, table: TableId) -> None:
+    """Drop the wider columns and the branch that an interrupted `rewrite` left.
+
+    One that is still at work begins again, for its commit is refused.
+    """
+    drop_left(catalog, (table.namespace, table.name), WIDER, _BRANCH)
+
+
+def has_wider(table: Table) -> bool:
+    """Whether a `rewrite` has begun and not ended."""
+    return bool(left_columns(table, WIDER)) or head(table, _BRANCH) is not None
+
+
+def _tried(spark: SparkSession, table: TableId, once: Callable[[], None]) -> None:
+    """Run an action until no other writer commits first; raise TransientError if that fails."""
     try:
         limited_retries(_TRIES, (PublishRefusedError,), _LONGEST_PAUSE)(once)
     except PublishRefusedError as error:
@@ -101,14 +156,9 @@ def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:
 
 
 def _add_wider(spark: SparkSession, table: TableId, columns: Mapping[str, str]) -> None:
-    """Add the wider columns; drop those of an interrupted attempt first."""
     spark.catalog.refreshTable(table.sql())
-    alter, there = f"ALTER TABLE {table.sql()}", spark.table(table.sql()).columns
-    for column in columns:
-        if WIDER + column in there:
-            spark.sql(f"{alter} DROP COLUMN {quoted(WIDER + column)}")
     listed = ", ".join(f"{quoted(WIDER + c)} {kind}" for c, kind in columns.items())
-    spark.sql(f"{alter} ADD COLUMNS ({listed})")
+    spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
 
 
 def _write_again(

@@ -60,13 +60,17 @@ def evolve(
         spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
     others = {c.name: c.type for c in columns if existing.get(c.name, c.type) != c.type}
     if others and names.is_changelog_namespace(table.namespace):
-        _change_types(spark, table, existing, others)
+        _change_types(spark, catalog, table, existing, others)
     elif others:
         _widen(spark, catalog, table, existing, others, rewrites)
 
 
 def _change_types(
-    spark: SparkSession, table: TableId, before: Mapping[str, str], after: Mapping[str, str]
+    spark: SparkSession,
+    catalog: Catalog,
+    table: TableId,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
 ) -> None:
     """Change types in a changelog or tombstones.
 
@@ -80,7 +84,7 @@ def _change_types(
         elif not is_promoted(kind, before[column]):
             aside[column] = kind
     if aside:
-        set_aside(spark, table, before, aside)
+        set_aside(spark, catalog, table, before, aside)
 
 
 def _widen(

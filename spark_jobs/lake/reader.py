@@ -28,6 +28,7 @@ from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames import DECLARED, lacking
 from spark_jobs.planning.renames_known import known_renames, renames_from, statements_on
 from spark_jobs.planning.span import Span
+from spark_jobs.planning.table_columns import events_columns, history_columns, target_columns
 from spark_jobs.planning.widening import changes_as
 
 # A batch's changes are small files of many changes: each is worth a task.
@@ -46,18 +47,22 @@ class Reader:
         self.lake, self.plan, self.attempt = lake, plan, attempt
         self.span = span
         self.compared = (target_id(plan), tombstone_id(plan))
-        modes = ((plan.history, history_id(plan)), (plan.append, events_id(plan)))
-        beside = tuple(table for enabled, table in modes if enabled)
-        self.bases = {table: lake.base(table) for table in (*self.compared, *beside)}
+        planned = {target_id(plan): target_columns(plan)}
+        if plan.history:
+            planned[history_id(plan)] = history_columns(plan)
+        if plan.append:
+            planned[events_id(plan)] = events_columns(plan)
+        tables = dict.fromkeys((*self.compared, *planned))
+        self.bases = {table: lake.base(table) for table in tables}
         self.partial = plan.keyed and self._has_partials()
         self.types = plan.types
         self.before = lake.column_history(target_id(plan))
         stale_plan.refuse_reverted_defaults(plan, attempt.batch_id, span, self.before)
-        there = [lake.columns(table) or {} for table in (self.compared[0], *beside)]
-        for columns in there:
+        there = {table: lake.columns(table) or {} for table in planned}
+        for table, columns in there.items():
+            stale_plan.refuse_missing_columns(plan, attempt.batch_id, planned[table], columns)
             stale_plan.refuse_other_types(plan, attempt.batch_id, columns)
-        self.stored_columns = there[0]
-        stale_plan.refuse_lost_columns(plan, attempt.batch_id, there[0])
+        self.stored_columns = there[target_id(plan)]
         self.now = self._known(defaults.lowest(self.before.defaults, plan.defaults))
 
     def _known(self, of_events: Defaults) -> ColumnHistory:

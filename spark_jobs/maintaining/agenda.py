@@ -33,6 +33,7 @@ _LEDGER: Final = (ledger_tables.FILES, ledger_tables.BATCHES, ledger_tables.PUBL
 # Branches and tags first: they keep snapshots from expiring. Rewritten files expire later.
 _TABLE: Final[dict[str, StepOf]] = {
     "branches": steps.drop_dead_branches,
+    "columns": steps.drop_wider_columns,
     "tags": steps.drop_stale_tags,
     "data files": steps.rewrite_data,
     "delete files": steps.rewrite_deletes,

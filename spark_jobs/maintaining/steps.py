@@ -18,6 +18,7 @@ from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.states import FINISHED
 from sluice.operations.expiry import expirable, stale_tags
 from sluice.operations.sweep import sweep
+from spark_jobs.lake.column_rewrite import drop_wider, has_wider
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.maintaining import procedures
 from spark_jobs.maintaining.context import MaintenanceContext
@@ -56,6 +57,21 @@ def drop_dead_branches(ctx: MaintenanceContext, table: TableId) -> str:
         for ref in dead:
             drop_branches(ctx.lake.catalog, table.namespace, table.name, ref)
     return f"{len(dead)} branches" if dead else ""
+
+
+def drop_wider_columns(ctx: MaintenanceContext, table: TableId) -> str:
+    """Drop the column and the branch that a killed driver left while it changed a column's type.
+
+    Not beside a batch that is being loaded: decoding, which changes types, needs no lease.
+    """
+    loaded = ctx.lake.load(table)
+    if loaded is None or not has_wider(loaded):
+        return ""
+    if not all(ctx.ledger.lease.has_lapsed(batch) for batch in ctx.ledger.unfinished()):
+        return ""
+    if not ctx.dry_run:
+        drop_wider(ctx.lake.catalog, table)
+    return "an unfinished change of a column's type"
 
 
 def rewrite_data(ctx: MaintenanceContext, table: TableId) -> str:

@@ -16,6 +16,7 @@ from spark_jobs.planning import defaults
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
+from spark_jobs.planning.table_columns import NewColumn
 
 
 def refuse_reverted_defaults(
@@ -38,6 +39,15 @@ def refuse_other_types(plan: TablePlan, batch_id: str, stored: Mapping[str, str]
         raise TransientError(_stale(plan, batch_id, "a column got another type"))
 
 
+def refuse_missing_columns(
+    plan: TablePlan, batch_id: str, wanted: Iterable[NewColumn], stored: Collection[str]
+) -> None:
+    """Raise TransientError if a table no longer has a column that it had, or got, for the plan: a
+    rollback restores the schema from before its batch, and a batch may drop columns."""
+    if any(column.name not in stored for column in wanted):
+        raise TransientError(_stale(plan, batch_id, "a batch was rolled back or dropped a column"))
+
+
 def refuse_narrowing(table: str, column: str, stored: str, planned: str) -> None:
     """Raise TransientError if a column got, after the plan, a type whose values the planned one
     cannot hold: they would be rounded."""
@@ -54,12 +64,6 @@ def refuse_other_columns(plan: TablePlan, batch_id: str, stored: Iterable[str]) 
     planned = set(plan.data)
     if any(name not in planned and not is_reserved(name) for name in stored):
         raise TransientError(_stale(plan, batch_id, "a column was added"))
-
-
-def refuse_lost_columns(plan: TablePlan, batch_id: str, stored: Collection[str]) -> None:
-    """Raise TransientError if the target no longer has a column of the plan."""
-    if not set(plan.data) <= set(stored):
-        raise TransientError(_stale(plan, batch_id, "a column was dropped"))
 
 
 def refuse_other_names(

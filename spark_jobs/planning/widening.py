@@ -18,11 +18,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from pyiceberg.table import Table
-from pyiceberg.types import IcebergType, TimestampType
+from pyiceberg.types import IcebergType, NestedField, TimestampType
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.catalog.placing import placing_ids
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.types.columns import parse_type
 from spark_jobs.canonical import quoted
@@ -50,12 +51,12 @@ def refuse_widening(
 ) -> None:
     """Raise PlanError unless the column can get the type.
 
-    `rewrites`: the pipeline allows tables to be rewritten; `fixed`: the column is in the key, or
-    the table is partitioned by it.
+    `rewrites`: the pipeline allows tables to be rewritten; `fixed`: one of `fixed_columns`.
     """
     if is_promoted(before, after) or (rewrites and not fixed):
         return
-    why = "one of the key or of `partition_by`" if fixed else "where on_schema_change is not evolve"
+    placed = "one of the key, of `partition_by` or of the table's sort order"
+    why = placed if fixed else "where on_schema_change is not evolve"
     raise PlanError(
         f"{table}: column {column!r} cannot become {after} from {before}, {why}; hint a type "
         f"that holds both, and where the table has the narrower one, {ELSEWHERE}"
@@ -97,6 +98,13 @@ def in_spark(kind: IcebergType) -> str:
     return parse_type(name).spark
 
 
+def in_iceberg(kind: str) -> IcebergType:
+    """Return the Iceberg type of a column with a Spark type."""
+    stored = parse_type(kind).spark
+    named = {"bigint": "long", "timestamp": "timestamptz", "timestamp_ntz": "timestamp"}
+    return NestedField(field_id=1, name="", type=named.get(stored, stored)).field_type
+
+
 def in_current_columns(
     rows: DataFrame, table: Table, snapshot: int, lacking: Collection[str] = ()
 ) -> DataFrame:
@@ -134,9 +142,10 @@ def is_own(column: str) -> bool:
 
 
 def fixed_columns(table: Table, key: Sequence[str]) -> set[str]:
-    """Return the columns that identify or partition a table's rows."""
-    placed = {table.schema().find_column_name(f.source_id) for f in table.spec().fields}
-    return {*key, *(name for name in placed if name)}
+    """Return the columns that identify, partition or sort a table's rows: no other column can
+    replace one of them."""
+    names_ = map(table.schema().find_column_name, placing_ids(table))
+    return {*key, *(name for name in names_ if name)}
 
 
 def laid_out_by(table: Table) -> set[str]:

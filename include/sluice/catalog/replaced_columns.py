@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
@@ -11,12 +12,14 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AssertCurrentSchemaId,
+    AssertLastAssignedFieldId,
     AssertRefSnapshotId,
     RemoveSnapshotRefUpdate,
     SetCurrentSchemaUpdate,
     TableRequirement,
     TableUpdate,
 )
+from pyiceberg.types import IcebergType, NestedField
 
 from sluice.catalog.client import load_table
 from sluice.catalog.gaps import carry_gap
@@ -43,8 +46,7 @@ def replace_columns(
         AssertRefSnapshotId(ref=MAIN, snapshot_id=base),
     ]
     updates: list[TableUpdate] = [
-        AddSchemaUpdate(schema_=_replaced(table, columns)),
-        SetCurrentSchemaUpdate(schema_id=-1),
+        *_schema_of(table, _replaced(table, columns)),
     ]
     if base is not None:
         new = _written(load_table(catalog, table.name()), branch, signature)
@@ -63,14 +65,71 @@ def _written(table: Table, branch: str, signature: str) -> int:
     return found.snapshot_id
 
 
-def _replaced(table: Table, columns: Mapping[str, str]) -> Schema:
+def _replaced(table: Table, columns: Mapping[str, str]) -> list[NestedField]:
     schema, new = table.schema(), set(columns.values())
-    fields = [
+    return [
         schema.find_field(columns[f.name]).model_copy(update={"name": f.name})
         if f.name in columns
         else f
         for f in schema.fields
         if f.name not in new
     ]
+
+
+def set_columns_aside(
+    catalog: Catalog, table: Table, aside: Mapping[str, str], types: Mapping[str, IcebergType]
+) -> None:
+    """Rename columns, and add columns of other types under their names, in one commit: no reader
+    finds neither of the two.
+
+    `aside`: a column's name → the one that it gets; `types`: of the new columns, by name. Raises
+    PublishRefusedError if the schema has changed since `table` was read.
+    """
+    kept = [f.model_copy(update={"name": aside.get(f.name, f.name)}) for f in table.schema().fields]
+    last = table.metadata.last_column_id
+    added = [
+        NestedField(number, name, types[name], required=False)
+        for number, name in zip(itertools.count(last + 1), aside, strict=False)
+    ]
+    requirements = (
+        AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
+        AssertLastAssignedFieldId(last_assigned_field_id=last),
+    )
+    commit(catalog, table, requirements, tuple(_schema_of(table, [*kept, *added])))
+
+
+def left_columns(table: Table, prefix: str) -> list[str]:
+    """Return the columns with the prefix."""
+    return [name for name in table.schema().column_names if name.startswith(prefix)]
+
+
+def drop_left(catalog: Catalog, name: tuple[str, str], prefix: str, branch: str) -> None:
+    """Drop the columns with the prefix, and the branch, in one commit; do nothing without them.
+
+    A process that is still about to replace columns by these is refused. Raises
+    PublishRefusedError if schema or branch change meanwhile.
+    """
+    table = load_table(catalog, name)
+    left, written = left_columns(table, prefix), head(table, branch)
+    current = table.metadata.current_schema_id
+    requirements: list[TableRequirement] = [AssertCurrentSchemaId(current_schema_id=current)]
+    updates: list[TableUpdate] = []
+    if left:
+        updates += _schema_of(table, (f for f in table.schema().fields if f.name not in left))
+    if written is not None:
+        requirements.append(AssertRefSnapshotId(ref=branch, snapshot_id=written))
+        updates.append(RemoveSnapshotRefUpdate(ref_name=branch))
+    if updates:
+        commit(catalog, table, tuple(requirements), tuple(updates))
+
+
+def _schema_of(table: Table, fields: Iterable[NestedField]) -> list[TableUpdate]:
+    """Return the updates that make a schema of the fields current, which is one of the table's
+    schemas if it has had these fields before."""
     number = max(s.schema_id for s in table.metadata.schemas) + 1
-    return Schema(*fields, schema_id=number, identifier_field_ids=schema.identifier_field_ids)
+    identifiers = table.schema().identifier_field_ids
+    schema = Schema(*fields, schema_id=number, identifier_field_ids=identifiers)
+    for known in table.metadata.schemas:
+        if known == schema:
+            return [SetCurrentSchemaUpdate(schema_id=known.schema_id)]
+    return [AddSchemaUpdate(schema_=schema), SetCurrentSchemaUpdate(schema_id=-1)]

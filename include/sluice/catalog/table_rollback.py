@@ -19,20 +19,25 @@ from pyiceberg.table.update import (
 
 from sluice.catalog.client import load_table
 from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of, passes_over
+from sluice.catalog.placing import placing_ids
 from sluice.catalog.published_properties import properties_back
 from sluice.catalog.snapshots import MAIN, commit, head, point
-from sluice.errors import FollowedError, RollbackRefusedError
+from sluice.errors import FollowedError, RollbackRefusedError, TerminalError
 from sluice.names import PROP_SHAPES, SUMMARY_BATCH, tag_name
 from sluice.result import StagedTable
 
 
 @dataclass(frozen=True)
 class MainChange:
-    """`main` of one table before and after a commit; `after` None: `main` was removed."""
+    """`main` of one table before and after a commit; `after` None: `main` was removed.
+
+    `gone`: the columns that the schema lost.
+    """
 
     table: str
     before: int | None
     after: int | None
+    gone: tuple[str, ...] = ()
 
 
 def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> MainChange:
@@ -52,8 +57,9 @@ def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Main
         AssertRefSnapshotId(ref=MAIN, snapshot_id=current),
         AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
     )
+    gone = columns_gone(table, table.metadata.current_schema_id, staged)
     commit(catalog, table, requirements, (*updates, *properties_back(table, base)))
-    return MainChange(staged.full_name, current, base)
+    return MainChange(staged.full_name, current, base, gone)
 
 
 def _steps_back(table: Table, staged: StagedTable, batch_id: str) -> list[TableUpdate]:
@@ -71,6 +77,14 @@ def _steps_back(table: Table, staged: StagedTable, batch_id: str) -> list[TableU
     return updates
 
 
+def columns_gone(table: Table, now: int, staged: StagedTable) -> tuple[str, ...]:
+    """Return the columns of the schema `now` that the one from before the batch lacks, whoever
+    added them."""
+    schemas = table.schemas()
+    before = schemas.get(staged.base_schema, schemas[now])
+    return tuple(n for n in schemas[now].column_names if n not in before.column_names)
+
+
 def _schema_back(table: Table, schema_id: int) -> list[TableUpdate]:
     """Return the updates that make an earlier schema current again.
 
@@ -86,10 +100,13 @@ def refuse_rollback(table: Table, current: int | None, staged: StagedTable, batc
     """Raise RollbackRefusedError unless `main`, at `current`, may go back to before the batch.
 
     It may if it is there already, or if only maintenance wrote since the batch. Raises
-    FollowedError if another batch wrote since, or a needed snapshot has expired.
+    FollowedError if another batch wrote since, or a needed snapshot has expired; TerminalError if
+    the table is partitioned or sorted by a column of the batch.
     """
     base, published = staged.base_snapshot, staged.head_snapshot
     if current == base:
+        if head(table, tag_name(batch_id)) is not None:  # moved by hand: the schema goes back
+            _refuse_placing(table, staged.base_schema, batch_id)
         return
     name = ".".join(table.name())
     past = ancestors(table, current)
@@ -107,6 +124,24 @@ def refuse_rollback(table: Table, current: int | None, staged: StagedTable, batc
     _refuse_foreign(table, current, published, batch_id)
     if base is not None and table.snapshot_by_id(base) is None:
         raise FollowedError(f"{name}: snapshot {base}, from before batch {batch_id}, has expired")
+    _refuse_placing(table, staged.base_schema, batch_id)
+
+
+def _refuse_placing(table: Table, schema_id: int, batch_id: str) -> None:
+    """Raise TerminalError if somebody partitions or sorts the table by a column that the schema
+    from before the batch lacks."""
+    before = table.schemas().get(schema_id)
+    if before is None:
+        return
+    gone = placing_ids(table).difference(before.field_ids)
+    columns = [field.name for field in table.schema().fields if field.field_id in gone]
+    if columns:
+        raise TerminalError(
+            f"{'.'.join(table.name())}: batch {batch_id} brought {', '.join(columns)}, by which "
+            "the table is partitioned or sorted meanwhile: drop that partition field or sort order "
+            "first (ALTER TABLE … DROP PARTITION FIELD …, ALTER TABLE … WRITE UNORDERED), and try "
+            "again"
+        )
 
 
 def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> bool:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from sluice.catalog.client import load_table
 from sluice.catalog.snapshots import drop_tag, head, refuse_unwritable
-from sluice.catalog.table_rollback import refuse_rollback, rollback_table
+from sluice.catalog.table_rollback import columns_gone, refuse_rollback, rollback_table
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import states
@@ -239,6 +239,7 @@ def _main_changes(ctx: Context, published: dict[str, list[Publication]]) -> list
     for the first table that may not go back."""
     load = cache(partial(load_table, ctx.catalog))
     heads: dict[tuple[str, str], int | None] = {}
+    schemas: dict[tuple[str, str], int] = {}
     moves = []
     for batch_id, publications_of_batch in published.items():
         for p in publications_of_batch:
@@ -251,7 +252,16 @@ def _main_changes(ctx: Context, published: dict[str, list[Publication]]) -> list
             heads[name] = p.base_snapshot
             move = moved_main(current, p.base_snapshot)
             moves.append(f"batch {batch_id}: {p.full_name}: main {move}")
+            if current != p.base_snapshot:
+                schema = schemas.get(name, table.metadata.current_schema_id)
+                schemas[name] = p.base_schema
+                moves += _columns_gone(p.full_name, columns_gone(table, schema, p.staged))
     return moves
+
+
+def _columns_gone(table: str, columns: tuple[str, ...]) -> list[str]:
+    """Say which columns go: others than the batch may have added some since."""
+    return [f"{table}: columns that go: {', '.join(columns)}"] if columns else []
 
 
 def _undo_one(
@@ -263,6 +273,7 @@ def _undo_one(
             change = rollback_table(ctx.catalog, p.staged, batch_id)
         reach(Point.ROLLBACK_TABLE)
         done.append(f"{change.table}: main {moved_main(change.before, change.after)}")
+        done += _columns_gone(change.table, change.gone)
     return done + _close(ctx, batch_id, unchanged)
 
 

@@ -68,6 +68,28 @@ def test_a_column_of_the_batch_that_overtook_is_not_left_empty(
     assert {row["id"]: row["status"] for row in shop.rows("orders")} == {1: "x", 9: "new"}
 
 
+@pytest.mark.parametrize(
+    "modes",
+    [["current"], pytest.param(["current", "history", "append"], marks=pytest.mark.long)],
+)
+def test_a_column_that_a_rollback_took_meanwhile_is_decoded_again(
+    spark: SparkSession, tmp_path: Path, modes: list[str]
+) -> None:
+    hinted = {"orders": {"key": ["id"], "modes": modes}}
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": hinted})
+    shop.load_records([event("c", 1, BEFORE, id=1, v="one")], "0.jsonl")
+    first = shop.load_records([event("u", 10, PLAIN, id=1, v="two", status="x")], "a.jsonl")
+    shop.published = Overtaken(shop.published, lambda: shop.rollback(first))
+    later = [event("c", 20, PLAIN | {"more": NEW["v"]}, id=9, v="late", status="y", more="z")]
+    with pytest.raises(
+        TransientError, match="orders: a batch was rolled back or dropped a column while"
+    ):
+        shop.load_records(later, "b.jsonl")
+    shop.load_records(later, "b.jsonl")
+    rows = {row["id"]: (row["v"], row["status"], row["more"]) for row in shop.rows("orders")}
+    assert rows == {1: ("one", None, None), 9: ("late", "y", "z")}
+
+
 def _maxwell(xid: int, ident: int | str, last: bool) -> dict[str, Any]:
     """As Maxwell writes by default: the place of a row in its transaction is where it stands."""
     place = {"commit": True} if last else {}

@@ -9,14 +9,15 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import RemoveSnapshotRefUpdate
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import StringType
 
 from sluice.catalog import snapshots
 from sluice.catalog.dropped_columns import schema_of_published
 from sluice.catalog.snapshots import head
 from sluice.catalog.table_publish import publish_table
-from sluice.catalog.table_rollback import restore_schema, rollback_table
-from sluice.errors import RollbackRefusedError
+from sluice.catalog.table_rollback import refuse_rollback, restore_schema, rollback_table
+from sluice.errors import RollbackRefusedError, TerminalError
 from sluice.names import PROP_DEFAULTS, PROP_HINTS, PROP_SHAPES, tag_name
 from tests.unit.staged_tables import NAME, ids, stage, table, undo, write
 
@@ -165,3 +166,32 @@ def test_a_schema_given_back_takes_the_shapes_of_the_later_one_with_it(catalog: 
         change.set_properties({PROP_SHAPES: "of the later schema"})
     restore_schema(catalog, *NAME, before)
     assert PROP_SHAPES not in table(catalog).properties
+
+
+@pytest.mark.parametrize("placed", ["partitioned", "sorted", "by hand"])
+def test_a_column_that_places_rows_is_not_taken_away(catalog: Catalog, placed: str) -> None:
+    """Iceberg would refuse the schema, when other tables may have moved."""
+    write(catalog, 0)
+    before = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.add_column("region", StringType())
+    staged = replace(stage(catalog, "b1", 1), base_schema=before)
+    publish_table(catalog, staged, "b1")
+    if placed == "sorted":
+        with table(catalog).update_sort_order() as order:
+            order.asc("region", IdentityTransform())
+    else:
+        with table(catalog).update_spec() as spec:
+            spec.add_identity("region")
+    if placed == "by hand":
+        back = snapshots.point("main", SnapshotRefType.BRANCH, staged.base_snapshot or 0)
+        snapshots.commit(catalog, table(catalog), (), (back,))
+    found = table(catalog)
+    with pytest.raises(TerminalError, match="batch b1 brought region, by which"):
+        refuse_rollback(found, head(found), staged, "b1")
+    if placed == "sorted":
+        return
+    with table(catalog).update_spec() as spec:
+        spec.remove_field("region")
+    undo(catalog, staged, "b1")
+    assert (ids(catalog), table(catalog).schema().column_names) == ([0], ["id"])

@@ -8,19 +8,14 @@ import pytest
 
 from sluice.column_renames import NOWHERE, Rename, in_order, moved_nowhere, name_at
 from sluice.config.pipeline import TableConfig
-from sluice.errors import PlanError, TransientError
+from sluice.errors import PlanError
 from sluice.ledger.column_log import ColumnStatement
-from sluice.types.columns import STRING
 from spark_jobs.planning.column_history import ColumnHistory, read
 from spark_jobs.planning.defaults import Default
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.dropped import may_go, refuse_fixed
 from spark_jobs.planning.key_names import without_key
-from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import clash, moves_of_rows, used_again, wanted
 from spark_jobs.planning.renames_known import renames_from
-from spark_jobs.planning.stale_plan import refuse_lost_columns
 
 DROPPING = TableConfig(on_dropped_column="drop")
 COLUMNS = ("id", "Size", "grams", "size__dropped")
@@ -124,12 +119,3 @@ def test_what_identifies_or_lays_out_rows_does_not_go() -> None:
     with pytest.raises(PlanError, match=r"orders: the source dropped columns \['id'\]"):
         refuse_fixed("orders", renames, {"id", "day"})
     refuse_fixed("orders", renames, {"day"})
-
-
-def test_a_batch_that_was_decoded_with_the_column_is_decoded_again() -> None:
-    columns = tuple(PlannedColumn(name, STRING, {}) for name in ("id", "size"))
-    source = Source("", "", "orders")
-    plan = TablePlan(source, "shop", "t", columns, ("id",), DROPPING, TableSummary(source))
-    refuse_lost_columns(plan, "b1", ["id", "size", "other"])
-    with pytest.raises(TransientError, match="a column was dropped while b1 was decoded"):
-        refuse_lost_columns(plan, "b1", ["id", "other"])

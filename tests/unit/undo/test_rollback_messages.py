@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyiceberg.types import StringType
 
 from sluice.errors import TerminalError
 from sluice.ledger.states import FAILED, FILE_HELD, PUBLISHED
@@ -30,6 +31,19 @@ def test_each_batch_that_was_undone_is_named_with_its_release(context: Context) 
     lines = lines_of(context, to="b1")
     assert lines[-2:] == [RELEASE.format("b3"), RELEASE.format("b2")]
     assert lines_of(context, batch="b3")[-1] == RELEASE.format("b3")
+
+
+@pytest.mark.parametrize("asked", [{"batch": "b3"}, {"to": "b1"}], ids=["one batch", "several"])
+def test_columns_that_anybody_added_since_are_named_as_they_go(
+    context: Context, asked: dict[str, str]
+) -> None:
+    with context.catalog.load_table(("shop", "orders")).update_schema() as update:
+        update.add_column("region", StringType())
+    gone = "shop.orders: columns that go: region"
+    told = lines_of(context, dry_run=True, **asked)
+    assert [line for line in told if "columns" in line] == [f"would undo: {gone}"]
+    assert [line for line in lines_of(context, **asked) if "columns" in line] == [gone]
+    assert context.catalog.load_table(("shop", "orders")).schema().column_names == ["id"]
 
 
 def test_of_batches_without_held_files_nothing_is_to_be_released(context: Context) -> None:

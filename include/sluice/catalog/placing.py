@@ -1,0 +1,12 @@
+"""The columns by which a table's files are partitioned and sorted, by anybody's statement."""
+
+from __future__ import annotations
+
+from pyiceberg.table import Table
+
+
+def placing_ids(table: Table) -> set[int]:
+    """Return the field ids of the columns that partition or sort new files. Iceberg refuses a
+    schema without one of them."""
+    by_partition = {field.source_id for field in table.spec().fields}
+    return by_partition | {field.source_id for field in table.sort_order().fields}
