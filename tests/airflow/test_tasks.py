@@ -19,54 +19,28 @@ from sluice.environment import ENV_SPARK_MASTER
 from sluice.errors import TerminalError, TransientError
 from sluice.faults import Point
 from sluice.ledger.batches import Batches
-from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.details import HALF_PUBLISHED, SHARE_OF, TABLES
-from sluice.ledger.leases import Lease
-from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
-from sluice.manifest import Manifest, Rebuild, Reprocess, SourceFile
+from sluice.manifest import Manifest
 from sluice.operations import stages
-from sluice.operations.context import Context
 from sluice.operations.held_files import release
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.operations.window import Window
 from sluice.result import StagedTable
 from sluice_airflow import submit, tasks
-from sluice_airflow.requests import RIGHT_FORM
 from sluice_airflow.selection import RunSelection
 from sluice_airflow.tasks import STALE, abandoned_batches, clean_up, selection_of
+from tests.airflow.one_batch import FILE, MANIFEST, NOW, claim, ledger_at, one_batch
 from tests.unit import fake_loads
 from tests.unit.projects import open_shop
 from tests.unit.undo_lake import Killed, killed_at, state
 
-NOW = datetime.now(UTC)
 OLD = NOW - 2 * STALE
 FIVE = datetime(2026, 1, 1, 5, tzinfo=UTC)
 SIX = FIVE + timedelta(hours=1)
 AT_FIVE = RunSelection(window=Window(FIVE, SIX))
 AT_SIX = RunSelection(window=Window(SIX, SIX + timedelta(hours=1)))
 EVERYTHING = RunSelection()
-MANIFEST = "shop/b/manifest.json"
-FILE = SourceFile("a", "file:///a", 1, hour="20260101T05")
-
-
-def ledger_at(ctx: Context, at: datetime) -> PipelineLedger:
-    """The pipeline's ledger, for what happened at a time."""
-    return Ledger(ctx.catalog, clock=lambda: at).of("shop")
-
-
-def claim(ledger: PipelineLedger, batch: str, file: SourceFile) -> None:
-    ledger.files.claim(ClaimRequest((file,), lambda _: batch))
-
-
-def one_batch(root: Path, state: str, at: datetime = NOW, lapsed: bool = True) -> Context:
-    """A pipeline with one batch: `b`, of a file `a` of five o'clock."""
-    ctx = open_shop(root)
-    ledger = ledger_at(ctx, at)
-    claim(ledger, "b", FILE)
-    lease = None if lapsed else Lease("elsewhere:1:1", 9 * STALE.total_seconds())
-    ledger.batches.record("b", state, attempt="a1", manifest=MANIFEST, lease=lease)
-    return ctx
 
 
 @pytest.mark.parametrize(
@@ -321,28 +295,6 @@ def test_teardown_reconciles_on_the_connections_spark_master(
     assert clean_up(str(tmp_path), "shop", MANIFEST) == ["local[2]"]
 
 
-@pytest.mark.parametrize(
-    ("manifest", "advice"),
-    [
-        (Manifest("shop", "b", ()), "a later run loads it again"),
-        (Manifest("shop", "b", (), tables=("public.t",)), "clear its task load, or trigger"),
-        (Manifest("shop", "b", (), reprocess=Reprocess()), "clear its task load, or trigger"),
-        (Manifest("shop", "b", (), rebuild=Rebuild(("t",), at="")), "run the rollback or rebuild"),
-    ],
-)
-def test_reconcile_says_what_goes_on_with_an_abandoned_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
-    manifest: Manifest, advice: str,
-) -> None:  # fmt: skip
-    """No later run selects a batch that claims no files."""
-    one_batch(tmp_path, LANDED)
-    key = stages.open_context(tmp_path, "shop").files.write_manifest(manifest)
-    monkeypatch.setattr(stages, "reconcile", lambda ctx: [key])
-    with caplog.at_level(logging.INFO):
-        assert tasks.reconcile(str(tmp_path), "shop") == [key]
-    assert f"batch b is not published; {advice}" in caplog.text
-
-
 def test_names_of_a_form_are_one_line_of_the_log() -> None:
     chosen = RunSelection(tables=("x\n2026-11-29 ERROR all rows lost \x1b[2J",))
     assert tasks.describe(chosen).isprintable()
@@ -356,57 +308,3 @@ def test_a_tasks_log_has_no_line_for_each_table_that_is_opened(
     with caplog.at_level(logging.INFO):
         tasks.loaded_as(str(tmp_path), "shop", MANIFEST, tasks.Advice("load"))
     assert "FileIO" not in caplog.text
-
-
-def advice_of(caplog: pytest.LogCaptureFixture) -> str:
-    (message,) = (line for line in caplog.messages if line.startswith("What to do"))
-    return message
-
-
-def test_a_reprocess_of_an_unknown_batch_is_not_advised_to_be_cleared(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A task that is cleared has the same form again."""
-    one_batch(tmp_path, LANDED)
-    form = {"pipeline": "shop", "batch": "20260302T10-8e7fc880f19c", "reason": "",
-            "accept_late": False, "accept_open": False}  # fmt: skip
-    context = {"params": form, "dag_run": SimpleNamespace(triggering_user_name="")}
-    with pytest.raises(TerminalError, match="no batch"):
-        tasks.land_quarantined(str(tmp_path), context)
-    assert RIGHT_FORM in advice_of(caplog)
-
-
-@pytest.mark.parametrize(
-    ("state", "half", "words"),
-    [
-        (PUBLISHING, False, "some tables may have the batch"),
-        (FAILED, True, "some tables may have the batch"),
-        (FAILED, False, "{}"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("task", "of_others"),
-    [("load", "nothing was published"), ("batch.rollback", "main was not moved")],
-)
-def test_advice_for_a_half_published_batch_does_not_say_that_no_table_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
-    task: str, of_others: str, state: str, half: bool, words: str,
-) -> None:  # fmt: skip
-    def fails(*_: Any, **__: Any) -> Any:
-        raise TransientError("the store is away")
-
-    ctx = one_batch(tmp_path, state)
-    if half:
-        ctx.ledger.batches.record("b", state, replace_details={HALF_PUBLISHED: True})
-    monkeypatch.setattr(stages, "reconcile", fails)
-    monkeypatch.setattr(stages, "give_up", fails)
-    monkeypatch.setattr(submit, "_is_small", fails)
-    run = SimpleNamespace(xcom_pull=lambda task_ids: [])
-    load = submit.LoadOperator(task_id="load", project_dir=str(tmp_path), manifest=MANIFEST)
-    does = {
-        "load": lambda: load.execute({"ti": run}),
-        "batch.rollback": lambda: clean_up(str(tmp_path), "shop", MANIFEST),
-    }
-    with pytest.raises(TransientError):
-        does[task]()
-    assert words.format(of_others) in advice_of(caplog)

@@ -6,25 +6,21 @@ import multiprocessing
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
-from pyiceberg.expressions import BooleanExpression
 from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeldError
-from sluice.ledger import appends, scans
+from sluice.ledger import appends
 from sluice.ledger.appends import LedgerTables
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.leases import ANYBODY, Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
-from sluice.ledger.rows import FileRow, Publication
+from sluice.ledger.rows import FileRow
 from sluice.ledger.states import (
     FAILED,
     FILE_HELD,
@@ -37,8 +33,9 @@ from sluice.ledger.states import (
     ROLLED_BACK,
 )
 from sluice.ledger.tables import QUARANTINE
-from sluice.manifest import SourceFile, name_batch
+from sluice.manifest import SourceFile
 from tests.unit.clocks import FrozenClock
+from tests.unit.ledger_rows import claim, named, publication, some_files
 
 pytestmark = pytest.mark.catalog
 
@@ -46,22 +43,6 @@ pytestmark = pytest.mark.catalog
 def catalog_in(folder: Path) -> SqlCatalog:
     """Open the catalog of the `ledger` fixture, whose folder is `tmp_path`, once more."""
     return SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/w")
-
-
-def some_files(*keys: str, etag: str = "e1", sha256: str = "") -> tuple[SourceFile, ...]:
-    return tuple(
-        SourceFile(key=key, url=f"file:///{key}", size=1, etag=etag, sha256=sha256, hour="h")
-        for key in keys
-    )
-
-
-def named(pipeline: str) -> Callable[[tuple[SourceFile, ...]], str]:
-    return lambda files: name_batch(pipeline, files)
-
-
-def claim(ledger: PipelineLedger, *keys: str, **options: object) -> tuple[str, list[str]]:
-    batch, won = ledger.files.claim(ClaimRequest(some_files(*keys), named("p"), **options))  # type: ignore[arg-type]
-    return batch, [file.key for file in won]
 
 
 def test_claimed_files_are_known_and_not_claimed_again(
@@ -287,66 +268,6 @@ def test_of_many_at_once_one_gets_the_lease(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(5) as pool:
         assert sum(pool.map(one, range(5))) == 1
-
-
-def publication(table: str, **changes: object) -> Publication:
-    base = {
-        "pipeline": "p", "batch_id": "b", "attempt": "a", "namespace": "n", "table_name": table,
-        "base_snapshot": 1, "base_schema": 0, "head_snapshot": 2, "branch": "x",
-    }  # fmt: skip
-    return Publication(**{**base, **changes})  # type: ignore[arg-type]
-
-
-def test_the_batches_of_a_table_are_found_among_its_own_rows(
-    ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A pipeline of years has published many batches, and one batch many tables."""
-    ledger.publications.record([publication("t1"), publication("t2")])
-    first = ledger.publications.of_batches("b")[0]
-    ledger.publications.record([replace(first, namespace="elsewhere", batch_id="c", seq=0)])
-    read = read_of_ledger(monkeypatch)
-    assert ledger.publications.batches_of(first.namespace, "t1") == {"b"}
-    assert ledger.publications.batches_of(first.namespace, "t3") == set()
-    assert read == [("publications", 1, ("batch_id",)), ("publications", 0, ("batch_id",))]
-
-
-def test_what_files_wait_for_is_read_without_their_objects(
-    ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A year has hundreds of thousands, with long keys, checksums and ETags."""
-    batch, _ = claim(ledger, "a")
-    read = read_of_ledger(monkeypatch)
-    assert [row.batch_id for row in ledger.unfinished()] == [batch]
-    assert (ledger.files.held(), ledger.files.undone()) == ([], [])
-    assert ledger.files.batches_without(["b"]) == {batch}
-    ((_, _, columns),) = (one for one in read if one[0] == "files")
-    assert set(columns) == {"object_key", "batch_id", "state", "seq", "at"}
-
-
-def test_contents_are_read_without_what_else_is_known_of_the_files(
-    ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    claim(ledger, "a")
-    read = read_of_ledger(monkeypatch)
-    ledger.files.known_contents(lambda _, sha256: sha256, epochs=None)
-    ((_, _, columns),) = (one for one in read if one[0] == "files")
-    assert set(columns) == {"object_key", "sha256", "batch_id", "state", "seq"}
-
-
-def read_of_ledger(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, tuple[str, ...]]]:
-    """Collects, for each scan, its table, the number of rows and the columns that it asks for."""
-    asked: list[tuple[str, int, tuple[str, ...]]] = []
-    really = scans.scan
-
-    def noted(
-        table: Table, where: BooleanExpression, columns: tuple[str, ...] = scans.ALL_COLUMNS
-    ) -> pa.Table:
-        rows = really(table, where, columns)
-        asked.append((table.name()[-1], rows.num_rows, columns))
-        return rows
-
-    monkeypatch.setattr(scans, "scan", noted)
-    return asked
 
 
 def test_publications_have_the_newest_state_of_each_table(ledger: PipelineLedger) -> None:

@@ -1,0 +1,96 @@
+"""What the tasks' logs advise beside errors, and for batches that an earlier run abandoned."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sluice.errors import TerminalError, TransientError
+from sluice.ledger.details import HALF_PUBLISHED
+from sluice.ledger.states import FAILED, LANDED, PUBLISHING
+from sluice.manifest import Manifest, Rebuild, Reprocess
+from sluice.operations import stages
+from sluice_airflow import submit, tasks
+from sluice_airflow.requests import RIGHT_FORM
+from sluice_airflow.tasks import clean_up
+from tests.airflow.one_batch import MANIFEST, one_batch
+
+
+@pytest.mark.parametrize(
+    ("manifest", "advice"),
+    [
+        (Manifest("shop", "b", ()), "a later run loads it again"),
+        (Manifest("shop", "b", (), tables=("public.t",)), "clear its task load, or trigger"),
+        (Manifest("shop", "b", (), reprocess=Reprocess()), "clear its task load, or trigger"),
+        (Manifest("shop", "b", (), rebuild=Rebuild(("t",), at="")), "run the rollback or rebuild"),
+    ],
+)
+def test_reconcile_says_what_goes_on_with_an_abandoned_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    manifest: Manifest, advice: str,
+) -> None:  # fmt: skip
+    """No later run selects a batch that claims no files."""
+    one_batch(tmp_path, LANDED)
+    key = stages.open_context(tmp_path, "shop").files.write_manifest(manifest)
+    monkeypatch.setattr(stages, "reconcile", lambda ctx: [key])
+    with caplog.at_level(logging.INFO):
+        assert tasks.reconcile(str(tmp_path), "shop") == [key]
+    assert f"batch b is not published; {advice}" in caplog.text
+
+
+def advice_of(caplog: pytest.LogCaptureFixture) -> str:
+    (message,) = (line for line in caplog.messages if line.startswith("What to do"))
+    return message
+
+
+def test_a_reprocess_of_an_unknown_batch_is_not_advised_to_be_cleared(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A task that is cleared has the same form again."""
+    one_batch(tmp_path, LANDED)
+    form = {"pipeline": "shop", "batch": "20260302T10-8e7fc880f19c", "reason": "",
+            "accept_late": False, "accept_open": False}  # fmt: skip
+    context = {"params": form, "dag_run": SimpleNamespace(triggering_user_name="")}
+    with pytest.raises(TerminalError, match="no batch"):
+        tasks.land_quarantined(str(tmp_path), context)
+    assert RIGHT_FORM in advice_of(caplog)
+
+
+@pytest.mark.parametrize(
+    ("state", "half", "words"),
+    [
+        (PUBLISHING, False, "some tables may have the batch"),
+        (FAILED, True, "some tables may have the batch"),
+        (FAILED, False, "{}"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("task", "of_others"),
+    [("load", "nothing was published"), ("batch.rollback", "main was not moved")],
+)
+def test_advice_for_a_half_published_batch_does_not_say_that_no_table_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    task: str, of_others: str, state: str, half: bool, words: str,
+) -> None:  # fmt: skip
+    def fails(*_: Any, **__: Any) -> Any:
+        raise TransientError("the store is away")
+
+    ctx = one_batch(tmp_path, state)
+    if half:
+        ctx.ledger.batches.record("b", state, replace_details={HALF_PUBLISHED: True})
+    monkeypatch.setattr(stages, "reconcile", fails)
+    monkeypatch.setattr(stages, "give_up", fails)
+    monkeypatch.setattr(submit, "_is_small", fails)
+    run = SimpleNamespace(xcom_pull=lambda task_ids: [])
+    load = submit.LoadOperator(task_id="load", project_dir=str(tmp_path), manifest=MANIFEST)
+    does = {
+        "load": lambda: load.execute({"ti": run}),
+        "batch.rollback": lambda: clean_up(str(tmp_path), "shop", MANIFEST),
+    }
+    with pytest.raises(TransientError):
+        does[task]()
+    assert words.format(of_others) in advice_of(caplog)
