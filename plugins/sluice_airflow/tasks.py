@@ -65,13 +65,14 @@ ADVICE: Final = {
     " sluice_rollback for this batch",
     "denied": "the other files are taken, and their batches go on. Give Sluice the right to read"
     " what it may not: the next run loads what is named",
-    "left_out": "the other tables are published. The next run loads what was left out again",
+    "left_out": "the other tables are published. A later run loads what was left out again",
     "maintain": "no row was changed. Clear this task: it goes on where it stopped",
     "batch.rollback": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
     "halfway": "some tables may have the batch. The DAG sluice_reconcile, or the pipeline's next"
     " run, completes it; the DAG sluice_rollback undoes it",
-    "rollback": "if it was refused, nothing moved, and the message says why; else run it again: it"
-    " goes on where it stopped",
+    "rollback": "if it was refused, nothing moved, and the message says why; else the DAG"
+    " sluice_reconcile completes it as it was asked for. Look at sluice status before you fill in"
+    " To again: it undoes what was published since",
 }
 
 
@@ -136,11 +137,12 @@ def reconcile(project_dir: str, pipeline: str) -> list[str]:
 
 
 def goes_on(manifest: Manifest) -> str:
-    """Return what loads an abandoned batch; no run selects one that claims no files."""
+    """Return what loads an abandoned batch; no run of the DAG selects one that claims no files."""
+    command = f"sluice run {manifest.pipeline} loads it"
     if manifest.rebuild is not None:
-        return "run the rollback or rebuild that made it again"
+        return f"{command}, or the rollback or rebuild that made it, when it is run again"
     if manifest.repeats:
-        return "clear its task load, or trigger the same again"
+        return f"{command}; or clear its task load, or trigger the same again"
     return "a later run loads it again"
 
 

@@ -24,16 +24,19 @@ from tests.airflow.one_batch import MANIFEST, one_batch
     ("manifest", "advice"),
     [
         (Manifest("shop", "b", ()), "a later run loads it again"),
-        (Manifest("shop", "b", (), tables=("public.t",)), "clear its task load, or trigger"),
-        (Manifest("shop", "b", (), reprocess=Reprocess()), "clear its task load, or trigger"),
-        (Manifest("shop", "b", (), rebuild=Rebuild(("t",), at="")), "run the rollback or rebuild"),
+        (Manifest("shop", "b", (), tables=("public.t",)), "sluice run shop loads it; or clear"),
+        (Manifest("shop", "b", (), reprocess=Reprocess()), "sluice run shop loads it; or clear"),
+        (
+            Manifest("shop", "b", (), rebuild=Rebuild(("t",), at="")),
+            "sluice run shop loads it, or the",
+        ),
     ],
 )
 def test_reconcile_says_what_goes_on_with_an_abandoned_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
     manifest: Manifest, advice: str,
 ) -> None:  # fmt: skip
-    """No later run selects a batch that claims no files."""
+    """No later run of the DAG selects a batch that claims no files."""
     one_batch(tmp_path, LANDED)
     key = stages.open_context(tmp_path, "shop").files.write_manifest(manifest)
     monkeypatch.setattr(stages, "reconcile", lambda ctx: [key])

@@ -39,6 +39,7 @@ from sluice.errors import (
     TransientError,
 )
 from sluice.names import (
+    PROP_PIPELINE,
     changelog_namespace,
     full_name,
     is_changelog,
@@ -146,12 +147,13 @@ def refuse_unwritable(catalog: Catalog, table: Table) -> None:
 
 
 def _unwritable(table: Table) -> TerminalError:
+    pipeline = table.properties.get(PROP_PIPELINE, "PIPELINE")
     return TerminalError(
         f"{'.'.join(table.name())} has format version {table.metadata.format_version}, which "
         f"somebody upgraded it to; with a jdbc catalog only version {WRITABLE_VERSION} can be "
         "published or rolled back, and no table goes back to it: give the lake a rest catalog, or, "
         "where this is a target and its changes are kept, drop the table and have it made again "
-        "(sluice rollback PIPELINE --rebuild)"
+        f"(sluice rollback {pipeline} --rebuild --table {table.name()[-1]})"
     )
 
 

@@ -73,14 +73,17 @@ def completed_by(row: BatchRow) -> str:
 
 
 def require_lease(batches: Mapping[str, BatchRow], attempt: str) -> None:
-    """Raise LeaseHeldError if this attempt at maintenance or a rollback no longer has the
+    """Raise LeaseHeldError, before a rollback marks its batches, if its attempt no longer has the
     pipeline's lease.
 
     A lease that lapsed is still its own until another process takes it.
     """
     row = batches.get(MAINTENANCE)
     if row is not None and row.attempt != attempt:
-        raise LeaseHeldError(lost_batch_message(row.pipeline, MAINTENANCE, attempt, row))
+        raise LeaseHeldError(
+            f"pipeline {row.pipeline}: the lease of this attempt lapsed, and another run had it "
+            "meanwhile; nothing was changed: run this again"
+        )
 
 
 def fence_lapsed(batches: Iterable[BatchRow], batch_id: str) -> list[BatchRow]:

@@ -14,6 +14,7 @@ from sluice.operations.context import Context
 from sluice.operations.in_use import refuse_in_use
 from sluice.operations.published import must_complete, present_batches
 from sluice.operations.quarantined import resolutions
+from sluice.operations.selection import refuse_missing_folder
 
 _UNDONE: Final = frozenset({states.ROLLING_BACK, states.ROLLED_BACK})
 
@@ -86,5 +87,7 @@ def _files_undone(ctx: Context, manifest: Manifest) -> Iterator[str]:
         elif row.state != states.FILE_RELEASED and row.sha256 != files[row.object_key].sha256:
             yield f"reads other bytes of {row.object_key} than batch {row.batch_id}"
     released = [files[row.object_key] for row in rows if row.state == states.FILE_RELEASED]
+    if released:
+        refuse_missing_folder(ctx)  # else each of its files would count as deleted
     if wrong := differing(ctx.pipeline, released) if released else []:
         yield f"reads files that were rolled back and released: {'; '.join(wrong[:5])}"

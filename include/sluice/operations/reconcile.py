@@ -83,7 +83,8 @@ def _reconcile_batch(ctx: Context, row: BatchRow, loads: Callable[[Manifest], bo
             publish(ctx, key)
             return None
         manifest = ctx.files.read_manifest(key)
-    if why := why_obsolete(ctx, manifest):
+        why = why_obsolete(ctx, manifest)
+    if why:
         ctx.say(f"reconcile: batch {row.batch_id} {why}")
         undo_batch(ctx, row.batch_id)
         return None

@@ -57,7 +57,7 @@ def selected(
     listed = store.list(ctx.pipeline.landing.pattern)
     objects = sorted((o for o in listed if _can_be_named(ctx, o.key)), key=lambda o: o.key)
     if not objects:
-        _refuse_missing(ctx)
+        refuse_missing_folder(ctx)
     if selection.files:
         objects = _named(ctx, objects, selection.files)
     if selection.until is not None:
@@ -148,7 +148,8 @@ def _refuse_file(ctx: Context) -> None:
         )
 
 
-def _refuse_missing(ctx: Context) -> None:
+def refuse_missing_folder(ctx: Context) -> None:
+    """Raise TerminalError if the landing folder is not there, as while its disk is not mounted."""
     landing = ctx.pipeline.landing
     if not landing.on_s3 and not Path(landing.url).is_dir():
         raise TerminalError(

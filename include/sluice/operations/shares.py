@@ -79,6 +79,6 @@ def error_for_left_out(
     return TablesLeftOutError(
         f"batch {result.batch_id} of {ctx.pipeline.name} is published without:\n"
         + "\n".join(wrong)
-        + "\nThe next run loads what was left out again. To go on without it: sluice rollback "
+        + "\nA later run loads what was left out again. To go on without it: sluice rollback "
         f"{ctx.pipeline.name} --batch ID, with the batch that it is left to"
     )

@@ -124,6 +124,21 @@ def test_a_released_file_as_it_was_is_read_for_single_tables(
     assert sorted(loaded_by_a_run(ctx, monkeypatch)) == [(), ("d.s.notes",)]
 
 
+def test_a_landing_folder_that_is_away_gives_up_no_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its disk is not mounted, all of its files look deleted."""
+    ctx = open_shop(tmp_path, SHOP + "tables: {d.s.notes: {key: [id]}}\n")
+    batch = left_for_single_tables(ctx, monkeypatch, STAGED)
+    refolding.undo_or_refold(ctx, batch)
+    release(ctx, batch)
+    (tmp_path / "landing").rename(tmp_path / "away")
+    with pytest.raises(TerminalError, match=r"landing folder .* does not exist"):
+        stages.run(ctx)
+    (tmp_path / "away").rename(tmp_path / "landing")
+    assert sorted(loaded_by_a_run(ctx, monkeypatch)) == [(), ("d.s.notes",)]
+
+
 @pytest.mark.parametrize("again", ["reprocess", "tables"])
 def test_reprocess_of_a_batch_is_undone_with_the_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str
