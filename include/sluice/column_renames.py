@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,8 +58,29 @@ def from_pairs(raw: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> Renames:
 
 
 def in_order(*parts: Iterable[Rename]) -> Renames:
-    """Return all renames, each once, in the source's order."""
-    return tuple(sorted({rename for part in parts for rename in part}))
+    """Return all renames, each once, in the source's order.
+
+    A statement that drops columns too may be here as it was read before and as it is read now. It
+    renames its other columns once.
+    """
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], set[Rename]] = {}
+    for rename in (rename for part in parts for rename in part):
+        kept = tuple(pair for pair in rename.columns if not is_drop(*pair))
+        found.setdefault((rename.below, kept), set()).add(rename)
+    return tuple(sorted(map(_as_one, found.values())))
+
+
+def _as_one(readings: Collection[Rename]) -> Rename:
+    """Return the rename of a statement of which `readings` differ in the drops alone: with all of
+    these, NOWHERE if one has them there."""
+    fullest, *others = sorted(readings, key=lambda one: (-len(one.columns), one))
+    if not others:
+        return fullest
+    pairs: dict[tuple[str, bool], str] = {}
+    for old, new in (pair for one in (fullest, *others) for pair in one.columns):
+        of = old, is_drop(old, new)
+        pairs[of] = new if new == NOWHERE else pairs.get(of, new)
+    return Rename(fullest.below, tuple((old, new) for (old, _), new in pairs.items()))
 
 
 def name_at(renames: Iterable[Rename], name: str, position: str) -> str:

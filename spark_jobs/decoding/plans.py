@@ -24,7 +24,7 @@ from spark_jobs.job import Job
 from spark_jobs.lake.table_id import TableId, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Source, TableSummary
-from spark_jobs.planning.dropped import may_go, refuse_fixed
+from spark_jobs.planning.dropped import leaves_target, may_go, refuse_fixed
 from spark_jobs.planning.key_names import stated_key
 from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.partition_fields import refuse_fields, refuse_taken
@@ -135,13 +135,10 @@ def _plan(job: Job, candidate: _Candidate) -> TablePlan:
     known = {**stored, **_returning(job, candidate, stored, renames or ())} if stored else stored
     plan = following(job.pipeline, _by_events(job, candidate, known, renames or ()), renames, known)
     _refuse_partitions(job, plan, stored)
-    refuse_fixed(table.source.name, renames or (), _fixed(job, plan))
-    statements, types = candidate.statements, plan.types
-    aside = moved_nowhere(job.lake.column_history(target).renames, renames or ())
     return replace(
         plan,
-        additions=additions_of(statements, config, types, plan.renames),
-        may_go=may_go(statements, config, types, aside) if plan.follows else (),
+        additions=additions_of(candidate.statements, config, plan.types, plan.renames),
+        may_go=_may_go(job, candidate, plan, renames or ()),
     )
 
 
@@ -160,6 +157,16 @@ def _returning(
     wanted = gone if candidate.news else gone & carried
     kept = job.lake.columns(changelog) or {}
     return {name: kind for name, kind in kept.items() if name.lower() in wanted}
+
+
+def _may_go(job: Job, candidate: _Candidate, plan: TablePlan, renames: Renames) -> tuple[str, ...]:
+    """Return the columns that go unless a change has a value in them (`dropped.may_go`); raise
+    PlanError if the target's rows need one that was dropped."""
+    if not (renames and leaves_target(candidate.config)):
+        return ()
+    refuse_fixed(plan.source.name, renames, _fixed(job, plan))
+    aside = moved_nowhere(job.lake.column_history(target_id(plan)).renames, renames)
+    return may_go(candidate.statements, candidate.config, plan.types, aside)
 
 
 def _fixed(job: Job, plan: TablePlan) -> set[str]:

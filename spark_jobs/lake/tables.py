@@ -264,8 +264,10 @@ class Lake:
             return None
         rows = self.spark.read.option("versionAsOf", snapshot).table(table.sql())
         loaded = self.load(table)
-        lacking = self.column_history(table).lacking
-        return rows if loaded is None else in_current_columns(rows, loaded, snapshot, lacking)
+        if loaded is None:
+            return rows
+        lacking = column_history.read(loaded.properties.get(names.PROP_DEFAULTS)).lacking
+        return in_current_columns(rows, loaded, snapshot, lacking)
 
     def branch(self, table: TableId, branch: str, base: Base) -> None:
         """Create the branch at the base."""

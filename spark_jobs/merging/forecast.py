@@ -90,9 +90,11 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
 
 def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
     """Return the column renames that the target's rows do not have yet, as text."""
-    fresh = set(plan.renames).difference(job.lake.column_history(target_id(plan)).renames)
-    pairs = (pair for rename in sorted(fresh) for pair in rename.columns)
-    return tuple(f"{former} → {now}" for former, now in pairs if now != NOWHERE)
+    before = job.lake.column_history(target_id(plan)).renames
+    known = {(rename.below, *pair) for rename in before for pair in rename.columns}
+    pairs = ((one.below, *pair) for one in in_order(before, plan.renames) for pair in one.columns)
+    fresh = (pair for pair in pairs if pair not in known)
+    return tuple(f"{former} → {now}" for _, former, now in fresh if now != NOWHERE)
 
 
 def _going(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from sluice.column_renames import Rename
+from sluice.column_renames import Rename, in_order
 from sluice.errors import TransientError
 from sluice.source_names import is_reserved
 from sluice.types.columns import parse_type, widest, widest_or_text
@@ -79,8 +79,9 @@ def refuse_other_names(
     name that no planned column has. A plan without records (a rebuild's) is made from the tables'
     columns, and has no renames.
     """
-    unplanned = plan.follows and set(stated).difference(known, plan.renames)
-    if (unplanned and plan.summary.records) or not set(before) <= set(known):
+    planned = in_order(known, plan.renames)
+    unplanned = plan.follows and in_order(planned, stated) != planned
+    if (unplanned and plan.summary.records) or in_order(before, known) != in_order(known):
         raise TransientError(_stale(plan, batch_id, "columns were renamed"))
 
 

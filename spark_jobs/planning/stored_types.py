@@ -155,7 +155,10 @@ def planned(
     if name in types.hints:
         hint = parse_type(types.hints[name])
         typed = {ident for ident in readings if ident is not None and described[ident][name].typed}
-        return PlannedColumn(name, _stored(name, [hint], types), _hinted(hint, readings, typed))
+        read_as = _hinted(hint, readings, typed)
+        if any(kind.zone and kind.encoding == "days" for kind in read_as.values()):
+            raise _zone_of_days(name, types)
+        return PlannedColumn(name, _stored(name, [hint], types), read_as)
     lender = types.lender(name)
     if not readings:
         return _undescribed(name, types) if lender is None else _lent(name, lender, types)
@@ -250,6 +253,14 @@ def _hinted(
     variable = replace(hint, encoding=VARIABLE)
     rest = variable if variable in kinds else hint
     return {None: rest} if kinds <= {rest} else {**written, None: rest}
+
+
+def _zone_of_days(name: str, types: KnownTypes) -> PlanError:
+    hint = types.hints[name]
+    return PlanError(
+        f"table {types.table}, column {name!r}: its events have days, and these have no time zone: "
+        f"take @{parse_type(hint).zone} out of its hint {hint}"
+    )
 
 
 def _stored(name: str, kinds: list[ColumnType], types: KnownTypes) -> ColumnType:

@@ -52,6 +52,9 @@ def schema_of_published(table: Table, schema_id: int) -> int:
     written, now = table.schemas().get(schema_id), table.schema()
     if written is None or written.field_ids <= now.field_ids:
         return schema_id
-    left = written.field_ids & now.field_ids
-    same = (s.schema_id for s in table.metadata.schemas if s.field_ids == left)
-    return max(same, default=now.schema_id)
+    ids = written.field_ids & now.field_ids
+    left = [field for field in written.fields if field.field_id in ids]
+    same = (s for s in table.metadata.schemas if s.field_ids == ids)
+    # A type that was widened since has its column's id.
+    found = max(same, key=lambda s: (list(s.fields) == left, s.schema_id), default=now)
+    return found.schema_id

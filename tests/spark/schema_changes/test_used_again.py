@@ -205,3 +205,21 @@ def test_a_name_taken_over_without_a_drop_by_a_column_that_comes_later(
         told = sorted((row["id"], row["size"], row["girth"]) for row in lake.rows(table))
         assert told == [(1, None, None), (2, "x", None), (3, "y", None)]
     assert lake.agrees()
+
+
+@pytest.mark.parametrize("one", [False, True], ids=["two", "one"])
+def test_a_statement_that_shifts_names_does_so_once(lake: Sandbox, one: bool) -> None:
+    """What its DROP means is known only when the name is used again."""
+    shift = ddl(10, "ALTER TABLE orders RENAME COLUMN b TO c, RENAME COLUMN a TO b, DROP size")
+    first = [event("c", n, n, a=(TEXT, f"a{n}"), b=(TEXT, f"b{n}"), size=(INT, n)) for n in (1, 2)]
+    moved = event("u", 12, 2, b=(TEXT, "a3"), c=(TEXT, "b3"))
+    since = event("c", 22, 4, b=(TEXT, "a4"), c=(TEXT, "b4"), size=(TEXT, "XL"))
+    batches = [[*first, shift, moved], [ADD, since]]
+    lake.run_each(*([[*batches[0], *batches[1]]] if one else batches))
+    columns = ("id", "a", "b", "c", "size", "size__dropped")
+    assert {tuple(row.get(name) for name in columns) for row in lake.rows("orders")} == {
+        (1, None, "a1", "b1", None, "1"),
+        (2, None, "a3", "b3", None, None),
+        (4, None, "a4", "b4", "XL", None),
+    }
+    assert lake.agrees()

@@ -10,7 +10,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import RemoveSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import StringType
+from pyiceberg.types import IntegerType, LongType, StringType
 
 from sluice.catalog import snapshots
 from sluice.catalog.dropped_columns import schema_of_published
@@ -107,6 +107,19 @@ def test_a_column_goes_with_the_batch_and_comes_back_with_its_rollback(catalog: 
     add_column(catalog, "note")
     notes = table(catalog).scan().to_arrow().to_pylist()
     assert sorted((row["id"], row["note"]) for row in notes) == [(1, None), (3, None)]
+
+
+def test_a_type_that_widened_since_is_not_that_of_the_published_snapshot(catalog: Catalog) -> None:
+    with table(catalog).update_schema() as update:
+        update.add_column("qty", IntegerType())
+    add_column(catalog, "note")
+    staged = replace(stage(catalog, "b1", 1), dropped=("note",))
+    publish_table(catalog, staged, "b1")
+    written = table(catalog).metadata.snapshots[-1].schema_id or 0
+    published = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.update_column("qty", LongType())
+    assert schema_of_published(table(catalog), written) == published
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -180,9 +180,9 @@ class Notes:
         self.alter((self.names[column], name))
         self.names[column] = name
 
-    def swap(self, one: int, other: int) -> None:
+    def swap(self, one: int, other: int, *dropped: int) -> None:
         a, b = self.names[one], self.names[other]
-        self.alter((a, b), (b, a))
+        self.alter((a, b), (b, a), *((self.names.pop(column), None) for column in dropped))
         self.names[one], self.names[other] = b, a
 
 
@@ -191,7 +191,7 @@ def histories(draw: st.DrawFn) -> Notes:
     notes = Notes()
     for _ in range(draw(st.integers(3, 12))):
         may = ["write", "load"] + ["add", "rename"] * bool(notes.free)
-        may += ["drop", "swap"] * (len(notes.names) > 1)
+        may += ["drop", "swap"] * (len(notes.names) > 1) + ["both"] * (len(notes.names) > 2)
         done = draw(st.sampled_from(may))
         column = st.sampled_from(sorted(notes.names))
         if done in ("write", "load"):
@@ -201,6 +201,9 @@ def histories(draw: st.DrawFn) -> Notes:
             notes.add(draw(st.sampled_from(notes.free)))
         elif done == "rename":
             notes.rename(draw(column), draw(st.sampled_from(notes.free)))
+        elif done == "both":
+            three = draw(st.lists(column, min_size=3, max_size=3, unique=True))
+            notes.swap(*three)
         else:
             one, other = draw(st.lists(column, min_size=2, max_size=2, unique=True))
             notes.drop(one) if done == "drop" else notes.swap(one, other)
@@ -282,6 +285,12 @@ def test_what_is_told_in_its_order_needs_no_second_look(notes: Notes) -> None:
               said(11, ("c", "a"))],
              [said(3, (None, "d")), said(9, ("a", None)), event(10, b="b10")], [event(5, d="d5")]],
             id="a name is dropped twice",
+        ),
+        pytest.param(
+            [[event(1, a="a1", b="b1", d="d1"),
+              said(2, ("b", "c"), ("a", "b"), ("d", None)), event(3, b="b3", c="c3")],
+             [said(4, (None, "d")), event(5, b="b5", c="c5", d="d5")]],
+            id="a statement shifts names and drops one that is used again later",
         ),
     ],
 )  # fmt: skip

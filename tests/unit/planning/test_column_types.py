@@ -18,8 +18,10 @@ from sluice.types.columns import (
     widest_or_text,
 )
 from spark_jobs.formats import FORMATS
+from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import plan_table
+from spark_jobs.planning.stored_types import KnownTypes, planned
 from spark_jobs.planning.table_inputs import StoredTable
 
 SAMPLES = [
@@ -170,6 +172,16 @@ def test_how_a_described_value_is_read_by_a_hint(
     hint: str, described: str, typed: bool, read_as: str
 ) -> None:
     assert as_described(parse_type(hint), parse_type(described), typed) == parse_type(read_as)
+
+
+def test_a_hint_with_a_time_zone_is_refused_where_the_events_have_days() -> None:
+    described = {1: {"day": SourceColumn("day", parse_type("date[days]"))}}
+    types = KnownTypes("shop.t", {"day": "date[@Asia/Shanghai]"}, {})
+    with pytest.raises(PlanError, match="no time zone: take @Asia/Shanghai out of its hint"):
+        planned("day", described, types)
+    instants = {1: {"day": SourceColumn("day", parse_type("timestamp[ms]"))}}
+    found = planned("day", instants, types)
+    assert found.readings[1] == parse_type("date[ms@Asia/Shanghai]")
 
 
 def test_bytes_have_no_text_that_holds_them() -> None:

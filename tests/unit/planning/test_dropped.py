@@ -8,15 +8,21 @@ import pytest
 
 from sluice.column_renames import NOWHERE, Rename, in_order, moved_nowhere, name_at
 from sluice.config.pipeline import TableConfig
-from sluice.errors import PlanError
+from sluice.errors import PlanError, TransientError
 from sluice.ledger.column_log import ColumnStatement
+from sluice.types.columns import STRING
 from spark_jobs.planning.column_history import ColumnHistory, read
 from spark_jobs.planning.defaults import Default
+from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.dropped import may_go, refuse_fixed
 from spark_jobs.planning.key_names import without_key
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import clash, moves_of_rows, used_again, wanted
-from spark_jobs.planning.renames_known import renames_from
+from spark_jobs.planning.renames_known import known_renames, renames_from
+from spark_jobs.planning.stale_plan import refuse_other_names
 
+KEEPING = TableConfig()
 DROPPING = TableConfig(on_dropped_column="drop")
 COLUMNS = ("id", "Size", "grams", "size__dropped")
 
@@ -119,3 +125,58 @@ def test_what_identifies_or_lays_out_rows_does_not_go() -> None:
     with pytest.raises(PlanError, match=r"orders: the source dropped columns \['id'\]"):
         refuse_fixed("orders", renames, {"id", "day"})
     refuse_fixed("orders", renames, {"day"})
+
+
+SHIFT = stated(10, ("b", "c"), ("a", "b"), ("size", None))
+SWAP = stated(10, ("a", "b"), ("b", "a"), ("size", None))
+ANEW = stated(10, ("z", None), ("size", None), (None, "size"))
+NAMES = ("id", "a", "b", "c", "z", "size", "size__dropped")
+PLAN = TablePlan(
+    Source("", "", "orders"), "shop", "orders",
+    tuple(PlannedColumn(name, STRING, {}) for name in NAMES),
+    ("id",), KEEPING, TableSummary(Source("", "", "orders"), records=1), declared=(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "then", "former"),
+    [
+        pytest.param([SHIFT], [SHIFT, ADD], KEEPING, "size__dropped", id="the name is used again"),
+        pytest.param([SHIFT], [SHIFT], DROPPING, NOWHERE, id="dropped columns leave since"),
+        pytest.param([SHIFT, ADD], [SHIFT, ADD], DROPPING, NOWHERE, id="both"),
+        pytest.param([SWAP], [SWAP, ADD], KEEPING, "size__dropped", id="a swap"),
+        pytest.param([SWAP, ADD], [SWAP, ADD], DROPPING, NOWHERE, id="a swap, and leave since"),
+        pytest.param([ANEW], [ANEW], DROPPING, NOWHERE, id="nothing else is renamed"),
+    ],
+)
+def test_a_statement_renames_once_however_its_drop_was_read_before(
+    first: list[ColumnStatement], later: list[ColumnStatement], then: TableConfig, former: str
+) -> None:
+    before = known_renames(PLAN, renames_from(first, KEEPING), ())
+    stated_now = renames_from(later, then)
+    now = known_renames(PLAN, stated_now, before)
+    assert now == known_renames(PLAN, stated_now, ()) == known_renames(PLAN, stated_now, now)
+    assert name_at(now, "size", below(9)) == former
+    assert clash(before, now, NAMES) is None
+    refuse_other_names(PLAN, "batch", before, now, stated_now)
+
+
+def test_a_column_that_is_added_again_in_the_statement_that_drops_it_keeps_nothing() -> None:
+    before = known_renames(PLAN, renames_from([ANEW], KEEPING), ())
+    now = known_renames(PLAN, renames_from([ANEW], DROPPING), before)
+    assert moved_nowhere(before, now) == {"size__dropped"}
+
+
+def test_what_went_nowhere_stays_there_when_columns_are_kept_again() -> None:
+    gone = known_renames(PLAN, renames_from([SHIFT], DROPPING), ())
+    kept = renames_from([SHIFT, ADD], KEEPING)
+    assert known_renames(PLAN, kept, gone) == gone
+    refuse_other_names(PLAN, "batch", gone, gone, kept)
+
+
+def test_a_plan_without_a_rename_that_stored_rows_have_is_stale() -> None:
+    kept = renames_from([SHIFT], KEEPING)
+    with pytest.raises(TransientError, match="columns were renamed"):
+        refuse_other_names(PLAN, "batch", kept, (), ())
+    with pytest.raises(TransientError, match="columns were renamed"):
+        refuse_other_names(PLAN, "batch", (), (), kept)
