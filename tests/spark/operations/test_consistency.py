@@ -70,20 +70,33 @@ def test_one_table_waits_and_catches_up(lake: Sandbox) -> None:
     assert states_of(lake) == {batch.batch_id: PUBLISHED, share: FAILED}
     assert lake.agrees()
 
-    lake.write("b.jsonl", [event(12, "orders", 1, "b"), event(13, "notes", 7, "good")])
+    lake.write("b.jsonl", [event(12, "orders", 1, "b"), event(13, "notes", 8, "good")])
     (newer,), failure = run(lake)
     assert "fails check no_bad_text" in str(failure)
-    assert (texts(lake, "orders"), texts(lake, "notes")) == ({1: "b"}, {7: "good"})
+    assert (texts(lake, "orders"), texts(lake, "notes")) == ({1: "b"}, {8: "good"})
 
     lake.configure(**pipeline(SOUND))
     (caught_up,), failure = run(lake)
     assert failure is None
-    assert (caught_up.batch_id, total(caught_up)) == (share, Counts(read=2, late=1, ignored=1))
+    assert (caught_up.batch_id, total(caught_up)) == (share, Counts(read=2, applied=1, ignored=1))
     assert set(states_of(lake).values()) == {PUBLISHED}
-    assert texts(lake, "notes") == {7: "good"}
+    assert texts(lake, "notes") == {7: "bad", 8: "good"}
     assert lake.agrees()
     assert run(lake) == ([], None)
     assert newer.left_out == ()
+
+
+def test_what_a_table_waits_for_may_come_with_the_next_batch(lake: Sandbox) -> None:
+    """That is loaded first: the change that a check refused is late then."""
+    lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
+    (batch,), _ = run(lake)
+    share = left(lake, batch)
+    lake.write("b.jsonl", [event(12, "orders", 1, "b"), event(13, "notes", 7, "good")])
+    (newer, caught_up), failure = run(lake)
+    assert (failure, newer.left_out, caught_up.batch_id) == (None, (), share)
+    assert total(caught_up) == Counts(read=2, late=1, ignored=1)
+    assert texts(lake, "notes") == {7: "good"}
+    assert lake.agrees()
 
 
 def test_error_of_a_batch_without_any_table_names_all_tables(lake: Sandbox) -> None:
