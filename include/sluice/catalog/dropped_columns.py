@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.update import (
-    AddSchemaUpdate,
     RemovePropertiesUpdate,
-    SetCurrentSchemaUpdate,
     TableUpdate,
 )
-from pyiceberg.types import NestedField
 
+from sluice.catalog.current_schema import made_current
 from sluice.names import PROP_SHAPES
 
 
@@ -29,21 +26,7 @@ def without_columns(table: Table, dropped: Collection[str]) -> tuple[TableUpdate
         return ()
     shapes = [PROP_SHAPES] if PROP_SHAPES in table.properties else []
     forgotten = [RemovePropertiesUpdate(removals=shapes)] if shapes else []
-    return (*_made_current(table, left), *forgotten)
-
-
-def _made_current(table: Table, fields: list[NestedField]) -> Iterator[TableUpdate]:
-    """Yield the updates that make the schema with these fields current; the table may have had it
-    before."""
-    schemas, ids = table.metadata.schemas, table.schema().identifier_field_ids
-    same = (s for s in schemas if list(s.fields) == fields and s.identifier_field_ids == ids)
-    if known := next(same, None):
-        yield SetCurrentSchemaUpdate(schema_id=known.schema_id)
-        return
-    number = max(schema.schema_id for schema in schemas) + 1
-    made = Schema(*fields, schema_id=number, identifier_field_ids=ids)
-    yield AddSchemaUpdate(schema_=made)
-    yield SetCurrentSchemaUpdate(schema_id=-1)
+    return (*made_current(table, left), *forgotten)
 
 
 def schema_of_published(table: Table, schema_id: int) -> int:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
-    AddSchemaUpdate,
     AssertCurrentSchemaId,
     AssertLastAssignedFieldId,
     AssertRefSnapshotId,
     RemoveSnapshotRefUpdate,
-    SetCurrentSchemaUpdate,
     TableRequirement,
     TableUpdate,
 )
 from pyiceberg.types import IcebergType, NestedField
 
 from sluice.catalog.client import load_table
+from sluice.catalog.current_schema import made_current
 from sluice.catalog.gaps import carry_gap
 from sluice.catalog.snapshots import MAIN, commit, head, point
 from sluice.errors import PublishRefusedError
@@ -46,7 +44,7 @@ def replace_columns(
         AssertRefSnapshotId(ref=MAIN, snapshot_id=base),
     ]
     updates: list[TableUpdate] = [
-        *_schema_of(table, _replaced(table, columns)),
+        *made_current(table, _replaced(table, columns)),
     ]
     if base is not None:
         new = _written(load_table(catalog, table.name()), branch, signature)
@@ -95,7 +93,7 @@ def set_columns_aside(
         AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
         AssertLastAssignedFieldId(last_assigned_field_id=last),
     )
-    commit(catalog, table, requirements, tuple(_schema_of(table, [*kept, *added])))
+    commit(catalog, table, requirements, tuple(made_current(table, [*kept, *added])))
 
 
 def left_columns(table: Table, prefix: str) -> list[str]:
@@ -115,21 +113,9 @@ def drop_left(catalog: Catalog, name: tuple[str, str], prefix: str, branch: str)
     requirements: list[TableRequirement] = [AssertCurrentSchemaId(current_schema_id=current)]
     updates: list[TableUpdate] = []
     if left:
-        updates += _schema_of(table, (f for f in table.schema().fields if f.name not in left))
+        updates += made_current(table, (f for f in table.schema().fields if f.name not in left))
     if written is not None:
         requirements.append(AssertRefSnapshotId(ref=branch, snapshot_id=written))
         updates.append(RemoveSnapshotRefUpdate(ref_name=branch))
     if updates:
         commit(catalog, table, tuple(requirements), tuple(updates))
-
-
-def _schema_of(table: Table, fields: Iterable[NestedField]) -> list[TableUpdate]:
-    """Return the updates that make a schema of the fields current, which is one of the table's
-    schemas if it has had these fields before."""
-    number = max(s.schema_id for s in table.metadata.schemas) + 1
-    identifiers = table.schema().identifier_field_ids
-    schema = Schema(*fields, schema_id=number, identifier_field_ids=identifiers)
-    for known in table.metadata.schemas:
-        if known == schema:
-            return [SetCurrentSchemaUpdate(schema_id=known.schema_id)]
-    return [AddSchemaUpdate(schema_=schema), SetCurrentSchemaUpdate(schema_id=-1)]

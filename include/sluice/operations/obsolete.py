@@ -87,7 +87,8 @@ def _files_undone(ctx: Context, manifest: Manifest) -> Iterator[str]:
         elif row.state != states.FILE_RELEASED and row.sha256 != files[row.object_key].sha256:
             yield f"reads other bytes of {row.object_key} than batch {row.batch_id}"
     released = [files[row.object_key] for row in rows if row.state == states.FILE_RELEASED]
-    if released:
-        refuse_missing_folder(ctx)  # else each of its files would count as deleted
-    if wrong := differing(ctx.pipeline, released) if released else []:
+    if not released:
+        return
+    refuse_missing_folder(ctx)  # else each of its files would count as deleted
+    if wrong := differing(ctx.pipeline, released):
         yield f"reads files that were rolled back and released: {'; '.join(wrong[:5])}"

@@ -114,13 +114,19 @@ def test_a_wrong_file_that_was_released_is_not_read_for_single_tables(
     assert loaded_by_a_run(ctx, monkeypatch) == []
 
 
-def test_a_released_file_as_it_was_is_read_for_single_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ctx = open_shop(tmp_path, SHOP + "tables: {d.s.notes: {key: [id]}}\n")
+def left_and_released(root: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+    """A file that one more table was about to be read from, rolled back and released."""
+    ctx = open_shop(root, SHOP + "tables: {d.s.notes: {key: [id]}}\n")
     batch = left_for_single_tables(ctx, monkeypatch, STAGED)
     refolding.undo_or_refold(ctx, batch)
     release(ctx, batch)
+    return ctx
+
+
+def test_a_released_file_as_it_was_is_read_for_single_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ctx = left_and_released(tmp_path, monkeypatch)
     assert sorted(loaded_by_a_run(ctx, monkeypatch)) == [(), ("d.s.notes",)]
 
 
@@ -128,10 +134,7 @@ def test_a_landing_folder_that_is_away_gives_up_no_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While its disk is not mounted, all of its files look deleted."""
-    ctx = open_shop(tmp_path, SHOP + "tables: {d.s.notes: {key: [id]}}\n")
-    batch = left_for_single_tables(ctx, monkeypatch, STAGED)
-    refolding.undo_or_refold(ctx, batch)
-    release(ctx, batch)
+    ctx = left_and_released(tmp_path, monkeypatch)
     (tmp_path / "landing").rename(tmp_path / "away")
     with pytest.raises(TerminalError, match=r"landing folder .* does not exist"):
         stages.run(ctx)

@@ -1,0 +1,22 @@
+"""Make a schema current in a commit: columns that go, that come, or that get other names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, TableUpdate
+from pyiceberg.types import NestedField
+
+
+def made_current(table: Table, fields: Iterable[NestedField]) -> list[TableUpdate]:
+    """Return the updates that make a schema of the fields current, which is one of the table's
+    schemas if it has had these fields before."""
+    number = max(s.schema_id for s in table.metadata.schemas) + 1
+    identifiers = table.schema().identifier_field_ids
+    schema = Schema(*fields, schema_id=number, identifier_field_ids=identifiers)
+    for known in table.metadata.schemas:
+        if known == schema:
+            return [SetCurrentSchemaUpdate(schema_id=known.schema_id)]
+    return [AddSchemaUpdate(schema_=schema), SetCurrentSchemaUpdate(schema_id=-1)]
