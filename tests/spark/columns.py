@@ -212,3 +212,11 @@ def batches(log: list[Row], seed: int, count: int, newest_first: bool) -> list[l
     for batch in found:
         rng.shuffle(batch)
     return [batch for batch in found if batch]
+
+
+def delivered(lake: Sandbox, table: Table, dealt: list[list[Row]]) -> str:
+    """Load a table's batches one after the other; return the name of its target."""
+    for at, batch in enumerate(dealt):
+        lake.write(f"{table.database}/{at}.jsonl", batch)
+        lake.run()
+    return f"{table.database}_orders"

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.spark.columns import Step, Table, batches, pipeline, seen
+from tests.spark.columns import Step, Table, batches, delivered, pipeline, seen
 from tests.spark.proving import proved
 from tests.spark.sandbox import Sandbox, driven_here
 
@@ -53,10 +53,7 @@ def test_columns_depend_on_the_set_of_events_alone(
         table.step(step)
     if not table.versions:
         return
-    for at, batch in enumerate(batches(table.log, seed, count, newest_first)):
-        lake.write(f"{table.database}/{at}.jsonl", batch)
-        lake.run()
-    target = f"{table.database}_orders"
+    target = delivered(lake, table, batches(table.log, seed, count, newest_first))
     assert seen(lake, target, table.unsure()) == table.rows()
     for versions in (f"{target}__history", f"{target}__events"):
         assert seen(lake, versions, table.unsure()) == table.history()

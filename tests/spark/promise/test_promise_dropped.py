@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.spark.columns import Row, Step, Table, Version, batches, seen
+from tests.spark.columns import Row, Step, Table, Version, batches, delivered, seen
 from tests.spark.proving import proved
 from tests.spark.sandbox import Sandbox, driven_here
 
@@ -85,10 +85,7 @@ def test_columns_that_go_depend_on_the_set_of_events_alone(
         table.step(step)
     if not table.versions:
         return
-    for at, batch in enumerate(batches(table.log, seed, count, newest_first)):
-        lake.write(f"{table.database}/{at}.jsonl", batch)
-        lake.run()
-    target = f"{table.database}_orders"
+    target = delivered(lake, table, batches(table.log, seed, count, newest_first))
     columns = lake.types(target).keys()
     assert seen(lake, target, table.unsure()) == table.rows()
     assert table.here() <= columns

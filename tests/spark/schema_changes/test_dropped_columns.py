@@ -14,7 +14,8 @@ from sluice.errors import PlanError
 from sluice.operations import preview, refolding, stages
 from sluice.operations.held_files import release
 from sluice.operations.undo import undo_batch
-from tests.spark.connect import INT, TEXT
+from tests.spark.connect import INT
+from tests.spark.dropped_size import ADD, BETWEEN, DROP, FIRST, SINCE
 from tests.spark.renamed import Row, ddl
 from tests.spark.retention import forget
 from tests.spark.sandbox import Sandbox
@@ -23,11 +24,6 @@ from tests.spark.typed import event
 
 pytestmark = pytest.mark.spark
 
-DROP = ddl(10, "ALTER TABLE `orders` DROP COLUMN `size`")
-ADD = ddl(20, "ALTER TABLE orders ADD size varchar(9) AFTER id")
-FIRST = [event("c", n, n, size=(INT, n * 10)) for n in (1, 2, 3)]
-BETWEEN = [event("u", 12, 3)]
-SINCE = [event("u", 21, 2, size=(TEXT, "L")), event("c", 22, 4, size=(TEXT, "XL"))]
 AT_FIRST = {1: 10, 2: 20, 3: 30}
 SINCE_THEN = {1: None, 2: "L", 3: None, 4: "XL"}
 

@@ -12,17 +12,13 @@ from sluice.errors import PlanError
 from sluice.operations import refolding
 from sluice.result import Counts
 from tests.spark.connect import BIGINT, INT, TEXT
+from tests.spark.dropped_size import ADD, BETWEEN, DROP, FIRST, SINCE
 from tests.spark.renamed import Row, ddl
 from tests.spark.sandbox import Sandbox, total
 from tests.spark.typed import event
 
 pytestmark = pytest.mark.spark
 
-DROP = ddl(10, "ALTER TABLE `orders` DROP COLUMN `size`")
-ADD = ddl(20, "ALTER TABLE orders ADD size varchar(9) AFTER id")
-FIRST = [event("c", n, n, size=(INT, n * 10)) for n in (1, 2, 3)]
-BETWEEN = [event("u", 12, 3)]
-SINCE = [event("u", 21, 2, size=(TEXT, "L")), event("c", 22, 4, size=(TEXT, "XL"))]
 WANTED = {1: (None, "10"), 2: ("L", None), 3: (None, None), 4: ("XL", None)}
 VERSIONS = {(1, None, "10"), (2, None, "20"), (2, "L", None), (3, None, "30"), (3, None, None),
             (4, "XL", None)}  # fmt: skip
