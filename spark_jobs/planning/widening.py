@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.catalog.placing import placing_ids
+from sluice.catalog.placing import ever_placing_ids, placing_ids
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.types.columns import parse_type
 from spark_jobs.canonical import quoted
@@ -150,6 +150,5 @@ def fixed_columns(table: Table, key: Sequence[str]) -> set[str]:
 
 def laid_out_by(table: Table) -> set[str]:
     """Return the columns of the partition specs and sort orders that a table has or had."""
-    ids = {field.source_id for spec in table.specs().values() for field in spec.fields}
-    ids |= {field.source_id for order in table.sort_orders().values() for field in order.fields}
+    ids = ever_placing_ids(table)
     return {field.name for field in table.schema().fields if field.field_id in ids}

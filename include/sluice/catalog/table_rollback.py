@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
@@ -16,13 +17,15 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
+from pyiceberg.types import NestedField
 
 from sluice.catalog.client import load_table
+from sluice.catalog.current_schema import made_current
 from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of, passes_over
-from sluice.catalog.placing import placing_ids
+from sluice.catalog.placing import ever_placing_ids
 from sluice.catalog.published_properties import properties_back
 from sluice.catalog.snapshots import MAIN, commit, head, point
-from sluice.errors import FollowedError, RollbackRefusedError, TerminalError
+from sluice.errors import FollowedError, RollbackRefusedError
 from sluice.names import PROP_SHAPES, SUMMARY_BATCH, tag_name
 from sluice.result import StagedTable
 
@@ -57,7 +60,8 @@ def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Main
         AssertRefSnapshotId(ref=MAIN, snapshot_id=current),
         AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
     )
-    gone = columns_gone(table, table.metadata.current_schema_id, staged)
+    after = columns_after(table, staged)
+    gone = tuple(f.name for f in table.schema().fields if f.name not in after)
     commit(catalog, table, requirements, (*updates, *properties_back(table, base)))
     return MainChange(staged.full_name, current, base, gone)
 
@@ -72,41 +76,57 @@ def _steps_back(table: Table, staged: StagedTable, batch_id: str) -> list[TableU
     tag = tag_name(batch_id)
     if head(table, tag) is not None:
         updates.append(RemoveSnapshotRefUpdate(ref_name=tag))
-    if staged.base_schema != table.metadata.current_schema_id:
-        updates += _schema_back(table, staged.base_schema)
-    return updates
+    return updates + _schema_back(table, _schema_before(table, staged))
 
 
-def columns_gone(table: Table, now: int, staged: StagedTable) -> tuple[str, ...]:
-    """Return the columns of the schema `now` that the one from before the batch lacks, whoever
-    added them."""
+def columns_after(table: Table, staged: StagedTable) -> tuple[str, ...]:
+    """Return the columns of the table once the batch that published it is rolled back."""
+    return tuple(field.name for field in _fields_back(table, _schema_before(table, staged)))
+
+
+def _schema_before(table: Table, staged: StagedTable) -> Schema:
+    """Return the schema from before the batch.
+
+    Others may have removed it (`expire_snapshots` with `clean_expired_metadata`): then that of the
+    snapshot from before the batch, and without one the current schema.
+    """
     schemas = table.schemas()
-    before = schemas.get(staged.base_schema, schemas[now])
-    return tuple(n for n in schemas[now].column_names if n not in before.column_names)
+    base = None if staged.base_snapshot is None else table.snapshot_by_id(staged.base_snapshot)
+    written = None if base is None or base.schema_id is None else schemas.get(base.schema_id)
+    return schemas.get(staged.base_schema) or written or table.schema()
 
 
-def _schema_back(table: Table, schema_id: int) -> list[TableUpdate]:
-    """Return the updates that make an earlier schema current again.
+def _fields_back(table: Table, before: Schema) -> list[NestedField]:
+    """Return the fields of an earlier schema, and after them the current columns by which anybody
+    has partitioned or sorted the table since: without these nothing can write it."""
+    placing = ever_placing_ids(table).difference(before.field_ids)
+    return [*before.fields, *(f for f in table.schema().fields if f.field_id in placing)]
+
+
+def _schema_back(table: Table, before: Schema) -> list[TableUpdate]:
+    """Return the updates that make an earlier schema current again; none if it is.
 
     They remove the cached shapes, which may be of the later schema: the next batch would be planned
     with them.
     """
+    fields = _fields_back(table, before)
+    if fields == list(table.schema().fields):
+        return []
     known = [PROP_SHAPES] if PROP_SHAPES in table.properties else []
     forgotten = [RemovePropertiesUpdate(removals=known)] if known else []
-    return [SetCurrentSchemaUpdate(schema_id=schema_id), *forgotten]
+    whole = len(fields) == len(before.fields)
+    current = [SetCurrentSchemaUpdate(schema_id=before.schema_id)] if whole else []
+    return [*(current or made_current(table, fields)), *forgotten]
 
 
 def refuse_rollback(table: Table, current: int | None, staged: StagedTable, batch_id: str) -> None:
     """Raise RollbackRefusedError unless `main`, at `current`, may go back to before the batch.
 
     It may if it is there already, or if only maintenance wrote since the batch. Raises
-    FollowedError if another batch wrote since, or a needed snapshot has expired; TerminalError if
-    the table is partitioned or sorted by a column of the batch.
+    FollowedError if another batch wrote since, or a needed snapshot has expired.
     """
     base, published = staged.base_snapshot, staged.head_snapshot
     if current == base:
-        if head(table, tag_name(batch_id)) is not None:  # moved by hand: the schema goes back
-            _refuse_placing(table, staged.base_schema, batch_id)
         return
     name = ".".join(table.name())
     past = ancestors(table, current)
@@ -124,35 +144,16 @@ def refuse_rollback(table: Table, current: int | None, staged: StagedTable, batc
     _refuse_foreign(table, current, published, batch_id)
     if base is not None and table.snapshot_by_id(base) is None:
         raise FollowedError(f"{name}: snapshot {base}, from before batch {batch_id}, has expired")
-    _refuse_placing(table, staged.base_schema, batch_id)
-
-
-def _refuse_placing(table: Table, schema_id: int, batch_id: str) -> None:
-    """Raise TerminalError if somebody partitions or sorts the table by a column that the schema
-    from before the batch lacks."""
-    before = table.schemas().get(schema_id)
-    if before is None:
-        return
-    gone = placing_ids(table).difference(before.field_ids)
-    columns = [field.name for field in table.schema().fields if field.field_id in gone]
-    if columns:
-        raise TerminalError(
-            f"{'.'.join(table.name())}: batch {batch_id} brought {', '.join(columns)}, by which "
-            "the table is partitioned or sorted meanwhile: drop that partition field or sort order "
-            "first (ALTER TABLE … DROP PARTITION FIELD …, ALTER TABLE … WRITE UNORDERED), and try "
-            "again"
-        )
 
 
 def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> bool:
     """Make an earlier schema current again after a failed batch; returns whether it changed."""
     table = load_table(catalog, (namespace, name))
-    now = table.metadata.current_schema_id
-    if now == schema_id:
-        return False
-    requirement = AssertCurrentSchemaId(current_schema_id=now)
-    commit(catalog, table, (requirement,), tuple(_schema_back(table, schema_id)))
-    return True
+    updates = _schema_back(table, table.schemas()[schema_id])
+    if updates:
+        requirement = AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id)
+        commit(catalog, table, (requirement,), tuple(updates))
+    return bool(updates)
 
 
 def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: str) -> None:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from sluice.catalog.client import load_table
 from sluice.catalog.snapshots import drop_tag, head, refuse_unwritable
-from sluice.catalog.table_rollback import columns_gone, refuse_rollback, rollback_table
+from sluice.catalog.table_rollback import columns_after, refuse_rollback, rollback_table
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import states
@@ -239,7 +239,7 @@ def _main_changes(ctx: Context, published: dict[str, list[Publication]]) -> list
     for the first table that may not go back."""
     load = cache(partial(load_table, ctx.catalog))
     heads: dict[tuple[str, str], int | None] = {}
-    schemas: dict[tuple[str, str], int] = {}
+    columns: dict[tuple[str, str], tuple[str, ...]] = {}
     moves = []
     for batch_id, publications_of_batch in published.items():
         for p in publications_of_batch:
@@ -253,9 +253,10 @@ def _main_changes(ctx: Context, published: dict[str, list[Publication]]) -> list
             move = moved_main(current, p.base_snapshot)
             moves.append(f"batch {batch_id}: {p.full_name}: main {move}")
             if current != p.base_snapshot:
-                schema = schemas.get(name, table.metadata.current_schema_id)
-                schemas[name] = p.base_schema
-                moves += _columns_gone(p.full_name, columns_gone(table, schema, p.staged))
+                before = columns.get(name) or tuple(f.name for f in table.schema().fields)
+                columns[name] = after = columns_after(table, p.staged)
+                gone = tuple(column for column in before if column not in after)
+                moves += _columns_gone(p.full_name, gone)
     return moves
 
 

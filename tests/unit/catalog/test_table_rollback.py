@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.update import RemoveSnapshotRefUpdate
+from pyiceberg.table.update import RemoveSchemasUpdate, RemoveSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, StringType
 
@@ -16,8 +16,8 @@ from sluice.catalog import snapshots
 from sluice.catalog.dropped_columns import schema_of_published
 from sluice.catalog.snapshots import head
 from sluice.catalog.table_publish import publish_table
-from sluice.catalog.table_rollback import refuse_rollback, restore_schema, rollback_table
-from sluice.errors import RollbackRefusedError, TerminalError
+from sluice.catalog.table_rollback import columns_after, restore_schema, rollback_table
+from sluice.errors import RollbackRefusedError
 from sluice.names import PROP_DEFAULTS, PROP_HINTS, PROP_SHAPES, tag_name
 from tests.unit.staged_tables import NAME, ids, stage, table, undo, write
 
@@ -181,13 +181,13 @@ def test_a_schema_given_back_takes_the_shapes_of_the_later_one_with_it(catalog: 
     assert PROP_SHAPES not in table(catalog).properties
 
 
-@pytest.mark.parametrize("placed", ["partitioned", "sorted", "by hand"])
-def test_a_column_that_places_rows_is_not_taken_away(catalog: Catalog, placed: str) -> None:
-    """Iceberg would refuse the schema, when other tables may have moved."""
+@pytest.mark.parametrize("placed", ["partitioned", "partitioned once", "sorted", "by hand"])
+def test_a_column_that_places_rows_stays(catalog: Catalog, placed: str) -> None:
+    """Iceberg refuses a schema without it, and Spark cannot write the table where it did once."""
     write(catalog, 0)
     before = table(catalog).metadata.current_schema_id
-    with table(catalog).update_schema() as update:
-        update.add_column("region", StringType())
+    add_column(catalog, "region")
+    add_column(catalog, "note")
     staged = replace(stage(catalog, "b1", 1), base_schema=before)
     publish_table(catalog, staged, "b1")
     if placed == "sorted":
@@ -196,15 +196,33 @@ def test_a_column_that_places_rows_is_not_taken_away(catalog: Catalog, placed: s
     else:
         with table(catalog).update_spec() as spec:
             spec.add_identity("region")
+    if placed == "partitioned once":
+        with table(catalog).update_spec() as spec:
+            spec.remove_field("region")
     if placed == "by hand":
         back = snapshots.point("main", SnapshotRefType.BRANCH, staged.base_snapshot or 0)
         snapshots.commit(catalog, table(catalog), (), (back,))
-    found = table(catalog)
-    with pytest.raises(TerminalError, match="batch b1 brought region, by which"):
-        refuse_rollback(found, head(found), staged, "b1")
-    if placed == "sorted":
-        return
-    with table(catalog).update_spec() as spec:
-        spec.remove_field("region")
+    assert columns_after(table(catalog), staged) == ("id", "region")
+    assert rollback_table(catalog, staged, "b1").gone == ("note",)
+    assert (ids(catalog), table(catalog).schema().column_names) == ([0], ["id", "region"])
+    assert not restore_schema(catalog, *NAME, before)
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_schema_that_others_removed_is_that_of_the_snapshot(
+    catalog: Catalog, written: bool
+) -> None:
+    """As after `expire_snapshots(clean_expired_metadata => true)`; the first snapshot has none."""
+    if written:
+        write(catalog, 0)
+    with table(catalog).update_schema() as update:
+        update.update_column("id", doc="the order's number")
+    before = table(catalog).metadata.current_schema_id
+    add_column(catalog, "note")
+    staged = replace(stage(catalog, "b1", 1), base_schema=before)
+    publish_table(catalog, staged, "b1")
+    catalog.commit_table(table(catalog), (), (RemoveSchemasUpdate(schema_ids=[before]),))
     undo(catalog, staged, "b1")
-    assert (ids(catalog), table(catalog).schema().column_names) == ([0], ["id"])
+    columns = ["id"] if written else ["id", "note"]
+    assert table(catalog).schema().column_names == columns
+    assert ids(catalog) == ([0] if written else [])
