@@ -21,7 +21,7 @@ from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.states import LOADED
 from sluice.manifest import Manifest, SourceFile, name_batch
-from sluice.names import TARGET_METADATA, branch_name
+from sluice.names import CATALOG, TARGET_METADATA, branch_name
 from sluice.operations import stages
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
@@ -222,6 +222,8 @@ def session_of(spark: SparkSession, project: Project) -> SparkSession:
     for key, value in spark_catalog_conf(project).items():
         if key.startswith("spark.sql.catalog."):
             session.conf.set(key, value)
+    # As in `tests.conftest`, for the connections of Spark's catalog.
+    session.conf.set(f"spark.sql.catalog.{CATALOG}.jdbc.synchronous", "OFF")
     return session
 
 

@@ -152,10 +152,11 @@ def test_an_absent_column_keeps_its_value(spark: SparkSession, tmp_path: Path) -
 
 @pytest.mark.parametrize("key", [["id"], []])
 def test_a_column_that_old_has_alone_was_set_to_null(
-    spark: SparkSession, tmp_path: Path, key: list[str]
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: list[str]
 ) -> None:
     """As writers leave it out that write no NULL."""
     sandbox = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"db.t": {"key": key}}})
+    sandbox.driven(monkeypatch)
     sandbox.run_each(
         [message("INSERT", row("1", "a"), row("2", "b"))],
         [message("UPDATE", {"id": "1"}, old=[{"v": "a"}])],

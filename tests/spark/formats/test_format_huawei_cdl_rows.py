@@ -108,7 +108,7 @@ def test_of_changes_with_one_lsn_the_last_wins(spark: SparkSession, tmp_path: Pa
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 def test_an_update_that_names_the_old_key_moves_its_row(
-    spark: SparkSession, tmp_path: Path, version: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     """What it does not send comes from the row that it moves."""
 
@@ -118,7 +118,7 @@ def test_an_update_that_names_the_old_key_moves_its_row(
             return v1(kind, pairs(lsn=lsn), data=row, **parts)
         return v2({"INSERT": "c", "UPDATE": "u"}[kind], {"lsn": lsn}, after=row, **parts)
 
-    sandbox = Sandbox(spark, tmp_path, {"format": "huawei_cdl"})
+    sandbox = Sandbox(spark, tmp_path, {"format": "huawei_cdl"}).driven(monkeypatch)
     sandbox.run_each(
         [told(1, "INSERT", 1, {"id": 1, "doc": "x"}, ""),
          told(2, "INSERT", 2, {"id": 2, "doc": "y"}, "")],

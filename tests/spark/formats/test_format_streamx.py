@@ -236,17 +236,16 @@ def test_an_update_in_two_messages(spark: SparkSession, tmp_path: Path, turned: 
     }
 
 
-def test_a_first_batch_of_a_truncate_makes_the_table(spark: SparkSession, tmp_path: Path) -> None:
-    sandbox = Sandbox(spark, tmp_path, {"format": "streamx"})
-    inserts = [message("INSERT", sequence, after={"id": int(sequence)}) for sequence in "47"]
-    sandbox.run_each([truncate(["id"], "id")], inserts)
-    assert sandbox.rows("t") == [{"id": 7}]
-
-
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """A lake whose drivers run in here."""
     return Sandbox(spark, tmp_path, {"format": "streamx"}).driven(monkeypatch)
+
+
+def test_a_first_batch_of_a_truncate_makes_the_table(lake: Sandbox) -> None:
+    inserts = [message("INSERT", sequence, after={"id": int(sequence)}) for sequence in "47"]
+    lake.run_each([truncate(["id"], "id")], inserts)
+    assert lake.rows("t") == [{"id": 7}]
 
 
 def load(lake: Sandbox, messages: list[dict[str, Any]], batches: list[tuple[int, ...]]) -> None:
@@ -343,7 +342,7 @@ def test_real_data(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
 
 
 def test_local_times_and_dates_of_a_job_in_another_zone(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The vendor's example of a DATE is 2020-05-24 18:14:29 in Shanghai; only hints with the zone
     give it, and a DATE without a hint stays the instant."""
@@ -354,7 +353,7 @@ def test_local_times_and_dates_of_a_job_in_another_zone(
     told |= {"schema": told["schema"] | {"dataColumn": listed}}
     hints = {"created": "timestamp_ntz[@Asia/Shanghai]", "born": "date[ms@Asia/Shanghai]"}
     pipeline = {"format": "streamx", "tables": {"db.s.t": {"columns": hints}}}
-    lake = Sandbox(spark, tmp_path, pipeline)
+    lake = Sandbox(spark, tmp_path, pipeline).driven(monkeypatch)
     lake.run_each([told])
     assert lake.rows("t") == [
         {"id": 1, "created": datetime(2020, 5, 24, 18, 14, 29), "born": date(2020, 5, 24),

@@ -67,7 +67,11 @@ def test_a_writer_of_nulls_leaves_out_what_it_does_not_send(
 )
 @pytest.mark.parametrize("key", [["id"], []])
 def test_updates_to_null_in_one_message_and_in_two(
-    spark: SparkSession, tmp_path: Path, key: list[str], batches: list[tuple[int, ...]]
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    key: list[str],
+    batches: list[tuple[int, ...]],
 ) -> None:
     messages = [
         blob("INSERT", 1, key, after=ANN),
@@ -77,13 +81,16 @@ def test_updates_to_null_in_one_message_and_in_two(
         blob("UPDATE_AFTER", 4, key, before=BOB, after=without(BOB, "note")),
     ]
     lake = Sandbox(spark, tmp_path, {"format": "streamx", "tables": {"db.t": {"key": key}}})
+    lake.driven(monkeypatch)
     lake.run_each(*([messages[at] for at in batch] for batch in batches))
     assert sorted(lake.rows("t"), key=lambda row: row["id"]) == [
         ANN | {"note": None}, BOB | {"note": None},
     ]  # fmt: skip
 
 
-def test_old_rows_without_their_nulls(spark: SparkSession, tmp_path: Path) -> None:
+def test_old_rows_without_their_nulls(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a table without a key the old row is found by all of its values, NULLs too."""
     messages = [
         blob("INSERT", 1, [], after=without(ANN, "note")),
@@ -93,18 +100,21 @@ def test_old_rows_without_their_nulls(spark: SparkSession, tmp_path: Path) -> No
         blob("DELETE", 4, [], before=without(BOB, "name")),
     ]
     lake = Sandbox(spark, tmp_path, {"format": "streamx", "tables": {"db.t": {"key": []}}})
+    lake.driven(monkeypatch)
     lake.run_each(messages[:1], messages[1:])
     assert lake.rows("t") == [ANN]
 
 
-def test_a_key_that_changes_takes_nothing_that_is_null(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_key_that_changes_takes_nothing_that_is_null(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A second message that leaves a NULL out does not take the old row's value for it."""
     messages = [
         blob("INSERT", 1, after=ANN),
         blob("UPDATE_BEFOR", 2, before=ANN),
         blob("UPDATE_AFTER", 2, after={"id": 3, "name": "ann"}),
     ]
-    lake = Sandbox(spark, tmp_path, {"format": "streamx"})
+    lake = Sandbox(spark, tmp_path, {"format": "streamx"}).driven(monkeypatch)
     lake.run_each(messages[:1], messages[1:])
     assert lake.rows("t") == [{"id": 3, "name": "ann", "note": None}]
 

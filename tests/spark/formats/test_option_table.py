@@ -72,12 +72,12 @@ def test_records_without_a_table_are_rejected_without_the_option(
 
 
 def test_records_of_flink_are_loaded_in_the_order_of_arrival(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = Sandbox(spark, tmp_path, {
         "format": "debezium", "format_options": {"table": "s.o"},
         "tables": {"s.o": {"key": ["id"]}},
-    })  # fmt: skip
+    }).driven(monkeypatch)  # fmt: skip
     first, second, third = FLINK["debezium"][:3]
     sandbox.run_each([first, {"before": None, "after": {"id": 2, "v": "x"}, "op": "c"}])
     sandbox.run_each([second, third])
