@@ -84,14 +84,14 @@ def _added(statements: Iterable[ColumnStatement]) -> list[tuple[str, str]]:
 def other_names(renames: Renames, added: Iterable[tuple[str, str]]) -> OtherNames:
     """Return the other names of each column; `added`: columns and where they were added."""
     folded = tuple(Rename(one.below, tuple(_folded(one.columns))) for one in renames)
-    left = {old: one.below for one in sorted(folded) for old, _ in one.columns}
-    again = used_again(folded) | {name for name, at in added if at > left.get(name, at)}
-    gone = {dropped_column(name) for name in again}
-    listed = {name for one in folded for pair in one.columns for name in pair}
-    groups = {now: of for now, of in wanted(folded, sorted(listed)).items() if now not in gone}
+    last_renamed = {old: one.below for one in sorted(folded) for old, _ in one.columns}
+    again = used_again(folded) | {n for n, at in added if at > last_renamed.get(n, at)}
+    kept_aside = {dropped_column(name) for name in again}
+    listed = sorted({name for one in folded for pair in one.columns for name in pair})
+    groups = {n: former for n, former in wanted(folded, listed).items() if n not in kept_aside}
     by_name: dict[str, Others] = {}
     for now, former in groups.items():
-        names = (now, *sorted(former, key=lambda name: left[name], reverse=True))
+        names = (now, *sorted(former, key=last_renamed.__getitem__, reverse=True))
         if _are_alone(names, groups) and again.isdisjoint(names):
             by_name |= {name: Others(tuple(n for n in names if n != name)) for name in names}
         else:

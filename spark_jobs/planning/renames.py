@@ -318,14 +318,13 @@ def _lost(before: Renames, now: Renames, columns: Collection[str]) -> Clash | No
 
 
 def _mixed(old: _Stretch, new: _Stretch) -> Clash | None:
-    """Return two of the columns that a stored column's values may be from, if the first of them
-    that is not NULL is no longer the one that counts in full-load rows."""
-    for since in dict.fromkeys(name for name in new.now.values() if name != NOWHERE):
-        ranked = [name for name in new.of(since).possible if name in old.now]
-        stored: dict[str, list[str]] = {old.now[name]: [] for name in ranked}
-        for name in (name for name in old.now if name in ranked):
-            stored[old.now[name]].append(name)
-        there = [name for names_of_one in stored.values() for name in names_of_one]
+    """Return two columns of events whose precedence changed: in a full-load row that has values in
+    several columns that are one now, the stored rows took the value of another than they would
+    take now. None if there are none."""
+    for current in dict.fromkeys(name for name in new.now.values() if name != NOWHERE):
+        ranked = [name for name in new.of(current).possible if name in old.now]
+        stored = dict.fromkeys(old.now[name] for name in ranked)
+        there = [name for c in stored for name in old.of(c).possible if name in ranked]
         for was, name in zip(there, ranked, strict=True):
             if was != name:
                 return was, name, old.now[was]

@@ -149,26 +149,34 @@ def planned(
     name: str, described: Mapping[int, Mapping[str, SourceColumn]], types: KnownTypes
 ) -> PlannedColumn:
     """Plan one column; raises PlanError if no type holds all of its types."""
-    readings: dict[int | None, ColumnType] = {
-        ident: columns[name].type for ident, columns in described.items() if name in columns
-    }
+    columns = {ident: listed[name] for ident, listed in described.items() if name in listed}
     if name in types.hints:
-        hint = parse_type(types.hints[name])
-        typed = {ident for ident in readings if ident is not None and described[ident][name].typed}
-        read_as = _hinted(hint, readings, typed)
-        if any(kind.zone and kind.encoding == "days" for kind in read_as.values()):
-            raise _zone_of_days(name, types)
-        return PlannedColumn(name, _stored(name, [hint], types), read_as)
+        return _by_hint(name, columns, types)
     lender = types.lender(name)
-    if not readings:
+    if not columns:
         return _undescribed(name, types) if lender is None else _lent(name, lender, types)
     if lender is not None and changes_values(parse_type(types.hints[lender])):
         raise partial_hint(types.table, lender, name)
+    return _by_descriptions(name, columns, types)
+
+
+def _by_hint(name: str, columns: Mapping[int, SourceColumn], types: KnownTypes) -> PlannedColumn:
+    hint = parse_type(types.hints[name])
+    described: dict[int | None, ColumnType] = {i: column.type for i, column in columns.items()}
+    readings = _hinted(hint, described, {i for i, column in columns.items() if column.typed})
+    if any(kind.zone and kind.encoding == "days" for kind in readings.values()):
+        raise _zone_of_days(name, types)
+    return PlannedColumn(name, _stored(name, [hint], types), readings)
+
+
+def _by_descriptions(
+    name: str, columns: Mapping[int, SourceColumn], types: KnownTypes
+) -> PlannedColumn:
+    readings: dict[int | None, ColumnType] = {i: column.type for i, column in columns.items()}
     kinds = list(readings.values())
-    listed = [columns[name] for columns in described.values() if name in columns]
-    if any(column.typed and column.type.name == "binary" for column in listed):
+    if any(column.typed and column.type.name == "binary" for column in columns.values()):
         readings[None] = types.bytes_read_as()
-    if None not in readings:
+    else:
         readings = {**types.coded(name), **readings}
     if types.stands(name):
         return PlannedColumn(name, _wider(parse_type(types.existing[name]), kinds), readings)

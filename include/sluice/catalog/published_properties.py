@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyiceberg.table import Table
@@ -25,15 +26,28 @@ def publish_properties(table: Table, staged: StagedTable) -> tuple[TableUpdate, 
     their own while the base exists.
     """
     stated = {PROP_DEFAULTS: staged.defaults, PROP_HINTS: staged.hints}
-    known = {name: value for name, value in stated.items() if value is not None}
-    changed = {n: table.properties.get(n, "") for n in known if table.properties.get(n) != known[n]}
-    known |= {_at(name, staged.base_snapshot): before for name, before in changed.items()}
+    values = {name: value for name, value in stated.items() if value is not None}
+    values |= _values_before(table, values, staged.base_snapshot)
     if staged.highest is not None:
-        known[PROP_HIGHEST] = staged.highest
-    kept = (None, *(s.snapshot_id for s in table.metadata.snapshots))
-    needed = {_at(name, snapshot) for name in _RESTORED for snapshot in kept} | known.keys()
-    gone = [n for n in table.properties if n.startswith(_KEPT) and n not in needed]
-    updates: list[TableUpdate] = [SetPropertiesUpdate(updates=known)] if known else []
+        values[PROP_HIGHEST] = staged.highest
+    return _updates(values, [n for n in _outdated(table) if n not in values])
+
+
+def _values_before(table: Table, values: Mapping[str, str], base: int | None) -> dict[str, str]:
+    """Return the present values of the properties that change, under their names at the base."""
+    before = {name: table.properties.get(name) for name in values}
+    return {_at(n, base): value or "" for n, value in before.items() if value != values[n]}
+
+
+def _outdated(table: Table) -> list[str]:
+    """Return the kept values whose base has expired."""
+    bases = (None, *(s.snapshot_id for s in table.metadata.snapshots))
+    needed = {_at(name, base) for name in _RESTORED for base in bases}
+    return [n for n in table.properties if n.startswith(_KEPT) and n not in needed]
+
+
+def _updates(values: Mapping[str, str], gone: Sequence[str]) -> tuple[TableUpdate, ...]:
+    updates: list[TableUpdate] = [SetPropertiesUpdate(updates=values)] if values else []
     return (*updates, *([RemovePropertiesUpdate(removals=gone)] if gone else []))
 
 
@@ -50,5 +64,4 @@ def properties_back(table: Table, base: int | None) -> tuple[TableUpdate, ...]:
         return ()
     back = {name: value for name, value in before.items() if value}
     gone = [_at(name, base) for name in before] + [n for n in before if n not in back]
-    updates: list[TableUpdate] = [SetPropertiesUpdate(updates=back)] if back else []
-    return (*updates, RemovePropertiesUpdate(removals=gone))
+    return _updates(back, gone)

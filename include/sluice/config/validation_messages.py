@@ -14,8 +14,8 @@ from sluice.config.secrets import is_secret, shortened
 from sluice.config.yaml_file import Document, KeyPath, dotted
 
 _OPTIONS: Final = "format_options"
-_REGISTRY: Final = "schema_registry"  # a wrong address may hold a token anywhere
 """The key whose model depends on `format`."""
+_REGISTRY: Final = "schema_registry"  # a wrong address may hold a token anywhere
 
 
 def explain(model: type[BaseModel], error: ValidationError, document: Document) -> str:
@@ -42,20 +42,29 @@ def _expected(
         return _unknown_key(model, path)
     if error["type"] == "missing":
         return "expected a value; the key is missing"
-    address = path[-1:] == (_REGISTRY,) and isinstance(error["input"], str)
-    may_show = not address and not any(is_secret(str(part)) for part in path)
-    got = f", got {shortened(error['input'])}" if may_show else ""
-    if error["type"] == "value_error":
-        return f"expected {error['msg'].removeprefix('Value error, ')}{got}"
-    what = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    if error["type"] == "string_pattern_mismatch":
-        what = f"only characters of {error['ctx']['pattern']}"
-    if error["type"] == "list_type" and isinstance(error["input"], str) and may_show:
-        what = f"list such as [{shortened(error['input'])[1:-1]}]"
-    if error["type"] in ("model_type", "model_attributes_type", "dict_type"):
+    got = f", got {shortened(error['input'])}" if _may_show(path, error) else ""
+    return f"expected {_wanted(model, path, error)}{got}"
+
+
+def _may_show(path: KeyPath, error: ErrorDetails) -> bool:
+    """Whether a message may have the wrong value, which is no secret and holds none."""
+    is_address = path[-1:] == (_REGISTRY,) and isinstance(error["input"], str)
+    return not is_address and not any(is_secret(str(part)) for part in path)
+
+
+def _wanted(model: type[BaseModel], path: KeyPath, error: ErrorDetails) -> str:
+    """Return what the value should have been."""
+    kind, given = error["type"], error["input"]
+    if kind == "value_error":
+        return error["msg"].removeprefix("Value error, ")
+    if kind == "string_pattern_mismatch":
+        return f"only characters of {error['ctx']['pattern']}"
+    if kind == "list_type" and isinstance(given, str) and _may_show(path, error):
+        return f"list such as [{shortened(given)[1:-1]}]"
+    if kind in ("model_type", "model_attributes_type", "dict_type"):
         keys = ", ".join(_fields_at(model, path))
-        what = f"a mapping with {keys}" if keys else "a mapping of keys to values"
-    return f"expected {what}{got}"
+        return f"a mapping with {keys}" if keys else "a mapping of keys to values"
+    return error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
 
 
 def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:

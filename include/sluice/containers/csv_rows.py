@@ -67,10 +67,7 @@ def rows_as_json(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterat
     rows = csv.reader(lines, delimiter=style.delimiter, strict=True)
     names = [encoder.encode_basestring(name) for name in style.columns]
     header_rejected = full_load = changes = False
-    while True:
-        row = _next_row(rows, lines)
-        if row is None:
-            return
+    while (row := _next_row(rows, lines)) is not None:
         if isinstance(row, Rejected):
             header_rejected = header_rejected or not names
             yield row

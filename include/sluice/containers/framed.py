@@ -28,23 +28,39 @@ def split(chunks: Iterator[bytes], limit: int, layout: str) -> Iterator[Line | R
 
     Raises DamageError if nothing of the file can be trusted.
     """
-    stream, parts = _Stream(chunks), 2 if layout == PAIRS else 1
+    stream = _Stream(chunks)
     while stream.has(1):
-        start, messages = stream.at, []
-        for _ in range(parts):
-            size = stream.length()
-            if size is None or size < _NULL or size > limit:
-                reason = TRUNCATED if size is None else BAD_LENGTH
-                yield Rejected(stream.damage or reason, stream.rest(start))
-                return
-            if not stream.has(size):
-                yield Rejected(stream.damage or TRUNCATED, stream.rest(start))
-                return
-            messages.append(None if size == _NULL else stream.take(size))
-        yield _line(*[None, *messages][-2:])
+        start = stream.at
+        try:
+            key = _message(stream, limit) if layout == PAIRS else None
+            value = _message(stream, limit)
+        except _BadMessageError as bad:
+            yield Rejected(stream.damage or bad.reason, stream.rest(start))
+            return
+        yield _line(key, value)
         stream.forget()
     if stream.damage:
         yield Rejected(stream.damage, b"")
+
+
+class _BadMessageError(Exception):
+    """A message has a wrong length, or the file ends within it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def _message(stream: _Stream, limit: int) -> bytes | None:
+    """Take the next message, None for a null one; raises _BadMessageError."""
+    size = stream.length()
+    if size is None:
+        raise _BadMessageError(TRUNCATED)
+    if size < _NULL or size > limit:
+        raise _BadMessageError(BAD_LENGTH)
+    if not stream.has(size):
+        raise _BadMessageError(TRUNCATED)
+    return None if size == _NULL else stream.take(size)
 
 
 def _line(key: bytes | None, value: bytes | None) -> Line:

@@ -60,6 +60,9 @@ class _Constant(NamedTuple):
     bare: bool = False
 
 
+_NULL: Final = _Constant(None)
+
+
 def source_of(text: str, grammar: str) -> str:
     """Return the database whose own words a grammar reads in a statement; "" if
     several have them."""
@@ -85,22 +88,30 @@ def added_column(column: exp.ColumnDef, source: str) -> AddedColumn | None:
         return None
     required = _is_required(constraints.get(exp.NotNullColumnConstraint))
     default = constraints.get(exp.DefaultColumnConstraint)
-    if default is None:
-        constant = _implicit(column) if required else _Constant(None)
-    elif not required and _leaves_null(default, source):
-        constant = _Constant(None)
-    else:
-        constant = _constant(default.kind.this, column)
-    if source == ORACLE and constant == _Constant(""):
-        constant = _Constant(None)
-    if constant is None or constant.text is None:
-        return None if constant is None else _with_default(column, None)
+    constant = _existing_value(column, default, required, source)
+    if constant is None:
+        return None
+    if constant.text is None:
+        return _with_default(column, None)
     stored = _as_stored(constant.text, constant.bare, column, source)
     if stored is None:
         return None
     kind = "" if default is None else _kind_of_mysql(default, stored, column)
     added = _with_default(column, stored, kind, bare=constant.bare)
     return added.as_written({kind}) if kind and source == MYSQL else added
+
+
+def _existing_value(
+    column: exp.ColumnDef, default: exp.ColumnConstraint | None, required: bool, source: str
+) -> _Constant | None:
+    """Return the value that rows which existed get; None if it is unknown."""
+    if default is None:
+        constant = _implicit(column) if required else _NULL
+    elif not required and _leaves_null(default, source):
+        constant = _NULL
+    else:
+        constant = _constant(default.kind.this, column)
+    return _NULL if source == ORACLE and constant == _Constant("") else constant
 
 
 def _with_default(

@@ -56,17 +56,17 @@ class Batches:
             old = known.get(batch_id)
             if not expected(old):
                 return [], False
-            row, now = old or BatchRow(self._pipeline, batch_id, attempt, state), self._clock()
-            row = replace(row, state=state, at=now)
-            row = replace(row, attempt=attempt or row.attempt, manifest=manifest or row.manifest)
-            details = dict(row.details if replace_details is None else replace_details)
-            details |= add_details or {}
-            if state in states.FINISHED:
-                details.pop(HALF_PUBLISHED, None)
-            row = row.with_details(details)
+            before, now = old or BatchRow(self._pipeline, batch_id, attempt, state), self._clock()
+            kept = before.details if replace_details is None else replace_details
+            row = replace(
+                before, state=state, at=now,
+                attempt=attempt or before.attempt, manifest=manifest or before.manifest,
+            ).with_details(_details_in(state, {**kept, **(add_details or {})}))  # fmt: skip
             if lease is not None:
-                return [asdict(leased(row, lease, now))], True
-            return [asdict(row.without_lease() if state in states.AT_REST else row)], True
+                row = leased(row, lease, now)
+            elif state in states.AT_REST:
+                row = row.without_lease()
+            return [asdict(row)], True
 
         return self._tables.append(BATCHES, decide)
 
@@ -146,6 +146,12 @@ class Batches:
         maintenance holds the lease."""
         rows = self._tables.scan(table, of_pipeline(self._pipeline))
         return latest(BatchRow, rows, "batch_id")
+
+
+def _details_in(state: str, details: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the details without the mark of a publication that is over in this state."""
+    over = state in states.FINISHED
+    return {key: value for key, value in details.items() if not (over and key == HALF_PUBLISHED)}
 
 
 def _ordered(row: BatchRow, order: UndoOrder | None) -> BatchRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from functools import partial
@@ -152,24 +152,29 @@ class Files:
         """Decide a claim on the table's snapshot: the files that it wins, and the copies."""
         known = self._tables.scan(table, taken(self._pipeline))
         of_keys = where_in(known, "object_key", (file.key for file in request.files))
-        won = free = available(
-            request.files, latest(FileRow, of_keys, "object_key"), request.replaced
-        )
-        brought: dict[str, str] = {}
-        if request.content_key is not None:
-            rivals = with_checksums(known, {file.sha256 for file in free})
-            brought = self._batch_by_content(rivals, request.content_key, request.epochs)
-            won = fresh_content(free, set(brought), request.content_key)
-        batch_id = request.batch_id_for(won) if won else ""
+        free = available(request.files, latest(FileRow, of_keys, "object_key"), request.replaced)
         row = partial(file_row, self._pipeline, request.modified, self._clock())
-        rows = [row(file, batch_id) for file in won]
-        if request.content_key is not None:
-            put_back = {_bytes_of(r) for r in rows_of(FileRow, self._replaced(rivals))}
-            for file, batch in copies_among(free, won, batch_id, brought, request.content_key):
-                same = row(file, batch, states.FILE_LOADED)
-                copy = replace(same, state=states.FILE_COPY)
-                rows.append(same if _bytes_of(same) in put_back else copy)
+        content = request.content_key
+        if content is None:
+            batch_id = request.batch_id_for(free) if free else ""
+            return [asdict(row(file, batch_id)) for file in free], (batch_id, free)
+        rivals = with_checksums(known, {file.sha256 for file in free})
+        brought = self._batch_by_content(rivals, content, request.epochs)
+        won = fresh_content(free, set(brought), content)
+        batch_id = request.batch_id_for(won) if won else ""
+        claimed = [row(file, batch_id) for file in won]
+        copies = [
+            row(file, batch, states.FILE_COPY)
+            for file, batch in copies_among(free, won, batch_id, brought, content)
+        ]
+        rows = [*claimed, *self._loaded_again(copies, rivals)]
         return [asdict(row) for row in rows], (batch_id, won)
+
+    def _loaded_again(self, copies: Iterable[FileRow], files: Any) -> Iterator[FileRow]:
+        """Yield the copies; one whose batch loaded these bytes under this key is loaded again."""
+        put_back = {_bytes_of(row) for row in rows_of(FileRow, self._replaced(files))}
+        for copy in copies:
+            yield replace(copy, state=states.FILE_LOADED) if _bytes_of(copy) in put_back else copy
 
     def _in_state(self, *wanted: str) -> list[FileState]:
         return list(rows_of(FileState, where_in(self._newest(*_STATE), "state", wanted)))

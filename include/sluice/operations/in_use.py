@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from sluice.errors import FollowedError, RollbackRefusedError
@@ -119,22 +120,27 @@ def _refuse_if_files_reread(ctx: Context, batches: list[str]) -> None:
     ]  # fmt: skip
     if not again:
         return
-    replaced = ctx.ledger.files.replaced()
-    read = {
-        row.batch_id: {file.key for file in ctx.files.read_manifest(row.manifest).files}
-        for row in again
+    files = _files_loaded(ctx, {row.batch_id for row in rows}.intersection(batches))
+    for other in again:
+        read = {file.key for file in ctx.files.read_manifest(other.manifest).files}
+        shared = next((batch_id for batch_id, keys in files.items() if keys & read), None)
+        if shared is not None and _has_anything(ctx, other.batch_id):
+            raise RollbackRefusedError(
+                f"batch {other.batch_id} read files of {shared} too, for "
+                f"{', '.join(other.details[TABLES])} alone: roll that back first (sluice "
+                f"rollback {ctx.pipeline.name} --batch {other.batch_id})"
+            )
+
+
+def _files_loaded(ctx: Context, batches: Iterable[str]) -> dict[str, set[str]]:
+    """Return the keys of the files that each batch loaded, those included that a later batch
+    replaced."""
+    rows = ctx.ledger.files.replaced()
+    return {
+        batch_id: {row.object_key for row in ctx.ledger.files.of_batch(batch_id)}
+        | {row.object_key for row in rows if row.batch_id == batch_id}
+        for batch_id in sorted(batches)
     }
-    for batch_id in {row.batch_id for row in rows}.intersection(batches):
-        own = ctx.ledger.files.of_batch(batch_id)
-        own += [row for row in replaced if row.batch_id == batch_id]
-        files = {row.object_key for row in own}
-        for other in again:
-            if files & read[other.batch_id] and _has_anything(ctx, other.batch_id):
-                raise RollbackRefusedError(
-                    f"batch {other.batch_id} read files of {batch_id} too, for "
-                    f"{', '.join(other.details[TABLES])} alone: roll that back first (sluice "
-                    f"rollback {ctx.pipeline.name} --batch {other.batch_id})"
-                )
 
 
 def _has_anything(ctx: Context, batch_id: str) -> bool:

@@ -138,13 +138,23 @@ def _refold_without(
         folds = (f"would fold again without: {line}" for line in lines)
         return [why, *folds, _COST, would_hold(ctx, list(published))]
     ctx.say(f"rollback: {why}: keys are folded again without it")
-    targets = tuple(sorted({c.target for c in changes}))
+    return lines + _carry_out(ctx, _rebuild_without(ctx, published, changes, orders))
+
+
+def _rebuild_without(
+    ctx: Context, published: Published, changes: list[Changes], orders: undo.Orders
+) -> Rebuild:
+    """Return the request to rebuild the targets that the batches changed, without their changes."""
+    targets = tuple(sorted({change.target for change in changes}))
     rows_of = (name for target in targets for name in (target, history_table(target)))
-    bases = {name: _base(ctx, name, published) for name in rows_of}
-    user = next((order.user for order in orders.values()), "")
-    release = tuple(batch for batch, order in orders.items() if order.release)
-    without = tuple(sorted(published))
-    return lines + _carry_out(ctx, Rebuild(targets, _now(), without, bases, user, release))
+    return Rebuild(
+        targets=targets,
+        at=_now(),
+        without=tuple(sorted(published)),
+        bases={name: _base(ctx, name, published) for name in rows_of},
+        user=next((order.user for order in orders.values()), ""),
+        release=tuple(batch for batch, order in orders.items() if order.release),
+    )
 
 
 def _instead(ctx: Context, batches: list[str]) -> str:

@@ -115,8 +115,8 @@ def column_type(dialect: str, named: SourceType) -> ColumnType | None:
     if kind == _DECIMAL:
         return _decimal(named.numbers or _DEFAULT_DIGITS.get(dialect, ()))
     if kind == _BY_BITS:
-        bits = (*named.numbers, None)[0] or _LONGEST_FLOAT + 1
-        return _FLOAT if bits <= _LONGEST_FLOAT else _DOUBLE
+        bits = named.numbers[0] if named.numbers else None
+        return _FLOAT if bits and bits <= _LONGEST_FLOAT else _DOUBLE
     return kind
 
 
