@@ -216,6 +216,20 @@ def test_empty_key_differs_from_a_missing_one(tmp_path: Path) -> None:
             "but got '['; within braces a type with a comma or a bracket needs quotes, as in "
             '{at: "timestamp[us]"}',
         ),
+        *(
+            (
+                text,
+                """; a value that begins with * or @, or has a ? within brackets or braces, """
+                """needs quotes, as in ["shop_??.orders_*"]""",
+            )
+            for text in (
+                "tables: {a: {sources: [shop_??.payments_??]}}\n",
+                "tables: {a: {sources: [*.orders_p]}}\n",
+                "tables: {a: {sources: [*orders]}}\n",
+                "schedule: */15 * * * *\n",
+                "schedule: @hourly\n",
+            )
+        ),
         (
             "tables: {a: {columns: {at: 'timestamp[sec]'}}}\n",
             "'timestamp[sec]': timestamp takes s, ms, us or ns",
