@@ -43,3 +43,17 @@ def test_every_cited_module_and_name_is_there(document: Path) -> None:
         if not any(set(name.split(".")) <= set(defined(path)) for path in modules(cited))
     ]
     assert missing == []
+
+
+def test_the_readme_has_the_versions_of_the_locks() -> None:
+    packages, jars, setup = (
+        (ROOT / file).read_text() for file in ("requirements.txt", "jars.lock", "scripts/setup.sh")
+    )
+    versions = dict(re.findall(r"^(apache-airflow|pyspark)==(\S+)", packages, re.M))
+    scala = set(re.findall(r"^[\w.]+:[\w.-]+_([\d.]+):", jars, re.M))
+    java = re.findall(r'version "\((\d+)\|(\d+)\)', setup)
+    assert (len(scala), len(java)) == (1, 1)
+    assert (
+        f"Airflow {versions['apache-airflow']}, and Spark {versions['pyspark']} with Scala "
+        f"{scala.pop()}, on Java {' or '.join(java[0])}."
+    ) in (ROOT / "README.md").read_text()

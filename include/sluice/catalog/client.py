@@ -77,7 +77,7 @@ def open_catalog(project: Project) -> Catalog:
         catalog.sqlite_path.parent.mkdir(parents=True, exist_ok=True)
     if not project.lake.on_s3:
         Path(project.lake.warehouse).mkdir(parents=True, exist_ok=True)
-    properties = {"warehouse": project.lake.warehouse, **_s3_properties(project)}
+    properties = {"warehouse": project.lake.catalog_warehouse, **_s3_properties(project)}
     properties |= _pyiceberg_properties(catalog)
     try:
         return retry_while_away(partial(_load, properties))
@@ -138,7 +138,9 @@ def _leave_standby(context: ExceptionContext) -> None:
 
 def _pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:
     if catalog.type == "rest":
-        return {"py-catalog-impl": _REST, "uri": catalog.uri, **rest_secrets()}
+        return {
+            **catalog.properties, "py-catalog-impl": _REST, "uri": catalog.uri, **rest_secrets(),
+        }  # fmt: skip
     if catalog.is_sqlite:
         uri = f"sqlite:///{catalog.sqlite_path}?timeout={SQLITE_WAIT_SECONDS}"
         return {"type": "sql", "uri": uri}

@@ -44,7 +44,7 @@ def spark_catalog_conf(project: Project) -> dict[str, str]:
     """Return Spark's settings for the catalog, and for S3 where the project uses it."""
     lake = {
         "": "org.apache.iceberg.spark.SparkCatalog",
-        ".warehouse": project.lake.warehouse,
+        ".warehouse": project.lake.catalog_warehouse,
         ".io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
         ".cache-enabled": "false",
         **_spark_properties(project.lake.catalog),
@@ -65,8 +65,8 @@ def s3_region() -> str | None:
 
 def _spark_properties(catalog: CatalogConfig) -> dict[str, str]:
     if catalog.type == "rest":
-        secrets = {f".{name}": value for name, value in rest_secrets().items()}
-        return {".type": "rest", ".uri": catalog.uri, **secrets}
+        more = catalog.properties | rest_secrets()
+        return {".type": "rest", ".uri": catalog.uri, **{f".{k}": v for k, v in more.items()}}
     common = {".type": "jdbc", ".jdbc.schema-version": "V1"}
     if catalog.is_sqlite:
         wait = str(SQLITE_WAIT_SECONDS * 1000)

@@ -177,7 +177,7 @@ def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
 
 def _overridden(catalog: CatalogConfig, uri: str) -> CatalogConfig:
     try:
-        return CatalogConfig(type=catalog.type, uri=uri)
+        return CatalogConfig.model_validate(catalog.model_dump() | {"uri": uri})
     except ValidationError:
         schemes = " or ".join(CATALOG_SCHEMES[catalog.type])
         raise ConfigError(f"{ENV_CATALOG_URI}: expected to begin with {schemes}") from None

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from sluice.config.fields import Location, Strict, refuse_odd_path
 from sluice.config.locations import S3_SCHEME
+from sluice.config.secrets import refuse_secret_properties
 from sluice.config.spark_conf import SparkConf
 
 MOST_LOAD_SECONDS: Final = 30 * 24 * 3600
 SQLITE: Final = "sqlite:///"
 CATALOG_SCHEMES: Final = {"jdbc": (SQLITE, "postgresql://"), "rest": ("http://", "https://")}
+
+# What both clients of the catalog are told; with other values they would not see one lake.
+_OWN_PROPERTIES: Final = (
+    "type", "uri", "warehouse", "catalog-impl", "py-catalog-impl", "io-impl", "py-io-impl",
+    "cache-enabled",
+)  # fmt: skip
+
+
+def _refuse_own(properties: dict[str, str]) -> dict[str, str]:
+    if own := [name for name in properties if name in _OWN_PROPERTIES]:
+        raise ValueError(f"none of those that Sluice sets, without {', '.join(own)}")
+    return properties
+
+
+CatalogProperties = Annotated[
+    dict[str, str], AfterValidator(_refuse_own), BeforeValidator(refuse_secret_properties)
+]
 
 
 class CatalogConfig(Strict):
@@ -21,12 +39,20 @@ class CatalogConfig(Strict):
 
     type: Literal["jdbc", "rest"] = Field(description="which kind of Iceberg catalog")
     uri: str = Field(description="sqlite:///file, postgresql://user@host/db, or https:// for rest")
+    warehouse: str | None = Field(
+        None, min_length=1, description="rest: what the catalog calls the warehouse"
+    )
+    properties: CatalogProperties = Field(
+        default_factory=dict, description="rest: more properties of Iceberg's, such as scope"
+    )
 
     @model_validator(mode="after")
     def _scheme(self) -> Self:
         schemes = CATALOG_SCHEMES[self.type]
         if not self.uri.startswith(schemes) or self.uri == SQLITE:
             raise ValueError(f"a {self.type} catalog's uri that begins with {' or '.join(schemes)}")
+        if self.type != "rest" and (self.warehouse or self.properties):
+            raise ValueError("warehouse and properties with a rest catalog alone")
         if self.is_sqlite:
             refuse_odd_path(self.uri.removeprefix(SQLITE))
         return self
@@ -47,6 +73,11 @@ class LakeConfig(Strict):
 
     catalog: CatalogConfig = Field(description="the Iceberg catalog, without its password")
     warehouse: Location = Field(description="a folder, relative to this file, or s3://bucket/path")
+
+    @property
+    def catalog_warehouse(self) -> str:
+        """The warehouse as the catalog calls it: its own name, or where the files are."""
+        return self.catalog.warehouse or self.warehouse
 
     @property
     def on_s3(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from sluice.environment import SECRETS
+from sluice.environment import ENV_REST_CREDENTIAL, ENV_REST_TOKEN, SECRETS
 from sluice.errors import ConfigError
 
 SECRET_NAMES: Final = (
@@ -69,16 +69,30 @@ def refuse_unsendable(environment: Mapping[str, str]) -> None:
 
 def refuse_secret_settings(conf: Any) -> Any:
     """Raise ValueError for Spark settings that would show a secret on its command line."""
-    settings = conf.items() if isinstance(conf, Mapping) else ()
-    leaks = [str(key) for key, _ in settings if is_secret(str(key))]
-    leaks += [f"what {key} holds" for key, value in settings if _shows_secret(value)]
-    if leaks:
+    if leaks := _leaks(conf):
         raise ValueError(
-            f"no secret: {', '.join(sorted(leaks))} would be on spark-submit's command line; give "
+            f"no secret: {leaks} would be on spark-submit's command line; give "
             "it in the environment (AWS_…, PG…, SLUICE_CATALOG_…), or in a file that SPARK_CONF_DIR"
             " names"
         )
     return conf
+
+
+def refuse_secret_properties(properties: Any) -> Any:
+    """Raise ValueError for properties of a catalog that hold a secret."""
+    if leaks := _leaks(properties):
+        raise ValueError(
+            f"no secret, without {leaks}; give it in {ENV_REST_TOKEN} or {ENV_REST_CREDENTIAL}"
+        )
+    return properties
+
+
+def _leaks(given: Any) -> str:
+    """Name the settings that hold a secret; '' if none does."""
+    settings = given.items() if isinstance(given, Mapping) else ()
+    leaks = [str(key) for key, _ in settings if is_secret(str(key))]
+    leaks += [f"what {key} holds" for key, value in settings if _shows_secret(value)]
+    return ", ".join(sorted(leaks))
 
 
 def _shows_secret(value: Any) -> bool:

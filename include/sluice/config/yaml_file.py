@@ -52,6 +52,11 @@ _OF_CONSTRUCTORS: Final = (ValueError, LookupError, AttributeError, OverflowErro
 _BRACKET: Final = (
     '; within braces a type with a comma or a bracket needs quotes, as in {at: "timestamp[us]"}'
 )
+_SIGN: Final = (
+    "; a value that begins with * or @, or has a ? within brackets or braces, needs quotes, "
+    'as in ["shop_??.orders_*"]'
+)
+_SIGN_TAKEN: Final = re.compile(r"scanning an alias|undefined alias|'[?@]'")
 # Aliases of aliases multiply; without any, a file has fewer values than characters.
 _MOST_BY_ALIASES: Final = 100_000
 _NAME: Final = re.compile(r"""^name:[ \t]*["']?([\w-]+)["']?[ \t]*(?:#.*)?$""", re.MULTILINE)
@@ -86,8 +91,14 @@ def _syntax(path: Path, error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     line = f":{mark.line + 1}" if mark else ""
     what = " ".join(part for part in (error.context, error.problem) if part)
-    cut = error.context == "while parsing a flow mapping" and "but got '['" in what
-    return f"{path}{line}: expected valid YAML: {what}{_BRACKET if cut else ''}"
+    return f"{path}{line}: expected valid YAML: {what}{_quotes(error.context, what)}"
+
+
+def _quotes(context: str | None, what: str) -> str:
+    """Advise quotes for a type, pattern or schedule in which YAML sees a sign of its own."""
+    if context == "while parsing a flow mapping" and "but got '['" in what:
+        return _BRACKET
+    return _SIGN if _SIGN_TAKEN.search(what) else ""
 
 
 def _walk(

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -31,8 +32,10 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def project(uri: str, warehouse: str, kind: str = "jdbc") -> Project:
-    catalog = CatalogConfig.model_validate({"type": kind, "uri": uri})
+def project(
+    uri: str, warehouse: str, kind: str = "jdbc", more: dict[str, Any] | None = None
+) -> Project:
+    catalog = CatalogConfig.model_validate({"type": kind, "uri": uri} | (more or {}))
     return Project(
         root=Path("/p"), lake=LakeConfig(catalog=catalog, warehouse=warehouse), spark=SparkConfig(),
         pipelines={},
@@ -125,6 +128,13 @@ def test_rest_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     assert conf[f"{SPARK_LAKE}.type"] == "rest"
     assert conf[f"{SPARK_LAKE}.uri"] == "https://catalog"
     assert conf[f"{SPARK_LAKE}.token"] == "t"
+
+
+def test_a_rest_catalog_has_a_name_for_its_warehouse_and_properties() -> None:
+    more = {"warehouse": "prod", "properties": {"scope": "PRINCIPAL_ROLE:ALL"}}
+    conf = spark_catalog_conf(project("https://catalog", "s3://b/w", "rest", more))
+    assert conf[f"{SPARK_LAKE}.warehouse"] == "prod"
+    assert conf[f"{SPARK_LAKE}.scope"] == "PRINCIPAL_ROLE:ALL"
 
 
 def test_s3_settings_only_where_used(embedded: Project) -> None:

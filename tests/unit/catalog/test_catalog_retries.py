@@ -52,9 +52,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def project(uri: str, warehouse: Path) -> Project:
+def project(uri: str, warehouse: Path, more: dict[str, Any] | None = None) -> Project:
     kind = "rest" if uri.startswith("http") else "jdbc"
-    catalog = CatalogConfig.model_validate({"type": kind, "uri": uri})
+    catalog = CatalogConfig.model_validate({"type": kind, "uri": uri} | (more or {}))
     lake = LakeConfig(catalog=catalog, warehouse=str(warehouse))
     return Project(root=warehouse, lake=lake, spark=SparkConfig(), pipelines={})
 
@@ -239,6 +239,16 @@ def test_rest_catalog_retries_reads_but_no_writes(
 
 def _quoted(path: Path) -> str:
     return quote(str(path), safe="")
+
+
+def test_a_rest_catalog_is_asked_for_its_warehouse_by_the_name_that_it_has_there(
+    server: tuple[str, list[tuple[str, str]], list[int]], tmp_path: Path
+) -> None:
+    address, asked, _ = server
+    more = {"warehouse": "prod", "properties": {"prefix": "lake/prod"}}
+    open_catalog(project(address, tmp_path, more)).list_namespaces()
+    paths = [path for _, path in asked]
+    assert paths == ["/v1/config?warehouse=prod", "/v1/lake/prod/namespaces"]
 
 
 def test_address_that_is_no_catalog_is_a_terminal_error(

@@ -14,6 +14,12 @@ from sluice.errors import ConfigError
 from sluice.types.columns import ColumnType
 from tests.unit.projects import LAKE, SHOP, load, mistake
 
+REST = """\
+lake:
+  catalog: {type: rest, uri: "https://c", warehouse: prod, properties: {scope: a}}
+  warehouse: s3://lake/prod
+"""
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -84,6 +90,15 @@ def test_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     found = load(tmp_path)
     assert found.lake.catalog.uri == "postgresql://u:secret@db/catalog"
     assert found.spark.master == "spark://m:7077"
+
+
+def test_the_environment_gives_a_rest_catalog_another_address_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENV_CATALOG_URI, "https://other")
+    catalog = load(tmp_path, REST).lake.catalog
+    assert (catalog.uri, catalog.warehouse) == ("https://other", "prod")
+    assert catalog.properties == {"scope": "a"}
 
 
 def test_mistake_in_the_environment_does_not_show_its_value(
@@ -216,6 +231,20 @@ def test_empty_key_differs_from_a_missing_one(tmp_path: Path) -> None:
             "but got '['; within braces a type with a comma or a bracket needs quotes, as in "
             '{at: "timestamp[us]"}',
         ),
+        *(
+            (
+                text,
+                """; a value that begins with * or @, or has a ? within brackets or braces, """
+                """needs quotes, as in ["shop_??.orders_*"]""",
+            )
+            for text in (
+                "tables: {a: {sources: [shop_??.payments_??]}}\n",
+                "tables: {a: {sources: [*.orders_p]}}\n",
+                "tables: {a: {sources: [*orders]}}\n",
+                "schedule: */15 * * * *\n",
+                "schedule: @hourly\n",
+            )
+        ),
         (
             "tables: {a: {columns: {at: 'timestamp[sec]'}}}\n",
             "'timestamp[sec]': timestamp takes s, ms, us or ns",
@@ -292,6 +321,14 @@ def test_all_mistakes_at_once_in_order(tmp_path: Path) -> None:
             LAKE.replace("sqlite:///data/catalog.db", "postgresql://u:secret@db/c"),
             f"lake.catalog.uri: expected no password in the file; give the whole address in "
             f"{ENV_CATALOG_URI}",
+        ),
+        (
+            LAKE.replace('"}', '", warehouse: prod}'),
+            "lake.catalog: expected warehouse and properties with a rest catalog alone",
+        ),
+        (
+            REST.replace("scope: a", "scope: a, io-impl: b"),
+            "lake.catalog.properties: expected none of those that Sluice sets, without io-impl",
         ),
         (
             LAKE.replace("sqlite:///data/catalog.db", "postgresql://db/c?user=u&Password=secret"),

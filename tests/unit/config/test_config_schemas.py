@@ -61,7 +61,8 @@ def _undescribed(schema: object, path: str = "") -> list[str]:
     keys = schema.get("properties", {})
     # What a condition asks of a key describes nothing.
     bare = [f"{path}.{k}" for k, v in keys.items() if {"description", "const"}.isdisjoint(v)]
-    inner = (_undescribed(part, f"{path}.{n}") for n, part in schema.items() if n != "then")
+    parts = [(n, part) for n, part in schema.items() if n not in ("then", "properties")]
+    inner = (_undescribed(part, f"{path}.{n}") for n, part in [*keys.items(), *parts])
     return bare + [found for part in inner for found in part]
 
 

@@ -1,4 +1,4 @@
-"""The YAML of the formats' pages: whole pipelines, and parts that fit into one."""
+"""The YAML of the documents: whole pipelines, and parts that fit into one."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ from tests.conftest import ROOT
 from tests.documented import FORMATS, INDEX, PAGES, README, example_of, files_written, yaml_blocks
 
 OPTIONS = re.compile(r"`(format_options: \{[^`]+\})`")
+SHOP = files_written(README)["pipelines/mine.yaml"]
+BLOCKS = [
+    (page.name, block)
+    for page in (README, *sorted((ROOT / "docs").glob("*.md")))
+    for block in yaml_blocks(page)
+]
 
 
 def load_pipeline(project: Path, pipeline: str) -> Pipeline:
@@ -25,7 +31,8 @@ def load_pipeline(project: Path, pipeline: str) -> Pipeline:
     (project / "pipelines").mkdir(exist_ok=True)
     (project / "pipelines" / "shop.yaml").write_text(pipeline)
     (project / "sluice.yaml").write_text(files_written(INDEX)["sluice.yaml"])
-    return load_project(project).pipelines["shop"]
+    (loaded,) = load_project(project).pipelines.values()
+    return loaded
 
 
 def pipeline_of(page: str) -> dict[str, Any]:
@@ -54,6 +61,19 @@ def test_a_part_of_a_pipeline_is_right(tmp_path: Path, page: str, part: str) -> 
     given = yaml.safe_load(part)
     pipeline = load_pipeline(tmp_path, json.dumps(pipeline_of(page) | given))
     assert given.keys() <= pipeline.model_fields_set
+
+
+@pytest.mark.parametrize(("_page", "block"), BLOCKS)
+def test_a_block_outside_the_formats_is_right(tmp_path: Path, _page: str, block: str) -> None:
+    (tmp_path / "schema").mkdir()
+    (tmp_path / "schema" / "shop.sql").write_text("CREATE TABLE orders (id INT);")
+    given = yaml.safe_load(block)
+    if "lake" in given:
+        (tmp_path / "sluice.yaml").write_text(block)
+        load_project(tmp_path)
+        return
+    whole = block if "name" in given else json.dumps(yaml.safe_load(SHOP) | given)
+    assert given.keys() <= load_pipeline(tmp_path, whole).model_fields_set
 
 
 def test_missing_parts_of_a_page_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

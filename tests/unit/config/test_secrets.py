@@ -138,6 +138,21 @@ def test_no_secret_in_the_catalogs_address(tmp_path: Path, kind: str, uri: str) 
     assert "lake.catalog" in message
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("credential", PLANTED),
+        ("header.Authorization", PLANTED),
+        ("oauth2-server-uri", f"https://u:{PLANTED}@h/token"),
+    ],
+)
+def test_no_secret_among_a_catalogs_properties(tmp_path: Path, key: str, value: str) -> None:
+    catalog = {"type": "rest", "uri": "https://h", "properties": {key: value}}
+    message = refusal(tmp_path, {**LAKE, "catalog": catalog}, SHOP)
+    assert "lake.catalog.properties: expected no secret" in message
+    assert key in message
+
+
 @pytest.mark.parametrize("bucket", [f"s3://AKIA:{PLANTED}@bucket/x", "s3a://AKIA:s3cr3t@bucket"])
 def test_no_keys_in_a_location(tmp_path: Path, bucket: str) -> None:
     assert "landing.url: expected a folder or s3://bucket/prefix, without keys" in refusal(
