@@ -72,6 +72,7 @@ class Driver:
         self.lease = AttemptLease(self.ledger, manifest.batch_id, publisher or ANYBODY, seconds)
         self.lake: Lake | None = None
         self._left_out: dict[str, str] = {}
+        self._published: set[str] = set()
 
     def run(self) -> BatchResult:
         """Load, write the result, then record success or failure in the ledger."""
@@ -163,6 +164,7 @@ class Driver:
         batch_id, own = self.manifest.batch_id, self.lease.attempt
         sign_snapshots(spark, self.pipeline.name, batch_id, own)
         attempt = Attempt(batch_id, own, branch_name(batch_id, own))
+        self._published = self.ledger.batches.published()
         self.lake = Lake(spark, self.catalog, self.pipeline.name)
         scratch = self.files.scratch_url(self.pipeline.name, batch_id, own)
         return Job(
@@ -243,10 +245,16 @@ class Driver:
             raise self.lease.lost_batch()
 
     def _restore_schemas(self) -> list[str]:
-        """Remove the columns that this attempt added, unless another batch is being loaded, which
-        may have rows for them."""
+        """Remove the columns that this attempt added, unless another batch is being loaded or was
+        published meanwhile.
+
+        Such a batch may have changes with these columns, or of their types, even if `main` of its
+        tables did not move: all of its changes may be late.
+        """
         rows = self.ledger.unfinished()
         if self.lake is None or any(map(self.lease.is_owned_by_other, rows)):
+            return []
+        if self.ledger.batches.published() - self._published:
             return []
         return self.lake.restore_schemas()
 

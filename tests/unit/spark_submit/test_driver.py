@@ -6,6 +6,7 @@ import errno
 import threading
 from pathlib import Path
 from typing import Any, Never
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
@@ -77,13 +78,17 @@ def context(tmp_path: Path) -> Context:
         ("b2", LOADING, "its own", False, True),
         ("b2", LOADED, "its own", False, False),
         ("b2", PUBLISHING, "its own", False, False),
+        ("b2", PUBLISHED, "its own", False, False),
     ],
 )
 def test_new_columns_are_taken_back_only_without_another_load(
     context: Context, batch: str, state: str, attempt: str, alive: bool, restored: bool
 ) -> None:
     driver: Any = driver_of(context, Manifest("shop", "b1", ()))
-    driver.lease.attempt, driver.lake = "mine", NewColumns()
+    driver.lease.attempt, driver.session = "mine", MagicMock()
+    context.ledger.batches.record("b0", PUBLISHED, attempt="its own")
+    driver._job()
+    driver.lake = NewColumns()
     lease = Lease("elsewhere:1", 60 if alive else -1)
     context.ledger.batches.record(batch, state, attempt=attempt, lease=lease)
     assert bool(driver._restore_schemas()) == restored
