@@ -46,6 +46,7 @@ from spark_jobs.lake.table_options import (
 from spark_jobs.planning import column_history
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.stored_types import refuse_unreadable_types
 from spark_jobs.planning.table_columns import (
     NewColumn,
     changelog_columns,
@@ -99,10 +100,13 @@ class Lake:
     def columns(self, table: TableId) -> dict[str, str] | None:
         """Return the names and Spark types of the stored columns; None if the table does not exist.
 
-        Columns that a change of type has set aside are left out.
+        Columns that a change of type has set aside are left out. Raises PlanError if the table has
+        columns that Spark cannot read.
         """
-        if self.load(table) is None:
+        loaded = self.load(table)
+        if loaded is None:
             return None
+        refuse_unreadable_types(loaded)
         self.spark.catalog.refreshTable(table.sql())
         fields = self.spark.table(table.sql()).schema
         return {f.name: f.dataType.simpleString() for f in fields if not is_own(f.name)}
