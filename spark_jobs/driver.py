@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -31,6 +32,7 @@ from sluice.operations.context import Context
 from sluice.operations.obsolete import why_obsolete
 from sluice.operations.open_transactions import holding_back, with_completed
 from sluice.operations.published import publications
+from sluice.operations.waiting import is_at_work
 from sluice.result import BatchResult
 from spark_jobs.attempt import Attempt
 from spark_jobs.attempt_lease import AttemptLease
@@ -45,6 +47,9 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.merging.load import load
 from spark_jobs.merging.rebuild import rebuild
 from spark_jobs.session import sign_snapshots
+
+_BY_DRIVERS: Final = (states.LANDED, states.LOADING)
+"""The states of a batch that a driver may have."""
 
 
 class Driver:
@@ -72,6 +77,7 @@ class Driver:
         self.lease = AttemptLease(self.ledger, manifest.batch_id, publisher or ANYBODY, seconds)
         self.lake: Lake | None = None
         self._left_out: dict[str, str] = {}
+        self._published: set[str] = set()
 
     def run(self) -> BatchResult:
         """Load, write the result, then record success or failure in the ledger."""
@@ -163,7 +169,8 @@ class Driver:
         batch_id, own = self.manifest.batch_id, self.lease.attempt
         sign_snapshots(spark, self.pipeline.name, batch_id, own)
         attempt = Attempt(batch_id, own, branch_name(batch_id, own))
-        self.lake = Lake(spark, self.catalog, self.pipeline.name)
+        self._published = self.ledger.batches.published()
+        self.lake = Lake(spark, self.catalog, self.pipeline.name, self._is_beside_others)
         scratch = self.files.scratch_url(self.pipeline.name, batch_id, own)
         return Job(
             spark=spark,
@@ -204,6 +211,11 @@ class Driver:
             with suppress(Exception):  # the JVM may be gone
                 self.lake.spark.sparkContext.cancelAllJobs()
 
+    def _is_beside_others(self) -> bool:
+        """Whether another driver may be at work: one needs no lease while it decodes."""
+        rows = (row for row in self.ledger.batches.all() if row.state in _BY_DRIVERS)
+        return any(is_at_work(row) and self.lease.is_owned_by_other(row) for row in rows)
+
     def _fail(self, error: BaseException) -> None:
         """Restore the schemas, drop the branches, and record the error in the ledger."""
         with suppress(Exception):  # the first error is the one to report
@@ -243,10 +255,16 @@ class Driver:
             raise self.lease.lost_batch()
 
     def _restore_schemas(self) -> list[str]:
-        """Remove the columns that this attempt added, unless another batch is being loaded, which
-        may have rows for them."""
+        """Remove the columns that this attempt added, unless another batch is being loaded or was
+        published meanwhile.
+
+        Such a batch may have changes with these columns, or of their types, even if `main` of its
+        tables did not move: all of its changes may be late.
+        """
         rows = self.ledger.unfinished()
         if self.lake is None or any(map(self.lease.is_owned_by_other, rows)):
+            return []
+        if self.ledger.batches.published() - self._published:
             return []
         return self.lake.restore_schemas()
 

@@ -19,6 +19,7 @@ from pyspark.errors import (
     PySparkNotImplementedError,
     PySparkTypeError,
     PySparkValueError,
+    UnsupportedOperationException,
 )
 from sqlalchemy.exc import DBAPIError
 
@@ -30,6 +31,7 @@ from spark_jobs.driver_messages import emit
 _MISTAKES: Final = (
     AnalysisException, ParseException,
     PySparkAttributeError, PySparkNotImplementedError, PySparkTypeError, PySparkValueError,
+    UnsupportedOperationException,
 )  # fmt: skip
 _OUTSIDE: Final = (
     OSError, Py4JError, PySparkException, DBAPIError, RESTError, ServiceUnavailableError,

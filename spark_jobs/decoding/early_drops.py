@@ -51,7 +51,7 @@ def refuse_made_since(
     for one in unplanned_drops(job.pipeline, summaries, plans):
         source = next(table.source for table in summaries if table.source.name == one.source_table)
         target = TableId(job.pipeline.namespace, target_name(job.pipeline, source))
-        if job.lake.columns(target) is not None:
+        if job.lake.load(target) is not None:
             raise TransientError(
                 f"{target.full_name}: it was made while {job.manifest.batch_id}, which drops it, "
                 "was decoded; run again"

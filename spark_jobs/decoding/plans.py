@@ -67,10 +67,9 @@ def make_plans(
             continue
         mine = of_table(with_published, table.source.name, tables.as_typed, others)
         candidate = _Candidate(table, config, statements.get(table.source, []), mine)
-        if not _is_planned(job, candidate):
-            continue
         try:
-            plans.append(_plan(job, candidate))
+            if _is_planned(job, candidate):
+                plans.append(_plan(job, candidate))
         except UnknownKeyError as error:
             if not _is_gone(job, table):
                 mistakes[table.source.name] = str(error)
@@ -107,7 +106,7 @@ def _is_gone(job: Job, table: TableSummary) -> bool:
     The ledger records the drop, and rows from before it are refused (`early_drops`).
     """
     only = bool(table.drops) and not table.images and len(table.drops) == table.truncates
-    return only and job.lake.columns(_target(job, table)) is None
+    return only and job.lake.load(_target(job, table)) is None
 
 
 def _changes_nothing(table: TableSummary, on_truncate: str) -> bool:

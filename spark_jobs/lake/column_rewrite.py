@@ -100,26 +100,38 @@ def rewrite(
 ) -> None:
     """Change the types of columns of a target or history in one commit.
 
-    Raises TransientError if their types changed meanwhile, or if other writers commit first at
-    every try.
+    The table has no column or branch of another change of types (`has_wider`). Raises
+    TransientError if the types changed meanwhile, or if other writers commit first at every try.
     """
 
     def once() -> None:
-        signature = f"wider {uuid.uuid4().hex}"
-        drop_wider(catalog, table)
         _add_wider(spark, table, after)
         loaded = load_table(catalog, (table.namespace, table.name))
-        _refuse_changed(loaded, {column: before[column] for column in after})
-        if (base := head(loaded)) is not None:
-            _write_again(spark, table, base, after, signature)
-        replace_columns(catalog, loaded, {c: WIDER + c for c in after}, _BRANCH, signature)
+        try:
+            _refuse_changed(loaded, {c: before[c] for c in after})
+            _refuse_changed(loaded, {WIDER + c: kind for c, kind in after.items()})
+            signature = f"wider {uuid.uuid4().hex}"
+            if (base := head(loaded)) is not None:
+                _write_again(spark, table, base, after, signature)
+            replace_columns(catalog, loaded, {c: WIDER + c for c in after}, _BRANCH, signature)
+        except BaseException:
+            with suppress(Exception):  # the first error is the one to report
+                _drop_added(catalog, table, loaded)
+            raise
 
-    try:
-        _tried(spark, table, once)
-    except BaseException:
-        with suppress(Exception):  # the first error is the one to report
-            drop_wider(catalog, table)
-        raise
+    _tried(spark, table, once)
+
+
+def _drop_added(catalog: Catalog, table: TableId, added: Table) -> None:
+    """Drop the wider columns, and the branch, of `added`: not those that another run has put in
+    their place since, which have other field ids."""
+    now = load_table(catalog, (table.namespace, table.name))
+    if _wider_ids(now) == _wider_ids(added):
+        drop_wider(catalog, table)
+
+
+def _wider_ids(table: Table) -> set[int]:
+    return {table.schema().find_field(name).field_id for name in left_columns(table, WIDER)}
 
 
 def drop_wider(catalog: Catalog, table: TableId) -> None:
@@ -146,8 +158,9 @@ def _tried(spark: SparkSession, table: TableId, once: Callable[[], None]) -> Non
 
 def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:
     """Raise TransientError if another batch has changed the columns' types."""
+    there = {field.name: field.field_type for field in table.schema().fields}
     for column, kind in types.items():
-        now = in_spark(table.schema().find_field(column).field_type)
+        now = in_spark(there[column]) if column in there else "gone"
         if now != parse_type(kind).spark:
             raise TransientError(
                 f"{'.'.join(table.name())}: column {column!r} is {now} meanwhile, not {kind}; run "

@@ -58,11 +58,16 @@ def evolve(
     if added:
         listed = ", ".join(f"{quoted(c.name)} {c.type}" for c in added)
         spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
-    others = {c.name: c.type for c in columns if existing.get(c.name, c.type) != c.type}
+    others = retyped(columns, existing)
     if others and names.is_changelog_namespace(table.namespace):
         _change_types(spark, catalog, table, existing, others)
     elif others:
         _widen(spark, catalog, table, existing, others, rewrites)
+
+
+def retyped(columns: Sequence[NewColumn], existing: Mapping[str, str]) -> dict[str, str]:
+    """Return the new types of the existing columns that get another one."""
+    return {c.name: c.type for c in columns if existing.get(c.name, c.type) != c.type}
 
 
 def _change_types(

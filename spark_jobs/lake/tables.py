@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
@@ -20,7 +23,8 @@ from sluice.faults import Point, reach
 from sluice.modes import APPEND, HISTORY
 from sluice.result import StagedTable
 from spark_jobs.canonical import literal, quoted
-from spark_jobs.lake.evolution import create, evolve, identify
+from spark_jobs.lake.column_rewrite import drop_wider, has_wider
+from spark_jobs.lake.evolution import create, evolve, identify, retyped
 from spark_jobs.lake.table_id import (
     TableId,
     changelog_id,
@@ -42,6 +46,7 @@ from spark_jobs.lake.table_options import (
 from spark_jobs.planning import column_history
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.stored_types import refuse_unreadable_types
 from spark_jobs.planning.table_columns import (
     NewColumn,
     changelog_columns,
@@ -51,6 +56,10 @@ from spark_jobs.planning.table_columns import (
     tombstone_columns,
 )
 from spark_jobs.planning.widening import in_current_columns, is_own, laid_out_by
+
+_TRIES: Final = 3
+_LOST_RACES: Final = (AnalysisException, ValueError, NoSuchTableError)
+"""Errors of Spark and pyiceberg for a table that is not as it was when it was read."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +73,22 @@ class Base:
 
 
 class Lake:
-    """Creates, evolves and branches tables; Spark writes, pyiceberg reads the metadata."""
+    """Creates, evolves and branches tables; Spark writes, pyiceberg reads the metadata.
 
-    def __init__(self, spark: SparkSession, catalog: Catalog, pipeline: str) -> None:
+    `beside_others()`: whether another driver of the pipeline may be at work.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: Catalog,
+        pipeline: str,
+        beside_others: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.spark = spark
         self.catalog = catalog
         self.pipeline = pipeline
+        self._beside_others = beside_others
         self.schemas_before: dict[TableId, int] = {}
         self.schemas_after: dict[TableId, int] = {}
         self._heads_before: dict[TableId, int | None] = {}
@@ -81,10 +100,13 @@ class Lake:
     def columns(self, table: TableId) -> dict[str, str] | None:
         """Return the names and Spark types of the stored columns; None if the table does not exist.
 
-        Columns that a change of type has set aside are left out.
+        Columns that a change of type has set aside are left out. Raises PlanError if the table has
+        columns that Spark cannot read.
         """
-        if self.load(table) is None:
+        loaded = self.load(table)
+        if loaded is None:
             return None
+        refuse_unreadable_types(loaded)
         self.spark.catalog.refreshTable(table.sql())
         fields = self.spark.table(table.sql()).schema
         return {f.name: f.dataType.simpleString() for f in fields if not is_own(f.name)}
@@ -188,6 +210,28 @@ class Lake:
             )
 
     def _ensure(self, table: TableId, columns: Sequence[NewColumn], options: TableOptions) -> bool:
+        """Create or evolve a table; return whether it is new. If another driver, which needs no
+        lease for it, has changed the table meanwhile, look again."""
+        lost: Exception | None = None
+        for _ in range(_TRIES):
+            seen = self._schema(table)
+            try:
+                return self._create_or_evolve(table, columns, options)
+            except _LOST_RACES as error:
+                if self._schema(table) == seen:
+                    raise
+                lost = error
+        raise TransientError(
+            f"{table.full_name}: other batches changed the table meanwhile; run again"
+        ) from lost
+
+    def _schema(self, table: TableId) -> int | None:
+        loaded = self.load(table)
+        return None if loaded is None else loaded.metadata.current_schema_id
+
+    def _create_or_evolve(
+        self, table: TableId, columns: Sequence[NewColumn], options: TableOptions
+    ) -> bool:
         existing = self.columns(table)
         if existing is None:
             create(self.spark, table, columns, options)
@@ -195,6 +239,9 @@ class Lake:
         loaded = self.load(table)
         if loaded is not None:
             refuse_unwritable(self.catalog, loaded)
+            if has_wider(loaded) and retyped(columns, existing):
+                self._drop_wider(table)
+                loaded = load_table(self.catalog, (table.namespace, table.name))
             if options.identifier and not loaded.schema().identifier_field_ids:
                 identify(self.spark, table, options)
                 loaded = load_table(self.catalog, (table.namespace, table.name))
@@ -206,6 +253,15 @@ class Lake:
         if evolved is not None:
             self.schemas_after[table] = evolved.metadata.current_schema_id
         return False
+
+    def _drop_wider(self, table: TableId) -> None:
+        """Drop what a killed driver left of a change of types; raise TransientError if it may be
+        that of one that is at work, which would begin again, and do the same to this one."""
+        if self._beside_others():
+            raise TransientError(
+                f"{table.full_name}: another batch may be changing the type of a column; run again"
+            )
+        drop_wider(self.catalog, table)
 
     def restore_schemas(self) -> list[str]:
         """Remove the columns that this session added; return the tables' names.

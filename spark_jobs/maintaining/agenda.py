@@ -121,7 +121,7 @@ class _Progress:
 def _agenda(ctx: MaintenanceContext) -> list[tuple[TableId, dict[str, StepOf]]]:
     """Return each table with its steps, the least recently maintained first."""
     own = own_tables(ctx)
-    work = {table: {"retention": expire, **_TABLE} for table in own}
+    work = {table: {"types": steps.refuse_types, "retention": expire, **_TABLE} for table in own}
     shared = {TableId(names.LEDGER_NAMESPACE, name): _LEDGER_TABLE for name in _LEDGER}
     shared[TableId(names.LEDGER_NAMESPACE, ledger_tables.FILES)] = {**_LEDGER_TABLE, **_LEFTOVERS}
     shared[quarantine.TABLE] = _TABLE

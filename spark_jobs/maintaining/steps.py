@@ -22,6 +22,7 @@ from spark_jobs.lake.column_rewrite import drop_wider, has_wider
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.maintaining import procedures
 from spark_jobs.maintaining.context import MaintenanceContext
+from spark_jobs.planning.stored_types import refuse_unreadable_types, unreadable_types
 
 _POSITION_DELETES: Final = 2  # the format version that has them as files
 
@@ -30,6 +31,13 @@ def _loaded(ctx: MaintenanceContext, table: TableId) -> Table | None:
     """Return the table if it has rows; after a rollback of its first batch it has no `main`."""
     loaded = ctx.lake.load(table)
     return loaded if loaded is not None and loaded.current_snapshot() is not None else None
+
+
+def refuse_types(ctx: MaintenanceContext, table: TableId) -> str:
+    """Raise PlanError if another writer gave the table columns that Spark cannot read."""
+    if (loaded := ctx.lake.load(table)) is not None:
+        refuse_unreadable_types(loaded)
+    return ""
 
 
 def drop_stale_tags(ctx: MaintenanceContext, table: TableId) -> str:
@@ -159,8 +167,12 @@ def compact(ctx: MaintenanceContext, table: TableId) -> str:
 
 
 def mark(ctx: MaintenanceContext, table: TableId) -> str:
-    """Record when this pipeline finished the table; the oldest mark comes first in a run."""
-    if not ctx.dry_run and ctx.lake.load(table) is not None:
+    """Record when this pipeline finished the table; the oldest mark comes first in a run.
+
+    One that `refuse_types` refuses stays without: it keeps no other waiting.
+    """
+    loaded = ctx.lake.load(table)
+    if not ctx.dry_run and loaded is not None and not unreadable_types(loaded):
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         ctx.lake.set_property(table, _marked_by(ctx, table.namespace), moment)
     return ""

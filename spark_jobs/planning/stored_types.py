@@ -10,6 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
+
+from pyiceberg.schema import index_by_id
+from pyiceberg.table import Table
+from pyiceberg.types import (
+    NestedField,
+    StructType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    TimeType,
+)
 
 from sluice.config import policies
 from sluice.errors import ELSEWHERE, PlanError
@@ -30,6 +41,8 @@ from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.other_names import NO_OTHERS, OtherNames, Others
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.widening import is_promoted
+
+_UNKNOWN_TO_SPARK: Final = (TimeType, TimestampNanoType, TimestamptzNanoType)
 
 
 @dataclass(frozen=True)
@@ -135,11 +148,31 @@ class KnownTypes:
 def refuse_foreign_types(table: str, stored: Mapping[str, str]) -> None:
     """Raise PlanError that names the stored columns of types that Sluice stores nothing as, such as
     lists: another writer added them."""
+    _refuse_foreign(table, {name: kind for name, kind in stored.items() if not is_type(kind)})
+
+
+def refuse_unreadable_types(table: Table) -> None:
+    """Raise the same for `unreadable_types`."""
+    _refuse_foreign(".".join(table.name()), unreadable_types(table))
+
+
+def unreadable_types(table: Table) -> dict[str, str]:
+    """Return the columns of types that Spark does not know, with these: it reads no row of a table
+    that has one, and sets no property of it."""
+    fields = table.schema().fields
+    return {field.name: str(field.field_type) for field in fields if not _is_readable(field)}
+
+
+def _is_readable(field: NestedField) -> bool:
+    parts = index_by_id(StructType(field)).values()
+    return not any(isinstance(part.field_type, _UNKNOWN_TO_SPARK) for part in parts)
+
+
+def _refuse_foreign(table: str, foreign: Mapping[str, str]) -> None:
     lines = [
         f"table {table}, column {name!r}: Sluice did not make it, since it stores nothing as {kind}"
         ": drop the column, or keep it in a table of your own, and join that in a view"
-        for name, kind in stored.items()
-        if not is_type(kind)
+        for name, kind in foreign.items()
     ]
     if lines:
         raise PlanError(*lines)

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyiceberg.exceptions import CommitFailedException
-from pyspark.errors import AnalysisException, PySparkException, PySparkTypeError
+from pyspark.errors import (
+    AnalysisException,
+    PySparkException,
+    PySparkTypeError,
+    UnsupportedOperationException,
+)
 
 from sluice.environment import ENV_SOURCE_PASSWORD
 from sluice.errors import PlanError, TerminalError, TransientError
@@ -25,6 +30,7 @@ from spark_jobs.verifying.source_database import refusal
         (AnalysisException("no such column"), TerminalError),
         (AnalysisException("[PATH_NOT_FOUND] Path does not exist: file:/copy"), TransientError),
         (PySparkTypeError("not a column"), TerminalError),
+        (UnsupportedOperationException("no such type"), TerminalError),
         (PySparkException("job aborted"), TransientError),
         (ConnectionResetError("reset"), TransientError),
         (CommitFailedException("moved"), TransientError),

@@ -68,7 +68,7 @@ def wait_for_turn(ctx: Context, batch_id: str) -> None:
 
     def before(held: Rows, own: Rows) -> Rows:
         first = min((row.batch_id for row in own), default=batch_id)
-        return [row for row in held if row.batch_id < first or _is_at_work(row)]
+        return [row for row in held if row.batch_id < first or is_at_work(row)]
 
     _wait(ctx, before)
 
@@ -77,12 +77,12 @@ def is_blocked(ctx: Context) -> bool:
     """Whether a batch is halfway, and nobody is at work who may complete it or who is waited for:
     then nothing else can be loaded."""
     rows = _unfinished(ctx)
-    if any(is_held(ctx, row) and _is_at_work(row) for row in rows):
+    if any(is_held(ctx, row) and is_at_work(row) for row in rows):
         return False
     return any(row.halfway for row in rows)
 
 
-def _is_at_work(row: BatchRow) -> bool:
+def is_at_work(row: BatchRow) -> bool:
     """Whether a driver, a publisher or maintenance has the batch, rather than a run that waits.
 
     A batch that was undone and landed again has a given-up attempt until a driver has it.

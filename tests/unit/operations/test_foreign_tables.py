@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.types import TimeType
 
 from sluice.errors import TerminalError
 from sluice.names import PROP_HISTORY_OF, PROP_PIPELINE
@@ -94,6 +95,19 @@ def test_maintenance_leaves_alone_what_is_not_of_a_target(context: Context) -> N
 def test_maintenance_names_a_table_of_ours_that_cannot_be_read(context: Context) -> None:
     spoil(context.catalog.load_table(("shop", "orders")), "variant")
     assert own(context) == set(OWN)
+
+
+def test_maintenance_names_a_column_that_spark_cannot_read(context: Context) -> None:
+    """No other try mends it. To mark the table would fail too, and say less."""
+    with context.catalog.load_table(("shop", "orders")).update_schema() as update:
+        update.add_column("extra", TimeType())
+    ctx = maintaining(context)
+    progress, orders = agenda._Progress(ctx, lambda: True), TableId("shop", "orders")
+    progress.take(orders, dict(agenda._agenda(ctx))[orders])
+    (failed,) = progress.failed
+    assert "table shop.orders, column 'extra': Sluice did not make it" in failed
+    with pytest.raises(TerminalError, match="stores nothing as time: drop the column"):
+        progress.refuse_failed()
 
 
 def test_files_in_a_folder_that_another_table_shares_are_no_orphans(

@@ -6,6 +6,7 @@ import errno
 import threading
 from pathlib import Path
 from typing import Any, Never
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
@@ -27,6 +28,7 @@ from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.reconcile import reconcile
 from sluice.operations.undo import undo_batch
+from sluice.operations.waiting import taken_up
 from sluice.result import BatchResult
 from spark_jobs import attempt_lease as hold_module
 from spark_jobs import driver as driver_module
@@ -77,16 +79,42 @@ def context(tmp_path: Path) -> Context:
         ("b2", LOADING, "its own", False, True),
         ("b2", LOADED, "its own", False, False),
         ("b2", PUBLISHING, "its own", False, False),
+        ("b2", PUBLISHED, "its own", False, False),
     ],
 )
 def test_new_columns_are_taken_back_only_without_another_load(
     context: Context, batch: str, state: str, attempt: str, alive: bool, restored: bool
 ) -> None:
     driver: Any = driver_of(context, Manifest("shop", "b1", ()))
-    driver.lease.attempt, driver.lake = "mine", NewColumns()
+    driver.lease.attempt, driver.session = "mine", MagicMock()
+    context.ledger.batches.record("b0", PUBLISHED, attempt="its own")
+    driver._job()
+    driver.lake = NewColumns()
     lease = Lease("elsewhere:1", 60 if alive else -1)
     context.ledger.batches.record(batch, state, attempt=attempt, lease=lease)
     assert bool(driver._restore_schemas()) == restored
+
+
+@pytest.mark.parametrize(
+    ("batch", "state", "attempt", "alive", "beside"),
+    [
+        ("b1", LANDED, "mine", True, False),
+        ("b1", LOADING, "later", True, True),
+        ("b2", LANDED, "its own", True, True),
+        ("b2", LANDED, "its own", False, False),
+        ("b2", LANDED, "", True, False),  # it waits for its turn
+        ("b2", LANDED, taken_up(), True, False),
+        ("b2", LOADED, "its own", True, False),
+    ],
+)
+def test_a_driver_is_beside_others_only_while_these_may_decode(
+    context: Context, batch: str, state: str, attempt: str, alive: bool, beside: bool
+) -> None:
+    driver = driver_of(context, Manifest("shop", "b1", ()))
+    driver.lease.attempt = "mine"
+    lease = Lease("elsewhere:1", 60 if alive else -1)
+    context.ledger.batches.record(batch, state, attempt=attempt, lease=lease)
+    assert driver._is_beside_others() == beside
 
 
 def test_messages_of_a_driver_are_notes_of_its_result(
