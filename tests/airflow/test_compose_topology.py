@@ -103,6 +103,7 @@ def variables_with(s3: S3Server) -> dict[str, str]:
         "S3_SECRET_KEY": s3.secret_key,
         "SPARK_WORKER_CORES": "2",
         "SPARK_WORKER_MEMORY": "4g",
+        "NO_PROXY": "localhost",
     }
 
 
@@ -136,7 +137,6 @@ def environment_of_image(folder: Path) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "AIRFLOW_HOME": str(folder / "airflow"),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "NO_PROXY": "127.0.0.1,localhost",
     }
 
 
