@@ -43,8 +43,8 @@ def batch_json(result: BatchResult) -> dict[str, Any]:
                 "snapshots": [
                     {
                         "table": s.full_name,
-                        "before": _text(s.base_snapshot),
-                        "after": _text(s.head_snapshot),
+                        "before": id_text(s.base_snapshot),
+                        "after": id_text(s.head_snapshot),
                     }
                     for s in t.staged
                 ],
@@ -55,7 +55,7 @@ def batch_json(result: BatchResult) -> dict[str, Any]:
     }
 
 
-def _text(snapshot: int | None) -> str | None:
+def id_text(snapshot: int | None) -> str | None:
     """Return a snapshot id as text: it exceeds what JSON readers hold exactly."""
     return None if snapshot is None else str(snapshot)
 
