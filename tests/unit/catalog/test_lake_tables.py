@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyiceberg.schema import Schema
 
-from sluice.errors import TransientError
+from sluice.errors import PlanError, TransientError
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.lake.tables import Base, Lake
 from tests.unit.projects import open_shop
@@ -28,6 +28,11 @@ def test_missing_branch_is_a_transient_error(tmp_path: Path, dropped: bool) -> N
         catalog.create_table(("shop", "orders"), Schema())
     with pytest.raises(TransientError, match=r"shop\.orders: branch batch_b1_a1 is gone; run aga"):
         Lake(NO_SPARK, catalog, "shop").staged(ORDERS, "batch_b1_a1", Base(None, 0, None), None)
+
+
+def test_a_table_that_is_dropped_meanwhile_says_what_comes_next(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="while its batch was loading: run again"):
+        Lake(NO_SPARK, open_shop(tmp_path).catalog, "shop").base(ORDERS)
 
 
 @pytest.mark.parametrize(
