@@ -28,6 +28,7 @@ EOF
 
 configure() {
     mkdir -p "$AIRFLOW_HOME"
+    chmod 700 "$AIRFLOW_HOME" # the admin's password and the logs; a umask would reach the lake
     export PATH=$AIRFLOW_HOME/bin:$ROOT/.venv/bin:$PATH
     write_airflow
     export AIRFLOW__CORE__DAGS_FOLDER=$ROOT/dags
@@ -41,6 +42,11 @@ configure() {
     export AIRFLOW__API__BASE_URL=http://127.0.0.1:$1
     export AIRFLOW__CORE__EXECUTION_API_SERVER_URL=http://127.0.0.1:$1/execution/
     export AIRFLOW__API__WORKERS=1
+    # The tasks ask the api-server for all that they need, and would ask it through a proxy. Where
+    # both names are set, the lower one counts.
+    local direct=127.0.0.1,localhost others=${no_proxy:-${NO_PROXY:-}}
+    export NO_PROXY=$direct${others:+,$others}
+    export no_proxy=$NO_PROXY
     # Apart from the expansion, which would end at the first closing brace.
     local local_spark='{"conn_type": "spark", "host": "local[*]"}'
     export AIRFLOW_CONN_SPARK_DEFAULT=${AIRFLOW_CONN_SPARK_DEFAULT:-$local_spark}
@@ -68,6 +74,8 @@ running() {
     [[ -z $now || -z $born || $now == "$born" ]]
 }
 
+taken() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
 healthy() {
     python - "$1" <<'EOF'
 import sys, urllib.request
@@ -86,6 +94,10 @@ up() {
         { read -r port; read -r SLUICE_PROJECT; } <"$STARTED"
         echo "Airflow is running already, as it was started; make down stops it."
     else
+        if taken "$port"; then
+            echo "Port $port is taken by another program; make up PORT=… names one." >&2
+            exit 1
+        fi
         sluice validate --project "$SLUICE_PROJECT"
         echo "Starting Airflow (about a minute; its log: ${log#"$ROOT"/})"
         # A session of its own, so that `make down` ends it with everything it started.

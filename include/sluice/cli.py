@@ -120,16 +120,15 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
         told = {"project": str(loaded.root), "pipelines": names, "unknown_types": types}
         _print_json(told | {"not_read": [str(path) for path in loaded.not_read]})
         return
-    out.print(
-        f"[green]ok[/green] {for_terminal(str(loaded.root))}: {len(loaded.pipelines)} pipelines"
-    )
+    ok = f"[green]ok[/green] {for_terminal(str(loaded.root))}"
+    out.print(f"{ok}: {len(loaded.pipelines)} pipelines", soft_wrap=True)
     if not loaded.pipelines:
         folder = loaded.root / PIPELINES_FOLDER
         why = f"no pipeline in {folder}" if folder.is_dir() else f"{folder} does not exist"
         out.print(f"  {for_terminal(why)}", soft_wrap=True)
     for name, pipeline in sorted(loaded.pipelines.items()):
-        url = for_terminal(pipeline.landing.url)
-        out.print(f"  {name}: {pipeline.format} from {url} into {pipeline.namespace}")
+        ways = f"from {for_terminal(pipeline.landing.url)} into {pipeline.namespace}"
+        out.print(f"  {name}: {pipeline.format} {ways}", soft_wrap=True)
         for unknown in pipeline.unknown_types:
             out.print(f"    {for_terminal(unknown)}", soft_wrap=True)
     for path in loaded.not_read:
@@ -234,7 +233,7 @@ def reprocess(
 @_reporting
 def status(
     pipeline: Annotated[str | None, typer.Argument(help="Absent: all pipelines")] = None,
-    limit: Annotated[int, typer.Option(help="Batches per pipeline")] = 10,
+    limit: Annotated[int, typer.Option(min=0, help="Batches per pipeline")] = 10,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
@@ -245,13 +244,12 @@ def status(
     for mistake in mistakes:
         _say(f"not shown, its file is wrong: {mistake}")
     ledger = Ledger(open_catalog(loaded))
-    listed = [
-        one for name in names for one in last_and_waiting(batch_statuses(ledger.of(name)), limit)
-    ]
+    found = {name: batch_statuses(ledger.of(name)) for name in names}
+    listed = [one for own in found.values() for one in last_and_waiting(own, limit)]
     if as_json:
         _print_json(status_json(listed))
     else:
-        show_status(out, listed)
+        show_status(out, listed, [name for name, own in found.items() if not own])
     if mistakes:
         raise typer.Exit(ConfigError.exit_code)
 

@@ -13,6 +13,17 @@ ELSEWHERE: Final = f"load into another `namespace`, and fill it {FROM_BEFORE}"
 """Advice for a target that cannot be converted."""
 
 
+def landed_again(pipeline: str = "PIPELINE", batch: str = "ID") -> str:
+    """Return advice: how a batch's files land again, by the limits and the folder as they are then.
+
+    Loaded again as itself, a batch keeps its files.
+    """
+    return (
+        f"then `sluice rollback {pipeline} --batch {batch}`, `sluice release {pipeline} --batch "
+        f"{batch}`, and run again"
+    )
+
+
 class SluiceError(Exception):
     """Base of all errors that Sluice raises on purpose; the text is one line, see `shown`."""
 

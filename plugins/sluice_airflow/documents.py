@@ -26,6 +26,7 @@ its right place in order, and is resolved once.
   without an end.
 - **Skipped**: nothing is unresolved. **Failed**: some batch is not published, others may be; the
   failed task's log says what to do.
+- **Queued**: one run at a time, whatever pipelines they are of; the others wait for it.
 """,
     "reconcile": """\
 **Complete or undo what a killed run left.** Publications that were recorded are completed, branches

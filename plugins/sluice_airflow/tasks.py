@@ -32,7 +32,7 @@ from sluice.operations.quarantined import require_published
 from sluice.operations.selection import landed
 from sluice.operations.shares import waiting_files
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
-from sluice.output.report import conflicting, losing, misfitting
+from sluice.output.report import conflicting, id_text, losing, misfitting
 from sluice.result import BatchResult, StagedTable
 from sluice_airflow.connection import use_connections_master
 from sluice_airflow.mapping import mappable
@@ -306,8 +306,8 @@ def emit_assets(result: BatchResult, events: Any) -> None:
             Asset(name=staged.full_name, uri=asset_uri(staged)),
             extra={
                 "batch_id": result.batch_id,
-                "snapshot_id": staged.head_snapshot,
-                "previous_snapshot_id": staged.base_snapshot,
+                "snapshot_id": id_text(staged.head_snapshot),
+                "previous_snapshot_id": id_text(staged.base_snapshot),
                 "pipeline": result.pipeline,
             },
         )

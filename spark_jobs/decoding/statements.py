@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from sluice.ddl.statements import LONGEST
-from sluice.errors import PlanError
+from sluice.errors import PlanError, landed_again
 from sluice.positions import epoch_prefix
 from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, PLACE, SOURCE_PARTS
 from spark_jobs.decoding.decode import by_place, with_origin
@@ -47,8 +47,9 @@ def placed_statements(
     )
     rows = statements.limit(at_most + 1).collect()
     if len(rows) > at_most:
+        again = landed_again(job.pipeline.name, job.manifest.batch_id)
         raise PlanError(
-            f"the batch has more than {at_most} DDL statements that may {may}: load fewer files at "
-            "once (max_files_per_batch)"
+            f"the batch has more than {at_most} DDL statements that may {may}: lower "
+            f"max_files_per_batch; {again}"
         )
     return rows

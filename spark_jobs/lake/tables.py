@@ -293,7 +293,10 @@ class Lake:
         """Return `main` of a table as it is now, as the base of a merge."""
         loaded = self.load(table)
         if loaded is None:
-            raise PlanError(f"{table.full_name} vanished while its batch was loading")
+            raise PlanError(
+                f"{table.full_name} was dropped while its batch was loading: run again, which "
+                "makes it anew or says how to rebuild it"
+            )
         main, schema = head(loaded), self._schema_before(table, loaded)
         highest = "" if main is None else loaded.properties.get(names.PROP_HIGHEST)
         return Base(main, schema, highest)

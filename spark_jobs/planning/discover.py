@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from sluice.config.policies import IGNORE
-from sluice.errors import PlanError
+from sluice.errors import PlanError, landed_again
 from sluice.positions import KIND_ARRIVAL
 from sluice.source_names import stored_name
 from spark_jobs.canonical import (
@@ -108,8 +108,8 @@ def discover(envelope: DataFrame) -> list[TableSummary]:
     if len(rows) > _MOST_FORMS:
         raise PlanError(
             f"the batch's records have more than {_MOST_FORMS} forms (tables, sets of columns, "
-            "keys): load fewer files at once (max_files_per_batch), or take the table out whose "
-            "documents all differ"
+            "keys): lower max_files_per_batch, or take the files whose documents all differ out of "
+            f"the landing folder, or of landing.pattern; {landed_again()}"
         )
     found: dict[Source, TableSummary] = {}
     for row in rows:

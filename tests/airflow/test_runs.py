@@ -182,7 +182,7 @@ def test_a_published_table_is_an_asset_event_with_its_snapshots(stages: Stages, 
     run()
     with create_session() as session:
         events = [e for e in session.scalars(select(AssetEvent)) if e.extra["batch_id"] == "asset1"]
-        assert [event.extra["snapshot_id"] for event in events] == [2]
+        assert [event.extra["snapshot_id"] for event in events] == ["2"]
         assert [event.asset.uri for event in events] == ["iceberg://lake/shop/orders"]
 
 

@@ -71,9 +71,15 @@ def test_a_run_that_is_triggered_in_the_airflow_of_make_up_publishes(
 def up(checkout: Path, project: Path) -> Iterator[httpx.Client]:
     """Start what `make up` starts; yield a logged-in client; stop as `make down` does."""
     script = str(checkout / "scripts" / "airflow.sh")
-    # Of the environment nothing that says how Airflow is set up: all of that is the script's.
-    mine = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
-    environment = {**mine, "SLUICE_PROJECT": str(project), "NO_PROXY": "127.0.0.1"}
+    # Of the environment nothing that says how Airflow is set up: all of that is the script's. And a
+    # proxy that nobody reaches: no request of Airflow to itself goes there.
+    mine = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("AIRFLOW") and name.lower() != "no_proxy"
+    }
+    proxies = dict.fromkeys(("HTTP_PROXY", "http_proxy"), "http://127.0.0.1:9")
+    environment = {**mine, **proxies, "SLUICE_PROJECT": str(project)}
     port = str(postgres.free_port())
     try:
         subprocess.run([script, "up", port], env=environment, check=True, timeout=300)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,11 +21,13 @@ from tests import postgres
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = """\
 #!/usr/bin/env python
-import http.server, os, subprocess, sys
+import http.server, json, os, subprocess, sys
 with open(os.path.join(os.environ["AIRFLOW_HOME"], "started"), "a") as started:
     print(*sys.argv[1:], file=started)
 if sys.argv[1:2] != ["standalone"]:
     sys.exit()
+with open(os.path.join(os.environ["AIRFLOW_HOME"], "environment"), "w") as environment:
+    json.dump(dict(os.environ), environment)
 for process in ("scheduler", "dag-processor", "api-server", "triggerer"):
     subprocess.run(["airflow", process], check=True)  # as the real one does
 class Healthy(http.server.BaseHTTPRequestHandler):
@@ -43,8 +47,10 @@ exit 2
 
 
 @pytest.fixture
-def stopped(tmp_path: Path) -> Path:
-    """A checkout whose Airflow is not up."""
+def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout whose Airflow is not up, on a machine behind a proxy."""
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("NO_PROXY", ".example.org")
     for folder in ("scripts", "include", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "include" / "sluice.yaml").touch()
@@ -100,6 +106,31 @@ def test_no_process_serves_its_logs_to_the_network(checkout: Path) -> None:
         "api-server",
         "triggerer --skip-serve-logs",
     ]
+
+
+def test_no_request_to_this_machine_goes_to_a_proxy(checkout: Path) -> None:
+    """Airflow's tasks ask its api-server for all that they need. Where both names are set, most
+    programs read only the lower one."""
+    environment = json.loads((checkout / ".airflow" / "environment").read_text())
+    for name in ("NO_PROXY", "no_proxy"):
+        assert environment[name] == "127.0.0.1,localhost,.example.org"
+
+
+def test_nobody_else_reads_the_password_and_the_logs(checkout: Path) -> None:
+    assert (checkout / ".airflow").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_port_that_is_taken_is_refused(stopped: Path) -> None:
+    """Its program would be shown as what was started."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [str(stopped / "scripts" / "airflow.sh"), "up", port],
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == f"Port {port} is taken by another program; make up PORT=… names one.\n"
+    assert not pid_file(stopped).exists()
 
 
 def test_a_project_that_is_none_is_refused(stopped: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from sluice import environment
+from sluice.config.project import load_project
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = ROOT / "docker-compose.yaml"
@@ -135,6 +136,31 @@ def test_airflow_settings_exist() -> None:
 def test_airflow_processes_share_their_settings(name: str) -> None:
     reference = ENVIRONMENTS["api-server"]
     assert {key: ENVIRONMENTS[name].get(key) for key in reference} == reference
+
+
+@pytest.mark.parametrize("name", ["api-server", "dag-processor", "triggerer", "spark-master"])
+def test_what_runs_no_task_has_no_secret_of_the_lake(name: str) -> None:
+    assert set(environment.SECRETS) & set(ENVIRONMENTS[name]) == set()
+
+
+def test_dags_are_parsed_without_the_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in environment.SECRETS:
+        monkeypatch.delenv(name, raising=False)
+    assert load_project(ROOT / "docker" / "project").pipelines.keys() == {"shop"}
+
+
+def test_what_asks_s3_has_its_keys() -> None:
+    keys = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", environment.ENV_S3_ENDPOINT}
+    for name in ("init", "scheduler", "spark-worker"):
+        assert keys <= set(ENVIRONMENTS[name])
+
+
+def test_no_request_of_one_service_to_another_goes_to_a_proxy() -> None:
+    """Docker gives the one in its configuration to every container."""
+    asked = set(re.findall(r"http://([\w.-]+)", TEXT))
+    for name in {*SERVICES} - {"postgres", "s3"}:
+        for variable in ("NO_PROXY", "no_proxy"):
+            assert asked <= set(ENVIRONMENTS[name][variable].split(","))
 
 
 def our_code() -> str:

@@ -180,7 +180,7 @@ def commit(
     except (NotImplementedError, ValidationError, MetadataError) as error:
         raise TerminalError(
             f"{name}: its metadata cannot be written ({error_text(error)}); another engine gave "
-            "the table what pyiceberg does not know"
+            "the table what pyiceberg does not know: take that back there, and run again"
         ) from error
     except unknown as error:
         raise CommitStateUnknownError(

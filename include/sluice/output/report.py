@@ -43,8 +43,8 @@ def batch_json(result: BatchResult) -> dict[str, Any]:
                 "snapshots": [
                     {
                         "table": s.full_name,
-                        "before": _text(s.base_snapshot),
-                        "after": _text(s.head_snapshot),
+                        "before": id_text(s.base_snapshot),
+                        "after": id_text(s.head_snapshot),
                     }
                     for s in t.staged
                 ],
@@ -55,7 +55,7 @@ def batch_json(result: BatchResult) -> dict[str, Any]:
     }
 
 
-def _text(snapshot: int | None) -> str | None:
+def id_text(snapshot: int | None) -> str | None:
     """Return a snapshot id as text: it exceeds what JSON readers hold exactly."""
     return None if snapshot is None else str(snapshot)
 
@@ -139,21 +139,26 @@ def show_preview(console: Console, preview: Preview) -> None:
     """Show what a run would do: files, one line per table, changes of schema."""
     if preview.unfinished:
         listed = ", ".join(preview.unfinished)
-        console.print(f"would first load again, and is not looked into here: {listed}")
+        again = f"would first load again, and is not looked into here: {listed}"
+        console.print(again, soft_wrap=True)
     console.print(
         f"{preview.pipeline}: {len(preview.files)} files, {preview.bytes:,} bytes, "
         f"{preview.batches} batches; {len(preview.repeated)} files repeat others",
         highlight=False,
+        soft_wrap=True,
     )
     for key in preview.changed:
-        console.print(for_terminal(f"has changed since it was loaded, and would be too: {key}"))
+        changed = f"has changed since it was loaded, and would be too: {key}"
+        console.print(for_terminal(changed), soft_wrap=True)
     for key, why in preview.denied.items():
-        console.print(for_terminal(f"cannot be read, and would be left out: {key}: {why}"))
+        denied = f"cannot be read, and would be left out: {key}: {why}"
+        console.print(for_terminal(denied), soft_wrap=True)
     if preview.files:
         console.print(_preview_table(preview))
     for table in preview.forecast.tables:
         for line in _schema_lines(table):
-            console.print(for_terminal(f"{table.target}: {line}"), highlight=False)
+            message = for_terminal(f"{table.target}: {line}")
+            console.print(message, highlight=False, soft_wrap=True)
 
 
 def _preview_table(preview: Preview) -> Table:

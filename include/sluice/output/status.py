@@ -92,8 +92,21 @@ def status_json(statuses: Iterable[BatchStatus]) -> list[dict[str, Any]]:
     ]
 
 
-def show_status(console: Console, statuses: Sequence[BatchStatus]) -> None:
-    """Show batches: one line each if there is room, else two; then errors and ways back."""
+def show_status(
+    console: Console, statuses: Sequence[BatchStatus], without: Sequence[str] = ()
+) -> None:
+    """Show batches: one line each if there is room, else two; then errors and ways back.
+
+    `without`: the pipelines that have no batch at all.
+    """
+    if statuses or not without:
+        _show_batches(console, statuses)
+    for name in without:
+        line = f"{name}: no batch yet; to load what landed: sluice run {name}"
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _show_batches(console: Console, statuses: Sequence[BatchStatus]) -> None:
     table = _table(statuses)
     anywhere = console.options.update(max_width=_ANY_WIDTH)
     if console.measure(table, options=anywhere).maximum <= console.width:

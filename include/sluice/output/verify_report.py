@@ -97,9 +97,8 @@ def show(console: Console, report: Verification) -> None:
 def _show_keys(console: Console, comparison: Comparison) -> None:
     if comparison.agrees:
         return
-    console.print(
-        f"\n[bold]{for_terminal(comparison.table)}[/bold]: {for_terminal(_extent(comparison))}"
-    )
+    table = f"[bold]{for_terminal(comparison.table)}[/bold]"
+    console.print(f"\n{table}: {for_terminal(_extent(comparison))}", soft_wrap=True)
     for difference in comparison.shown:
         columns = f" in {', '.join(difference.columns)}" if difference.columns else ""
         console.print(

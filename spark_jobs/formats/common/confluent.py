@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from sluice.containers.avro_schemas import Schemas
-from sluice.errors import PlanError
+from sluice.errors import PlanError, landed_again
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import PLACE, holds_record, place
 from spark_jobs.formats.common import connect_avro
@@ -67,8 +67,9 @@ def _ids(messages: DataFrame) -> dict[str, list[int]]:
     ids = each.distinct().limit(_MOST_IDS + 1).collect()
     if len(ids) > _MOST_IDS:
         raise PlanError(
-            f"the messages of the batch name more than {_MOST_IDS} schema ids: load fewer files at "
-            "once (max_files_per_batch), or take the file out that has damaged messages"
+            f"the messages of the batch name more than {_MOST_IDS} schema ids: lower "
+            "max_files_per_batch, or take the file that has damaged messages out of the landing "
+            f"folder; {landed_again()}"
         )
     return {part: sorted(row["id"] for row in ids if row["part"] == part) for part in _PARTS}
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import DebeziumOptions, Layout
 from sluice.containers.avro_schemas import Schemas, open_schemas
-from sluice.errors import TerminalError
+from sluice.errors import TerminalError, landed_again
 from sluice.manifest import AVRO, SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, place
 from spark_jobs.formats.common import avro, avro_json, confluent, connect_avro
@@ -87,7 +87,11 @@ def find(spark: SparkSession, files: tuple[SourceFile, ...], options: DebeziumOp
     required = layout is not None
     sorted_files = AvroFiles(containers, lines, False, avro_json.headers(spark, lines, required))
     if required and (without := [f.key for f in sorted_files.json]):
-        raise TerminalError(f"{without}: no line KEYSCHEMA^VALUESCHEMA gives the Avro schemas")
+        raise TerminalError(
+            f"{without}: no line KEYSCHEMA^VALUESCHEMA gives the Avro schemas: have them written "
+            "with it, take `layout` out of format_options if they are JSON, or keep them out of "
+            f"landing.pattern; {landed_again()}"
+        )
     return sorted_files
 
 

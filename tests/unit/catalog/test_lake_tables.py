@@ -43,6 +43,11 @@ def test_missing_branch_is_a_transient_error(tmp_path: Path, dropped: bool) -> N
         Lake(NO_SPARK, catalog, "shop").staged(ORDERS, "batch_b1_a1", Base(None, 0, None), None)
 
 
+def test_a_table_that_is_dropped_meanwhile_says_what_comes_next(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="while its batch was loading: run again"):
+        Lake(NO_SPARK, open_shop(tmp_path).catalog, "shop").base(ORDERS)
+
+
 @pytest.mark.parametrize(
     ("properties", "mode"),
     [

@@ -12,7 +12,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from sluice.catalog.snapshots import drop_branches
 from sluice.catalog.table_publish import publish_table
-from sluice.errors import CommitStateUnknownError
+from sluice.errors import CommitStateUnknownError, TerminalError
 from sluice.names import branch_name
 from tests.unit.staged_tables import NAME, ids, stage, table, write
 
@@ -57,6 +57,20 @@ def test_a_commit_without_an_answer_is_unknown(
     ) as caught:
         publish_table(catalog, staged, "b1")
     assert "UPDATE" not in str(caught.value)
+
+
+def test_metadata_that_cannot_be_written_says_whose_they_are(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(catalog, 1)
+    staged = stage(catalog, "b1", 2)
+
+    def unknown(*_: object) -> None:
+        raise NotImplementedError("variant")
+
+    monkeypatch.setattr(catalog, "commit_table", unknown)
+    with pytest.raises(TerminalError, match="take that back there, and run again"):
+        publish_table(catalog, staged, "b1")
 
 
 def test_a_commit_that_happened_all_the_same_is_found_when_it_is_tried_again(

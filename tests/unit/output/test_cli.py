@@ -162,6 +162,20 @@ def test_a_landing_folder_that_is_a_file_is_a_mistake_of_the_configuration(
     assert told_of in told.stderr
 
 
+def test_a_pipeline_without_batches_says_how_they_come(tmp_path: Path) -> None:
+    done = sluice(project(tmp_path), "status").stdout
+    assert (
+        done == f"shop: no batch yet; to load what landed: sluice run --project {tmp_path} shop\n"
+    )
+    open_context(tmp_path, "shop").ledger.batches.record("b1", FAILED)
+    assert "no batch yet" not in sluice(tmp_path, "status", "--limit", "0").stdout
+    assert json.loads(sluice(tmp_path, "status", "--json").stdout)[0]["batch_id"] == "b1"
+
+
+def test_fewer_batches_than_none_are_refused(tmp_path: Path) -> None:
+    assert sluice(project(tmp_path), "status", "--limit", "-3").exit_code == 2
+
+
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_pipelines_that_cannot_be_shown_are_named_and_the_others_shown(
     tmp_path: Path, form: tuple[str, ...]
@@ -261,16 +275,22 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     assert "pipeline shop: 'a.jsonl', 'b.jsonl' are not among the files of" in done.stderr
 
 
+def test_a_long_landing_folder_is_on_one_line(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    long = "/".join(["a" * 50] * 5)
+    (folder / "pipelines" / "shop.yaml").write_text(
+        PIPELINE.replace("url: landing", f"url: {long}")
+    )
+    assert f"  shop: debezium from {folder}/{long} into shop\n" in sluice(folder, "validate").stdout
+
+
 def test_a_project_without_pipelines_says_where_it_looked(tmp_path: Path) -> None:
     folder = project(tmp_path)
     assert "no pipeline" not in sluice(folder, "validate").stdout
     (folder / "pipelines" / "shop.yaml").rename(folder / "shop.json")
-    assert f"no pipeline in {folder}/pipelines" in sluice(folder, "validate").stdout.replace(
-        "\n", ""
-    )
+    assert f"no pipeline in {folder}/pipelines" in sluice(folder, "validate").stdout
     (folder / "pipelines").rmdir()
-    done = sluice(folder, "validate").stdout.replace("\n", "")
-    assert f"{folder}/pipelines does not exist" in done
+    assert f"{folder}/pipelines does not exist" in sluice(folder, "validate").stdout
 
 
 def test_a_pipeline_in_a_folder_that_is_not_read_is_named(tmp_path: Path) -> None:

@@ -110,6 +110,19 @@ def test_a_preview() -> None:
     assert (as_json["target"], as_json["nulled"]) == (f"shop.{HOSTILE}", {HOSTILE: 12_345})
 
 
+def test_lines_of_a_preview_are_whole_in_any_width() -> None:
+    """A key that is broken cannot be copied, nor found by grep."""
+    long = "a" * 200
+    table = TableForecast("t", f"shop.{long}", (), False, (long,), (), COUNTS, "merge-on-read")
+    found = Preview(
+        "shop", (), 0, 0, (), (long,), Forecast((table,)), denied={long: long}, changed=(long,)
+    )
+    to = io.StringIO()
+    report.show_preview(Console(file=to, width=80), found)
+    lines = to.getvalue().splitlines()
+    assert len([line for line in lines if long in line]) == len(lines) - 1 == 4
+
+
 def test_maintenance() -> None:
     result = MaintenanceResult("shop", False, (Step(HOSTILE, "rewrite", HOSTILE),), (HOSTILE,))
     assert printed(lambda console: report.show_maintenance(console, result)).count(HARMLESS) == 3

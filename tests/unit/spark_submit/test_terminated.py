@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,28 @@ except cli.typer.Exit as ended:
     sys.exit(ended.exit_code)
 """
 SOON = 30.0
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Interrupted:
+    """Ctrl-C while the command line is imported, which takes a second."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "sluice.cli":
+            raise KeyboardInterrupt
+
+
+def test_a_command_that_is_stopped_while_it_starts_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    module, _, name = project["scripts"]["sluice"].partition(":")
+    monkeypatch.delitem(sys.modules, "sluice.cli", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        getattr(import_module(module), name)()
+    assert ended.value.code == 128 + signal.SIGINT
+    assert capsys.readouterr().err == "stopped\n"
 
 
 def begun(folder: Path) -> int:
