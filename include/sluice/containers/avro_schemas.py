@@ -30,6 +30,8 @@ _AGAIN: Final = (408, 429)
 
 Schemas = Callable[[int], list[Any] | None]
 """Schema id → its documents, those it refers to first; None: no such id."""
+OTHER_KIND: Final[list[Any]] = []
+"""The documents of an id whose schema is of another kind: JSON Schema, Protobuf."""
 
 
 def open_schemas(location: str, registry: str) -> Schemas:
@@ -99,7 +101,7 @@ class _Registry:
 
     def _with_references(self, schema: dict[str, Any], taken: set[tuple[str, int]]) -> list[Any]:
         if schema.get("schemaType", _AVRO) != _AVRO:
-            raise TerminalError(f"{self._url}: {schema['schemaType']} schemas cannot be read")
+            return OTHER_KIND
         documents = []
         for reference in schema.get("references") or ():
             name, version = reference["subject"], int(reference["version"])

@@ -51,14 +51,20 @@ _ENTRY_FIELDS: Final = ("key", "value")
 _TEXTS: Final = frozenset(("string", "enum"))
 _PAIR: Final = ("\ue000", "\ue001", "\ue002")
 """Names of a struct's fields that make its JSON one that `_with_pairs` can tell from any other."""
+_OPEN: Final[Node] = {"type": "record"}
+"""Stands for a record while its fields are resolved."""
 _MOST_MILLIS: Final = (2**63 - 1) // 1000
 """Beyond this number of milliseconds Spark fails the batch instead of making a timestamp."""
+
+
+class ContainsItselfError(ValueError):
+    """A type contains itself: no table column can hold it."""
 
 
 def parse(text: str) -> Node:
     """Parse a schema's JSON and replace named types by their definitions.
 
-    Raises ValueError for a type that contains itself: no table column can hold it.
+    Raises ContainsItselfError, and ValueError for a type that is not defined.
     """
     return _resolve(json.loads(text), "", {})
 
@@ -85,6 +91,8 @@ def _named(name: str, namespace: str, named: dict[str, Node]) -> Node:
     if name in _PRIMITIVES:
         return {"type": name}
     definition = named.get(f"{namespace}.{name}") or named.get(name)
+    if definition is _OPEN:
+        raise ContainsItselfError(f"the Avro type {name!r} contains itself")
     if definition is None:
         raise ValueError(f"the Avro type {name!r} is not defined before it is used")
     return definition
@@ -97,7 +105,8 @@ def _register(node: Node, namespace: str, named: dict[str, Node], resolved: Node
 
 
 def _record(node: Node, namespace: str, named: dict[str, Node]) -> Node:
-    inner = full_name(node, namespace).rpartition(".")[0]
+    full = full_name(node, namespace)
+    named[full], inner = _OPEN, full.rpartition(".")[0]
     kept = {k: node[k] for k in ("type", "name", INTERNAL_TYPE) if k in node}
     fields = [
         {k: f[k] for k in ("name", "default") if k in f}
