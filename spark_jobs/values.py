@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from sluice.types.columns import (
     BASE64,
+    COUNTED,
     EXACT,
     LISTED,
     STRING,
@@ -110,9 +111,11 @@ def decode(text: Column, kind: ColumnType) -> Column:
     """Convert `text` to `kind.spark`; NULL if it is NULL or does not fit exactly."""
     if kind.encoding.startswith(LISTED):
         return _list(text, element_of(kind))
-    if not kind.encoding.startswith((VARIABLE, UNSCALED)):
-        return _DECODERS[kind.name](text, kind)
     plain = replace(kind, encoding="")
+    if not kind.encoding.startswith((VARIABLE, UNSCALED)):
+        value = _DECODERS[kind.name](text, kind)
+        # No text is both a number and a date or time: some writers send the one for the other.
+        return F.coalesce(value, decode(text, plain)) if kind.encoding in COUNTED else value
     number = variable_decimal(text)
     if kind.encoding != VARIABLE:
         scale = int(kind.encoding.removeprefix(UNSCALED))

@@ -58,6 +58,9 @@ OPS: Final = {
     BOOTSTRAPPED: OP_INSERT,
     "update": OP_UPDATE,
     "delete": OP_DELETE,
+    # As older versions of SeaTunnel write them.
+    "INSERT": OP_INSERT,
+    "DELETE": OP_DELETE,
     **dict.fromkeys(DDL, OP_DDL),
 }
 OPS_IN_LIFE: Final = (OP_INSERT, OP_UPDATE, OP_DELETE)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from sluice.environment import ENV_REGISTRY_TOKEN, ENV_REGISTRY_USER_INFO
-from sluice.errors import TerminalError, TransientError, landed_again
+from sluice.errors import TerminalError, TransientError
 from sluice.objects.store import ObjectStore, open_store
 
 FILE_ENDINGS: Final = (".avsc", ".json")
@@ -30,6 +30,8 @@ _AGAIN: Final = (408, 429)
 
 Schemas = Callable[[int], list[Any] | None]
 """Schema id → its documents, those it refers to first; None: no such id."""
+OTHER_KIND: Final[list[Any]] = []
+"""The documents of an id whose schema is of another kind: JSON Schema, Protobuf."""
 
 
 def open_schemas(location: str, registry: str) -> Schemas:
@@ -99,11 +101,7 @@ class _Registry:
 
     def _with_references(self, schema: dict[str, Any], taken: set[tuple[str, int]]) -> list[Any]:
         if schema.get("schemaType", _AVRO) != _AVRO:
-            raise TerminalError(
-                f"{self._url}: {schema['schemaType']} schemas cannot be read, only Avro's: keep "
-                "such files out of landing.pattern, or have the connector write Avro or JSON in "
-                f"their place; {landed_again()}"
-            )
+            return OTHER_KIND
         documents = []
         for reference in schema.get("references") or ():
             name, version = reference["subject"], int(reference["version"])

@@ -15,6 +15,8 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 TIME_UNITS: Final = ("s", "ms", "us", "ns")
+COUNTED: Final = ("days", *TIME_UNITS)
+"""Encodings of dates and times as a number."""
 BASE64: Final = "base64"
 UNSCALED: Final = f"{BASE64}:"
 """Before a scale: bytes of a decimal with that scale, whatever the column's type."""
@@ -175,7 +177,7 @@ def is_code(kind: ColumnType) -> bool:
     lists of elements with an encoding."""
     if kind.encoding.startswith(LISTED):
         return bool(element_of(kind).encoding)
-    return kind.name != "binary" and kind.encoding.startswith((BASE64, "days", *TIME_UNITS))
+    return kind.name != "binary" and kind.encoding.startswith((BASE64, *COUNTED))
 
 
 _NUMBERS: Final = frozenset({"decimal", "int", "bigint", "float", "double", "string"})

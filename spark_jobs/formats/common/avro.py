@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 from pyspark.sql import Column
@@ -48,17 +49,27 @@ INTERNAL_TYPE: Final = "connect.internal.type"
 _ENTRY: Final = "MapEntry"
 _ENTRY_FULL_NAME: Final = f"io.confluent.connect.avro.{_ENTRY}"
 _ENTRY_FIELDS: Final = ("key", "value")
+_UNIFIED: Final = {
+    "varchar": "string", "timestampTz": "timestamp", "datetime": "timestamp_ntz",
+    "calendarDate": "date", "year": "int",
+}  # fmt: skip
 _TEXTS: Final = frozenset(("string", "enum"))
 _PAIR: Final = ("\ue000", "\ue001", "\ue002")
 """Names of a struct's fields that make its JSON one that `_with_pairs` can tell from any other."""
+_OPEN: Final[Node] = {"type": "record"}
+"""Stands for a record while its fields are resolved."""
 _MOST_MILLIS: Final = (2**63 - 1) // 1000
 """Beyond this number of milliseconds Spark fails the batch instead of making a timestamp."""
+
+
+class ContainsItselfError(ValueError):
+    """A type contains itself: no table column can hold it."""
 
 
 def parse(text: str) -> Node:
     """Parse a schema's JSON and replace named types by their definitions.
 
-    Raises ValueError for a type that contains itself: no table column can hold it.
+    Raises ContainsItselfError, and ValueError for a type that is not defined.
     """
     return _resolve(json.loads(text), "", {})
 
@@ -85,6 +96,8 @@ def _named(name: str, namespace: str, named: dict[str, Node]) -> Node:
     if name in _PRIMITIVES:
         return {"type": name}
     definition = named.get(f"{namespace}.{name}") or named.get(name)
+    if definition is _OPEN:
+        raise ContainsItselfError(f"the Avro type {name!r} contains itself")
     if definition is None:
         raise ValueError(f"the Avro type {name!r} is not defined before it is used")
     return definition
@@ -97,7 +110,8 @@ def _register(node: Node, namespace: str, named: dict[str, Node], resolved: Node
 
 
 def _record(node: Node, namespace: str, named: dict[str, Node]) -> Node:
-    inner = full_name(node, namespace).rpartition(".")[0]
+    full = full_name(node, namespace)
+    named[full], inner = _OPEN, full.rpartition(".")[0]
     kept = {k: node[k] for k in ("type", "name", INTERNAL_TYPE) if k in node}
     fields = [
         {k: f[k] for k in ("name", "default") if k in f}
@@ -186,8 +200,8 @@ def column_type(node: Node, records: str = "json") -> ColumnType:
     """Return the column type for a value; records, arrays and maps are JSON text."""
     node = value_of(node)
     kind = node["type"]
-    if records == RECORDS_AS_VALUES and _is_instant(node):
-        return ColumnType("timestamp")
+    if records == RECORDS_AS_VALUES and _unified(node):
+        return ColumnType(_unified(node))
     if _is_decimal(node):
         fits = node["precision"] <= MAX_DIGITS
         return decimal(node["precision"], node.get("scale", 0)) if fits else STRING
@@ -200,10 +214,8 @@ def column_type(node: Node, records: str = "json") -> ColumnType:
 def text(value: Column, node: Node, records: str = "json") -> Column:
     """Return a value's exact text, NULL for null; `column_type` is the type to parse it as."""
     node = value_of(node)
-    if records == RECORDS_AS_VALUES and _is_instant(node):
-        return text(value["timestamp"], _field(node, "timestamp"))
-    if records == RECORDS_AS_VALUES and _is_varchar(node):
-        return value["value"]
+    if records == RECORDS_AS_VALUES and _unified(node):
+        return _UNIFIED_TEXTS[node["name"]](value)
     if node["type"] in ("record", "array", "map"):
         shown = F.to_json(_plain(value, node), {"ignoreNullFields": "false"})
         return _with_pairs(shown) if _holds_pairs(node) else shown
@@ -248,7 +260,7 @@ def is_entries(node: Node) -> bool:
 def _is_pairs(node: Node) -> bool:
     """Whether a list is such a map whose keys are no texts: only of these Connect's JSON converter
     writes pairs."""
-    return is_entries(node) and value_of(_field(node["items"], "key"))["type"] not in _TEXTS
+    return is_entries(node) and value_of(fields_of(node["items"])["key"])["type"] not in _TEXTS
 
 
 def _holds_pairs(node: Node) -> bool:
@@ -302,21 +314,35 @@ def _is_decimal(node: Node) -> bool:
     return node.get("type") in ("bytes", "fixed") and node.get("logicalType") == "decimal"
 
 
-def _is_instant(node: Node) -> bool:
-    return is_record(node, "timestampTz")
+def _unified(node: Node) -> str:
+    """Return the type of one of Datastream's records that stand for one value; '' of any other."""
+    return _UNIFIED.get(node["name"], "") if node["type"] == "record" else ""
 
 
-def _is_varchar(node: Node) -> bool:
-    return is_record(node, "varchar")
+def _local_time(value: Column) -> Column:
+    date = _logical(value["date"], "int", "date")
+    return F.concat(date, F.lit("T"), _logical(value["time"], "long", "time-micros"))
+
+
+def _calendar_date(value: Column) -> Column:
+    date = F.format_string("%04d-%02d-%02d", value["year"], value["month"], value["day"])
+    return F.when(value.isNotNull(), date)
+
+
+_UNIFIED_TEXTS: Final[dict[str, Callable[[Column], Column]]] = {
+    "varchar": lambda value: value["value"],
+    "timestampTz": lambda value: _logical(value["timestamp"], "long", "timestamp-micros"),
+    "datetime": _local_time,
+    "calendarDate": _calendar_date,
+    "year": lambda value: value["year"].cast("string"),
+}
+"""Datastream's records that stand for one value (its page "Unified types"). They tell the logical
+types of their fields in two ways, so these are not looked at."""
 
 
 def is_record(node: Node, name: str) -> bool:
     """Whether a type is the record of that name."""
     return bool(node["type"] == "record" and node["name"] == name)
-
-
-def _field(node: Node, name: str) -> Node:
-    return next(f["type"] for f in node["fields"] if f["name"] == name)
 
 
 def _wide_decimal(raw: Column, scale: int) -> Column:

@@ -8,16 +8,16 @@ registry.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from sluice.containers.avro_schemas import Schemas
+from sluice.containers.avro_schemas import OTHER_KIND, Schemas
 from sluice.errors import PlanError, landed_again
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import PLACE, holds_record, place
@@ -29,6 +29,8 @@ from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS
 NOT_WIRE: Final = "not_confluent_avro"
 NOT_AVRO: Final = "not_avro"
 UNKNOWN_SCHEMA: Final = "unknown_schema_id:"
+UNREADABLE_SCHEMA: Final = "unreadable_schema:"
+"""Before the id of a schema that is no Avro, or that contains itself."""
 
 _PARTS: Final = ("key", "value")
 _HEAD_BYTES: Final = 5
@@ -43,18 +45,26 @@ def records(messages: DataFrame, schemas: Schemas) -> Records:
 
     `messages`: `key` and `value` (binary), `text`, `broken` (why it is no message), the place.
     """
-    nodes = {part: _nodes(schemas, ids) for part, ids in _ids(messages).items()}
-    return _decoded(messages, nodes)
+    known = {part: _nodes(schemas, ids) for part, ids in _ids(messages).items()}
+    nodes = {part: {i: n for i, n in of.items() if n is not None} for part, of in known.items()}
+    unread = {part: [i for i, n in of.items() if n is None] for part, of in known.items()}
+    return _decoded(messages, nodes, unread)
 
 
-def _nodes(schemas: Schemas, ids: Iterable[int]) -> dict[int, Node]:
-    """Return the schemas of those ids that the registry knows."""
+def _nodes(schemas: Schemas, ids: Iterable[int]) -> dict[int, Node | None]:
+    """Return the schemas of those ids that the registry knows; None for one that is no Avro, or
+    that contains itself."""
     listed = ((ident, schemas(ident)) for ident in ids)
-    return {
-        ident: connect_avro.resolve(documents, f"the schema with id {ident}")
-        for ident, documents in listed
-        if documents is not None
-    }
+    return {i: _node(i, documents) for i, documents in listed if documents is not None}
+
+
+def _node(ident: int, documents: list[Any]) -> Node | None:
+    if documents == OTHER_KIND:
+        return None
+    try:
+        return connect_avro.resolve(documents, f"the schema with id {ident}")
+    except connect_avro.ContainsItselfError:
+        return None
 
 
 def _ids(messages: DataFrame) -> dict[str, list[int]]:
@@ -85,12 +95,19 @@ def _schema_id(part: str) -> Column:
     return F.when(magic & (F.length(message) >= _HEAD_BYTES), F.nullif(ident, F.lit(0)))
 
 
-def _decoded(messages: DataFrame, schemas: Mapping[str, Mapping[int, Node]]) -> Records:
+def _decoded(
+    messages: DataFrame,
+    schemas: Mapping[str, Mapping[int, Node]],
+    unread: Mapping[str, Sequence[int]],
+) -> Records:
     """Decode keys and values by their ids, each schema into a column of its own.
 
-    A key in another format is ignored; one whose schema is missing is rejected.
+    A key in another format is ignored, or of an `unread` schema; one whose schema is missing is
+    rejected.
     """
-    with_ids = messages.withColumns({_id_of(part): _schema_id(part) for part in _PARTS})
+    value_id, key_id = _schema_id("value"), _schema_id("key")
+    read_key = F.when(~_is_of(key_id, unread["key"]), key_id)
+    with_ids = messages.withColumns({_id_of("key"): read_key, _id_of("value"): value_id})
     parsed = {
         _parsed(part, i): _from_wire(part, i, node)
         for part, nodes in schemas.items()
@@ -98,7 +115,7 @@ def _decoded(messages: DataFrame, schemas: Mapping[str, Mapping[int, Node]]) -> 
     }
     rejected = F.coalesce(
         F.col("broken"),
-        _rejected("value", schemas["value"]),
+        _rejected("value", schemas["value"], unread["value"]),
         F.nullif(_rejected("key", schemas["key"]), F.lit(NOT_WIRE)),
     )
     return Records(
@@ -137,7 +154,11 @@ def _from_wire(part: str, ident: int, node: Node) -> Column:
     return from_avro(ended, json.dumps(schema), {"mode": "PERMISSIVE"})
 
 
-def _rejected(part: str, nodes: Mapping[int, Node]) -> Column:
+def _is_of(ident: Column, ids: Collection[int]) -> Column:
+    return ident.isin(*ids) if ids else F.lit(False)
+
+
+def _rejected(part: str, nodes: Mapping[int, Node], unread: Sequence[int] = ()) -> Column:
     """Why a message cannot be decoded; NULL if it can be, or is null."""
     ident = F.col(_id_of(part))
     whole = [
@@ -146,8 +167,8 @@ def _rejected(part: str, nodes: Mapping[int, Node]) -> Column:
     ]
     result = F.when(F.col(part).isNull(), F.lit(None))
     result = result.when(ident.isNull(), F.lit(NOT_WIRE))
-    has_schema = ident.isin(*nodes) if nodes else F.lit(False)
-    result = result.when(~has_schema, F.concat(F.lit(UNKNOWN_SCHEMA), ident.cast("string")))
+    unknown = F.when(_is_of(ident, unread), F.lit(UNREADABLE_SCHEMA)).otherwise(UNKNOWN_SCHEMA)
+    result = result.when(~_is_of(ident, nodes), F.concat(unknown, ident.cast("string")))
     return result.when(~reduce(or_, whole, F.lit(False)), F.lit(NOT_AVRO))
 
 

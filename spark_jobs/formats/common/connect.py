@@ -17,6 +17,9 @@ VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
 _UUID: Final = "io.debezium.data.Uuid"
 _NO_UUID: Final = "00000000-0000-0000-0000-000000000000"
 _MOMENTS: Final = frozenset(("date", "timestamp", "timestamp_ntz"))
+_STRUCTURED: Final = "io.debezium.time.Structured"
+_EPOCH_DAY: Final = {"year": "1970", "month": "1", "day": "1"}
+_CLOCK: Final = ("hour", "minute", "second", "nanos", "picoseconds")
 _EPOCH: Final = re.compile(r"0|1970-01-01([T ]00:00:00(\.0+)?)?Z?")
 _PLAIN: Final = {
     "int8": ColumnType("int"), "int16": ColumnType("int"), "int32": ColumnType("int"),
@@ -96,7 +99,15 @@ def _is_made_up(field: dict[str, Any], kind: ColumnType, default: str) -> bool:
     """
     if field.get("name") == _UUID:
         return default == _NO_UUID
+    if str(field.get("name")).startswith(_STRUCTURED):
+        return _is_epoch(field["default"])
     return kind.name in _MOMENTS and _EPOCH.fullmatch(default) is not None
+
+
+def _is_epoch(parts: Any) -> bool:
+    """Whether parts of `time.precision.mode=structured` are 1970-01-01, at midnight if at all."""
+    dated = isinstance(parts, dict) and {n: str(parts.get(n)) for n in _EPOCH_DAY} == _EPOCH_DAY
+    return dated and all(str(parts.get(name, 0)) == "0" for name in _CLOCK)
 
 
 def connect_type(field: dict[str, Any]) -> ColumnType:

@@ -35,6 +35,15 @@ TZ = {"type": "record", "name": "timestampTz", "fields": [
     {"name": "offset", "type": logical("int", "time-millis")}]}  # fmt: skip
 VARCHAR = {"type": "record", "name": "varchar", "fields": [
     {"name": "value", "type": "string"}, {"name": "length", "type": "int"}]}  # fmt: skip
+AT_FIELD = {"type": "record", "name": "timestampTz", "fields": [
+    {"name": "timestamp"} | logical("long", "timestamp-micros"),
+    {"name": "offset"} | logical("int", "time-millis")]}  # fmt: skip
+LOCAL = {"type": "record", "name": "datetime", "fields": [
+    {"name": "date"} | logical("int", "date"),
+    {"name": "time"} | logical("long", "time-micros")]}  # fmt: skip
+DAY = {"type": "record", "name": "calendarDate", "fields": [
+    {"name": name, "type": "int"} for name in ("year", "month", "day")]}  # fmt: skip
+YEAR = {"type": "record", "name": "year", "fields": [{"name": "year", "type": "int"}]}
 WIDE = Decimal("-12345678901234567890123456789012345.123456789012345678901234567890")
 # name: (type, value as written, exact text, type of the column)
 VALUES: dict[str, tuple[Any, Any, str, ColumnType]] = {
@@ -171,15 +180,27 @@ def test_a_required_column_has_its_type(avro_rows: dict[str, Row]) -> None:
 
 
 def test_records_as_values(spark: SparkSession, tmp_path: Path) -> None:
-    fields = [{"name": "id", "type": VARCHAR}, {"name": "at", "type": optional(TZ)}]
-    rows = [{"id": {"value": "a", "length": 1}, "at": VALUES["tz"][1]}]
+    """The vendor's page has the logical types of some records at their fields."""
+    kinds = {
+        "id": VARCHAR, "at": optional(AT_FIELD), "local": LOCAL, "day": DAY,
+        "none": ["null", "datetime"], "no_day": ["null", "calendarDate"], "year": YEAR,
+    }  # fmt: skip
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    day = {"year": 2024, "month": 1, "day": 2}
+    rows = [{"id": {"value": "a", "length": 1}, "at": VALUES["tz"][1],
+             "local": {"date": 19724, "time": 11045678901}, "day": day, "none": None,
+             "no_day": None, "year": {"year": 2024}}]  # fmt: skip
     file = avro_file(tmp_path / "e.avro", fields, rows)
     options = DatastreamOptions(records="value")
     row = Datastream().read(spark, (file,), options).first()
     assert row is not None
-    assert row["after"] == {"id": "a", "at": "2022-10-13T14:30:00.000056Z"}
-    kinds = [c.type.name for c in Datastream().columns(row["types"], options)]
-    assert kinds == ["string", "timestamp"]
+    assert row["after"] == {
+        "id": "a", "at": "2022-10-13T14:30:00.000056Z", "local": "2024-01-02T03:04:05.678901",
+        "day": "2024-01-02", "none": None, "no_day": None, "year": "2024",
+    }  # fmt: skip
+    assert [c.type.name for c in Datastream().columns(row["types"], options)] == [
+        "string", "timestamp", "timestamp_ntz", "date", "timestamp_ntz", "date", "int",
+    ]  # fmt: skip
 
 
 def test_another_avro_file_is_refused_by_name(spark: SparkSession) -> None:

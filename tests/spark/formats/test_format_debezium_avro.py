@@ -338,9 +338,17 @@ def test_schemas_of_a_registry(
         registry.add_subject("address", 1, shared)
         reference = {"name": "shop.Address", "subject": "address", "version": 1}
         registry.add(300, referring, references=[reference])
-        messages = [wire(1, ROW, event()), wire(300, inline, event(row=row)), wire(9, ROW, event())]
-        file = jsonl(tmp_path / "r.jsonl", [{"value": b64(m)} for m in messages])
+        registry.add(2, {"type": "object"}, schemaType="JSON")
+        tree = {"name": "left", "type": ["null", "Tree"]}
+        registry.add(3, {"type": "record", "name": "Tree", "fields": [tree]})
+        json_key, tree_key = (struct.pack(">bi", 0, i) + b"{}" for i in (2, 3))
+        file = jsonl(tmp_path / "r.jsonl", pairs([
+            (json_key, wire(1, ROW, event())), (tree_key, wire(300, inline, event(row=row))),
+            (None, wire(9, ROW, event())), (None, json_key), (None, tree_key),
+        ]))  # fmt: skip
         found = decode(spark, file, layout="base64", schema_registry=registry.url)
-    assert [r["reason"] for r in found] == [None, None, "unknown_schema_id:9"]
+    wanted = [None, None, "unknown_schema_id:9", "unreadable_schema:2", "unreadable_schema:3"]
+    assert [r["reason"] for r in found] == wanted
+    assert [r["key"] for r in found[:2]] == [None, None]
     assert found[1]["after"] == {"id": "1", "at": '{"city":"x"}'}
     assert {authorization for _, authorization in registry.asked} == {"Basic dTpw"}

@@ -20,6 +20,8 @@ DDL = (
     "database-create", "database-alter", "database-drop",
     "table-create", "table-alter", "table-drop",
 )  # fmt: skip
+# SeaTunnel, which writes no updates, had the types in upper case.
+SEATUNNEL = ("INSERT", "DELETE")
 IGNORED = ("bootstrap-start", "bootstrap-complete")
 NOT_JSON = {
     "cut": '{"database":"d","table":"t","type":"ins',
@@ -65,7 +67,8 @@ RECORDS: dict[str, Any] = {
         '"j": {"k": 1.10}, "z": "0000-00-00 00:00:00"'),
     "far_future": record("insert", ROW, ts=9 * 10**18),
     "far_statement": {"type": "table-drop", "table": "t", "ts": 9 * 10**18, "sql": "x"},
-    "unknown": record("merge", ROW), "wrong_case": record("INSERT", ROW),
+    "unknown": record("merge", ROW), "wrong_case": record("Insert", ROW),
+    **{kind: record(kind, ROW) for kind in SEATUNNEL},
     "no_type": record(None, ROW), "other": {"a": 1},
     "no_table": record("insert", ROW, table=...),
     "no_data": record("insert", ...), "empty_data": record("delete", {}),
@@ -91,6 +94,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
     [
         ("insert", "insert"), ("bootstrap", "insert"), ("update", "update"),
         ("delete", "delete"), *((kind, "ddl") for kind in DDL),
+        *((kind, kind.lower()) for kind in SEATUNNEL),
     ],
 )  # fmt: skip
 def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
@@ -109,7 +113,7 @@ def test_marks_of_a_bootstrap_are_ignored(rows: dict[str, Row], kind: str) -> No
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("unknown", "unknown_op:merge"), ("wrong_case", "unknown_op:INSERT"),
+        ("unknown", "unknown_op:merge"), ("wrong_case", "unknown_op:Insert"),
         ("no_type", "not_an_envelope"), ("other", "not_an_envelope"),
         ("no_table", "table_missing"), ("no_data", "image_missing"),
         ("empty_data", "image_missing"), ("twice", "duplicate_column"),

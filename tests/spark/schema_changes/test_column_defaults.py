@@ -88,17 +88,21 @@ def test_a_row_without_a_key_is_found_by_its_default_too(
 
 
 def test_a_default_is_read_as_the_hint_says(spark: SparkSession, tmp_path: Path) -> None:
-    """As of decimals that are text, of bytes in hexadecimal, and of unsigned numbers."""
+    """As of decimals that are text, of bytes in hexadecimal, and of unsigned numbers. TiCDC spells
+    the default of a time that it describes in milliseconds as text."""
     hints = {"cost": "decimal(9,2)", "code": "binary[hex]", "big": "decimal(20,0)[unsigned]"}
     hinted = {"cost": TEXT | {"default": "1.50"}, "code": TEXT | {"default": "6162"},
-              "big": {"type": "int64", "default": -1}}  # fmt: skip
+              "big": {"type": "int64", "default": -1},
+              "at": {"type": "int64", "name": "io.debezium.time.Timestamp",
+                     "default": "2023-01-01 00:00:00"}}  # fmt: skip
     shop = shop_of(spark, tmp_path, columns=hints)
     shop.load_records(BATCHES["first"], "first.jsonl")
-    since = event("c", 10, BEFORE | hinted, id=4, v="new", cost="2.00", code="63", big=7)
+    since = event("c", 10, BEFORE | hinted, id=4, v="new", cost="2.00", code="63", big=7, at=0)
     shop.load_records([since], "added.jsonl")
-    rows = {(r["id"], r["cost"], r["code"], r["big"]) for r in shop.rows("orders")}
-    untouched = (Decimal("1.50"), b"ab", Decimal(2**64 - 1))
-    assert rows == {(i, *untouched) for i in (1, 2, 3)} | {(4, Decimal(2), b"c", Decimal(7))}
+    rows = {(r["id"], r["cost"], r["code"], r["big"], r["at"]) for r in shop.rows("orders")}
+    untouched = (Decimal("1.50"), b"ab", Decimal(2**64 - 1), datetime(2023, 1, 1))
+    changed = (4, Decimal(2), b"c", Decimal(7), datetime(1970, 1, 1))
+    assert rows == {(i, *untouched) for i in (1, 2, 3)} | {changed}
 
 
 def test_a_default_that_stands_for_an_expression_fills_no_row(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.containers.avro_schemas import open_schemas
+from sluice.containers.avro_schemas import OTHER_KIND, open_schemas
 from sluice.environment import ENV_REGISTRY_TOKEN, ENV_REGISTRY_USER_INFO
 from sluice.errors import TerminalError, TransientError
 from tests.registry import serving
@@ -119,8 +119,10 @@ def test_a_registry_that_is_gone_is_tried_again_later() -> None:
         open_schemas("", url)(1)
 
 
-def test_schemas_of_other_kinds_are_refused() -> None:
+def test_schemas_of_other_kinds_are_no_avro() -> None:
+    """Keys of JsonSchemaConverter beside values in Avro are no reason to stop the batch."""
     with serving() as registry:
         registry.add(1, ROW, schemaType="PROTOBUF")
-        with pytest.raises(TerminalError, match=r"PROTOBUF .* landing\.pattern.*sluice release"):
-            open_schemas("", registry.url)(1)
+        registry.answers["/schemas/ids/2"] = (200, {"schema": "{}", "schemaType": "JSON"})
+        schemas = open_schemas("", registry.url)
+        assert [schemas(1), schemas(2)] == [OTHER_KIND, OTHER_KIND]

@@ -12,6 +12,9 @@ from spark_jobs.formats.common.connect import row_columns
 ZONED = "io.debezium.time.ZonedTimestamp"
 UUID = "io.debezium.data.Uuid"
 NO_UUID = "00000000-0000-0000-0000-000000000000"
+STRUCTURED = "io.debezium.time.Structured"
+EPOCH: dict[str, Any] = {"year": 1970, "month": 1, "day": 1}
+CLOCK: dict[str, Any] = {"hour": 0, "minute": 0, "second": 0, "nanos": 0, "precision": 6}
 MADE_UP: dict[str, tuple[str, str, Any]] = {
     "days": ("int32", "io.debezium.time.Date", 0),
     "connect_days": ("int32", "org.apache.kafka.connect.data.Date", 0),
@@ -24,7 +27,13 @@ MADE_UP: dict[str, tuple[str, str, Any]] = {
     "zoned": ("string", ZONED, "1970-01-01T00:00:00Z"),
     "zoned_micros": ("string", ZONED, "1970-01-01T00:00:00.000000Z"),
     "uuid": ("string", UUID, NO_UUID),
-}
+    "parts_of_a_date": ("struct", f"{STRUCTURED}Date", EPOCH | {"specialValue": None}),
+    "parts": ("struct", f"{STRUCTURED}Timestamp", EPOCH | CLOCK | {"specialValue": None}),
+    "parts_of_picoseconds": (
+        "struct", f"{STRUCTURED}ZonedTimestampPrecision12",
+        EPOCH | {"hour": 0, "picoseconds": 0, "precision": 12, "offsetSeconds": 0, "zoneId": "Z"},
+    ),
+}  # fmt: skip
 TOLD: dict[str, tuple[str, str | None, Any, str]] = {
     "number": ("int32", None, 0, "0"),
     "text": ("string", None, "1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z"),
@@ -36,6 +45,18 @@ TOLD: dict[str, tuple[str, str | None, Any, str]] = {
     "uuid": ("string", UUID, NO_UUID[:-1] + "1", NO_UUID[:-1] + "1"),
     "truth": ("boolean", None, True, "true"),
     "list": ("array", None, ["x", None, '\u00fc"'], '["x",null,"\u00fc\\""]'),
+    "midnight_in_parts": (
+        "struct",
+        f"{STRUCTURED}Time",
+        CLOCK,
+        '{"hour":0,"minute":0,"second":0,"nanos":0,"precision":6}',
+    ),
+    "parts": (
+        "struct",
+        f"{STRUCTURED}Timestamp",
+        EPOCH | CLOCK | {"nanos": 1000},
+        '{"year":1970,"month":1,"day":1,"hour":0,"minute":0,"second":0,"nanos":1000,"precision":6}',
+    ),
     "struct": ("struct", None, {"x": 1.5, "l": [True, {}]}, '{"x":1.5,"l":[true,{}]}'),
 }
 
