@@ -126,5 +126,5 @@ def test_too_many_comments_are_refused_as_such(
 ) -> None:
     monkeypatch.setattr(ddl_comments, "_MOST", 0)
     lake.write("a.jsonl", [ddl(1, "COMMENT ON TABLE orders IS 'all'")])
-    with pytest.raises(PlanError, match=r"may set a comment: .*sluice release shop --batch"):
+    with pytest.raises(PlanError, match=r"may set a comment: .*sluice release p --batch"):
         lake.run()
