@@ -151,8 +151,10 @@ def _submit(hook: SparkSubmitHook, application: str) -> None:
 
 def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
     """Return the error by the name that the driver printed; for a driver that printed none, as it
-    just died, an error worth a retry."""
-    code = hook._submit_sp.returncode if hook._submit_sp else None
+    just died, an error worth a retry. One that the hook did not start is refused again."""
+    if hook._submit_sp is None:
+        return TerminalError(f"no Spark driver was started: {text}").in_lines()
+    code = hook._submit_sp.returncode
     name, message = _last_words(text)
     named = name in names_of(TerminalError) and not has_died(code or 0)
     kind = TerminalError if named or code == ConfigError.exit_code else TransientError

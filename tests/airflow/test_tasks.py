@@ -3,6 +3,7 @@ errors it retries."""
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from dataclasses import replace
@@ -10,14 +11,14 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowSkipException
 
 from sluice.environment import ENV_SPARK_MASTER
-from sluice.errors import TerminalError, TransientError
+from sluice.errors import ConfigError, TerminalError, TransientError
 from sluice.faults import Point
 from sluice.ledger.batches import Batches
 from sluice.ledger.details import HALF_PUBLISHED, SHARE_OF, TABLES
@@ -234,6 +235,23 @@ def test_kind_of_the_drivers_last_error_decides_on_a_retry(
     assert isinstance(error, kind)
     assert f"ended with code {code}" in str(error)
     assert text.rpartition("\n")[2] in str(error)
+
+
+def test_a_driver_that_was_never_started_is_not_tried_again() -> None:
+    """The hook refuses the connection's or the operator's own settings before it starts one."""
+    error = submit._typed(cast("Any", SimpleNamespace(_submit_sp=None)), "no such mode")
+    assert (type(error), str(error)) == (TerminalError, "no Spark driver was started: no such mode")
+
+
+def test_a_driver_runs_beside_its_task_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere it would have no secrets; the first task says so, before files are claimed."""
+    cluster = {"conn_type": "spark", "host": "spark://m:7077", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(cluster))
+    open_shop(tmp_path)
+    with pytest.raises(ConfigError, match="'spark_default' has deploy-mode 'cluster'"):
+        tasks.reconcile(str(tmp_path), "shop")
 
 
 @pytest.mark.parametrize("words", ["AuditFailedError: 3 of 3 are bad", "FileDeniedError: a.jsonl"])
