@@ -34,7 +34,9 @@ from sluice_airflow.connection import SPARK_CONNECTION, spark_master
 _LINES_KEPT: Final = 10_000
 _LINES_SHOWN: Final = 20
 WAITING_EVERY_SECONDS: Final = tasks.STALE.total_seconds() / 3
-_DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME", "LC_ALL")
+_DRIVER_NEEDS: Final = (
+    "PATH", "PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR", "JAVA_HOME", "LC_ALL",
+)  # fmt: skip
 
 
 class LoadOperator(SparkSubmitOperator):
