@@ -13,6 +13,7 @@ from sluice.environment import ENV_SPARK_MASTER
 from sluice.errors import ConfigError
 
 SPARK_CONNECTION: Final = "spark_default"
+_CLIENT: Final = "client"
 
 
 def _require_connection() -> None:
@@ -27,9 +28,17 @@ def _require_connection() -> None:
 
 
 def spark_master() -> str:
-    """Return the connection's master; raises ConfigError without the connection."""
+    """Return the connection's master; raises ConfigError without the connection, and for one whose
+    drivers would not run on the worker."""
     _require_connection()
-    return str(SparkSubmitHook(conn_id=SPARK_CONNECTION)._connection["master"])
+    connection = SparkSubmitHook(conn_id=SPARK_CONNECTION)._connection
+    if (mode := connection["deploy_mode"]) not in (None, "", _CLIENT):
+        raise ConfigError(
+            f"Airflow's connection {SPARK_CONNECTION!r} has deploy-mode {mode!r}, where a driver"
+            " has neither Sluice nor the environment's secrets. Take it out of the extra, or write"
+            f" {_CLIENT}"
+        )
+    return str(connection["master"])
 
 
 def use_connections_master() -> None:

@@ -12,10 +12,11 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
-from sluice.config.project import load_sound
+from sluice.config.project import Project, load_sound
 from sluice.environment import ENV_SPARK_MASTER
 from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError, names_of
-from sluice.objects.batch_files import BatchFiles, batch_of, pipeline_of
+from sluice.objects.batch_files import batch_of, pipeline_of
+from sluice.operations.context import Context
 from sluice.operations.maintenance import MAINTAIN, arguments
 from sluice.operations.waiting import repeating
 from sluice.spark_submit.submit import (
@@ -33,7 +34,9 @@ from sluice_airflow.connection import SPARK_CONNECTION, spark_master
 _LINES_KEPT: Final = 10_000
 _LINES_SHOWN: Final = 20
 WAITING_EVERY_SECONDS: Final = tasks.STALE.total_seconds() / 3
-_DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME", "LC_ALL")
+_DRIVER_NEEDS: Final = (
+    "PATH", "PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR", "JAVA_HOME", "LC_ALL",
+)  # fmt: skip
 
 
 class LoadOperator(SparkSubmitOperator):
@@ -60,12 +63,13 @@ class LoadOperator(SparkSubmitOperator):
         pipeline = pipeline_of(manifest)
         self.application_args = ["--project", self.project_dir, "--manifest", manifest]
         with tasks.advised("load", pipeline) as advice:
-            if state := tasks.loaded_as(self.project_dir, pipeline, manifest, advice):
+            ctx = tasks.open_context(self.project_dir, pipeline)
+            if state := tasks.loaded_as(ctx, manifest, advice):
                 self.log.info("the batch is %s: nothing to load", state)
                 return
             behind = context["ti"].xcom_pull(task_ids="land") or []
             with waiting(self.project_dir, pipeline, behind):
-                _run(self, self.project_dir, _is_small(self.project_dir, manifest))
+                _run(self, ctx.project, _is_small(ctx, manifest))
 
 
 def waiting(
@@ -110,15 +114,15 @@ class MaintainOperator(SparkSubmitOperator):
             project = load_sound(self.project_dir)
             own = arguments(project, self.pipeline, budget, dry_run)
             self.application_args = ["--project", self.project_dir, *own]
-            _run(self, self.project_dir)
+            _run(self, project)
 
 
-def _is_small(project_dir: str, manifest: str) -> bool:
-    return is_small(BatchFiles(load_sound(project_dir)).read_manifest(manifest))
+def _is_small(ctx: Context, manifest: str) -> bool:
+    return is_small(ctx.files.read_manifest(manifest))
 
 
-def _run(operator: SparkSubmitOperator, project_dir: str, small: bool = False) -> None:
-    operator.conf = spark_conf(load_sound(project_dir), small=small)
+def _run(operator: SparkSubmitOperator, project: Project, small: bool = False) -> None:
+    operator.conf = spark_conf(project, small=small)
     operator.env_vars = operator_environment()
     operator.properties_file = operator.properties_file or properties_file()
     operator._hook = operator._get_hook()
@@ -149,8 +153,10 @@ def _submit(hook: SparkSubmitHook, application: str) -> None:
 
 def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
     """Return the error by the name that the driver printed; for a driver that printed none, as it
-    just died, an error worth a retry."""
-    code = hook._submit_sp.returncode if hook._submit_sp else None
+    just died, an error worth a retry. One that the hook did not start is refused again."""
+    if hook._submit_sp is None:
+        return TerminalError(f"no Spark driver was started: {text}").in_lines()
+    code = hook._submit_sp.returncode
     name, message = _last_words(text)
     named = name in names_of(TerminalError) and not has_died(code or 0)
     kind = TerminalError if named or code == ConfigError.exit_code else TransientError

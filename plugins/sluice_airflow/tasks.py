@@ -15,7 +15,7 @@ from urllib.parse import quote
 from airflow.sdk import Asset, AssetAlias, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
 
-from sluice.config.project import PROJECT_FILE, load_sound
+from sluice.config.project import PROJECT_FILE
 from sluice.config.table_choice import only
 from sluice.errors import FilesLeftOutError, FilesUnreadError
 from sluice.escaping import LINES, shown
@@ -158,16 +158,18 @@ def land(project_dir: str, pipeline: str, context: dict[str, Any]) -> list[str]:
     no others, raises FilesLeftOutError or FilesUnreadError.
     """
     with advised("land", pipeline) as advice:
-        configured = load_sound(project_dir).pipeline(pipeline)
+        # Before the project is opened: the retry of one that died may start a driver.
+        use_connections_master()
+        ctx = open_context(project_dir, pipeline)
         with about_form(advice):
-            chosen = selection_of(context, configured.schedule)
-            only(configured, chosen.tables)
+            chosen = selection_of(context, ctx.pipeline.schedule)
+            only(ctx.pipeline, chosen.tables)
         log.info("land takes: %s", describe(chosen))
         if context["params"].get("dry_run"):
-            skip(dry_run(project_dir, pipeline, chosen))
+            skip(dry_run(ctx, chosen))
         unreadable = UnreadableFiles()
         again = context["ti"].try_number > 1
-        manifests = land_selection(project_dir, pipeline, chosen, again, unreadable)
+        manifests = land_selection(ctx, chosen, again, unreadable)
         if error := files_left_out(pipeline, unreadable):
             if not manifests:
                 raise error
@@ -175,7 +177,7 @@ def land(project_dir: str, pipeline: str, context: dict[str, Any]) -> list[str]:
             context["ti"].xcom_push(key=key, value=str(error))
         if not manifests:
             skip(f"nothing has landed for {pipeline}: {describe(chosen)}")
-        return mappable(open_context(project_dir, pipeline), manifests)
+        return mappable(ctx, manifests)
 
 
 def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
@@ -201,15 +203,13 @@ def selection_of(context: dict[str, Any], schedule: str | None) -> RunSelection:
 
 
 def land_selection(
-    project_dir: str, pipeline: str, chosen: RunSelection, again: bool, unreadable: UnreadableFiles
+    ctx: Context, chosen: RunSelection, again: bool, unreadable: UnreadableFiles
 ) -> list[str]:
     """Land the selection; `again` if this task ran before. `unreadable` collects files that
     cannot be read."""
-    ctx = open_context(project_dir, pipeline)
     if chosen.tables:
         return list(stages.land_tables(ctx, chosen.tables, chosen, unreadable=unreadable))
     if again:  # it may have died between the claim of files and the record of their batch
-        use_connections_master()
         stages.reconcile(ctx)
     new = stages.land(ctx, chosen, unreadable=unreadable, changed=chosen.changed)
     return list(
@@ -246,9 +246,8 @@ def _abandoned(ctx: Context, chosen: RunSelection, again: bool) -> Iterator[Batc
             yield row
 
 
-def dry_run(project_dir: str, pipeline: str, chosen: RunSelection) -> str:
+def dry_run(ctx: Context, chosen: RunSelection) -> str:
     """Log what the run would take, without taking it."""
-    ctx = open_context(project_dir, pipeline)
     files = landed(ctx, chosen) if chosen.tables else candidates(ctx, chosen, chosen.changed)
     for item in files:
         log.info("would take %s (%s bytes, hour %s)", shown(item.key), item.size, item.hour or "-")
@@ -332,18 +331,17 @@ def summary(result: BatchResult) -> dict[str, Any]:
     return {"batch_id": result.batch_id, "attempt": result.attempt, "tables": tables}
 
 
-def loaded_as(project_dir: str, pipeline: str, manifest: str, advice: Advice) -> str:
+def loaded_as(ctx: Context, manifest: str, advice: Advice) -> str:
     """Return the batch's state if there is nothing to load: it is finished, or another run loaded
     it and is about to publish it. Otherwise "".
 
     `advice` is chosen by that state.
     """
-    ledger = open_context(project_dir, pipeline).ledger
-    row = ledger.batches.get(batch_of(manifest))
+    row = ctx.ledger.batches.get(batch_of(manifest))
     advice.heed(row)
     if row is None:
         return ""
-    handed_on = row.state in (LOADED, PUBLISHING) and not ledger.lease.has_lapsed(row)
+    handed_on = row.state in (LOADED, PUBLISHING) and not ctx.ledger.lease.has_lapsed(row)
     return row.state if handed_on or row.state in FINISHED else ""
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from sluice.config.project import load_sound
 from sluice.errors import FileDeniedError, TransientError
 from sluice.ledger.rows import BatchRow
 from sluice.operations import rollback
@@ -45,7 +47,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
     """Replace the stages by one that remembers."""
     fake = Stages()
     module: Any = ModuleType("stages")
-    module.open_context = lambda folder, pipeline, say: fake_context(fake, pipeline)
+    module.open_context = lambda folder, pipeline, say: fake_context(fake, folder, pipeline)
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
     module.land = lambda ctx, asked, unreadable, changed: landed(
         fake, unreadable, *parts_of(asked), *(["changed"] if changed else [])
@@ -77,14 +79,14 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
     for name in ("candidates", "landed", "require_published"):
         monkeypatch.setattr(tasks, name, lambda *_: [])
     monkeypatch.setattr(submit, "_submit", lambda hook, application: loaded(fake, hook))
-    monkeypatch.setattr(submit, "_is_small", lambda project, manifest: True)
+    monkeypatch.setattr(submit, "_is_small", lambda ctx, manifest: True)
     return fake
 
 
-def fake_context(fake: Stages, pipeline: str) -> Any:
+def fake_context(fake: Stages, folder: Path, pipeline: str) -> Any:
     context: Any = ModuleType("context")
-    context.pipeline = ModuleType("pipeline")
-    context.pipeline.name = pipeline
+    context.project = load_sound(folder)
+    context.pipeline = context.project.pipeline(pipeline)
     context.ledger = ModuleType("ledger")
     context.ledger.unfinished = list
     context.ledger.files = ModuleType("files")

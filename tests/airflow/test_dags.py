@@ -13,6 +13,7 @@ import yaml
 from sluice.config.project import load_sound
 from sluice.errors import ConfigError
 from sluice.manifest import BATCH_ID_PATTERN
+from sluice_airflow import tasks
 
 pytestmark = pytest.mark.airflow
 
@@ -56,6 +57,17 @@ def test_a_broken_pipeline_stops_no_other(
     assert "broken.yaml" in (stand_in.description or "")
     with pytest.raises(ConfigError, match=r"broken\.yaml"):
         stand_in.get_task("configuration").python_callable()
+
+
+def test_a_wrong_ddl_script_fails_the_first_task(
+    parsed: Callable[[], dict[str, Any]], project: Path, second: Callable[..., None]
+) -> None:
+    """The DAG's file does not read it: all pipelines' dumps take longer than Airflow gives it."""
+    (project / "torn.sql").write_text("CREATE TABLE t (a int;")
+    second(name="second", namespace="second", ddl={"dialect": "mysql", "files": ["torn.sql"]})
+    assert [task.task_id for task in parsed()["sluice_second"].roots] == ["reconcile"]
+    with pytest.raises(ConfigError, match=r"torn\.sql: expected a script in mysql: line 1"):
+        tasks.reconcile(str(project), "second")
 
 
 def test_pipeline_that_airflow_refuses_has_a_dag_with_the_error(
@@ -104,7 +116,7 @@ def second(project: Path) -> Iterator[Callable[..., None]]:
     """Write a second pipeline's file, the shop's with other values."""
     path = project / "pipelines" / "second.yaml"
 
-    def write(**values: str) -> None:
+    def write(**values: Any) -> None:
         shop = yaml.safe_load((project / "pipelines" / "shop.yaml").read_text())
         path.write_text(yaml.safe_dump(shop | values))
 

@@ -3,6 +3,7 @@ errors it retries."""
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from dataclasses import replace
@@ -10,13 +11,14 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowSkipException
 
 from sluice.environment import ENV_SPARK_MASTER
-from sluice.errors import TerminalError, TransientError
+from sluice.errors import ConfigError, TerminalError, TransientError
 from sluice.faults import Point
 from sluice.ledger.batches import Batches
 from sluice.ledger.details import HALF_PUBLISHED, SHARE_OF, TABLES
@@ -151,12 +153,8 @@ def test_released_files_of_a_land_that_died_are_loaded_by_its_next_try(
         patch.setattr("sluice.operations.claim.reach", killed_at(Point.LAND_CLAIMED))
         with pytest.raises(Killed):
             stages.land(ctx)
-    monkeypatch.setenv(ENV_SPARK_MASTER, "spark://elsewhere:7077")
-    (key,) = tasks.land_selection(str(tmp_path), "shop", EVERYTHING, True, UnreadableFiles())
-    assert (
-        tasks.loaded_as(str(tmp_path), "shop", key, tasks.Advice("load")),
-        state(ctx, batch),
-    ) == ("", LANDED)
+    (key,) = tasks.land_selection(ctx, EVERYTHING, True, UnreadableFiles())
+    assert (tasks.loaded_as(ctx, key, tasks.Advice("load")), state(ctx, batch)) == ("", LANDED)
 
 
 @pytest.mark.parametrize(
@@ -176,8 +174,8 @@ def test_released_files_of_a_land_that_died_are_loaded_by_its_next_try(
 def test_a_batch_that_another_run_is_about_to_publish_is_not_loaded_again(
     tmp_path: Path, state: str, lapsed: bool, told: str
 ) -> None:
-    one_batch(tmp_path, state, lapsed=lapsed)
-    assert tasks.loaded_as(str(tmp_path), "shop", MANIFEST, tasks.Advice("load")) == told
+    ctx = one_batch(tmp_path, state, lapsed=lapsed)
+    assert tasks.loaded_as(ctx, MANIFEST, tasks.Advice("load")) == told
 
 
 def test_batches_behind_a_loading_one_are_kept_waiting(
@@ -239,6 +237,23 @@ def test_kind_of_the_drivers_last_error_decides_on_a_retry(
     assert text.rpartition("\n")[2] in str(error)
 
 
+def test_a_driver_that_was_never_started_is_not_tried_again() -> None:
+    """The hook refuses the connection's or the operator's own settings before it starts one."""
+    error = submit._typed(cast("Any", SimpleNamespace(_submit_sp=None)), "no such mode")
+    assert (type(error), str(error)) == (TerminalError, "no Spark driver was started: no such mode")
+
+
+def test_a_driver_runs_beside_its_task_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere it would have no secrets; the first task says so, before files are claimed."""
+    cluster = {"conn_type": "spark", "host": "spark://m:7077", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(cluster))
+    open_shop(tmp_path)
+    with pytest.raises(ConfigError, match="'spark_default' has deploy-mode 'cluster'"):
+        tasks.reconcile(str(tmp_path), "shop")
+
+
 @pytest.mark.parametrize("words", ["AuditFailedError: 3 of 3 are bad", "FileDeniedError: a.jsonl"])
 def test_the_error_is_the_drivers_last_words(words: str) -> None:
     hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
@@ -250,14 +265,14 @@ def test_an_error_of_many_lines_keeps_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hook of the provider keeps the last 20."""
-    open_shop(tmp_path)
+    ctx = open_shop(tmp_path)
     driver = tmp_path / "spark-submit"
     driver.write_text("#!/bin/sh\necho 'PlanError: no key'\nseq -f '- t%g' 25\nexit 1\n")
     driver.chmod(0o755)
     monkeypatch.setattr(submit, "driver_environment", lambda: {"PATH": f"{tmp_path}:/usr/bin:/bin"})
     load = submit.LoadOperator(task_id="load", project_dir=str(tmp_path), manifest=MANIFEST)
     with pytest.raises(TerminalError) as raised:
-        submit._run(load, str(tmp_path))
+        submit._run(load, ctx.project)
     tables = [f"- t{number}" for number in range(1, 26)]
     assert str(raised.value).splitlines() == [
         "the Spark driver ended with code 1: PlanError: no key", *tables,
@@ -295,6 +310,23 @@ def test_teardown_reconciles_on_the_connections_spark_master(
     assert clean_up(str(tmp_path), "shop", MANIFEST) == ["local[2]"]
 
 
+def test_land_that_runs_again_reconciles_on_the_connections_spark_master(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENV_SPARK_MASTER, "spark://elsewhere:7077")
+    open_shop(tmp_path)
+    masters = list[str]()
+    monkeypatch.setattr(stages, "reconcile", lambda ctx: masters.append(ctx.project.spark.master))
+    run = SimpleNamespace(
+        data_interval_start=None, data_interval_end=None,
+        run_type="manual", logical_date=None, run_after=NOW,
+    )  # fmt: skip
+    again = {"params": {}, "dag_run": run, "ti": SimpleNamespace(try_number=2)}
+    with pytest.raises(AirflowSkipException):
+        tasks.land(str(tmp_path), "shop", again)
+    assert masters == ["local[2]"]
+
+
 def test_names_of_a_form_are_one_line_of_the_log() -> None:
     chosen = RunSelection(tables=("x\n2026-11-29 ERROR all rows lost \x1b[2J",))
     assert tasks.describe(chosen).isprintable()
@@ -303,8 +335,8 @@ def test_names_of_a_form_are_one_line_of_the_log() -> None:
 def test_a_tasks_log_has_no_line_for_each_table_that_is_opened(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one_batch(tmp_path, LANDED)
+    ctx = one_batch(tmp_path, LANDED)
     caplog.clear()
     with caplog.at_level(logging.INFO):
-        tasks.loaded_as(str(tmp_path), "shop", MANIFEST, tasks.Advice("load"))
+        tasks.loaded_as(ctx, MANIFEST, tasks.Advice("load"))
     assert "FileIO" not in caplog.text

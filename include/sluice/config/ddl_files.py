@@ -1,7 +1,8 @@
 """`ddl:` of a pipeline: scripts with CREATE TABLE statements that give types and keys.
 
-The scripts are read with the configuration and are part of it. A source table matches a script's
-table by the parts of the dotted name that both have.
+The scripts are part of the configuration. They are found with the rest of it, and read for the
+pipeline in use, since parsing a dump takes a second for each half megabyte. A source table matches
+a script's table by the parts of the dotted name that both have.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeVar
 
@@ -26,7 +27,7 @@ from sluice.types.columns import STRING, ColumnType
 from sluice.types.source import column_type
 
 MOST_BYTES: Final = 4 * MEBIBYTE
-"""Limit for all scripts of a pipeline: they are read whenever the configuration is read."""
+"""Limit for all scripts of a pipeline: every stage reads them."""
 _MOST_FILES: Final = 1000
 _FILES: Final = ("ddl", "files")
 _SCRIPTS: Final = "*.sql"
@@ -66,34 +67,59 @@ class DdlTable:
     unknown: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Scripts:
+    """A pipeline's scripts."""
+
+    document: Document
+    paths: tuple[Path, ...]
+    dialect: str
+
+    @cached_property
+    def tables(self) -> Mapping[str, DdlTable]:
+        """The scripts' tables by their names in lower case; raises ConfigError if a script cannot
+        be read, or there are none."""
+        tables = _tables(self.document, self.paths, self.dialect)
+        if not tables:
+            what = "CREATE TABLE statements in them, and there is none"
+            raise refused(self.document, _FILES, what)
+        return tables
+
+
 class PipelineDdl(ListedTables):
     """A pipeline's tables, with the types and keys that its scripts give."""
 
     ddl: DdlFiles | None = Field(
         None, description="CREATE TABLE statements: types and keys that are not given otherwise"
     )
-    _ddl_tables: Mapping[str, DdlTable] = PrivateAttr(default_factory=dict)
+    _scripts: Scripts | None = PrivateAttr(None)
 
-    def telling(self, tables: Mapping[str, DdlTable]) -> Self:
-        """Return a copy with the scripts' tables, by their names in lower case."""
+    def described_by(self, scripts: Scripts) -> Self:
+        """Return a copy with its scripts."""
         copy = self.model_copy()
-        copy._ddl_tables = tables
+        copy._scripts = scripts
         return copy
+
+    @property
+    def ddl_tables(self) -> Mapping[str, DdlTable]:
+        """The scripts' tables, which are read at the first use; raises as `Scripts.tables`."""
+        return self._scripts.tables if self._scripts else {}
 
     def ddl_table(self, source: str) -> DdlTable | None:
         """Return the scripts' table for a source table; None if no table or several match."""
         name = source.lower()
-        own = listed_name(self._ddl_tables, name)
-        longer = [other for other in self._ddl_tables if other.endswith(f".{name}")]
+        tables = self.ddl_tables
+        own = listed_name(tables, name)
+        longer = [other for other in tables if other.endswith(f".{name}")]
         names = [own] if own else longer
-        return self._ddl_tables[names[0]] if len(names) == 1 else None
+        return tables[names[0]] if len(names) == 1 else None
 
     @property
     def unknown_types(self) -> list[str]:
         """Return one line for each column of unknown type in the scripts."""
         return [
             f"{table.where}: {table.name}.{column} is text: unknown type {kind}"
-            for table in self._ddl_tables.values()
+            for table in self.ddl_tables.values()
             for column, kind in table.unknown.items()
         ]
 
@@ -102,15 +128,14 @@ _T = TypeVar("_T", bound=PipelineDdl)
 
 
 def with_ddl(root: Path, document: Document, pipeline: _T) -> _T:
-    """Return the pipeline with its scripts' tables; raises ConfigError if a script
-    cannot be read."""
+    """Return the pipeline with its scripts, which are not read yet; raises ConfigError if one is
+    not there, or outside the project."""
     if pipeline.ddl is None:
         return pipeline
     paths = (path for place in pipeline.ddl.files for path in _scripts(root, document, place))
-    tables = _tables(document, dict.fromkeys(paths), pipeline.ddl.dialect)
-    if not tables:
-        raise refused(document, _FILES, "CREATE TABLE statements in them, and there is none")
-    return pipeline.telling(tables)
+    return pipeline.described_by(
+        Scripts(document, tuple(dict.fromkeys(paths)), pipeline.ddl.dialect)
+    )
 
 
 def _scripts(root: Path, document: Document, place: str) -> list[Path]:

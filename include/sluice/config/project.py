@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -58,28 +60,39 @@ class Project(BaseModel):
     not_read: tuple[Path, ...] = ()
 
     def pipeline(self, name: str) -> Pipeline:
-        """Return the pipeline called `name`; raises ConfigError listing the existing ones."""
+        """Return the pipeline called `name`, its DDL scripts read; raises ConfigError listing the
+        existing ones, or if a script cannot be read."""
         if name in self.broken:
             raise ConfigError(self.broken[name])
         if name not in self.pipelines:
             existing = ", ".join(sorted(self.pipelines)) or "none"
             raise ConfigError(f"no pipeline {name!r} in {self.root}; there are: {existing}")
-        return self.pipelines[name]
+        found = self.pipelines[name]
+        with _told(self.files.get(name, self.root)):
+            _ = found.ddl_tables
+        return found
 
 
 def load_project(folder: Path | str) -> Project:
-    """Load a project; raises ConfigError with one line per mistake."""
+    """Load a project, all DDL scripts read; raises ConfigError with one line per mistake."""
     project = load_sound(folder)
-    if project.broken:
-        raise ConfigError("\n".join(project.broken.values()))
+    mistakes = list(project.broken.values())
+    for name in project.pipelines:
+        try:
+            project.pipeline(name)
+        except ConfigError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
     return project
 
 
 def load_sound(folder: Path | str) -> Project:
     """Load a project without its invalid pipelines, so that one mistake does not stop the others.
 
-    Raises ConfigError if `sluice.yaml` is invalid, two pipelines conflict, or the environment has
-    a secret with a control character; other invalid pipelines are in `broken`.
+    DDL scripts are read by `Project.pipeline`, or when they are needed. Raises ConfigError if
+    `sluice.yaml` is invalid, two pipelines conflict, or the environment has a secret with a control
+    character; other invalid pipelines are in `broken`.
     """
     refuse_unsendable(os.environ)
     root = Path(folder).expanduser().resolve()
@@ -121,18 +134,35 @@ def _load_pipelines(root: Path, lake: LakeConfig) -> tuple[list[Written], dict[s
     mistakes: dict[Path, str] = {}
     for path in files:
         try:
-            document = read_yaml(path)
-            pipeline = _resolve_landing(root, _checked(Pipeline, document))
-            refuse_landing(document, pipeline, lake, root / PROJECT_FILE)
-            refuse_unwritable(document, pipeline, lake)
-            pipelines.append((document, with_ddl(root, document, pipeline)))
+            with _told(path):
+                pipelines.append(_load_pipeline(root, path, lake))
         except ConfigError as error:
             mistakes[path] = str(error)
-        except Exception as error:  # whatever it is, the other pipelines run
-            cause = f"{type(error).__name__}: {shortened(str(error))}"
-            mistakes[path] = f"{path}: expected a pipeline's configuration, which stops at {cause}"
     refuse_overlap(pipelines)
     return pipelines, by_name(mistakes, {pipeline.name for _, pipeline in pipelines})
+
+
+def _load_pipeline(root: Path, path: Path, lake: LakeConfig) -> Written:
+    document = read_yaml(path)
+    pipeline = _resolve_landing(root, _checked(Pipeline, document))
+    refuse_landing(document, pipeline, lake, root / PROJECT_FILE)
+    refuse_unwritable(document, pipeline, lake)
+    return document, with_ddl(root, document, pipeline)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Raise ConfigError whatever it is that stops the reading of a pipeline's file: the other
+    pipelines run."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except Exception as error:
+        cause = f"{type(error).__name__}: {shortened(str(error))}"
+        raise ConfigError(
+            f"{path}: expected a pipeline's configuration, which stops at {cause}"
+        ) from error
 
 
 def _pipeline_files(folder: Path, below: str = "") -> list[Path]:

@@ -72,8 +72,8 @@ def refuse_secret_settings(conf: Any) -> Any:
     if leaks := _leaks(conf):
         raise ValueError(
             f"no secret: {leaks} would be on spark-submit's command line; give "
-            "it in the environment (AWS_…, PG…, SLUICE_CATALOG_…), or in a file that SPARK_CONF_DIR"
-            " names"
+            "it in the environment (AWS_…, PG…, SLUICE_CATALOG_…), or in spark-defaults.conf of a "
+            "folder that SPARK_CONF_DIR names"
         )
     return conf
 

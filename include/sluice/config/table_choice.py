@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from sluice.config.pipeline import Pipeline, TableConfig
+from sluice.config.source_tables import listed_name
 from sluice.errors import ConfigError
 
 
 def only(pipeline: Pipeline, tables: Sequence[str]) -> Pipeline:
-    """Return the pipeline restricted to these source tables, named as in `tables:` or by an end of
-    it.
+    """Return the pipeline restricted to these source tables, named as in `tables:`, by an end of
+    that, or by the full name of which that is the end.
 
     Raises ConfigError for a table that the pipeline does not list.
     """
@@ -29,7 +30,7 @@ def _listed(pipeline: Pipeline, tables: Collection[str], name: str) -> str:
         raise ConfigError(
             f"pipeline {pipeline.name}: {name!r} may be {' or '.join(ends_so)}: name it in full"
         )
-    if ends_so:
-        return ends_so[0]
+    if found := next(iter(ends_so), None) or listed_name(tables, name):
+        return found
     listed = ", ".join(tables)
     raise ConfigError(f"pipeline {pipeline.name} has no table {name!r}; its `tables:` are {listed}")

@@ -71,20 +71,28 @@ def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:
     known = sorted(_fields_at(model, path[:-1]))
     near = difflib.get_close_matches(str(path[-1]), known, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
-    if not near and (place := _of_an_entry(model, path)):
-        return f"unknown key here; it is one of a table: {place}"
+    if not near and (place := _place_below(model, path)):
+        return f"unknown key here; its place is {place}"
     expected = f"one of: {', '.join(known)}" if known else "none"
     return f"unknown key; expected {expected}{hint}"
 
 
-def _of_an_entry(model: type[BaseModel], path: KeyPath) -> str:
-    """Return where an unknown top-level key belongs, if the entries of another key may have it."""
+def _place_below(model: type[BaseModel], path: KeyPath) -> str:
+    """Return where an unknown top-level key belongs, if another key or its entries may have it."""
     if len(path) != 1:
         return ""
-    for name in model.model_fields:
+    for name, field in model.model_fields.items():
         if str(path[0]) in _fields_at(model, (name, "*")):
-            return f"{name}.<name>.{path[0]}"
+            return f"{name}{_entry(field.annotation)}.{path[0]}"
     return ""
+
+
+def _entry(annotation: Any) -> str:
+    """Return how an entry of a value is written behind its key; '' for a single value."""
+    kind = get_origin(annotation)
+    if kind in (Union, UnionType):
+        return _entry(_inside(annotation))
+    return ".<name>" if kind is dict else "[0]" if kind is list else ""
 
 
 def _fields_at(model: type[BaseModel], path: KeyPath) -> list[str]:

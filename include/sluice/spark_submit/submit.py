@@ -90,7 +90,9 @@ def spark_conf(project: Project, *, small: bool) -> dict[str, str]:
     `small`: see `is_small`.
     """
     given = {key: str(value) for key, value in project.spark.conf.items()}
-    conf = {**_DEFAULT_CONF, JAVA_OPTIONS: jvm_options(small), **given}
+    # Before `spark.pyspark.python` and the environment's PYSPARK_PYTHON, which are for executors.
+    own = {"spark.pyspark.driver.python": sys.executable, JAVA_OPTIONS: jvm_options(small)}
+    conf = {**_DEFAULT_CONF, **startup.settings(), **own, **given}
     return {**conf, JAVA_OPTIONS: f"{conf[JAVA_OPTIONS]} {startup.java_options()}".strip()}
 
 
@@ -100,8 +102,8 @@ def properties_file() -> str | None:
 
 
 def driver_environment() -> dict[str, str]:
-    """Return an environment in which the driver finds this checkout's Python and Sluice."""
-    variables = dict(os.environ)
+    """Return an environment in which the driver finds this checkout's Spark, Python and Sluice."""
+    variables = {**startup.java(), **os.environ, "SPARK_HOME": str(startup.spark_home())}
     path = [str(Path(sys.executable).parent), variables.get("PATH", "")]
     variables["PATH"] = os.pathsep.join(path)
     places = (CHECKOUT, CHECKOUT / "include")

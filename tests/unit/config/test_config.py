@@ -255,8 +255,13 @@ def test_empty_key_differs_from_a_missing_one(tmp_path: Path) -> None:
         ),
         (
             "key: [id]\n",
-            "shop.yaml:5: key: unknown key here; it is one of a table: tables.<name>.key",
+            "shop.yaml:5: key: unknown key here; its place is tables.<name>.key",
         ),
+        (
+            "tombstone_days: 3\n",
+            "tombstone_days: unknown key here; its place is maintenance.tombstone_days",
+        ),
+        ("at: 2026-01-01\n", "at: unknown key here; its place is full_loads[0].at"),
         (
             "tables: {'public.orders_*': }\n",
             "shop.yaml:5: tables: expected names of source tables; public.orders_* is a pattern, "

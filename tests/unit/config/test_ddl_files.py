@@ -13,6 +13,8 @@ from sluice.config.ddl_files import MOST_BYTES
 from sluice.config.pipeline import Pipeline
 from sluice.config.project import load_sound
 from sluice.config.table_choice import only
+from sluice.ddl import create_table
+from sluice.errors import ConfigError
 from sluice.types.columns import STRING, ColumnType, decimal
 from tests.unit.projects import SHOP, load, mistake, write_project
 
@@ -149,6 +151,42 @@ def test_a_mistake_stops_its_pipeline_alone(tmp_path: Path) -> None:
     wrong = with_ddl("{dialect: mysql, files: [none]}")
     found = load_sound(write_project(tmp_path, shop=wrong, other=SHOP.replace("shop", "other")))
     assert (list(found.pipelines), list(found.broken)) == (["other"], ["shop"])
+
+
+def test_only_the_scripts_of_the_pipeline_in_use_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads the configuration has all pipelines; parsing all of their dumps took longer
+    than Airflow gives a file of DAGs."""
+    write_scripts(tmp_path, shop=ORDERS, other="CREATE TABLE t (a int;\n")
+    sound = with_ddl("{dialect: postgres, files: [schema/shop.sql]}")
+    read = list[str]()
+
+    def noted(text: str, dialect: str) -> create_table.Script:
+        read.append(text)
+        return create_table.script(text, dialect)
+
+    monkeypatch.setattr("sluice.config.ddl_files.script", noted)
+    found = load_sound(write_project(tmp_path, shop=sound, other=sound.replace("shop", "other")))
+    assert (sorted(found.pipelines), found.broken, read) == (["other", "shop"], {}, [])
+    assert found.pipeline("shop").ddl_table("orders")
+    assert read == [ORDERS]
+    with pytest.raises(ConfigError, match=r"other\.sql: expected a script in postgres: "):
+        found.pipeline("other")
+
+
+def test_a_script_that_stops_its_reader_stops_its_pipeline_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("an odd name")
+
+    write_scripts(tmp_path, a=ORDERS)
+    monkeypatch.setattr("sluice.config.ddl_files.script", fails)
+    assert mistake(tmp_path, shop=with_ddl("{dialect: mysql, files: [schema]}")) == (
+        "pipelines/shop.yaml: expected a pipeline's configuration, which stops at KeyError:"
+        " \"'an odd name'\""
+    )
 
 
 def test_validate_names_types_that_nobody_knows(tmp_path: Path) -> None:

@@ -143,6 +143,20 @@ def test_tables_left_out_of_a_run_keep_their_source_tables() -> None:
     assert whole.loads("old")
 
 
+@pytest.mark.parametrize(
+    ("named", "chosen"),
+    [
+        ("orders", "db.orders"), ("db.orders", "db.orders"), ("shop.db.orders", "db.orders"),
+        ("shop.lines", "lines"), ("other.notes", "notes"), ("db.notes", "shop.db.notes"),
+    ],
+)  # fmt: skip
+def test_a_run_names_a_table_by_an_end_of_its_entry_or_in_full(named: str, chosen: str) -> None:
+    """In full as messages about a load name it; the load finds its entry by the end of that."""
+    listed = ("db.orders", "lines", "notes", "shop.db.notes")
+    whole = pipeline(tables={name: {} for name in listed})
+    assert [name for name in listed if only(whole, [named]).loads(name)] == [chosen]
+
+
 def test_two_pipelines_of_one_namespace_differ_by_their_tables_names(tmp_path: Path) -> None:
     def of(name: str, table: str, more: str = "") -> str:
         return (

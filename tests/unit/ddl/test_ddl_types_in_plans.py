@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,10 +38,10 @@ def plan(
     **table: Any,
 ) -> TablePlan:
     """The plan of a table that a script of DDL describes, and its events do not."""
-    made = DdlTable("public.t", "a.sql:1", TOLD, key)
+    scripts: Any = SimpleNamespace(tables={"public.t": DdlTable("public.t", "a.sql:1", TOLD, key)})
     pipeline = Pipeline(
         name="p", format=format_name, namespace="shop", landing=Landing(url="landing")
-    ).telling({"public.t": made})
+    ).described_by(scripts)
     seen = ("id", "total", "ok", "at", "day", "note", "more")
     found = TableSummary(Source("shop", "public", "t"), images={1: seen} if rows else {})
     fmt, known = FORMATS[format_name], None if stored is None else ("id",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,10 +71,12 @@ def plan(
     script: Mapping[str, ColumnType] | None = None,
 ) -> TablePlan:
     """The plan of events that describe nothing, once `size` is known to be `girth` since."""
+    told = {"shop.orders": DdlTable("shop.orders", "a.sql:1", script or {})}
+    scripts: Any = SimpleNamespace(tables=told)
     pipeline = Pipeline(
         name="p", format="maxwell", namespace="shop", landing=Landing(url="landing"),
         on_type_change=policy,
-    ).telling({"shop.orders": DdlTable("shop.orders", "a.sql:1", script or {})})  # fmt: skip
+    ).described_by(scripts)  # fmt: skip
     config = TableConfig(key=["id"], columns={"id": "int", **hints})
     found = TableSummary(ORDERS, images={n: ("id", *image) for n, image in enumerate(images)})
     names = known_names(found, config, ["id"], (RENAMED,), [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -73,6 +74,43 @@ def test_spark_settings_of_ones_own_stay_in_force(
     monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
     assert spark_conf(project, small=False)[JAVA_OPTIONS] == "-Dgiven=1"
     assert driver_environment()["SPARK_CONF_DIR"] == "/etc/spark"
+
+
+def test_a_conf_folder_of_ones_own_keeps_the_jars_and_java_of_the_set_up(
+    project: Project, recorded: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    recorded.write_text(
+        "# the set-up's\nspark.driver.extraClassPath  /j/*\nspark.executor.extraClassPath  /j/*\n"
+    )
+    (tmp_path / "spark-env.sh").write_text("export JAVA_HOME='/usr/lib/jvm/17'\n")
+    monkeypatch.setattr(startup, "_spark_conf", lambda: tmp_path)
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "spark-defaults.conf").write_text("spark.executor.extraClassPath=/k/*\n#spark.x 1\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(own))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    conf = spark_conf(project, small=False)
+    assert conf["spark.driver.extraClassPath"] == "/j/*"
+    assert "spark.executor.extraClassPath" not in conf
+    assert driver_environment()["JAVA_HOME"] == "/usr/lib/jvm/17"
+
+
+def test_another_spark_of_the_environment_is_not_started(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nor one that another Python finds, or finds none: PYSPARK_PYTHON is for executors."""
+    for name in ("own", "foreign"):
+        script = tmp_path / name / "bin" / "spark-class"
+        script.parent.mkdir(parents=True)
+        script.write_text(f'#!/bin/sh\necho "{name}: $*"\n')
+        script.chmod(0o755)
+    monkeypatch.setattr(startup, "spark_home", lambda: tmp_path / "own")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "foreign"))
+    monkeypatch.setenv("PYSPARK_PYTHON", "/bin/false")
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "/bin/false")
+    started = submit(project, LOAD_BATCH)
+    assert started.startswith("own: ")
+    assert f"--conf spark.pyspark.driver.python={sys.executable} " in started
 
 
 @pytest.mark.parametrize("given", ["C", "POSIX", "xx_YY.UTF-8", ""])
