@@ -32,8 +32,12 @@ from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from tests.unit.clocks import Clock
 from tests.unit.undo_lake import (
     TABLES,
+    Killed,
+    an_hour_later,
+    at,
     everything,
     ids,
+    killed_at,
     publish,
     stage,
     state,
@@ -67,6 +71,39 @@ def test_tables_published_during_the_undo_of_a_half_published_batch_go_back_too(
         refuse_if_followed(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
+    undo_batch(context, "b4")
+    assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)
+
+
+def after_the_mark_died(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(undo, "reach", killed_at(Point.ROLLBACK_MARKED))
+        with pytest.raises(Killed):
+            undo_batch(context, "b4")
+    an_hour_later(context)
+
+
+def after_another_attempt_began(context: Context, _: pytest.MonkeyPatch) -> None:
+    an_hour_later(context)
+    context.ledger.lease.acquire("b4", "a2", Lease("elsewhere:1", -1))
+
+
+@pytest.mark.parametrize("before", [after_the_mark_died, after_another_attempt_began])
+def test_first_table_published_during_the_undo_of_a_staged_batch_goes_back_too(
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    before: Callable[[Context, pytest.MonkeyPatch], None],
+) -> None:
+    """Its publisher stood still before the first table, and wakes up before the branches go."""
+    publish(context, "b4", 4, tables=(), state=PUBLISHING)
+    before(context, monkeypatch)
+    orders = context.ledger.publications.of_batches("b4")[0].staged
+
+    def wake_up() -> None:
+        publish_table(context.catalog, orders, "b4")
+        assert everything(context) == [[0, 1, 2, 3, 4], [0, 1, 2, 3]]
+
+    monkeypatch.setattr(undo, "reach", at(Point.ROLLBACK_MARKED, wake_up))
     undo_batch(context, "b4")
     assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)
 
