@@ -22,7 +22,7 @@ from sluice.errors import (
 from sluice.faults import Point
 from sluice.ledger.leases import Lease, new_attempt
 from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
-from sluice.manifest import Manifest
+from sluice.manifest import Manifest, Rebuild, Reprocess
 from sluice.names import branch_name
 from sluice.operations import stages, undo, waiting
 from sluice.operations.context import Context
@@ -208,11 +208,27 @@ def test_nothing_is_undone_under_a_batch_that_is_compared_with_it(
     assert everything(context) == [[0, 1, 2]] * 2
 
 
-def test_publish_of_a_rolled_back_batch_is_refused(context: Context) -> None:
-    key = context.files.write_manifest(Manifest("shop", "b3", ()))
+@pytest.mark.parametrize(
+    ("manifest", "advice"),
+    [
+        (Manifest("shop", "b3", ()), "files are held: sluice release shop --batch b3, then run"),
+        (Manifest("shop", "b3", (), reprocess=Reprocess()), "no files: trigger the same again"),
+        (Manifest("shop", "b3", (), tables=("t",)), "no files: trigger the same again"),
+        (Manifest("shop", "b3", (), rebuild=Rebuild(("t",), at="")), "trigger the same again"),
+        (
+            Manifest("shop", "b3", (), tables=("t",), share_of="b2"),
+            "those of batch b2: sluice rollback shop --batch b2, sluice release shop --batch b2",
+        ),
+    ],
+)
+def test_publish_of_a_rolled_back_batch_is_refused(
+    context: Context, manifest: Manifest, advice: str
+) -> None:
+    """Only of files that the batch claimed is there anything to release."""
+    key = context.files.write_manifest(manifest)
     context.files.write_result(BatchResult("shop", "b3", "a1", ()))
     undo_batch(context, "b3")
-    with pytest.raises(TerminalError, match=r"b3 was rolled back.*sluice release shop --batch b3"):
+    with pytest.raises(TerminalError, match=f"b3 was rolled back.*{advice}"):
         stages.publish(context, key)
 
 
