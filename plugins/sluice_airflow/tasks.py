@@ -27,6 +27,7 @@ from sluice.objects.batch_files import batch_of
 from sluice.operations import reprocess, rollback, stages
 from sluice.operations.context import Context
 from sluice.operations.land import candidates
+from sluice.operations.load import SAME_AGAIN
 from sluice.operations.loading_order import shares_to_try
 from sluice.operations.quarantined import require_published
 from sluice.operations.selection import landed
@@ -142,7 +143,7 @@ def goes_on(manifest: Manifest) -> str:
     if manifest.rebuild is not None:
         return f"{command}, or the rollback or rebuild that made it, when it is run again"
     if manifest.repeats:
-        return f"{command}; or clear its task load, or trigger the same again"
+        return f"{command}; or clear its task load, or {SAME_AGAIN}"
     return "a later run loads it again"
 
 

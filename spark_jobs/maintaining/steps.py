@@ -25,6 +25,7 @@ from spark_jobs.maintaining.context import MaintenanceContext
 from spark_jobs.planning.stored_types import refuse_unreadable_types, unreadable_types
 
 _POSITION_DELETES: Final = 2  # the format version that has them as files
+_KEEPS_FILES: Final = "gc.enabled is false"
 
 
 def _loaded(ctx: MaintenanceContext, table: TableId) -> Table | None:
@@ -130,6 +131,8 @@ def expire_snapshots(ctx: MaintenanceContext, table: TableId) -> str:
     snapshots = expirable(loaded, promised.snapshots, before, dropped=stale)
     if not snapshots:
         return ""
+    if not _may_delete_files(loaded):
+        return f"{len(snapshots)} snapshots kept, for {_KEEPS_FILES}"
     if ctx.dry_run:
         return f"{len(snapshots)} snapshots"
     if followed := gap_after_rewrite(loaded):
@@ -146,11 +149,19 @@ def remove_orphans(ctx: MaintenanceContext, table: TableId) -> str:
     loaded = ctx.lake.load(table)
     if loaded is None:
         return ""
+    if not _may_delete_files(loaded):
+        return f"kept, for {_KEEPS_FILES}"
     if others := ctx.folders.shared_with(loaded):
         return f"kept, for {', '.join(others)} may have files in the folder of {table.full_name}"
     before = datetime.now(UTC) - timedelta(days=ctx.pipeline.maintenance.orphan_days)
     removed = procedures.remove_orphans(ctx.spark, table, before, ctx.dry_run)
     return f"{removed} files" if removed else ""
+
+
+def _may_delete_files(table: Table) -> bool:
+    """Whether Iceberg deletes files of the table: not with `gc.enabled=false`, which its procedure
+    `snapshot` sets on a table whose files another one has."""
+    return table.properties.get("gc.enabled", "true").lower() == "true"
 
 
 def remove_leftovers(ctx: MaintenanceContext, table: TableId) -> str:

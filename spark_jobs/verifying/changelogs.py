@@ -8,14 +8,17 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.source_names import is_reserved
 from sluice.verification import TableReport, Verification
 from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
 from spark_jobs.lake.published import changes_at, is_partial, living_at, rows_at
 from spark_jobs.materialize import materialize
+from spark_jobs.planning.dropped import without_values
 from spark_jobs.threads import side_by_side, together
 from spark_jobs.verifying.above_floor import above, comparable_recomputed, comparable_rows
 from spark_jobs.verifying.comparison import compared
@@ -56,7 +59,7 @@ def _compare_all(spark: SparkSession, targets: list[TargetTables], cut: Cut) -> 
 def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> TableReport:
     floor = cut.floor(tables.target) if tables.key else None
     changelog = above(changes_at(spark, cut, tables), floor)
-    target = living_at(spark, cut, tables, changelog)
+    target = _with_lost_columns(living_at(spark, cut, tables, changelog), changelog)
     data = tuple(c for c in target.columns if c not in names.RESERVED_COLUMNS)
     columns = [c for c in data if c in changelog.columns]
     recomputed = materialize(
@@ -84,6 +87,19 @@ def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> Table
         floor=floor,
         beside=beside,
     )
+
+
+def _with_lost_columns(target: DataFrame, changelog: DataFrame) -> DataFrame:
+    """Return a target's rows with NULL in each column that it lacks and a change has a value in:
+    somebody dropped it, and the next batch adds it again as empty."""
+    there = {name.lower() for name in target.columns}
+    lost = {
+        f.name: F.lit(None).cast(f.dataType)
+        for f in changelog.schema
+        if f.name.lower() not in there and not is_reserved(f.name)
+    }
+    empty = without_values(lost, changelog)
+    return target.withColumns({name: null for name, null in lost.items() if name not in empty})
 
 
 def _layout(key: tuple[str, ...], data: tuple[str, ...]) -> Layout:

@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 
 from pyiceberg.exceptions import (
     CommitFailedException,
+    CommitStateUnknownException,
     ForbiddenError,
     RESTError,
     ServerError,
@@ -48,6 +49,9 @@ _LOGGED_AT: Final = 5
 OF_CATALOGS: Errors = (
     OperationalError, InterfaceError, ServiceUnavailableError, TooManyRequestsError, ServerError,
 )  # fmt: skip
+# After one of these from a commit, only the table shows whether that arrived. Those of requests are
+# OSErrors.
+OUTCOME_UNKNOWN: Errors = (CommitStateUnknownException, DBAPIError, OSError, *OF_CATALOGS)
 # Errors of Sluice, and those of databases, catalogs, object stores and disks.
 EXPECTED: Errors = (SluiceError, OSError, DBAPIError, RESTError, CommitFailedException)
 # Databases, and pyarrow for S3, raise the same class for errors that waiting does not mend.
@@ -144,18 +148,21 @@ def _timeout_error(problem: Exception) -> SluiceError:
     )
 
 
-def transient_errors() -> Errors:
-    """Return the transient errors of a catalog's database or server."""
+def is_away(problem: Exception) -> bool:
+    """Whether a catalog's database or server raised it because it is away, or the connection
+    broke."""
+    if isinstance(problem, DBAPIError) and problem.connection_invalidated:
+        return True  # psycopg2 has no class of its own for some of these
+    return isinstance(problem, (*OF_CATALOGS, *_of_connections())) or is_switchover(problem)
+
+
+def _of_connections() -> Errors:
     # An error of requests can only occur where it is imported; importing it here costs time.
     requests = sys.modules.get("requests")
     if requests is None:
-        return OF_CATALOGS
-    return (*OF_CATALOGS, requests.ConnectionError, requests.Timeout)
-
-
-def is_away(problem: Exception) -> bool:
-    """Whether a catalog's database or server raised it because it is away."""
-    return isinstance(problem, transient_errors()) or is_switchover(problem)
+        return ()
+    cut_off: type[Exception] = requests.exceptions.ChunkedEncodingError
+    return (requests.ConnectionError, requests.Timeout, cut_off)
 
 
 def is_switchover(problem: BaseException | None) -> bool:

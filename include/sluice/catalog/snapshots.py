@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
-    CommitStateUnknownException,
     NoSuchNamespaceError,
 )
 from pyiceberg.exceptions import ValidationError as MetadataError
@@ -27,11 +26,10 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
-from sqlalchemy.exc import DBAPIError
 
 from sluice.catalog.client import find_table, list_tables, load_table
 from sluice.catalog.clocks import refuse_clock_behind
-from sluice.catalog.retries import Errors, error_text, limited_retries, transient_errors
+from sluice.catalog.retries import OUTCOME_UNKNOWN, error_text, limited_retries
 from sluice.errors import (
     CommitStateUnknownError,
     PublishRefusedError,
@@ -172,7 +170,6 @@ def commit(
     refuse_unwritable(catalog, table)
     refuse_clock_behind(table)
     name = ".".join(table.name())
-    unknown: Errors = (CommitStateUnknownException, DBAPIError, OSError, *transient_errors())
     try:
         catalog.commit_table(table, requirements, updates)
     except CommitFailedException as error:
@@ -182,7 +179,7 @@ def commit(
             f"{name}: its metadata cannot be written ({error_text(error)}); another engine gave "
             "the table what pyiceberg does not know: take that back there, and run again"
         ) from error
-    except unknown as error:
+    except OUTCOME_UNKNOWN as error:
         raise CommitStateUnknownError(
             f"{name}: the catalog did not say whether it committed ({error_text(error)}); run "
             "`sluice reconcile`, which looks"

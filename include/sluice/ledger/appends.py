@@ -33,9 +33,9 @@ from pyiceberg.table import Table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.retries import (
     EXPECTED,
+    OUTCOME_UNKNOWN,
     CatalogAwayError,
     error_text,
-    is_away,
     is_permanent,
     is_switchover,
     pause,
@@ -180,17 +180,9 @@ def _commit_once(table: Table, rows: list[Row], token: str) -> Exception | None:
             transaction.append(data, snapshot_properties={SUMMARY_TOKEN: token})
     except CommitFailedException as lost:
         return lost
-    except Exception as problem:
-        if not _is_outcome_unknown(problem):
-            raise
+    except OUTCOME_UNKNOWN as problem:
         return problem
     return None
-
-
-def _is_outcome_unknown(problem: Exception) -> bool:
-    """Whether it was raised before or during a commit, so that only the table shows whether that
-    arrived."""
-    return is_away(problem) or isinstance(problem, (CommitStateUnknownException, OSError))
 
 
 def _longest_wait(problem: Exception) -> float:

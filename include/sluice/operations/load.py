@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.ledger import states
 from sluice.ledger.leases import this_holder
@@ -9,6 +11,9 @@ from sluice.operations.context import Context
 from sluice.operations.waiting import is_held
 from sluice.result import BatchResult
 from sluice.spark_submit.submit import LOAD_BATCH, is_small, submit
+
+# What brings a batch of somebody's request, which claims no files.
+SAME_AGAIN: Final = "trigger the same again"
 
 
 def load(ctx: Context, manifest_key: str) -> BatchResult:
@@ -39,11 +44,26 @@ def current_result(ctx: Context, batch_id: str) -> BatchResult:
         raise TerminalError(f"batch {batch_id} of {ctx.pipeline.name} is not loaded yet")
     if row.state in (states.ROLLING_BACK, states.ROLLED_BACK):
         raise TerminalError(
-            f"batch {batch_id} was rolled back, so it is not published; its files are held: "
-            f"sluice release {ctx.pipeline.name} --batch {batch_id}, then run again"
+            f"batch {batch_id} was rolled back, so it is not published; "
+            f"{_comes_again(ctx, batch_id)}"
         )
     if row.state in (states.LANDED, states.LOADING) and is_held(ctx, row):
         raise LeaseHeldError(
             f"batch {batch_id} of {ctx.pipeline.name} is being loaded by {row.holder}"
         )
     return ctx.files.read_result(ctx.pipeline.name, batch_id, row.attempt)
+
+
+def _comes_again(ctx: Context, batch_id: str) -> str:
+    """Return how the records of a rolled back batch are loaded after all: only a batch that claimed
+    its files has any to release."""
+    name = ctx.pipeline.name
+    manifest = ctx.files.read_manifest(ctx.files.manifest_key(name, batch_id))
+    if origin := manifest.share_of:
+        return (
+            f"its files are those of batch {origin}: sluice rollback {name} --batch {origin}, "
+            f"sluice release {name} --batch {origin}, then run again"
+        )
+    if manifest.repeats or manifest.rebuild is not None:
+        return f"it claimed no files: {SAME_AGAIN}"
+    return f"its files are held: sluice release {name} --batch {batch_id}, then run again"

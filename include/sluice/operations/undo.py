@@ -322,13 +322,18 @@ def finish_undone(ctx: Context, batch_id: str, order: UndoOrder = HOLD) -> None:
 
 
 def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool, orders: Orders) -> list[str]:
+    """Undo a batch that is in no table. If a table got it before its branches were dropped, after
+    which nobody can publish it, it is undone as a published one."""
     refuse_undroppable(ctx, [row.batch_id])
     if dry_run:
         state = f"batch {row.batch_id}, which is {row.state}"
         return _would(ctx, [row.batch_id], [state, *staged_branches(ctx, row.batch_id)])
     unchanged = _is_at(_stop(ctx, row, states.ROLLING_BACK, orders.get(row.batch_id)))
     reach(Point.ROLLBACK_MARKED)
-    done = drop_all_branches(ctx, row.batch_id) + _forget(ctx, row.batch_id, unchanged)
+    done = drop_all_branches(ctx, row.batch_id)
+    if publications(ctx, row.batch_id):  # a publisher that stood still went on before that
+        return _undo_published(ctx, [row.batch_id], dry_run, orders) + done
+    done += _forget(ctx, row.batch_id, unchanged)
     _record_undone(ctx, row.batch_id, unchanged)
     if row.state == states.ROLLING_BACK:  # perhaps of a batch that was published
         comments.apply_comments(ctx)

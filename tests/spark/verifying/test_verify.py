@@ -245,8 +245,13 @@ def test_the_tombstone_of_a_truncate(lake: Sandbox) -> None:
         assert differences_of(tombstones(verified(lake, "cut_keyed"))) == {"None": ("missing", ())}
 
 
-def test_a_target_that_is_gone(lake: Sandbox) -> None:
-    load(lake, "gone", [Change("keyed", "c", (1, 1), after=row({"id": 1, "text": "a"}))])
+def test_columns_and_then_a_target_that_are_gone(lake: Sandbox) -> None:
+    """No change has a value in `doc`, as in a column that only a rolled back batch brought."""
+    full = row({"id": 1, "text": "a", "amount": "1.00", "doc": None})
+    load(lake, "gone", [Change("keyed", "c", (1, 1), after=full)])
+    lake.spark.sql("ALTER TABLE lake.shop.gone_keyed DROP COLUMNS (text, doc)")
+    report = verified(lake, "gone_keyed")
+    assert differences_of(report.rows) == {"1": ("differs", ("text",))}
     lake.spark.sql("DROP TABLE lake.shop.gone_keyed")
     report = verified(lake, "gone_keyed")
     assert differences_of(report.rows) == {"1": ("missing", ())}

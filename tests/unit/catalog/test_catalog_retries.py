@@ -39,7 +39,7 @@ from sluice.manifest import SourceFile
 from tests import postgres
 from tests.unit import staged_tables
 from tests.unit.clocks import Clock
-from tests.unit.outages import away, failing, internal
+from tests.unit.outages import away, failing, internal, invalidated
 
 pytestmark = pytest.mark.catalog
 
@@ -104,8 +104,9 @@ def test_reads_of_tables_wait_for_a_catalog_that_is_away(
     assert len(clock.slept) == 12
 
 
+@pytest.mark.parametrize("lost_answer", [requests.ConnectionError("reset"), invalidated()])
 def test_a_ledger_outlives_a_minute_without_its_catalog(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, lost_answer: Exception
 ) -> None:
     """The answer of a commit is lost just before: what was sent arrived, and counts once."""
     ledger = with_tables(open_catalog(embedded(tmp_path)))
@@ -116,7 +117,7 @@ def test_a_ledger_outlives_a_minute_without_its_catalog(
         commit(self, *args, **kwargs)
         if not lost:
             lost.append(clock.now)
-            raise requests.ConnectionError("reset")
+            raise lost_answer
 
     def away_then(self: appends.LedgerTables, name: str) -> Table:
         if lost and clock.now < lost[0] + 60:

@@ -14,7 +14,7 @@ from sluice.catalog import retries
 from sluice.catalog.retries import CatalogAwayError, limited_retries
 from sluice.errors import CommitStateUnknownError, PublishRefusedError, TransientError
 from tests.unit.clocks import Clock
-from tests.unit.outages import away, failing, internal
+from tests.unit.outages import away, failing, internal, invalidated
 
 pytestmark = pytest.mark.catalog
 
@@ -33,6 +33,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         InterfaceError("SELECT 1", {}, sqlite3.InterfaceError("connection already closed")),
         requests.ConnectionError("refused"),
         requests.Timeout("read timed out"),
+        requests.exceptions.ChunkedEncodingError("Connection broken: IncompleteRead"),
+        invalidated(),
         ServiceUnavailableError("503"),
         OSError("When reading key 'x' in bucket 'w': AWS Error SLOW_DOWN during HeadObject"),
         internal("25006"),

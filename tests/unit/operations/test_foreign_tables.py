@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +129,18 @@ def test_files_in_a_folder_that_another_table_shares_are_no_orphans(
     assert "shop.orders_old" in told
     assert "kept" in told
     assert removed == ["shop.orders"]
+
+
+def test_a_table_that_may_not_delete_files_keeps_snapshots_and_orphans(context: Context) -> None:
+    """Iceberg refuses both steps there; its procedure `snapshot` sets the property."""
+    write(context.catalog, 1)
+    write(context.catalog, 2)
+    orders = context.catalog.load_table(("shop", "orders"))
+    with orders.transaction() as change:
+        change.set_properties({"gc.enabled": "False"})
+    ctx = replace(maintaining(context), now=datetime.now(UTC) + timedelta(days=40))
+    told = [
+        step(ctx, TableId("shop", "orders"))
+        for step in (steps.expire_snapshots, steps.remove_orphans)
+    ]
+    assert told == ["1 snapshots kept, for gc.enabled is false", "kept, for gc.enabled is false"]

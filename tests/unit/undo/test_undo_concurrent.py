@@ -22,7 +22,7 @@ from sluice.errors import (
 from sluice.faults import Point
 from sluice.ledger.leases import Lease, new_attempt
 from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
-from sluice.manifest import Manifest
+from sluice.manifest import Manifest, Rebuild, Reprocess
 from sluice.names import branch_name
 from sluice.operations import stages, undo, waiting
 from sluice.operations.context import Context
@@ -32,8 +32,12 @@ from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from tests.unit.clocks import Clock
 from tests.unit.undo_lake import (
     TABLES,
+    Killed,
+    an_hour_later,
+    at,
     everything,
     ids,
+    killed_at,
     publish,
     stage,
     state,
@@ -67,6 +71,39 @@ def test_tables_published_during_the_undo_of_a_half_published_batch_go_back_too(
         refuse_if_followed(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
+    undo_batch(context, "b4")
+    assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)
+
+
+def after_the_mark_died(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(undo, "reach", killed_at(Point.ROLLBACK_MARKED))
+        with pytest.raises(Killed):
+            undo_batch(context, "b4")
+    an_hour_later(context)
+
+
+def after_another_attempt_began(context: Context, _: pytest.MonkeyPatch) -> None:
+    an_hour_later(context)
+    context.ledger.lease.acquire("b4", "a2", Lease("elsewhere:1", -1))
+
+
+@pytest.mark.parametrize("before", [after_the_mark_died, after_another_attempt_began])
+def test_first_table_published_during_the_undo_of_a_staged_batch_goes_back_too(
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    before: Callable[[Context, pytest.MonkeyPatch], None],
+) -> None:
+    """Its publisher stood still before the first table, and wakes up before the branches go."""
+    publish(context, "b4", 4, tables=(), state=PUBLISHING)
+    before(context, monkeypatch)
+    orders = context.ledger.publications.of_batches("b4")[0].staged
+
+    def wake_up() -> None:
+        publish_table(context.catalog, orders, "b4")
+        assert everything(context) == [[0, 1, 2, 3, 4], [0, 1, 2, 3]]
+
+    monkeypatch.setattr(undo, "reach", at(Point.ROLLBACK_MARKED, wake_up))
     undo_batch(context, "b4")
     assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)
 
@@ -171,11 +208,27 @@ def test_nothing_is_undone_under_a_batch_that_is_compared_with_it(
     assert everything(context) == [[0, 1, 2]] * 2
 
 
-def test_publish_of_a_rolled_back_batch_is_refused(context: Context) -> None:
-    key = context.files.write_manifest(Manifest("shop", "b3", ()))
+@pytest.mark.parametrize(
+    ("manifest", "advice"),
+    [
+        (Manifest("shop", "b3", ()), "files are held: sluice release shop --batch b3, then run"),
+        (Manifest("shop", "b3", (), reprocess=Reprocess()), "no files: trigger the same again"),
+        (Manifest("shop", "b3", (), tables=("t",)), "no files: trigger the same again"),
+        (Manifest("shop", "b3", (), rebuild=Rebuild(("t",), at="")), "trigger the same again"),
+        (
+            Manifest("shop", "b3", (), tables=("t",), share_of="b2"),
+            "those of batch b2: sluice rollback shop --batch b2, sluice release shop --batch b2",
+        ),
+    ],
+)
+def test_publish_of_a_rolled_back_batch_is_refused(
+    context: Context, manifest: Manifest, advice: str
+) -> None:
+    """Only of files that the batch claimed is there anything to release."""
+    key = context.files.write_manifest(manifest)
     context.files.write_result(BatchResult("shop", "b3", "a1", ()))
     undo_batch(context, "b3")
-    with pytest.raises(TerminalError, match=r"b3 was rolled back.*sluice release shop --batch b3"):
+    with pytest.raises(TerminalError, match=f"b3 was rolled back.*{advice}"):
         stages.publish(context, key)
 
 
