@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.manifest import SourceFile
-from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, encode_number, epoch_prefix
+from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, epoch_prefix
 from sluice.source_names import stored_name
 from sluice.types.columns import ColumnType, is_code
 from spark_jobs.canonical import (
@@ -393,7 +393,6 @@ def _row_identity() -> Column:
 
 
 def _fixed(name: str) -> Column:
+    """Return a number as `sluice.positions.encode_number` encodes it."""
     text = F.col(name).cast("string")
-    return F.when(F.col(name) == 0, F.lit(encode_number(0))).otherwise(
-        F.concat(F.lpad(F.length(text).cast("string"), 2, "0"), text)
-    )
+    return F.concat(F.lpad(F.length(text).cast("string"), 2, "0"), text)

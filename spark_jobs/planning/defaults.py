@@ -335,7 +335,7 @@ def _differ(before: Default, now: Default) -> bool:
 
 
 def literals_row(spark: SparkSession, changed: Iterable[DefaultChange]) -> DataFrame:
-    """Return one row with a column for each refill."""
+    """Return one row with a column for each change of a default."""
     return spark.range(1).select(*(one.struct() for one in changed))
 
 

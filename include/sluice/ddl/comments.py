@@ -116,7 +116,7 @@ def _comments_beside(text: str, *, anew: bool) -> list[Comment] | None:
 
 
 def _beside(statement: exp.Expr | None, anew: bool) -> Iterator[Comment]:
-    """Return the comments of one MySQL statement."""
+    """Yield the comments of one MySQL statement."""
     from sqlglot import exp
 
     if isinstance(statement, exp.Alter):
@@ -140,7 +140,7 @@ def _of_alter(statement: exp.Alter, anew: bool) -> Iterator[Comment]:
 
 
 def _definitions(action: exp.Expr) -> Iterator[tuple[exp.ColumnDef, bool]]:
-    """Return the columns that a part of an ALTER TABLE defines, and whether they existed before."""
+    """Yield the columns that a part of an ALTER TABLE defines, and whether they existed before."""
     from sqlglot import exp
 
     if isinstance(action, exp.ModifyColumn):
@@ -151,7 +151,7 @@ def _definitions(action: exp.Expr) -> Iterator[tuple[exp.ColumnDef, bool]]:
 
 
 def _of_create(statement: exp.Create) -> Iterator[Comment]:
-    """Return the comments of a CREATE TABLE; none if it has none, for other databases set
+    """Yield the comments of a CREATE TABLE; none if it has none, for other databases set
     them separately."""
     from sqlglot import exp
 

@@ -328,7 +328,7 @@ def _column_of_call(name: str) -> exp.Expr | None:
 
 
 def _given(call: exp.Execute) -> Iterator[tuple[str, str | None]]:
-    """Return the arguments of `sp_rename`, named or positional; None if one is no text."""
+    """Yield name and text of each argument of `sp_rename`; None for an argument that is no text."""
     from sqlglot import exp
 
     for name, part in zip(_RENAMES_GIVEN, call.expressions, strict=False):
@@ -348,7 +348,7 @@ def _is_text(value: exp.Expr) -> bool:
 
 
 def _names_in(action: exp.Expression) -> Iterator[tuple[Any, Any]]:
-    """Return former and new name of each column that a part of an ALTER TABLE renames or drops."""
+    """Yield former and new name of each column that a part of an ALTER TABLE renames or drops."""
     from sqlglot import exp
 
     if isinstance(action, exp.RenameColumn):

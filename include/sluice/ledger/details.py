@@ -20,7 +20,8 @@ EPOCH: Final = "epoch"
 ERROR: Final = "error"
 # Set while a batch is loaded again of which some tables are published already.
 HALF_PUBLISHED: Final = "half_published"
-# The batches whose quarantined records the batch decoded again, and why.
+# The batches whose records this one decoded again, quarantined ones or those of transactions that
+# it completed; and why.
 REPROCESSED: Final = "reprocessed"
 REASON: Final = "reason"
 # The tables that the batch is limited to.
