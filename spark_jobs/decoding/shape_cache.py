@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, OUTCOME_IGNORE
-from spark_jobs.decoding.decode import changes_key, hides_key, is_of
+from spark_jobs.decoding.decode import is_of
+from spark_jobs.decoding.halves import changes_key, hides_key
 from spark_jobs.decoding.lookalikes import seeming
 from spark_jobs.lake.tables import Lake
 from spark_jobs.planning.discover import Source, TableSummary, short_name
