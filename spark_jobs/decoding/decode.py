@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -189,25 +189,39 @@ def _undescribed(text: Column, column: PlannedColumn, kinds: Sequence[ColumnType
 def _bad(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Column:
     """Return, as one text, the columns that did not fit and other reasons why the
     record is rejected."""
-    row = ~is_truncate()
-    misfits, nulls, passed = [], [], plan.null_misfits
+    misfits = _misfits(plan, sides, with_values)
+    return F.concat_ws(", ", *misfits, *_null_keys(plan, sides), *_other_reasons(plan))
+
+
+def _misfits(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Iterator[Column]:
+    passed = plan.null_misfits
     for index, column in enumerate(plan.columns):
+        if _always_fits(column) or column in passed:
+            continue
         texts = [F.col(_text_name(index, side)) for side in sides]
         values = [F.col(_value_name(index, side)) for side in sides]
-        if not (_always_fits(column) or column in passed):
-            unfit = [t.isNotNull() & v.isNull() for t, v in zip(texts, values, strict=True)]
-            detail = misfit(column, texts, unfit) if with_values else F.lit(column.name)
-            misfits.append(F.when(reduce(or_, unfit), detail))
+        unfit = [t.isNotNull() & v.isNull() for t, v in zip(texts, values, strict=True)]
+        detail = misfit(column, texts, unfit) if with_values else F.lit(column.name)
+        yield F.when(reduce(or_, unfit), detail)
+
+
+def _null_keys(plan: TablePlan, sides: Sequence[str]) -> Iterator[Column]:
+    row = ~is_truncate()
+    for index, column in enumerate(plan.columns):
         if column.name in plan.key:
+            texts = [F.col(_text_name(index, side)) for side in sides]
             lacking = texts[0].isNull() | (F.col(SPLIT) & texts[-1].isNull())
-            nulls.append(F.when(row & lacking, F.lit(f"{_KEY_IS_NULL}:{column.source_name}")))
-    others = [F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))] if plan.summary.duplicated else []
+            yield F.when(row & lacking, F.lit(f"{_KEY_IS_NULL}:{column.source_name}"))
+
+
+def _other_reasons(plan: TablePlan) -> Iterator[Column]:
+    if plan.summary.duplicated:
+        yield F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))
     if not plan.keyed or plan.identity.issuperset(c.name for c in plan.columns):
-        others.append(F.when(F.col(_ALONE), F.lit(_OLD_ROW_MISSING)))
+        yield F.when(F.col(_ALONE), F.lit(_OLD_ROW_MISSING))
     if not plan.keyed:
         lost = F.concat(F.lit(f"{_NOT_SENT}:"), F.array_join(_LOST, ", "))
-        others.append(F.when(~F.col(_ALONE), lost))
-    return F.concat_ws(", ", *misfits, *nulls, *others)
+        yield F.when(~F.col(_ALONE), lost)
 
 
 def _nulled(plan: TablePlan) -> list[Column]:

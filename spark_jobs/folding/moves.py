@@ -47,6 +47,9 @@ _MARKS: Final = "_sluice_marks"
 _MOVED: Final = "_sluice_moved"
 _BASELINE: Final = "_sluice_baseline"
 _HASH: Final = "_sluice_hash"
+# What happens to a key's row, in the order at one position: it leaves before another row of the key
+# ends or arrives.
+_LEAVES, _ENDS_HERE, _ARRIVES = range(3)
 
 
 def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
@@ -198,9 +201,9 @@ def _row_spans(
     to the key. Each may be NULL.
     """
     events = (
-        moved.select(F.col(OLD).alias(_KEY), AT, F.col(AT)[_POSITION], F.lit(0)),
-        _ends(changes, moved, key).select(_KEY, F.lit(None), _POSITION, F.lit(1)),
-        moved.select(NEW, AT, TO, F.lit(2)),
+        moved.select(F.col(OLD).alias(_KEY), AT, F.col(AT)[_POSITION], F.lit(_LEAVES)),
+        _ends(changes, moved, key).select(_KEY, F.lit(None), _POSITION, F.lit(_ENDS_HERE)),
+        moved.select(NEW, AT, TO, F.lit(_ARRIVES)),
     )
     happened = events[0].union(events[1]).union(events[2]).toDF(_KEY, AT, _POSITION, _RANK)
     before = Window.partitionBy(_KEY).orderBy(_POSITION, _RANK)
@@ -208,14 +211,14 @@ def _row_spans(
     rank, came = F.col(_RANK), F.struct(_POSITION, AT)
     marked = happened.withColumns(
         {
-            _ENDED: F.max(F.when(rank == 1, F.col(_POSITION))).over(before),
-            _CAME: F.last(F.when(rank == 2, came), ignorenulls=True).over(before),
+            _ENDED: F.max(F.when(rank == _ENDS_HERE, F.col(_POSITION))).over(before),
+            _CAME: F.last(F.when(rank == _ARRIVES, came), ignorenulls=True).over(before),
         }
-    ).where(rank == 0)
+    ).where(rank == _LEAVES)
     parts = _ended_by_truncate(marked, truncates)
     mine = F.col(_ENDED).isNull() | (F.col(_CAME)[_POSITION] > F.col(_ENDED))
-    came = F.when(mine, F.col(_CAME))
-    return parts.select(AT, _KEY, _ENDED, came[_POSITION].alias(_FROM), came[AT].alias(_NEXT))
+    arrived = F.when(mine, F.col(_CAME))
+    return parts.select(AT, _KEY, _ENDED, arrived[_POSITION].alias(_FROM), arrived[AT].alias(_NEXT))
 
 
 def _ends(changes: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame:

@@ -144,10 +144,15 @@ def _summary(envelope: DataFrame) -> DataFrame:
 
 
 def _add(summary: TableSummary, row: Row) -> None:
-    if row["outcome"] != OUTCOME_EVENT:
-        summary.ignored += row["records"] if row["outcome"] == OUTCOME_IGNORE else 0
-        summary.rejected += 0 if row["outcome"] == OUTCOME_IGNORE else row["records"]
-        return
+    if row["outcome"] == OUTCOME_EVENT:
+        _add_event(summary, row)
+    elif row["outcome"] == OUTCOME_IGNORE:
+        summary.ignored += row["records"]
+    else:
+        summary.rejected += row["records"]
+
+
+def _add_event(summary: TableSummary, row: Row) -> None:
     summary.records += row["records"]
     for image in ("after", "before"):
         if row[image] is not None:
