@@ -38,7 +38,11 @@ def rebuild_all(writer: Writer) -> None:
 def write_desired(desired: DesiredState) -> None:
     """Write the rebuilt content of the target's tables to the batch's branches."""
     writer, plan = desired.writer, desired.plan
-    replaced = _write_keyed(desired) if plan.keyed else _write_unkeyed(desired)
+    replaced = False
+    if plan.keyed:
+        replaced = _write_keyed(desired)
+    else:
+        _write_unkeyed(desired)
     if plan.append:
         _write_events(desired)
     marked_at = None if replaced else desired.stored.truncated_at
@@ -59,15 +63,14 @@ def _truncated_by(desired: DesiredState, position: str) -> str:
     return batch or desired.stored.truncated_by or desired.writer.attempt.batch_id
 
 
-def _write_unkeyed(desired: DesiredState) -> bool:
-    """Write a table without a key: count its rows again from all changes. Returns False."""
+def _write_unkeyed(desired: DesiredState) -> None:
+    """Write a table without a key: count its rows again from all changes."""
     data = tuple(desired.plan.data)
     changes = NoKeyChanges(
         desired.changes, desired.changes.limit(0), data, desired.truncated_at, anew=True
     )
     wanted = plan_rows(changes).living()
     desired.write_to(target_id(desired.plan), wanted, desired.stored.rows, by=(names.POSITION,))
-    return False
 
 
 def _write_keyed(desired: DesiredState) -> bool:
