@@ -20,7 +20,13 @@ from sluice.ddl.spelling import (
     readable,
     words,
 )
-from sluice.ddl.statements import SLIPS, UnreadableDdlError, read_by, refuse_long
+from sluice.ddl.statements import (
+    SLIPS,
+    UnreadableDdlError,
+    column_definitions,
+    read_by,
+    refuse_long,
+)
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -145,9 +151,8 @@ def _definitions(action: exp.Expr) -> Iterator[tuple[exp.ColumnDef, bool]]:
 
     if isinstance(action, exp.ModifyColumn):
         yield action.this, True
-        return
-    listed = action.expressions if isinstance(action, exp.Schema) else [action]
-    yield from ((one, False) for one in listed if isinstance(one, exp.ColumnDef))
+    else:
+        yield from ((one, False) for one in column_definitions(action))
 
 
 def _of_create(statement: exp.Create) -> Iterator[Comment]:
