@@ -200,7 +200,7 @@ def _store_shapes(job: Job, table: Decoded) -> None:
     target = target_id(table.plan)
     before = job.lake.property(target, names.PROP_SHAPES)
     if before != "":
-        found = replace(table.plan.summary, moves=table.moved)
+        found = replace(table.plan.summary, may_move=table.moved)
         known = _still_known(job, table, decode_shapes(before))
         job.lake.set_property(target, names.PROP_SHAPES, encode_shapes(found, known))
 

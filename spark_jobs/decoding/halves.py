@@ -22,7 +22,7 @@ OTHER: Final = "_other"
 
 def splits(plan: TablePlan) -> bool:
     """Whether updates may become two changes: a delete of the old row and an upsert of the new."""
-    return plan.summary.old_images and (plan.summary.moves or not plan.keyed)
+    return plan.summary.has_old_images and (plan.summary.may_move or not plan.keyed)
 
 
 def split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:

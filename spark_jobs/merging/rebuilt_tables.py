@@ -32,7 +32,9 @@ _BEFORE: Final = "_sluice_before"
 def rebuild_all(writer: Writer) -> None:
     """Rebuild a target's tables from all published changes and the batch's own, whatever the tables
     hold and whatever their columns are called. No change may have expired."""
-    write_desired(DesiredState.open(writer, Rebuild((writer.plan.target,), at=""), misnamed=True))
+    write_desired(
+        DesiredState.open(writer, Rebuild((writer.plan.target,), at=""), from_changes=True)
+    )
 
 
 def write_desired(desired: DesiredState) -> None:
@@ -46,7 +48,7 @@ def write_desired(desired: DesiredState) -> None:
     if plan.append:
         _write_events(desired)
     marked_at = None if replaced else desired.stored.truncated_at
-    fill_defaults(writer, anew=desired.misnamed)
+    fill_defaults(writer, anew=desired.from_changes)
     if desired.truncated_at != marked_at:
         if marked_at is not None:
             writer.unmark()
@@ -97,7 +99,7 @@ def _write_keyed(desired: DesiredState) -> bool:
 
 def _write_events(desired: DesiredState) -> None:
     writer, log = desired.writer, desired.writer.changelog()
-    if desired.misnamed:
+    if desired.from_changes:
         events.replace(writer, events.once(log, desired.plan.data), None)
     else:
         events.rebuild(writer, log, desired.undone, desired.floor)

@@ -88,7 +88,7 @@ def of_rebuild(manifest: Manifest) -> dict[str, Any]:
     return {REBUILT: list(manifest.rebuild.targets)} | ({REBUILT_BY: user} if user else {})
 
 
-def of_undoing(attempt: str) -> dict[str, str]:
+def of_deleting_undone(attempt: str) -> dict[str, str]:
     """Details of a batch that undoes others, between the publication of its last
     table and its own."""
     return {UNDOING: attempt}
@@ -126,6 +126,6 @@ def of_undone(details: Mapping[str, Any]) -> dict[str, Any]:
     return kept | ({RELEASED_BY: user} if user and RELEASE in details else {})
 
 
-def undone_by(user: str, released: bool) -> dict[str, str]:
+def of_rollback_by(user: str, released: bool) -> dict[str, str]:
     """Details of a rollback: the user who asked for it, and whether the files were released."""
     return {ROLLED_BACK_BY: user} | ({RELEASED_BY: user} if released else {})
