@@ -136,7 +136,7 @@ def _plan(spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...]
         lost = f"{found.rejected} rejected, {found.ignored} ignored"
         raise RuntimeError(f"{pipeline.format}: {lost}")
     config = TableConfig.model_validate({"key": ["id"], "columns": COLUMNS})
-    found = replace(found, moves=False)
+    found = replace(found, may_move=False)
     return plan_table(pipeline, FORMATS[pipeline.format], found, config, StoredTable())
 
 

@@ -75,7 +75,6 @@ class TerminalError(SluiceError):
     `tables`: the error of each source table at fault, if the batch's other tables are sound.
     """
 
-    exit_code = 1
     tables: Mapping[str, str] = {}
 
     def of_tables(self, wrong: Mapping[str, str]) -> Self:

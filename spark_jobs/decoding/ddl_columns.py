@@ -44,10 +44,10 @@ def statements_of_batch(
     labels = FORMATS[job.pipeline.format].labels
     for row in rows:
         source = source_of(row)
-        for of, rename in _of_statement(source, row, ordered, tables):
-            if _concerns(job.pipeline, source, of, rename):
-                statements.setdefault(of, []).append(_as_written(rename, labels))
-    return {of: _by_place(renames) for of, renames in statements.items()}
+        for of, statement in _of_statement(source, row, ordered, tables):
+            if _concerns(job.pipeline, source, of, statement):
+                statements.setdefault(of, []).append(_as_written(statement, labels))
+    return {of: _by_place(stated) for of, stated in statements.items()}
 
 
 def _concerns(pipeline: Pipeline, event: Source, of: Source, statement: ColumnStatement) -> bool:
@@ -63,9 +63,9 @@ def _concerns(pipeline: Pipeline, event: Source, of: Source, statement: ColumnSt
     return any(may_name(name, of.name) or may_name(stated, name) for name in listed)
 
 
-def _as_written(rename: ColumnStatement, labels: Collection[str]) -> ColumnStatement:
-    added = tuple(column.as_written(labels) for column in rename.added)
-    return replace(rename, added=added)
+def _as_written(statement: ColumnStatement, labels: Collection[str]) -> ColumnStatement:
+    added = tuple(column.as_written(labels) for column in statement.added)
+    return replace(statement, added=added)
 
 
 def _by_place(statements: Iterable[ColumnStatement]) -> list[ColumnStatement]:

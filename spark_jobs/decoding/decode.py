@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.manifest import SourceFile
-from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, encode_number, epoch_prefix
+from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, epoch_prefix
 from sluice.source_names import stored_name
 from sluice.types.columns import ColumnType, is_code
 from spark_jobs.canonical import (
@@ -22,7 +22,6 @@ from spark_jobs.canonical import (
     OP_DELETE,
     OP_TRUNCATE,
     OP_UPDATE,
-    OP_UPDATE_AFTER,
     OUTCOME_EVENT,
     PLACE,
     PLACED,
@@ -30,7 +29,7 @@ from spark_jobs.canonical import (
     record_text,
     replaced,
 )
-from spark_jobs.decoding import whole_rows
+from spark_jobs.decoding.halves import OTHER, OWN, SPLIT, split_key_changes, splits
 from spark_jobs.decoding.misfits import misfit
 from spark_jobs.formats.common.envelope import is_empty_image, repeats
 from spark_jobs.formats.common.scans import with_facts
@@ -50,10 +49,8 @@ _TYPES_ID: Final = "_types_id"
 _DESCRIBED: Final = "_described"
 _WIDTHS: Final = {"bigint": "int", "double": "float"}
 _DOUBLED: Final = "_sluice_doubled"
-_SPLIT: Final = "_sluice_split"
 _ALONE: Final = "_sluice_alone"
 _LOST: Final = "_sluice_lost"  # columns of a record that stay unknown, in both halves
-_OWN, _OTHER = "", "_other"  # the sides of a half
 RECORD: Final = "_sluice_record"
 """A record as text, for files that are not text."""
 
@@ -104,8 +101,8 @@ def changes(
     steps, texts → values → misfits, Spark computes each value once. Each half of an update also
     checks the texts of the other half: a record fits as a whole or not at all.
     """
-    sides = (_OWN, _OTHER) if _splits(plan) else (_OWN,)
-    texts = _split_key_changes(events, plan).select(
+    sides = (OWN, OTHER) if splits(plan) else (OWN,)
+    texts = split_key_changes(events, plan).select(
         *(text for side in sides for text in _texts(plan, side)), *_carried(plan, batch)
     )
     of_sides = [_value(c, i, side) for side in sides for i, c in enumerate(plan.columns)]
@@ -127,88 +124,12 @@ def _named(plan: TablePlan, index: int) -> Column:
     return F.when(text.isNotNull(), compared)
 
 
-def _text_name(index: int, side: str = _OWN) -> str:
+def _text_name(index: int, side: str = OWN) -> str:
     return f"_text{side}_{index}"
 
 
-def _value_name(index: int, side: str = _OWN) -> str:
+def _value_name(index: int, side: str = OWN) -> str:
     return f"_value{side}_{index}"
-
-
-def _splits(plan: TablePlan) -> bool:
-    """Whether updates may become two changes: a delete of the old row and an upsert of the new."""
-    return plan.summary.old_images and (plan.summary.moves or not plan.keyed)
-
-
-def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
-    """Split updates that change the key, and all updates of a table without one, into a delete of
-    the old row and an upsert of the new."""
-    if plan.summary.partial and not plan.keyed:
-        events = whole_rows.completed(events)
-    if not _splits(plan):
-        return _halved(events.withColumn(_SPLIT, F.lit(False)), F.lit(False))
-    updates = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull()
-    split = changes_key(plan.key_columns) if plan.keyed else F.coalesce(updates, F.lit(False))
-    halves = F.when(F.col(_SPLIT), F.array(F.lit(True), F.lit(False)))
-    marked = events.withColumn(_SPLIT, split)
-    halved = marked.withColumn("old_half", F.explode(halves.otherwise(F.array(F.lit(False)))))
-    return _halved(halved, F.col("old_half"))
-
-
-def changes_key(key: Sequence[PlannedColumn]) -> Column:
-    """Whether a record of the envelope is an update to another key; never NULL."""
-    moved = F.lit(False)
-    for column in key:
-        old, new = column.text_in(F.col("before")), column.text_in(F.col("after"))
-        moved |= old.isNotNull() & ~old.eqNullSafe(new)
-    update = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull() & moved
-    return F.coalesce(update, F.lit(False))
-
-
-def hides_key(key: Sequence[PlannedColumn]) -> Column:
-    """Whether the key in the old row cannot be trusted: a key column has an unknown spelling, or is
-    missing in a delete or a key change.
-
-    Decoders may pass on known columns only, so a missing value may be NULL, not sent, or sent under
-    another name.
-    """
-    before = F.col("before")
-    lacking = otherwise = F.lit(False)
-    for column in key:
-        lacks = before.isNotNull() & column.text_in(before).isNull()
-        lacking |= lacks
-        otherwise |= lacks & _otherwise_spelled(before, column.spellings)
-    names_row = (F.col("op") == OP_DELETE) | changes_key(key)
-    return F.coalesce(otherwise | (lacking & names_row), F.lit(False))
-
-
-def _otherwise_spelled(image: Column, known: Sequence[str]) -> Column:
-    def alike(name: Column) -> Column:
-        return (F.lower(name) == known[0].lower()) & ~name.isin(*known)
-
-    return F.exists(F.map_keys(image), alike)
-
-
-def _halved(events: DataFrame, old_half: Column) -> DataFrame:
-    """Add to each half its own image and the image of its other half, if any."""
-    deleted = old_half | (F.col("op") == OP_DELETE)
-    other = F.when(old_half, F.col("after")).otherwise(F.col("before"))
-    return events.withColumns(
-        {
-            "counted": ~old_half,
-            "kind": _kind(deleted),
-            f"deleted{_OWN}": deleted,
-            f"deleted{_OTHER}": F.col(_SPLIT) & ~old_half,
-            f"image{_OWN}": F.when(deleted, F.col("before")).otherwise(F.col("after")),
-            f"image{_OTHER}": F.when(F.col(_SPLIT), other),
-        }
-    )
-
-
-def _kind(deleted: Column) -> Column:
-    second = F.col("op") == OP_UPDATE_AFTER
-    kind = F.when(second, F.lit(OP_UPDATE)).otherwise(F.col("op"))
-    return F.when(deleted, F.lit(OP_DELETE)).otherwise(kind)
 
 
 def _texts(plan: TablePlan, side: str) -> list[Column]:
@@ -268,25 +189,39 @@ def _undescribed(text: Column, column: PlannedColumn, kinds: Sequence[ColumnType
 def _bad(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Column:
     """Return, as one text, the columns that did not fit and other reasons why the
     record is rejected."""
-    row = ~is_truncate()
-    misfits, nulls, passed = [], [], plan.null_misfits
+    misfits = _misfits(plan, sides, with_values)
+    return F.concat_ws(", ", *misfits, *_null_keys(plan, sides), *_other_reasons(plan))
+
+
+def _misfits(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Iterator[Column]:
+    passed = plan.null_misfits
     for index, column in enumerate(plan.columns):
+        if _always_fits(column) or column in passed:
+            continue
         texts = [F.col(_text_name(index, side)) for side in sides]
         values = [F.col(_value_name(index, side)) for side in sides]
-        if not (_always_fits(column) or column in passed):
-            unfit = [t.isNotNull() & v.isNull() for t, v in zip(texts, values, strict=True)]
-            detail = misfit(column, texts, unfit) if with_values else F.lit(column.name)
-            misfits.append(F.when(reduce(or_, unfit), detail))
+        unfit = [t.isNotNull() & v.isNull() for t, v in zip(texts, values, strict=True)]
+        detail = misfit(column, texts, unfit) if with_values else F.lit(column.name)
+        yield F.when(reduce(or_, unfit), detail)
+
+
+def _null_keys(plan: TablePlan, sides: Sequence[str]) -> Iterator[Column]:
+    row = ~is_truncate()
+    for index, column in enumerate(plan.columns):
         if column.name in plan.key:
-            lacking = texts[0].isNull() | (F.col(_SPLIT) & texts[-1].isNull())
-            nulls.append(F.when(row & lacking, F.lit(f"{_KEY_IS_NULL}:{column.source_name}")))
-    others = [F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))] if plan.summary.duplicated else []
+            texts = [F.col(_text_name(index, side)) for side in sides]
+            lacking = texts[0].isNull() | (F.col(SPLIT) & texts[-1].isNull())
+            yield F.when(row & lacking, F.lit(f"{_KEY_IS_NULL}:{column.source_name}"))
+
+
+def _other_reasons(plan: TablePlan) -> Iterator[Column]:
+    if plan.summary.duplicated:
+        yield F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))
     if not plan.keyed or plan.identity.issuperset(c.name for c in plan.columns):
-        others.append(F.when(F.col(_ALONE), F.lit(_OLD_ROW_MISSING)))
+        yield F.when(F.col(_ALONE), F.lit(_OLD_ROW_MISSING))
     if not plan.keyed:
         lost = F.concat(F.lit(f"{_NOT_SENT}:"), F.array_join(_LOST, ", "))
-        others.append(F.when(~F.col(_ALONE), lost))
-    return F.concat_ws(", ", *misfits, *nulls, *others)
+        yield F.when(~F.col(_ALONE), lost)
 
 
 def _nulled(plan: TablePlan) -> list[Column]:
@@ -324,7 +259,7 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         (F.col("types").isNotNull() if coded else F.lit(True)).alias(_DESCRIBED),
         doubled.alias(_DOUBLED),
         _updates_unknown_row(plan).alias(_ALONE),
-        F.col(_SPLIT),
+        F.col(SPLIT),
         record_text().alias(RECORD),
         *map(F.col, PLACE),
     ]
@@ -393,7 +328,6 @@ def _row_identity() -> Column:
 
 
 def _fixed(name: str) -> Column:
+    """Return a number as `sluice.positions.encode_number` encodes it."""
     text = F.col(name).cast("string")
-    return F.when(F.col(name) == 0, F.lit(encode_number(0))).otherwise(
-        F.concat(F.lpad(F.length(text).cast("string"), 2, "0"), text)
-    )
+    return F.concat(F.lpad(F.length(text).cast("string"), 2, "0"), text)

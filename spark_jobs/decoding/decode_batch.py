@@ -66,12 +66,8 @@ def _decode_with_cached_shapes(job: Job) -> DecodedBatch | None:
     """Decode with the cached shapes; None if the batch needs discovery, as for a record of an
     unknown shape or for DDL."""
     known = load_shapes(job.lake, job.pipeline.namespace)
-    try:
-        refuse_unclear(job.pipeline, known)
-        plans = make_plans(job, known)
-    except PlanError:
-        return None  # discovery gives a better message
-    if not plans or len(plans) != len(known):
+    plans = _plans_from_cache(job, known)
+    if plans is None:
         return None
     prior_facts = _known_to_reader(known, plans)
     envelope = whole_envelope(job, prior_facts)
@@ -84,17 +80,33 @@ def _decode_with_cached_shapes(job: Job) -> DecodedBatch | None:
     results = side_by_side(
         zip(plans, checks, strict=True), lambda pair: _decode_checked(job, envelope, *pair)
     )
-    if any(seen.summary.ddl for _, seen in results):
-        return None  # it may rename columns
-    if not all(
-        seen.expected and _allowed(job, t) and _covers_defaults(job, t) for t, seen in results
-    ):
-        return None
-    if results[0][1].unsure and lookalikes.any_there(job):
+    if not _is_proven(job, results):
         return None
     elsewhere = TableSummary(Source("", "", ""), ignored=results[0][1].elsewhere)
     tables = [table for table, seen in results if seen.summary.records]
     return DecodedBatch(envelope, [elsewhere, *(seen.summary for _, seen in results)], tables)
+
+
+def _plans_from_cache(job: Job, known: list[TableSummary]) -> list[TablePlan] | None:
+    """Plan all tables with known shapes; None if there are none, or one has no plan."""
+    try:
+        refuse_unclear(job.pipeline, known)
+        plans = make_plans(job, known)
+    except PlanError:
+        return None  # discovery gives a better message
+    return plans if plans and len(plans) == len(known) else None
+
+
+def _is_proven(job: Job, results: Sequence[tuple[Decoded, ShapeCheckResult]]) -> bool:
+    """Whether the batch has nothing that the cached shapes do not tell."""
+    if any(seen.summary.ddl for _, seen in results):
+        return False  # it may rename columns
+    if not all(
+        seen.expected and _allowed(job, t) and _covers_defaults(job, t) for t, seen in results
+    ):
+        return False
+    # Every table's check saw the records without a table, so the first one speaks for all.
+    return not (results[0][1].unsure and lookalikes.any_there(job))
 
 
 def _known_to_reader(known: list[TableSummary], plans: list[TablePlan]) -> PriorFacts:
@@ -116,11 +128,8 @@ def _covers_defaults(job: Job, table: Decoded) -> bool:
     The cached shapes do not prove it: they may come from a failed attempt or a batch that was
     rolled back.
     """
-    known, plan, span = (
-        job.lake.column_history(target_id(table.plan)).defaults,
-        table.plan,
-        table.span,
-    )
+    plan, span = table.plan, table.span
+    known = job.lake.column_history(target_id(plan)).defaults
     return defaults.covers(known, plan.defaults, span.lowest, span.highest, plan.described)
 
 
@@ -191,7 +200,7 @@ def _store_shapes(job: Job, table: Decoded) -> None:
     target = target_id(table.plan)
     before = job.lake.property(target, names.PROP_SHAPES)
     if before != "":
-        found = replace(table.plan.summary, moves=table.moved)
+        found = replace(table.plan.summary, may_move=table.moved)
         known = _still_known(job, table, decode_shapes(before))
         job.lake.set_property(target, names.PROP_SHAPES, encode_shapes(found, known))
 

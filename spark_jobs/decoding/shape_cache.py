@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, OUTCOME_IGNORE
-from spark_jobs.decoding.decode import changes_key, hides_key, is_of
+from spark_jobs.decoding.decode import is_of
+from spark_jobs.decoding.halves import changes_key, hides_key
 from spark_jobs.decoding.lookalikes import seeming
 from spark_jobs.lake.tables import Lake
 from spark_jobs.planning.discover import Source, TableSummary, short_name
@@ -43,12 +44,13 @@ def _class(name: str) -> Column:
 
 def encode_shapes(summary: TableSummary, known: TableSummary | None) -> str:
     """Return the shapes as property text; '' if there are too many to be worth checking."""
-    known = known or TableSummary(summary.source, moves=False)
+    known = known or TableSummary(summary.source, may_move=False)
     listed = {
         name: sorted((getattr(known, name) | getattr(summary, name)).items())
         for name in (*_LISTS, "types")
     }
-    flags = {n: getattr(known, n) or getattr(summary, n) for n in ("partial", "unordered", "moves")}
+    flags = {n: getattr(known, n) or getattr(summary, n) for n in ("partial", "unordered")}
+    flags["moves"] = known.may_move or summary.may_move
     text = json.dumps({"source": asdict(summary.source), **listed, **flags}, ensure_ascii=False)
     many = max(len(entries) for entries in listed.values()) > MOST_SHAPES
     return "" if many or len(text) > MOST_CHARACTERS else text
@@ -66,8 +68,8 @@ def decode_shapes(text: str | None) -> TableSummary | None:
         types=dict(raw["types"]),
         partial=raw["partial"],
         unordered=raw["unordered"],
-        moves=raw.get("moves", True),
-        old_images=True,
+        may_move=raw.get("moves", True),
+        has_old_images=True,
     )
 
 
@@ -147,7 +149,7 @@ class ShapeCheck:
         for part, ids in known:
             surprise |= part.isNotNull() & ~short_name(part).isin(*ids)
         surprise |= F.col("absent").isNotNull() & F.lit(not table.partial)
-        if self.key and not table.moves:
+        if self.key and not table.may_move:
             surprise |= changes_key(self.key)
         if self.key and not self.whole_before:
             surprise |= hides_key(self.key)

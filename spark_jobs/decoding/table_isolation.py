@@ -88,11 +88,7 @@ def drop_left_out(
 def left_out(job: Job, summaries: list[TableSummary]) -> tuple[LeftOut, ...]:
     """Return the left-out tables, with the number of their records."""
     return tuple(
-        LeftOut(
-            table.source.name,
-            table.records + table.ignored + table.rejected,
-            job.left_out[table.source.name],
-        )
+        LeftOut(table.source.name, table.total, job.left_out[table.source.name])
         for table in summaries
         if table.source.name in job.left_out
     )

@@ -37,7 +37,7 @@ def report_unclear(pipeline: Pipeline, envelope: DataFrame, summaries: list[Tabl
         )
 
 
-def set_aside(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> None:
+def add_lone_truncates(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> None:
     """Add the TRUNCATEs of tables without other events to their `drops`, in formats that send
     statements of tables whose rows they do not send."""
     alone = [t.source for t in summaries if t.truncates and t.records == t.truncates + t.ddl]

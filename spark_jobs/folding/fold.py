@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType
 
 from sluice import names
 from spark_jobs.canonical import ALL_BUT, by_name, is_delete, literal, quoted
-from spark_jobs.folding.half_matching import places
+from spark_jobs.folding.half_matching import ENDED, ends_by_place
 
 RECORDS: Final = "_sluice_records"
 DISTINCT: Final = "_sluice_distinct"
@@ -27,10 +27,6 @@ _HASH: Final = "_sluice_hash"
 _OCCURRENCES: Final = "_sluice_occurrences"
 _CONTENT: Final = "_sluice_content"
 _AT: Final = "_sluice_at"
-_PLACE: Final = "_sluice_place"
-_DELETED: Final = "_sluice_deleted"
-_RENEWED: Final = "_sluice_renewed"
-_ENDED: Final = "_sluice_ended"
 
 
 def content_hash(frame: DataFrame, columns: Sequence[str]) -> Column:
@@ -142,7 +138,7 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
     A column takes the newest value carried by an event since the key's last delete.
     """
     keys = by_name(key)
-    position, ended = F.col(names.POSITION), F.col(_ENDED)
+    position, ended = F.col(names.POSITION), F.col(ENDED)
     changed = ~is_delete() & (ended.isNull() | (position > ended))
     alive = changes.join(_ends(changes, keys), list(key)).where(changed | (position == ended))
     values = [c for c in data if c not in key]
@@ -155,19 +151,12 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
 
 
 def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
-    """Return the position of each key's last delete, _ENDED; NULL for none.
+    """Return the position of each key's last delete, ENDED; NULL for none.
 
-    An update in two records begins with a delete, its old half. If the new half has the same key,
-    nothing was deleted, and columns that it does not carry keep their values.
+    The old half of an update that keeps the key is none: columns that the new half does not carry
+    keep their values.
     """
-    deleted = is_delete()
-    spread = changes.withColumn(_PLACE, F.explode(places()))
-    halves = spread.groupBy(*keys, _PLACE).agg(
-        F.max(F.when(deleted, F.col(names.POSITION))).alias(_DELETED),
-        F.count_if(~deleted).alias(_RENEWED),
-    )
-    last = F.max(F.when(F.col(_RENEWED) == 0, F.col(_DELETED)))
-    return halves.groupBy(*keys).agg(last.alias(_ENDED))
+    return ends_by_place(changes, keys).groupBy(*keys).agg(F.max(ENDED).alias(ENDED))
 
 
 def carried(column: str) -> Column:

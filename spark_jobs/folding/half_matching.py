@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.positions import HALF_MARK, ROLE_OLD
 from spark_jobs.canonical import OP_UPDATE, is_delete
 
+ENDED: Final = "_sluice_ended"
+_PLACE: Final = "_sluice_place"
 # Valid in both Java and Python.
 _ROLE: Final = r"((?<=~)\d+)?\.\d$"
 _TWO_NUMBERS: Final = r"\d+~(\d+)\.\d$"
@@ -46,6 +49,19 @@ def meeting_places() -> Column:
     one_record &= ~F.col(names.POSITION).contains(HALF_MARK)
     own = F.concat_ws(" ", position_place(), names.ORIGIN_FILE, names.ORIGIN_RECORD)
     return F.when(one_record, F.array(own)).otherwise(places())
+
+
+def ends_by_place(changes: DataFrame, keys: Sequence[Column]) -> DataFrame:
+    """Return one row per key and place: ENDED, the position of the delete there, or NULL.
+
+    An update in two records begins with a delete, its old half. If the new half, at the same place,
+    has the same key, nothing was deleted.
+    """
+    deleted = is_delete()
+    last = F.max(F.when(deleted, F.col(names.POSITION)))
+    ended = F.when(F.count_if(~deleted) == 0, last)
+    spread = changes.withColumn(_PLACE, F.explode(places()))
+    return spread.groupBy(*keys, _PLACE).agg(ended.alias(ENDED))
 
 
 def old_halves(position: str) -> list[str]:

@@ -21,7 +21,7 @@ from sluice import names
 from spark_jobs.canonical import by_name, is_delete, quoted
 from spark_jobs.folding.floor import BASELINE_AT
 from spark_jobs.folding.fold import carried, content_hash
-from spark_jobs.folding.half_matching import meeting_places, places
+from spark_jobs.folding.half_matching import ENDED, ends_by_place, meeting_places, places
 from spark_jobs.materialize import materialize
 
 AT: Final = "_sluice_at"
@@ -36,10 +36,8 @@ _IS_OLD: Final = "_sluice_is_old"
 _FIRST: Final = "_sluice_first"
 _OLD_LAST: Final = "_sluice_old_last"
 _NEW_LAST: Final = "_sluice_new_last"
-_RENEWED: Final = "_sluice_renewed"
 _MOVE: Final = "_sluice_move"
 _FURTHER: Final = "_sluice_further"
-_ENDED: Final = "_sluice_ended"
 _CAME: Final = "_sluice_came"
 _FROM: Final = "_sluice_from"
 _NEXT: Final = "_sluice_next"
@@ -47,6 +45,9 @@ _MARKS: Final = "_sluice_marks"
 _MOVED: Final = "_sluice_moved"
 _BASELINE: Final = "_sluice_baseline"
 _HASH: Final = "_sluice_hash"
+# What happens to a key's row, in the order at one position: it leaves before another row of the key
+# ends or arrives.
+_LEAVES, _ENDS_HERE, _ARRIVES = range(3)
 
 
 def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
@@ -158,7 +159,7 @@ def _changes_in_span(rows: DataFrame, lives: DataFrame) -> DataFrame:
     """Return the changes in each move's span (see `_row_spans`), with the stored row that replaces
     the expired ones."""
     position, below = F.col(names.POSITION), F.col(AT)[_POSITION]
-    within = (position < below) & (F.col(_ENDED).isNull() | (position > F.col(_ENDED)))
+    within = (position < below) & (F.col(ENDED).isNull() | (position > F.col(ENDED)))
     baseline_at = F.col(BASELINE_AT)
     return rows.join(lives, _KEY).where(within & (baseline_at.isNull() | (baseline_at < below)))
 
@@ -193,14 +194,14 @@ def _row_spans(
     """Return one row per move: AT, its old key _KEY, and where that key began to hold the moved
     row.
 
-    _ENDED: position of the last delete or TRUNCATE of the key before the move, where an earlier row
+    ENDED: position of the last delete or TRUNCATE of the key before the move, where an earlier row
     of it ended. _FROM and _NEXT: position (TO) and id (AT) of the earlier move that brought the row
     to the key. Each may be NULL.
     """
     events = (
-        moved.select(F.col(OLD).alias(_KEY), AT, F.col(AT)[_POSITION], F.lit(0)),
-        _ends(changes, moved, key).select(_KEY, F.lit(None), _POSITION, F.lit(1)),
-        moved.select(NEW, AT, TO, F.lit(2)),
+        moved.select(F.col(OLD).alias(_KEY), AT, F.col(AT)[_POSITION], F.lit(_LEAVES)),
+        _ends(changes, moved, key).select(_KEY, F.lit(None), ENDED, F.lit(_ENDS_HERE)),
+        moved.select(NEW, AT, TO, F.lit(_ARRIVES)),
     )
     happened = events[0].union(events[1]).union(events[2]).toDF(_KEY, AT, _POSITION, _RANK)
     before = Window.partitionBy(_KEY).orderBy(_POSITION, _RANK)
@@ -208,29 +209,22 @@ def _row_spans(
     rank, came = F.col(_RANK), F.struct(_POSITION, AT)
     marked = happened.withColumns(
         {
-            _ENDED: F.max(F.when(rank == 1, F.col(_POSITION))).over(before),
-            _CAME: F.last(F.when(rank == 2, came), ignorenulls=True).over(before),
+            ENDED: F.max(F.when(rank == _ENDS_HERE, F.col(_POSITION))).over(before),
+            _CAME: F.last(F.when(rank == _ARRIVES, came), ignorenulls=True).over(before),
         }
-    ).where(rank == 0)
+    ).where(rank == _LEAVES)
     parts = _ended_by_truncate(marked, truncates)
-    mine = F.col(_ENDED).isNull() | (F.col(_CAME)[_POSITION] > F.col(_ENDED))
-    came = F.when(mine, F.col(_CAME))
-    return parts.select(AT, _KEY, _ENDED, came[_POSITION].alias(_FROM), came[AT].alias(_NEXT))
+    mine = F.col(ENDED).isNull() | (F.col(_CAME)[_POSITION] > F.col(ENDED))
+    arrived = F.when(mine, F.col(_CAME))
+    return parts.select(AT, _KEY, ENDED, arrived[_POSITION].alias(_FROM), arrived[AT].alias(_NEXT))
 
 
 def _ends(changes: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Return the deletes of old keys' rows, as _KEY and _POSITION, without the old halves of
-    updates that keep the key."""
-    rows = changes.select(
-        _ident(key).alias(_KEY), names.OP, names.POSITION, F.explode(places()).alias(_PLACE)
-    )
-    deleted = is_delete()
+    """Return the deletes of old keys' rows, as _KEY and ENDED, without the old halves of updates
+    that keep the key."""
+    rows = changes.select(_ident(key).alias(_KEY), names.OP, names.POSITION)
     ends = rows.join(moved.select(F.col(OLD).alias(_KEY)), _KEY, "left_semi")
-    halves = ends.groupBy(_KEY, _PLACE).agg(
-        F.max(F.when(deleted, F.col(names.POSITION))).alias(_POSITION),
-        F.count_if(~deleted).alias(_RENEWED),
-    )
-    return halves.where((F.col(_RENEWED) == 0) & F.col(_POSITION).isNotNull())
+    return ends_by_place(ends, [F.col(_KEY)]).where(F.col(ENDED).isNotNull())
 
 
 def _ended_by_truncate(parts: DataFrame, truncates: DataFrame | None) -> DataFrame:
@@ -239,7 +233,7 @@ def _ended_by_truncate(parts: DataFrame, truncates: DataFrame | None) -> DataFra
     marks = truncates.agg(F.collect_set(names.POSITION).alias(_MARKS))
     below = F.array_max(F.filter(_MARKS, lambda mark: mark < F.col(AT)[_POSITION]))
     marked = parts.crossJoin(F.broadcast(marks))
-    return marked.withColumn(_ENDED, F.greatest(_ENDED, below)).drop(_MARKS)
+    return marked.withColumn(ENDED, F.greatest(ENDED, below)).drop(_MARKS)
 
 
 def _lineage(parts: DataFrame) -> DataFrame:

@@ -114,7 +114,8 @@ def _same(left: DataFrame, right: DataFrame, data: tuple[str, ...]) -> list[Colu
 
 
 def _contents(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:
-    return rows.select(*(F.col(quoted(c)).alias(f"{c}") for c in data)).distinct()
+    # Aliases give new ids: the frame is joined with itself.
+    return rows.select(*(F.col(quoted(c)).alias(c) for c in data)).distinct()
 
 
 def _anti(rows: DataFrame, deletes: DataFrame, data: tuple[str, ...]) -> DataFrame:

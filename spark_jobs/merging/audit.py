@@ -26,8 +26,7 @@ def audit(result: BatchResult) -> None:
 
 def refuse_lost(plan: TablePlan, counts: Counts) -> None:
     """Raise AuditFailedError unless as many records have an outcome as were read."""
-    found = plan.summary
-    expected = found.records + found.ignored + found.rejected
+    expected = plan.summary.total
     if counts.read != expected:
         raise AuditFailedError(
             f"{plan.name}: {expected} records were read, "
@@ -77,8 +76,8 @@ def refuse_too_many_bad(job: Job, summaries: list[TableSummary], misfits: int, h
     `misfits`: the number of records that do not fit their tables; `held`: that of rejects because
     of open transactions, which are not counted as bad.
     """
-    read = sum(f.records + f.ignored + f.rejected for f in summaries)
-    lost = sum(f.rejected for f in summaries) + misfits + len(job.manifest.rejects) - held
+    read = sum(table.total for table in summaries)
+    lost = sum(table.rejected for table in summaries) + misfits + len(job.manifest.rejects) - held
     again = job.manifest.reprocess
     if again is not None and lost <= again.records:
         return  # a published batch had them already

@@ -56,11 +56,11 @@ def _held_before(reader: Reader, request: Rebuild, table: TableId) -> DataFrame 
     return None if rows is None else reader.now.rows(rows, ColumnHistory(), reader.types)
 
 
-def forgets_meaning(reader: Reader, before: StateBefore) -> bool:
-    """Whether stored rows no longer show, without the batches to undo, which values are whose; the
-    whole table is then rebuilt from its changes.
+def take_back_undone_renames(reader: Reader, before: StateBefore) -> bool:
+    """Take the renames of the batches to undo back from `reader.now`; return whether the table must
+    be rebuilt from its changes, since its rows no longer show which values are whose.
 
-    Raises RollbackRefusedError if maintenance has expired some of these.
+    Raises RollbackRefusedError if maintenance has expired some of its changes.
     """
     return forget_renames(reader, before.floor) or _loses_values(reader, before)
 

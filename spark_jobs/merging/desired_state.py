@@ -18,7 +18,7 @@ from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.table_id import TableId, history_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
-from spark_jobs.merging.before import StateBefore, before_undone, forgets_meaning
+from spark_jobs.merging.before import StateBefore, before_undone, take_back_undone_renames
 from spark_jobs.merging.stored_column_updates import rename_stored
 from spark_jobs.modes.gaps import has_gap, written_by
 from spark_jobs.planning.column_history import ColumnHistory
@@ -29,15 +29,15 @@ class DesiredState:
     """Input for rebuilding a target's tables without some batches (`request.without`): the
     remaining changes, the undone ones, and the stored rows that replace expired changes.
 
-    `keys`: the keys to rebuild. `misnamed`: stored rows cannot be read under current column names
-    and defaults, so everything is rebuilt from changes.
+    `keys`: the keys to rebuild. `from_changes`: everything is rebuilt from changes, since stored
+    rows cannot be read under current column names and defaults.
     """
 
     def __init__(
-        self, writer: Writer, request: Rebuild, before: StateBefore, misnamed: bool
+        self, writer: Writer, request: Rebuild, before: StateBefore, from_changes: bool
     ) -> None:
         self.writer, self.plan, self.lake = writer, writer.plan, writer.lake
-        self.floor, self.misnamed = before.floor, misnamed
+        self.floor, self.from_changes = before.floor, from_changes
         self.before, self.versions_before = before.rows, before.versions
         self.stored = stored_at(self.lake, self.plan, writer.bases, self.now)
         log = writer.changelog()
@@ -53,20 +53,22 @@ class DesiredState:
         self.changes = self.of_keys(rows)
 
     @classmethod
-    def open(cls, writer: Writer, request: Rebuild, misnamed: bool = False) -> DesiredState:
+    def open(cls, writer: Writer, request: Rebuild, from_changes: bool = False) -> DesiredState:
         """Read what remains without the undone batches; columns of rows on the branches are
         renamed first."""
         before = before_undone(writer, request)
-        misnamed = misnamed or (bool(request.without) and forgets_meaning(writer, before))
-        if not misnamed:
+        from_changes = from_changes or (
+            bool(request.without) and take_back_undone_renames(writer, before)
+        )
+        if not from_changes:
             rename_stored(writer)
-        return cls(writer, request, before, misnamed)
+        return cls(writer, request, before, from_changes)
 
     @property
     def now(self) -> ColumnHistory | None:
         """Return the current names and defaults of columns; None if stored rows cannot be
         read by them."""
-        return None if self.misnamed else self.writer.now
+        return None if self.from_changes else self.writer.now
 
     def write_to(
         self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
@@ -96,7 +98,7 @@ class DesiredState:
         again, or a table of a mode has a gap.
         """
         key = by_name(self.plan.key)
-        reinterpreted = self.misnamed or self.writer.needs_fold_again()
+        reinterpreted = self.from_changes or self.writer.needs_fold_again()
         all_of_them = reinterpreted or self._has_gap() or bool(self.truncates_gone)
         if self.undone is not None and not all_of_them:
             return self._tied(log, self.undone.select(*key)).distinct()

@@ -68,8 +68,8 @@ def merge_table(writer: Writer, accepts_late: bool) -> Merged:
     stale_plan.refuse_other_columns(plan, writer.attempt.batch_id, writer.stored_columns)
     rows = mine.where(~is_truncate())
     mark_gap(writer)
-    if misnamed := stored_column_updates.why_not_renamable(writer):
-        return _merge_anew(writer, rows, misnamed)
+    if why_rebuilt := stored_column_updates.why_not_renamable(writer):
+        return _merge_anew(writer, rows, why_rebuilt)
     before = writer.stored()
     stored_column_updates.rename_stored(writer)
     truncated = _truncation(plan, mine, before)
@@ -115,15 +115,15 @@ def _merged(writer: Writer, rows: DataFrame, tallied: Tally, truncates: Counts) 
     )
 
 
-def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
+def _merge_anew(writer: Writer, rows: DataFrame, why_rebuilt: str) -> Merged:
     """Rebuild the tables from all published changes, since stored rows cannot get their current
     column names. The stored positions still show which records are late.
 
-    Raises PlanError with the text `misnamed` if maintenance has expired changes.
+    Raises PlanError with the text `why_rebuilt` if maintenance has expired changes.
     """
     plan = writer.plan
     if writer.lake.floor(target_id(plan)):
-        raise PlanError(misnamed)
+        raise PlanError(why_rebuilt)
     before = writer.stored(as_written=True)
     truncated = _truncation(plan, writer.mine(), before)
     stored = before.cut_by(truncated.position)

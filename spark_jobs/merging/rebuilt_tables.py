@@ -32,17 +32,23 @@ _BEFORE: Final = "_sluice_before"
 def rebuild_all(writer: Writer) -> None:
     """Rebuild a target's tables from all published changes and the batch's own, whatever the tables
     hold and whatever their columns are called. No change may have expired."""
-    write_desired(DesiredState.open(writer, Rebuild((writer.plan.target,), at=""), misnamed=True))
+    write_desired(
+        DesiredState.open(writer, Rebuild((writer.plan.target,), at=""), from_changes=True)
+    )
 
 
 def write_desired(desired: DesiredState) -> None:
     """Write the rebuilt content of the target's tables to the batch's branches."""
     writer, plan = desired.writer, desired.plan
-    replaced = _write_keyed(desired) if plan.keyed else _write_unkeyed(desired)
+    replaced = False
+    if plan.keyed:
+        replaced = _write_keyed(desired)
+    else:
+        _write_unkeyed(desired)
     if plan.append:
         _write_events(desired)
     marked_at = None if replaced else desired.stored.truncated_at
-    fill_defaults(writer, anew=desired.misnamed)
+    fill_defaults(writer, anew=desired.from_changes)
     if desired.truncated_at != marked_at:
         if marked_at is not None:
             writer.unmark()
@@ -59,15 +65,14 @@ def _truncated_by(desired: DesiredState, position: str) -> str:
     return batch or desired.stored.truncated_by or desired.writer.attempt.batch_id
 
 
-def _write_unkeyed(desired: DesiredState) -> bool:
-    """Write a table without a key: count its rows again from all changes. Returns False."""
+def _write_unkeyed(desired: DesiredState) -> None:
+    """Write a table without a key: count its rows again from all changes."""
     data = tuple(desired.plan.data)
     changes = NoKeyChanges(
         desired.changes, desired.changes.limit(0), data, desired.truncated_at, anew=True
     )
     wanted = plan_rows(changes).living()
     desired.write_to(target_id(desired.plan), wanted, desired.stored.rows, by=(names.POSITION,))
-    return False
 
 
 def _write_keyed(desired: DesiredState) -> bool:
@@ -94,7 +99,7 @@ def _write_keyed(desired: DesiredState) -> bool:
 
 def _write_events(desired: DesiredState) -> None:
     writer, log = desired.writer, desired.writer.changelog()
-    if desired.misnamed:
+    if desired.from_changes:
         events.replace(writer, events.once(log, desired.plan.data), None)
     else:
         events.rebuild(writer, log, desired.undone, desired.floor)

@@ -21,8 +21,8 @@ def refuse_unidentifiable_rows(job: Job, plan: TablePlan, changes: DataFrame) ->
     """Raise PlanError if rows of a batch that `reads_again` cannot be recognised.
 
     Without a position from the source, a row or version is identified by its place in a file. That
-    changes if the file was changed, and differs when it is reprocessed. So does the place from
-    which on a row that was logged in part takes the values of an earlier one.
+    changes if the file was changed, and differs when it is reprocessed. The place also decides from
+    which earlier row a row that is logged in part takes its missing values.
     """
     lacks, rows = _lacks(plan), changes.where(_by_place(job.manifest))
     if not lacks:

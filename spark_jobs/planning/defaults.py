@@ -239,7 +239,7 @@ def _default(entry: dict[str, Any]) -> Default:
 def filled(rows: DataFrame, defaults: Defaults, at: Column | None = None) -> DataFrame:
     """Fill in the defaults of columns that changes lack, by their position or, if
     given, by `at`."""
-    types = {f.name: f.dataType.simpleString() for f in rows.schema}
+    types = dict(rows.dtypes)
     at = F.col(names.POSITION) if at is None else at
     kind = F.substring(at, KIND_AT, 1)
     values = {}
@@ -335,7 +335,7 @@ def _differ(before: Default, now: Default) -> bool:
 
 
 def literals_row(spark: SparkSession, changed: Iterable[DefaultChange]) -> DataFrame:
-    """Return one row with a column for each refill."""
+    """Return one row with a column for each change of a default."""
     return spark.range(1).select(*(one.struct() for one in changed))
 
 
@@ -354,7 +354,7 @@ def lose_values(rows: DataFrame, changed: Sequence[DefaultChange]) -> bool:
 
 def with_changed_defaults(rows: DataFrame, before: Defaults, now: Defaults) -> DataFrame:
     """Return stored rows, which have the defaults `before`, with the defaults `now`."""
-    types = {f.name: f.dataType.simpleString() for f in rows.schema}
+    types = dict(rows.dtypes)
     values = {one.name: one for one in default_changes(before, now, types)}
     if not values:
         return rows

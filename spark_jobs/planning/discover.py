@@ -45,7 +45,7 @@ class TableSummary:
 
     `images`, `keys` and `types` have each distinct value by its `short_name`. `lowest`: the lowest
     position of an event with such an image or types, by short name and kind of position; for
-    arrivals, whose positions are not known yet, only the kind. `moves`: whether an update may
+    arrivals, whose positions are not known yet, only the kind. `may_move`: whether an update may
     change the key; True unless it was checked. `drops`: position, with epoch, and text of the
     statements that are read as a TRUNCATE: a DROP of the table, or a TRUNCATE of a table without
     other events.
@@ -64,8 +64,8 @@ class TableSummary:
     lowest: dict[tuple[int, str], str] = field(default_factory=dict)
     partial: bool = False
     unordered: bool = False
-    old_images: bool = False
-    moves: bool = True
+    has_old_images: bool = False
+    may_move: bool = True
     drops: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -144,10 +144,15 @@ def _summary(envelope: DataFrame) -> DataFrame:
 
 
 def _add(summary: TableSummary, row: Row) -> None:
-    if row["outcome"] != OUTCOME_EVENT:
-        summary.ignored += row["records"] if row["outcome"] == OUTCOME_IGNORE else 0
-        summary.rejected += 0 if row["outcome"] == OUTCOME_IGNORE else row["records"]
-        return
+    if row["outcome"] == OUTCOME_EVENT:
+        _add_event(summary, row)
+    elif row["outcome"] == OUTCOME_IGNORE:
+        summary.ignored += row["records"]
+    else:
+        summary.rejected += row["records"]
+
+
+def _add_event(summary: TableSummary, row: Row) -> None:
     summary.records += row["records"]
     for image in ("after", "before"):
         if row[image] is not None:
@@ -160,7 +165,7 @@ def _add(summary: TableSummary, row: Row) -> None:
         summary.keys[row["key_id"]] = tuple(row["key"])
     summary.partial |= bool(row["partial"])
     summary.unordered |= bool(row["unordered"]) and row["op"] != OP_DDL
-    summary.old_images |= row["op"] == OP_UPDATE and row["before"] is not None
+    summary.has_old_images |= row["op"] == OP_UPDATE and row["before"] is not None
     summary.ddl += row["records"] if row["op"] == OP_DDL else 0
     summary.truncates += row["records"] if row["op"] == OP_TRUNCATE else 0
     if row["source_ts"] is not None:

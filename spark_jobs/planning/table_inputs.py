@@ -112,8 +112,12 @@ def column_names(inputs: TableInputs, existing: Mapping[str, str]) -> list[str]:
 def _key(
     hints: TableConfig, summary: TableSummary, stored: tuple[str, ...] | None, ddl: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Return the key from the configuration, the events, the stored table or a script of DDL; None
-    if none of them has it."""
+    """Return the key from the first of these that has one: the configuration, the events, the
+    stored table, a script of DDL; None if none has.
+
+    The configuration comes first, so that a key other than the stored one is seen and refused;
+    `spark_jobs.planning.key_names.stated_key` asks the stored table first.
+    """
     declared = hints.key
     if declared is None and summary.keys:
         declared = list(max((len(key), key) for key in summary.keys.values())[1])

@@ -70,7 +70,7 @@ def changes_as(changes: DataFrame, types: Mapping[str, str]) -> DataFrame:
     The changelog may have wider types: a rollback restores narrower ones only in the target.
     """
     whole = _with_set_aside(changes)
-    actual = {f.name: f.dataType.simpleString() for f in whole.schema}
+    actual = dict(whole.dtypes)
     cast = {
         c: wider(c, actual[c], kind) for c, kind in types.items() if actual.get(c, kind) != kind
     }
@@ -82,7 +82,7 @@ def _with_set_aside(changes: DataFrame) -> DataFrame:
     aside = {column: match["name"] for column, match in matches.items() if match}
     if not aside:
         return changes
-    types = {f.name: f.dataType.simpleString() for f in changes.schema}
+    types = dict(changes.dtypes)
     values = {
         name: F.coalesce(
             quoted(name), *(wider(c, types[c], types[name]) for c in aside if aside[c] == name)
@@ -120,7 +120,7 @@ def in_current_columns(
     if then is None or then.schema_id == now.schema_id:
         return rows
     by_id = {field.field_id: field.name for field in then.fields}
-    types = {f.name: f.dataType.simpleString() for f in rows.schema}
+    types = dict(rows.dtypes)
     columns = []
     for field in now.fields:
         if field.field_id in by_id:

@@ -8,7 +8,7 @@ spelling.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -169,21 +169,25 @@ class _Side:
     def _shared(self, columns: Sequence[LiveColumn], held: DataFrame) -> _Shared:
         types = {f.name: f.dataType for f in held.schema}
         shared = [c for c in columns if c.name in types and comparable(c, types[c.name])]
-        left = {c.name: c.kind if c.name in types else "not in the target" for c in columns} | {
-            name: "not at the source" for name in types
-            if not is_reserved(name) and name not in {c.name for c in columns}
-        }  # fmt: skip
-        unlike = [f"{n} ({why})" for n, why in left.items() if n not in {c.name for c in shared}]
+        shared_names = {c.name for c in shared}
         key = tuple(map(source_name, self.tables.key))
-        missing = [k for k in key if k not in {c.name for c in shared}]
+        missing = [k for k in key if k not in shared_names]
         if missing or not shared:
             raise TerminalError(
                 f"{self.tables.target.full_name} cannot be compared with {self.source}: no common "
                 f"spelling of {', '.join(missing) or 'any column'}"
             )
-        if unlike:
+        reasons = _why_not(columns, types)
+        if unlike := [f"{n} ({why})" for n, why in reasons.items() if n not in shared_names]:
             self._note(f"columns not compared: {', '.join(unlike)}")
         return _Shared(shared, key)
 
     def _note(self, text: str) -> None:
         self.notes.append(f"{self.tables.target.full_name}: {text}")
+
+
+def _why_not(columns: Sequence[LiveColumn], held: Collection[str]) -> dict[str, str]:
+    """Return why each column of either side is left out, if it is."""
+    at_source = {c.name: c.kind if c.name in held else "not in the target" for c in columns}
+    own = (name for name in held if not is_reserved(name) and name not in at_source)
+    return at_source | dict.fromkeys(own, "not at the source")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from pyiceberg.types import NestedField, StringType
 
 from sluice.catalog.table_publish import publish_table
 from sluice.faults import Point
+from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.rows import Publication
@@ -54,6 +55,11 @@ def killed_at(point: Point, time: int = 1) -> Callable[[Point], None]:
         raise Killed
 
     return at(point, die, time)
+
+
+def forget_batch(context: Context, batch_id: str, besides: Container[tuple[str, str]] = ()) -> None:
+    """Remove a batch's changes from the changelogs, as an undo or retention does."""
+    forget_changes(context.catalog, "shop", batch_id, besides, confirm=lambda: None)
 
 
 def three_batches(tmp_path: Path) -> Context:

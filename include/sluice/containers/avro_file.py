@@ -125,7 +125,7 @@ class _BlockDecoder:
     Items without bytes count as rows, see `Bounds`; a block that has too many does not count.
     """
 
-    def __init__(self, codec: bytes, claims: Claims | None, bounds: Bounds = DEFAULT) -> None:
+    def __init__(self, codec: bytes, claims: Claims | None, bounds: Bounds) -> None:
         self._unpacked = _UNPACKED.get(codec, bytes)
         self._claims = claims
         self._bounds = bounds

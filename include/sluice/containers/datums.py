@@ -19,7 +19,6 @@ from sluice.containers.json_documents import JSON_BEGINS, TOO_LARGE, UTF16_MARKS
 from sluice.manifest import JSON_LINES, SourceFile
 
 ONE_PER_FILE: Final[Framing] = "one_per_file"
-LENGTH_PREFIXED: Final[Framing] = "length_prefixed"
 TRUNCATED: Final = "truncated_datum"
 
 COLUMN: Final = "datum"

@@ -20,7 +20,13 @@ from sluice.ddl.spelling import (
     readable,
     words,
 )
-from sluice.ddl.statements import SLIPS, UnreadableDdlError, read_by, refuse_long
+from sluice.ddl.statements import (
+    SLIPS,
+    UnreadableDdlError,
+    column_definitions,
+    read_by,
+    refuse_long,
+)
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -116,7 +122,7 @@ def _comments_beside(text: str, *, anew: bool) -> list[Comment] | None:
 
 
 def _beside(statement: exp.Expr | None, anew: bool) -> Iterator[Comment]:
-    """Return the comments of one MySQL statement."""
+    """Yield the comments of one MySQL statement."""
     from sqlglot import exp
 
     if isinstance(statement, exp.Alter):
@@ -140,18 +146,17 @@ def _of_alter(statement: exp.Alter, anew: bool) -> Iterator[Comment]:
 
 
 def _definitions(action: exp.Expr) -> Iterator[tuple[exp.ColumnDef, bool]]:
-    """Return the columns that a part of an ALTER TABLE defines, and whether they existed before."""
+    """Yield the columns that a part of an ALTER TABLE defines, and whether they existed before."""
     from sqlglot import exp
 
     if isinstance(action, exp.ModifyColumn):
         yield action.this, True
-        return
-    listed = action.expressions if isinstance(action, exp.Schema) else [action]
-    yield from ((one, False) for one in listed if isinstance(one, exp.ColumnDef))
+    else:
+        yield from ((one, False) for one in column_definitions(action))
 
 
 def _of_create(statement: exp.Create) -> Iterator[Comment]:
-    """Return the comments of a CREATE TABLE; none if it has none, for other databases set
+    """Yield the comments of a CREATE TABLE; none if it has none, for other databases set
     them separately."""
     from sqlglot import exp
 

@@ -213,7 +213,10 @@ def _statement(tokens: Sequence[_Token], at: int) -> list[_Token]:
 def _table(
     name: str, tokens: Sequence[_Token], opening: int, text: str, dialect: str
 ) -> Iterator[CreatedTable]:
-    """Parse the table whose column list begins at `opening`; None if it has no columns."""
+    """Yield the table whose column list begins at `opening`; nothing if it has no columns.
+
+    Raises UnreadableScriptError if the list is not closed.
+    """
     line, closing = tokens[opening].line, _closing(tokens, opening)
     if closing is None:
         raise _unreadable(line, f"CREATE TABLE {name}", "its ( is not closed")
@@ -303,7 +306,7 @@ def _is_array(rest: Sequence[_Token]) -> bool:
 
 
 def _words(part: Sequence[_Token]) -> Iterator[str]:
-    """Return the words that follow, without those in parentheses."""
+    """Yield the words that follow, without those in parentheses."""
     depth, count = 0, 0
     for token in part:
         depth += _DEPTH.get(token.sign, 0)

@@ -258,7 +258,7 @@ def _literal(value: Any) -> _Constant | None:
 def kept_columns(
     added: Iterable[AddedColumn], changes: Iterable[ColumnChange]
 ) -> Iterator[AddedColumn]:
-    """Return added columns under their names after a later statement, without dropped ones."""
+    """Yield added columns under their names after a later statement, without dropped ones."""
     since = {old.lower(): new for old, new in changes if old is not None}
     for one in added:
         name = since.get(one.name.lower(), one.name)

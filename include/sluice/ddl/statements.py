@@ -156,9 +156,9 @@ def refuse_long(text: str) -> None:
 
 def statements(text: str) -> list[exp.Expr | None] | None:
     """Parse a text with the first grammar that reads all of it; None if none does."""
-    parsed = (read_by(grammar, text) for grammar in _grammars(text))
+    readings = (read_by(grammar, text) for grammar in _grammars(text))
     with suppress(TooIntricateError):
-        return next((read for read in parsed if read is not None), None)
+        return next((read for read in readings if read is not None), None)
     return None
 
 
@@ -179,14 +179,14 @@ def _altered(text: str, grammar: str) -> list[Altered] | None:
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
-    statements = read_by(grammar, text)
-    if statements is None or any(map(_is_conditional, statements)):
+    read = read_by(grammar, text)
+    if read is None or any(map(_is_conditional, read)):
         return None
     source = source_of(text, grammar)
     try:
         changes = [
             _of_call(s) if isinstance(s, exp.Execute) else _of_alter(s, text, source)
-            for s in statements
+            for s in read
             if isinstance(s, exp.Alter | exp.Execute)
         ]
     except (SqlglotError, *SLIPS):
@@ -213,14 +213,12 @@ def read_by(grammar: str, text: str) -> list[exp.Expr | None] | None:
 
     try:
         with _quiet():
-            statements = parsed(_spelled_out(text, grammar), grammar)
+            read = parsed(_spelled_out(text, grammar), grammar)
     except TooIntricateError:
         raise
     except (SqlglotError, *SLIPS):
         return None
-    return (
-        None if any(isinstance(s, exp.Command) or _is_call(s) for s in statements) else statements
-    )
+    return None if any(isinstance(s, exp.Command) or _is_call(s) for s in read) else read
 
 
 @contextmanager
@@ -275,13 +273,13 @@ def _of_alter(statement: exp.Expression, text: str, source: str) -> Altered | No
 
 def _added(statement: exp.Expression, source: str) -> Iterator[AddedColumn]:
     for action in statement.args["actions"]:
-        for column in _definitions(action):
+        for column in column_definitions(action):
             found = added_column(column, source)
             if found is not None:
                 yield found
 
 
-def _definitions(action: exp.Expression) -> list[exp.ColumnDef]:
+def column_definitions(action: exp.Expr) -> list[exp.ColumnDef]:
     """Return the columns that a part of an ALTER TABLE adds."""
     from sqlglot import exp
 
@@ -328,7 +326,7 @@ def _column_of_call(name: str) -> exp.Expr | None:
 
 
 def _given(call: exp.Execute) -> Iterator[tuple[str, str | None]]:
-    """Return the arguments of `sp_rename`, named or positional; None if one is no text."""
+    """Yield name and text of each argument of `sp_rename`; None for an argument that is no text."""
     from sqlglot import exp
 
     for name, part in zip(_RENAMES_GIVEN, call.expressions, strict=False):
@@ -348,7 +346,7 @@ def _is_text(value: exp.Expr) -> bool:
 
 
 def _names_in(action: exp.Expression) -> Iterator[tuple[Any, Any]]:
-    """Return former and new name of each column that a part of an ALTER TABLE renames or drops."""
+    """Yield former and new name of each column that a part of an ALTER TABLE renames or drops."""
     from sqlglot import exp
 
     if isinstance(action, exp.RenameColumn):
@@ -358,7 +356,7 @@ def _names_in(action: exp.Expression) -> Iterator[tuple[Any, Any]]:
     elif isinstance(action, exp.Drop) and action.args.get("kind") == _COLUMN:
         yield from ((named, None) for named in action.args["tables"])
     else:
-        yield from ((None, column.this) for column in _definitions(action))
+        yield from ((None, column.this) for column in column_definitions(action))
 
 
 def _of_drop(statement: exp.Expr | None) -> Iterator[str]:

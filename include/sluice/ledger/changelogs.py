@@ -32,7 +32,8 @@ def forget_changes(
     namespace: str,
     batch_id: str,
     besides: Container[tuple[str, str]] = (),
-    confirm: Callable[[], None] = lambda: None,
+    *,
+    confirm: Callable[[], None],
 ) -> list[str]:
     """Remove a batch's changes from all changelogs except `besides`; return what was done.
 

@@ -48,13 +48,13 @@ def record(
     ddl_log.record(catalog, RENAMES, batch, list(map(_row, stated)), _row(nothing))
 
 
-def _row(rename: ColumnStatement) -> Row:
-    defaults = {name.lower(): rest for name, *rest in rename.added}
-    listed = [(*pair, *_default(defaults, *pair)) for pair in rename.columns]
+def _row(statement: ColumnStatement) -> Row:
+    defaults = {name.lower(): rest for name, *rest in statement.added}
+    listed = [(*pair, *_default(defaults, *pair)) for pair in statement.columns]
     columns = json.dumps(listed, ensure_ascii=False)
     return {
-        "source_table": rename.source_table, "position": rename.position, "columns": columns,
-        "problem": rename.problem, "statement": rename.statement,
+        "source_table": statement.source_table, "position": statement.position, "columns": columns,
+        "problem": statement.problem, "statement": statement.statement,
     }  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def _default(
 def recorded(catalog: Catalog, pipeline: str) -> list[ColumnStatement]:
     """Return the parsed statements of a pipeline's batches, published or not."""
     rows = ddl_log.recorded(catalog, RENAMES, pipeline)
-    return [_rename(row) for row in rows if row["problem"] is None]
+    return [_statement(row) for row in rows if row["problem"] is None]
 
 
 def tables_named_in(
@@ -84,10 +84,10 @@ def tables_named_in(
     return frozenset(s for s in sources if any(may_be(name, s, lambda: sources) for name in names))
 
 
-def _rename(row: dict[str, Any]) -> ColumnStatement:
+def _statement(row: dict[str, Any]) -> ColumnStatement:
     """Return a recorded statement; earlier releases recorded taken names as the source has them."""
     listed = json.loads(row["columns"])
     columns = tuple((old and stored_name(old), new and stored_name(new)) for old, new, *_ in listed)
     added = tuple(AddedColumn(stored_name(new), *default) for _, new, *default in listed if default)
-    statement = (row["source_table"], row["position"], columns, row["statement"])
-    return ColumnStatement(*statement, batch_id=row["batch_id"], added=added)
+    told = (row["source_table"], row["position"], columns, row["statement"])
+    return ColumnStatement(*told, batch_id=row["batch_id"], added=added)

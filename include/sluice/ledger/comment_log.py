@@ -16,7 +16,7 @@ from sluice.ledger import ddl_log
 from sluice.ledger.tables import COMMENTS
 from sluice.names import LEDGER_NAMESPACE
 
-_NOWHERE: Final = ""
+_NO_TABLE: Final = ""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def record(
 ) -> None:
     """Write a batch's comments, also when it has none, in place of an earlier attempt's."""
     if stated or find_table(catalog, LEDGER_NAMESPACE, COMMENTS) is not None:
-        nothing = asdict(CommentStatement(_NOWHERE, _NOWHERE, _NOWHERE, 0, None, None))
+        nothing = asdict(CommentStatement("", _NO_TABLE, "", 0, None, None))
         ddl_log.record(catalog, COMMENTS, (pipeline, batch_id), list(map(asdict, stated)), nothing)
 
 
@@ -55,4 +55,4 @@ def recorded(catalog: Catalog, pipeline: str) -> list[CommentStatement]:
     rows = ddl_log.recorded(catalog, COMMENTS, pipeline)
     fields = CommentStatement.__dataclass_fields__
     stored = (CommentStatement(**{name: row[name] for name in fields}) for row in rows)
-    return [one for one in stored if one.table_name != _NOWHERE]
+    return [one for one in stored if one.table_name != _NO_TABLE]

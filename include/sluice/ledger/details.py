@@ -20,7 +20,8 @@ EPOCH: Final = "epoch"
 ERROR: Final = "error"
 # Set while a batch is loaded again of which some tables are published already.
 HALF_PUBLISHED: Final = "half_published"
-# The batches whose quarantined records the batch decoded again, and why.
+# The batches whose records this one decoded again, quarantined ones or those of transactions that
+# it completed; and why.
 REPROCESSED: Final = "reprocessed"
 REASON: Final = "reason"
 # The tables that the batch is limited to.
@@ -87,7 +88,7 @@ def of_rebuild(manifest: Manifest) -> dict[str, Any]:
     return {REBUILT: list(manifest.rebuild.targets)} | ({REBUILT_BY: user} if user else {})
 
 
-def of_undoing(attempt: str) -> dict[str, str]:
+def of_deleting_undone(attempt: str) -> dict[str, str]:
     """Details of a batch that undoes others, between the publication of its last
     table and its own."""
     return {UNDOING: attempt}
@@ -125,6 +126,6 @@ def of_undone(details: Mapping[str, Any]) -> dict[str, Any]:
     return kept | ({RELEASED_BY: user} if user and RELEASE in details else {})
 
 
-def undone_by(user: str, released: bool) -> dict[str, str]:
+def of_rollback_by(user: str, released: bool) -> dict[str, str]:
     """Details of a rollback: the user who asked for it, and whether the files were released."""
     return {ROLLED_BACK_BY: user} | ({RELEASED_BY: user} if released else {})

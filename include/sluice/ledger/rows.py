@@ -1,4 +1,4 @@
-"""The ledger's rows (files, batches and publications) and their states."""
+"""The ledger's rows (files, batches and publications)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from sluice.ledger import states
 from sluice.ledger.changelogs import batches_in, files_of
 from sluice.ledger.column_log import recorded
 from sluice.ledger.details import UNDONE
-from sluice.ledger.rows import Publication
+from sluice.ledger.rows import BatchRow, Publication
 from sluice.names import (
     PROP_SOURCE,
     full_name,
@@ -24,6 +24,7 @@ from sluice.names import (
 )
 from sluice.operations.context import Context
 from sluice.operations.published import (
+    Published,
     changelogs,
     followers,
     has_floor,
@@ -34,7 +35,7 @@ from sluice.operations.published import (
 )
 
 
-def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) -> None:
+def refuse_if_followed(ctx: Context, published: Published) -> None:
     """Raise FollowedError if a batch that stays was built on one of these, or compared with it.
 
     Raises RollbackRefusedError if that cannot be told any more, since maintenance expired the
@@ -59,7 +60,7 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
     _refuse_if_expired(ctx, published)
 
 
-def _refuse_if_base_has_undone_rows(ctx: Context, published: dict[str, list[Publication]]) -> None:
+def _refuse_if_base_has_undone_rows(ctx: Context, published: Published) -> None:
     """Raise FollowedError if a later batch undid others: the snapshot from before `published` still
     has the undone rows.
 
@@ -74,18 +75,15 @@ def _refuse_if_base_has_undone_rows(ctx: Context, published: dict[str, list[Publ
                 raise FollowedError(f"batch {later.batch_id} {did}")
 
 
-def _refuse_if_changes_compared(ctx: Context, published: dict[str, list[Publication]]) -> None:
+def _refuse_if_changes_compared(ctx: Context, published: Published) -> None:
     """Raise FollowedError if a later batch has changes in a changelog of one of these batches.
 
     Changes that were late, or stored already, wrote nothing; after the undo no table would have
     them.
     """
     rows = published_rows(ctx)
-    for batch_id, publications in published.items():
-        others = followers(rows, batch_id, published)
-        if not others:
-            continue
-        for log in _changelogs_written(ctx, publications):
+    for batch_id, others in _followed(rows, published).items():
+        for log in _changelogs_written(ctx, published[batch_id]):
             stored = batches_in(log)  # one scan, however many batches followed
             if other := next((row for row in others if row.batch_id in stored), None):
                 where = ".".join(log.name()[-2:])
@@ -93,7 +91,7 @@ def _refuse_if_changes_compared(ctx: Context, published: dict[str, list[Publicat
                 raise FollowedError(f"batch {other.batch_id} {did}")
 
 
-def _refuse_if_nothing_written(ctx: Context, published: dict[str, list[Publication]]) -> None:
+def _refuse_if_nothing_written(ctx: Context, published: Published) -> None:
     """Raise FollowedError if a batch has changes or renames of a table to which it wrote nothing,
     and later batches exist.
 
@@ -101,11 +99,9 @@ def _refuse_if_nothing_written(ctx: Context, published: dict[str, list[Publicati
     snapshot shows that.
     """
     rows, statements = published_rows(ctx), recorded(ctx.catalog, ctx.pipeline.name)
-    followed = {batch: followers(rows, batch, published) for batch in published}
-    logs = changelogs(ctx) if any(followed.values()) else {}
+    followed = _followed(rows, published)
+    logs = changelogs(ctx) if followed else {}
     for batch_id, others in followed.items():
-        if not others:
-            continue
         written = {p.table_name for p in published[batch_id]}
         own = [one for one in statements if one.batch_id == batch_id]
         renamed = tables_renamed(ctx, own, logs)
@@ -118,7 +114,7 @@ def _refuse_if_nothing_written(ctx: Context, published: dict[str, list[Publicati
                 )
 
 
-def _refuse_if_expired(ctx: Context, published: dict[str, list[Publication]]) -> None:
+def _refuse_if_expired(ctx: Context, published: Published) -> None:
     """Raise RollbackRefusedError if the changes of a batch expired, and with them maybe those of a
     later batch that was compared with it.
 
@@ -126,11 +122,8 @@ def _refuse_if_expired(ctx: Context, published: dict[str, list[Publication]]) ->
     has all later ones.
     """
     rows = published_rows(ctx)
-    for batch_id, publications in published.items():
-        others = followers(rows, batch_id, published)
-        if not others:
-            continue
-        for log in _changelogs_written(ctx, publications):
+    for batch_id, others in _followed(rows, published).items():
+        for log in _changelogs_written(ctx, published[batch_id]):
             namespace, target = target_of(log)
             if not has_floor(ctx, namespace, target) or files_of(log, batch_id):
                 continue
@@ -141,6 +134,12 @@ def _refuse_if_expired(ctx: Context, published: dict[str, list[Publication]]) ->
                     f"{others[-1].batch_id}, which came after it: changes that it found there "
                     "already would be in no table; the batch cannot be undone any more"
                 )
+
+
+def _followed(rows: list[BatchRow], published: Published) -> dict[str, list[BatchRow]]:
+    """Return those of the batches that others followed, with these others."""
+    found = {batch_id: followers(rows, batch_id, published) for batch_id in published}
+    return {batch_id: others for batch_id, others in found.items() if others}
 
 
 def _changelogs_written(ctx: Context, publications: list[Publication]) -> list[Table]:

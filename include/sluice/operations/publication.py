@@ -149,7 +149,7 @@ def begin_undoing(ctx: Context, result: BatchResult) -> None:
     """
     begun = ctx.ledger.batches.record(
         result.batch_id, states.PUBLISHING,
-        add_details=details.of_undoing(result.attempt),
+        add_details=details.of_deleting_undone(result.attempt),
         expected=lambda row: row is not None and is_under_way(row, result),
     )  # fmt: skip
     if not begun:

@@ -27,6 +27,9 @@ from sluice.names import (
 )
 from sluice.operations.context import Context
 
+Published = dict[str, list[Publication]]
+"""The publications of batches."""
+
 
 @contextmanager
 def advise_rollback(ctx: Context, batch_id: str) -> Iterator[None]:
@@ -49,7 +52,7 @@ def publications(ctx: Context, batch_id: str) -> list[Publication]:
     return publications_of(ctx, [batch_id])[batch_id]
 
 
-def publications_of(ctx: Context, batches: Iterable[str]) -> dict[str, list[Publication]]:
+def publications_of(ctx: Context, batches: Iterable[str]) -> Published:
     """Return the `publications` of each of the batches; each table is looked for once."""
 
     @cache
@@ -70,7 +73,7 @@ def _publications(
     return [publication for publication in counted if publication is not None]
 
 
-def newest_first(ctx: Context, batches: list[str]) -> dict[str, list[Publication]]:
+def newest_first(ctx: Context, batches: list[str]) -> Published:
     """Return the publications of the batches, in the order in which the batches are undone.
 
     It is the order of publication. The batches' own rows do not have it, since they were written

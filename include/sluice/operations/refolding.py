@@ -39,6 +39,7 @@ from sluice.operations.in_use import refuse_in_use
 from sluice.operations.load import load
 from sluice.operations.publish import publish
 from sluice.operations.published import (
+    Published,
     changelogs,
     has_floor,
     is_here,
@@ -59,10 +60,6 @@ class Changes:
     batch_id: str
     target: str
     records: int
-
-
-# The publications of batches.
-Published = dict[str, list[Publication]]
 
 
 def undo_or_refold(

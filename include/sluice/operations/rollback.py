@@ -9,7 +9,7 @@ from typing import Final
 
 from sluice.errors import ConfigError
 from sluice.ledger.changelogs import files_of
-from sluice.ledger.details import UndoOrder, undone_by
+from sluice.ledger.details import UndoOrder, of_rollback_by
 from sluice.ledger.states import FILE_RELEASED, ROLLED_BACK
 from sluice.manifest import as_batch_id
 from sluice.names import changelog_namespace, full_name, published_tables
@@ -152,7 +152,7 @@ def _end_again(ctx: Context, request: RollbackRequest) -> None:
         return
     if request.release:
         release(ctx, request.batch)
-    details = undone_by(request.user, request.release) if request.user else {}
+    details = of_rollback_by(request.user, request.release) if request.user else {}
     if details.items() <= row.details.items():
         return
     ctx.ledger.batches.record(

@@ -99,7 +99,7 @@ def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
     """
     reported, last, deadline = "", None, 0.0
     while ahead := before(*_held_and_own(ctx)):
-        message = f"{_at_work(ahead[0])}, held by {ahead[0].holder}"
+        message = f"{_work_message(ahead[0])}, held by {ahead[0].holder}"
         now = [(row.batch_id, row.state, row.attempt) for row in ahead]
         if now != last:
             last, deadline = now, time.monotonic() + ctx.pipeline.lease_seconds
@@ -113,7 +113,7 @@ def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
         time.sleep(min(len(ahead), _LONGEST_POLL_SECONDS))
 
 
-def _at_work(row: BatchRow) -> str:
+def _work_message(row: BatchRow) -> str:
     if row.batch_id == states.MAINTENANCE:
         return "maintenance or a rollback is at work"
     return f"batch {row.batch_id} is {row.state}"

@@ -20,8 +20,6 @@ from spark_jobs.canonical import as_landed, number
 ARRIVAL: Final = "_arrival"
 _OBJECT, _LANDED, _FACT = "_object", "_landed", "_fact"
 _FEW_FILES: Final = 32
-ADDED: Final = (ARRIVAL, _OBJECT, _LANDED)
-"""Columns that `with_arrival` uses or adds."""
 
 
 def with_facts(

@@ -78,6 +78,6 @@ def _base64(raw: bytes) -> tuple[str, str]:
 
 
 def _json(value: Any) -> Iterator[str]:
-    """Return the JSON as Jackson writes it, and as landing rewrites a record of several lines."""
+    """Yield the JSON as Jackson writes it, and as landing rewrites a record of several lines."""
     for separators in ((",", ":"), (", ", ": ")):
         yield json.dumps(value, ensure_ascii=False, separators=separators)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -176,12 +175,14 @@ def test_first_opens_at_once_all_succeed(tmp_path: Path) -> None:
     )
     code = "import sys; from sluice.config.project import load_project; "
     code += "from sluice.catalog.client import *; "
-    code += "project = load_project(sys.argv[1]); sys.stdin.readline(); open_catalog(project)"
+    code += "project = load_project(sys.argv[1]); print(flush=True); "
+    code += "sys.stdin.readline(); open_catalog(project)"
     command = [sys.executable, "-c", code, str(tmp_path)]
-    openers = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(6)
-    ]
-    time.sleep(3)  # all of them have imported what they need, and wait
+    pipe = subprocess.PIPE
+    openers = [subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) for _ in range(6)]
+    for opener in openers:  # all of them have imported what they need, and wait
+        assert opener.stdout is not None
+        opener.stdout.readline()
     for opener in openers:
         assert opener.stdin is not None
         opener.stdin.write(b"\n")

@@ -92,6 +92,6 @@ def test_many_empty_avro_blocks() -> None:
 def test_many_small_datums_in_one_piece() -> None:
     clock = Clock()
     content = (b"\0\0\0\1" + b"x") * 200_000
-    found = list(datums.split(iter([content]), datums.LENGTH_PREFIXED, LIMIT))
+    found = list(datums.split(iter([content]), "length_prefixed", LIMIT))
     assert found == [b"x"] * 200_000
     assert clock.seconds < 4

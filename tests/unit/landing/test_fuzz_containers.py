@@ -166,7 +166,7 @@ def framed(dice: random.Random, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("more", [{"layout": VALUES}, {"layout": PAIRS},
-                                  {"framing": datums.LENGTH_PREFIXED}])  # fmt: skip
+                                  {"framing": "length_prefixed"}])  # fmt: skip
 @pytest.mark.parametrize("ending", ["", *PACKED])
 def test_messages_before_the_damage_are_kept(lake: Lake, ending: str, more: dict[str, Any]) -> None:
     for dice in seeds(f"{ending}{more}"):

@@ -32,10 +32,10 @@ def staged_datums(lake: Lake, look: Inspection) -> list[bytes]:
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
 def test_datums_each_after_its_length(lake: Lake, pack: Callable[[bytes], bytes]) -> None:
     content = pack(PREFIXED)  # once: gzip writes down the time
-    look = lake.look(content, "d.bin", framing=datums.LENGTH_PREFIXED)
+    look = lake.look(content, "d.bin", framing="length_prefixed")
     assert staged_datums(lake, look) == list(DATUMS)
     assert look.rejects == ()
-    again = lake.look(content, "d.bin", framing=datums.LENGTH_PREFIXED)
+    again = lake.look(content, "d.bin", framing="length_prefixed")
     assert (lake.staged(again), again.file.url) == (lake.staged(look), look.file.url)
 
 
@@ -56,7 +56,7 @@ def test_one_datum_a_file(lake: Lake) -> None:
 def test_datums_before_the_damage(
     lake: Lake, content: bytes, kept: int, reason: str, rest: bytes
 ) -> None:
-    look = lake.look(content, "d.bin", framing=datums.LENGTH_PREFIXED)
+    look = lake.look(content, "d.bin", framing="length_prefixed")
     assert staged_datums(lake, look) == list(DATUMS[:kept])
     assert (reasons(look), raw(look)) == ([(kept + 1, reason)], rest)
 
@@ -64,7 +64,7 @@ def test_datums_before_the_damage(
 def test_datums_of_a_cut_archive(lake: Lake) -> None:
     noise = hashlib.sha512(b"1").digest() * 1000
     packed = gzip.compress(PREFIXED + len(noise).to_bytes(4, "big") + noise)
-    look = lake.look(packed[:-20], "d.gz", framing=datums.LENGTH_PREFIXED)
+    look = lake.look(packed[:-20], "d.gz", framing="length_prefixed")
     assert staged_datums(lake, look) == list(DATUMS)
     assert reasons(look) == [(5, "truncated_gzip")]
     look = lake.look(packed[:-20], "one.gz", framing=datums.ONE_PER_FILE)

@@ -190,6 +190,7 @@ def test_plan_lists_files_that_the_store_fails_on(
     context: Context, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preview_module, "_forecast", lambda *_: Forecast())
+    monkeypatch.setattr(land_module, "INSPECTED_AT_ONCE", 1)  # the error is of the first file
     store.fail("b.jsonl")
     found = preview(context)
     assert found.files == ("a.jsonl", "c.jsonl")

@@ -47,15 +47,19 @@ def rows(catalog: Catalog) -> list[tuple[str, int]]:
     return sorted((row[BATCH_ID], row["v"]) for row in found)
 
 
+def forget(catalog: Catalog, batch_id: str) -> list[str]:
+    return forget_changes(catalog, "shop", batch_id, confirm=lambda: None)
+
+
 def test_other_batches_keep_their_changes(tmp_path: Path) -> None:
     """Names that begin alike, as all of an hour do."""
     catalog = changelog(tmp_path)
     for batch_id in (FIRST, SECOND, FIRST):
         write(catalog, batch_id, [1, 2], pa.int32())
-    done = forget_changes(catalog, "shop", FIRST)
+    done = forget(catalog, FIRST)
     assert done == ["shop__cdc.orders__changes: changes of the batch removed"]
     assert rows(catalog) == [(SECOND, 1), (SECOND, 2)]
-    assert forget_changes(catalog, "shop", FIRST) == []
+    assert forget(catalog, FIRST) == []
 
 
 def test_changes_wider_than_the_restored_column_are_removed(tmp_path: Path) -> None:
@@ -67,7 +71,7 @@ def test_changes_wider_than_the_restored_column_are_removed(tmp_path: Path) -> N
         update.update_column("v", field_type=LongType())
     write(catalog, SECOND, [1 << 40], pa.int64())
     assert restore_schema(catalog, *NAME, before)
-    forget_changes(catalog, "shop", SECOND)
+    forget(catalog, SECOND)
     assert rows(catalog) == [(FIRST, 1)]
 
 
@@ -86,6 +90,6 @@ def test_a_file_that_was_overlooked_is_looked_for_again(
         return overlooked(self)
 
     monkeypatch.setattr(_OverwriteFiles, "_deleted_entries", sometimes)
-    done = forget_changes(catalog, "shop", FIRST)
+    done = forget(catalog, FIRST)
     assert done == ["shop__cdc.orders__changes: changes of the batch removed"]
     assert rows(catalog) == [(SECOND, 1)]

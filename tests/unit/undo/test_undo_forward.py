@@ -13,7 +13,7 @@ from sluice.catalog.snapshots import head
 from sluice.errors import LeaseHeldError, RollbackRefusedError, TransientError
 from sluice.ledger import changelogs
 from sluice.ledger.changelogs import files_of
-from sluice.ledger.details import HALF_PUBLISHED, of_rebuild, of_undoing
+from sluice.ledger.details import HALF_PUBLISHED, of_deleting_undone, of_rebuild
 from sluice.ledger.states import FAILED, FILE_HELD, PUBLISHED, PUBLISHING, ROLLED_BACK, ROLLING_BACK
 from sluice.manifest import Manifest, Rebuild
 from sluice.names import changelog_table
@@ -167,7 +167,7 @@ def test_undo_that_starts_to_fold_after_the_check_is_not_rolled_back(
     def wake_up(*given: object) -> None:
         looks.append(given)
         if len(looks) == look:
-            context.ledger.batches.record("u1", PUBLISHING, add_details=of_undoing("a1"))
+            context.ledger.batches.record("u1", PUBLISHING, add_details=of_deleting_undone("a1"))
 
     monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
     with pytest.raises(error, match=message):

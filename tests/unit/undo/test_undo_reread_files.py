@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sluice.errors import RollbackRefusedError
-from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.details import of_tables
 from sluice.ledger.states import FILE_LOADED, PUBLISHED, ROLLED_BACK
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations import refolding
 from sluice.operations.context import Context
-from tests.unit.undo_lake import changelog, everything, publish, state
+from tests.unit.undo_lake import changelog, everything, forget_batch, publish, state
 
 pytestmark = pytest.mark.catalog
 
@@ -72,7 +71,7 @@ def test_undo_is_refused_if_the_changes_of_the_reread_rows_are_forgotten(context
     """`users` stands for the table."""
     publish(context, "b4", 4, tables=("users",))
     read_again(context)
-    forget_changes(context.catalog, "shop", "b4")
+    forget_batch(context, "b4")
     refuse_b3(context)
 
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from sluice.errors import RollbackRefusedError
-from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.states import PUBLISHED, ROLLED_BACK
 from sluice.names import PROP_FLOOR, changelog_table
 from sluice.operations import refolding
 from sluice.operations.context import Context
-from tests.unit.undo_lake import TABLES, changelog, everything, state
+from tests.unit.undo_lake import TABLES, changelog, everything, forget_batch, state
 
 pytestmark = pytest.mark.catalog
 
@@ -81,7 +80,7 @@ def test_a_batch_that_wrote_a_table_without_a_changelog_is_not_undone_beneath_ot
 @pytest.mark.usefixtures("with_changelogs")
 def test_batch_whose_changes_are_gone_is_not_reported_as_undone(context: Context) -> None:
     """As after an undo that an earlier release gave up in its last step."""
-    forget_changes(context.catalog, "shop", "b1", besides=[("shop__cdc", "users__changes")])
+    forget_batch(context, "b1", besides=[("shop__cdc", "users__changes")])
     expected = r"shop\.orders: .* has no changes of batch b1.*sluice rollback shop --rebuild"
     with pytest.raises(RollbackRefusedError, match=expected):
         refolding.undo_or_refold(context, "b1")
@@ -104,7 +103,7 @@ def forget(context: Context, *batches: str) -> None:
         with context.catalog.load_table(("shop", name)).transaction() as transaction:
             transaction.set_properties({PROP_FLOOR: "x"})
     for batch in batches:
-        forget_changes(context.catalog, "shop", batch)
+        forget_batch(context, batch)
 
 
 def repeated(context: Context) -> None:
