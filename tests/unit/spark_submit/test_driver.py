@@ -103,7 +103,7 @@ def test_new_columns_are_taken_back_only_without_another_load(
         ("b2", LANDED, "its own", True, True),
         ("b2", LANDED, "its own", False, False),
         ("b2", LANDED, "", True, False),  # it waits for its turn
-        ("b2", LANDED, taken_up(), True, False),
+        pytest.param("b2", LANDED, taken_up(), True, False, id="taken up"),
         ("b2", LOADED, "its own", True, False),
     ],
 )
