@@ -209,8 +209,12 @@ def _by_stretch(position: str, values: list[tuple[str, str]], otherwise: str) ->
 def _renamed_list(listed: str, renamed: Mapping[str, str]) -> str:
     if not renamed:
         return listed
-    cases = " ".join(f"WHEN {literal(old)} THEN {literal(new)}" for old, new in renamed.items())
-    return f"transform({listed}, name -> CASE name {cases} ELSE name END)"
+    gone = ", ".join(literal(old) for old, new in renamed.items() if new == NOWHERE)
+    # NOWHERE is ALL_BUT in such a list.
+    there = f"filter({listed}, name -> name NOT IN ({gone}))" if gone else listed
+    now = [(old, new) for old, new in renamed.items() if new != NOWHERE]
+    cases = " ".join(f"WHEN {literal(old)} THEN {literal(new)}" for old, new in now)
+    return f"transform({there}, name -> CASE name {cases} ELSE name END)" if now else there
 
 
 def moves_of_rows(

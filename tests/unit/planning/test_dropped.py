@@ -97,6 +97,20 @@ def test_rows_from_below_the_drop_have_no_value() -> None:
                              "ELSE `Size` END"}  # fmt: skip
 
 
+def test_a_partial_row_from_below_the_drop_lacks_what_else_it_lacked() -> None:
+    types = {"Size": "int", "grams": "int", "_position": "string", "_absent": "array<string>"}
+    for statement, then in (
+        (DROP, "filter(_absent, name -> name NOT IN ('Size'))"),
+        (stated(10, ("size", None), ("grams", "weight")),
+         "transform(filter(_absent, name -> name NOT IN ('Size')), "
+         "name -> CASE name WHEN 'grams' THEN 'weight' ELSE name END)"),
+    ):  # fmt: skip
+        moved = moves_of_rows((), renames_from([statement], DROPPING), types | {"weight": "int"})
+        assert moved["_absent"] == (
+            f"CASE WHEN _position < '{below(10)}' THEN {then} ELSE `_absent` END"
+        )
+
+
 def test_a_rename_told_after_the_drop_of_a_later_column_needs_the_changes() -> None:
     """Stored rows no longer have the value of `grams`, which was called `size` at first."""
     drop, earlier = renames_from([DROP], DROPPING), stated(5, ("size", "grams"))
