@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
 
 import pytest
@@ -127,10 +128,25 @@ def test_a_default_goes_with_its_column() -> None:
     renames = renames_from([DROP], DROPPING)
     history = ColumnHistory(of_events, renames, lacking=())
     assert history.current_defaults() == {}
-    left = history.without(("Size",), COLUMNS)
-    assert left.lacking == ("size",)
+    left = history.without(("Size",))
+    assert (left.lacking, left.left) == ((), ("Size",))
+    assert left.absent == {"size"}
     assert read(left.text()) == left
-    assert history.without((), COLUMNS) is history
+    assert history.without(()) is history
+    back = left.known(of_events, renames, (), ["id", "SIZE"])
+    assert (back.left, back.arrived(left)) == ((), frozenset())
+
+
+def test_of_columns_that_a_table_lacks_those_that_left_have_been_there() -> None:
+    """Rows of which the history does not say which have left, from before it did, have lost those
+    that were dropped."""
+    renames = renames_from([DROP, stated(5, ("weight", "grams"))], DROPPING)
+    never = ColumnHistory({}, renames, lacking=("size", "weight"))
+    text = never.text() or ""
+    assert read(text) == never
+    former = {n: value for n, value in json.loads(text).items() if n != "\r"}
+    found = read(json.dumps(former))
+    assert (found.lacking, found.left) == (("weight",), ("size",))
 
 
 def test_what_identifies_or_lays_out_rows_does_not_go() -> None:
