@@ -175,10 +175,12 @@ def test_an_add_is_rolled_back_and_undone(lake: Sandbox) -> None:
 
 @pytest.mark.long
 def test_a_name_from_before_the_drop_that_is_told_last(lake: Sandbox) -> None:
-    """What `size` held below its rename is `grams`, though the batch of the DROP left it out."""
+    """What `size` held below its rename is `grams`, though the batch of the DROP left it out, and
+    other DDL brings `size` back for a while."""
     rename = ddl(5, "ALTER TABLE orders RENAME COLUMN size TO grams")
     since = [ddl(7, "ALTER TABLE orders ADD size int"), event("c", 8, 8, size=(INT, 80))]
-    lake.run_each([*FIRST, *since, DROP], [rename])
+    note = ddl(30, "ALTER TABLE orders ADD note int")
+    lake.run_each([*FIRST, *since, DROP], [rename], [note])
     assert {row["id"]: row["grams"] for row in lake.rows("orders")} == AT_FIRST | {8: None}
     assert "size" not in lake.types("orders")
     assert lake.agrees()
