@@ -23,8 +23,8 @@ def rows_at(
     if snapshot is None:
         return spark.table(table.sql()).limit(0)
     rows = spark.read.option("versionAsOf", snapshot).table(table.sql())
-    lacking = cut.column_history(table).lacking
-    return in_current_columns(rows, cut.tables[table], snapshot, lacking)
+    absent = cut.column_history(table).absent
+    return in_current_columns(rows, cut.tables[table], snapshot, absent)
 
 
 def changes_at(spark: SparkSession, cut: Cut, tables: TargetTables) -> DataFrame:

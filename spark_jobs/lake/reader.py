@@ -25,7 +25,7 @@ from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.defaults import NO_DEFAULTS, Defaults
 from spark_jobs.planning.dropped import may_go, without_values
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.renames import DECLARED, lacking
+from spark_jobs.planning.renames import DECLARED
 from spark_jobs.planning.renames_known import known_renames, renames_from, statements_on
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.table_columns import events_columns, history_columns, target_columns
@@ -71,7 +71,7 @@ class Reader:
         known = known_renames(self.plan, renames, before)
         stale_plan.refuse_other_names(self.plan, self.attempt.batch_id, before, known, renames)
         added = additions_of(statements, self.plan.config, self.types, known)
-        return ColumnHistory(of_events, known, added, lacking(known, self.types))
+        return self.before.known(of_events, known, added, self.types)
 
     @cached_property
     def _statements(self) -> list[ColumnStatement]:
@@ -98,8 +98,7 @@ class Reader:
     @property
     def gone(self) -> tuple[str, ...]:
         """Those of the `going` columns that the target had before this batch."""
-        arrived = self.now.arrived(self.before)
-        return tuple(name for name in self.going if name.lower() not in arrived)
+        return tuple(name for name in self.going if name.lower() not in self.before.absent)
 
     def all_newer(self) -> bool:
         """Whether every change of the batch is known to be above everything stored."""

@@ -325,8 +325,8 @@ class Lake:
         loaded = self.load(table)
         if loaded is None:
             return rows
-        lacking = column_history.read(loaded.properties.get(names.PROP_DEFAULTS)).lacking
-        return in_current_columns(rows, loaded, snapshot, lacking)
+        history = column_history.read(loaded.properties.get(names.PROP_DEFAULTS))
+        return in_current_columns(rows, loaded, snapshot, history.absent)
 
     def branch(self, table: TableId, branch: str, base: Base) -> None:
         """Create the branch at the base."""

@@ -269,6 +269,6 @@ class Writer(Reader):
 
     def _defaults(self) -> str | None:
         """Return the value of `sluice.defaults` for publish to set; None leaves it as it is."""
-        now = self.now.without(self.going, self.types)
+        now = self.now.without(self.going)
         text = now.text()
         return NO_HISTORY if text is None and self.before != now else text

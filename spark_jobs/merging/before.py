@@ -14,7 +14,7 @@ from spark_jobs.lake.table_id import TableId, history_id, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.defaults import lose_values
-from spark_jobs.planning.renames import DECLARED, lacking
+from spark_jobs.planning.renames import DECLARED
 from spark_jobs.planning.renames_known import known_renames, renames_from, statements_on
 
 
@@ -110,6 +110,6 @@ def forget_renames(reader: Reader, floor: str | None) -> bool:
     forgets = plan.follows and set(reader.now.renames) != set(exact)
     if forgets:
         additions = additions_of(statements, plan.config, reader.types, exact)
-        absent = lacking(exact, reader.types)
-        reader.now = ColumnHistory(reader.now.defaults, exact, additions, absent)
+        of_events = reader.now.defaults
+        reader.now = reader.before.known(of_events, exact, additions, reader.types)
     return forgets

@@ -34,7 +34,6 @@ from spark_jobs.planning import defaults
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.dropped import without_values
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.renames import lacking
 from spark_jobs.planning.table_columns import target_columns
 from spark_jobs.planning.widening import changes_as, fixed_columns, refuse_widening
 
@@ -162,9 +161,9 @@ def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
 
 def _column_history(job: Job, plan: TablePlan) -> ColumnHistory:
     before = job.lake.column_history(target_id(plan))
-    known = defaults.lowest(before.defaults, plan.defaults)
+    of_events = defaults.lowest(before.defaults, plan.defaults)
     renames = in_order(before.renames, plan.renames)
-    return ColumnHistory(known, renames, plan.additions, lacking(renames, plan.types))
+    return before.known(of_events, renames, plan.additions, plan.types)
 
 
 def _stored(job: Job, plan: TablePlan, column_history: ColumnHistory) -> StoredState:

@@ -71,7 +71,8 @@ def rename_stored(writer: Writer) -> None:
         )
         listed = {names.ABSENT: "array<string>"} if table == events_id(writer.plan) else {}
         types = {**writer.types, **listed}
-        moved = moves_of_rows(before.renames, now.renames, types, "t.", now.arrived(before))
+        arrived = now.arrived(before)
+        moved = moves_of_rows(before.renames, now.renames, types, "t.", arrived, now.left)
         values = {column: value for column, value in moved.items() if column not in writer.going}
         if values:
             _update(writer, table, writer.lake.spark.range(1), values)

@@ -7,7 +7,7 @@ it, in the property `sluice.defaults`.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Final
 
@@ -34,21 +34,39 @@ NO_HISTORY: Final = "{}"
 # No column of a source has such a name.
 _ADDITIONS: Final = "\n"
 _LACKING: Final = "\t"
+_LEFT: Final = "\r"
 
 
 @dataclass(frozen=True)
 class ColumnHistory:
     """Defaults, by the columns' names in the events that describe them, renames and additions.
 
-    `lacking`: the renamed columns that the table does not have, in lower case. Once such a column
+    `lacking`: the renamed columns that the table never had, in lower case. Once such a column
     arrives, the names of others may mean something else: `b` was renamed to `a`, so below that `a`
     was another column.
+    `left`: those that left the table. The changelog has them, and changes are read with them: so
+    they count as there, and as NULL in all stored rows.
     """
 
     defaults: Defaults = field(default_factory=dict)
     renames: Renames = ()
     additions: Additions = ()
     lacking: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+    def known(
+        self, of_events: Defaults, renames: Renames, additions: Additions, columns: Iterable[str]
+    ) -> ColumnHistory:
+        """Return what is known with other defaults, renames and additions, of a table that has
+        these columns now."""
+        there = {name.lower() for name in columns}
+        left = tuple(name for name in self.left if name.lower() not in there)
+        return ColumnHistory(of_events, renames, additions, lacking(renames, [*there, *left]), left)
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """The columns, in lower case, that the published rows do not have."""
+        return frozenset((*self.lacking, *map(str.lower, self.left)))
 
     def arrived(self, before: ColumnHistory) -> frozenset[str]:
         """Return the renamed columns that the table has got since `before`."""
@@ -58,10 +76,9 @@ class ColumnHistory:
         """Whether stored rows, written as `before`, have the current names of columns."""
         return self.renames == before.renames and not self.arrived(before)
 
-    def without(self, gone: Collection[str], columns: Collection[str]) -> ColumnHistory:
-        """Return the history of a table from whose `columns` some are `gone`."""
-        left = set(columns).difference(gone)
-        return replace(self, lacking=lacking(self.renames, left)) if gone else self
+    def without(self, gone: Collection[str]) -> ColumnHistory:
+        """Return the history of a table that some columns leave."""
+        return replace(self, left=tuple(sorted({*self.left, *gone}))) if gone else self
 
     def new_renames(self, before: ColumnHistory) -> set[Rename]:
         """Return the renames by which events read otherwise than `before`."""
@@ -90,6 +107,7 @@ class ColumnHistory:
     def clash(self, before: ColumnHistory, columns: Collection[str]) -> Clash | None:
         """Return two columns that cannot be told apart in stored rows, written with the defaults
         and renames `before`; None if there are none. See `renames.clash`."""
+        columns = [*columns, *self.left]
         held = {n: default for n, default in before.current_defaults().items() if default.limits}
         filled = {
             n: FilledColumn(d.added_at, max(d.limits.values()), self._now(before, n, d, columns))
@@ -144,8 +162,8 @@ class ColumnHistory:
             entries[RENAMES_IN_DEFAULTS] = pairs
         if self.additions:
             entries[_ADDITIONS] = [astuple(one) for one in self.additions]
-        if self.lacking:
-            entries[_LACKING] = self.lacking
+        if self.absent:
+            entries[_LACKING], entries[_LEFT] = self.lacking, self.left
         return json.dumps(entries, ensure_ascii=False) if entries else None
 
     def rows(self, stored: DataFrame, before: ColumnHistory, types: Mapping[str, str]) -> DataFrame:
@@ -162,7 +180,7 @@ class ColumnHistory:
             )
         # A default belongs to the column for which it was stated, whatever its name is now.
         bare = defaults.with_changed_defaults(stored, before.current_defaults(), NO_DEFAULTS)
-        named = rows_renamed(bare, before.renames, self.renames, self.arrived(before))
+        named = rows_renamed(bare, before.renames, self.renames, self.arrived(before), self.left)
         return defaults.with_changed_defaults(named, NO_DEFAULTS, self.current_defaults())
 
 
@@ -171,5 +189,13 @@ def read(text: str | None) -> ColumnHistory:
     raw = json.loads(text or NO_HISTORY)
     renames = from_pairs(raw.pop(RENAMES_IN_DEFAULTS, []))
     additions = tuple(Addition(*one) for one in raw.pop(_ADDITIONS, []))
-    lacking = tuple(raw.pop(_LACKING, []))
-    return ColumnHistory(defaults.of_entries(raw), renames, additions, lacking)
+    absent = raw.pop(_LACKING, [])
+    left = tuple(raw.pop(_LEFT, _that_left(absent, renames)))
+    lacking = tuple(name for name in absent if name not in left)
+    return ColumnHistory(defaults.of_entries(raw), renames, additions, lacking, left)
+
+
+def _that_left(absent: Iterable[str], renames: Renames) -> list[str]:
+    """Return the columns that have left, of a text without them: those that were dropped."""
+    gone = {old.lower() for one in renames for old, new in one.columns if new == NOWHERE}
+    return [name for name in absent if name in gone]

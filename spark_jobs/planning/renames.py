@@ -196,8 +196,8 @@ class _Into:
         return as_type_sql(f"{self.row}{quoted(name)}", types[name], types[self.column])
 
     def _first(self, origins: Collection[str], types: Mapping[str, str]) -> str:
-        """Return SQL for the first value that is not NULL."""
-        values = ", ".join(self._cast(name, types) for name in origins)
+        """Return SQL for the first value that is not NULL; columns without a type are NULL."""
+        values = ", ".join(self._cast(name, types) for name in origins if name in types)
         return f"coalesce({values})" if values else f"CAST(NULL AS {types[self.column]})"
 
 
@@ -209,8 +209,12 @@ def _by_stretch(position: str, values: list[tuple[str, str]], otherwise: str) ->
 def _renamed_list(listed: str, renamed: Mapping[str, str]) -> str:
     if not renamed:
         return listed
-    cases = " ".join(f"WHEN {literal(old)} THEN {literal(new)}" for old, new in renamed.items())
-    return f"transform({listed}, name -> CASE name {cases} ELSE name END)"
+    gone = ", ".join(literal(old) for old, new in renamed.items() if new == NOWHERE)
+    # NOWHERE is ALL_BUT in such a list.
+    there = f"filter({listed}, name -> name NOT IN ({gone}))" if gone else listed
+    now = [(old, new) for old, new in renamed.items() if new != NOWHERE]
+    cases = " ".join(f"WHEN {literal(old)} THEN {literal(new)}" for old, new in now)
+    return f"transform({there}, name -> CASE name {cases} ELSE name END)" if now else there
 
 
 def moves_of_rows(
@@ -219,14 +223,16 @@ def moves_of_rows(
     types: Mapping[str, str],
     row: str = "",
     arrived: Collection[str] = (),
+    left: Collection[str] = (),
 ) -> dict[str, str]:
     """Return SQL by column that turns stored rows, written under the renames `before`, into rows
     under `now`.
 
     `types`: the stored columns; `row`: a prefix for each; `arrived`: those that the table did not
-    have when the rows were written. `_absent` is renamed too. The renames must not `clash`.
+    have when the rows were written; `left`: others, that have left it, and are NULL. `_absent` is
+    renamed too. The renames must not `clash`.
     """
-    sides = _side_by_side(before, now, types, arrived)
+    sides = _side_by_side(before, now, [*types, *left], arrived)
     steps = [(old.below, _steps(old, new)) for old, new in sides]
     touched = sorted(
         c for c in types if any(step.get(c, _NOWHERE).possible != [c] for _, step in steps)
@@ -388,10 +394,14 @@ def _steps(before: _Stretch, now: _Stretch) -> dict[str, _Origins]:
 
 
 def rows_renamed(
-    rows: DataFrame, before: Renames, now: Renames, arrived: Collection[str] = ()
+    rows: DataFrame,
+    before: Renames,
+    now: Renames,
+    arrived: Collection[str] = (),
+    left: Collection[str] = (),
 ) -> DataFrame:
-    """Rename the columns of stored rows from the names `before` to the names `now`; `arrived`: see
-    `moves_of_rows`."""
+    """Rename the columns of stored rows from the names `before` to the names `now`; `arrived`,
+    `left`: see `moves_of_rows`."""
     types = {f.name: f.dataType.simpleString() for f in rows.schema}
-    values = moves_of_rows(before, now, types, arrived=arrived)
+    values = moves_of_rows(before, now, types, arrived=arrived, left=left)
     return rows.withColumns({c: F.expr(value) for c, value in values.items()}) if values else rows

@@ -106,12 +106,12 @@ def in_iceberg(kind: str) -> IcebergType:
 
 
 def in_current_columns(
-    rows: DataFrame, table: Table, snapshot: int, lacking: Collection[str] = ()
+    rows: DataFrame, table: Table, snapshot: int, absent: Collection[str] = ()
 ) -> DataFrame:
     """Return a snapshot's rows, read with its own schema, in the table's current columns.
 
     Columns match by field id, or by name where a wider column has replaced the old one since.
-    `lacking`: columns, in lower case, that the published rows lack, so that one of such a name is
+    `absent`: columns, in lower case, that the published rows lack, so that one of such a name is
     another column, which was dropped.
     """
     past = table.snapshot_by_id(snapshot)
@@ -125,7 +125,7 @@ def in_current_columns(
     for field in now.fields:
         if field.field_id in by_id:
             columns.append(F.col(quoted(by_id[field.field_id])).alias(field.name))
-        elif field.name in types and field.name.lower() not in lacking:
+        elif field.name in types and field.name.lower() not in absent:
             kind = in_spark(field.field_type)
             columns.append(wider(field.name, types[field.name], kind).alias(field.name))
     return rows.select(*columns)

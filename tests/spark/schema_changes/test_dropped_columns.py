@@ -14,8 +14,9 @@ from sluice.errors import PlanError
 from sluice.operations import preview, refolding, stages
 from sluice.operations.held_files import release
 from sluice.operations.undo import undo_batch
-from tests.spark.connect import INT
+from tests.spark.connect import INT, TEXT
 from tests.spark.dropped_size import ADD, BETWEEN, DROP, FIRST, SINCE
+from tests.spark.renamed import PLACEHOLDER as UNSENT
 from tests.spark.renamed import Row, ddl
 from tests.spark.retention import forget
 from tests.spark.sandbox import Sandbox
@@ -57,6 +58,24 @@ def test_a_dropped_column_goes(lake: Sandbox, batches: list[list[Row]]) -> None:
     lake.run_each(*batches)
     assert lake.types("orders") == {"id": "int"}
     assert sizes(lake) == dict.fromkeys(AT_FIRST)
+    assert lake.agrees()
+
+
+WHOLE = event("c", 1, 1, title=(TEXT, "a"), size=(TEXT, "b"), photo=(TEXT, "c"))
+PARTIAL = event("u", 2, 1, title=(TEXT, None), size=(TEXT, UNSENT), photo=(TEXT, UNSENT))
+AGAIN = event("u", 11, 1, title=(TEXT, UNSENT), photo=(TEXT, UNSENT))
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        pytest.param([[WHOLE, PARTIAL, DROP]], id="one"),
+        pytest.param([[WHOLE, PARTIAL], [DROP], [AGAIN]], id="in-order", marks=pytest.mark.long),
+    ],
+)
+def test_what_a_partial_row_did_not_send_stays(lake: Sandbox, batches: list[list[Row]]) -> None:
+    lake.run_each(*batches)
+    assert lake.rows("orders") == [{"id": 1, "title": None, "photo": "c"}]
     assert lake.agrees()
 
 
@@ -156,10 +175,12 @@ def test_an_add_is_rolled_back_and_undone(lake: Sandbox) -> None:
 
 @pytest.mark.long
 def test_a_name_from_before_the_drop_that_is_told_last(lake: Sandbox) -> None:
-    """What `size` held below its rename is `grams`, though the batch of the DROP left it out."""
+    """What `size` held below its rename is `grams`, though the batch of the DROP left it out, and
+    other DDL brings `size` back for a while."""
     rename = ddl(5, "ALTER TABLE orders RENAME COLUMN size TO grams")
     since = [ddl(7, "ALTER TABLE orders ADD size int"), event("c", 8, 8, size=(INT, 80))]
-    lake.run_each([*FIRST, *since, DROP], [rename])
+    note = ddl(30, "ALTER TABLE orders ADD note int")
+    lake.run_each([*FIRST, *since, DROP], [rename], [note])
     assert {row["id"]: row["grams"] for row in lake.rows("orders")} == AT_FIRST | {8: None}
     assert "size" not in lake.types("orders")
     assert lake.agrees()

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.column_renames import Renames
+from sluice.column_renames import NOWHERE, Renames, moved_nowhere
 from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.ledger.column_log import ColumnStatement
 from sluice.types.columns import STRING
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.discover import Source, TableSummary
+from spark_jobs.planning.dropped import may_go
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import (
@@ -26,13 +27,14 @@ from spark_jobs.planning.renames import (
     _side_by_side,
     _steps,
     _stretches,
-    lacking,
 )
 from spark_jobs.planning.renames_known import following, known_renames, renames_from
 
 Row = dict[str, str]
 NOTES = Source("", "", "notes")
 PIPELINE = Pipeline(name="p", format="maxwell", namespace="p", landing=Landing(url="landing"))
+KEEPING = TableConfig(key=["id"])
+DROPPING = TableConfig(key=["id"], on_dropped_column="drop")
 
 
 def below(position: int) -> str:
@@ -82,7 +84,7 @@ def with_values(row: Row, values: dict[str, str | None]) -> Row:
 def read(one: Event, renames: Renames, columns: Sequence[str]) -> Row:
     """An event's row under the names of now."""
     stretches = _stretches(renames, columns)
-    touched = {name for s in stretches for pair in s.renamed.items() for name in pair}
+    touched = {n for s in stretches for pair in s.renamed.items() for n in pair} - {NOWHERE}
     stretch = next((s for s in stretches if one.at < s.below), None)
     if stretch is None:
         return one.row
@@ -93,7 +95,8 @@ def moved(
     one: Event, row: Row, old: ColumnHistory, now: ColumnHistory, columns: Sequence[str]
 ) -> Row:
     """A stored row, written under the names `old`, under those of now."""
-    sides = _side_by_side(old.renames, now.renames, columns, now.arrived(old))
+    there = [*columns, *now.left]
+    sides = _side_by_side(old.renames, now.renames, there, now.arrived(old))
     steps = [(a.below, _steps(a, b)) for a, b in sides]
     step = next((step for at, step in steps if one.at < at), None)
     if step is None:
@@ -103,48 +106,69 @@ def moved(
 
 @dataclass
 class Table:
-    """A table that takes events and statements batch by batch, as a load does."""
+    """A table that takes events and statements batch by batch, as a load does.
 
+    `changelog`: all columns that it ever had.
+    """
+
+    config: TableConfig = KEEPING
     columns: list[str] = field(default_factory=list)
+    changelog: list[str] = field(default_factory=list)
     history: ColumnHistory = field(default_factory=ColumnHistory)
     statements: list[ColumnStatement] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     rows: dict[int, Row] = field(default_factory=dict)
     rebuilt: int = 0
 
-    def load(self, batch: Iterable[Told]) -> None:
+    def load(self, batch: Sequence[Told]) -> None:
         events = [one for one in batch if isinstance(one, Event)]
-        self.statements += [one for one in batch if isinstance(one, ColumnStatement)]
+        news = [one for one in batch if isinstance(one, ColumnStatement)]
+        self.statements += news
         if not events and not self.events:
             return
-        plan, now = self._planned(events)
-        self.columns, old = [column.name for column in plan.columns], self.history
+        plan, now = self._planned(events, bool(news))
+        columns, old = [column.name for column in plan.columns], self.history
+        self.changelog = list(dict.fromkeys([*self.changelog, *columns]))
         self.events += events
-        if now.clash(old, self.columns):  # such rows are folded again, from the changelog
+        if now.clash(old, columns):  # such rows are folded again, from the changelog
             self.rows, events, self.rebuilt = {}, self.events, self.rebuilt + 1
         stored = {one.position: one for one in self.events}
         for position, row in self.rows.items():
-            self.rows[position] = moved(stored[position], row, old, now, self.columns)
-        self.rows |= {one.position: read(one, now.renames, self.columns) for one in events}
-        self.history = now
+            self.rows[position] = moved(stored[position], row, old, now, columns)
+        self.rows |= {one.position: read(one, now.renames, self.changelog) for one in events}
+        self._leave(columns, now)
 
-    def _planned(self, events: list[Event]) -> tuple[TablePlan, ColumnHistory]:
+    def _leave(self, columns: Sequence[str], now: ColumnHistory) -> None:
+        """Let the columns go in which no event has a value."""
+        aside = moved_nowhere(self.history.renames, now.renames)
+        under = [read(one, now.renames, self.changelog) for one in self.events]
+        found = may_go(self.statements, self.config, columns, aside)
+        going = [name for name in found if not any(name in row for row in under)]
+        self.columns = [name for name in columns if name not in going]
+        for position, row in self.rows.items():
+            self.rows[position] = {n: text for n, text in row.items() if n not in going}
+        self.history = now.without(going)
+
+    def _planned(self, events: list[Event], news: bool) -> tuple[TablePlan, ColumnHistory]:
         came = dict.fromkeys(name for one in events for name in one.row)
-        named = dict.fromkeys([*self.columns, *came])
-        columns = tuple(PlannedColumn(name, STRING, {None: STRING}) for name in named)
-        config = TableConfig(key=["id"])
+        stated = renames_from(self.statements, self.config)
+        gone = {old for one in stated for old, new in one.columns if new == NOWHERE}
+        returning = gone if news else gone.intersection(came)
+        there = [*self.columns, *(name for name in self.changelog if name in returning)]
+        columns = tuple(
+            PlannedColumn(name, STRING, {None: STRING}) for name in dict.fromkeys([*there, *came])
+        )
         found = TableSummary(NOTES, images={1: tuple(came)})
-        plan = TablePlan(NOTES, "p", "notes", columns, ("id",), config, found)
-        stated = renames_from(self.statements, config)
-        plan = following(PIPELINE, plan, stated, self.columns)
+        plan = TablePlan(NOTES, "p", "notes", columns, ("id",), self.config, found)
+        plan = following(PIPELINE, plan, stated, there)
         known = known_renames(plan, stated, self.history.renames)
-        return plan, ColumnHistory(renames=known, lacking=lacking(known, plan.types))
+        return plan, self.history.known({}, known, (), plan.types)
 
 
-def loaded(*batches: Iterable[Told]) -> dict[int, Row]:
-    table = Table()
+def loaded(*batches: Sequence[Told], config: TableConfig = KEEPING) -> dict[int, Row]:
+    table = Table(config)
     for batch in batches:
-        table.load(list(batch))
+        table.load(batch)
     return table.rows
 
 
@@ -185,12 +209,20 @@ class Notes:
         self.alter((a, b), (b, a), *((self.names.pop(column), None) for column in dropped))
         self.names[one], self.names[other] = b, a
 
+    def replace(self, column: int, name: str) -> None:
+        """Move a column to a new one of another type, as migrations do."""
+        self.add(name)
+        self.write()
+        self.swap(column, self.made - 1)
+        self.write()
+        self.drop(self.made - 1)
+
 
 @st.composite
 def histories(draw: st.DrawFn) -> Notes:
     notes = Notes()
     for _ in range(draw(st.integers(3, 12))):
-        may = ["write", "load"] + ["add", "rename"] * bool(notes.free)
+        may = ["write", "load"] + ["add", "rename", "replace"] * bool(notes.free)
         may += ["drop", "swap"] * (len(notes.names) > 1) + ["both"] * (len(notes.names) > 2)
         done = draw(st.sampled_from(may))
         column = st.sampled_from(sorted(notes.names))
@@ -199,8 +231,9 @@ def histories(draw: st.DrawFn) -> Notes:
             notes.write(*draw(null), full_load=done == "load")
         elif done == "add":
             notes.add(draw(st.sampled_from(notes.free)))
-        elif done == "rename":
-            notes.rename(draw(column), draw(st.sampled_from(notes.free)))
+        elif done in ("rename", "replace"):
+            step = notes.rename if done == "rename" else notes.replace
+            step(draw(column), draw(st.sampled_from(notes.free)))
         elif done == "both":
             three = draw(st.lists(column, min_size=3, max_size=3, unique=True))
             notes.swap(*three)
@@ -211,15 +244,19 @@ def histories(draw: st.DrawFn) -> Notes:
     return notes
 
 
+either = pytest.mark.parametrize("config", [KEEPING, DROPPING], ids=["keep", "drop"])
+
+
+@either
 @given(histories(), st.data())
 def test_rows_depend_on_the_statements_and_not_on_their_batches(
-    notes: Notes, data: st.DataObject
+    config: TableConfig, notes: Notes, data: st.DataObject
 ) -> None:
     batches: list[list[Told]] = [[], [], []]
     for one in data.draw(st.permutations(notes.told)):
         batches[data.draw(st.integers(0, 2))].append(one)
-    rows = loaded(notes.told)
-    assert loaded(*batches) == rows
+    rows = loaded(notes.told, config=config)
+    assert loaded(*batches, config=config) == rows
     for one in notes.told:
         if isinstance(one, Event) and not one.full_load:
             now = {
@@ -242,9 +279,10 @@ def test_so_do_rows_of_which_not_all_is_told(notes: Notes, data: st.DataObject) 
     assert loaded(*batches) == loaded([one for batch in batches for one in batch])
 
 
+@either
 @given(histories())
-def test_what_is_told_in_its_order_needs_no_second_look(notes: Notes) -> None:
-    table = Table()
+def test_what_is_told_in_its_order_needs_no_second_look(config: TableConfig, notes: Notes) -> None:
+    table = Table(config)
     for one in notes.told:
         table.load([one])
     assert table.rebuilt == 0
@@ -298,3 +336,34 @@ def test_rows_depend_on_the_statements_in_fixed_batches(
     batches: list[list[Told]],
 ) -> None:
     assert loaded(*batches) == loaded([one for batch in batches for one in batch])
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        pytest.param(
+            [[event(1, price="old1"), said(2, (None, "price_new")),
+              event(3, price="old1", price_new="new1"),
+              said(4, ("price", "price_new"), ("price_new", "price")),
+              event(5, price="new2", price_new="old2"), said(6, ("price_new", None)),
+              event(7, price="new3")],
+             [said(8, (None, "note"))]],
+            id="two columns change places, and the old one goes",
+        ),
+        pytest.param(
+            [[event(1, a="a1"), said(2, ("a", "c")), said(3, (None, "a")), said(4, ("a", None)),
+              event(5, c="c5")],
+             [event(0, a="a0")]],
+            id="an event has a name that went",
+        ),
+        pytest.param(
+            [[said(1, ("a", None)), event(2, b="b2"), said(3, ("d", None)), said(4, ("b", "d")),
+              said(5, (None, "b")), said(6, ("b", None)), event(7, d="d7")],
+             [event(0, a="a0")]],
+            id="an event has another name than the one that went",
+        ),
+    ],
+)  # fmt: skip
+def test_a_column_that_went_was_there(batches: list[list[Told]]) -> None:
+    rows = loaded([one for batch in batches for one in batch], config=DROPPING)
+    assert loaded(*batches, config=DROPPING) == rows

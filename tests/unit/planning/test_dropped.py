@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
 
 import pytest
@@ -97,6 +98,20 @@ def test_rows_from_below_the_drop_have_no_value() -> None:
                              "ELSE `Size` END"}  # fmt: skip
 
 
+def test_a_partial_row_from_below_the_drop_lacks_what_else_it_lacked() -> None:
+    types = {"Size": "int", "grams": "int", "_position": "string", "_absent": "array<string>"}
+    for statement, then in (
+        (DROP, "filter(_absent, name -> name NOT IN ('Size'))"),
+        (stated(10, ("size", None), ("grams", "weight")),
+         "transform(filter(_absent, name -> name NOT IN ('Size')), "
+         "name -> CASE name WHEN 'grams' THEN 'weight' ELSE name END)"),
+    ):  # fmt: skip
+        moved = moves_of_rows((), renames_from([statement], DROPPING), types | {"weight": "int"})
+        assert moved["_absent"] == (
+            f"CASE WHEN _position < '{below(10)}' THEN {then} ELSE `_absent` END"
+        )
+
+
 def test_a_rename_told_after_the_drop_of_a_later_column_needs_the_changes() -> None:
     """Stored rows no longer have the value of `grams`, which was called `size` at first."""
     drop, earlier = renames_from([DROP], DROPPING), stated(5, ("size", "grams"))
@@ -113,10 +128,25 @@ def test_a_default_goes_with_its_column() -> None:
     renames = renames_from([DROP], DROPPING)
     history = ColumnHistory(of_events, renames, lacking=())
     assert history.current_defaults() == {}
-    left = history.without(("Size",), COLUMNS)
-    assert left.lacking == ("size",)
+    left = history.without(("Size",))
+    assert (left.lacking, left.left) == ((), ("Size",))
+    assert left.absent == {"size"}
     assert read(left.text()) == left
-    assert history.without((), COLUMNS) is history
+    assert history.without(()) is history
+    back = left.known(of_events, renames, (), ["id", "SIZE"])
+    assert (back.left, back.arrived(left)) == ((), frozenset())
+
+
+def test_of_columns_that_a_table_lacks_those_that_left_have_been_there() -> None:
+    """Rows of which the history does not say which have left, from before it did, have lost those
+    that were dropped."""
+    renames = renames_from([DROP, stated(5, ("weight", "grams"))], DROPPING)
+    never = ColumnHistory({}, renames, lacking=("size", "weight"))
+    text = never.text() or ""
+    assert read(text) == never
+    former = {n: value for n, value in json.loads(text).items() if n != "\r"}
+    found = read(json.dumps(former))
+    assert (found.lacking, found.left) == (("weight",), ("size",))
 
 
 def test_what_identifies_or_lays_out_rows_does_not_go() -> None:
