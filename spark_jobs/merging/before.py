@@ -14,8 +14,8 @@ from spark_jobs.lake.table_id import TableId, history_id, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.defaults import lose_values
-from spark_jobs.planning.renames import DECLARED
 from spark_jobs.planning.renames_known import known_renames, renames_from, statements_on
+from spark_jobs.planning.stretches import DECLARED
 
 
 @dataclass(frozen=True)

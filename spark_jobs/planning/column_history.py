@@ -20,15 +20,8 @@ from sluice.positions import KIND_SOURCE
 from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import Addition, Additions, with_stated_defaults
 from spark_jobs.planning.defaults import NO_DEFAULTS, NOTHING, Default, Defaults
-from spark_jobs.planning.renames import (
-    Clash,
-    FilledColumn,
-    clash,
-    current_name,
-    lacking,
-    renamed,
-    rows_renamed,
-)
+from spark_jobs.planning.rename_clashes import Clash, FilledColumn, clash, current_name
+from spark_jobs.planning.renames import lacking, renamed, rows_renamed
 
 NO_HISTORY: Final = "{}"
 # No column of a source has such a name.

@@ -9,22 +9,25 @@ leave the target when they are dropped (`spark_jobs.planning.dropped`) are NOWHE
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.column_renames import NOWHERE, Rename, Renames, is_drop, moved_nowhere, name_at
+from sluice.column_renames import NOWHERE, Rename, Renames, is_drop, name_at
 from sluice.positions import KIND_AT, KIND_SOURCE
 from spark_jobs.canonical import literal, quoted
+from spark_jobs.planning.stretches import (
+    DECLARED,
+    NO_ORIGINS,
+    Origins,
+    Stretch,
+    stretch_pairs,
+    stretches_of,
+)
 from spark_jobs.values import as_type_sql
-
-DECLARED: Final = "~"
-"""Above every position: a rename of the configuration holds for all events."""
 
 
 def declared(former: Mapping[str, str]) -> Renames:
@@ -37,107 +40,6 @@ def used_again(renames: Iterable[Rename]) -> frozenset[str]:
     taken since."""
     pairs = (pair for rename in renames for pair in rename.columns)
     return frozenset(old.lower() for old, new in pairs if is_drop(old, new))
-
-
-@dataclass(frozen=True)
-class _Stretch:
-    """An interval of positions, from the previous one's `below` up to `below`, in which each column
-    name has one meaning.
-
-    `now`: name in events → current name. Of several names with one current name, the column renamed
-    last comes first, and one that never was renamed comes last. `gone`: names of columns that were
-    lost later, when another column took their name.
-    """
-
-    below: str
-    now: Mapping[str, str]
-    gone: frozenset[str]
-
-    def stored(self, name: str) -> str:
-        """Return the current name of the events' column; a new column has its own, and is NULL."""
-        return self.now.get(name, name)
-
-    @property
-    def renamed(self) -> dict[str, str]:
-        return {name: now for name, now in self.now.items() if name != now}
-
-    def of(self, column: str) -> _Origins:
-        """Return the events' columns that are now this column."""
-        possible = [name for name, now in self.now.items() if now == column]
-        return _Origins(possible, [name for name in possible if name not in self.gone])
-
-    def leaves_out(self, name: str) -> bool:
-        """Whether the events' column is `gone` and another column surely has its current name."""
-        return name in self.gone and bool(self.of(self.now[name]).sure)
-
-
-@dataclass(frozen=True)
-class _Origins:
-    """The columns of events that may hold one current column.
-
-    `possible` applies to full-load rows, arrivals and rows without a position, whose rank does not
-    say when they were made. `sure` applies to changes with a position in the order of the source.
-    """
-
-    possible: list[str]
-    sure: list[str]
-
-
-_NOWHERE: Final = _Origins([], [])
-
-
-def _stretches(
-    renames: Renames, columns: Collection[str], bounds: Iterable[str] = ()
-) -> list[_Stretch]:
-    """Return the intervals up to each rename and each of `bounds`.
-
-    A column keeps its name if the table has no column of the current name, unless it is NOWHERE.
-    """
-    stored = {NOWHERE: NOWHERE, **{name.lower(): name for name in columns}}
-    stretches = []
-    for below in sorted({rename.below for rename in renames}.union(bounds)):
-        later = [rename for rename in renames if rename.below >= below]
-        done = {
-            _folded(pair) for rename in renames if rename.below < below for pair in rename.columns
-        }
-        turns = sorted(sorted(columns), key=lambda name: _given_at(later, name), reverse=True)
-        now = {name: stored.get(name_at(later, name, "").lower(), name) for name in turns}
-        gone = frozenset(name for name in columns if _is_taken(later, name, done))
-        stretches.append(_Stretch(below, now, gone))
-    return stretches
-
-
-def _given_at(later: Iterable[Rename], name: str) -> tuple[str, ...]:
-    """Return the positions at which the column gets another name, the last one first."""
-    at: tuple[str, ...] = ()
-    for rename in sorted(later):
-        since = rename.of(name)
-        at, name = (at if since == name else (rename.below, *at)), since
-    return at
-
-
-def _folded(pair: tuple[str, str]) -> tuple[str, str]:
-    return pair[0].lower(), pair[1].lower()
-
-
-def _is_taken(later: Iterable[Rename], name: str, done: Collection[tuple[str, str]]) -> bool:
-    """Whether another column later takes this column's name.
-
-    Not counted are renames of the configuration, which have no position; repetitions of an earlier
-    rename (`done`), which several sources of one table send one after the other; and the names of
-    dropped columns, which several columns share.
-    """
-    for rename in sorted(later):
-        since = rename.of(name)
-        given = (
-            new.lower()
-            for old, new in rename.columns
-            if _folded((old, new)) not in done and not is_drop(old, new)
-        )
-        if since == name and name.lower() in given and rename.below != DECLARED:
-            return True
-        name = since
-    return False
 
 
 def wanted(renames: Renames, columns: Iterable[str]) -> dict[str, list[str]]:
@@ -162,7 +64,7 @@ def lacking(renames: Renames, columns: Iterable[str]) -> tuple[str, ...]:
 def renamed(changes: DataFrame, renames: Renames) -> DataFrame:
     """Return changes under current names, in `_absent` too."""
     types = {f.name: f.dataType.simpleString() for f in changes.schema}
-    stretches = _stretches(renames, types)
+    stretches = stretches_of(renames, types)
     if not any(stretch.renamed for stretch in stretches):
         return changes
     values = {}
@@ -184,7 +86,7 @@ class _Into:
     column: str
     row: str = ""
 
-    def value(self, origins: _Origins, types: Mapping[str, str]) -> str:
+    def value(self, origins: Origins, types: Mapping[str, str]) -> str:
         """Return SQL for the column's value, from the columns that it may have been."""
         sure, any_of = (self._first(o, types) for o in (origins.sure, origins.possible))
         if not origins.sure or sure == any_of:
@@ -232,13 +134,13 @@ def moves_of_rows(
     have when the rows were written; `left`: others, that have left it, and are NULL. `_absent` is
     renamed too. The renames must not `clash`.
     """
-    sides = _side_by_side(before, now, [*types, *left], arrived)
+    sides = stretch_pairs(before, now, [*types, *left], arrived)
     steps = [(old.below, _steps(old, new)) for old, new in sides]
     touched = sorted(
-        c for c in types if any(step.get(c, _NOWHERE).possible != [c] for _, step in steps)
+        c for c in types if any(step.get(c, NO_ORIGINS).possible != [c] for _, step in steps)
     )
     values = {
-        c: [(at, _Into(c, row).value(step.get(c, _NOWHERE), types)) for at, step in steps]
+        c: [(at, _Into(c, row).value(step.get(c, NO_ORIGINS), types)) for at, step in steps]
         for c in touched
     }
     if touched and names.ABSENT in types:
@@ -250,141 +152,16 @@ def moves_of_rows(
     return {c: _by_stretch(position, parts, f"{row}{quoted(c)}") for c, parts in values.items()}
 
 
-def _side_by_side(
-    before: Renames, now: Renames, columns: Collection[str], arrived: Collection[str] = ()
-) -> list[tuple[_Stretch, _Stretch]]:
-    """Return the intervals under both; of `before`, without the columns that `arrived` since, in
-    lower case."""
-    bounds = {rename.below for rename in (*before, *now)}
-    if (before == now and not arrived) or not bounds:
-        return []
-    there = [name for name in columns if name.lower() not in arrived]
-    both = (_stretches(before, there, bounds), _stretches(now, columns, bounds))
-    return list(zip(*both, strict=True))
-
-
-@dataclass(frozen=True)
-class FilledColumn:
-    """A column that was added with a default at a position (`at`): stored rows below `limit` have
-    the default if they had NULL.
-
-    `now`: its current name if a statement says under which name it was added; else it is the column
-    that stored rows have under the name.
-    """
-
-    at: str
-    limit: str
-    now: str = ""
-
-
-Clash = tuple[str, str, str]
-"""Two columns that stored rows have in one column, and that column."""
-
-
-def clash(
-    before: Renames,
-    now: Renames,
-    columns: Collection[str],
-    filled: Mapping[str, FilledColumn] = MappingProxyType({}),
-    arrived: Collection[str] = (),
-) -> Clash | None:
-    """Return two current columns that stored rows have in one column; None if there are none.
-
-    A rename between the two came too late: a stored row does not show which of them it has, or it
-    lacks the value of one that was `gone` then. `filled`: the stored columns with a default;
-    `arrived`: see `moves_of_rows`.
-    """
-    columns = [name for name in columns if name.lower() not in moved_nowhere(before, now)]
-    if lost := _lost(before, now, columns):
-        return lost
-    sides = _side_by_side(before, now, columns, arrived)
-    for old, new in sides:
-        goes: dict[str, str] = {}
-        for name, since in new.now.items():
-            stored = old.stored(name)
-            lacks = old.leaves_out(name) and not new.leaves_out(name)
-            if goes.setdefault(stored, since) != since or lacks:
-                return goes[stored], since, stored
-        if mixed := _mixed(old, new):
-            return mixed
-    return _clash_with_default(sides, filled)
-
-
-def _lost(before: Renames, now: Renames, columns: Collection[str]) -> Clash | None:
-    """Return a column that has values which are NOWHERE in rows written under the renames `before`:
-    it had another name when it was dropped, which is told last."""
-    there = {name.lower() for name in columns}
-    for below in sorted({rename.below for rename in (*before, *now)}):
-        was, since = ([r for r in of if r.below >= below] for of in (before, now))
-        for name in columns:
-            current = name_at(since, name, "")
-            if current.lower() in there and name_at(was, name, "") == NOWHERE:
-                return name, current, name
-    return None
-
-
-def _mixed(old: _Stretch, new: _Stretch) -> Clash | None:
-    """Return two columns of events whose precedence changed: in a full-load row that has values in
-    several columns that are one now, the stored rows took the value of another than they would
-    take now. None if there are none."""
-    for current in dict.fromkeys(name for name in new.now.values() if name != NOWHERE):
-        ranked = [name for name in new.of(current).possible if name in old.now]
-        stored = dict.fromkeys(old.now[name] for name in ranked)
-        there = [name for c in stored for name in old.of(c).possible if name in ranked]
-        for was, name in zip(there, ranked, strict=True):
-            if was != name:
-                return was, name, old.now[was]
-    return None
-
-
-def _clash_with_default(
-    sides: Sequence[tuple[_Stretch, _Stretch]], filled: Mapping[str, FilledColumn]
-) -> Clash | None:
-    """Return a column whose values are stored where the default of another one was filled in.
-
-    The default was filled in under a name that, by a rename known since, was another column's
-    then: that one's value may equal the default, and its NULL was overwritten.
-    """
-    above = ""
-    for old, new in sides:
-        for name, since in new.now.items():
-            stored = old.stored(name)
-            column = filled.get(stored)
-            if column is not None and above < column.limit:
-                added = column.now or _current(sides, stored, column.at)
-                if since != added:
-                    return since, added, stored
-        above = old.below
-    return None
-
-
-def current_name(
-    before: Renames, now: Renames, columns: Collection[str], stored: str, at: str
-) -> str:
-    """Return the current name of the column that stored rows, written under the renames `before`,
-    have as `stored` at a position."""
-    return _current(_side_by_side(before, now, columns), stored, at)
-
-
-def _current(sides: Sequence[tuple[_Stretch, _Stretch]], stored: str, at: str) -> str:
-    """Return the current name of the column that stored rows have as `stored` at a position."""
-    for old, new in sides:
-        if at < old.below:
-            named = (since for name, since in new.now.items() if old.stored(name) == stored)
-            return next(named, stored)
-    return stored
-
-
-def _renamed_columns(step: Mapping[str, _Origins]) -> dict[str, str]:
+def _renamed_columns(step: Mapping[str, Origins]) -> dict[str, str]:
     """Return stored column → current name, where they differ."""
     return {old: new for new, origins in step.items() for old in origins.possible if old != new}
 
 
-def _steps(before: _Stretch, now: _Stretch) -> dict[str, _Origins]:
+def _steps(before: Stretch, now: Stretch) -> dict[str, Origins]:
     """Return current name → the stored columns that hold it."""
-    by_name: dict[str, _Origins] = {}
+    by_name: dict[str, Origins] = {}
     for name, since in now.now.items():
-        stored, origins = before.stored(name), by_name.setdefault(since, _Origins([], []))
+        stored, origins = before.stored(name), by_name.setdefault(since, Origins([], []))
         if stored == NOWHERE:
             continue
         for listed in (origins.possible, *([] if name in now.gone else [origins.sure])):

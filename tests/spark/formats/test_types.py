@@ -368,32 +368,6 @@ def test_iso_texts_of_debezium(spark: SparkSession, name: str, text: str, value:
     assert decoded(spark, kind, [text]) == [expected(kind, value)]
 
 
-@pytest.mark.parametrize(
-    ("name", "physical", "kind"),
-    [
-        ("org.apache.kafka.connect.data.Date", "int32", "date[days]"),
-        ("org.apache.kafka.connect.data.Time", "int32", "time[ms]"),
-        ("org.apache.kafka.connect.data.Timestamp", "int64", "timestamp_ntz[ms]"),
-        ("io.debezium.time.Date", "int32", "date[days]"),
-        ("io.debezium.time.Time", "int32", "time[ms]"),
-        ("io.debezium.time.MicroTime", "int64", "time[us]"),
-        ("io.debezium.time.NanoTime", "int64", "time[ns]"),
-        ("io.debezium.time.Timestamp", "int64", "timestamp_ntz[ms]"),
-        ("io.debezium.time.MicroTimestamp", "int64", "timestamp_ntz[us]"),
-        ("io.debezium.time.NanoTimestamp", "int64", "timestamp_ntz[ns]"),
-        ("io.debezium.time.ZonedTimestamp", "string", "timestamp"),
-        ("io.debezium.time.ZonedTime", "string", "string"),
-        ("io.debezium.time.Year", "int32", "int"),
-        ("io.debezium.time.MicroDuration", "int64", "bigint"),
-        ("io.debezium.data.Bits", "bytes", "binary[base64]"),
-        ("io.debezium.data.Enum", "string", "string"),
-    ],
-)
-def test_the_semantic_types(name: str, physical: str, kind: str) -> None:
-    """By Debezium's documents: days and parts of a second are counted as each name says."""
-    assert connect_type({"type": physical, "name": name}) == parse_type(kind)
-
-
 def test_years_before_christ_are_kept(spark: SparkSession) -> None:
     """PostgreSQL has dates down to 4713 BC; Python has none of them."""
     days = [-1_000_000, -719_163]

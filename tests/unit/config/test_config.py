@@ -399,19 +399,3 @@ def test_the_checkouts_own_projects_are_valid(monkeypatch: pytest.MonkeyPatch) -
     assert load_project(ROOT / "include").pipelines
     monkeypatch.setenv(ENV_CATALOG_URI, "postgresql://u:p@postgres/catalog")
     assert load_project(ROOT / "docker/project").pipelines
-
-
-@pytest.mark.parametrize(
-    "key", ["snapshot_days", "tombstone_days", "changelog_days", "orphan_days"]
-)
-def test_no_more_days_than_a_calendar_has(tmp_path: Path, key: str) -> None:
-    """Maintenance counts them back from now, and stopped where there is no such day."""
-    message = mistake(tmp_path, shop=SHOP + f"maintenance: {{{key}: 100001}}\n")
-    assert f"shop.yaml:5: maintenance.{key}: expected less than or equal to 100000" in message
-
-
-def test_a_driver_has_a_month_at_most(tmp_path: Path) -> None:
-    """Of a number without an end no DAG could be made."""
-    assert "spark.max_load_seconds: expected less than or equal to 2592000" in mistake(
-        tmp_path, LAKE + "spark: {max_load_seconds: 2592001}\n"
-    )

@@ -1,4 +1,4 @@
-"""Single values of a pipeline's file that no load could ever work with."""
+"""Single values of a project's files that no load could ever work with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyiceberg.table.metadata import TableMetadataV3
 from sluice.config.format_options import AwsDmsOptions
 from sluice.config.pipeline import Pipeline
 from sluice.config.schema_change import dropped_column_policy
-from tests.unit.projects import SHOP, load, mistake
+from tests.unit.projects import LAKE, SHOP, load, mistake
 
 
 def with_fields(fields: dict[str, Any]) -> str:
@@ -211,3 +211,19 @@ def test_old_values_have_a_prefix_a_suffix_or_both() -> None:
     assert AwsDmsOptions().before_affixes == ("BI_", "")
     assert AwsDmsOptions(before_suffix="_old").before_affixes == ("", "_old")
     assert AwsDmsOptions(before_prefix="<", before_suffix=">").before_affixes == ("<", ">")
+
+
+@pytest.mark.parametrize(
+    "key", ["snapshot_days", "tombstone_days", "changelog_days", "orphan_days"]
+)
+def test_no_more_days_than_a_calendar_has(tmp_path: Path, key: str) -> None:
+    """Maintenance counts them back from now, and stopped where there is no such day."""
+    message = mistake(tmp_path, shop=SHOP + f"maintenance: {{{key}: 100001}}\n")
+    assert f"shop.yaml:5: maintenance.{key}: expected less than or equal to 100000" in message
+
+
+def test_a_driver_has_a_month_at_most(tmp_path: Path) -> None:
+    """Of a number without an end no DAG could be made."""
+    assert "spark.max_load_seconds: expected less than or equal to 2592000" in mistake(
+        tmp_path, LAKE + "spark: {max_load_seconds: 2592001}\n"
+    )

@@ -21,14 +21,9 @@ from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.dropped import may_go
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
-from spark_jobs.planning.renames import (
-    _NOWHERE,
-    _Origins,
-    _side_by_side,
-    _steps,
-    _stretches,
-)
+from spark_jobs.planning.renames import _steps
 from spark_jobs.planning.renames_known import following, known_renames, renames_from
+from spark_jobs.planning.stretches import NO_ORIGINS, Origins, stretch_pairs, stretches_of
 
 Row = dict[str, str]
 NOTES = Source("", "", "notes")
@@ -72,7 +67,7 @@ def first(row: Row, columns: Iterable[str]) -> str | None:
     return next((row[name] for name in columns if name in row), None)
 
 
-def value(one: Event, row: Row, origins: _Origins) -> str | None:
+def value(one: Event, row: Row, origins: Origins) -> str | None:
     sure = [] if one.full_load else origins.sure
     return first(row, sure or origins.possible)
 
@@ -83,7 +78,7 @@ def with_values(row: Row, values: dict[str, str | None]) -> Row:
 
 def read(one: Event, renames: Renames, columns: Sequence[str]) -> Row:
     """An event's row under the names of now."""
-    stretches = _stretches(renames, columns)
+    stretches = stretches_of(renames, columns)
     touched = {n for s in stretches for pair in s.renamed.items() for n in pair} - {NOWHERE}
     stretch = next((s for s in stretches if one.at < s.below), None)
     if stretch is None:
@@ -96,12 +91,12 @@ def moved(
 ) -> Row:
     """A stored row, written under the names `old`, under those of now."""
     there = [*columns, *now.left]
-    sides = _side_by_side(old.renames, now.renames, there, now.arrived(old))
+    sides = stretch_pairs(old.renames, now.renames, there, now.arrived(old))
     steps = [(a.below, _steps(a, b)) for a, b in sides]
     step = next((step for at, step in steps if one.at < at), None)
     if step is None:
         return row
-    return with_values(row, {name: value(one, row, step.get(name, _NOWHERE)) for name in columns})
+    return with_values(row, {name: value(one, row, step.get(name, NO_ORIGINS)) for name in columns})
 
 
 @dataclass

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from sluice.column_renames import Rename, Renames
-from spark_jobs.planning.renames import _Into, _stretches, clash, moves_of_rows
+from spark_jobs.planning.rename_clashes import clash
+from spark_jobs.planning.renames import _Into, moves_of_rows
+from spark_jobs.planning.stretches import stretches_of
 
 COLUMNS = dict.fromkeys(("a", "a__dropped", "d"), "string")
 
 
 def of_changes(renames: Renames, column: str) -> str:
     """What changes below the first rename, wherever they rank, may hold of a column."""
-    return _Into(column).value(_stretches(renames, COLUMNS)[0].of(column), COLUMNS)
+    return _Into(column).value(stretches_of(renames, COLUMNS)[0].of(column), COLUMNS)
 
 
 def test_column_that_was_given_the_name_last_counts() -> None:

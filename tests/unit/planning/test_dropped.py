@@ -19,7 +19,8 @@ from spark_jobs.planning.dropped import may_go, refuse_fixed
 from spark_jobs.planning.key_names import without_key
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
-from spark_jobs.planning.renames import clash, moves_of_rows, used_again, wanted
+from spark_jobs.planning.rename_clashes import clash
+from spark_jobs.planning.renames import moves_of_rows, used_again, wanted
 from spark_jobs.planning.renames_known import known_renames, renames_from
 from spark_jobs.planning.stale_plan import refuse_other_names
 

@@ -11,7 +11,7 @@ from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.key_names import key_names, stated_key, without_key
-from spark_jobs.planning.renames import DECLARED
+from spark_jobs.planning.stretches import DECLARED
 
 FOUND = TableSummary(Source("shop", "", "orders"))
 NOTHING = TableConfig()

@@ -28,7 +28,6 @@ from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.reconcile import reconcile
 from sluice.operations.undo import undo_batch
-from sluice.operations.waiting import taken_up
 from sluice.result import BatchResult
 from spark_jobs import attempt_lease as hold_module
 from spark_jobs import driver as driver_module
@@ -93,28 +92,6 @@ def test_new_columns_are_taken_back_only_without_another_load(
     lease = Lease("elsewhere:1", 60 if alive else -1)
     context.ledger.batches.record(batch, state, attempt=attempt, lease=lease)
     assert bool(driver._restore_schemas()) == restored
-
-
-@pytest.mark.parametrize(
-    ("batch", "state", "attempt", "alive", "beside"),
-    [
-        ("b1", LANDED, "mine", True, False),
-        ("b1", LOADING, "later", True, True),
-        ("b2", LANDED, "its own", True, True),
-        ("b2", LANDED, "its own", False, False),
-        ("b2", LANDED, "", True, False),  # it waits for its turn
-        pytest.param("b2", LANDED, taken_up(), True, False, id="taken up"),
-        ("b2", LOADED, "its own", True, False),
-    ],
-)
-def test_a_driver_is_beside_others_only_while_these_may_decode(
-    context: Context, batch: str, state: str, attempt: str, alive: bool, beside: bool
-) -> None:
-    driver = driver_of(context, Manifest("shop", "b1", ()))
-    driver.lease.attempt = "mine"
-    lease = Lease("elsewhere:1", 60 if alive else -1)
-    context.ledger.batches.record(batch, state, attempt=attempt, lease=lease)
-    assert driver._is_beside_others() == beside
 
 
 def test_messages_of_a_driver_are_notes_of_its_result(

@@ -1,4 +1,4 @@
-"""A driver that comes to the pipeline's lease when another attempt has its batch."""
+"""A driver beside others: another attempt has its batch, or another batch is being decoded."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from sluice.errors import LeaseHeldError
-from sluice.ledger.states import LANDED, PUBLISHED
+from sluice.ledger.leases import Lease
+from sluice.ledger.states import LANDED, LOADED, LOADING, PUBLISHED
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
+from sluice.operations.waiting import taken_up
 from tests.unit.fake_driver import driver_of
 from tests.unit.projects import open_shop
 
@@ -52,3 +54,25 @@ def test_a_driver_that_stood_still_as_it_took_the_lease_leaves_the_batch_to_its_
     row = context.ledger.batches.get("b1")
     assert row is not None
     assert (row.attempt, row.state) == ("later", LANDED)
+
+
+@pytest.mark.parametrize(
+    ("batch", "state", "attempt", "alive", "beside"),
+    [
+        ("b1", LANDED, "mine", True, False),
+        ("b1", LOADING, "later", True, True),
+        ("b2", LANDED, "its own", True, True),
+        ("b2", LANDED, "its own", False, False),
+        ("b2", LANDED, "", True, False),  # it waits for its turn
+        pytest.param("b2", LANDED, taken_up(), True, False, id="taken up"),
+        ("b2", LOADED, "its own", True, False),
+    ],
+)
+def test_a_driver_is_beside_others_only_while_these_may_decode(
+    context: Context, batch: str, state: str, attempt: str, alive: bool, beside: bool
+) -> None:
+    driver = driver_of(context, Manifest("shop", "b1", ()))
+    driver.lease.attempt = "mine"
+    lease = Lease("elsewhere:1", 60 if alive else -1)
+    context.ledger.batches.record(batch, state, attempt=attempt, lease=lease)
+    assert driver._is_beside_others() == beside
