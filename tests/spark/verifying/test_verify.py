@@ -74,9 +74,8 @@ def tombstones(report: TableReport) -> Comparison:
 
 def differences_of(comparison: Comparison) -> dict[str, tuple[str, tuple[str, ...]]]:
     """What differs by `id`, or by what a row without a key holds."""
-    return {
-        str((d.expected or d.found or {}).get("id")): (d.kind, d.columns) for d in comparison.shown
-    }
+    shown = comparison.shown
+    return {str((d.expected or d.found or {}).get("id")): (d.kind, d.columns) for d in shown}
 
 
 def load(lake: Sandbox, database: str, *batches: list[Change]) -> None:
