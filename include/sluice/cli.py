@@ -239,10 +239,10 @@ def status(
 ) -> None:
     """Each pipeline's last batches, and older ones that wait for an operator."""
     loaded = load_sound(project)
-    names = [loaded.pipeline(pipeline).name] if pipeline else sorted(loaded.pipelines)
-    mistakes = [] if pipeline else "\n".join(loaded.broken.values()).splitlines()
+    names = [loaded.found(pipeline).name] if pipeline else sorted(loaded.pipelines)
+    mistakes = [] if pipeline else "\n".join(loaded.mistakes()).splitlines()
     for mistake in mistakes:
-        _say(f"not shown, its file is wrong: {mistake}")
+        _say(f"does not run, since a file of it is wrong: {mistake}")
     ledger = Ledger(open_catalog(loaded))
     found = {name: batch_statuses(ledger.of(name)) for name in names}
     listed = [one for own in found.values() for one in last_and_waiting(own, limit)]

@@ -55,7 +55,7 @@ from spark_jobs.planning.table_columns import (
     target_columns,
     tombstone_columns,
 )
-from spark_jobs.planning.widening import in_current_columns, is_own, laid_out_by
+from spark_jobs.planning.widening import fixed_columns, in_current_columns, is_own
 
 _TRIES: Final = 3
 _LOST_RACES: Final = (AnalysisException, ValueError, NoSuchTableError)
@@ -112,9 +112,9 @@ class Lake:
         return {f.name: f.dataType.simpleString() for f in fields if not is_own(f.name)}
 
     def fixed_columns(self, table: TableId, key: Sequence[str]) -> set[str]:
-        """Return the columns that identify or lay out the rows of a table, which may not exist."""
+        """Return the `fixed_columns` of a table, which may not exist."""
         loaded = self.load(table)
-        return {*key} if loaded is None else {*key, *laid_out_by(loaded)}
+        return {*key} if loaded is None else fixed_columns(loaded, key)
 
     def partition_fields(self, table: TableId) -> set[str]:
         """Return the names of the table's partition fields, former ones included."""

@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.catalog.placing import ever_placing_ids, placing_ids
+from sluice.catalog.placing import placing_ids
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.types.columns import parse_type
 from spark_jobs.canonical import quoted
@@ -142,13 +142,7 @@ def is_own(column: str) -> bool:
 
 
 def fixed_columns(table: Table, key: Sequence[str]) -> set[str]:
-    """Return the columns that identify, partition or sort a table's rows: no other column can
-    replace one of them."""
-    names_ = map(table.schema().find_column_name, placing_ids(table))
-    return {*key, *(name for name in names_ if name)}
-
-
-def laid_out_by(table: Table) -> set[str]:
-    """Return the columns of the partition specs and sort orders that a table has or had."""
-    ids = ever_placing_ids(table)
-    return {field.name for field in table.schema().fields if field.field_id in ids}
+    """Return the columns that identify, partition or sort a table's rows, or partitioned them once:
+    they cannot be dropped, and no other column can replace one of them."""
+    placing = placing_ids(table)
+    return {*key, *(field.name for field in table.schema().fields if field.field_id in placing)}

@@ -6,16 +6,10 @@ from pyiceberg.table import Table
 
 
 def placing_ids(table: Table) -> set[int]:
-    """Return the field ids of the columns that partition or sort new files. Iceberg refuses a
-    schema without one of them."""
-    by_partition = {field.source_id for field in table.spec().fields}
-    return by_partition | {field.source_id for field in table.sort_order().fields}
+    """Return the field ids of the columns that partition files, or once did, or that sort them.
 
-
-def ever_placing_ids(table: Table) -> set[int]:
-    """Return the field ids of the columns of all partition specs and sort orders that a table has
-    or had. Spark's MERGE fails on a table that lacks the column of a former spec."""
+    Iceberg refuses a schema without a column of the current spec or sort order, and Spark's MERGE
+    fails on a table that lacks the column of a former spec.
+    """
     ids = {field.source_id for spec in table.specs().values() for field in spec.fields}
-    return ids | {
-        field.source_id for order in table.sort_orders().values() for field in order.fields
-    }
+    return ids | {field.source_id for field in table.sort_order().fields}

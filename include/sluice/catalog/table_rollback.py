@@ -22,7 +22,7 @@ from pyiceberg.types import NestedField
 from sluice.catalog.client import load_table
 from sluice.catalog.current_schema import made_current
 from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of, passes_over
-from sluice.catalog.placing import ever_placing_ids
+from sluice.catalog.placing import placing_ids
 from sluice.catalog.published_properties import properties_back
 from sluice.catalog.snapshots import MAIN, commit, head, point
 from sluice.errors import FollowedError, RollbackRefusedError
@@ -96,11 +96,16 @@ def _schema_before(table: Table, staged: StagedTable) -> Schema:
     return schemas.get(staged.base_schema) or written or table.schema()
 
 
+def _placing_since(table: Table, before: Schema) -> list[NestedField]:
+    """Return the current columns that an earlier schema lacks and by which anybody partitions or
+    sorts the table, or partitioned it once: without these nothing can write it."""
+    ids = placing_ids(table).difference(before.field_ids)
+    return [field for field in table.schema().fields if field.field_id in ids]
+
+
 def _fields_back(table: Table, before: Schema) -> list[NestedField]:
-    """Return the fields of an earlier schema, and after them the current columns by which anybody
-    has partitioned or sorted the table since: without these nothing can write it."""
-    placing = ever_placing_ids(table).difference(before.field_ids)
-    return [*before.fields, *(f for f in table.schema().fields if f.field_id in placing)]
+    """Return the fields of an earlier schema, and after them those that stay."""
+    return [*before.fields, *_placing_since(table, before)]
 
 
 def _schema_back(table: Table, before: Schema) -> list[TableUpdate]:
@@ -123,10 +128,14 @@ def refuse_rollback(table: Table, current: int | None, staged: StagedTable, batc
     """Raise RollbackRefusedError unless `main`, at `current`, may go back to before the batch.
 
     It may if it is there already, or if only maintenance wrote since the batch. Raises
-    FollowedError if another batch wrote since, or a needed snapshot has expired.
+    FollowedError if another batch wrote since, a needed snapshot has expired, or the table is
+    partitioned or sorted by a column that took the place of an earlier one.
     """
     base, published = staged.base_snapshot, staged.head_snapshot
-    if current == base:
+    if current == base and head(table, tag_name(batch_id)) is None:
+        return
+    _refuse_replaced(table, _schema_before(table, staged), batch_id)
+    if current == base:  # moved by hand
         return
     name = ".".join(table.name())
     past = ancestors(table, current)
@@ -146,14 +155,25 @@ def refuse_rollback(table: Table, current: int | None, staged: StagedTable, batc
         raise FollowedError(f"{name}: snapshot {base}, from before batch {batch_id}, has expired")
 
 
-def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> bool:
-    """Make an earlier schema current again after a failed batch; returns whether it changed."""
+def _refuse_replaced(table: Table, before: Schema, batch_id: str) -> None:
+    """Raise FollowedError if a column that has to stay has the name of an earlier one, such as one
+    of another type: rows from before the batch have their values in that."""
+    earlier = {field.name.lower() for field in before.fields}
+    if taken := [f.name for f in _placing_since(table, before) if f.name.lower() in earlier]:
+        raise FollowedError(
+            f"{'.'.join(table.name())}: {', '.join(taken)}, by which the table is or was "
+            f"partitioned or sorted, took an earlier column's place since batch {batch_id}"
+        )
+
+
+def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> None:
+    """Make an earlier schema current again after a failed batch, unless somebody removed it."""
     table = load_table(catalog, (namespace, name))
-    updates = _schema_back(table, table.schemas()[schema_id])
+    before = table.schemas().get(schema_id)
+    updates = [] if before is None else _schema_back(table, before)
     if updates:
         requirement = AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id)
         commit(catalog, table, (requirement,), tuple(updates))
-    return bool(updates)
 
 
 def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: str) -> None:

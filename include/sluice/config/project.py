@@ -60,29 +60,38 @@ class Project(BaseModel):
     not_read: tuple[Path, ...] = ()
 
     def pipeline(self, name: str) -> Pipeline:
-        """Return the pipeline called `name`, its DDL scripts read; raises ConfigError listing the
-        existing ones, or if a script cannot be read."""
+        """Return the pipeline called `name`, its DDL scripts read; raises ConfigError as `found`
+        does, or if a script cannot be read."""
+        found = self.found(name)
+        with _told(self.files.get(name, self.root)):
+            _ = found.ddl_tables
+        return found
+
+    def found(self, name: str) -> Pipeline:
+        """Return the pipeline called `name`; raises ConfigError if its file is wrong, or listing
+        the existing ones."""
         if name in self.broken:
             raise ConfigError(self.broken[name])
         if name not in self.pipelines:
             existing = ", ".join(sorted(self.pipelines)) or "none"
             raise ConfigError(f"no pipeline {name!r} in {self.root}; there are: {existing}")
-        found = self.pipelines[name]
-        with _told(self.files.get(name, self.root)):
-            _ = found.ddl_tables
+        return self.pipelines[name]
+
+    def mistakes(self) -> list[str]:
+        """Return the mistakes of all pipelines, whose DDL scripts are read."""
+        found = list(self.broken.values())
+        for name in self.pipelines:
+            try:
+                self.pipeline(name)
+            except ConfigError as error:
+                found.append(str(error))
         return found
 
 
 def load_project(folder: Path | str) -> Project:
     """Load a project, all DDL scripts read; raises ConfigError with one line per mistake."""
     project = load_sound(folder)
-    mistakes = list(project.broken.values())
-    for name in project.pipelines:
-        try:
-            project.pipeline(name)
-        except ConfigError as error:
-            mistakes.append(str(error))
-    if mistakes:
+    if mistakes := project.mistakes():
         raise ConfigError("\n".join(mistakes))
     return project
 

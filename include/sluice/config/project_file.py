@@ -11,6 +11,7 @@ from sluice.config.fields import Location, Strict, refuse_odd_path
 from sluice.config.locations import S3_SCHEME
 from sluice.config.secrets import refuse_secret_properties
 from sluice.config.spark_conf import SparkConf
+from sluice.environment import ENV_S3_ENDPOINT
 
 MOST_LOAD_SECONDS: Final = 30 * 24 * 3600
 SQLITE: Final = "sqlite:///"
@@ -24,9 +25,16 @@ _OWN_PROPERTIES: Final = (
 
 
 def _refuse_own(properties: dict[str, str]) -> dict[str, str]:
-    if own := [name for name in properties if name in _OWN_PROPERTIES]:
-        raise ValueError(f"none of those that Sluice sets, without {', '.join(own)}")
+    if own := [name for name in properties if _is_own(name.lower())]:
+        raise ValueError(
+            f"none of those that Sluice sets, without {', '.join(own)}; a store's address is "
+            f"{ENV_S3_ENDPOINT}"
+        )
     return properties
+
+
+def _is_own(name: str) -> bool:
+    return name in _OWN_PROPERTIES or name.startswith("s3.")
 
 
 CatalogProperties = Annotated[

@@ -21,7 +21,8 @@ _SECRET: Final = re.compile(SECRET_NAMES, re.IGNORECASE)
 # any; none of them is a secret.
 _PROVIDER: Final = re.compile(
     r"(credentials?\.provider(\.path)?|sas\.token\.provider\.type(\..+)?"
-    r"|^spark\.ssl\.(\w+\.)?privateKey|(security|azure)\.authorization)$",
+    r"|^spark\.ssl\.(\w+\.)?privateKey|(security|azure)\.authorization"
+    r"|^token-(exchange|refresh)-enabled|^token-expires-in-ms)$",
     re.IGNORECASE,
 )
 _USER_INFO: Final = re.compile(r"://([^:/@\s]*):.*@")
@@ -30,6 +31,7 @@ _NO_PORT: Final = re.compile(r"://([^:/?#@\[\s]*):(?!\d*(?:[^\w%.~-]|$))[^/?#@\s
 _PARAMETER: Final = re.compile(rf"((?:{_SECRET.pattern})[^=&?\s]*=)[^&\s'\"]*", re.IGNORECASE)
 _NAMED: Final = re.compile(r"([^\s=&?;,'\"]+)=")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_HEADER: Final = re.compile(r"header\..*(auth|cookie)", re.IGNORECASE)
 _SHOWN: Final = 80
 
 
@@ -90,7 +92,7 @@ def refuse_secret_properties(properties: Any) -> Any:
 def _leaks(given: Any) -> str:
     """Name the settings that hold a secret; '' if none does."""
     settings = given.items() if isinstance(given, Mapping) else ()
-    leaks = [str(key) for key, _ in settings if is_secret(str(key))]
+    leaks = [str(k) for k, _ in settings if is_secret(str(k)) or _HEADER.match(str(k))]
     leaks += [f"what {key} holds" for key, value in settings if _shows_secret(value)]
     return ", ".join(sorted(leaks))
 

@@ -21,7 +21,7 @@ NO_CONF: Final = CHECKOUT / ".jars" / "no-conf"
 _CONF_DIR: Final = "SPARK_CONF_DIR"
 _JAVA_HOME: Final = re.compile(r"^export JAVA_HOME='([^']+)'$", re.MULTILINE)
 _DEFAULTS: Final = "spark-defaults.conf"
-_SETTING: Final = re.compile(r"^\s*([^#!\s=:][^\s=:]*)[\s=:]+(.*?)\s*$", re.MULTILINE)
+_SETTING: Final = re.compile(r"^[ \t]*([^#!\s=:][^\s=:]*)[ \t=:]+(.*?)[ \t\r]*$", re.MULTILINE)
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xshare:auto"
 
 

@@ -16,8 +16,13 @@ from sluice.catalog import snapshots
 from sluice.catalog.dropped_columns import schema_of_published
 from sluice.catalog.snapshots import head
 from sluice.catalog.table_publish import publish_table
-from sluice.catalog.table_rollback import columns_after, restore_schema, rollback_table
-from sluice.errors import RollbackRefusedError
+from sluice.catalog.table_rollback import (
+    columns_after,
+    refuse_rollback,
+    restore_schema,
+    rollback_table,
+)
+from sluice.errors import FollowedError, RollbackRefusedError
 from sluice.names import PROP_DEFAULTS, PROP_HINTS, PROP_SHAPES, tag_name
 from tests.unit.staged_tables import NAME, ids, stage, table, undo, write
 
@@ -166,9 +171,11 @@ def test_a_failed_batch_gives_the_schema_back_once(catalog: Catalog) -> None:
     before = table(catalog).metadata.current_schema_id
     with table(catalog).update_schema() as update:
         update.add_column("note", StringType())
-    assert restore_schema(catalog, *NAME, before)
-    assert table(catalog).schema().column_names == ["id"]
-    assert not restore_schema(catalog, *NAME, before)
+    restore_schema(catalog, *NAME, before)
+    restored = table(catalog)
+    assert restored.schema().column_names == ["id"]
+    restore_schema(catalog, *NAME, before)
+    assert table(catalog).metadata_location == restored.metadata_location
 
 
 def test_a_schema_given_back_takes_the_shapes_of_the_later_one_with_it(catalog: Catalog) -> None:
@@ -205,7 +212,36 @@ def test_a_column_that_places_rows_stays(catalog: Catalog, placed: str) -> None:
     assert columns_after(table(catalog), staged) == ("id", "region")
     assert rollback_table(catalog, staged, "b1").gone == ("note",)
     assert (ids(catalog), table(catalog).schema().column_names) == ([0], ["id", "region"])
-    assert not restore_schema(catalog, *NAME, before)
+    restore_schema(catalog, *NAME, before)
+    assert table(catalog).schema().column_names == ["id", "region"]
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+@pytest.mark.parametrize("still", [True, False])
+def test_a_column_in_the_place_of_an_earlier_one_is_not_taken_for_it(
+    catalog: Catalog, still: bool, by_hand: bool
+) -> None:
+    """As a wider type is, or a column that somebody dropped and added: earlier rows have none of
+    its values."""
+    add_column(catalog, "region")
+    table(catalog).append(pa.table({"id": [0], "region": ["EU"]}))
+    before = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.delete_column("region")
+    add_column(catalog, "Region")
+    staged = replace(stage(catalog, "b1", 1), base_schema=before)
+    publish_table(catalog, staged, "b1")
+    with table(catalog).update_spec() as spec:
+        spec.add_identity("Region")
+    if not still:
+        with table(catalog).update_spec() as spec:
+            spec.remove_field("Region")
+    if by_hand:
+        back = snapshots.point("main", SnapshotRefType.BRANCH, staged.base_snapshot or 0)
+        snapshots.commit(catalog, table(catalog), (), (back,))
+    found = table(catalog)
+    with pytest.raises(FollowedError, match=r"Region, by which .* took an earlier column's place"):
+        refuse_rollback(found, head(found), staged, "b1")
 
 
 @pytest.mark.parametrize("written", [True, False])

@@ -332,8 +332,8 @@ def test_all_mistakes_at_once_in_order(tmp_path: Path) -> None:
             "lake.catalog: expected warehouse and properties with a rest catalog alone",
         ),
         (
-            REST.replace("scope: a", "scope: a, io-impl: b"),
-            "lake.catalog.properties: expected none of those that Sluice sets, without io-impl",
+            REST.replace("scope: a", "scope: a, IO-impl: b, s3.endpoint: c"),
+            "expected none of those that Sluice sets, without IO-impl, s3.endpoint; a store's",
         ),
         (
             LAKE.replace("sqlite:///data/catalog.db", "postgresql://db/c?user=u&Password=secret"),

@@ -143,6 +143,8 @@ def test_no_secret_in_the_catalogs_address(tmp_path: Path, kind: str, uri: str) 
     [
         ("credential", PLANTED),
         ("header.Authorization", PLANTED),
+        ("header.x-auth", PLANTED),
+        ("header.Cookie", f"session={PLANTED}"),
         ("oauth2-server-uri", f"https://u:{PLANTED}@h/token"),
     ],
 )
@@ -151,6 +153,13 @@ def test_no_secret_among_a_catalogs_properties(tmp_path: Path, key: str, value: 
     message = refusal(tmp_path, {**LAKE, "catalog": catalog}, SHOP)
     assert "lake.catalog.properties: expected no secret" in message
     assert key in message
+
+
+def test_switches_of_tokens_are_no_secrets(tmp_path: Path) -> None:
+    switches = {"token-exchange-enabled": "false", "token-expires-in-ms": "1"}
+    catalog = {"type": "rest", "uri": "https://h", "properties": switches}
+    write(tmp_path, {**LAKE, "catalog": catalog}, SHOP)
+    assert load_project(tmp_path).lake.catalog.properties == switches
 
 
 @pytest.mark.parametrize("bucket", [f"s3://AKIA:{PLANTED}@bucket/x", "s3a://AKIA:s3cr3t@bucket"])

@@ -187,9 +187,21 @@ def test_pipelines_that_cannot_be_shown_are_named_and_the_others_shown(
     lines = done.stderr.splitlines()
     assert len(lines) > 2
     for line in lines:
-        assert line.startswith(f"not shown, its file is wrong: {folder}/pipelines/bad.yaml"), line
+        assert line.startswith(f"does not run, since a file of it is wrong: {folder}/pipelines")
     assert done.stdout.strip()
     assert sluice(folder, "status", "shop").exit_code == 0
+
+
+def test_a_wrong_script_hides_no_batches(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    (folder / "a.sql").write_text("CREATE TABLE t (")
+    with (folder / "pipelines" / "shop.yaml").open("a") as file:
+        file.write("ddl: {files: [a.sql], dialect: mysql}\n")
+    done = sluice(folder, "status", "shop")
+    assert (done.exit_code, done.stdout.split(":")[0]) == (0, "shop")
+    done = sluice(folder, "status")
+    assert (done.exit_code, done.stdout.split(":")[0]) == (ConfigError.exit_code, "shop")
+    assert f"wrong: {folder}/a.sql" in done.stderr
 
 
 def test_ambiguous_table_name_is_refused(tmp_path: Path) -> None:

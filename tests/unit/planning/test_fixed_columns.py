@@ -29,6 +29,11 @@ def test_columns_that_identify_place_or_sort_rows_are_fixed(tmp_path: Path) -> N
     with table.update_sort_order() as order:
         order.asc("qty", IdentityTransform())
     assert fixed_columns(table, ["id"]) == {"id", "region", "qty"}
+    with table.update_spec() as spec:
+        spec.remove_field("region_bucket_4")
+    with table.update_sort_order() as order:
+        order.asc("note", IdentityTransform())
+    assert fixed_columns(table, ["id"]) == {"id", "region", "note"}  # a former spec's column too
 
 
 def test_the_refusal_names_what_fixes_a_column() -> None:

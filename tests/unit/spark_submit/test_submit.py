@@ -86,7 +86,9 @@ def test_a_conf_folder_of_ones_own_keeps_the_jars_and_java_of_the_set_up(
     monkeypatch.setattr(startup, "_spark_conf", lambda: tmp_path)
     own = tmp_path / "own"
     own.mkdir()
-    (own / "spark-defaults.conf").write_text("spark.executor.extraClassPath=/k/*\n#spark.x 1\n")
+    (own / "spark-defaults.conf").write_text(
+        "spark.y\nspark.executor.extraClassPath=/k/*\n#spark.x 1\n"
+    )
     monkeypatch.setenv("SPARK_CONF_DIR", str(own))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     conf = spark_conf(project, small=False)
