@@ -114,8 +114,9 @@ def decode(text: Column, kind: ColumnType) -> Column:
     plain = replace(kind, encoding="")
     if not kind.encoding.startswith((VARIABLE, UNSCALED)):
         value = _DECODERS[kind.name](text, kind)
-        # No text is both a number and a date or time: some writers send the one for the other.
-        return F.coalesce(value, decode(text, plain)) if kind.encoding in COUNTED else value
+        # Some writers send a date or time for a number. One without a zone says not where it was.
+        counted = kind.encoding in COUNTED and not kind.zone
+        return F.coalesce(value, decode(text, plain)) if counted else value
     number = variable_decimal(text)
     if kind.encoding != VARIABLE:
         scale = int(kind.encoding.removeprefix(UNSCALED))
