@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 
 from sluice.types.columns import (
     BASE64,
-    COUNTED,
     EXACT,
     LISTED,
     STRING,
@@ -111,12 +110,9 @@ def decode(text: Column, kind: ColumnType) -> Column:
     """Convert `text` to `kind.spark`; NULL if it is NULL or does not fit exactly."""
     if kind.encoding.startswith(LISTED):
         return _list(text, element_of(kind))
-    plain = replace(kind, encoding="")
     if not kind.encoding.startswith((VARIABLE, UNSCALED)):
-        value = _DECODERS[kind.name](text, kind)
-        # Some writers send a date or time for a number. One without a zone says not where it was.
-        counted = kind.encoding in COUNTED and not kind.zone
-        return F.coalesce(value, decode(text, plain)) if counted else value
+        return _DECODERS[kind.name](text, kind)
+    plain = replace(kind, encoding="")
     number = variable_decimal(text)
     if kind.encoding != VARIABLE:
         scale = int(kind.encoding.removeprefix(UNSCALED))

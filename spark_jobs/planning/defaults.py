@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE, epoch_prefix
-from sluice.types.columns import STRING, ColumnType, parse_type
+from sluice.types.columns import COUNTED, STRING, ColumnType, parse_type
 from spark_jobs.canonical import quoted
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import TableSummary
@@ -121,7 +121,11 @@ class Default:
     def value(self, stored: str) -> Column:
         """Return the default as a value of the stored column's type; NULL if it has none."""
         into = parse_type(stored)
-        of_events = fitted(F.lit(self.text).cast("string"), self.kind, into)
+        text = F.lit(self.text).cast("string")
+        # TiCDC spells the default of a time that it describes as a count.
+        spelled = fitted(text, replace(self.kind, encoding=""), into)
+        counted = fitted(text, self.kind, into)
+        of_events = F.coalesce(counted, spelled) if self.kind.encoding in COUNTED else counted
         return of_events if self.stated is None else F.coalesce(self.stated.value(into), of_events)
 
     def value_since(self, stored: str) -> Column:

@@ -77,7 +77,7 @@ def test_a_table_of_which_no_record_fits_its_hints_is_told(
 ) -> None:
     table = {"key": ["id"], "columns": {"id": "bigint", "at": "timestamp[ms]"}}
     lake = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"s.t": table, "s.u": table}})
-    days = ("2.3.2026", "3.3.2026")
+    days = ("2026-03-02", "2026-03-03")
     lake.write("a.jsonl", [event(n, "t", id=n, at=day) for n, day in enumerate(days, 1)])
     lake.write("b.jsonl", [event(9, "u", id=1, at=1772409600000), event(10, "u", id=2, at="x")])
     looked, ran = notes_of_plan_and_run(lake, monkeypatch)
@@ -85,7 +85,7 @@ def test_a_table_of_which_no_record_fits_its_hints_is_told(
         looked
         == ran
         == [
-            "none of 2 records of d.s.t was read: at: '2.3.2026' does not fit timestamp[ms]; "
+            "none of 2 records of d.s.t was read: at: '2026-03-02' does not fit timestamp[ms]; "
             "is its hint right? After a change: sluice reprocess p"
         ]
     )
