@@ -183,7 +183,7 @@ def _write_again(
     )
     spark.catalog.refreshTable(table.sql())
     rows = spark.table(table.sql())
-    types = {f.name: f.dataType.simpleString() for f in rows.schema}
+    types = dict(rows.dtypes)
     rows = rows.withColumns({WIDER + c: wider(c, types[c], kind) for c, kind in columns.items()})
     writer = rows.writeTo(table.sql(_BRANCH))
     writer = writer.option(f"snapshot-property.{names.SUMMARY_MAINTENANCE}", signature)

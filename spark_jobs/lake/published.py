@@ -33,7 +33,7 @@ def changes_at(spark: SparkSession, cut: Cut, tables: TargetTables) -> DataFrame
     published = of_batches(cut.published)
     changes = rows_at(spark, cut, tables.changelog).where(published)
     target = rows_at(spark, cut, tables.target, changes)
-    types = {field.name: field.dataType.simpleString() for field in target.schema}
+    types = dict(target.dtypes)
     return cut.column_history(tables.target).changes(changes_as(changes, types))
 
 

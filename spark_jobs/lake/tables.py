@@ -103,7 +103,10 @@ class Lake:
         Columns that a change of type has set aside are left out. Raises PlanError if the table has
         columns that Spark cannot read.
         """
-        loaded = self.load(table)
+        return self._columns(table, self.load(table))
+
+    def _columns(self, table: TableId, loaded: Table | None) -> dict[str, str] | None:
+        """Do the same for a table whose metadata has been read."""
         if loaded is None:
             return None
         refuse_unreadable_types(loaded)
@@ -214,25 +217,25 @@ class Lake:
         lease for it, has changed the table meanwhile, look again."""
         lost: Exception | None = None
         for _ in range(_TRIES):
-            seen = self._schema(table)
+            seen = self.load(table)
             try:
-                return self._create_or_evolve(table, columns, options)
+                return self._create_or_evolve(table, seen, columns, options)
             except _LOST_RACES as error:
-                if self._schema(table) == seen:
+                if _schema_id(self.load(table)) == _schema_id(seen):
                     raise
                 lost = error
         raise TransientError(
             f"{table.full_name}: other batches changed the table meanwhile; run again"
         ) from lost
 
-    def _schema(self, table: TableId) -> int | None:
-        loaded = self.load(table)
-        return None if loaded is None else loaded.metadata.current_schema_id
-
     def _create_or_evolve(
-        self, table: TableId, columns: Sequence[NewColumn], options: TableOptions
+        self,
+        table: TableId,
+        seen: Table | None,
+        columns: Sequence[NewColumn],
+        options: TableOptions,
     ) -> bool:
-        existing = self.columns(table)
+        existing = self._columns(table, seen)
         if existing is None:
             create(self.spark, table, columns, options)
             return True
@@ -351,3 +354,7 @@ class Lake:
             base.schema,
             highest=highest,
         )
+
+
+def _schema_id(table: Table | None) -> int | None:
+    return None if table is None else table.metadata.current_schema_id

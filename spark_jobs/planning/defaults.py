@@ -122,10 +122,10 @@ class Default:
         """Return the default as a value of the stored column's type; NULL if it has none."""
         into = parse_type(stored)
         text = F.lit(self.text).cast("string")
-        # TiCDC spells the default of a time that it describes as a count.
-        spelled = fitted(text, replace(self.kind, encoding=""), into)
-        counted = fitted(text, self.kind, into)
-        of_events = F.coalesce(counted, spelled) if self.kind.encoding in COUNTED else counted
+        kinds = [self.kind]
+        if self.kind.encoding in COUNTED:  # TiCDC spells a time that it describes as a count
+            kinds.append(replace(self.kind, encoding=""))
+        of_events = F.coalesce(*(fitted(text, kind, into) for kind in kinds))
         return of_events if self.stated is None else F.coalesce(self.stated.value(into), of_events)
 
     def value_since(self, stored: str) -> Column:

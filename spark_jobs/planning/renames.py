@@ -63,7 +63,7 @@ def lacking(renames: Renames, columns: Iterable[str]) -> tuple[str, ...]:
 
 def renamed(changes: DataFrame, renames: Renames) -> DataFrame:
     """Return changes under current names, in `_absent` too."""
-    types = {f.name: f.dataType.simpleString() for f in changes.schema}
+    types = dict(changes.dtypes)
     stretches = stretches_of(renames, types)
     if not any(stretch.renamed for stretch in stretches):
         return changes
@@ -179,6 +179,6 @@ def rows_renamed(
 ) -> DataFrame:
     """Rename the columns of stored rows from the names `before` to the names `now`; `arrived`,
     `left`: see `moves_of_rows`."""
-    types = {f.name: f.dataType.simpleString() for f in rows.schema}
+    types = dict(rows.dtypes)
     values = moves_of_rows(before, now, types, arrived=arrived, left=left)
     return rows.withColumns({c: F.expr(value) for c, value in values.items()}) if values else rows

@@ -119,9 +119,9 @@ def _schema_back(table: Table, before: Schema) -> list[TableUpdate]:
         return []
     known = [PROP_SHAPES] if PROP_SHAPES in table.properties else []
     forgotten = [RemovePropertiesUpdate(removals=known)] if known else []
-    whole = len(fields) == len(before.fields)
-    current = [SetCurrentSchemaUpdate(schema_id=before.schema_id)] if whole else []
-    return [*(current or made_current(table, fields)), *forgotten]
+    if fields == list(before.fields):
+        return [SetCurrentSchemaUpdate(schema_id=before.schema_id), *forgotten]
+    return [*made_current(table, fields), *forgotten]
 
 
 def refuse_rollback(table: Table, current: int | None, staged: StagedTable, batch_id: str) -> None:

@@ -76,7 +76,7 @@ def test_a_driver_refuses_an_upgraded_table(
 ) -> None:
     upgraded(context, *ORDERS)
     lake = Lake(NO_SPARK, context.catalog, "shop")
-    monkeypatch.setattr(lake, "columns", lambda _: {})
+    monkeypatch.setattr(lake, "_columns", lambda *_: {})
     with pytest.raises(TerminalError, match=REFUSED):
         lake._ensure(TableId(*ORDERS), (), TableOptions("", {}, (), rewrites=False))
 
