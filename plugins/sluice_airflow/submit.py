@@ -28,12 +28,14 @@ from sluice.spark_submit.submit import (
     spark_conf,
 )
 from sluice_airflow import tasks
+from sluice_airflow.advice import advised
 from sluice_airflow.connection import SPARK_CONNECTION, spark_master
+from sluice_airflow.landing import STALE
 
 # The hook's error has so many of the driver's last lines: an error may have one for each table.
 _LINES_KEPT: Final = 10_000
 _LINES_SHOWN: Final = 20
-WAITING_EVERY_SECONDS: Final = tasks.STALE.total_seconds() / 3
+WAITING_EVERY_SECONDS: Final = STALE.total_seconds() / 3
 _DRIVER_NEEDS: Final = (
     "PATH", "PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR", "JAVA_HOME", "LC_ALL",
 )  # fmt: skip
@@ -62,7 +64,7 @@ class LoadOperator(SparkSubmitOperator):
         manifest = str(self.manifest)
         pipeline = pipeline_of(manifest)
         self.application_args = ["--project", self.project_dir, "--manifest", manifest]
-        with tasks.advised("load", pipeline) as advice:
+        with advised("load", pipeline) as advice:
             ctx = tasks.open_context(self.project_dir, pipeline)
             if state := tasks.loaded_as(ctx, manifest, advice):
                 self.log.info("the batch is %s: nothing to load", state)
@@ -110,7 +112,7 @@ class MaintainOperator(SparkSubmitOperator):
         budget, dry_run = (context["params"][field] for field in ("budget", "dry_run"))
         if not dry_run:
             tasks.reconcile(self.project_dir, self.pipeline)
-        with tasks.advised("maintain", self.pipeline):
+        with advised("maintain", self.pipeline):
             project = load_sound(self.project_dir)
             own = arguments(project, self.pipeline, budget, dry_run)
             self.application_args = ["--project", self.project_dir, *own]
