@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,7 +13,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from sluice.config.project import Project, load_sound
 from sluice.environment import ENV_SPARK_MASTER
-from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError, names_of
+from sluice.errors import SluiceError, TerminalError
 from sluice.objects.batch_files import batch_of, pipeline_of
 from sluice.operations.context import Context
 from sluice.operations.maintenance import MAINTAIN, arguments
@@ -22,7 +21,7 @@ from sluice.operations.waiting import repeating
 from sluice.spark_submit.submit import (
     LOAD_BATCH,
     driver_environment,
-    has_died,
+    driver_error,
     is_small,
     properties_file,
     spark_conf,
@@ -34,7 +33,6 @@ from sluice_airflow.landing import STALE
 
 # The hook's error has so many of the driver's last lines: an error may have one for each table.
 _LINES_KEPT: Final = 10_000
-_LINES_SHOWN: Final = 20
 WAITING_EVERY_SECONDS: Final = STALE.total_seconds() / 3
 _DRIVER_NEEDS: Final = (
     "PATH", "PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR", "JAVA_HOME", "LC_ALL",
@@ -154,26 +152,7 @@ def _submit(hook: SparkSubmitHook, application: str) -> None:
 
 
 def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
-    """Return the error by the name that the driver printed; for a driver that printed none, as it
-    just died, an error worth a retry. One that the hook did not start is refused again."""
+    """Return the error of a driver; one that the hook did not start is refused again."""
     if hook._submit_sp is None:
         return TerminalError(f"no Spark driver was started: {text}").in_lines()
-    code = hook._submit_sp.returncode
-    name, message = _last_words(text)
-    named = name in names_of(TerminalError) and not has_died(code or 0)
-    kind = TerminalError if named or code == ConfigError.exit_code else TransientError
-    return kind(f"the Spark driver ended with code {code}: {message}").in_lines()
-
-
-def _last_words(text: str) -> tuple[str, str]:
-    """Return the name and text of the driver's last error, or '' and the last lines of its output;
-    all of Spark's output is in the log.
-
-    A name counts only at the start of a line, since messages about left-out tables contain names of
-    errors too.
-    """
-    names = "|".join(sorted(names_of(SluiceError)))
-    errors = list(re.finditer(f"^({names}): ", text, re.MULTILINE))
-    if errors:
-        return errors[-1][1], text[errors[-1].start() :].strip()
-    return "", "\n".join(text.splitlines()[-_LINES_SHOWN:])
+    return driver_error(hook._submit_sp.returncode, text)

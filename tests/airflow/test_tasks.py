@@ -213,33 +213,6 @@ def test_batches_behind_a_loading_one_are_kept_waiting(
     assert abandoned_batches(ctx, EVERYTHING, False) == []
 
 
-@pytest.mark.parametrize(
-    ("code", "text", "kind"),
-    [
-        (1, "AuditFailedError: the counts do not add up", TerminalError),
-        (1, "FileDeniedError: s3://landing/a.jsonl: AccessDenied", TerminalError),
-        (1, "TablesLeftOutError: batch b is published without: orders", TerminalError),
-        (1, "py4j.protocol.Py4JNetworkError: gone", TransientError),
-        (2, "usage: load_batch.py", TerminalError),
-        (75, "LeaseHeldError: batch b has it", TransientError),
-        (75, "on without t: PlanError: no key\nTransientError: no answer", TransientError),
-        (75, "CatalogAwayError: no answer in 90 s", TransientError),
-        (-9, "", TransientError),
-        (1, "goes on without t: PlanError: no key\nat java", TransientError),
-        (137, "goes on without t: PlanError: no key", TransientError),
-        (137, "PlanError: no key", TransientError),
-    ],
-)
-def test_kind_of_the_drivers_last_error_decides_on_a_retry(
-    code: int, text: str, kind: type
-) -> None:
-    hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=code))
-    error = submit._typed(hook, text)
-    assert isinstance(error, kind)
-    assert f"ended with code {code}" in str(error)
-    assert text.rpartition("\n")[2] in str(error)
-
-
 def test_a_driver_that_was_never_started_is_not_tried_again() -> None:
     """The hook refuses the connection's or the operator's own settings before it starts one."""
     error = submit._typed(cast("Any", SimpleNamespace(_submit_sp=None)), "no such mode")
@@ -280,13 +253,6 @@ def test_an_error_of_many_lines_keeps_its_name(
     assert str(raised.value).splitlines() == [
         "the Spark driver ended with code 1: PlanError: no key", *tables,
     ]  # fmt: skip
-
-
-def test_driver_without_a_named_error_is_reported_by_its_last_lines() -> None:
-    hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
-    lines = [f"line {number}" for number in range(100)]
-    error = str(submit._typed(hook, "\n".join(lines)))
-    assert error == "the Spark driver ended with code 1: " + "\n".join(lines[-20:])
 
 
 @pytest.mark.parametrize(
