@@ -192,26 +192,39 @@ def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
     place = f"{root / PROJECT_FILE}: lake.catalog.uri"
     if uri := os.environ.get(ENV_CATALOG_URI):
         catalog, place = _overridden(catalog, uri), ENV_CATALOG_URI
-    elif holds_secret(catalog.uri) or not (catalog.is_sqlite or is_clear(catalog.uri)):
+    else:
+        _refuse_password_in_file(catalog, place)
+    _refuse_rest_secret(catalog, place)
+    if catalog.is_sqlite:
+        path = resolved(root, str(catalog.sqlite_path))
+        return catalog.model_copy(update={"uri": f"{SQLITE}{path}"})
+    _refuse_ambiguous(catalog)
+    return catalog
+
+
+def _refuse_password_in_file(catalog: CatalogConfig, place: str) -> None:
+    if holds_secret(catalog.uri) or not (catalog.is_sqlite or is_clear(catalog.uri)):
         raise ConfigError(
             f"{place}: expected no password in the file; "
             f"give the whole address in {ENV_CATALOG_URI}, with a number where it has a port"
         )
+
+
+def _refuse_rest_secret(catalog: CatalogConfig, place: str) -> None:
     if catalog.type == "rest" and (holds_secret(catalog.uri) or set("@#") & set(catalog.uri)):
         raise ConfigError(
             f"{place}: expected no password or token in a rest catalog's address; "
             f"give it in {ENV_REST_TOKEN} or {ENV_REST_CREDENTIAL}"
         )
-    if not catalog.is_sqlite:
-        if not is_clear(catalog.uri):
-            raise ConfigError(
-                f"{ENV_CATALOG_URI}: expected {catalog.uri.partition(':')[0]}://user:password@host:"
-                "port/database, with %40 %3A %2F %3F %23 %25 for @ : / ? # % in user and password, "
-                "and a number as the port"
-            )
-        return catalog
-    path = resolved(root, str(catalog.sqlite_path))
-    return catalog.model_copy(update={"uri": f"{SQLITE}{path}"})
+
+
+def _refuse_ambiguous(catalog: CatalogConfig) -> None:
+    if not is_clear(catalog.uri):
+        raise ConfigError(
+            f"{ENV_CATALOG_URI}: expected {catalog.uri.partition(':')[0]}://user:password@host:"
+            "port/database, with %40 %3A %2F %3F %23 %25 for @ : / ? # % in user and password, "
+            "and a number as the port"
+        )
 
 
 def _overridden(catalog: CatalogConfig, uri: str) -> CatalogConfig:
