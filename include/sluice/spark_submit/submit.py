@@ -172,8 +172,9 @@ def _last_words(printed: str) -> str:
     A name counts only at the start of a line, since messages about left-out tables contain names of
     errors too.
     """
+    known = names_of(SluiceError)
     lines = [line for line in printed.splitlines() if line.strip()]
-    ours = [i for i, line in enumerate(lines) if _name(line) in names_of(SluiceError)]
+    ours = [i for i, line in enumerate(lines) if _name(line) in known]
     return "\n".join(lines[ours[-1] :] if ours else lines[-_LINES_SHOWN:])
 
 
