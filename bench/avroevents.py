@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import fastavro
 
+from bench import dts_records
 from bench.events import Event, Row, datahub_tuple, datastream, debezium
-from tests.spark import dts_records
 
 Schema = dict[str, Any]
 _DECIMAL: Final = {"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 2}

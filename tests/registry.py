@@ -13,10 +13,14 @@ from typing import Any
 
 @dataclass
 class SchemaRegistry:
-    """What the server answers by path, and what it was asked with which authorization."""
+    """What the server answers by path, and what it was asked with which authorization.
+
+    `failures`: the statuses of its first answers; 200 is one that breaks off.
+    """
 
     answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
     asked: list[tuple[str, str | None]] = field(default_factory=list)
+    failures: list[int] = field(default_factory=list)
     url: str = ""
 
     def add(self, ident: int, schema: Any, **more: Any) -> None:
@@ -40,11 +44,14 @@ def serving() -> Iterator[SchemaRegistry]:
             registry.asked.append((self.path, self.headers.get("Authorization")))
             status, document = registry.answers.get(self.path, missing)
             body = json.dumps(document).encode()
+            sent = body
+            if registry.failures:
+                status, sent = registry.failures.pop(0), body[:-1]
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(sent)
 
         def log_message(self, *_: Any) -> None:
             """Say nothing."""

@@ -1,4 +1,5 @@
-"""Limits on how much one landed file may decompress to, since whoever wrote it decides that."""
+"""Limits on what landed files may take (decompressed bytes, rejects, schemas), since whoever wrote
+them decides that."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ def status(
 ) -> None:
     """Each pipeline's last batches, and older ones that wait for an operator."""
     loaded = load_sound(project)
-    names = [loaded.found(pipeline).name] if pipeline else sorted(loaded.pipelines)
+    names = [loaded.checked(pipeline).name] if pipeline else sorted(loaded.pipelines)
     mistakes = [] if pipeline else "\n".join(loaded.mistakes()).splitlines()
     for mistake in mistakes:
         _say(f"does not run, since a file of it is wrong: {mistake}")

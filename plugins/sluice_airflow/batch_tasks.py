@@ -11,6 +11,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.config.project import Project
 from sluice.objects.batch_files import batch_of, pipeline_of
 from sluice_airflow import tasks
+from sluice_airflow.assets import alias_name
 from sluice_airflow.dag_settings import SOON, longest_load, longest_stage
 from sluice_airflow.submit import LoadOperator
 
@@ -53,7 +54,7 @@ def map_batches(project: Project, pipelines: list[Pipeline], landed: Any) -> Non
 def _publish(project: Project, pipelines: list[Pipeline]) -> Any:
     @task(
         task_id="publish",
-        outlets=[AssetAlias(tasks.alias_name(pipeline.name)) for pipeline in pipelines],
+        outlets=[AssetAlias(alias_name(pipeline.name)) for pipeline in pipelines],
         map_index_template=BATCH,
         execution_timeout=longest_stage(project),
         priority_weight=SOON,

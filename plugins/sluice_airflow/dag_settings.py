@@ -57,9 +57,10 @@ def dag_id(name: str) -> str:
 
 
 def longest_load(project: Project) -> timedelta:
-    """Return the time limit of a driver that `sluice` starts itself."""
+    """Return the time limit of a load or of maintenance: `spark.max_load_seconds`."""
     return timedelta(seconds=project.spark.max_load_seconds)
 
 
 def longest_stage(project: Project) -> timedelta:
+    """Return the time limit of all other tasks that may start a driver."""
     return max(LONGEST_STAGE, longest_load(project))

@@ -15,7 +15,7 @@ from sluice.config.fields import LONGEST_PIPELINE_NAME, is_pipeline_name
 from sluice.config.pipeline import USUAL_SCHEDULE, Pipeline
 from sluice.config.project import Project
 from sluice.errors import ConfigError
-from sluice_airflow import documents, tasks
+from sluice_airflow import documents, landing, tasks
 from sluice_airflow.batch_tasks import map_batches
 from sluice_airflow.dag_settings import DEFAULTS, OWNER, SOON, START, dag_id, longest_stage
 from sluice_airflow.forms import load_form
@@ -125,13 +125,13 @@ def _wire(project: Project, pipeline: Pipeline) -> None:
 
     @task(task_id="land", execution_timeout=longest_stage(project))
     def land() -> list[str]:
-        return tasks.land(root, pipeline.name, dict(get_current_context()))
+        return landing.land(root, pipeline.name, dict(get_current_context()))
 
     # Parallel to the batches: downstream it would hide which of them failed.
     # Not retried: it only reports.
     @task(task_id="denied", priority_weight=SOON, retries=0)
     def denied() -> None:
-        tasks.refuse_denied(pipeline.name, dict(get_current_context()))
+        landing.refuse_denied(pipeline.name, dict(get_current_context()))
 
     landed = land()
     reconcile() >> landed >> denied()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,7 +13,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from sluice.config.project import Project, load_sound
 from sluice.environment import ENV_SPARK_MASTER
-from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError, names_of
+from sluice.errors import SluiceError, TerminalError
 from sluice.objects.batch_files import batch_of, pipeline_of
 from sluice.operations.context import Context
 from sluice.operations.maintenance import MAINTAIN, arguments
@@ -22,18 +21,19 @@ from sluice.operations.waiting import repeating
 from sluice.spark_submit.submit import (
     LOAD_BATCH,
     driver_environment,
-    has_died,
+    driver_error,
     is_small,
     properties_file,
     spark_conf,
 )
 from sluice_airflow import tasks
+from sluice_airflow.advice import advised
 from sluice_airflow.connection import SPARK_CONNECTION, spark_master
+from sluice_airflow.landing import STALE
 
 # The hook's error has so many of the driver's last lines: an error may have one for each table.
 _LINES_KEPT: Final = 10_000
-_LINES_SHOWN: Final = 20
-WAITING_EVERY_SECONDS: Final = tasks.STALE.total_seconds() / 3
+WAITING_EVERY_SECONDS: Final = STALE.total_seconds() / 3
 _DRIVER_NEEDS: Final = (
     "PATH", "PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR", "JAVA_HOME", "LC_ALL",
 )  # fmt: skip
@@ -62,7 +62,7 @@ class LoadOperator(SparkSubmitOperator):
         manifest = str(self.manifest)
         pipeline = pipeline_of(manifest)
         self.application_args = ["--project", self.project_dir, "--manifest", manifest]
-        with tasks.advised("load", pipeline) as advice:
+        with advised("load", pipeline) as advice:
             ctx = tasks.open_context(self.project_dir, pipeline)
             if state := tasks.loaded_as(ctx, manifest, advice):
                 self.log.info("the batch is %s: nothing to load", state)
@@ -110,7 +110,7 @@ class MaintainOperator(SparkSubmitOperator):
         budget, dry_run = (context["params"][field] for field in ("budget", "dry_run"))
         if not dry_run:
             tasks.reconcile(self.project_dir, self.pipeline)
-        with tasks.advised("maintain", self.pipeline):
+        with advised("maintain", self.pipeline):
             project = load_sound(self.project_dir)
             own = arguments(project, self.pipeline, budget, dry_run)
             self.application_args = ["--project", self.project_dir, *own]
@@ -152,26 +152,7 @@ def _submit(hook: SparkSubmitHook, application: str) -> None:
 
 
 def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
-    """Return the error by the name that the driver printed; for a driver that printed none, as it
-    just died, an error worth a retry. One that the hook did not start is refused again."""
+    """Return the error of a driver; one that the hook did not start is refused again."""
     if hook._submit_sp is None:
         return TerminalError(f"no Spark driver was started: {text}").in_lines()
-    code = hook._submit_sp.returncode
-    name, message = _last_words(text)
-    named = name in names_of(TerminalError) and not has_died(code or 0)
-    kind = TerminalError if named or code == ConfigError.exit_code else TransientError
-    return kind(f"the Spark driver ended with code {code}: {message}").in_lines()
-
-
-def _last_words(text: str) -> tuple[str, str]:
-    """Return the name and text of the driver's last error, or '' and the last lines of its output;
-    all of Spark's output is in the log.
-
-    A name counts only at the start of a line, since messages about left-out tables contain names of
-    errors too.
-    """
-    names = "|".join(sorted(names_of(SluiceError)))
-    errors = list(re.finditer(f"^({names}): ", text, re.MULTILINE))
-    if errors:
-        return errors[-1][1], text[errors[-1].start() :].strip()
-    return "", "\n".join(text.splitlines()[-_LINES_SHOWN:])
+    return driver_error(hook._submit_sp.returncode, text)

@@ -17,7 +17,7 @@ from sluice.operations import rollback
 from sluice.operations.selection import Selection
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
-from sluice_airflow import submit, tasks
+from sluice_airflow import landing, submit, tasks
 
 MANIFEST = "shop/{}/manifest.json"
 Runs = Callable[..., tuple[Any, dict[str, str]]]
@@ -73,11 +73,13 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
     refolding.named_targets = lambda ctx, table: []
     for name, stand_in in (("stages", module), ("reprocess", again)):
         monkeypatch.setattr(tasks, name, stand_in)
+    monkeypatch.setattr(landing, "stages", module)
     for name, stand_in in (("undo", module), ("refolding", refolding)):
         monkeypatch.setattr(rollback, name, stand_in)
     monkeypatch.setattr(rollback, "release", lambda ctx, batch: fake.note("release", batch) or 3)
-    for name in ("candidates", "landed", "require_published"):
-        monkeypatch.setattr(tasks, name, lambda *_: [])
+    for name in ("candidates", "landed"):
+        monkeypatch.setattr(landing, name, lambda *_: [])
+    monkeypatch.setattr(tasks, "require_published", lambda *_: [])
     monkeypatch.setattr(submit, "_submit", lambda hook, application: loaded(fake, hook))
     monkeypatch.setattr(submit, "_is_small", lambda ctx, manifest: True)
     return fake

@@ -10,7 +10,7 @@ from sluice.ledger.leases import Lease
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.manifest import SourceFile
 from sluice.operations.context import Context
-from sluice_airflow.tasks import STALE
+from sluice_airflow.landing import STALE
 from tests.unit.projects import open_shop
 
 NOW = datetime.now(UTC)

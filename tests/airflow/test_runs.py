@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sluice.errors import AuditFailedError, FileDeniedError, PublishRefusedError, TransientError
-from sluice_airflow import submit, tasks
+from sluice_airflow import advice, landing, submit, tasks
 from tests.airflow.fake_stages import Runs, Stages
 
 pytestmark = pytest.mark.airflow
@@ -48,7 +48,8 @@ def test_the_driver_gets_the_connections_master_and_sluice_on_its_path(
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the tasks themselves say in their logs; Airflow's own lines hide behind others."""
-    return [entry.getMessage() for entry in caplog.records if entry.name == tasks.__name__]
+    own = {module.__name__ for module in (advice, landing, tasks)}
+    return [entry.getMessage() for entry in caplog.records if entry.name in own]
 
 
 def test_a_run_skips_when_nothing_landed(

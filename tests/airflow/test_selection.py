@@ -9,8 +9,8 @@ import pytest
 
 from sluice.errors import ConfigError
 from sluice.operations.window import Window
+from sluice_airflow.landing import files_in_words
 from sluice_airflow.selection import Run, RunSelection, select
-from sluice_airflow.tasks import files_in_words
 
 FIVE = datetime(2026, 1, 1, 5, tzinfo=UTC)
 SIX = FIVE + timedelta(hours=1)

@@ -29,9 +29,12 @@ from sluice.operations.held_files import release
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.operations.window import Window
 from sluice.result import StagedTable
-from sluice_airflow import submit, tasks
+from sluice_airflow import landing, submit, tasks
+from sluice_airflow.advice import Advice
+from sluice_airflow.assets import asset_uri
+from sluice_airflow.landing import STALE, abandoned_batches, land_selection, selection_of
 from sluice_airflow.selection import RunSelection
-from sluice_airflow.tasks import STALE, abandoned_batches, clean_up, selection_of
+from sluice_airflow.tasks import clean_up
 from tests.airflow.one_batch import FILE, MANIFEST, NOW, claim, ledger_at, one_batch
 from tests.unit import fake_loads
 from tests.unit.projects import open_shop
@@ -153,8 +156,8 @@ def test_released_files_of_a_land_that_died_are_loaded_by_its_next_try(
         patch.setattr("sluice.operations.claim.reach", killed_at(Point.LAND_CLAIMED))
         with pytest.raises(Killed):
             stages.land(ctx)
-    (key,) = tasks.land_selection(ctx, EVERYTHING, True, UnreadableFiles())
-    assert (tasks.loaded_as(ctx, key, tasks.Advice("load")), state(ctx, batch)) == ("", LANDED)
+    (key,) = land_selection(ctx, EVERYTHING, True, UnreadableFiles())
+    assert (tasks.loaded_as(ctx, key, Advice("load")), state(ctx, batch)) == ("", LANDED)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +178,7 @@ def test_a_batch_that_another_run_is_about_to_publish_is_not_loaded_again(
     tmp_path: Path, state: str, lapsed: bool, told: str
 ) -> None:
     ctx = one_batch(tmp_path, state, lapsed=lapsed)
-    assert tasks.loaded_as(ctx, MANIFEST, tasks.Advice("load")) == told
+    assert tasks.loaded_as(ctx, MANIFEST, Advice("load")) == told
 
 
 def test_batches_behind_a_loading_one_are_kept_waiting(
@@ -208,33 +211,6 @@ def test_batches_behind_a_loading_one_are_kept_waiting(
     load.execute({"ti": run})
     assert renewed[3] == ["a", "b", "c"]
     assert abandoned_batches(ctx, EVERYTHING, False) == []
-
-
-@pytest.mark.parametrize(
-    ("code", "text", "kind"),
-    [
-        (1, "AuditFailedError: the counts do not add up", TerminalError),
-        (1, "FileDeniedError: s3://landing/a.jsonl: AccessDenied", TerminalError),
-        (1, "TablesLeftOutError: batch b is published without: orders", TerminalError),
-        (1, "py4j.protocol.Py4JNetworkError: gone", TransientError),
-        (2, "usage: load_batch.py", TerminalError),
-        (75, "LeaseHeldError: batch b has it", TransientError),
-        (75, "on without t: PlanError: no key\nTransientError: no answer", TransientError),
-        (75, "CatalogAwayError: no answer in 90 s", TransientError),
-        (-9, "", TransientError),
-        (1, "goes on without t: PlanError: no key\nat java", TransientError),
-        (137, "goes on without t: PlanError: no key", TransientError),
-        (137, "PlanError: no key", TransientError),
-    ],
-)
-def test_kind_of_the_drivers_last_error_decides_on_a_retry(
-    code: int, text: str, kind: type
-) -> None:
-    hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=code))
-    error = submit._typed(hook, text)
-    assert isinstance(error, kind)
-    assert f"ended with code {code}" in str(error)
-    assert text.rpartition("\n")[2] in str(error)
 
 
 def test_a_driver_that_was_never_started_is_not_tried_again() -> None:
@@ -279,13 +255,6 @@ def test_an_error_of_many_lines_keeps_its_name(
     ]  # fmt: skip
 
 
-def test_driver_without_a_named_error_is_reported_by_its_last_lines() -> None:
-    hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
-    lines = [f"line {number}" for number in range(100)]
-    error = str(submit._typed(hook, "\n".join(lines)))
-    assert error == "the Spark driver ended with code 1: " + "\n".join(lines[-20:])
-
-
 @pytest.mark.parametrize(
     ("table", "uri"),
     [
@@ -298,7 +267,7 @@ def test_driver_without_a_named_error_is_reported_by_its_last_lines() -> None:
 def test_every_table_is_an_asset_of_its_own(table: str, uri: str) -> None:
     """Airflow passes over what follows a # or a ?."""
     staged = StagedTable("shop", table, "branch", 1, 2, 0)
-    assert Asset(name=staged.full_name, uri=tasks.asset_uri(staged)).uri == uri
+    assert Asset(name=staged.full_name, uri=asset_uri(staged)).uri == uri
 
 
 def test_teardown_reconciles_on_the_connections_spark_master(
@@ -323,13 +292,13 @@ def test_land_that_runs_again_reconciles_on_the_connections_spark_master(
     )  # fmt: skip
     again = {"params": {}, "dag_run": run, "ti": SimpleNamespace(try_number=2)}
     with pytest.raises(AirflowSkipException):
-        tasks.land(str(tmp_path), "shop", again)
+        landing.land(str(tmp_path), "shop", again)
     assert masters == ["local[2]"]
 
 
 def test_names_of_a_form_are_one_line_of_the_log() -> None:
     chosen = RunSelection(tables=("x\n2026-11-29 ERROR all rows lost \x1b[2J",))
-    assert tasks.describe(chosen).isprintable()
+    assert landing.describe(chosen).isprintable()
 
 
 def test_a_tasks_log_has_no_line_for_each_table_that_is_opened(
@@ -338,5 +307,5 @@ def test_a_tasks_log_has_no_line_for_each_table_that_is_opened(
     ctx = one_batch(tmp_path, LANDED)
     caplog.clear()
     with caplog.at_level(logging.INFO):
-        tasks.loaded_as(ctx, MANIFEST, tasks.Advice("load"))
+        tasks.loaded_as(ctx, MANIFEST, Advice("load"))
     assert "FileIO" not in caplog.text

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from sluice.errors import SluiceError, names_of
+
 ROOT = Path(__file__).resolve().parents[2]
 FORBIDDEN = {
     "include": {"airflow", "pyspark", "sluice_airflow", "spark_jobs"},
@@ -70,6 +72,20 @@ def test_a_folder_imports_only_its_own_engine(folder: str) -> None:
         if (found := imported(path) & FORBIDDEN[folder])
     }
     assert wrong == {}
+
+
+def test_whoever_starts_a_driver_knows_the_names_of_its_errors() -> None:
+    """It does not import spark_jobs: a name from there would be no error that lasts."""
+    bases = {
+        base.id
+        for path in (ROOT / "spark_jobs").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+        if isinstance(base, ast.Name)
+    }
+    assert "ValueError" in bases
+    assert bases & names_of(SluiceError) == set()
 
 
 @pytest.mark.parametrize("folder", sorted(FORBIDDEN))

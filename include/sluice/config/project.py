@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sluice.config.broken_pipelines import by_name
 from sluice.config.ddl_files import with_ddl
 from sluice.config.fields import Strict
 from sluice.config.format_versions import refuse_unwritable
@@ -26,7 +27,7 @@ from sluice.config.project_file import (
 )
 from sluice.config.secrets import holds_secret, is_clear, refuse_unsendable, shortened
 from sluice.config.validation_messages import explain
-from sluice.config.yaml_file import Document, by_name, read_yaml
+from sluice.config.yaml_file import Document, read_yaml
 from sluice.environment import (
     ENV_CATALOG_URI,
     ENV_REST_CREDENTIAL,
@@ -60,16 +61,16 @@ class Project(BaseModel):
     not_read: tuple[Path, ...] = ()
 
     def pipeline(self, name: str) -> Pipeline:
-        """Return the pipeline called `name`, its DDL scripts read; raises ConfigError as `found`
-        does, or if a script cannot be read."""
-        found = self.found(name)
-        with _told(self.files.get(name, self.root)):
+        """Return the pipeline called `name`, its DDL scripts read; raises ConfigError as
+        `checked` does, or if a script cannot be read."""
+        found = self.checked(name)
+        with _as_config_error(self.files.get(name, self.root)):
             _ = found.ddl_tables
         return found
 
-    def found(self, name: str) -> Pipeline:
-        """Return the pipeline called `name`; raises ConfigError if its file is wrong, or listing
-        the existing ones."""
+    def checked(self, name: str) -> Pipeline:
+        """Return the pipeline called `name`, its DDL scripts unread; raises ConfigError if its file
+        is wrong, or listing the existing ones."""
         if name in self.broken:
             raise ConfigError(self.broken[name])
         if name not in self.pipelines:
@@ -143,7 +144,7 @@ def _load_pipelines(root: Path, lake: LakeConfig) -> tuple[list[Written], dict[s
     mistakes: dict[Path, str] = {}
     for path in files:
         try:
-            with _told(path):
+            with _as_config_error(path):
                 pipelines.append(_load_pipeline(root, path, lake))
         except ConfigError as error:
             mistakes[path] = str(error)
@@ -160,7 +161,7 @@ def _load_pipeline(root: Path, path: Path, lake: LakeConfig) -> Written:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _as_config_error(path: Path) -> Iterator[None]:
     """Raise ConfigError whatever it is that stops the reading of a pipeline's file: the other
     pipelines run."""
     try:
@@ -192,26 +193,39 @@ def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
     place = f"{root / PROJECT_FILE}: lake.catalog.uri"
     if uri := os.environ.get(ENV_CATALOG_URI):
         catalog, place = _overridden(catalog, uri), ENV_CATALOG_URI
-    elif holds_secret(catalog.uri) or not (catalog.is_sqlite or is_clear(catalog.uri)):
+    else:
+        _refuse_password_in_file(catalog, place)
+    _refuse_rest_secret(catalog, place)
+    if catalog.is_sqlite:
+        path = resolved(root, str(catalog.sqlite_path))
+        return catalog.model_copy(update={"uri": f"{SQLITE}{path}"})
+    _refuse_ambiguous(catalog)
+    return catalog
+
+
+def _refuse_password_in_file(catalog: CatalogConfig, place: str) -> None:
+    if holds_secret(catalog.uri) or not (catalog.is_sqlite or is_clear(catalog.uri)):
         raise ConfigError(
             f"{place}: expected no password in the file; "
             f"give the whole address in {ENV_CATALOG_URI}, with a number where it has a port"
         )
+
+
+def _refuse_rest_secret(catalog: CatalogConfig, place: str) -> None:
     if catalog.type == "rest" and (holds_secret(catalog.uri) or set("@#") & set(catalog.uri)):
         raise ConfigError(
             f"{place}: expected no password or token in a rest catalog's address; "
             f"give it in {ENV_REST_TOKEN} or {ENV_REST_CREDENTIAL}"
         )
-    if not catalog.is_sqlite:
-        if not is_clear(catalog.uri):
-            raise ConfigError(
-                f"{ENV_CATALOG_URI}: expected {catalog.uri.partition(':')[0]}://user:password@host:"
-                "port/database, with %40 %3A %2F %3F %23 %25 for @ : / ? # % in user and password, "
-                "and a number as the port"
-            )
-        return catalog
-    path = resolved(root, str(catalog.sqlite_path))
-    return catalog.model_copy(update={"uri": f"{SQLITE}{path}"})
+
+
+def _refuse_ambiguous(catalog: CatalogConfig) -> None:
+    if not is_clear(catalog.uri):
+        raise ConfigError(
+            f"{ENV_CATALOG_URI}: expected {catalog.uri.partition(':')[0]}://user:password@host:"
+            "port/database, with %40 %3A %2F %3F %23 %25 for @ : / ? # % in user and password, "
+            "and a number as the port"
+        )
 
 
 def _overridden(catalog: CatalogConfig, uri: str) -> CatalogConfig:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -59,7 +58,6 @@ _SIGN: Final = (
 _SIGN_TAKEN: Final = re.compile(r"scanning an alias|undefined alias|'[?@]'")
 # Aliases of aliases multiply; without any, a file has fewer values than characters.
 _MOST_BY_ALIASES: Final = 100_000
-_NAME: Final = re.compile(r"""^name:[ \t]*["']?([\w-]+)["']?[ \t]*(?:#.*)?$""", re.MULTILINE)
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _Loader.yaml_implicit_resolvers = {}
 for _tag, (_pattern, _first) in _RESOLVERS.items():
@@ -161,32 +159,3 @@ def dotted(path: KeyPath) -> str:
 def refused(document: Document, key: KeyPath, expected: str) -> ConfigError:
     """Return the error for an unexpected value, with file, line and key."""
     return ConfigError(f"{document.where(key)}: {dotted(key)}: expected {expected}")
-
-
-def by_name(mistakes: Mapping[Path, str], taken: Container[str]) -> dict[str, str]:
-    """Return mistakes by the pipeline's `name`; by the file's stem, else its full name, if that is
-    taken or unreadable."""
-    named: dict[str, str] = {}
-    for path, mistake in mistakes.items():
-        names = (_stated_name(path), path.stem, path.name)
-        free = (name for name in names if name not in taken and name not in named)
-        named[next(free, str(path))] = mistake
-    return named
-
-
-def _stated_name(path: Path) -> str:
-    try:
-        name = read_yaml(path).data.get("name")
-    except Exception:  # the mistake is reported already
-        return _written_name(path)
-    return name if isinstance(name, str) else path.stem
-
-
-def _written_name(path: Path) -> str:
-    """Return the name on its own line in a text that is no YAML, so that a mistake on another line
-    is shown under the pipeline's name."""
-    try:
-        found = _NAME.search(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return path.stem
-    return found[1] if found else path.stem

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import bz2
 import io
 import json
-import lzma
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import fastavro
-import pyarrow as pa
-import zstandard
 
 from sluice.bounds import DEFAULT, MEBIBYTE, Bounds
-from sluice.containers.avro_claims import Claims
+from sluice.containers.avro_blocks import BlockCheck
+from sluice.containers.avro_codecs import PACKED, unpacked
 from sluice.containers.byte_stream import ByteStream, Stretch
 from sluice.containers.compression import TOO_MANY_ROWS
 from sluice.containers.decompression_limits import DecompressionGuard
@@ -36,12 +32,7 @@ _MOST_AHEAD: Final = 16 * MEBIBYTE
 # After more of them in a file the rest of it is not read.
 MOST_BAD_FRAMES: Final = 256
 
-_SNAPPY: Final = b"snappy"
-_ZSTANDARD: Final = b"zstandard"
-_DEFLATE: Final = b"deflate"
-_BZIP2: Final = b"bzip2"
-_XZ: Final = b"xz"
-_CODECS: Final = (b"null", _DEFLATE, _BZIP2, _XZ, _SNAPPY, _ZSTANDARD)
+_PLAIN: Final = b"null"
 _ARRAY: Final = b"array"
 _SYNC_BYTES: Final = 16
 _HEADER: Final = fastavro.parse_schema(
@@ -95,7 +86,7 @@ def walk(chunks: Iterator[bytes], thorough: bool = False, bounds: Bounds = DEFAU
     except (EOFError, ValueError, KeyError, IndexError) as error:
         return AvroFile(damage=TRUNCATED if isinstance(error, EOFError) else DAMAGED)
     stream.header_left = None
-    supported = _codec(header) in _CODECS
+    supported = _codec(header) in (_PLAIN, *PACKED)
     decoding = _decoder(header, thorough, bounds) if supported else None
     unfolding = DecompressionGuard(_codec(header), bounds)
     whole, damage, bad = _walk_blocks(stream, header["sync"], decoding, unfolding)
@@ -125,9 +116,9 @@ class _BlockDecoder:
     Items without bytes count as rows, see `Bounds`; a block that has too many does not count.
     """
 
-    def __init__(self, codec: bytes, claims: Claims | None, bounds: Bounds) -> None:
-        self._unpacked = _UNPACKED.get(codec, bytes)
-        self._claims = claims
+    def __init__(self, codec: bytes, check: BlockCheck | None, bounds: Bounds) -> None:
+        self._codec = codec
+        self._check = check
         self._bounds = bounds
         self._empty_items = 0
         self._raw_bytes = 0
@@ -136,7 +127,7 @@ class _BlockDecoder:
     def decode(self, start: int, end: int, records: int, body: bytes, sync: bytes) -> None:
         """Check the block from `start` to `end` of the file."""
         try:
-            reason = self._damage(end, records, self._unpacked(body))
+            reason = self._damage(end, records, unpacked(self._codec, body, MOST_DECODED_BYTES))
         except Exception:  # a decompressor may raise anything for damaged bytes
             reason = DAMAGED
         if reason:
@@ -147,9 +138,9 @@ class _BlockDecoder:
 
     def _damage(self, end: int, records: int, plain: bytes) -> str:
         """Return why the block is bad, or ''; raises if its bytes do not fit the schema."""
-        if self._claims is None:
+        if self._check is None:
             return DAMAGED
-        items = self._empty_items + self._claims.check(records, plain)
+        items = self._empty_items + self._check.check(records, plain)
         if self._bounds.has_too_many_rows(end, items):
             return TOO_MANY_ROWS
         self._empty_items = items
@@ -162,74 +153,28 @@ def _decoder(header: Any, thorough: bool, bounds: Bounds) -> _BlockDecoder | Non
     It is done in any case if arrays may claim items that take no bytes, and so no end of time.
     """
     schema = header["meta"]["avro.schema"]
-    claims = _claims(schema) if thorough or _ARRAY in schema else None
-    if not thorough and not (claims and claims.may_be_empty):
+    check = _block_check(schema) if thorough or _ARRAY in schema else None
+    if not thorough and not (check and check.may_be_empty):
         return None
-    return _BlockDecoder(_codec(header), claims, bounds)
+    return _BlockDecoder(_codec(header), check, bounds)
 
 
-def _claims(schema: bytes) -> Claims | None:
-    """Return the walk by a schema; None if it is none."""
+def _block_check(schema: bytes) -> BlockCheck | None:
+    """Return the check by a schema; None if it is none."""
 
     def bare(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         # fastavro refuses some that Spark ignores.
         return {name: value for name, value in pairs if name != "logicalType"}
 
     try:
-        return Claims(json.loads(schema, object_pairs_hook=bare))
+        return BlockCheck(json.loads(schema, object_pairs_hook=bare))
     except Exception:  # a parser may raise anything for what is no schema
         return None
 
 
 def _codec(header: Any) -> bytes:
-    codec: bytes = header["meta"].get("avro.codec", b"null")
+    codec: bytes = header["meta"].get("avro.codec", _PLAIN)
     return codec
-
-
-def _without_snappy(body: bytes) -> bytes:
-    """Decompress a block; ValueError or an Arrow error if size or checksum do not match."""
-    size = ByteStream(iter([body])).varint()
-    if size > MOST_DECODED_BYTES:
-        raise ValueError(f"a block of more than {MOST_DECODED_BYTES} bytes")
-    plain: bytes = pa.decompress(body[:-4], size, codec="snappy", asbytes=True)
-    if zlib.crc32(plain) != int.from_bytes(body[-4:], "big"):
-        raise ValueError("the checksum is that of other bytes")
-    return plain
-
-
-def _streamed(stream: Callable[[], Any]) -> Callable[[bytes], bytes]:
-    """Decompress by an object of zlib, bz2 or lzma; ValueError for a stream that does not end."""
-
-    def unpacked(body: bytes, most: int) -> bytes:
-        decompressor = stream()
-        plain: bytes = decompressor.decompress(body, most)
-        if not decompressor.eof and len(plain) < most:
-            raise ValueError("a block that is cut")
-        return plain
-
-    return _bounded(unpacked)
-
-
-def _bounded(unpack: Callable[[bytes, int], bytes]) -> Callable[[bytes], bytes]:
-    def unpacked(body: bytes) -> bytes:
-        plain = unpack(body, MOST_DECODED_BYTES + 1)
-        if len(plain) > MOST_DECODED_BYTES:
-            raise ValueError(f"a block of more than {MOST_DECODED_BYTES} bytes")
-        return plain
-
-    return unpacked
-
-
-# Codecs that fastavro needs another library for, or decompresses without a bound.
-_UNPACKED: Final[dict[bytes, Callable[[bytes], bytes]]] = {
-    _SNAPPY: _without_snappy,
-    _ZSTANDARD: _bounded(
-        lambda body, most: zstandard.ZstdDecompressor().stream_reader(body).read(most)
-    ),
-    _DEFLATE: _streamed(lambda: zlib.decompressobj(-15)),
-    _BZIP2: _streamed(bz2.BZ2Decompressor),
-    _XZ: _streamed(lzma.LZMADecompressor),
-}
 
 
 def _zigzag(value: int) -> bytes:

@@ -12,8 +12,11 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import quote
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from sluice.environment import ENV_REGISTRY_TOKEN, ENV_REGISTRY_USER_INFO
 from sluice.errors import TerminalError, TransientError
@@ -22,6 +25,10 @@ from sluice.objects.store import ObjectStore, open_store
 FILE_ENDINGS: Final = (".avsc", ".json")
 _AVRO: Final = "AVRO"
 _SECONDS: Final = 30
+# With the pauses of `wait_exponential`, 0.5 s and then each twice as long: for 15 s, as a REST
+# catalog.
+_TRIES: Final = 6
+_FIRST_PAUSE: Final = 0.5
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _NOT_FOUND: Final = 404
 # Error codes of a missing subject, version or schema; any other web server answers a bare 404.
@@ -114,6 +121,15 @@ class _Registry:
         return [*documents, _document(schema["schema"], self._url)]
 
     def _fetch(self, path: str) -> Any:
+        again = Retrying(
+            stop=stop_after_attempt(_TRIES),
+            wait=wait_exponential(_FIRST_PAUSE),
+            retry=retry_if_exception_type(TransientError),
+            reraise=True,
+        )
+        return again(self._fetch_once, path)
+
+    def _fetch_once(self, path: str) -> Any:
         request = urllib.request.Request(self._url + path, headers=_headers())
         try:
             with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
@@ -123,7 +139,7 @@ class _Registry:
                 return self._refuse_other_server(path, error)
             kind = TransientError if error.code >= 500 or error.code in _AGAIN else TerminalError
             raise kind(f"schema registry {self._url}{path}: {error}") from error
-        except (OSError, urllib.error.URLError) as error:
+        except (OSError, HTTPException) as error:
             raise TransientError(f"schema registry {self._url}{path}: {error}") from error
 
     def _refuse_other_server(self, path: str, error: urllib.error.HTTPError) -> None:

@@ -35,9 +35,11 @@ class ByteStream:
 
     @property
     def place(self) -> int:
+        """How many bytes of the stream are consumed."""
         return self.passed + self.at
 
     def read(self, size: int) -> bytes:
+        """Consume exactly `size` bytes; ValueError for a header of more than `header_left`."""
         if self.header_left is not None:
             self.header_left -= max(size, 0)
             if self.header_left < 0:
@@ -88,6 +90,7 @@ class ByteStream:
         return min(size, len(self.waiting) - self.at)
 
     def at_end(self) -> bool:
+        """Whether no byte is left; fetches the next chunk if the last one is consumed."""
         while self.at == len(self.waiting):
             chunk = next(self.chunks, None)
             if chunk is None:

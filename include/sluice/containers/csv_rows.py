@@ -27,8 +27,7 @@ TOO_MANY_NAMES: Final = "line_of_names_too_long"
 MOST_NAMES: Final = 10_000
 MOST_NAMES_CHARACTERS: Final = MEBIBYTE
 
-# AWS DMS's S3 target omits this field in full loads although the header names it.
-_OPERATION: Final = '"Op"'
+_OPERATION: Final = "Op"
 _OPERATIONS: Final = ("I", "U", "D")
 _ENDINGS: Final = re.compile(r"\.csv(\.[a-z0-9]+)?$", re.IGNORECASE)
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
@@ -66,7 +65,8 @@ def rows_as_json(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterat
     lines = _Lines(chunks, limit)
     rows = csv.reader(lines, delimiter=style.delimiter, strict=True)
     names = [encoder.encode_basestring(name) for name in style.columns]
-    header_rejected = full_load = changes = False
+    operation = _OperationColumn(style.columns)
+    header_rejected = False
     while (row := _next_row(rows, lines)) is not None:
         if isinstance(row, Rejected):
             header_rejected = header_rejected or not names
@@ -80,9 +80,7 @@ def rows_as_json(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterat
             names = [encoder.encode_basestring(name) for name in row]
         elif row or len(names) == 1:  # with one column a blank line is an empty field
             row = row or [""]
-            changes = changes or _is_change(row, names, style)
-            full_load = not changes and (full_load or _is_loaded(row, names, style))
-            yield _object(names, row, lines.record(), style, full_load)
+            yield _object(names[1:] if operation.lacks(row) else names, row, lines.record(), style)
 
 
 def _too_long(names: list[str]) -> bool:
@@ -106,30 +104,26 @@ def _next_row(rows: Iterator[list[str]], lines: _Lines) -> list[str] | Rejected 
         return Rejected(TOO_LARGE, as_bytes(lines.record()))
 
 
-def _is_change(row: list[str], names: list[str], style: CsvStyle) -> bool:
-    """Whether a row shows that its file has the operation: it begins with one and lacks no
-    field."""
-    whole = bool(style.columns) and names[0] == _OPERATION and len(row) == len(names)
-    return whole and row[0] in _OPERATIONS
+class _OperationColumn:
+    """AWS DMS's S3 target omits the operation in full loads although the header names it."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self._whole = len(columns) if columns[:1] == (_OPERATION,) else 0
+        self._full_load = self._changes = False
+
+    def lacks(self, row: list[str]) -> bool:
+        """Whether the next row of a file lacks the operation.
+
+        A row that has all fields and begins with an operation shows that the file has it. A short
+        one that begins with an operation may be a change that lacks another field.
+        """
+        is_operation, short = row[0] in _OPERATIONS, len(row) == self._whole - 1
+        self._changes |= is_operation and len(row) == self._whole
+        self._full_load |= short and not is_operation
+        return short and self._full_load and not self._changes
 
 
-def _is_loaded(row: list[str], names: list[str], style: CsvStyle) -> bool:
-    """Whether a row shows that its file lacks the operation.
-
-    One that begins with an operation may be a change that lacks another field.
-    """
-    return _lacks_operation(row, names, style) and row[0] not in _OPERATIONS
-
-
-def _lacks_operation(row: list[str], names: list[str], style: CsvStyle) -> bool:
-    return bool(style.columns) and names[0] == _OPERATION and len(row) == len(names) - 1
-
-
-def _object(
-    names: list[str], fields: list[str], record: str, style: CsvStyle, full_load: bool
-) -> Line | Rejected:
-    if full_load and _lacks_operation(fields, names, style):
-        names = names[1:]
+def _object(names: list[str], fields: list[str], record: str, style: CsvStyle) -> Line | Rejected:
     if len(fields) != len(names):
         return Rejected(FIELD_COUNT, as_bytes(record))
     values = [encoder.encode_basestring(field) for field in fields]

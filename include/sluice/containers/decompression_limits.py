@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import bz2
-import lzma
-import zlib
-from collections.abc import Callable, Iterator
-from typing import Any, Final
-
-import zstandard
+from typing import Final
 
 from sluice.bounds import RATIO, Bounds
+from sluice.containers.avro_codecs import DAMAGED, DEFLATE, PACKED, piece_sizes
 from sluice.containers.compression import BOMB, TOO_MANY_ROWS, DamageError
 
-_STEP_BYTES: Final = 1 << 20
-_WINDOW_BYTES: Final = 1 << 27
-_DEFLATE: Final = b"deflate"
 # The highest ratio of deflate, by zlib's technical details.
 _DEFLATE_MOST: Final = 1032
-_DAMAGED: Final = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
 
 
 class DecompressionGuard:
@@ -36,7 +27,7 @@ class DecompressionGuard:
     @property
     def wants(self) -> int:
         """Number of bytes of a block's body that `add` needs."""
-        return self._bounds.block_bytes if self._codec in _PIECES else 0
+        return self._bounds.block_bytes if self._codec in PACKED else 0
 
     def add(self, records: int, body: bytes, size: int, end: int) -> str:
         """Count a block; return why it alone is too large, or "".
@@ -66,61 +57,21 @@ class DecompressionGuard:
         bounds = self._bounds
         small = size * _DEFLATE_MOST <= bounds.block_bytes
         few = end * _DEFLATE_MOST <= bounds.plain_bytes and bounds.ratio >= RATIO
-        return self._codec == _DEFLATE and small and few
+        return self._codec == DEFLATE and small and few
 
     def _unfolded(self, body: bytes, size: int, end: int) -> int:
         """Return a block's decompressed size, counted up to the bound; 0 if stored plain."""
         most = self._bounds.block_bytes
-        if self._codec not in _PIECES:
+        if self._codec not in PACKED:
             return 0
         if size > most or self._is_within(size, end):
             return size
         unfolded = 0
         try:
-            for piece in _PIECES[self._codec](body):
+            for piece in piece_sizes(self._codec, body):
                 unfolded += piece
                 if unfolded > most:
                     break
-        except _DAMAGED:
+        except DAMAGED:
             pass
         return unfolded
-
-
-def _snappy_size(body: bytes) -> Iterator[int]:
-    """Yield the size stated before a snappy body, seven bits a byte; Java allocates it at once."""
-    value = 0
-    for place, byte in enumerate(body[:5]):
-        value |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:
-            yield value
-            return
-
-
-def _zstd(body: bytes) -> Iterator[int]:
-    reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).stream_reader(
-        body, read_across_frames=True
-    )
-    while piece := reader.read(_STEP_BYTES):
-        yield len(piece)
-
-
-def _streamed(stream: Callable[[], Any]) -> Callable[[bytes], Iterator[int]]:
-    """Yield pieces' sizes by an object of zlib, bz2 or lzma; zlib's keeps its unconsumed input."""
-
-    def pieces(body: bytes) -> Iterator[int]:
-        decompressor, left = stream(), body
-        while not decompressor.eof and (piece := decompressor.decompress(left, _STEP_BYTES)):
-            yield len(piece)
-            left = getattr(decompressor, "unconsumed_tail", b"")
-
-    return pieces
-
-
-_PIECES: Final[dict[bytes, Callable[[bytes], Iterator[int]]]] = {
-    _DEFLATE: _streamed(lambda: zlib.decompressobj(-15)),
-    b"bzip2": _streamed(bz2.BZ2Decompressor),
-    b"xz": _streamed(lzma.LZMADecompressor),
-    b"snappy": _snappy_size,
-    b"zstandard": _zstd,
-}
-"""Functions that yield the sizes of a block's decompressed pieces, by codec."""

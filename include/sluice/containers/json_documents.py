@@ -142,7 +142,7 @@ class _Splitter(TextWindow):
 
     def _next(self) -> Line | Rejected:
         parsed = self.document(0)
-        if parsed.found and self._stands_alone(parsed.end):
+        if parsed.found and self._is_delimited(parsed.end):
             return self._take(parsed)
         self.read_line(0)
         key = _OTHER_KEY.match(self.text, self.at)
@@ -150,7 +150,7 @@ class _Splitter(TextWindow):
             return self._key_and_value("null", key.end() - self.at)
         return self._take_broken(parsed)
 
-    def _stands_alone(self, end: int) -> bool:
+    def _is_delimited(self, end: int) -> bool:
         """Whether a parsed part is a document and not the beginning of something else.
 
         A bare word or number is one only if nothing follows on its line, an element of an array

@@ -64,29 +64,29 @@ def detect(plain: Iterator[bytes], key: str, reading: Reading) -> DetectedFile:
     to find damage."""
     if reading.timed and holds_transactions(key):
         return DetectedFile(reason=TRANSACTIONS)
-    detected = DetectedFile(
-        split=bool(reading.layout),
-        csv=reading.tables if csv_rows.is_csv(key) else None,
-        framed_as=reading.layout,
-        keys=reading.keys,
-    )
+    expected = _expected(key, reading)
     try:
         head, plain = peek(plain)
         by_head = _by_head(head, plain, key, reading)
         if by_head is not None:
             return by_head
         if reading.framing and datums.are_in(head):
-            detected = DetectedFile(container=AVRO, framing=reading.framing)
-        elif not detected.framed_as and (reason := _unreadable(head, detected.csv is not None)):
-            return DetectedFile(reason=reason, head=head[:RAW_BYTES])
-        if detected.csv or detected.framing or detected.framed_as:
-            deque(plain, maxlen=0)
-            return detected
-        return replace(detected, split=_misread(plain, reading.limit))
+            expected = DetectedFile(container=AVRO, framing=reading.framing)
+        return _by_content(head, plain, expected, reading.limit)
     except DamageError as damage:
         return (
-            replace(detected, split=True) if damage.trusted else DetectedFile(reason=damage.reason)
+            replace(expected, split=True) if damage.trusted else DetectedFile(reason=damage.reason)
         )
+
+
+def _expected(key: str, reading: Reading) -> DetectedFile:
+    """Return what a file is by its name alone."""
+    return DetectedFile(
+        split=bool(reading.layout),
+        csv=reading.tables if csv_rows.is_csv(key) else None,
+        framed_as=reading.layout,
+        keys=reading.keys,
+    )
 
 
 def _by_head(
@@ -101,6 +101,19 @@ def _by_head(
         with room_to_stage(key):
             return _check_parquet(plain, head, reading)
     return None
+
+
+def _by_content(
+    head: bytes, plain: Iterator[bytes], expected: DetectedFile, limit: int
+) -> DetectedFile:
+    """Check a file that is no container: binary messages, or else text."""
+    binary = expected.framing or expected.framed_as
+    if not binary and (reason := _unreadable(head, expected.csv is not None)):
+        return DetectedFile(reason=reason, head=head[:RAW_BYTES])
+    if binary or expected.csv:
+        deque(plain, maxlen=0)
+        return expected
+    return replace(expected, split=_misread(plain, limit))
 
 
 def _misread(lines: Iterator[bytes], limit: int) -> bool:

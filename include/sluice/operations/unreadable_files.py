@@ -6,10 +6,11 @@ takes them. Until then each run that selects them ends with an error.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+from tenacity import Retrying, retry_if_exception_type, retry_if_not_exception_type
 
 from sluice.catalog.retries import pause
 from sluice.errors import (
@@ -101,17 +102,14 @@ def inspect_or_skip(
 
 def with_retries(look: Callable[[], Inspection], tally: UnreadableFiles) -> Inspection:
     """Try again if the store fails, since it may have broken off in the middle of the bytes."""
-    turn = 0
-    while True:
-        try:
-            return look()
-        except UnstableFileError:
-            raise
-        except TransientError:
-            turn += 1
-            if turn >= tally.tries:
-                raise
-            time.sleep(pause(turn))
+    worth_it = retry_if_exception_type(TransientError)
+    again = Retrying(
+        stop=lambda state: state.attempt_number >= tally.tries,
+        wait=lambda state: pause(state.attempt_number),
+        retry=worth_it & retry_if_not_exception_type(UnstableFileError),
+        reraise=True,
+    )
+    return again(look)
 
 
 def files_left_out(

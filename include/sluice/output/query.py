@@ -86,12 +86,12 @@ def _answer(connection: duckdb.DuckDBPyConnection, catalog: Catalog, statement: 
     columns = _columns(tree)
     for number, (used, table) in enumerate(_loaded(catalog, tree)):
         _register(connection, _scan(table, used, columns, tree), used, f"loaded_{number}")
-    _shut_in(connection)
+    _forbid_files(connection)
     relation = connection.sql(statement)
     return _integers(relation, relation.to_arrow_table())
 
 
-def _shut_in(connection: duckdb.DuckDBPyConnection) -> None:
+def _forbid_files(connection: duckdb.DuckDBPyConnection) -> None:
     """Restrict DuckDB to the registered tables: `read_text` and similar functions would show this
     process's files and environment to whoever sends the query."""
     connection.execute("SET enable_external_access = false")
@@ -102,6 +102,7 @@ def _parse(connection: duckdb.DuckDBPyConnection, statement: str) -> tuple[str, 
     """Return the statement in DuckDB's own spelling, and its syntax tree."""
     statement = _at_versions(statement)
     tree = _tree(connection, statement)
+    # `deepcopy` reaches Python's limit of recursion at statements half as deep.
     original = json.loads(json.dumps(tree))
     for node in _base_tables(tree):
         _name_in_full(node)

@@ -10,7 +10,7 @@ from typing import Final
 from sluice.bounds import MOST_AVRO_BYTES, MOST_AVRO_ITEMS
 from sluice.config.project import PROJECT_FILE, Project
 from sluice.environment import CHECKOUT
-from sluice.errors import SluiceError, TerminalError, TransientError, names_of
+from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError, names_of
 from sluice.manifest import JSON_LINES, Manifest, SourceFile
 from sluice.spark_submit import startup
 from sluice.spark_submit.child_process import SIGNALS, run_child
@@ -18,8 +18,7 @@ from sluice.spark_submit.child_process import SIGNALS, run_child
 ENTRY_POINTS: Final = CHECKOUT / "spark_jobs"
 LOAD_BATCH: Final = ENTRY_POINTS / "load_batch.py"
 PLAN_BATCH: Final = ENTRY_POINTS / "plan_batch.py"
-_TRY_AGAIN: Final = TransientError.exit_code
-_LINES_SHOWN: Final = 15
+_LINES_SHOWN: Final = 20
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 # Damaged bytes may claim any length, and Avro allocates the memory before it reads on.
 _AVRO_LIMITS: Final = " ".join(
@@ -139,18 +138,26 @@ def submit(project: Project, entry: Path, *arguments: str, small: bool = False) 
     if done.code == 0:
         return (done.output.strip().splitlines() or [""])[-1]
     # spark-submit prints a Python driver's errors on standard output.
-    message = _last_words(done.errors + "\n" + done.output)
+    printed = done.errors + "\n" + done.output
     if done.code is None:
         raise TransientError(
-            f"the Spark driver was stopped after {seconds} s: {message}\nIf a batch needs longer, "
-            f"raise spark.max_load_seconds in {project.root / PROJECT_FILE}"
+            f"the Spark driver was stopped after {seconds} s: {_last_words(printed)}\nIf a batch "
+            f"needs longer, raise spark.max_load_seconds in {project.root / PROJECT_FILE}"
         ).in_lines()
-    again = done.code == _TRY_AGAIN or has_died(done.code)
+    raise driver_error(done.code, printed)
+
+
+def driver_error(code: int, printed: str) -> SluiceError:
+    """Return the error of a driver by its exit code and what it printed: TerminalError where it
+    named an error that lasts, else TransientError, since one that named none just died."""
+    message = _last_words(printed)
+    lasts = code == ConfigError.exit_code or _name(message) in names_of(TerminalError)
+    again = code == TransientError.exit_code or _has_died(code) or not lasts
     kind = TransientError if again else TerminalError
-    raise kind(f"the Spark driver ended with {done.code}: {message}").in_lines()
+    return kind(f"the Spark driver ended with code {code}: {message}").in_lines()
 
 
-def has_died(code: int) -> bool:
+def _has_died(code: int) -> bool:
     """Whether an exit code means that the driver was killed or crashed, so that its output does not
     say why.
 
@@ -159,11 +166,17 @@ def has_died(code: int) -> bool:
     return code < 0 or code > SIGNALS
 
 
-def _last_words(output: str) -> str:
-    lines = [line for line in output.splitlines() if line.strip()]
-    ours = [i for i, line in enumerate(lines) if _is_ours(line)]
+def _last_words(printed: str) -> str:
+    """Return the driver's last error from its name on, or the last lines where it named none.
+
+    A name counts only at the start of a line, since messages about left-out tables contain names of
+    errors too.
+    """
+    known = names_of(SluiceError)
+    lines = [line for line in printed.splitlines() if line.strip()]
+    ours = [i for i, line in enumerate(lines) if _name(line) in known]
     return "\n".join(lines[ours[-1] :] if ours else lines[-_LINES_SHOWN:])
 
 
-def _is_ours(line: str) -> bool:
-    return line.split(":", 1)[0] in names_of(SluiceError)
+def _name(message: str) -> str:
+    return message.partition(": ")[0]

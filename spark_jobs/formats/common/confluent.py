@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from sluice.containers.avro_schemas import OTHER_KIND, Schemas
-from sluice.errors import PlanError, landed_again
+from sluice.errors import PlanError, TerminalError, landed_again
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import PLACE, holds_record, place
-from spark_jobs.formats.common import connect_avro
+from spark_jobs.formats.common import avro, connect_avro
 from spark_jobs.formats.common.avro import Node
 from spark_jobs.formats.common.connect_avro import Datum, Records
 from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS
@@ -63,8 +63,10 @@ def _node(ident: int, documents: list[Any]) -> Node | None:
         return None
     try:
         return connect_avro.resolve(documents, f"the schema with id {ident}")
-    except connect_avro.ContainsItselfError:
-        return None
+    except TerminalError as error:
+        if isinstance(error.__cause__, avro.ContainsItselfError):
+            return None
+        raise
 
 
 def _ids(messages: DataFrame) -> dict[str, list[int]]:

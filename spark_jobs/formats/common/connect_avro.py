@@ -77,23 +77,17 @@ class Records:
     raw: Column
 
 
-class ContainsItselfError(TerminalError):
-    """A schema has a type that contains itself, which no table can hold."""
-
-
 def resolve(documents: Iterable[Any], where: str) -> Node:
     """Return the last schema of a list, with all named types inlined.
 
-    Names become full names, logical types Connect's names. Raises ContainsItselfError, and
-    TerminalError for an invalid schema.
+    Names become full names, logical types Connect's names. Raises TerminalError for an invalid
+    schema, and, because of `avro.ContainsItselfError`, for one that no table can hold.
     """
     try:
         full = [_full(document, "") for document in documents]
         node: Node = avro.parse(json.dumps(full))["branches"][-1]
     except (ValueError, KeyError, TypeError) as error:
-        nested = isinstance(error, avro.ContainsItselfError)
-        kind = ContainsItselfError if nested else TerminalError
-        raise kind(f"{where}: no Avro schema that can be read ({error!r})") from error
+        raise TerminalError(f"{where}: no Avro schema that can be read ({error!r})") from error
     return node
 
 

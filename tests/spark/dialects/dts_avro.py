@@ -7,10 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sluice.manifest import SourceFile
-from tests.reference import Change
-from tests.spark.dialects.base import INDEX, Dialect, Row, images, key, serial, whole_inserts
-from tests.spark.dts_records import (
+from bench.dts_records import (
     NEW,
     NONE,
     NULL,
@@ -21,6 +18,9 @@ from tests.spark.dts_records import (
     message,
     text,
 )
+from sluice.manifest import SourceFile
+from tests.reference import Change
+from tests.spark.dialects.base import INDEX, Dialect, Row, images, key, serial, whole_inserts
 
 NUMBERS = {"id": 3, "x": 3, "text": 253, "amount": 253, "doc": 253}
 OPERATIONS = {"r": "INIT", "c": "INSERT", "u": "UPDATE", "d": "DELETE", "t": "DDL"}

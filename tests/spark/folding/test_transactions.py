@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from bench import dts_records
 from sluice.errors import RollbackRefusedError
 from sluice.manifest import Reprocess
 from sluice.operations import refolding, stages
@@ -23,7 +24,6 @@ from spark_jobs.decoding import transactions
 from spark_jobs.lake.tables import Lake
 from spark_jobs.maintaining.context import MaintenanceContext
 from spark_jobs.maintaining.retention import expire_transaction_ends
-from tests.spark import dts_records
 from tests.spark.retention import forget
 from tests.spark.sandbox import Sandbox, total
 

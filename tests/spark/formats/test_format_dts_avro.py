@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.config.format_options import DtsAvroOptions
-from spark_jobs.canonical import ENVELOPE
-from spark_jobs.formats.dts_avro.decoder import DtsAvro
-from tests.spark.dts_records import (
+from bench.dts_records import (
     NONE,
     NULL,
     OLD,
@@ -31,6 +28,9 @@ from tests.spark.dts_records import (
     values,
     when,
 )
+from sluice.config.format_options import DtsAvroOptions
+from spark_jobs.canonical import ENVELOPE
+from spark_jobs.formats.dts_avro.decoder import DtsAvro
 from tests.spark.envelopes import assert_event, at, envelope_columns, in_turn
 
 DEFAULTS = DtsAvroOptions()

@@ -12,10 +12,7 @@ import fastavro
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.config.format_options import DtsAvroOptions
-from sluice.errors import TerminalError
-from spark_jobs.formats.dts_avro.decoder import DtsAvro
-from tests.spark.dts_records import (
+from bench.dts_records import (
     NAMESPACE,
     NEW,
     NONE,
@@ -30,6 +27,9 @@ from tests.spark.dts_records import (
     union,
     value,
 )
+from sluice.config.format_options import DtsAvroOptions
+from sluice.errors import TerminalError
+from spark_jobs.formats.dts_avro.decoder import DtsAvro
 from tests.spark.envelopes import at, jsonl
 
 DEFAULTS = DtsAvroOptions()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.dts_records import NONE, datum, integer, message, prefixed, text, value, when
+from bench.dts_records import NONE, datum, integer, message, prefixed, text, value, when
 from tests.spark.sandbox import Sandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.config.format_options import DtsAvroOptions
-from spark_jobs.formats.dts_avro.decoder import DtsAvro
-from tests.spark.dts_records import (
+from bench.dts_records import (
     bare_file,
     characters,
     clock,
@@ -20,6 +18,8 @@ from tests.spark.dts_records import (
     values,
     when,
 )
+from sluice.config.format_options import DtsAvroOptions
+from spark_jobs.formats.dts_avro.decoder import DtsAvro
 from tests.spark.envelopes import in_turn
 
 DEFAULTS = DtsAvroOptions()

@@ -12,8 +12,9 @@ import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
+from bench import dts_records
 from tests.avro_blocks import varint
-from tests.spark import avroevents, dts_records
+from tests.spark import avroevents
 from tests.spark.avroevents import PRICED, event, source, wire, write_schemas
 from tests.spark.sandbox import Sandbox, total
 

@@ -16,7 +16,8 @@ ROW = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}
 
 
 @pytest.fixture(autouse=True)
-def _no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_secrets_and_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
     monkeypatch.delenv(ENV_REGISTRY_USER_INFO, raising=False)
     monkeypatch.delenv(ENV_REGISTRY_TOKEN, raising=False)
 
@@ -101,6 +102,22 @@ def test_http_error_of_the_registry_names_its_status(status: int, kind: type[Exc
         registry.answers["/schemas/ids/1"] = (status, {})
         with pytest.raises(kind, match=f"{status}"):
             open_schemas("", registry.url)(1)
+
+
+def test_a_registry_that_fails_for_a_moment_is_asked_again() -> None:
+    with serving() as registry:
+        registry.add(1, ROW)
+        registry.failures = [503, 429, 200]
+        assert open_schemas("", registry.url)(1) == [ROW]
+    assert len(registry.asked) == 4
+
+
+def test_a_registry_that_denies_access_is_not_asked_again() -> None:
+    with serving() as registry:
+        registry.failures = [403, 403]
+        with pytest.raises(TerminalError, match="403"):
+            open_schemas("", registry.url)(1)
+    assert len(registry.asked) == 1
 
 
 @pytest.mark.parametrize("document", [{}, {"error_code": 404, "message": "HTTP 404"}, ["x"], "no"])

@@ -11,7 +11,7 @@ import pytest
 
 from sluice.catalog.retries import CatalogAwayError
 from sluice.config.project import Project, load_sound
-from sluice.errors import FileDeniedError, SluiceError, TerminalError, TransientError
+from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.manifest import Manifest, SourceFile
 from sluice.spark_submit import child_process, startup
 from sluice.spark_submit import submit as submit_module
@@ -20,6 +20,7 @@ from sluice.spark_submit.submit import (
     JAVA_OPTIONS,
     LOAD_BATCH,
     driver_environment,
+    driver_error,
     is_small,
     spark_conf,
     submit,
@@ -147,6 +148,7 @@ def test_a_drivers_last_line_is_its_result(
         ("exit 134", TransientError),
         ("exit 139", TransientError),
         ("exit 1", TerminalError),
+        ("exit 2", TerminalError),
     ],
 )
 def test_exit_of_a_driver_decides_on_a_retry(
@@ -158,14 +160,52 @@ def test_exit_of_a_driver_decides_on_a_retry(
     assert type(caught.value) is kind
 
 
-@pytest.mark.parametrize("name", [FileDeniedError.__name__, CatalogAwayError.__name__])
+@pytest.mark.parametrize(
+    ("name", "code", "kind"),
+    [("FileDeniedError", 1, TerminalError), ("CatalogAwayError", 75, TransientError)],
+)
 def test_error_of_a_driver_is_its_last_named_error(
-    project: Project, monkeypatch: pytest.MonkeyPatch, name: str
+    project: Project, monkeypatch: pytest.MonkeyPatch, name: str, code: int, kind: type[SluiceError]
 ) -> None:
     first = "echo 'TransientError: at first' >&2"
-    runs(monkeypatch, f"{first}; echo 'at java' >&2; echo '{name}: a' >&2; echo ' of b'; exit 1")
-    with pytest.raises(TerminalError, match=f"ended with 1: {name}: a\n of b$"):
+    last = f"echo 'at java' >&2; echo '{name}: a' >&2; echo ' of b'; exit {code}"
+    runs(monkeypatch, f"{first}; {last}")
+    with pytest.raises(kind, match=f"ended with code {code}: {name}: a\n of b$"):
         submit(project, LOAD_BATCH)
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "kind"),
+    [
+        (1, "AuditFailedError: the counts do not add up", TerminalError),
+        (1, "FileDeniedError: s3://landing/a.jsonl: AccessDenied", TerminalError),
+        (1, "TablesLeftOutError: batch b is published without: orders", TerminalError),
+        (1, "py4j.protocol.Py4JNetworkError: gone", TransientError),
+        (2, "usage: load_batch.py", TerminalError),
+        (75, "LeaseHeldError: batch b has it", TransientError),
+        (75, "on without t: PlanError: no key\nTransientError: no answer", TransientError),
+        (75, f"{CatalogAwayError.__name__}: no answer in 90 s", TransientError),
+        (75, "PlanError: no key\nthe lease is lost", TransientError),
+        (-9, "", TransientError),
+        (1, "goes on without t: PlanError: no key\nat java", TransientError),
+        (137, "goes on without t: PlanError: no key", TransientError),
+        (137, "PlanError: no key", TransientError),
+    ],
+)
+def test_a_driver_is_tried_again_unless_it_ends_with_an_error_that_lasts(
+    code: int, text: str, kind: type[SluiceError]
+) -> None:
+    error = driver_error(code, text)
+    assert type(error) is kind
+    assert f"ended with code {code}" in str(error)
+    assert text.rpartition("\n")[2] in str(error)
+
+
+def test_a_driver_without_a_named_error_is_reported_by_its_last_lines() -> None:
+    lines = [f"line {number}" for number in range(100)]
+    assert str(driver_error(1, "\n".join(lines))) == (
+        "the Spark driver ended with code 1: " + "\n".join(lines[-20:])
+    )
 
 
 def test_a_driver_that_does_not_end_is_stopped_with_all_that_it_started(

@@ -23,8 +23,8 @@ _LONG_BYTES: Final = 10
 _INT_BYTES: Final = 5
 
 
-class Claims:
-    """The walk by one schema; raises whatever fastavro does for a schema that is none.
+class BlockCheck:
+    """The check by one schema; raises whatever fastavro does for a schema that is none.
 
     `may_be_empty`: there are arrays whose items take no bytes.
     """

@@ -1,4 +1,4 @@
-"""DTS Avro records for tests: the schema as Alibaba describes it, and messages as bytes."""
+"""DTS Avro records: the schema as Alibaba describes it, and messages as bytes."""
 
 from __future__ import annotations
 
