@@ -45,12 +45,11 @@ def land(
     selection: Selection = EVERYTHING,
     lease: Lease | None = None,
     unreadable: UnreadableFiles | None = None,
-    changed: bool = False,
 ) -> list[str]:
     """Claim the files to load; return the manifests' keys, [] if nothing has landed.
 
-    `changed`: also load objects that replaced loaded ones, in batches of their own. `lease`: taken
-    for a caller that loads the batches at once, so that no other run takes them for abandoned.
+    Objects that replaced loaded ones get batches of their own. `lease`: taken for a caller that
+    loads the batches at once, so that no other run takes them for abandoned.
     `unreadable`: collects the files that cannot be read; without it FilesLeftOutError or
     FilesUnreadError is raised for them once the others are claimed. If the store fails for all
     files, its error is raised.
@@ -61,7 +60,7 @@ def land(
     store = open_landing(ctx)
     refused = UnreadableFiles() if unreadable is None else unreadable
     keys = []
-    for group in to_take(ctx, selected(ctx, store, selection), changed):
+    for group in to_take(ctx, store, selection):
         for inspected in batches_of(ctx, store, group.objects, bool(selection.files), refused):
             key = claim(ctx, group.placed(inspected), lease, group.epoch, group.replaced)
             keys += [key] if key else []
@@ -71,11 +70,9 @@ def land(
     return keys
 
 
-def candidates(
-    ctx: Context, selection: Selection = EVERYTHING, changed: bool = False
-) -> list[StoredObject]:
+def candidates(ctx: Context, selection: Selection = EVERYTHING) -> list[StoredObject]:
     """Return the objects that `land` would read now, without known copies of other files."""
-    groups = to_take(ctx, landed(ctx, selection), changed)
+    groups = to_take(ctx, open_landing(ctx), selection)
     return [one for group in groups for one in group.objects]
 
 
@@ -134,11 +131,12 @@ def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
         )
 
 
-def to_take(ctx: Context, objects: list[StoredObject], changed: bool) -> list[Group]:
-    """Group the objects that no batch has and, with `changed`, those that replaced loaded ones."""
+def to_take(ctx: Context, store: ObjectStore, selection: Selection) -> list[Group]:
+    """Group the selected objects that no batch has and, with `changed`, those that replaced loaded
+    ones."""
     taken, changes = [], []
-    published = ctx.ledger.batches.published() if changed else set()
-    left, known = ctx.ledger.files.unclaimed_or_changed(objects)
+    published = ctx.ledger.batches.published() if selection.changed else set()
+    left, known = ctx.ledger.files.unclaimed_or_changed(selected(ctx, store, selection))
     for found in left:
         row = known.get(found.key)
         if row is None or is_free(row):

@@ -17,13 +17,14 @@ from sluice.ledger.claims import fresh_content
 from sluice.ledger.leases import new_attempt
 from sluice.ledger.states import ROLLING_BACK
 from sluice.manifest import Manifest, SourceFile
+from sluice.objects.store import ObjectStore
 from sluice.operations.ceilings import within_ceilings
 from sluice.operations.changed import Group
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.land import chunks, inspect_all, to_take
 from sluice.operations.loaded_files import of_one_load, other_epoch
-from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing
+from sluice.operations.selection import EVERYTHING, Selection, open_landing
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.result import Counts, Nulled
 from sluice.spark_submit.submit import PLAN_BATCH, submit
@@ -86,18 +87,17 @@ class Preview:
     changed: tuple[str, ...] = ()
 
 
-def preview(ctx: Context, selection: Selection = EVERYTHING, changed: bool = False) -> Preview:
-    """Forecast a run that starts now, as one batch per epoch; raises PlanError if a load would.
-
-    `changed`: as for `land`.
-    """
+def preview(ctx: Context, selection: Selection = EVERYTHING) -> Preview:
+    """Forecast a run that starts now, as one batch per epoch; raises PlanError if a load would."""
     folder = f"planned-{new_attempt()}"
     prefix = f"{ctx.pipeline.name}/{folder}/"
-    groups = to_take(ctx, landed(ctx, selection), changed)
+    store = open_landing(ctx)
+    groups = to_take(ctx, store, selection)
     unreadable = UnreadableFiles()
 
     try:
-        inspections = _inspect(ctx, groups, bool(selection.files), f"{prefix}staged/", unreadable)
+        named = bool(selection.files)
+        inspections = _inspect(ctx, store, groups, named, f"{prefix}staged/", unreadable)
         fresh, repeated = _by_content(ctx, inspections)
         taken = {one.file.key for one in fresh}
         wanted = [(one, epoch) for one, epoch in inspections if one.file.key in taken]
@@ -118,10 +118,14 @@ def preview(ctx: Context, selection: Selection = EVERYTHING, changed: bool = Fal
 
 
 def _inspect(
-    ctx: Context, groups: Sequence[Group], named: bool, staged: str, unreadable: UnreadableFiles
+    ctx: Context,
+    store: ObjectStore,
+    groups: Sequence[Group],
+    named: bool,
+    staged: str,
+    unreadable: UnreadableFiles,
 ) -> list[tuple[Inspection, int | None]]:
     """Inspect the files; return each with its epoch if that is not the pipeline's own."""
-    store = open_landing(ctx)
     inspections = []
     for group in groups:
         found = inspect_all(ctx, store, group.objects, named, staged, unreadable=unreadable)

@@ -7,7 +7,7 @@ others. Nothing is claimed; the next run takes a free file for all tables.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import replace
 
 from sluice.config.table_choice import only
@@ -24,24 +24,23 @@ from sluice.operations.claim import Inspected
 from sluice.operations.context import Context, say_of_files
 from sluice.operations.land import batches_of
 from sluice.operations.loaded_files import arrivals, of_one_load, other_epoch
-from sluice.operations.selection import EVERYTHING, Selection, open_landing, selected
+from sluice.operations.selection import Selection, open_landing, selected
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 
 
 def land_tables(
     ctx: Context,
-    tables: Sequence[str],
-    selection: Selection = EVERYTHING,
+    selection: Selection,
     lease: Lease | None = None,
     unreadable: UnreadableFiles | None = None,
 ) -> list[str]:
-    """Make batches of the selected files for these tables; return the manifests' keys.
+    """Make batches of the selected files for the selected tables; return the manifests' keys.
 
     Without a window and without files, all landed files are read. No batch is made if one of the
     same files and tables is published. `unreadable`: as for `land`. Raises ConfigError for a table
     that the pipeline does not list.
     """
-    names = tuple(sorted(set(tables)))
+    names = tuple(sorted(set(selection.tables)))
     only(ctx.pipeline, names)
     store = open_landing(ctx)
     known = ctx.ledger.files.known()

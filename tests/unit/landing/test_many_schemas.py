@@ -16,7 +16,7 @@ from sluice.operations.context import Context
 from sluice.operations.land import inspect_all, land
 from sluice.operations.quarantined import Unresolved
 from sluice.operations.reprocess import Taken
-from sluice.operations.selection import open_landing, selected
+from sluice.operations.selection import Selection, open_landing, selected
 from sluice.operations.single_tables import land_tables
 from tests.unit.oldmanifests import inline
 from tests.unit.projects import SHOP, keys, open_shop
@@ -64,7 +64,7 @@ def test_distinct_schemas_make_further_batches_in_a_run_for_some_tables(
     for n in range(3):
         write(context, f"{n}.avro", f"row{n}")
     room_for(monkeypatch, schemas=2)
-    assert len(land_tables(context, ["orders"])) == 2
+    assert len(land_tables(context, Selection(tables=("orders",)))) == 2
 
 
 def test_a_schema_counts_once_and_alone_it_may_be_above_the_ceiling(

@@ -16,7 +16,7 @@ from sluice.objects import store as stores
 from sluice.objects.originals import refuse_replaced
 from sluice.operations.context import Context
 from sluice.operations.land import candidates, land
-from sluice.operations.selection import open_landing
+from sluice.operations.selection import Selection, open_landing
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
@@ -63,7 +63,8 @@ def test_only_another_version_is_another_object(
     left, known = context.ledger.files.unclaimed_or_changed([found])
     assert [one.key for one in left] == list(known) == ["a.jsonl"] * another
     assert is_replaced(found, context.ledger.files.known()["a.jsonl"]) == another
-    assert [one.key for one in candidates(context, changed=True)] == ["a.jsonl"] * another
+    loadable = candidates(context, Selection(changed=True))
+    assert [one.key for one in loadable] == ["a.jsonl"] * another
 
 
 def test_missing_version_does_not_read_the_file_again(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from io import BytesIO
 from itertools import count
 from pathlib import Path
@@ -110,7 +109,7 @@ def test_run_loads_the_other_files_and_ends_as_a_transient_error(
 ) -> None:
     store.fail("b.jsonl")
     loaded = files_of_loads(monkeypatch)
-    _, failure = stages.run(context, tables=tables)
+    _, failure = stages.run(context, Selection(tables=tables))
     assert loaded == ["a.jsonl", "c.jsonl"]
     assert isinstance(failure, FilesUnreadError)
     assert failure.exit_code == 75
@@ -133,9 +132,10 @@ def test_store_that_fails_for_all_files_counts_as_away(
     context: Context, store: Store, tables: bool
 ) -> None:
     store.fail("a.jsonl", "b.jsonl", "c.jsonl")
-    way = partial(land_tables, context, ["s.orders"]) if tables else partial(land, context)
+    lands = land_tables if tables else land
+    selection = Selection(tables=("s.orders",) if tables else ())
     with pytest.raises(TransientError, match="InternalError") as caught:
-        way(unreadable=UnreadableFiles())
+        lands(context, selection, unreadable=UnreadableFiles())
     assert type(caught.value) is TransientError
     assert context.ledger.batches.all() == []
     assert context.ledger.files.known() == {}

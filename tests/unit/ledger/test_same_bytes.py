@@ -13,6 +13,7 @@ from sluice.operations import preview as preview_module
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
+from sluice.operations.selection import Selection
 from sluice.operations.single_tables import land_tables
 from tests.unit.fake_loads import DUMP, PIPELINE, load, publish, raised, undo, write
 from tests.unit.projects import keys, open_shop
@@ -100,7 +101,7 @@ def test_a_changed_file_is_compared_at_the_epoch_that_it_is_loaded_at(context: C
     load(context)
     later = raised(context)
     write(later, "orders/other.csv", DUMP)
-    assert land(later, changed=True) == []
+    assert land(later, Selection(changed=True)) == []
     assert changed_of(later) == ()
 
 
@@ -110,7 +111,7 @@ def test_a_changed_file_may_have_bytes_of_a_later_epoch(context: Context) -> Non
     load(later)
     write(later, "orders/first.csv", "id\n4\n")
     assert changed_of(later) == ("orders/first.csv",)
-    (key,) = land(later, changed=True)
+    (key,) = land(later, Selection(changed=True))
     manifest = later.files.read_manifest(key)
     assert (manifest.epoch, keys(later, [key])) == (0, ["orders/first.csv"])
 
@@ -118,7 +119,7 @@ def test_a_changed_file_may_have_bytes_of_a_later_epoch(context: Context) -> Non
 def changed_of(context: Context) -> tuple[str, ...]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(preview_module, "_forecast", lambda *_: Forecast())
-        return preview(context, changed=True).changed
+        return preview(context, Selection(changed=True)).changed
 
 
 def test_plan_lists_the_files_that_a_run_would_take(
@@ -136,9 +137,10 @@ def test_plan_lists_the_files_that_a_run_would_take(
 
 def test_a_run_for_one_table_reads_what_a_run_would_take(context: Context) -> None:
     write(context, "orders/second.csv")
-    assert keys(context, land_tables(context, ["orders"])) == ["orders/first.csv"]
+    orders = Selection(tables=("orders",))
+    assert keys(context, land_tables(context, orders)) == ["orders/first.csv"]
     later = raised(context)
-    found = [later.files.read_manifest(key) for key in land_tables(later, ["orders"])]
+    found = [later.files.read_manifest(key) for key in land_tables(later, orders)]
     assert [(m.epoch, [f.key for f in m.files]) for m in found] == [
         (0, ["orders/first.csv"]),
         (None, ["orders/second.csv"]),
