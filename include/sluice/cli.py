@@ -42,13 +42,13 @@ from sluice.ledger.ledger import Ledger
 from sluice.manifest import Reprocess, as_batch_id
 from sluice.operations import maintenance, stages
 from sluice.operations.context import Context, open_context
-from sluice.operations.land import why_nothing
 from sluice.operations.preview import preview
 from sluice.operations.reprocess import reprocess as reprocess_batches
 from sluice.operations.rollback import RollbackRequest, roll_back
 from sluice.operations.selection import Selection
 from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
+from sluice.operations.why_nothing import why_nothing
 from sluice.operations.window import Window
 from sluice.output import query, report, verify_report
 from sluice.output.report import for_terminal

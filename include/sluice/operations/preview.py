@@ -17,12 +17,12 @@ from sluice.ledger.claims import fresh_content
 from sluice.ledger.leases import new_attempt
 from sluice.ledger.states import ROLLING_BACK
 from sluice.manifest import Manifest, SourceFile
-from sluice.objects.store import ObjectStore
 from sluice.operations.ceilings import within_ceilings
 from sluice.operations.changed import Group
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
-from sluice.operations.land import chunks, inspect_all, to_take
+from sluice.operations.inspecting import Inspecting, chunks
+from sluice.operations.land import to_take
 from sluice.operations.loaded_files import of_one_load, other_epoch
 from sluice.operations.selection import EVERYTHING, Selection, open_landing
 from sluice.operations.unreadable_files import UnreadableFiles
@@ -94,10 +94,11 @@ def preview(ctx: Context, selection: Selection = EVERYTHING) -> Preview:
     store = open_landing(ctx)
     groups = to_take(ctx, store, selection)
     unreadable = UnreadableFiles()
+    inspecting = Inspecting(ctx, store, bool(selection.files), unreadable, f"{prefix}staged/")
 
     try:
-        named = bool(selection.files)
-        inspections = _inspect(ctx, store, groups, named, f"{prefix}staged/", unreadable)
+        inspections = _inspect(inspecting, groups)
+        unreadable.raise_if_store_is_away()
         fresh, repeated = _by_content(ctx, inspections)
         taken = {one.file.key for one in fresh}
         wanted = [(one, epoch) for one, epoch in inspections if one.file.key in taken]
@@ -118,21 +119,14 @@ def preview(ctx: Context, selection: Selection = EVERYTHING) -> Preview:
 
 
 def _inspect(
-    ctx: Context,
-    store: ObjectStore,
-    groups: Sequence[Group],
-    named: bool,
-    staged: str,
-    unreadable: UnreadableFiles,
+    inspecting: Inspecting, groups: Sequence[Group]
 ) -> list[tuple[Inspection, int | None]]:
     """Inspect the files; return each with its epoch if that is not the pipeline's own."""
     inspections = []
     for group in groups:
-        found = inspect_all(ctx, store, group.objects, named, staged, unreadable=unreadable)
-        inspections += [
-            (one.inspection, other_epoch(ctx, group.epoch)) for one in group.placed(found)
-        ]
-    unreadable.raise_if_store_is_away()
+        epoch = other_epoch(inspecting.ctx, group.epoch)
+        found = inspecting.all(group.objects)
+        inspections += [(one.inspection, epoch) for one in group.placed(found)]
     return inspections
 
 

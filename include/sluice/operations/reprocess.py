@@ -21,7 +21,7 @@ from sluice.ledger.rows import may_land
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.objects.store import is_same_object
 from sluice.operations.context import Context
-from sluice.operations.land import inspect_all
+from sluice.operations.inspecting import Inspecting
 from sluice.operations.quarantined import Unresolved, repeated, unresolved
 from sluice.operations.reconcile import reconcile
 from sluice.operations.selection import open_landing
@@ -250,7 +250,7 @@ def _inspect_unchanged(ctx: Context, old: dict[str, SourceFile]) -> list[Inspect
         raise TerminalError(_missing(ctx, gone, "not there any more"))
     unreadable = UnreadableFiles()
     wanted = [listed[key] for key in sorted(old)]
-    inspected = inspect_all(ctx, store, wanted, named=True, unreadable=unreadable)
+    inspected = Inspecting(ctx, store, True, unreadable).all(wanted)
     if unreadable.errors:
         raise TerminalError(
             f"pipeline {ctx.pipeline.name}: files with quarantined records cannot be read:\n"

@@ -22,7 +22,7 @@ from sluice.manifest import Manifest, SourceFile, name_by_content
 from sluice.objects.store import ObjectStore, StoredObject
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context, say_of_files
-from sluice.operations.land import batches_of
+from sluice.operations.inspecting import Inspecting
 from sluice.operations.loaded_files import arrivals, of_one_load, other_epoch
 from sluice.operations.selection import Selection, open_landing, selected
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
@@ -50,9 +50,10 @@ def land_tables(
         content_of(ctx.pipeline), epochs=of_one_load(ctx, None)
     )
     refused = UnreadableFiles() if unreadable is None else unreadable
+    inspecting = Inspecting(ctx, store, bool(selection.files), refused)
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
-        for inspected in batches_of(ctx, store, objects, bool(selection.files), refused):
+        for inspected in inspecting.batches(objects):
             manifest = _batch(ctx, names, epoch, inspected, known, contents)
             key = _record(ctx, manifest, lease)
             made += [key] if key else []

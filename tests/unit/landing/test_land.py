@@ -14,9 +14,9 @@ from sluice.ledger.states import LANDED, PUBLISHED
 from sluice.manifest import Manifest
 from sluice.objects.originals import refuse_replaced
 from sluice.objects.store import StoredObject
-from sluice.operations import land as land_module
 from sluice.operations.context import Context, open_context
 from sluice.operations.held_files import release
+from sluice.operations.inspecting import Inspecting
 from sluice.operations.land import land
 from sluice.operations.reconcile import reconcile
 from sluice.operations.selection import (
@@ -237,7 +237,7 @@ def test_a_lander_that_is_too_late_leaves_no_copy_that_nobody_needs(
         (key,) = land(context)
         if published:
             finish(context, context.files.read_manifest(key))
-        again = land_module.inspect_all(context, open_landing(context), listed, named=True)
+        again = Inspecting(context, open_landing(context), named=True).all(listed)
         assert copies(context) == {one.inspection.file.url.rsplit("/", 1)[1] for one in again}
         return claim(*args, **more)
 

@@ -13,7 +13,8 @@ from sluice.manifest import AVRO, Manifest, SourceFile
 from sluice.operations import ceilings as ceilings_module
 from sluice.operations import reprocess as reprocess_module
 from sluice.operations.context import Context
-from sluice.operations.land import inspect_all, land
+from sluice.operations.inspecting import Inspecting
+from sluice.operations.land import land
 from sluice.operations.quarantined import Unresolved
 from sluice.operations.reprocess import Taken
 from sluice.operations.selection import Selection, open_landing, selected
@@ -94,7 +95,7 @@ def test_files_of_one_schema_share_its_text(context: Context) -> None:
     for n in range(3):
         write(context, f"{n}.avro", "row")
     store = open_landing(context)
-    looks = inspect_all(context, store, selected(context, store), named=False)
+    looks = Inspecting(context, store, named=False).all(selected(context, store))
     assert len({id(one.inspection.file.avro_schema) for one in looks}) == 1
 
 

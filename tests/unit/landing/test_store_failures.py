@@ -16,9 +16,8 @@ import pytest
 from sluice.errors import FileDeniedError, FilesLeftOutError, FilesUnreadError, TransientError
 from sluice.landing.inspection import Inspection, Inspector
 from sluice.objects.store import LocalStore, StoredObject
-from sluice.operations import land as land_module
+from sluice.operations import inspecting, stages, unreadable_files
 from sluice.operations import preview as preview_module
-from sluice.operations import stages, unreadable_files
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
@@ -167,7 +166,7 @@ def test_a_store_that_goes_away_is_not_waited_for_file_by_file(
 def test_files_after_many_failures_are_tried_only_once(
     context: Context, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(land_module, "INSPECTED_AT_ONCE", 1)
+    monkeypatch.setattr(inspecting, "INSPECTED_AT_ONCE", 1)
     bad = [f"{n:03}-bad.jsonl" for n in range(2 * AWAY_AFTER)]
     write(context, *bad, *(f"{n:03}-good.jsonl" for n in range(2 * AWAY_AFTER)))
     store.fail(*bad)
@@ -190,7 +189,7 @@ def test_plan_lists_files_that_the_store_fails_on(
     context: Context, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preview_module, "_forecast", lambda *_: Forecast())
-    monkeypatch.setattr(land_module, "INSPECTED_AT_ONCE", 1)  # the error is of the first file
+    monkeypatch.setattr(inspecting, "INSPECTED_AT_ONCE", 1)  # the error is of the first file
     store.fail("b.jsonl")
     found = preview(context)
     assert found.files == ("a.jsonl", "c.jsonl")
