@@ -14,12 +14,12 @@ from sluice.config.table_choice import only
 from sluice.escaping import shown
 from sluice.landing.table_folders import content_of
 from sluice.ledger import details, states
-from sluice.ledger.claims import ContentKey, fresh_content, is_free, is_replaced, may_be_replaced
+from sluice.ledger.claims import ContentKey, fresh_content, is_free, may_be_replaced
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FileRow, may_land
 from sluice.ledger.states import FILE_HELD, FILE_LOADED
 from sluice.manifest import Manifest, SourceFile, name_by_content
-from sluice.objects.store import ObjectStore, StoredObject
+from sluice.objects.store import ObjectStore, StoredObject, is_same_object
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context, say_of_files
 from sluice.operations.inspecting import Inspecting
@@ -112,7 +112,7 @@ def _why_unread(
     pending = row is not None and row.state != FILE_LOADED and found.key in before
     if row is None or (is_free(row) and not pending):
         return ""
-    if pending or (is_replaced(found, row) and not _may_have_its_bytes(found, row)):
+    if pending or (not is_same_object(found, row) and not _may_have_its_bytes(found, row)):
         return _changed(ctx, row)
     if row.state == FILE_HELD:
         return f"land: {found.key} of batch {row.batch_id} is held: it is not read"

@@ -216,9 +216,9 @@ def test_lander_that_is_late_after_its_claim_leaves_the_batch_to_its_successor(
     claim = context.ledger.files.claim
 
     def claim_and_sleep(*args: Any, **more: Any) -> Any:
-        batch_id, won = claim(*args, **more)
-        context.ledger.batches.record(batch_id, PUBLISHED, attempt="another")
-        return batch_id, won
+        claimed = claim(*args, **more)
+        context.ledger.batches.record(claimed.batch_id, PUBLISHED, attempt="another")
+        return claimed
 
     monkeypatch.setattr(context.ledger.files, "claim", claim_and_sleep)
     assert land(context) == []

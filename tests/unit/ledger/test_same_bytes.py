@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.ledger.claims import ClaimRequest
+from sluice.ledger.claims import ClaimRequest, by_checksum
 from sluice.ledger.states import FILE_LOADED, FILE_RELEASED, PUBLISHED
 from sluice.manifest import SourceFile, name_batch
 from sluice.operations import preview as preview_module
@@ -159,15 +159,10 @@ def test_a_replaced_object_counts_at_the_epoch_of_its_own_batch(context: Context
 def test_batch_without_an_epoch_counts_at_every_epoch(context: Context) -> None:
     ledger = context.ledger
 
-    def by_bytes(_key: str, checksum: str) -> str:
-        return checksum
-
     def claimed(key: str, epoch: int) -> tuple[str, int]:
         file = SourceFile(key=key, url=key, size=1, etag="e", sha256="s", hour="h")
         batch, won = ledger.files.claim(
-            ClaimRequest(
-                (file,), lambda f: name_batch("shop", f), content_key=by_bytes, epochs=[epoch]
-            )
+            ClaimRequest((file,), lambda f: name_batch("shop", f), epochs=[epoch])
         )
         return batch, len(won)
 
@@ -175,9 +170,9 @@ def test_batch_without_an_epoch_counts_at_every_epoch(context: Context) -> None:
     ledger.files.mark(batch, FILE_LOADED)
     ledger.batches.record(batch, PUBLISHED)
     assert claimed("b", 0) == claimed("b", 1) == ("", 0)
-    assert "s" in ledger.files.known_contents(by_bytes, epochs=[1])
+    assert "s" in ledger.files.known_contents(by_checksum, epochs=[1])
     publish(ledger, batch, 0)
-    assert "s" not in ledger.files.known_contents(by_bytes, epochs=[1])
+    assert "s" not in ledger.files.known_contents(by_checksum, epochs=[1])
     assert claimed("b", 1)[1] == 1
 
 
