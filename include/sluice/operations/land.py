@@ -67,13 +67,13 @@ def to_take(ctx: Context, store: ObjectStore, selection: Selection) -> list[Grou
             taken.append(found)
             continue
         take = row.batch_id in published and may_be_replaced(found, row)
-        changes.append(_changed(ctx, found, row, take))
+        changes.append(_changed_message(ctx, found, row, take))
         taken += [found] if take else []
     say_of_files(ctx, changes)
     return grouped(ctx, taken, known)
 
 
-def _changed(ctx: Context, found: StoredObject, row: FileRow, take: bool) -> str:
+def _changed_message(ctx: Context, found: StoredObject, row: FileRow, take: bool) -> str:
     """Return the message about an object that differs from the ledger's; `take`: whether this
     run loads it."""
     if not may_be_replaced(found, row):
