@@ -15,7 +15,7 @@ from sluice.ledger.rows import FileRow, may_land, seq_of
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
-from sluice.operations.loaded_files import of_one_load
+from sluice.operations.loaded_files import epochs_of_same_load
 from sluice.operations.sweep import forget_staged, left_to_maintenance
 
 
@@ -50,7 +50,7 @@ def claim(
         files,
         manifests.write_and_name,
         content_key=content_of(ctx.pipeline),
-        epochs=of_one_load(ctx, epoch),
+        epochs=epochs_of_same_load(ctx, epoch),
         modified={one.object.key: one.object.modified for one in inspected},
         replaced=replaced,
     )

@@ -23,7 +23,7 @@ from sluice.objects.store import ObjectStore, StoredObject, is_same_object
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context, say_of_files
 from sluice.operations.inspecting import Inspecting
-from sluice.operations.loaded_files import arrivals, of_one_load, other_epoch
+from sluice.operations.loaded_files import arrivals, epochs_of_same_load, other_epoch
 from sluice.operations.selection import Selection, open_landing, selected
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 
@@ -96,7 +96,7 @@ def _known_files(ctx: Context) -> KnownFiles:
     return KnownFiles(
         rows=files.known(),
         replaced_keys={row.object_key for row in files.replaced()},
-        contents=files.known_contents(content, epochs=of_one_load(ctx, None)),
+        contents=files.known_contents(content, epochs=epochs_of_same_load(ctx, None)),
         content_key=content,
     )
 
