@@ -279,10 +279,8 @@ def _same(old: SourceFile, new: SourceFile) -> bool:
 
 
 def _as_before(old: SourceFile, new: SourceFile, generation: int) -> SourceFile:
-    """Return the new inspection's file with its old hour and old place in the order of arrival.
-
-    The place is the old manifest's: an earlier release gave `part-01` that of `part-1`.
-    """
+    """Return the new inspection's file with its old hour and old place in the order of arrival,
+    which older manifests may give another one."""
     first = old.arrival or new.arrival
     return replace(new, hour=old.hour, arrival=arrival_again(first, generation))
 
