@@ -33,7 +33,7 @@ from sluice.ledger.claims import (
     file_row,
     fresh_content,
 )
-from sluice.ledger.filters import copied, taken
+from sluice.ledger.filters import copied, not_copied
 from sluice.ledger.rows import FileRow, FileState
 from sluice.ledger.scans import ALL_COLUMNS
 from sluice.ledger.tables import FILES, Row
@@ -139,7 +139,7 @@ class Files:
         """
 
         def decide(table: Table) -> tuple[list[Row], int]:
-            files = newest(self._tables.scan(table, taken(self._pipeline)), "object_key")
+            files = newest(self._tables.scan(table, not_copied(self._pipeline)), "object_key")
             may = where_in(where_in(files, "batch_id", [batch_id]), "state", states.FOLLOWS[state])
             rows = [r for r in rows_of(FileRow, may) if seen is None or r in seen]
             return [asdict(replace(r, state=state, at=self._clock())) for r in rows], len(rows)
@@ -148,7 +148,7 @@ class Files:
 
     def _decide(self, request: ClaimRequest, table: Table) -> tuple[list[Row], Claim]:
         """Decide a claim on the table's snapshot: the files that it wins, and the copies."""
-        known = self._tables.scan(table, taken(self._pipeline))
+        known = self._tables.scan(table, not_copied(self._pipeline))
         of_keys = where_in(known, "object_key", (file.key for file in request.files))
         free = available(request.files, latest(FileRow, of_keys, "object_key"), request.replaced)
         row = partial(file_row, self._pipeline, request.modified, self._clock())
@@ -176,7 +176,7 @@ class Files:
 
     def _rows(self, *columns: str) -> pa.Table:
         """Return all rows of the objects that a batch ever claimed, with all columns or these."""
-        return self._tables.read(FILES, taken(self._pipeline), columns or ALL_COLUMNS)
+        return self._tables.read(FILES, not_copied(self._pipeline), columns or ALL_COLUMNS)
 
     def _newest(self, *columns: str) -> pa.Table:
         """Return the newest row of every object that a batch ever claimed."""

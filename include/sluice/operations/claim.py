@@ -56,11 +56,11 @@ def claim(
     )
     claimed = ctx.ledger.files.claim(request)
     reach(Point.LAND_CLAIMED)
-    _leave(ctx, set(files) - set(claimed.files))
+    _drop_unclaimed(ctx, set(files) - set(claimed.files))
     return _record(ctx, claimed, manifests.seqs[claimed.batch_id], lease) if claimed.files else ""
 
 
-def _leave(ctx: Context, files: Collection[SourceFile]) -> None:
+def _drop_unclaimed(ctx: Context, files: Collection[SourceFile]) -> None:
     """Report the files that the batch did not get, and remove their staged files if no
     batch needs them."""
     for file in files:

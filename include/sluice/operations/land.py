@@ -39,7 +39,7 @@ def land(
     refused = UnreadableFiles() if unreadable is None else unreadable
     inspecting = Inspecting(ctx, store, bool(selection.files), refused)
     keys = []
-    for group in to_take(ctx, store, selection):
+    for group in loadable_groups(ctx, store, selection):
         for inspected in inspecting.batches(group.objects):
             key = claim(ctx, group.placed(inspected), lease, group.epoch, group.replaced)
             keys += [key] if key else []
@@ -51,11 +51,11 @@ def land(
 
 def candidates(ctx: Context, selection: Selection = EVERYTHING) -> list[StoredObject]:
     """Return the objects that `land` would read now, without known copies of other files."""
-    groups = to_take(ctx, open_landing(ctx), selection)
+    groups = loadable_groups(ctx, open_landing(ctx), selection)
     return [one for group in groups for one in group.objects]
 
 
-def to_take(ctx: Context, store: ObjectStore, selection: Selection) -> list[Group]:
+def loadable_groups(ctx: Context, store: ObjectStore, selection: Selection) -> list[Group]:
     """Group the selected objects that no batch has and, with `changed`, those that replaced loaded
     ones."""
     taken, changes = [], []

@@ -22,7 +22,7 @@ from sluice.operations.changed import Group
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.inspecting import Inspecting, chunks
-from sluice.operations.land import to_take
+from sluice.operations.land import loadable_groups
 from sluice.operations.loaded_files import epochs_of_same_load, other_epoch
 from sluice.operations.selection import EVERYTHING, Selection, open_landing
 from sluice.operations.unreadable_files import UnreadableFiles
@@ -95,7 +95,7 @@ def preview(ctx: Context, selection: Selection = EVERYTHING) -> Preview:
     folder = f"planned-{new_attempt()}"
     prefix = f"{ctx.pipeline.name}/{folder}/"
     store = open_landing(ctx)
-    groups = to_take(ctx, store, selection)
+    groups = loadable_groups(ctx, store, selection)
     unreadable = UnreadableFiles()
     inspecting = Inspecting(ctx, store, bool(selection.files), unreadable, f"{prefix}staged/")
 

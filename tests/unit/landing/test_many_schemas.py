@@ -16,7 +16,7 @@ from sluice.operations.context import Context
 from sluice.operations.inspecting import Inspecting
 from sluice.operations.land import land
 from sluice.operations.quarantined import Unresolved
-from sluice.operations.reprocess import Taken
+from sluice.operations.reprocess import QuarantinedFiles
 from sluice.operations.selection import Selection, open_landing, selected
 from sluice.operations.single_tables import land_tables
 from tests.unit.oldmanifests import inline
@@ -87,7 +87,7 @@ def test_batches_that_are_decoded_again_share_the_ceiling(
 ) -> None:
     monkeypatch.setattr(reprocess_module, "SCHEMA_BYTES_OF_A_BATCH", 2 * len(DOC) + 2)
     files = [SourceFile(str(n), "", 1, avro_schema=f"{DOC}{n % distinct}") for n in range(3)]
-    taken = [Taken(Unresolved(f.key, Counter({f.key: 1})), (f,), 0) for f in files]
+    taken = [QuarantinedFiles(Unresolved(f.key, Counter({f.key: 1})), (f,), 0) for f in files]
     assert len(list(reprocess_module._chunks(context, taken))) == batches
 
 
