@@ -42,13 +42,13 @@ from sluice.ledger.ledger import Ledger
 from sluice.manifest import Reprocess, as_batch_id
 from sluice.operations import maintenance, stages
 from sluice.operations.context import Context, open_context
-from sluice.operations.land import why_nothing
 from sluice.operations.preview import preview
 from sluice.operations.reprocess import reprocess as reprocess_batches
 from sluice.operations.rollback import RollbackRequest, roll_back
 from sluice.operations.selection import Selection
 from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
+from sluice.operations.why_nothing import why_nothing
 from sluice.operations.window import Window
 from sluice.output import query, report, verify_report
 from sluice.output.report import for_terminal
@@ -148,8 +148,9 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Load what has landed: all stages, batch after batch until nothing is left."""
-    ctx, requested = open_context(project, pipeline, _say), _selection(since, to, file)
-    results, failure = stages.run(ctx, requested, table or (), changed)
+    ctx = open_context(project, pipeline, _say)
+    requested = _selection(since, to, file, changed, table)
+    results, failure = stages.run(ctx, requested)
     if _finish(results, failure, as_json):
         _print_nothing(ctx, requested)
 
@@ -170,10 +171,16 @@ def _print_nothing(ctx: Context, requested: Selection) -> None:
     out.print(for_terminal(f"{ctx.pipeline.name}: nothing to load; {why}"), soft_wrap=True)
 
 
-def _selection(since: datetime | None, to: datetime | None, files: list[str] | None) -> Selection:
+def _selection(
+    since: datetime | None,
+    to: datetime | None,
+    files: list[str] | None,
+    changed: bool,
+    tables: list[str] | None = None,
+) -> Selection:
     bounded = since is not None or to is not None
     window = Window.between(since, to, ("--from", "--to")) if bounded else None
-    return Selection(window, files=tuple(files or ()))
+    return Selection(window, files=tuple(files or ()), tables=tuple(tables or ()), changed=changed)
 
 
 @app.command()
@@ -188,8 +195,9 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show what a run would do, without doing it."""
-    ctx, requested = open_context(project, pipeline, _say), _selection(since, to, file)
-    planned = preview(ctx, requested, changed)
+    ctx = open_context(project, pipeline, _say)
+    requested = _selection(since, to, file, changed)
+    planned = preview(ctx, requested)
     for note in planned.forecast.notes:
         _say(f"plan: {note}")
     if as_json:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from sluice.errors import ConfigError
 
 MANIFEST_VERSION: Final = 1
-# Earlier releases check it, and ids of batches that repeat others depend on it.
+# Ids of batches that repeat others depend on it: docs/architecture.md, Older manifests.
 _UNUSED: Final = {"window": None}
 # What `_name` makes.
 BATCH_ID_PATTERN: Final = "^([0-9]{8}T[0-9]{2}-)?[0-9a-f]{12}$"
@@ -181,13 +181,13 @@ class Manifest:
         raw: dict[str, Any] = json.loads(text)
         if raw["version"] != MANIFEST_VERSION:
             raise ValueError(f"manifest version {raw['version']} is not {MANIFEST_VERSION}")
-        # In manifests of earlier releases each file has its own schema.
+        # Older manifests lack it: each file has its own schema.
         schemas: dict[str, str] = raw.get(_SCHEMAS, {})
         for file in raw["files"]:  # those with one schema share its text
             schema = file.get("avro_schema", "")
             file["avro_schema"] = schemas.setdefault(schema, schema)
         again = raw.get("reprocess") or {}
-        if (epoch := again.get("epoch")) is not None:  # earlier releases have it here
+        if (epoch := again.get("epoch")) is not None:  # older manifests have it here
             raw["epoch"] = epoch
         return _READ.validate_python(raw)
 
@@ -196,8 +196,8 @@ _READ: Final = TypeAdapter(Manifest)
 
 
 def _stated_fields(manifest: Manifest) -> dict[str, Any]:
-    """Return a file's fields without those that most files leave empty, so that batches keep the
-    ids of earlier releases."""
+    """Return the manifest's fields, without `replaces` of files that replace nothing: older
+    manifests lack it, and batches keep their ids."""
     raw = {**asdict(manifest), **_UNUSED}
     files = raw["files"]
     raw["files"] = [{k: v for k, v in file.items() if k != "replaces" or v} for file in files]
@@ -229,7 +229,7 @@ def name_by_content(manifest: Manifest, *more: str) -> str:
     another way.
     """
     again = None if manifest.reprocess is None else replace(manifest.reprocess, reason="")
-    # Each file includes its schema, as earlier releases stored it; too large for one piece.
+    # Each file includes its schema, as in older manifests; too large for one piece.
     content = _as_json(_stated_fields(replace(manifest, batch_id="", reprocess=again)))
     return _name(manifest.files, content if not more else _listed(content, more))
 

@@ -53,8 +53,7 @@ def arrival_of(key: str) -> str:
     """Return an object's place in the order of arrival; its records' places follow after a dot.
 
     It ends in `.00`, which begins no number, so all of `x` is below all of `x.1`: a block's number,
-    which depends on how Spark splits files, is no part of a name. Earlier releases used the natural
-    key alone; manifests keep it for what they loaded.
+    which depends on how Spark splits files, is no part of a name. Older manifests lack it.
     """
     return f"{natural_key(key)}.00"
 
@@ -70,7 +69,7 @@ def arrival_again(arrival: str, generation: int) -> str:
 
     A record's place in Spark's reading depends on the batch's other files, so records cannot be
     matched one by one with an earlier reading; all of the earlier generation ranks below this one.
-    In earlier releases a block's number followed here, which begins with 0 or 1.
+    Where `.00` is lacking, as in older manifests, a block's number may follow, which is below `.2`.
     """
     first = _GENERATION.sub("", arrival)
     return f"{first}.2{encode_number(generation)}" if generation else first

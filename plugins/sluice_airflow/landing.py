@@ -16,13 +16,13 @@ from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.land import candidates
 from sluice.operations.loading_order import shares_to_try
-from sluice.operations.selection import landed
+from sluice.operations.selection import Selection, covers, landed
 from sluice.operations.shares import waiting_files
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice_airflow.advice import about_form, advised, skip
 from sluice_airflow.connection import use_connections_master
 from sluice_airflow.mapping import mappable
-from sluice_airflow.selection import Run, RunSelection, select
+from sluice_airflow.selection import DagRunFacts, select
 from sluice_airflow.tasks import open_context
 
 log = logging.getLogger(__name__)
@@ -72,36 +72,36 @@ def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
                 raise kind(message)
 
 
-def selection_of(context: dict[str, Any], schedule: str | None) -> RunSelection:
+def selection_of(context: dict[str, Any], schedule: str | None) -> Selection:
     """Read the selection from the run's parameters, type and interval."""
     run = context["dag_run"]
     start, end = run.data_interval_start, run.data_interval_end
-    dag_run_facts = Run(
-        str(getattr(run.run_type, "value", run.run_type)),
-        (start, end) if start and end else None,
-        run.logical_date,
-        run.run_after,
-        schedule,
+    facts = DagRunFacts(
+        type=str(getattr(run.run_type, "value", run.run_type)),
+        interval=(start, end) if start and end else None,
+        logical_date=run.logical_date,
+        triggered=run.run_after,
+        schedule=schedule,
     )
-    return select(dict(context["params"]), dag_run_facts)
+    return select(dict(context["params"]), facts)
 
 
 def land_selection(
-    ctx: Context, chosen: RunSelection, again: bool, unreadable: UnreadableFiles
+    ctx: Context, chosen: Selection, again: bool, unreadable: UnreadableFiles
 ) -> list[str]:
     """Land the selection; `again` if this task ran before. `unreadable` collects files that
     cannot be read."""
     if chosen.tables:
-        return list(stages.land_tables(ctx, chosen.tables, chosen, unreadable=unreadable))
+        return list(stages.land_tables(ctx, chosen, unreadable=unreadable))
     if again:  # it may have died between the claim of files and the record of their batch
         stages.reconcile(ctx)
-    new = stages.land(ctx, chosen, unreadable=unreadable, changed=chosen.changed)
+    new = stages.land(ctx, chosen, unreadable=unreadable)
     return list(
         dict.fromkeys([*abandoned_batches(ctx, chosen, again), *(str(path) for path in new)])
     )
 
 
-def abandoned_batches(ctx: Context, chosen: RunSelection, again: bool) -> list[str]:
+def abandoned_batches(ctx: Context, chosen: Selection, again: bool) -> list[str]:
     """Return batches of the selection, or half-published ones, that an earlier run abandoned; of
     the shares of a table those that `shares_to_try` returns, unless a person names their files.
 
@@ -117,7 +117,7 @@ def abandoned_batches(ctx: Context, chosen: RunSelection, again: bool) -> list[s
     return [row.manifest or ctx.files.manifest_key(row.pipeline, row.batch_id) for row in to_try]
 
 
-def _abandoned(ctx: Context, chosen: RunSelection, again: bool) -> Iterator[BatchRow]:
+def _abandoned(ctx: Context, chosen: Selection, again: bool) -> Iterator[BatchRow]:
     for row in ctx.ledger.unfinished():
         if row.state in HALFWAY or not ctx.ledger.lease.has_lapsed(row):
             continue
@@ -125,27 +125,31 @@ def _abandoned(ctx: Context, chosen: RunSelection, again: bool) -> Iterator[Batc
         old = row.at is not None and datetime.now(UTC) - row.at >= STALE
         # While a batch is half published no other can be loaded, so any run completes it, whatever
         # it selects.
-        selected = row.halfway or chosen.covers(ctx, waiting_files(ctx, row))
-        if (certain or old) and selected:
+        if (certain or old) and (row.halfway or _is_selected(ctx, row, chosen)):
             yield row
 
 
-def dry_run(ctx: Context, chosen: RunSelection) -> str:
+def _is_selected(ctx: Context, row: BatchRow, chosen: Selection) -> bool:
+    files = waiting_files(ctx, row)
+    return bool(files) and covers(ctx, files, chosen)
+
+
+def dry_run(ctx: Context, chosen: Selection) -> str:
     """Log what the run would take, without taking it."""
-    files = landed(ctx, chosen) if chosen.tables else candidates(ctx, chosen, chosen.changed)
+    files = landed(ctx, chosen) if chosen.tables else candidates(ctx, chosen)
     for item in files:
         log.info("would take %s (%s bytes, hour %s)", shown(item.key), item.size, item.hour or "-")
     return f"dry run: {len(files)} files, {sum(item.size for item in files)} bytes"
 
 
-def describe(chosen: RunSelection) -> str:
+def describe(chosen: Selection) -> str:
     """Return the selection in words."""
     tables = f", for {shown(', '.join(chosen.tables))} alone" if chosen.tables else ""
     changed = ", changed ones too" if chosen.changed else ""
     return files_in_words(chosen) + tables + changed
 
 
-def files_in_words(chosen: RunSelection) -> str:
+def files_in_words(chosen: Selection) -> str:
     """Return which files a run takes; times are in UTC, whatever zone they were given in."""
     if chosen.files:
         return f"{len(chosen.files)} named files"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -10,8 +10,7 @@ from typing import Any, Final
 from croniter import croniter
 
 from sluice.errors import ConfigError
-from sluice.operations.context import Context
-from sluice.operations.selection import Selection, covers
+from sluice.operations.selection import Selection
 from sluice.operations.window import Window, as_utc
 
 BACKFILL: Final = "backfill"
@@ -24,23 +23,7 @@ _TO: Final = "To (window_end)"
 
 
 @dataclass(frozen=True)
-class RunSelection(Selection):
-    """The selection of a DAG run.
-
-    `tables`: only these, also of files already loaded. `changed`: also files that changed after
-    they were loaded.
-    """
-
-    tables: tuple[str, ...] = ()
-    changed: bool = False
-
-    def covers(self, ctx: Context, taken: Collection[tuple[str, str]]) -> bool:
-        """Whether a batch of these files, each a key and an hour, is part of the selection."""
-        return bool(taken) and covers(ctx, taken, self)
-
-
-@dataclass(frozen=True)
-class Run:
+class DagRunFacts:
     """What a DAG run says about the files that it takes.
 
     `triggered`: when it was triggered, however long its task has waited. `schedule`: the DAG's.
@@ -53,17 +36,15 @@ class Run:
     schedule: str | None
 
 
-def select(params: dict[str, Any], run: Run) -> RunSelection:
+def select(params: dict[str, Any], run: DagRunFacts) -> Selection:
     """Select by parameters first, then by the run's type; never by the logical date's hour.
 
     A scheduled and a manual run of one logical date have different data intervals.
     """
     files, tables = (_lines(params.get(name)) for name in ("files", "tables"))
     window, changed = _window(params), bool(params.get("changed"))
-    if tables and changed:
-        raise ConfigError("tables and changed: changed files are loaded for all tables")
     if files or window:
-        return RunSelection(window=window, files=files, tables=tables, changed=changed)
+        return Selection(window=window, files=files, tables=tables, changed=changed)
     return replace(_by_run(run), tables=tables, changed=changed)
 
 
@@ -72,18 +53,18 @@ def _lines(field: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(line for line in field or () if line.strip())
 
 
-def _by_run(run: Run) -> RunSelection:
+def _by_run(run: DagRunFacts) -> Selection:
     if run.interval is None:
-        return RunSelection()
+        return Selection()
     if run.type == BACKFILL:
-        return RunSelection(window=Window(*run.interval))
+        return Selection(window=Window(*run.interval))
     start, end = run.interval
     if run.type not in BY_HAND or run.logical_date is None:
-        return RunSelection(until=end)
+        return Selection(until=end)
     if _is_now(run.logical_date, run.triggered) and _is_last(run.interval, run):
-        return RunSelection()
+        return Selection()
     # Airflow's command line and TriggerDagRunOperator give a date of the past the interval of now.
-    return RunSelection(until=run.logical_date if run.logical_date < start else end)
+    return Selection(until=run.logical_date if run.logical_date < start else end)
 
 
 def _window(params: dict[str, Any]) -> Window | None:
@@ -106,7 +87,7 @@ def _is_now(logical_date: datetime, triggered: datetime) -> bool:
     return abs(triggered - logical_date) <= NOW
 
 
-def _is_last(interval: tuple[datetime, datetime], run: Run) -> bool:
+def _is_last(interval: tuple[datetime, datetime], run: DagRunFacts) -> bool:
     """Whether the interval is the one that Airflow gives a run without an interval of its own: the
     last complete one of the schedule, or an empty one without a schedule."""
     start, end = interval

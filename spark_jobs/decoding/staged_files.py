@@ -21,7 +21,7 @@ from sluice.landing.reading import Reading, reading_of
 from sluice.manifest import LandingReject, Manifest, SourceFile
 from sluice.objects.originals import OTHER_BYTES, refuse_replaced, replaced
 from sluice.operations.context import Context
-from sluice.operations.land import inspect_all
+from sluice.operations.inspecting import Inspecting
 from sluice.operations.selection import open_landing
 
 _UNREAD: Final = "FAILED_READ_FILE"
@@ -73,7 +73,7 @@ def _inspected(
     """Inspect some of the batch's files again; raise TerminalError for one whose bytes differ."""
     store = open_landing(ctx)
     listed = [o for o in store.list(ctx.pipeline.landing.pattern) if o.key in keys]
-    seen = inspect_all(ctx, store, listed, named=True, prefix=prefix, reading=reading)
+    seen = Inspecting(ctx, store, named=True, prefix=prefix, reading=reading).all(listed)
     inspections = {one.inspection.file.key: one.inspection for one in seen}
     landed = {file.key: file.sha256 for file in manifest.files}
     if others := sorted(key for key, one in inspections.items() if one.file.sha256 != landed[key]):

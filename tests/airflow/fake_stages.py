@@ -49,11 +49,11 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module: Any = ModuleType("stages")
     module.open_context = lambda folder, pipeline, say: fake_context(fake, folder, pipeline)
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
-    module.land = lambda ctx, asked, unreadable, changed: landed(
-        fake, unreadable, *parts_of(asked), *(["changed"] if changed else [])
+    module.land = lambda ctx, asked, unreadable: landed(
+        fake, unreadable, *parts_of(asked), *(["changed"] if asked.changed else [])
     )
-    module.land_tables = lambda ctx, tables, asked, unreadable: landed(
-        fake, unreadable, tables, *parts_of(asked)
+    module.land_tables = lambda ctx, asked, unreadable: landed(
+        fake, unreadable, asked.tables, *parts_of(asked)
     )
     module.publish = lambda ctx, manifest: published(fake, manifest)
     module.give_up = lambda ctx, batch: undone(fake, batch, False)

@@ -26,6 +26,7 @@ from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUB
 from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.held_files import release
+from sluice.operations.selection import Selection
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.operations.window import Window
 from sluice.result import StagedTable
@@ -33,7 +34,6 @@ from sluice_airflow import landing, submit, tasks
 from sluice_airflow.advice import Advice
 from sluice_airflow.assets import asset_uri
 from sluice_airflow.landing import STALE, abandoned_batches, land_selection, selection_of
-from sluice_airflow.selection import RunSelection
 from sluice_airflow.tasks import clean_up
 from tests.airflow.one_batch import FILE, MANIFEST, NOW, claim, ledger_at, one_batch
 from tests.unit import fake_loads
@@ -43,9 +43,9 @@ from tests.unit.undo_lake import Killed, killed_at, state
 OLD = NOW - 2 * STALE
 FIVE = datetime(2026, 1, 1, 5, tzinfo=UTC)
 SIX = FIVE + timedelta(hours=1)
-AT_FIVE = RunSelection(window=Window(FIVE, SIX))
-AT_SIX = RunSelection(window=Window(SIX, SIX + timedelta(hours=1)))
-EVERYTHING = RunSelection()
+AT_FIVE = Selection(window=Window(FIVE, SIX))
+AT_SIX = Selection(window=Window(SIX, SIX + timedelta(hours=1)))
+EVERYTHING = Selection()
 
 
 @pytest.mark.parametrize(
@@ -56,16 +56,16 @@ EVERYTHING = RunSelection()
         (LANDED, NOW, EVERYTHING, True, True),
         (LOADING, OLD, AT_FIVE, False, True),
         (LANDED, OLD, AT_SIX, False, False),
-        (LANDED, OLD, RunSelection(until=FIVE), False, False),
+        (LANDED, OLD, Selection(until=FIVE), False, False),
         (FAILED, NOW, AT_FIVE, False, True),
-        (FAILED, NOW, RunSelection(files=("a",)), False, True),
-        (FAILED, NOW, RunSelection(files=("z",)), False, False),
+        (FAILED, NOW, Selection(files=("a",)), False, True),
+        (FAILED, NOW, Selection(files=("z",)), False, False),
         (FAILED, NOW, EVERYTHING, False, False),
         (PUBLISHING, OLD, EVERYTHING, True, False),
     ],
 )
 def test_run_takes_over_abandoned_batches_by_state_and_lease(
-    tmp_path: Path, state: str, at: datetime, chosen: RunSelection, again: bool, taken: bool
+    tmp_path: Path, state: str, at: datetime, chosen: Selection, again: bool, taken: bool
 ) -> None:
     found = abandoned_batches(one_batch(tmp_path, state, at), chosen, again)
     assert found == ([MANIFEST] if taken else [])
@@ -75,7 +75,7 @@ def test_run_takes_over_abandoned_batches_by_state_and_lease(
     ("chosen", "taken"), [(EVERYTHING, True), (AT_FIVE, True), (AT_SIX, False)]
 )
 def test_a_run_takes_over_what_another_batch_left_out(
-    tmp_path: Path, chosen: RunSelection, taken: bool
+    tmp_path: Path, chosen: Selection, taken: bool
 ) -> None:
     """It claims no file: its manifest tells the hour."""
     ctx = open_shop(tmp_path)
@@ -94,7 +94,7 @@ def test_a_run_tries_one_share_of_a_table_and_all_once_one_is_published(tmp_path
         of = {SHARE_OF: "x", TABLES: ["orders" if batch == "d" else "notes"]}
         ledger.batches.record(batch, state, manifest=keys[batch], replace_details=of)
 
-    def found(chosen: RunSelection = EVERYTHING) -> list[str]:
+    def found(chosen: Selection = EVERYTHING) -> list[str]:
         return [key.split("/")[-2] for key in abandoned_batches(ctx, chosen, False)]
 
     for batch in keys:
@@ -114,7 +114,7 @@ def test_a_run_tries_one_share_of_a_table_and_all_once_one_is_published(tmp_path
     [(OLD, AT_SIX, True), (OLD, EVERYTHING, True), (NOW, EVERYTHING, False)],
 )
 def test_any_run_completes_what_is_half_published(
-    tmp_path: Path, at: datetime, chosen: RunSelection, taken: bool
+    tmp_path: Path, at: datetime, chosen: Selection, taken: bool
 ) -> None:
     """A rebuild, say, which has no files: beside it nobody loads anything."""
     ctx = open_shop(tmp_path)
@@ -297,7 +297,7 @@ def test_land_that_runs_again_reconciles_on_the_connections_spark_master(
 
 
 def test_names_of_a_form_are_one_line_of_the_log() -> None:
-    chosen = RunSelection(tables=("x\n2026-11-29 ERROR all rows lost \x1b[2J",))
+    chosen = Selection(tables=("x\n2026-11-29 ERROR all rows lost \x1b[2J",))
     assert landing.describe(chosen).isprintable()
 
 

@@ -7,6 +7,7 @@ from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.states import FILE_HELD, FILE_LOADED, PUBLISHED, ROLLED_BACK
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
+from sluice.operations.selection import Selection
 
 PIPELINE = """name: shop
 namespace: shop
@@ -29,7 +30,7 @@ def write_event(context: Context, key: str, op: str) -> None:
 
 def load(context: Context, changed: bool = False) -> str:
     """Write what a run leaves in the ledger; return its batch."""
-    (key,) = land(context, changed=changed)
+    (key,) = land(context, Selection(changed=changed))
     manifest = context.files.read_manifest(key)
     publish(context.ledger, manifest.batch_id, context.pipeline.epoch)
     return manifest.batch_id

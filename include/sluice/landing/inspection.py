@@ -86,9 +86,9 @@ class Inspector:
         return self._inspect(stored, lambda _: DetectedFile(reason=reason))
 
     def _inspect(
-        self, stored: StoredObject, tell: Callable[[Iterator[bytes]], DetectedFile]
+        self, stored: StoredObject, classify: Callable[[Iterator[bytes]], DetectedFile]
     ) -> Inspection:
-        detected = self._read_through(stored, tell)
+        detected = self._read_through(stored, classify)
         timed = self.reading.timed
         file = SourceFile(
             key=stored.key,
@@ -107,7 +107,7 @@ class Inspector:
         return self._stage(detected, file)
 
     def _read_through(
-        self, stored: StoredObject, tell: Callable[[Iterator[bytes]], DetectedFile]
+        self, stored: StoredObject, classify: Callable[[Iterator[bytes]], DetectedFile]
     ) -> DetectedFile:
         digest = hashlib.sha256()
         size = 0
@@ -124,7 +124,7 @@ class Inspector:
             head, raw = peek(raw)
             kind = compression.detect(head)
             plain = compression.Plain(raw, kind, self.reading.bounds)
-            detected = tell(plain)
+            detected = classify(plain)
             for _ in raw:
                 pass  # to the end, for the checksum
         if size != stored.size:

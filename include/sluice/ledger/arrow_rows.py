@@ -57,7 +57,7 @@ def unclaimed_or_changed(
     kept: pa.Table, listed: Sequence[StoredObject]
 ) -> tuple[list[StoredObject], pa.Table]:
     """Return the listed objects that no batch has in this version (`claims.is_free`,
-    `is_replaced`), and the rows of their keys. `kept`: the newest row of every key."""
+    `is_same_object`), and the rows of their keys. `kept`: the newest row of every key."""
     values = {"object_key": [one.key for one in listed]}
     values |= {name: [getattr(one, name) for one in listed] for name in (*_IDENTITY, _VERSION)}
     objects = pa.table({name: pa.array(values[name], kept[name].type) for name in values})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from sluice.ledger.rows import FileRow
 from sluice.ledger.states import FILE_CLAIMED, FILE_LOADED, FILE_RELEASED
@@ -13,6 +14,11 @@ from sluice.objects.store import StoredObject, is_same_object
 
 ContentKey = Callable[[str, str], str]
 """Returns one value, from key and checksum, for all objects that hold the same records."""
+
+
+def by_checksum(_key: str, checksum: str) -> str:
+    """Identify the content of objects of which only the bytes count."""
+    return checksum
 
 
 @dataclass(frozen=True)
@@ -30,10 +36,17 @@ class ClaimRequest:
 
     files: tuple[SourceFile, ...]
     batch_id_for: Callable[[tuple[SourceFile, ...]], str]
-    content_key: ContentKey | None = None
+    content_key: ContentKey = by_checksum
     epochs: Container[int] | None = None
     modified: Mapping[str, datetime] = field(default_factory=dict)
     replaced: Container[FileRow] = ()
+
+
+class Claim(NamedTuple):
+    """The files that a batch has won; none, and no batch, if no file was left."""
+
+    batch_id: str
+    files: tuple[SourceFile, ...]
 
 
 def is_free(row: FileRow | None) -> bool:
@@ -41,14 +54,9 @@ def is_free(row: FileRow | None) -> bool:
     return row is None or row.state == FILE_RELEASED
 
 
-def is_replaced(found: SourceFile | StoredObject, row: FileRow) -> bool:
-    """Whether the object differs from the one that the ledger has under its key."""
-    return not is_same_object(found, row)
-
-
 def may_be_replaced(found: SourceFile | StoredObject, row: FileRow) -> bool:
     """Whether the ledger's object is loaded and another one has replaced it since."""
-    return row.state == FILE_LOADED and is_replaced(found, row)
+    return row.state == FILE_LOADED and not is_same_object(found, row)
 
 
 def available(

@@ -7,16 +7,13 @@ row is kept, so the history of states stays.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyiceberg.catalog import Catalog
 
 from sluice.ledger.appends import LedgerTables
 from sluice.ledger.arrow_rows import newest
 from sluice.ledger.tables import SAME_STATE
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)

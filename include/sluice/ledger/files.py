@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
+import pyarrow as pa
 from pyiceberg.table import Table
 
 from sluice.ledger import states
@@ -24,6 +25,7 @@ from sluice.ledger.arrow_rows import (
 )
 from sluice.ledger.batches import Batches
 from sluice.ledger.claims import (
+    Claim,
     ClaimRequest,
     ContentKey,
     available,
@@ -31,11 +33,10 @@ from sluice.ledger.claims import (
     file_row,
     fresh_content,
 )
-from sluice.ledger.filters import copied, taken
+from sluice.ledger.filters import copied, not_copied
 from sluice.ledger.rows import FileRow, FileState
 from sluice.ledger.scans import ALL_COLUMNS
 from sluice.ledger.tables import FILES, Row
-from sluice.manifest import SourceFile
 from sluice.objects.store import StoredObject
 
 # The columns of questions about all files: whole rows of a year take several times the memory.
@@ -126,9 +127,8 @@ class Files:
         batches, excepted = (rows["batch_id"].unique().to_pylist() for rows in (claimed, sharing))
         return set(batches).difference(excepted)
 
-    def claim(self, request: ClaimRequest) -> tuple[str, tuple[SourceFile, ...]]:
-        """Claim the files that no batch has; return the batch id and its files, or ("", ()) if
-        none is left."""
+    def claim(self, request: ClaimRequest) -> Claim:
+        """Claim the files that no batch has."""
         return self._tables.append(FILES, partial(self._decide, request))
 
     def mark(self, batch_id: str, state: str, seen: Container[FileRow] | None = None) -> int:
@@ -139,25 +139,20 @@ class Files:
         """
 
         def decide(table: Table) -> tuple[list[Row], int]:
-            files = newest(self._tables.scan(table, taken(self._pipeline)), "object_key")
+            files = newest(self._tables.scan(table, not_copied(self._pipeline)), "object_key")
             may = where_in(where_in(files, "batch_id", [batch_id]), "state", states.FOLLOWS[state])
             rows = [r for r in rows_of(FileRow, may) if seen is None or r in seen]
             return [asdict(replace(r, state=state, at=self._clock())) for r in rows], len(rows)
 
         return self._tables.append(FILES, decide)
 
-    def _decide(
-        self, request: ClaimRequest, table: Table
-    ) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
+    def _decide(self, request: ClaimRequest, table: Table) -> tuple[list[Row], Claim]:
         """Decide a claim on the table's snapshot: the files that it wins, and the copies."""
-        known = self._tables.scan(table, taken(self._pipeline))
+        known = self._tables.scan(table, not_copied(self._pipeline))
         of_keys = where_in(known, "object_key", (file.key for file in request.files))
         free = available(request.files, latest(FileRow, of_keys, "object_key"), request.replaced)
         row = partial(file_row, self._pipeline, request.modified, self._clock())
         content = request.content_key
-        if content is None:
-            batch_id = request.batch_id_for(free) if free else ""
-            return [asdict(row(file, batch_id)) for file in free], (batch_id, free)
         rivals = with_checksums(known, {file.sha256 for file in free})
         brought = self._batch_by_content(rivals, content, request.epochs)
         won = fresh_content(free, set(brought), content)
@@ -168,9 +163,9 @@ class Files:
             for file, batch in copies_among(free, won, batch_id, brought, content)
         ]
         rows = [*claimed, *self._loaded_again(copies, rivals)]
-        return [asdict(row) for row in rows], (batch_id, won)
+        return [asdict(row) for row in rows], Claim(batch_id, won)
 
-    def _loaded_again(self, copies: Iterable[FileRow], files: Any) -> Iterator[FileRow]:
+    def _loaded_again(self, copies: Iterable[FileRow], files: pa.Table) -> Iterator[FileRow]:
         """Yield the copies; one whose batch loaded these bytes under this key is loaded again."""
         put_back = {_bytes_of(row) for row in rows_of(FileRow, self._replaced(files))}
         for copy in copies:
@@ -179,21 +174,21 @@ class Files:
     def _in_state(self, *wanted: str) -> list[FileState]:
         return list(rows_of(FileState, where_in(self._newest(*_STATE), "state", wanted)))
 
-    def _rows(self, *columns: str) -> Any:
+    def _rows(self, *columns: str) -> pa.Table:
         """Return all rows of the objects that a batch ever claimed, with all columns or these."""
-        return self._tables.read(FILES, taken(self._pipeline), columns or ALL_COLUMNS)
+        return self._tables.read(FILES, not_copied(self._pipeline), columns or ALL_COLUMNS)
 
-    def _newest(self, *columns: str) -> Any:
+    def _newest(self, *columns: str) -> pa.Table:
         """Return the newest row of every object that a batch ever claimed."""
         return newest(self._rows(*columns), "object_key")
 
-    def _replaced(self, files: Any) -> Any:
+    def _replaced(self, files: pa.Table) -> pa.Table:
         rows = replaced_rows(files)
         published = self._batches.published() if rows.num_rows else set()
         return where_in(rows, "batch_id", published)
 
     def _batch_by_content(
-        self, files: Any, content: ContentKey, epochs: Container[int] | None
+        self, files: pa.Table, content: ContentKey, epochs: Container[int] | None
     ) -> dict[str, str]:
         loaded_at = {} if epochs is None else self._batches.epochs()
         other = [b for b, at in loaded_at.items() if at is not None and at not in (epochs or ())]

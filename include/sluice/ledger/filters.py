@@ -15,7 +15,7 @@ def of_pipeline(pipeline: str) -> BooleanExpression:
     return equals("pipeline", pipeline)
 
 
-def taken(pipeline: str) -> BooleanExpression:
+def not_copied(pipeline: str) -> BooleanExpression:
     """Rows of files that a batch has or had, without copies: a copy belongs to no batch."""
     return And(of_pipeline(pipeline), Not(equals("state", FILE_COPY)))
 

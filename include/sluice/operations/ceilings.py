@@ -28,7 +28,7 @@ def within_ceilings(
         if batch and not room.is_left_for(one):
             yield batch
             batch, room = [], _Room(most_rejects, most_bytes)
-        batch.append(room.taken_by(one))
+        batch.append(room.add(one))
     if batch:
         yield batch
 
@@ -47,7 +47,7 @@ class _Room:
         fits = schema in self._schemas or len(schema.encode()) <= self._schema_bytes
         return fits and one.inspection.bytes_to_read <= self._bytes
 
-    def taken_by(self, one: Inspected) -> Inspected:
+    def add(self, one: Inspected) -> Inspected:
         """Return the file with its schema's text shared with others, and the rejects that fit."""
         file = one.inspection.file
         self._bytes -= one.inspection.bytes_to_read

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Container, Mapping
+from dataclasses import dataclass, field, replace
 
 from sluice.faults import Point, reach
 from sluice.landing.inspection import Inspection
 from sluice.landing.table_folders import content_of
 from sluice.ledger import states
-from sluice.ledger.claims import ClaimRequest
+from sluice.ledger.claims import Claim, ClaimRequest
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FileRow, may_land, seq_of
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
-from sluice.operations.loaded_files import of_one_load
+from sluice.operations.loaded_files import epochs_of_same_load
 from sluice.operations.sweep import forget_staged, left_to_maintenance
 
 
@@ -43,29 +43,24 @@ def claim(
     if not inspected:
         return ""
     reach(Point.LAND_STAGED)
-    rejects = {one.inspection.file.key: one.inspection.rejects for one in inspected}
     files = tuple(one.inspection.file for one in inspected)
-    recorded: dict[str, int] = {}
-
-    def write_and_name(won: tuple[SourceFile, ...]) -> str:
-        rejected = tuple(r for f in won for r in rejects[f.key])
-        manifest = _write_manifest(ctx, won, rejected, epoch)
-        row = ctx.ledger.batches.get(manifest.batch_id)
-        recorded[manifest.batch_id] = seq_of(row)
-        reach(Point.LAND_MANIFEST)
-        return manifest.batch_id
-
+    rejects = {one.inspection.file.key: one.inspection.rejects for one in inspected}
+    manifests = _Manifests(ctx, rejects, epoch)
     request = ClaimRequest(
-        files, write_and_name, content_key=content_of(ctx.pipeline), epochs=of_one_load(ctx, epoch),
-        modified={one.object.key: one.object.modified for one in inspected}, replaced=replaced,
-    )  # fmt: skip
-    batch_id, won = ctx.ledger.files.claim(request)
+        files,
+        manifests.write_and_name,
+        content_key=content_of(ctx.pipeline),
+        epochs=epochs_of_same_load(ctx, epoch),
+        modified={one.object.key: one.object.modified for one in inspected},
+        replaced=replaced,
+    )
+    claimed = ctx.ledger.files.claim(request)
     reach(Point.LAND_CLAIMED)
-    _leave(ctx, set(files) - set(won))
-    return _record(ctx, batch_id, won, recorded[batch_id], lease) if batch_id else ""
+    _drop_unclaimed(ctx, set(files) - set(claimed.files))
+    return _record(ctx, claimed, manifests.seqs[claimed.batch_id], lease) if claimed.files else ""
 
 
-def _leave(ctx: Context, files: Collection[SourceFile]) -> None:
+def _drop_unclaimed(ctx: Context, files: Collection[SourceFile]) -> None:
     """Report the files that the batch did not get, and remove their staged files if no
     batch needs them."""
     for file in files:
@@ -74,30 +69,40 @@ def _leave(ctx: Context, files: Collection[SourceFile]) -> None:
         forget_staged(ctx.files, ctx.ledger, files)
 
 
-def _write_manifest(
-    ctx: Context,
-    files: tuple[SourceFile, ...],
-    rejects: tuple[LandingReject, ...],
-    epoch: int | None,
-) -> Manifest:
-    name = ctx.pipeline.name
-    manifest = Manifest(name, name_batch(name, files), files, rejects, epoch=epoch)
-    if not ctx.files.fix_manifest(manifest):
-        # The same objects were released, and are inspected with other options now: the earlier
-        # manifest does not apply, so the new one gets another name.
-        manifest = replace(manifest, batch_id=name_by_content(manifest))
-        ctx.files.write_manifest(manifest)
-    return manifest
+@dataclass(frozen=True)
+class _Manifests:
+    """Writes the manifest of a claim before each try to commit it; `seqs`: the `seq` that the row
+    of each batch so named had then."""
+
+    ctx: Context
+    rejects: Mapping[str, tuple[LandingReject, ...]]
+    epoch: int | None
+    seqs: dict[str, int] = field(default_factory=dict)
+
+    def write_and_name(self, won: tuple[SourceFile, ...]) -> str:
+        manifest = self._write(won)
+        self.seqs[manifest.batch_id] = seq_of(self.ctx.ledger.batches.get(manifest.batch_id))
+        reach(Point.LAND_MANIFEST)
+        return manifest.batch_id
+
+    def _write(self, files: tuple[SourceFile, ...]) -> Manifest:
+        name, rejects = self.ctx.pipeline.name, tuple(r for f in files for r in self.rejects[f.key])
+        manifest = Manifest(name, name_batch(name, files), files, rejects, epoch=self.epoch)
+        if not self.ctx.files.fix_manifest(manifest):
+            # The same objects were released, and are inspected with other options now: the earlier
+            # manifest does not apply, so the new one gets another name.
+            manifest = replace(manifest, batch_id=name_by_content(manifest))
+            self.ctx.files.write_manifest(manifest)
+        return manifest
 
 
-def _record(
-    ctx: Context, batch_id: str, won: tuple[SourceFile, ...], seq: int, lease: Lease | None
-) -> str:
+def _record(ctx: Context, claimed: Claim, seq: int, lease: Lease | None) -> str:
     """Record that the batch is landed; return its manifest's key, or "" if its row changed since it
     had this `seq`.
 
     If this run took long after its claim, another one may have taken the batch up as abandoned.
     """
+    batch_id, won = claimed
     key = ctx.files.manifest_key(ctx.pipeline.name, batch_id)
     landed = ctx.ledger.batches.record(
         batch_id, states.LANDED, manifest=key, lease=lease,

@@ -8,10 +8,9 @@ released since, or be of an epoch before the last full load. The ledger's row on
 from __future__ import annotations
 
 from sluice.landing.table_folders import content_of
-from sluice.ledger.claims import is_replaced
-from sluice.objects.store import StoredObject
+from sluice.objects.store import StoredObject, is_same_object
 from sluice.operations.context import Context
-from sluice.operations.loaded_files import of_one_load
+from sluice.operations.loaded_files import epochs_of_same_load
 
 
 def without_copies(
@@ -20,10 +19,10 @@ def without_copies(
     """Return the objects that a claim at the epoch may win: known copies only if no other file has
     their bytes any more."""
     copies = ctx.ledger.files.copies() if objects else {}
-    same = [o for o in objects if o.key in copies and not is_replaced(o, copies[o.key])]
+    same = [o for o in objects if o.key in copies and is_same_object(o, copies[o.key])]
     if not same:
         return objects
-    content, of_load = content_of(ctx.pipeline), of_one_load(ctx, epoch)
+    content, of_load = content_of(ctx.pipeline), epochs_of_same_load(ctx, epoch)
     checksums = {copies[o.key].sha256 for o in same}
     loaded = ctx.ledger.files.known_contents(content, epochs=of_load, among=checksums)
     left_out = {o.key for o in same if content(o.key, copies[o.key].sha256) in loaded}

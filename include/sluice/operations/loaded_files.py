@@ -15,7 +15,7 @@ def epoch_of(ctx: Context, epoch: int | None) -> int:
     return ctx.pipeline.epoch if epoch is None else epoch
 
 
-def of_one_load(ctx: Context, epoch: int | None) -> range | None:
+def epochs_of_same_load(ctx: Context, epoch: int | None) -> range | None:
     """Return the epochs in which the same bytes are the same events as at this one; None for all
     epochs.
 

@@ -21,13 +21,17 @@ from sluice.operations.ceilings import within_ceilings
 from sluice.operations.changed import Group
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
-from sluice.operations.land import chunks, inspect_all, to_take
-from sluice.operations.loaded_files import of_one_load, other_epoch
-from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing
+from sluice.operations.inspecting import Inspecting, chunks
+from sluice.operations.land import loadable_groups
+from sluice.operations.loaded_files import epochs_of_same_load, other_epoch
+from sluice.operations.selection import EVERYTHING, Selection, open_landing
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.result import Counts, Nulled
 from sluice.spark_submit.submit import PLAN_BATCH, submit
 from sluice.typed_json import TypedJson
+
+ByEpoch = dict[int | None, list[Inspection]]
+"""Inspected files by the epoch at which they would be loaded; None: the pipeline's own."""
 
 
 @dataclass(frozen=True)
@@ -86,27 +90,26 @@ class Preview:
     changed: tuple[str, ...] = ()
 
 
-def preview(ctx: Context, selection: Selection = EVERYTHING, changed: bool = False) -> Preview:
-    """Forecast a run that starts now, as one batch per epoch; raises PlanError if a load would.
-
-    `changed`: as for `land`.
-    """
+def preview(ctx: Context, selection: Selection = EVERYTHING) -> Preview:
+    """Forecast a run that starts now, as one batch per epoch; raises PlanError if a load would."""
     folder = f"planned-{new_attempt()}"
     prefix = f"{ctx.pipeline.name}/{folder}/"
-    groups = to_take(ctx, landed(ctx, selection), changed)
+    store = open_landing(ctx)
+    groups = loadable_groups(ctx, store, selection)
     unreadable = UnreadableFiles()
+    inspecting = Inspecting(ctx, store, bool(selection.files), unreadable, f"{prefix}staged/")
 
     try:
-        inspections = _inspect(ctx, groups, bool(selection.files), f"{prefix}staged/", unreadable)
-        fresh, repeated = _by_content(ctx, inspections)
-        taken = {one.file.key for one in fresh}
-        wanted = [(one, epoch) for one, epoch in inspections if one.file.key in taken]
-        forecast = _forecasts(ctx, folder, wanted)
+        inspections = _inspect(inspecting, groups)
+        unreadable.raise_if_store_is_away()
+        by_epoch, repeated = _without_copies(ctx, inspections)
+        forecast = _forecasts(ctx, folder, by_epoch)
     finally:
         ctx.files.store.delete_prefix(prefix)
+    fresh = [one for inspected in by_epoch.values() for one in inspected]
     return Preview(
         pipeline=ctx.pipeline.name,
-        files=tuple(sorted(taken)),
+        files=tuple(sorted(one.file.key for one in fresh)),
         bytes=sum(one.file.size for one in fresh),
         batches=_count_batches(ctx, groups, fresh),
         repeated=tuple(one.file.key for one in repeated),
@@ -117,18 +120,12 @@ def preview(ctx: Context, selection: Selection = EVERYTHING, changed: bool = Fal
     )
 
 
-def _inspect(
-    ctx: Context, groups: Sequence[Group], named: bool, staged: str, unreadable: UnreadableFiles
-) -> list[tuple[Inspection, int | None]]:
-    """Inspect the files; return each with its epoch if that is not the pipeline's own."""
-    store = open_landing(ctx)
-    inspections = []
+def _inspect(inspecting: Inspecting, groups: Sequence[Group]) -> ByEpoch:
+    inspections: ByEpoch = {}
     for group in groups:
-        found = inspect_all(ctx, store, group.objects, named, staged, unreadable=unreadable)
-        inspections += [
-            (one.inspection, other_epoch(ctx, group.epoch)) for one in group.placed(found)
-        ]
-    unreadable.raise_if_store_is_away()
+        epoch = other_epoch(inspecting.ctx, group.epoch)
+        for one in group.placed(inspecting.all(group.objects)):
+            inspections.setdefault(epoch, []).append(one.inspection)
     return inspections
 
 
@@ -150,30 +147,26 @@ def _unfinished(ctx: Context) -> tuple[str, ...]:
     return tuple(row.batch_id for row in left if row.state != ROLLING_BACK)
 
 
-def _by_content(
-    ctx: Context, inspections: list[tuple[Inspection, int | None]]
-) -> tuple[list[Inspection], list[Inspection]]:
+def _without_copies(ctx: Context, inspections: ByEpoch) -> tuple[ByEpoch, list[Inspection]]:
     """Return the files to take, and those with the bytes of others, as the claims of a run would
     decide, epoch by epoch."""
     content, taken = content_of(ctx.pipeline), set[SourceFile]()
-    checksums = {one.file.sha256 for one, _ in inspections}
-    for epoch in dict.fromkeys(at for _, at in inspections):
-        of_load = of_one_load(ctx, epoch)
+    checksums = {one.file.sha256 for found in inspections.values() for one in found}
+    for epoch, found in inspections.items():
+        of_load = epochs_of_same_load(ctx, epoch)
         loaded = ctx.ledger.files.known_contents(content, epochs=of_load, among=checksums)
         loaded |= {content(file.key, file.sha256) for file in taken}
-        files = tuple(one.file for one, at in inspections if at == epoch)
-        taken |= set(fresh_content(files, loaded, content))
-    fresh = [one for one, _ in inspections if one.file in taken]
-    return fresh, [one for one, _ in inspections if one.file not in taken]
+        taken |= set(fresh_content(tuple(one.file for one in found), loaded, content))
+    fresh = {at: [one for one in found if one.file in taken] for at, found in inspections.items()}
+    return fresh, [one for f in inspections.values() for one in f if one.file not in taken]
 
 
-def _forecasts(
-    ctx: Context, folder: str, inspections: list[tuple[Inspection, int | None]]
-) -> Forecast:
-    """Forecast the load of the files, each given with its epoch, by one driver per epoch."""
+def _forecasts(ctx: Context, folder: str, inspections: ByEpoch) -> Forecast:
+    """Forecast the load of the files by one driver per epoch."""
     whole = Forecast()
-    for epoch in dict.fromkeys(at for _, at in inspections):
-        files = [one for one, at in inspections if at == epoch]
+    for epoch, files in inspections.items():
+        if not files:
+            continue
         part = _forecast(ctx, folder if epoch is None else f"{folder}/{epoch}", files, epoch)
         notes = dict.fromkeys((*whole.notes, *part.notes))
         whole = Forecast(

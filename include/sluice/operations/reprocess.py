@@ -21,7 +21,7 @@ from sluice.ledger.rows import may_land
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.objects.store import is_same_object
 from sluice.operations.context import Context
-from sluice.operations.land import inspect_all
+from sluice.operations.inspecting import Inspecting
 from sluice.operations.quarantined import Unresolved, repeated, unresolved
 from sluice.operations.reconcile import reconcile
 from sluice.operations.selection import open_landing
@@ -37,7 +37,7 @@ NO_OPTIONS: Final = Reprocess()
 
 
 @dataclass(frozen=True)
-class Taken:
+class QuarantinedFiles:
     """A batch with quarantined records, and those of its files that hold them, as in
     its manifest."""
 
@@ -115,7 +115,7 @@ def _give_up(ctx: Context, unfinished: list[str]) -> None:
             undo_batch(ctx, manifest.batch_id)
 
 
-def take(ctx: Context, batch: Unresolved) -> Taken:
+def take(ctx: Context, batch: Unresolved) -> QuarantinedFiles:
     """Return a batch's files with quarantined records; raises TerminalError if its manifest does
     not name one of them."""
     name, wanted = ctx.pipeline.name, set(batch.files)
@@ -126,7 +126,7 @@ def take(ctx: Context, batch: Unresolved) -> Taken:
             f"pipeline {name}: the manifest of batch {batch.batch_id} does not name {unknown}, "
             "where it has records in quarantine; reprocess the other batches one by one (--batch)"
         )
-    return Taken(batch, tuple(files.values()), generation, manifest.tables)
+    return QuarantinedFiles(batch, tuple(files.values()), generation, manifest.tables)
 
 
 def _find(
@@ -161,10 +161,10 @@ def _completed_by(ctx: Context, manifests: list[Manifest]) -> list[Manifest]:
     return [ctx.files.read_manifest(key) for key in keys]
 
 
-def _chunks(ctx: Context, taken: list[Taken]) -> Iterator[list[Taken]]:
+def _chunks(ctx: Context, taken: list[QuarantinedFiles]) -> Iterator[list[QuarantinedFiles]]:
     """Group batches of one epoch and for the same tables, as many as the limits allow; a batch
     is never split."""
-    chunk: list[Taken] = []
+    chunk: list[QuarantinedFiles] = []
     for one in taken:
         together = [*chunk, one]
         if chunk and (_too_much(ctx, together) or chunk[0].alike != one.alike):
@@ -175,7 +175,7 @@ def _chunks(ctx: Context, taken: list[Taken]) -> Iterator[list[Taken]]:
         yield chunk
 
 
-def _too_much(ctx: Context, together: list[Taken]) -> bool:
+def _too_much(ctx: Context, together: list[QuarantinedFiles]) -> bool:
     """Whether these batches together exceed a limit of one batch."""
     files, size = sum(len(t.files) for t in together), sum(t.bytes for t in together)
     schemas = sum(len(s.encode()) for s in set[str]().union(*(t.schemas for t in together)))
@@ -186,14 +186,16 @@ def _too_much(ctx: Context, together: list[Taken]) -> bool:
     )
 
 
-def _read_apart(ctx: Context, chunk: list[Taken], request: Reprocess) -> Iterator[Manifest]:
+def _read_apart(
+    ctx: Context, chunk: list[QuarantinedFiles], request: Reprocess
+) -> Iterator[Manifest]:
     """Yield manifests as of `reread_manifest`, each with as many batches as the limit on bytes
     allows.
 
     The limit is checked after inspection, which gives the size of staged files.
     """
     inspections = _inspections_of(ctx, chunk)
-    part, sizes = list[Taken](), dict[str, int]()
+    part, sizes = list[QuarantinedFiles](), dict[str, int]()
     for one in chunk:
         own = {file.key: inspections[file.key].bytes_to_read for file in one.files}
         if part and sum((sizes | own).values()) > ctx.pipeline.max_bytes_per_batch:
@@ -204,7 +206,7 @@ def _read_apart(ctx: Context, chunk: list[Taken], request: Reprocess) -> Iterato
     yield _manifest(ctx, part, inspections, request)
 
 
-def reread_manifest(ctx: Context, chunk: list[Taken]) -> Manifest:
+def reread_manifest(ctx: Context, chunk: list[QuarantinedFiles]) -> Manifest:
     """Return the manifest that decodes these files again, each at its former place in the order.
 
     Raises TerminalError naming a file that is gone, changed or denied.
@@ -212,7 +214,7 @@ def reread_manifest(ctx: Context, chunk: list[Taken]) -> Manifest:
     return _manifest(ctx, chunk, _inspections_of(ctx, chunk), NO_OPTIONS)
 
 
-def _inspections_of(ctx: Context, chunk: list[Taken]) -> dict[str, Inspection]:
+def _inspections_of(ctx: Context, chunk: list[QuarantinedFiles]) -> dict[str, Inspection]:
     """Inspect the files of some batches; return the inspections by key."""
     old: dict[str, SourceFile] = {}
     files = [file for taken in chunk for file in taken.files]
@@ -223,7 +225,10 @@ def _inspections_of(ctx: Context, chunk: list[Taken]) -> dict[str, Inspection]:
 
 
 def _manifest(
-    ctx: Context, chunk: list[Taken], inspected: Mapping[str, Inspection], request: Reprocess
+    ctx: Context,
+    chunk: list[QuarantinedFiles],
+    inspected: Mapping[str, Inspection],
+    request: Reprocess,
 ) -> Manifest:
     old = {file.key: file for taken in reversed(chunk) for file in reversed(taken.files)}
     inspections = [one for key, one in inspected.items() if key in old]
@@ -250,7 +255,7 @@ def _inspect_unchanged(ctx: Context, old: dict[str, SourceFile]) -> list[Inspect
         raise TerminalError(_missing(ctx, gone, "not there any more"))
     unreadable = UnreadableFiles()
     wanted = [listed[key] for key in sorted(old)]
-    inspected = inspect_all(ctx, store, wanted, named=True, unreadable=unreadable)
+    inspected = Inspecting(ctx, store, True, unreadable).all(wanted)
     if unreadable.errors:
         raise TerminalError(
             f"pipeline {ctx.pipeline.name}: files with quarantined records cannot be read:\n"
@@ -279,10 +284,8 @@ def _same(old: SourceFile, new: SourceFile) -> bool:
 
 
 def _as_before(old: SourceFile, new: SourceFile, generation: int) -> SourceFile:
-    """Return the new inspection's file with its old hour and old place in the order of arrival.
-
-    The place is the old manifest's: an earlier release gave `part-01` that of `part-1`.
-    """
+    """Return the new inspection's file with its old hour and old place in the order of arrival,
+    which older manifests may give another one."""
     first = old.arrival or new.arrival
     return replace(new, hour=old.hour, arrival=arrival_again(first, generation))
 

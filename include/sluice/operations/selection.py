@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from sluice.errors import TerminalError
+from sluice.errors import ConfigError, TerminalError
 from sluice.escaping import shown
 from sluice.objects.store import ObjectStore, StoredObject, open_store
 from sluice.operations.context import Context
@@ -19,16 +19,38 @@ from sluice.operations.window import Window
 
 @dataclass(frozen=True)
 class Selection:
-    """Either one window, or everything below `until` (None: everything), or certain files."""
+    """Either one window, or everything below `until` (None: everything), or certain files.
+
+    `tables`: for these source tables alone, of loaded files too (see `single_tables`); () for all.
+    `changed`: also objects that replaced loaded ones. Raises ConfigError for both together.
+    """
 
     window: Window | None = None
     until: datetime | None = None
     files: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    changed: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse changed files for some tables alone."""
+        if self.tables and self.changed:
+            raise ConfigError(
+                "changed files are loaded for all tables: --changed without --table (in the form: "
+                "Changed files without Tables)"
+            )
 
     @property
     def explicit(self) -> bool:
         """Whether a window or files were named."""
         return bool(self.files or self.window)
+
+
+@dataclass(frozen=True)
+class FileHour:
+    """A file of a batch, with its hour in the manifest's notation."""
+
+    key: str
+    hour: str
 
 
 EVERYTHING: Final = Selection()
@@ -65,14 +87,12 @@ def selected(
     return [o for o in objects if _in_time(hour_start(o.hour), selection)]
 
 
-def covers(
-    ctx: Context, taken: Collection[tuple[str, str]], selection: Selection = EVERYTHING
-) -> bool:
-    """Whether a selection has all of a batch's files, each given as key and hour."""
+def covers(ctx: Context, files: Collection[FileHour], selection: Selection = EVERYTHING) -> bool:
+    """Whether a selection has all of a batch's files."""
     if selection.files:
         wanted = {way for name in selection.files for way in _spellings(ctx, name)}
-        return all(wanted & {key, _absolute(ctx, key)} for key, _ in taken)
-    return all(_in_time(hour_start(hour), selection) for _, hour in taken)
+        return all(wanted & {file.key, _absolute(ctx, file.key)} for file in files)
+    return all(_in_time(hour_start(file.hour), selection) for file in files)
 
 
 @lru_cache(maxsize=_HOURS_KEPT)

@@ -16,6 +16,7 @@ from sluice.ledger import details, states
 from sluice.ledger.rows import BatchRow, may_land
 from sluice.manifest import Manifest, name_by_content
 from sluice.operations.context import Context
+from sluice.operations.selection import FileHour
 from sluice.result import BatchResult
 
 
@@ -53,13 +54,12 @@ def share_of(pipeline: Pipeline, manifest: Manifest, source: str, epoch: int) ->
     return replace(share, batch_id=name_by_content(share))
 
 
-def waiting_files(ctx: Context, row: BatchRow) -> list[tuple[str, str]]:
-    """Return key and hour of the files that an unfinished batch claimed or, if it is a
-    share, reads."""
+def waiting_files(ctx: Context, row: BatchRow) -> list[FileHour]:
+    """Return the files that an unfinished batch claimed or, if it is a share, reads."""
     if details.SHARE_OF not in row.details:
         claimed = ctx.ledger.files.of_batch(row.batch_id)
-        return [(file.object_key, file.hour) for file in claimed]
-    return [(file.key, file.hour) for file in ctx.files.read_manifest(row.manifest).files]
+        return [FileHour(file.object_key, file.hour) for file in claimed]
+    return [FileHour(file.key, file.hour) for file in ctx.files.read_manifest(row.manifest).files]
 
 
 def error_for_left_out(

@@ -7,63 +7,98 @@ others. Nothing is claimed; the next run takes a free file for all tables.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Container, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from sluice.config.table_choice import only
 from sluice.escaping import shown
 from sluice.landing.table_folders import content_of
 from sluice.ledger import details, states
-from sluice.ledger.claims import ContentKey, fresh_content, is_free, is_replaced, may_be_replaced
+from sluice.ledger.claims import ContentKey, fresh_content, is_free, may_be_replaced
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FileRow, may_land
 from sluice.ledger.states import FILE_HELD, FILE_LOADED
 from sluice.manifest import Manifest, SourceFile, name_by_content
-from sluice.objects.store import ObjectStore, StoredObject
+from sluice.objects.store import ObjectStore, StoredObject, is_same_object
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context, say_of_files
-from sluice.operations.land import batches_of
-from sluice.operations.loaded_files import arrivals, of_one_load, other_epoch
-from sluice.operations.selection import EVERYTHING, Selection, open_landing, selected
+from sluice.operations.inspecting import Inspecting
+from sluice.operations.loaded_files import arrivals, epochs_of_same_load, other_epoch
+from sluice.operations.selection import Selection, open_landing, selected
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
+
+
+@dataclass(frozen=True)
+class KnownFiles:
+    """What the ledger has of a pipeline's files.
+
+    `rows`: the newest of each object, by key. `replaced_keys`: those whose loaded object a batch
+    has replaced. `contents`: of what is claimed, loaded or held in the present load, by
+    `content_key`; those of the batches of this run are added.
+    """
+
+    rows: Mapping[str, FileRow]
+    replaced_keys: Container[str]
+    contents: set[str]
+    content_key: ContentKey
+
+    def is_free(self, key: str) -> bool:
+        """Whether no batch has the object."""
+        return is_free(self.rows.get(key))
+
+    def has_bytes_of(self, file: SourceFile) -> bool:
+        """Whether a file has the bytes that were loaded under its name; True if none were."""
+        row = self.rows.get(file.key)
+        return row is None or not may_be_replaced(file, row) or file.sha256 == row.sha256
+
+    def originals(self, files: tuple[SourceFile, ...]) -> tuple[SourceFile, ...]:
+        """Return the files without copies of another object, as landing does."""
+        free = tuple(file for file in files if self.is_free(file.key))
+        copies = set(free) - set(fresh_content(free, self.contents, self.content_key))
+        return tuple(file for file in files if file not in copies)
 
 
 def land_tables(
     ctx: Context,
-    tables: Sequence[str],
-    selection: Selection = EVERYTHING,
+    selection: Selection,
     lease: Lease | None = None,
     unreadable: UnreadableFiles | None = None,
 ) -> list[str]:
-    """Make batches of the selected files for these tables; return the manifests' keys.
+    """Make batches of the selected files for the selected tables; return the manifests' keys.
 
     Without a window and without files, all landed files are read. No batch is made if one of the
     same files and tables is published. `unreadable`: as for `land`. Raises ConfigError for a table
     that the pipeline does not list.
     """
-    names = tuple(sorted(set(tables)))
+    names = tuple(sorted(set(selection.tables)))
     only(ctx.pipeline, names)
     store = open_landing(ctx)
-    known = ctx.ledger.files.known()
-    before = {row.object_key for row in ctx.ledger.files.replaced()}
-    found = _readable(ctx, selected(ctx, store, selection), known, before)
-    contents = ctx.ledger.files.known_contents(
-        content_of(ctx.pipeline), epochs=of_one_load(ctx, None)
-    )
+    known = _known_files(ctx)
+    found = _readable(ctx, selected(ctx, store, selection), known)
     refused = UnreadableFiles() if unreadable is None else unreadable
+    inspecting = Inspecting(ctx, store, bool(selection.files), refused)
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
-        for inspected in batches_of(ctx, store, objects, bool(selection.files), refused):
-            manifest = _batch(ctx, names, epoch, inspected, known, contents)
+        for inspected in inspecting.batches(objects):
+            manifest = _batch(ctx, names, epoch, inspected, known)
             key = _record(ctx, manifest, lease)
             made += [key] if key else []
-            _say_moved(
-                ctx, store, {one.inspection.file for one in inspected} - set(manifest.files), known
-            )
+            left_out = {one.inspection.file for one in inspected} - set(manifest.files)
+            _say_moved(ctx, store, left_out, known)
     refused.raise_if_store_is_away()
     if unreadable is None and (error := files_left_out(ctx.pipeline.name, refused)):
         raise error
     return made
+
+
+def _known_files(ctx: Context) -> KnownFiles:
+    files, content = ctx.ledger.files, content_of(ctx.pipeline)
+    return KnownFiles(
+        rows=files.known(),
+        replaced_keys={row.object_key for row in files.replaced()},
+        contents=files.known_contents(content, epochs=epochs_of_same_load(ctx, None)),
+        content_key=content,
+    )
 
 
 def _batch(
@@ -71,49 +106,40 @@ def _batch(
     names: tuple[str, ...],
     epoch: int | None,
     inspected: list[Inspected],
-    known: Mapping[str, FileRow],
-    contents: set[str],
+    known: KnownFiles,
 ) -> Manifest:
     """Return the manifest of some files for the tables `names`; its id depends on the targets."""
     landed = [one.inspection.file for one in inspected]
-    same = [file for file in landed if _has_its_bytes(file, known)]
-    other = (file for file in landed if not _has_its_bytes(file, known))
-    say_of_files(ctx, (_changed(ctx, known[file.key]) for file in other))
-    whole = _at_their_places(ctx, same, known)
-    files = _originals(whole, known, contents, content_of(ctx.pipeline))
+    same = [file for file in landed if known.has_bytes_of(file)]
+    other = (file for file in landed if not known.has_bytes_of(file))
+    say_of_files(ctx, (_changed_message(ctx, known.rows[file.key]) for file in other))
+    files = known.originals(_at_their_places(ctx, same, known))
     # Without rejects: the batch that claims the file reports them.
     manifest = Manifest(ctx.pipeline.name, "", files, tables=names, epoch=epoch)
     into = (ctx.pipeline.namespace, ctx.pipeline.table_name)
     return replace(manifest, batch_id=name_by_content(manifest, *into))
 
 
-def _readable(
-    ctx: Context,
-    objects: list[StoredObject],
-    known: Mapping[str, FileRow],
-    before: Container[str],
-) -> list[StoredObject]:
+def _readable(ctx: Context, objects: list[StoredObject], known: KnownFiles) -> list[StoredObject]:
     """Return the objects that a run may read; the others are reported."""
-    why = {one.key: _why_unread(ctx, one, known, before) for one in objects}
+    why = {one.key: _why_unread(ctx, one, known) for one in objects}
     say_of_files(ctx, filter(None, why.values()))
     return [one for one in objects if not why[one.key]]
 
 
-def _why_unread(
-    ctx: Context, found: StoredObject, known: Mapping[str, FileRow], before: Container[str]
-) -> str:
+def _why_unread(ctx: Context, found: StoredObject, known: KnownFiles) -> str:
     """Return why a run may not read the object, if it is held or replaced a loaded one; else "".
 
-    `before`: the keys whose loaded object was replaced; the new object is read only after it is
-    loaded itself, at its own place and epoch. An object that may still have the bytes of the loaded
-    one, as a copy in another landing place has, is compared when it is read.
+    The object that replaced a loaded one is read only after it is loaded itself, at its own place
+    and epoch. An object that may still have the bytes of the loaded one, as a copy in another
+    landing place has, is compared when it is read.
     """
-    row = known.get(found.key)
-    pending = row is not None and row.state != FILE_LOADED and found.key in before
+    row = known.rows.get(found.key)
+    pending = row is not None and row.state != FILE_LOADED and found.key in known.replaced_keys
     if row is None or (is_free(row) and not pending):
         return ""
-    if pending or (is_replaced(found, row) and not _may_have_its_bytes(found, row)):
-        return _changed(ctx, row)
+    if pending or (not is_same_object(found, row) and not _may_have_its_bytes(found, row)):
+        return _changed_message(ctx, row)
     if row.state == FILE_HELD:
         return f"land: {found.key} of batch {row.batch_id} is held: it is not read"
     return ""
@@ -123,13 +149,7 @@ def _may_have_its_bytes(found: StoredObject, row: FileRow) -> bool:
     return row.state == FILE_LOADED and found.size == row.size
 
 
-def _has_its_bytes(file: SourceFile, known: Mapping[str, FileRow]) -> bool:
-    """Whether a file has the bytes that were loaded under its name; True if none were."""
-    row = known.get(file.key)
-    return row is None or not may_be_replaced(file, row) or file.sha256 == row.sha256
-
-
-def _changed(ctx: Context, row: FileRow) -> str:
+def _changed_message(ctx: Context, row: FileRow) -> str:
     return (
         f"land: {row.object_key} of batch {row.batch_id} has changed since it was loaded: it is "
         f"not read before it is loaded itself (sluice run {ctx.pipeline.name} --changed)"
@@ -137,49 +157,37 @@ def _changed(ctx: Context, row: FileRow) -> str:
 
 
 def _by_epoch(
-    ctx: Context, found: list[StoredObject], known: Mapping[str, FileRow]
+    ctx: Context, found: list[StoredObject], known: KnownFiles
 ) -> Iterator[tuple[int | None, list[StoredObject]]]:
     """Group objects by epoch: a loaded file keeps that of its batch; None is the pipeline's own."""
     at = ctx.ledger.batches.epochs()
     groups: dict[int | None, list[StoredObject]] = {}
     for one in found:
-        row = known.get(one.key)
+        row = known.rows.get(one.key)
         epoch = None if row is None or row.state != FILE_LOADED else at.get(row.batch_id)
         groups.setdefault(other_epoch(ctx, epoch), []).append(one)
     yield from groups.items()
 
 
 def _at_their_places(
-    ctx: Context, files: list[SourceFile], known: Mapping[str, FileRow]
+    ctx: Context, files: list[SourceFile], known: KnownFiles
 ) -> tuple[SourceFile, ...]:
     """Return the files; loaded ones keep their place in the order of arrival."""
     keys = {file.key for file in files}
-    rows = [row for key, row in known.items() if key in keys and row.state == FILE_LOADED]
+    rows = [row for key, row in known.rows.items() if key in keys and row.state == FILE_LOADED]
     stored, batches = arrivals(ctx, rows), {row.object_key: row.batch_id for row in rows}
     places = {key: stored.get((batch, key), "") for key, batch in batches.items()}
     return tuple(replace(f, arrival=places.get(f.key) or f.arrival) for f in files)
 
 
-def _originals(
-    files: tuple[SourceFile, ...],
-    known: Mapping[str, FileRow],
-    contents: set[str],
-    content: ContentKey,
-) -> tuple[SourceFile, ...]:
-    """Return the files without copies of another object, as landing does."""
-    free = tuple(file for file in files if is_free(known.get(file.key)))
-    copies = set(free) - set(fresh_content(free, contents, content))
-    return tuple(file for file in files if file not in copies)
-
-
 def _say_moved(
-    ctx: Context, store: ObjectStore, left_out: Collection[SourceFile], known: Mapping[str, FileRow]
+    ctx: Context, store: ObjectStore, left_out: Collection[SourceFile], known: KnownFiles
 ) -> None:
     """Report copies of loaded files that are gone, as after a move inside the landing folder."""
-    content, landing = content_of(ctx.pipeline), ctx.pipeline.landing
-    copies = [file for file in left_out if is_free(known.get(file.key))]
-    listed = {one.key for one in store.list(landing.pattern)} if copies else set()
-    gone = (r for r in known.values() if r.state == FILE_LOADED and r.object_key not in listed)
+    content = known.content_key
+    copies = [file for file in left_out if known.is_free(file.key)]
+    listed = {one.key for one in store.list(ctx.pipeline.landing.pattern)} if copies else set()
+    gone = (r for r in known.rows.values() if r.state == FILE_LOADED and r.object_key not in listed)
     names = {content(row.object_key, row.sha256): row.object_key for row in gone if copies}
     before = {f.key: names[c] for f in copies if (c := content(f.key, f.sha256)) in names}
     if before:

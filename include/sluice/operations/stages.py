@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluice.catalog.retries import EXPECTED, as_sluice_error
 from sluice.errors import (
-    ConfigError,
     HalfwayError,
     LeaseHeldError,
     PublishRefusedError,
@@ -27,7 +25,7 @@ from sluice.operations.loading_order import Shares, in_turn, tried
 from sluice.operations.publish import publish
 from sluice.operations.published import advise_rollback, publications
 from sluice.operations.reconcile import reconcile
-from sluice.operations.selection import EVERYTHING, Selection, covers
+from sluice.operations.selection import EVERYTHING, FileHour, Selection, covers
 from sluice.operations.shares import error_for_left_out
 from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import give_up
@@ -61,34 +59,25 @@ class _Outcome:
 
 
 def run(
-    ctx: Context,
-    selection: Selection = EVERYTHING,
-    tables: Sequence[str] = (),
-    changed: bool = False,
+    ctx: Context, selection: Selection = EVERYTHING
 ) -> tuple[list[BatchResult], SluiceError | None]:
     """Run all stages, for landed files and for batches that earlier attempts left (`in_turn`).
 
-    `tables`: load only these, from loaded files too (see `single_tables`); `changed`: also load
-    objects that replaced loaded ones. A batch that fails does not keep the next ones from being
-    loaded, unless it is half published (see `load_and_publish`). Return the results and the first
-    failure, or else FilesLeftOutError or FilesUnreadError if files could not be read. Raises
-    LeaseHeldError if the batches of other runs make no progress for as long as a lease lasts.
+    A batch that fails does not keep the next ones from being loaded, unless it is half published
+    (see `load_and_publish`). Return the results and the first failure, or else FilesLeftOutError or
+    FilesUnreadError if files could not be read. Raises LeaseHeldError if the batches of other runs
+    make no progress for as long as a lease lasts.
     """
-    if tables and changed:
-        raise ConfigError(
-            f"sluice run {ctx.pipeline.name}: changed files are loaded for all tables: --changed "
-            "without --table"
-        )
     wait_for_others(ctx)
     unreadable = UnreadableFiles()
     with renewing_landed(ctx):
-        if tables:
+        if selection.tables:
             reconcile(ctx)
-            manifests = land_tables(ctx, tables, selection, ctx.lease, unreadable)
+            manifests = land_tables(ctx, selection, ctx.lease, unreadable)
         else:
             before = tried(ctx)  # to take a batch up is a new attempt
             left = _left(ctx, selection)
-            new = land(ctx, selection, ctx.lease, unreadable, changed)
+            new = land(ctx, selection, ctx.lease, unreadable)
             manifests = in_turn(ctx, [*left, *new], before)
         results, failure = load_and_publish(ctx, manifests)
     return results, failure or files_left_out(ctx.pipeline.name, unreadable)
@@ -104,8 +93,8 @@ def _left(ctx: Context, selection: Selection) -> list[str]:
     own: dict[str, tuple[str, ...]] = {}
 
     def is_taken(manifest: Manifest) -> bool:
-        taken = [(file.key, file.hour) for file in manifest.files]
-        if not covers(ctx, taken, selection):
+        files = [FileHour(file.key, file.hour) for file in manifest.files]
+        if not covers(ctx, files, selection):
             ctx.say(f"batch {manifest.batch_id} is not published; a run without a window loads it")
             return False
         tables = manifest.tables if manifest.share_of else ()

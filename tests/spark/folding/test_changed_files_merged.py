@@ -12,6 +12,7 @@ from sluice.errors import PlanError
 from sluice.operations import preview as preview_module
 from sluice.operations import refolding, stages
 from sluice.operations.preview import preview
+from sluice.operations.selection import Selection
 from sluice.result import BatchResult, Counts
 from tests.spark.sandbox import Sandbox, total
 
@@ -40,7 +41,7 @@ def by_arrival(ident: int, text: str) -> Row:
 
 
 def run(sandbox: Sandbox, changed: bool = False) -> list[BatchResult]:
-    results, failure = stages.run(sandbox.context(), changed=changed)
+    results, failure = stages.run(sandbox.context(), Selection(changed=changed))
     if failure is not None:
         raise failure
     return results
@@ -58,7 +59,7 @@ def test_changed_file_is_loaded_once_by_a_run_with_changed(lake: Sandbox) -> Non
     lake.write("a.jsonl", [event(10, 1, "a"), event(12, 2, "late"), event(13, 3, "c")])
     assert run(lake) == []
 
-    planned = preview(lake.context(), changed=True)
+    planned = preview(lake.context(), Selection(changed=True))
     assert (planned.files, planned.changed) == (("a.jsonl",), ("a.jsonl",))
     (changed,) = run(lake, changed=True)
     assert total(changed) == Counts(read=3, applied=1, duplicate=1, late=1)
@@ -96,7 +97,7 @@ def test_rows_known_by_their_place_alone_are_refused_until_the_batch_before_is_u
     (first,) = run(lake)
     lake.write("a.jsonl", [by_arrival(1, "a"), by_arrival(2, "b")])
     with pytest.raises(PlanError, match="neither a key nor an order"):
-        preview(lake.context(), changed=True)
+        preview(lake.context(), Selection(changed=True))
     with pytest.raises(PlanError, match=f"release, of batch {first.batch_id} and of") as caught:
         run(lake, changed=True)
     assert "neither a key nor an order" in str(caught.value)

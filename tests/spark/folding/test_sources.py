@@ -19,6 +19,7 @@ from sluice.config.source_tables import claimants
 from sluice.config.table_choice import only
 from sluice.errors import PlanError
 from sluice.operations import stages
+from sluice.operations.selection import Selection
 from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult
 from spark_jobs.decoding import record_rules
@@ -264,7 +265,7 @@ def test_sources_that_are_added_later_are_filled_from_loaded_files(
     before = notes(sandbox, "orders_p2024")
 
     sandbox.configure(**PROJECT)
-    (filled,), failure = stages.run(sandbox.context(), tables=["orders"])
+    (filled,), failure = stages.run(sandbox.context(), Selection(tables=("orders",)))
     assert failure is None
     assert total(filled).balanced
     assert notes(sandbox, "orders") == ORDERS

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import ConfigError, RollbackRefusedError
 from sluice.operations import refolding, stages
+from sluice.operations.selection import Selection
 from sluice.result import BatchResult, Counts
 from tests.spark.sandbox import Sandbox, total
 
@@ -31,7 +32,7 @@ def event(lsn: int, table: str, ident: int, text: str) -> dict[str, Any]:
 
 
 def run(sandbox: Sandbox, *tables: str) -> list[BatchResult]:
-    results, failure = stages.run(sandbox.context(), tables=tables)
+    results, failure = stages.run(sandbox.context(), Selection(tables=tables))
     assert failure is None
     return results
 
@@ -72,7 +73,7 @@ def test_files_that_are_read_ahead_stay_free(lake: Sandbox) -> None:
 def test_a_table_that_is_not_listed_is_refused(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, "orders", 1, "a")])
     with pytest.raises(ConfigError, match=r"no table 'notes'; its `tables:` are s\.orders"):
-        stages.run(lake.context(), tables=["notes"])
+        stages.run(lake.context(), Selection(tables=("notes",)))
 
 
 @pytest.mark.long

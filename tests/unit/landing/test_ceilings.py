@@ -46,7 +46,7 @@ def test_full_batch_is_landed_before_the_remaining_files_are_inspected(
 ) -> None:
     """A landing that is stopped for its time leaves what it has done."""
     (context.project.root / "landing" / "d.json.gz").write_bytes(gzip.compress(b"[{}]"))
-    monkeypatch.setattr("sluice.operations.land.INSPECTED_AT_ONCE", 1)
+    monkeypatch.setattr("sluice.operations.inspecting.INSPECTED_AT_ONCE", 1)
 
     inspect = Inspector.inspect
 

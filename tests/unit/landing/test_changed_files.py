@@ -11,15 +11,15 @@ from sluice.errors import ConfigError, TerminalError
 from sluice.ledger import details
 from sluice.ledger.states import FILE_CLAIMED, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest
-from sluice.operations import stages
 from sluice.operations.context import Context, open_context
 from sluice.operations.held_files import release
-from sluice.operations.land import candidates, land, why_nothing
+from sluice.operations.land import candidates, land
 from sluice.operations.reconcile import reconcile
 from sluice.operations.reprocess import land_quarantined
 from sluice.operations.selection import Selection
 from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import undo_batch
+from sluice.operations.why_nothing import why_nothing
 from sluice.positions import arrival_changed, arrival_of
 from tests.unit.fake_driver import quarantine
 from tests.unit.fake_loads import load, publish, undo, write_event
@@ -43,7 +43,7 @@ def context(tmp_path: Path, messages: list[str]) -> Context:
 
 
 def taken(context: Context, changed: bool = False) -> Manifest:
-    (key,) = land(context, changed=changed)
+    (key,) = land(context, Selection(changed=changed))
     return context.files.read_manifest(key)
 
 
@@ -63,7 +63,7 @@ def test_of_many_changed_files_some_are_named(
         write_event(context, f"c{number:02}.jsonl", f"{number} and more")
     messages.clear()
     if tables:
-        land_tables(context, tables)
+        land_tables(context, Selection(tables=tuple(tables)))
     else:
         land(context)
     assert len([line for line in messages if "has changed since" in line]) == 20
@@ -113,9 +113,9 @@ def test_taken_changed_file_is_neither_reported_nor_taken_again(
 ) -> None:
     manifest = taken(context, changed=True)
     messages.clear()
-    assert land(context, changed=True) == []
+    assert land(context, Selection(changed=True)) == []
     publish(context.ledger, manifest.batch_id, context.pipeline.epoch)
-    assert land(context, changed=True) == []
+    assert land(context, Selection(changed=True)) == []
     assert land(context) == []
     assert messages == []
 
@@ -130,7 +130,7 @@ def test_events_of_a_changed_file_rank_above_those_of_the_file_before_it(context
 
 def test_new_files_are_batches_of_their_own(context: Context) -> None:
     write_event(context, "c.jsonl", "new")
-    made = [context.files.read_manifest(key) for key in land(context, changed=True)]
+    made = [context.files.read_manifest(key) for key in land(context, Selection(changed=True))]
     assert [[(f.key, bool(f.replaces)) for f in one.files] for one in made] == [
         [("c.jsonl", False)],
         [("a.jsonl", True)],
@@ -150,7 +150,7 @@ def test_epoch_of_a_changed_file_is_fixed_when_it_lands(context: Context) -> Non
 
 def test_the_same_bytes_written_again_are_not_loaded(context: Context) -> None:
     write_event(context, "a.jsonl", "first")
-    assert land(context, changed=True) == []
+    assert land(context, Selection(changed=True)) == []
 
 
 def test_bytes_that_a_changed_file_had_are_known_still(context: Context) -> None:
@@ -167,7 +167,7 @@ def test_a_file_of_a_batch_that_is_not_published_is_left_to_it(
 ) -> None:
     batch = taken(context, changed=True).batch_id
     write_event(context, "a.jsonl", "once more")
-    assert land(context, changed=True) == []
+    assert land(context, Selection(changed=True)) == []
     assert f"a.jsonl has changed since batch {batch} took it" in messages[-1]
     assert "rolled back and released" in messages[-1]
 
@@ -183,7 +183,7 @@ def test_a_file_that_another_run_took_since_the_look_is_left_to_it(
         return claim(*given, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(context.ledger.files, "claim", after_another)
-    assert land(context, changed=True) == []
+    assert land(context, Selection(changed=True)) == []
     assert len(context.ledger.batches.all()) == 2
 
 
@@ -193,7 +193,7 @@ def test_a_landing_that_was_killed_is_taken_up_as_it_was_decided(
     with monkeypatch.context() as killed:
         killed.setattr(type(context.ledger.batches), "record", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            land(context, changed=True)
+            land(context, Selection(changed=True))
     (key,) = reconcile(context)
     (file,) = context.files.read_manifest(key).files
     assert (file.key, file.arrival) == ("a.jsonl", arrival_changed(PLACE))
@@ -204,7 +204,7 @@ def test_rolled_back_changed_file_is_held_and_once_released_taken_as_changed_aga
 ) -> None:
     first = taken(context, changed=True)
     undo_batch(context, first.batch_id)
-    assert land(context, changed=True) == []
+    assert land(context, Selection(changed=True)) == []
     release(context, first.batch_id)
     assert taken(context) == first
 
@@ -227,7 +227,7 @@ def test_a_file_that_is_put_back_names_no_batch_anew(context: Context) -> None:
     load(context, changed=True)
     batches = len(context.ledger.batches.all())
     path.write_text('{"op": "first"}\n')
-    assert land(context, changed=True) == []
+    assert land(context, Selection(changed=True)) == []
     assert len(context.ledger.batches.all()) == batches
 
 
@@ -240,9 +240,9 @@ def test_a_file_that_is_put_back_is_again_its_first_batchs(context: Context, und
         undo_batch(context, later)
         release(context, later)
     write_event(context, "a.jsonl", "first")
-    assert land(context, changed=True) == []
+    assert land(context, Selection(changed=True)) == []
     assert batch_of(context, "a.jsonl") == first
-    (key,) = land_tables(context, ["s.orders"])
+    (key,) = land_tables(context, Selection(tables=("s.orders",)))
     found = {f.key: f.arrival for f in context.files.read_manifest(key).files}
     assert found == {name: arrival_of(name) for name in ("a.jsonl", "b.jsonl")}
     undo_batch(context, first)
@@ -252,7 +252,7 @@ def test_a_file_that_is_put_back_is_again_its_first_batchs(context: Context, und
 
 def test_run_for_some_tables_reads_a_changed_file_at_its_position(context: Context) -> None:
     load(context, changed=True)
-    (key,) = land_tables(context, ["s.orders"])
+    (key,) = land_tables(context, Selection(tables=("s.orders",)))
     found = {f.key: f.arrival for f in context.files.read_manifest(key).files}
     assert found == {"a.jsonl": arrival_changed(PLACE), "b.jsonl": arrival_of("b.jsonl")}
 
@@ -263,7 +263,7 @@ def test_run_for_some_tables_does_not_read_a_changed_file_before_it_is_loaded(
     """Its place and its epoch are those of the file before it, which such a run would not know."""
     batch = taken(context, changed=True).batch_id
     for state in ("claimed", "released"):
-        (key,) = land_tables(context, ["s.orders"])
+        (key,) = land_tables(context, Selection(tables=("s.orders",)))
         assert [f.key for f in context.files.read_manifest(key).files] == ["b.jsonl"], state
         assert f"land: a.jsonl of batch {batch} has changed since" in messages[-2]
         if state == "claimed":
@@ -276,7 +276,7 @@ def test_a_file_whose_batch_is_not_published_yet_is_left_to_it(
 ) -> None:
     first = batch_of(context, "a.jsonl")
     context.ledger.batches.record(first, PUBLISHING)
-    assert land(context, changed=True) == []
+    assert land(context, Selection(changed=True)) == []
 
 
 def test_records_of_the_file_before_it_are_not_taken_for_read_again(context: Context) -> None:
@@ -299,13 +299,13 @@ def test_manifest_without_changed_files_has_no_new_field(context: Context) -> No
 
 def test_only_changed_files_that_are_asked_for_are_taken(context: Context) -> None:
     write_event(context, "b.jsonl", "changed too")
-    found = candidates(context, Selection(files=("b.jsonl",)), changed=True)
+    found = candidates(context, Selection(files=("b.jsonl",), changed=True))
     assert [o.key for o in found] == ["b.jsonl"]
 
 
 def test_changed_is_refused_in_a_run_for_some_tables(context: Context) -> None:
     with pytest.raises(ConfigError, match="--changed"):
-        stages.run(context, tables=["s.orders"], changed=True)
+        Selection(tables=("s.orders",), changed=True)
 
 
 def test_a_manifest_is_read_as_it_was_written(context: Context) -> None:

@@ -14,9 +14,11 @@ from sluice.objects.store import StoredObject
 from sluice.operations import preview as preview_module
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
-from sluice.operations.land import candidates, land, why_nothing
+from sluice.operations.land import candidates, land
 from sluice.operations.preview import Forecast, preview
+from sluice.operations.selection import Selection
 from sluice.operations.undo import undo_batch
+from sluice.operations.why_nothing import why_nothing
 from tests.unit.fake_loads import PIPELINE, load, publish, raised, undo, write
 from tests.unit.projects import keys, open_shop
 
@@ -173,7 +175,7 @@ def test_a_changed_file_that_brings_known_bytes_stays_its_own_batchs(
     other = load(context)
     write(context, FIRST, "id\n7\n")
     for _ in range(2):
-        assert land(context, changed=True) == []
+        assert land(context, Selection(changed=True)) == []
     assert read.count(FIRST) == 1
     assert context.ledger.files.copies()[FIRST].batch_id == other
     batch = first(context).batch_id

@@ -13,6 +13,7 @@ from sluice.manifest import Manifest
 from sluice.objects.batch_files import batch_of
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
+from sluice.operations.selection import Selection
 from sluice.operations.single_tables import land_tables
 from spark_jobs.decoding import staged_files
 from tests.unit.projects import open_shop
@@ -73,7 +74,8 @@ def test_a_staged_file_that_a_batch_waits_for_is_not_replaced_by_another_reading
 
     configured = context.project.root / "pipelines" / "shop.yaml"
     configured.write_text(configured.read_text().replace("20000000", "1048576"))
-    (other,) = land_tables(open_context(context.project.root, "shop", lambda _: None), ["t"])
+    again = open_context(context.project.root, "shop", lambda _: None)
+    (other,) = land_tables(again, Selection(tables=("t",)))
     (smaller,) = manifest_of(context, other).files
     assert Path(smaller.url.removeprefix("file://")).read_bytes() == b""
     assert Path(file.url.removeprefix("file://")).read_bytes() == staged_bytes
@@ -104,7 +106,7 @@ def test_rejects_are_recorded_in_the_batch_that_takes_the_file(
     mine = manifest_of(context, key)
     context.ledger.files.mark(batch_of(key), FILE_LOADED)
     context.ledger.batches.record(batch_of(key), PUBLISHED, replace_details={"epoch": 0})
-    (other,) = land_tables(context, ["t"])
+    (other,) = land_tables(context, Selection(tables=("t",)))
     beside = manifest_of(context, other)
     without_staged_files(context)
 

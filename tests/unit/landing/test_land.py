@@ -14,12 +14,19 @@ from sluice.ledger.states import LANDED, PUBLISHED
 from sluice.manifest import Manifest
 from sluice.objects.originals import refuse_replaced
 from sluice.objects.store import StoredObject
-from sluice.operations import land as land_module
 from sluice.operations.context import Context, open_context
 from sluice.operations.held_files import release
+from sluice.operations.inspecting import Inspecting
 from sluice.operations.land import land
 from sluice.operations.reconcile import reconcile
-from sluice.operations.selection import Selection, covers, hour_start, open_landing, selected
+from sluice.operations.selection import (
+    FileHour,
+    Selection,
+    covers,
+    hour_start,
+    open_landing,
+    selected,
+)
 from sluice.operations.sweep import clean_up
 from sluice.operations.undo import undo_batch
 from sluice.operations.window import Window
@@ -98,7 +105,7 @@ def test_a_batch_is_covered_by_a_run_that_selects_all_of_it(
     context: Context, names: tuple[str, ...], window: Any, covered: bool
 ) -> None:
     hours = Window(*map(hour_start, window)) if window else None
-    files = [("a.jsonl", "20260301T04"), ("b.jsonl", "20260301T05")]
+    files = [FileHour("a.jsonl", "20260301T04"), FileHour("b.jsonl", "20260301T05")]
     assert covers(context, files, Selection(hours, files=names)) == covered
     absolute = tuple(f"{context.pipeline.landing.url}/{name}" for name in names)
     assert covers(context, files, Selection(hours, files=absolute)) == covered
@@ -111,7 +118,7 @@ def test_a_file_that_is_named_in_two_ways_is_taken_once(context: Context, name: 
     name = name.format(landing=context.pipeline.landing.url)
     twice = Selection(files=("a.jsonl", name))
     assert [o.key for o in selected(context, open_landing(context), twice)] == ["a.jsonl"]
-    assert covers(context, [("a.jsonl", "20260301T04")], Selection(files=(name,)))
+    assert covers(context, [FileHour("a.jsonl", "20260301T04")], Selection(files=(name,)))
 
 
 @pytest.mark.parametrize("name", ["a.jsonl ", "../a.jsonl", "b.jsonl/../../a.jsonl", ""])
@@ -145,8 +152,8 @@ def test_the_rejects_of_many_files_are_bounded_together(context: Context) -> Non
 
 def test_a_batch_of_a_later_hour_is_left_to_later_runs(context: Context) -> None:
     below = Selection(until=hour_start("20260301T05"))
-    assert not covers(context, [("a.jsonl", "20260301T05")], below)
-    assert covers(context, [("a.jsonl", "20260301T04")], below)
+    assert not covers(context, [FileHour("a.jsonl", "20260301T05")], below)
+    assert covers(context, [FileHour("a.jsonl", "20260301T04")], below)
 
 
 @pytest.mark.parametrize(
@@ -209,9 +216,9 @@ def test_lander_that_is_late_after_its_claim_leaves_the_batch_to_its_successor(
     claim = context.ledger.files.claim
 
     def claim_and_sleep(*args: Any, **more: Any) -> Any:
-        batch_id, won = claim(*args, **more)
-        context.ledger.batches.record(batch_id, PUBLISHED, attempt="another")
-        return batch_id, won
+        claimed = claim(*args, **more)
+        context.ledger.batches.record(claimed.batch_id, PUBLISHED, attempt="another")
+        return claimed
 
     monkeypatch.setattr(context.ledger.files, "claim", claim_and_sleep)
     assert land(context) == []
@@ -230,7 +237,7 @@ def test_a_lander_that_is_too_late_leaves_no_copy_that_nobody_needs(
         (key,) = land(context)
         if published:
             finish(context, context.files.read_manifest(key))
-        again = land_module.inspect_all(context, open_landing(context), listed, named=True)
+        again = Inspecting(context, open_landing(context), named=True).all(listed)
         assert copies(context) == {one.inspection.file.url.rsplit("/", 1)[1] for one in again}
         return claim(*args, **more)
 

@@ -13,10 +13,11 @@ from sluice.manifest import AVRO, Manifest, SourceFile
 from sluice.operations import ceilings as ceilings_module
 from sluice.operations import reprocess as reprocess_module
 from sluice.operations.context import Context
-from sluice.operations.land import inspect_all, land
+from sluice.operations.inspecting import Inspecting
+from sluice.operations.land import land
 from sluice.operations.quarantined import Unresolved
-from sluice.operations.reprocess import Taken
-from sluice.operations.selection import open_landing, selected
+from sluice.operations.reprocess import QuarantinedFiles
+from sluice.operations.selection import Selection, open_landing, selected
 from sluice.operations.single_tables import land_tables
 from tests.unit.oldmanifests import inline
 from tests.unit.projects import SHOP, keys, open_shop
@@ -64,7 +65,7 @@ def test_distinct_schemas_make_further_batches_in_a_run_for_some_tables(
     for n in range(3):
         write(context, f"{n}.avro", f"row{n}")
     room_for(monkeypatch, schemas=2)
-    assert len(land_tables(context, ["orders"])) == 2
+    assert len(land_tables(context, Selection(tables=("orders",)))) == 2
 
 
 def test_a_schema_counts_once_and_alone_it_may_be_above_the_ceiling(
@@ -86,7 +87,7 @@ def test_batches_that_are_decoded_again_share_the_ceiling(
 ) -> None:
     monkeypatch.setattr(reprocess_module, "SCHEMA_BYTES_OF_A_BATCH", 2 * len(DOC) + 2)
     files = [SourceFile(str(n), "", 1, avro_schema=f"{DOC}{n % distinct}") for n in range(3)]
-    taken = [Taken(Unresolved(f.key, Counter({f.key: 1})), (f,), 0) for f in files]
+    taken = [QuarantinedFiles(Unresolved(f.key, Counter({f.key: 1})), (f,), 0) for f in files]
     assert len(list(reprocess_module._chunks(context, taken))) == batches
 
 
@@ -94,7 +95,7 @@ def test_files_of_one_schema_share_its_text(context: Context) -> None:
     for n in range(3):
         write(context, f"{n}.avro", "row")
     store = open_landing(context)
-    looks = inspect_all(context, store, selected(context, store), named=False)
+    looks = Inspecting(context, store, named=False).all(selected(context, store))
     assert len({id(one.inspection.file.avro_schema) for one in looks}) == 1
 
 

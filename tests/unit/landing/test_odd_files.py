@@ -20,7 +20,8 @@ from sluice.landing.inspection import Inspection, Inspector
 from sluice.manifest import JSON_LINES, Manifest
 from sluice.objects.store import StoredObject, faults_of_the_store
 from sluice.operations.context import Context
-from sluice.operations.land import inspect_all, land
+from sluice.operations.inspecting import Inspecting
+from sluice.operations.land import land
 from sluice.operations.selection import open_landing
 from tests.unit.landing_folders import AVRO_SCHEMA, Lake, avro_bytes, raw, reasons
 from tests.unit.projects import open_shop
@@ -97,7 +98,7 @@ def test_an_error_of_a_store_that_nobody_foresaw_is_not_the_files(
     found = list(store.list())
     monkeypatch.setattr(store, "open", lambda *_: 1 / 0)
     with pytest.raises(TransientError, match=r"good\.jsonl: ZeroDivisionError"):
-        inspect_all(context, store, found, named=False)
+        Inspecting(context, store, named=False).all(found)
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("k"), SluiceError("k")])

@@ -11,6 +11,7 @@ from sluice.ledger.states import PUBLISHED
 from sluice.operations.context import Context, open_context
 from sluice.operations.held_files import release
 from sluice.operations.land import land
+from sluice.operations.selection import Selection
 from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import undo_batch
 from sluice.positions import arrival_of
@@ -35,7 +36,7 @@ def context(tmp_path: Path, messages: list[str]) -> Context:
 def taken(context: Context) -> list[tuple[int, list[str]]]:
     """The files of each batch that a run for one table makes, and the epoch it decodes them at."""
     found = []
-    for key in land_tables(context, ["s.notes"]):
+    for key in land_tables(context, Selection(tables=("s.notes",))):
         manifest = context.files.read_manifest(key)
         epoch = pipeline_for(context.project, manifest).epoch
         found.append((epoch, [file.key for file in manifest.files]))
@@ -48,7 +49,7 @@ def test_loaded_and_free_files_are_read_as_one_batch(context: Context) -> None:
 
 
 def test_targets_in_another_place_are_filled_although_the_old_ones_were(context: Context) -> None:
-    (key,) = land_tables(context, ["s.notes"])
+    (key,) = land_tables(context, Selection(tables=("s.notes",)))
     filled = context.files.read_manifest(key).batch_id
     context.ledger.batches.record(filled, PUBLISHED)
     assert taken(context) == []
@@ -126,7 +127,7 @@ def test_a_loaded_file_is_read_at_the_place_that_its_events_have(
         earlier.setattr(inspection, "arrival_of", lambda _: "part-011.jsonl")
         load(context)
     write_event(context, "part-02.jsonl", "third")
-    (key,) = land_tables(context, ["s.notes"])
+    (key,) = land_tables(context, Selection(tables=("s.notes",)))
     found = {file.key: file.arrival for file in context.files.read_manifest(key).files}
     assert found["part-01.jsonl"] == "part-011.jsonl"
     assert found["part-02.jsonl"] == arrival_of("part-02.jsonl")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from io import BytesIO
 from itertools import count
 from pathlib import Path
@@ -17,9 +16,8 @@ import pytest
 from sluice.errors import FileDeniedError, FilesLeftOutError, FilesUnreadError, TransientError
 from sluice.landing.inspection import Inspection, Inspector
 from sluice.objects.store import LocalStore, StoredObject
-from sluice.operations import land as land_module
+from sluice.operations import inspecting, stages, unreadable_files
 from sluice.operations import preview as preview_module
-from sluice.operations import stages, unreadable_files
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
@@ -110,7 +108,7 @@ def test_run_loads_the_other_files_and_ends_as_a_transient_error(
 ) -> None:
     store.fail("b.jsonl")
     loaded = files_of_loads(monkeypatch)
-    _, failure = stages.run(context, tables=tables)
+    _, failure = stages.run(context, Selection(tables=tables))
     assert loaded == ["a.jsonl", "c.jsonl"]
     assert isinstance(failure, FilesUnreadError)
     assert failure.exit_code == 75
@@ -133,9 +131,10 @@ def test_store_that_fails_for_all_files_counts_as_away(
     context: Context, store: Store, tables: bool
 ) -> None:
     store.fail("a.jsonl", "b.jsonl", "c.jsonl")
-    way = partial(land_tables, context, ["s.orders"]) if tables else partial(land, context)
+    lands = land_tables if tables else land
+    selection = Selection(tables=("s.orders",) if tables else ())
     with pytest.raises(TransientError, match="InternalError") as caught:
-        way(unreadable=UnreadableFiles())
+        lands(context, selection, unreadable=UnreadableFiles())
     assert type(caught.value) is TransientError
     assert context.ledger.batches.all() == []
     assert context.ledger.files.known() == {}
@@ -167,7 +166,7 @@ def test_a_store_that_goes_away_is_not_waited_for_file_by_file(
 def test_files_after_many_failures_are_tried_only_once(
     context: Context, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(land_module, "INSPECTED_AT_ONCE", 1)
+    monkeypatch.setattr(inspecting, "INSPECTED_AT_ONCE", 1)
     bad = [f"{n:03}-bad.jsonl" for n in range(2 * AWAY_AFTER)]
     write(context, *bad, *(f"{n:03}-good.jsonl" for n in range(2 * AWAY_AFTER)))
     store.fail(*bad)
@@ -190,7 +189,7 @@ def test_plan_lists_files_that_the_store_fails_on(
     context: Context, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preview_module, "_forecast", lambda *_: Forecast())
-    monkeypatch.setattr(land_module, "INSPECTED_AT_ONCE", 1)  # the error is of the first file
+    monkeypatch.setattr(inspecting, "INSPECTED_AT_ONCE", 1)  # the error is of the first file
     store.fail("b.jsonl")
     found = preview(context)
     assert found.files == ("a.jsonl", "c.jsonl")

@@ -19,7 +19,7 @@ from sluice.operations import reprocess, stages
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.preview import Preview, preview
-from sluice.operations.selection import open_landing
+from sluice.operations.selection import Selection, open_landing
 from sluice.operations.single_tables import land_tables
 from sluice.operations.unreadable_files import NAMED_AT_MOST, UnreadableFiles, files_left_out
 from sluice.output import report
@@ -86,7 +86,7 @@ def test_run_loads_the_readable_files_and_ends_as_an_error(
     context: Context, closed: set[str], monkeypatch: pytest.MonkeyPatch, tables: tuple[str, ...]
 ) -> None:
     loaded = files_of_loads(monkeypatch)
-    results, failure = stages.run(context, tables=tables)
+    results, failure = stages.run(context, Selection(tables=tables))
     assert (results, loaded) == ([], ["a.jsonl", "c.jsonl"])
     assert isinstance(failure, FilesLeftOutError)
     assert failure.exit_code == 1
@@ -103,10 +103,8 @@ def test_no_batch_is_made_if_no_file_can_be_read(context: Context, closed: set[s
 
 def test_run_for_some_tables_reads_the_readable_files(context: Context, closed: set[str]) -> None:
     unreadable = UnreadableFiles()
-    assert keys(context, land_tables(context, ["s.orders"], unreadable=unreadable)) == [
-        "a.jsonl",
-        "c.jsonl",
-    ]
+    made = land_tables(context, Selection(tables=("s.orders",)), unreadable=unreadable)
+    assert keys(context, made) == ["a.jsonl", "c.jsonl"]
     assert list(unreadable.errors) == ["b.jsonl"]
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sluice.operations import refolding, stages
-from sluice.operations.land import why_nothing
 from sluice.operations.selection import Selection
+from sluice.operations.why_nothing import why_nothing
 from tests.unit.fake_driver import ONE, play
 from tests.unit.projects import open_shop
 

@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 from sluice.errors import LeaseHeldError
 from sluice.ledger import appends
 from sluice.ledger.appends import LedgerTables
-from sluice.ledger.claims import ClaimRequest
+from sluice.ledger.claims import ClaimRequest, by_checksum
 from sluice.ledger.leases import ANYBODY, Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.rows import FileRow
@@ -96,17 +96,13 @@ def test_a_changed_object_is_taken_in_the_place_of_the_row_that_was_seen(
     assert ledger.files.replaced() == []
 
 
-def by_bytes(_key: str, checksum: str) -> str:
-    return checksum
-
-
 def test_the_same_bytes_under_another_name_count_once(ledger: PipelineLedger) -> None:
     twice = some_files("a", "b", sha256="s")
-    won = ledger.files.claim(ClaimRequest(twice, named("p"), content_key=by_bytes))[1]
+    won = ledger.files.claim(ClaimRequest(twice, named("p")))[1]
     assert [file.key for file in won] == ["a"]
     third = some_files("c", sha256="s")
-    assert ledger.files.claim(ClaimRequest(third, named("p"), content_key=by_bytes))[1] == ()
-    assert ledger.files.known_contents(by_bytes, epochs=None) == {"s"}
+    assert ledger.files.claim(ClaimRequest(third, named("p")))[1] == ()
+    assert ledger.files.known_contents(by_checksum, epochs=None) == {"s"}
     copies = {row.object_key: row.batch_id for row in ledger.files.copies().values()}
     assert copies == dict.fromkeys(("b", "c"), ledger.files.known()["a"].batch_id)
 
@@ -345,8 +341,8 @@ def test_rows_are_made_of_the_files_that_are_asked_for_alone(
     assert [row.object_key for row in ledger.files.of_batch(mine)] == ["c"]
     assert ledger.files.mark(mine, FILE_LOADED) == 1
     copy = some_files("d", sha256="s")
-    assert ledger.files.claim(ClaimRequest(copy, named("p"), content_key=by_bytes)) == ("", ())
-    assert ledger.files.known_contents(by_bytes, epochs=None) == {"s", "t"}
+    assert ledger.files.claim(ClaimRequest(copy, named("p"))) == ("", ())
+    assert ledger.files.known_contents(by_checksum, epochs=None) == {"s", "t"}
     assert made == {"c", "d"}
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sluice.ledger.claims import ClaimRequest
+from sluice.ledger.claims import ClaimRequest, by_checksum
 from sluice.ledger.states import FILE_LOADED, FILE_RELEASED, PUBLISHED
 from sluice.manifest import SourceFile, name_batch
 from sluice.operations import preview as preview_module
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
+from sluice.operations.selection import Selection
 from sluice.operations.single_tables import land_tables
 from tests.unit.fake_loads import DUMP, PIPELINE, load, publish, raised, undo, write
 from tests.unit.projects import keys, open_shop
@@ -100,7 +101,7 @@ def test_a_changed_file_is_compared_at_the_epoch_that_it_is_loaded_at(context: C
     load(context)
     later = raised(context)
     write(later, "orders/other.csv", DUMP)
-    assert land(later, changed=True) == []
+    assert land(later, Selection(changed=True)) == []
     assert changed_of(later) == ()
 
 
@@ -110,7 +111,7 @@ def test_a_changed_file_may_have_bytes_of_a_later_epoch(context: Context) -> Non
     load(later)
     write(later, "orders/first.csv", "id\n4\n")
     assert changed_of(later) == ("orders/first.csv",)
-    (key,) = land(later, changed=True)
+    (key,) = land(later, Selection(changed=True))
     manifest = later.files.read_manifest(key)
     assert (manifest.epoch, keys(later, [key])) == (0, ["orders/first.csv"])
 
@@ -118,7 +119,7 @@ def test_a_changed_file_may_have_bytes_of_a_later_epoch(context: Context) -> Non
 def changed_of(context: Context) -> tuple[str, ...]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(preview_module, "_forecast", lambda *_: Forecast())
-        return preview(context, changed=True).changed
+        return preview(context, Selection(changed=True)).changed
 
 
 def test_plan_lists_the_files_that_a_run_would_take(
@@ -136,9 +137,10 @@ def test_plan_lists_the_files_that_a_run_would_take(
 
 def test_a_run_for_one_table_reads_what_a_run_would_take(context: Context) -> None:
     write(context, "orders/second.csv")
-    assert keys(context, land_tables(context, ["orders"])) == ["orders/first.csv"]
+    orders = Selection(tables=("orders",))
+    assert keys(context, land_tables(context, orders)) == ["orders/first.csv"]
     later = raised(context)
-    found = [later.files.read_manifest(key) for key in land_tables(later, ["orders"])]
+    found = [later.files.read_manifest(key) for key in land_tables(later, orders)]
     assert [(m.epoch, [f.key for f in m.files]) for m in found] == [
         (0, ["orders/first.csv"]),
         (None, ["orders/second.csv"]),
@@ -157,15 +159,10 @@ def test_a_replaced_object_counts_at_the_epoch_of_its_own_batch(context: Context
 def test_batch_without_an_epoch_counts_at_every_epoch(context: Context) -> None:
     ledger = context.ledger
 
-    def by_bytes(_key: str, checksum: str) -> str:
-        return checksum
-
     def claimed(key: str, epoch: int) -> tuple[str, int]:
         file = SourceFile(key=key, url=key, size=1, etag="e", sha256="s", hour="h")
         batch, won = ledger.files.claim(
-            ClaimRequest(
-                (file,), lambda f: name_batch("shop", f), content_key=by_bytes, epochs=[epoch]
-            )
+            ClaimRequest((file,), lambda f: name_batch("shop", f), epochs=[epoch])
         )
         return batch, len(won)
 
@@ -173,9 +170,9 @@ def test_batch_without_an_epoch_counts_at_every_epoch(context: Context) -> None:
     ledger.files.mark(batch, FILE_LOADED)
     ledger.batches.record(batch, PUBLISHED)
     assert claimed("b", 0) == claimed("b", 1) == ("", 0)
-    assert "s" in ledger.files.known_contents(by_bytes, epochs=[1])
+    assert "s" in ledger.files.known_contents(by_checksum, epochs=[1])
     publish(ledger, batch, 0)
-    assert "s" not in ledger.files.known_contents(by_bytes, epochs=[1])
+    assert "s" not in ledger.files.known_contents(by_checksum, epochs=[1])
     assert claimed("b", 1)[1] == 1
 
 

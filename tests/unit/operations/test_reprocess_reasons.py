@@ -12,7 +12,7 @@ import pytest
 from sluice.manifest import Reprocess
 from sluice.operations.context import Context
 from sluice.operations.quarantined import Unresolved
-from sluice.operations.reprocess import NO_OPTIONS, Taken, _manifest, land_quarantined
+from sluice.operations.reprocess import NO_OPTIONS, QuarantinedFiles, _manifest, land_quarantined
 from tests.unit.fake_driver import quarantined
 from tests.unit.projects import open_shop
 
@@ -56,7 +56,7 @@ def test_reason_of_the_quarantine_chooses_files_and_other_text_is_a_note(
 def test_batches_that_are_reprocessed_together_have_a_later_reading_than_each_had() -> None:
     """Else a record's place would be the one of its last reading."""
     ctx: Any = SimpleNamespace(pipeline=SimpleNamespace(name="p"))
-    read = [Taken(Unresolved(f"b{n}", Counter()), (), n) for n in (0, 2, 1)]
+    read = [QuarantinedFiles(Unresolved(f"b{n}", Counter()), (), n) for n in (0, 2, 1)]
     again = _manifest(ctx, read, {}, NO_OPTIONS).reprocess
     assert again is not None
     assert again.generation == 3

@@ -18,6 +18,7 @@ from sluice.ledger.states import LANDED, LOADING, MAINTENANCE, PUBLISHED, PUBLIS
 from sluice.ledger.tables import BATCHES
 from sluice.operations import reprocess, stages, waiting
 from sluice.operations.context import Context
+from sluice.operations.selection import Selection
 from sluice.operations.waiting import (
     is_blocked,
     renew_waiting,
@@ -196,7 +197,7 @@ def test_one_error_of_the_store_does_not_end_the_keeping(
     ("module", "lands", "work"),
     [
         (stages, "land", stages.run),
-        (stages, "land_tables", partial(stages.run, tables=("s.orders",))),
+        (stages, "land_tables", partial(stages.run, selection=Selection(tables=("s.orders",)))),
         (reprocess, "land_quarantined", reprocess.reprocess),
     ],
 )

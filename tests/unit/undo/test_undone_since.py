@@ -17,6 +17,7 @@ from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
 from sluice.operations.reprocess import reprocess
+from sluice.operations.selection import Selection
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.driver import Driver
 from tests.unit.fake_driver import ONE, driver_of, play, quarantined
@@ -71,7 +72,7 @@ def left_for_single_tables(ctx: Context, monkeypatch: pytest.MonkeyPatch, text: 
     monkeypatch.setattr("sluice.operations.load.submit", play(ctx, lambda _: (ONE, ())))
     (first,), _ = stages.run(ctx)
     monkeypatch.setattr("sluice.operations.load.submit", fails)
-    assert stages.run(ctx, tables=["d.s.notes"])[1] is not None
+    assert stages.run(ctx, Selection(tables=("d.s.notes",)))[1] is not None
     return first.batch_id
 
 
@@ -153,7 +154,7 @@ def test_reprocess_of_a_batch_is_undone_with_the_batch(
     if again == "reprocess":
         assert reprocess(ctx)[1] is not None
     else:
-        assert stages.run(ctx, tables=["d.s.notes"])[1] is not None
+        assert stages.run(ctx, Selection(tables=("d.s.notes",)))[1] is not None
     (left,) = (row for row in ctx.ledger.batches.all() if row.state != PUBLISHED)
 
     refolding.undo_or_refold(ctx, first)

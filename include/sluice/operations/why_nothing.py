@@ -1,0 +1,70 @@
+"""Why a run found nothing to load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from sluice.escaping import shown
+from sluice.ledger.claims import may_be_replaced
+from sluice.objects.store import StoredObject
+from sluice.operations.context import Context
+from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing
+
+MOST_COUNTED: Final = 1000
+
+
+def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
+    """Return why a run, for all landed files or for the selected ones, found nothing to load."""
+    landing = ctx.pipeline.landing
+    found = landed(ctx, selection)
+    if selection.window and not found:
+        return (
+            f"no file in {landing.url} has an hour in the window that was asked for (UTC): that of "
+            "dt=…/hr=… in its name, else of its last change"
+        )
+    if not found:
+        return f"no file in {landing.url} matches {landing.pattern}; {_others(ctx)}"
+    left = [*_held(ctx, found if selection.explicit else None), *_replaced(ctx, found)]
+    if left:
+        others = "that was asked for" if selection.explicit else f"of {landing.url}"
+        return f"{', '.join(left)}, and every other one {others} is in the ledger already"
+    if selection.explicit:
+        return f"the {len(found)} files that were asked for are in the ledger already"
+    return f"every landed file of {landing.url} is in the ledger already"
+
+
+def _others(ctx: Context) -> str:
+    """Describe the files of a landing folder of which none matches the pattern."""
+    count, first = 0, ""
+    for found in islice(open_landing(ctx).list(), MOST_COUNTED):
+        count, first = count + 1, min(first or found.key, found.key)
+    if not count:
+        return "the folder is empty (names that begin with . or _ are skipped)"
+    number = f"at least {count}" if count == MOST_COUNTED else str(count)
+    are = "other file is" if count == 1 else "other files are"
+    return f"{number} {are} there, such as {shown(first)}"
+
+
+def _held(ctx: Context, requested: list[StoredObject] | None) -> Iterator[str]:
+    """Describe the files whose batch was rolled back, among the requested ones or all."""
+    keys = None if requested is None else {one.key for one in requested}
+    rows = ctx.ledger.files.held()
+    if held := sorted({row.batch_id for row in rows if keys is None or row.object_key in keys}):
+        command = (
+            f"sluice release {ctx.pipeline.name} --batch {held[0] if len(held) == 1 else 'ID'}"
+        )
+        yield f"files of {', '.join(held)} are held ({command})"
+
+
+def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
+    """Describe the objects that replaced loaded ones."""
+    found, known = ctx.ledger.files.unclaimed_or_changed(found)
+    keys = [o.key for o in found if o.key in known and may_be_replaced(o, known[o.key])]
+    if keys:
+        yield (
+            f"{len(keys)} files, such as {shown(keys[0])}, have changed since files of their names "
+            f"were loaded, and are left alone (sluice run {ctx.pipeline.name} --changed; where "
+            "landing.url is another place now: docs/operations.md, Landing in another place)"
+        )
