@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
@@ -23,6 +24,7 @@ from sluice.ledger.rows import Publication
 from sluice.ledger.states import INTENT, LOADED, PUBLISHED
 from sluice.manifest import SourceFile
 from sluice.names import BATCH_ID, PROP_PIPELINE, changelog_table
+from sluice.operations import rollback_mark, undo
 from sluice.operations.context import Context, open_context
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from tests.unit import staged_tables
@@ -55,6 +57,12 @@ def killed_at(point: Point, time: int = 1) -> Callable[[Point], None]:
         raise Killed
 
     return at(point, die, time)
+
+
+def pass_points(patch: pytest.MonkeyPatch, reach: Callable[[Point], object]) -> None:
+    """Have a function called at each point of a rollback."""
+    for module in (undo, rollback_mark):
+        patch.setattr(module, "reach", reach)
 
 
 def forget_batch(context: Context, batch_id: str, besides: Container[tuple[str, str]] = ()) -> None:

@@ -31,6 +31,7 @@ from tests.unit.undo_lake import (
     changelog,
     everything,
     ids,
+    pass_points,
     publish,
     state,
     write,
@@ -131,7 +132,7 @@ def test_a_rollback_that_died_is_completed_before_anything_is_loaded(
 ) -> None:
     """By whoever comes next: no load is built on tables of which some are back."""
     with monkeypatch.context() as killed:
-        killed.setattr(undo, "reach", lambda here: 1 / 0 if here == point else None)
+        pass_points(killed, lambda here: 1 / 0 if here == point else None)
         with pytest.raises(ZeroDivisionError):
             undo_batches_after(context, "b1")
     with pytest.raises(LeaseHeldError, match=r"b\d is half rolled back; sluice reconcile shop"):

@@ -16,6 +16,7 @@ from tests.unit.undo_lake import (
     an_hour_later,
     everything,
     killed_at,
+    pass_points,
     publish_users,
     state,
 )
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.catalog
 
 def killed(monkeypatch: pytest.MonkeyPatch, point: Point, work: Callable[[], object]) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(undo, "reach", killed_at(point))
+        pass_points(patched, killed_at(point))
         with pytest.raises(Killed):
             work()
 

@@ -17,9 +17,10 @@ from sluice.ledger.details import HALF_PUBLISHED, of_deleting_undone, of_rebuild
 from sluice.ledger.states import FAILED, FILE_HELD, PUBLISHED, PUBLISHING, ROLLED_BACK, ROLLING_BACK
 from sluice.manifest import Manifest, Rebuild
 from sluice.names import changelog_table
-from sluice.operations import comments, refolding, stages, undo
+from sluice.operations import comments, refolding, rollback_mark, stages, undo
 from sluice.operations.context import Context
 from sluice.operations.obsolete import why_obsolete
+from sluice.operations.rollback_mark import RollbackMark
 from tests.unit.undo_lake import (
     TABLES,
     Killed,
@@ -69,9 +70,9 @@ LOCKED_OUT = OperationalError("INSERT", {}, Exception("permission denied for tab
     ("owner", "name", "at", "left", "error"),
     [
         (changelogs, "_forget", 2, [0, 1], KeyboardInterrupt()),
-        (undo, "_record_undone", 1, [0, 0], LOCKED_OUT),
+        (RollbackMark, "record_undone", 1, [0, 0], LOCKED_OUT),
         (comments, "apply_comments", 1, [0, 0], TransientError("others wrote")),
-        (undo, "hold_files", 1, [0, 0], KeyboardInterrupt()),
+        (rollback_mark, "hold_files", 1, [0, 0], KeyboardInterrupt()),
     ],
     ids=["second changelog", "publications", "comments", "files"],
 )
@@ -101,7 +102,7 @@ def test_an_undo_that_is_interrupted_while_it_takes_the_batch_out_is_completed(
 def kill(context: Context, monkeypatch: pytest.MonkeyPatch) -> str:
     """End the undo of b1 before that is told to be undone; returns the batch that undoes it."""
     with monkeypatch.context() as patch:
-        breaks_once(patch, undo, "_record_undone", Killed())
+        breaks_once(patch, RollbackMark, "record_undone", Killed())
         patch.setattr(refolding, "_give_up", lambda *_: None)
         with pytest.raises(Killed):
             refolding.undo_or_refold(context, "b1")

@@ -96,7 +96,7 @@ def test_a_rollback_suspended_after_its_check_marks_nothing_without_the_lease(
     """Else the events that the other batch found late would be in no table."""
     mark = undo._begin
 
-    def late(ctx: Context, *args: Any) -> Callable[[Any], bool]:
+    def late(ctx: Context, *args: Any) -> str:
         if lapsed:
             an_hour_later(ctx)
         with nullcontext() if lapsed else pytest.raises(LeaseHeldError):
@@ -119,7 +119,7 @@ def test_a_rollback_of_a_publication_that_was_completed_since_its_check_marks_no
     context.ledger.batches.record("b4", PUBLISHING, lease=Lease(this_holder(), 60))
     mark = undo._begin
 
-    def late(*args: Any) -> Callable[[Any], bool]:
+    def late(*args: Any) -> str:
         context.ledger.batches.record("b4", PUBLISHED)
         return mark(*args)
 

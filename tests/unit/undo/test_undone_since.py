@@ -29,6 +29,7 @@ from tests.unit.undo_lake import (
     counted,
     everything,
     killed_at,
+    pass_points,
     publish,
     stage,
     state,
@@ -45,7 +46,7 @@ def kill_rollback(context: Context, monkeypatch: pytest.MonkeyPatch, point: Poin
     """A rollback of batch b4 whose process ends at the point."""
 
     with monkeypatch.context() as patched:
-        patched.setattr(undo, "reach", killed_at(point))
+        pass_points(patched, killed_at(point))
         with pytest.raises(Killed):
             undo.undo_batch(context, "b4")
 
