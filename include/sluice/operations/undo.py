@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from types import MappingProxyType
+
+from pyiceberg.table import Table
 
 from sluice.catalog.client import load_table
 from sluice.catalog.snapshots import drop_tag, head, refuse_unwritable
@@ -237,30 +241,44 @@ def _may_go(now: BatchRow) -> bool:
     return now.state != states.ROLLED_BACK and UNDOING not in now.details
 
 
+@dataclass(frozen=True)
+class _TableState:
+    """`main` and the columns of a table."""
+
+    head: int | None
+    columns: tuple[str, ...]
+
+
 def _main_changes(ctx: Context, published: Published) -> list[str]:
     """Describe the move of `main` of every table, batch after batch; raises RollbackRefusedError
     for the first table that may not go back."""
     load = cache(partial(load_table, ctx.catalog))
-    heads: dict[tuple[str, str], int | None] = {}
-    columns: dict[tuple[str, str], tuple[str, ...]] = {}
+    tables: dict[tuple[str, str], _TableState] = {}
     moves = []
-    for batch_id, publications_of_batch in published.items():
-        for p in publications_of_batch:
-            name = (p.namespace, p.table_name)
-            table = load(name)
-            current = heads[name] if name in heads else head(table)
-            refuse_unwritable(ctx.catalog, table)
-            with advise_way_back(ctx, p):
-                refuse_rollback(table, current, p.staged, batch_id)
-            heads[name] = p.base_snapshot
-            move = moved_main(current, p.base_snapshot)
-            moves.append(f"batch {batch_id}: {p.full_name}: main {move}")
-            if current != p.base_snapshot:
-                before = columns.get(name) or tuple(f.name for f in table.schema().fields)
-                columns[name] = after = columns_after(table, p.staged)
-                gone = tuple(column for column in before if column not in after)
-                moves += _columns_gone(p.full_name, gone)
+    for p in chain.from_iterable(published.values()):
+        name = (p.namespace, p.table_name)
+        before = tables.get(name) or _state_of(load(name))
+        tables[name] = after = _state_after(ctx, load(name), before, p)
+        main = moved_main(before.head, after.head)
+        moves.append(f"batch {p.batch_id}: {p.full_name}: main {main}")
+        gone = tuple(column for column in before.columns if column not in after.columns)
+        moves += _columns_gone(p.full_name, gone)
     return moves
+
+
+def _state_of(table: Table) -> _TableState:
+    return _TableState(head(table), tuple(field.name for field in table.schema().fields))
+
+
+def _state_after(ctx: Context, table: Table, before: _TableState, p: Publication) -> _TableState:
+    """Return the state of a table once a publication is undone; raises RollbackRefusedError if it
+    may not be."""
+    refuse_unwritable(ctx.catalog, table)
+    with advise_way_back(ctx, p):
+        refuse_rollback(table, before.head, p.staged, p.batch_id)
+    if before.head == p.base_snapshot:
+        return before
+    return _TableState(p.base_snapshot, columns_after(table, p.staged))
 
 
 def _columns_gone(table: str, columns: tuple[str, ...]) -> list[str]:
