@@ -14,7 +14,8 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from sluice.catalog.client import open_catalog
-from sluice.catalog.snapshots import drop_branches, pipeline_tables
+from sluice.catalog.listing import pipeline_tables
+from sluice.catalog.snapshots import drop_branches
 from sluice.config.project import Project
 from sluice.errors import SluiceError, TerminalError
 from sluice.faults import Point, reach
@@ -31,7 +32,7 @@ from sluice.objects.originals import refuse_replaced
 from sluice.operations.context import Context
 from sluice.operations.obsolete import why_obsolete
 from sluice.operations.open_transactions import holding_back, with_completed
-from sluice.operations.published import publications
+from sluice.operations.valid_publications import publications
 from sluice.operations.waiting import is_at_work
 from sluice.result import BatchResult
 from spark_jobs.attempt import Attempt

@@ -12,7 +12,7 @@ from sluice.ledger import states
 from sluice.ledger.rows import Publication
 from sluice.names import published_tables
 from sluice.operations.context import Context, known_batch
-from sluice.operations.published import changelogs
+from sluice.operations.pipeline_tables import changelogs
 
 _WHERE: Final = "docs/operations.md, Verifying"
 

@@ -14,7 +14,7 @@ from sluice.ledger.refusals import refuse_halfway
 from sluice.ledger.rows import BatchRow, Publication
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
-from sluice.operations.published import came_to_main
+from sluice.operations.valid_publications import came_to_main
 from sluice.result import BatchResult, StagedTable
 
 _COMPARED: Final = frozenset({states.LOADING, states.LOADED})

@@ -37,17 +37,10 @@ from sluice.operations.foreign_writes import way_back
 from sluice.operations.held_files import would_hold
 from sluice.operations.in_use import refuse_in_use
 from sluice.operations.load import load
+from sluice.operations.pipeline_tables import changelogs, has_floor, tables_renamed
 from sluice.operations.publish import publish
-from sluice.operations.published import (
-    Published,
-    changelogs,
-    has_floor,
-    is_here,
-    publications,
-    publications_of,
-    published_rows,
-    tables_renamed,
-)
+from sluice.operations.published_batches import published_rows
+from sluice.operations.valid_publications import Published, is_here, publications, publications_of
 from sluice.result import moved_main
 
 _COST: Final = "would take a Spark job and the pipeline's lease, as a load does"

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from pyiceberg.catalog import Catalog
 
+from sluice.catalog.listing import tables_of
 from sluice.catalog.snapshots import branches, drop_branches
 from sluice.names import branch_name, full_name
 from sluice.operations.context import Context
-from sluice.operations.published import passing_over, tables
+from sluice.operations.pipeline_tables import skip_unreadable_table
 from sluice.operations.sweep import left_to_maintenance
 
 
@@ -38,8 +39,8 @@ def _of_each_table(
     """
     prefixes = tuple(branch_name(batch_id, "") for batch_id in batches)
     taken: list[str] = []
-    for namespace, name in tables(ctx) if prefixes else ():
-        with passing_over(ctx, namespace, name):
+    for namespace, name in tables_of(ctx.catalog, ctx.pipeline.namespace) if prefixes else ():
+        with skip_unreadable_table(ctx, namespace, name):
             found = take(ctx.catalog, namespace, name, prefixes)
             taken += (f"{full_name(namespace, name)}: branch {ref} dropped" for ref in found)
     return taken

@@ -29,10 +29,15 @@ from sluice.operations.followed import refuse_if_followed
 from sluice.operations.foreign_writes import advise_way_back
 from sluice.operations.held_files import hold_files, to_hold, would_hold
 from sluice.operations.in_use import refuse_in_use, refuse_undoing_batches
-from sluice.operations.published import Published, newest_first, publications, publications_of
 from sluice.operations.rollback_mark import RollbackMark, changed_meanwhile, mark_of
 from sluice.operations.staged_branches import drop_all_branches, staged_branches
 from sluice.operations.upgraded import refuse_undroppable
+from sluice.operations.valid_publications import (
+    Published,
+    newest_first,
+    publications,
+    publications_of,
+)
 from sluice.operations.waiting import given_up, pipeline_lease
 from sluice.result import moved_main
 

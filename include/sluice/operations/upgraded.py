@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sluice.catalog.client import find_table
-from sluice.catalog.snapshots import WRITABLE_VERSION, pipeline_tables, refuse_unwritable
+from sluice.catalog.listing import pipeline_tables
+from sluice.catalog.snapshots import WRITABLE_VERSION, refuse_unwritable
 from sluice.catalog.table_publish import is_published
 from sluice.ledger.changelogs import files_of, refuse_upgraded_changelog
 from sluice.names import branch_name, is_changelog
