@@ -127,20 +127,6 @@ def _earlier_publications(ctx: Context, result: BatchResult) -> dict[tuple[str, 
     return {(p.namespace, p.table_name): p for p in counted if p}
 
 
-def detail(result: BatchResult) -> dict[str, object]:
-    """Return the details that the ledger keeps of a published batch: rows, time and epoch."""
-    newest = [t.newest_source_ts for t in result.tables if t.newest_source_ts]
-    total = result.total
-    return {
-        details.READ: total.read,
-        details.APPLIED: total.applied,
-        details.QUARANTINED: total.quarantined,
-        details.NEWEST_SOURCE_TS: max(newest, default=""),
-        details.SECONDS: result.seconds,
-        details.EPOCH: result.epoch,
-    }
-
-
 def begin_undoing(ctx: Context, result: BatchResult) -> None:
     """Record that all tables of a batch that undoes others are published, and that the undone
     batches' changes are deleted next. From here on the batch can only be completed.

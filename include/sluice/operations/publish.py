@@ -19,7 +19,6 @@ from sluice.operations.context import Context
 from sluice.operations.load import current_result, load
 from sluice.operations.publication import (
     begin_undoing,
-    detail,
     intents,
     is_current,
     is_under_way,
@@ -150,7 +149,7 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         clean_up(ctx.files, ctx.ledger, manifest, ctx.say)
     done = ctx.ledger.batches.record(
         result.batch_id, states.PUBLISHED,
-        replace_details=detail(result)
+        replace_details=details.of_published(result)
         | details.of_completed(result.completed) | details.of_reprocess(manifest.reprocess)
         | details.of_tables(manifest) | details.of_rebuild(manifest) | details.of_share(manifest),
         expected=lambda row: row is not None and is_under_way(row, result),

@@ -22,7 +22,7 @@ from sluice.errors import FollowedError, RollbackRefusedError, SluiceError, Term
 from sluice.ledger import states
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.column_log import recorded
-from sluice.ledger.details import HOLD, REBUILT, UNDONE, UndoOrder, of_rebuild
+from sluice.ledger.details import KEEP_FILES_HELD, REBUILT, UNDONE, UndoOrder, of_rebuild
 from sluice.ledger.rows import BatchRow, Publication, may_land
 from sluice.manifest import Manifest, Rebuild, name_by_content
 from sluice.names import (
@@ -56,7 +56,7 @@ class Changes:
 
 
 def undo_or_refold(
-    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = HOLD
+    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = KEEP_FILES_HELD
 ) -> list[str]:
     """Undo a batch for good: move its tables back or, if later batches are built on it, fold the
     keys that it changed again without it.
@@ -73,7 +73,7 @@ def undo_or_refold(
 
 
 def undo_or_refold_after(
-    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = HOLD
+    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = KEEP_FILES_HELD
 ) -> list[str]:
     """Undo, as `undo_or_refold` does, every batch that was published after one; all or none."""
     _end_abandoned(ctx, dry_run)

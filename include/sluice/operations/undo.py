@@ -18,7 +18,7 @@ from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import states
 from sluice.ledger.batches import Refuse
-from sluice.ledger.details import HOLD, UNDOING, UndoOrder, of_undo
+from sluice.ledger.details import KEEP_FILES_HELD, UNDOING, UndoOrder, of_undo
 from sluice.ledger.leases import this_holder
 from sluice.ledger.refusals import require_lease
 from sluice.ledger.rows import BatchRow, Publication, seq_of
@@ -45,7 +45,7 @@ Orders = Mapping[str, UndoOrder]
 
 
 def undo_batch(
-    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = HOLD
+    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = KEEP_FILES_HELD
 ) -> list[str]:
     """Undo a batch: move the tables that it published back, and drop what it staged. Its files are
     held: they are not loaded again until `release`, or by `order` until the rollback ends.
@@ -133,7 +133,7 @@ def begun(ctx: Context) -> list[str]:
 
 
 def undo_batches_after(
-    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = HOLD
+    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = KEEP_FILES_HELD
 ) -> list[str]:
     """Undo every batch that was published after this one, newest first; all or none. Rollbacks that
     had begun are completed as they were ordered.
@@ -302,7 +302,7 @@ def _undo_one(mark: RollbackMark, published: list[Publication]) -> list[str]:
     return done + mark.close()
 
 
-def finish_undone(ctx: Context, batch_id: str, order: UndoOrder = HOLD) -> None:
+def finish_undone(ctx: Context, batch_id: str, order: UndoOrder = KEEP_FILES_HELD) -> None:
     """Finish the rollback of a batch whose tables were folded again without it; do nothing if that
     is done.
 
