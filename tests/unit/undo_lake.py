@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Container
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from sluice.faults import Point
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.leases import Lease, this_holder
+from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import Publication
 from sluice.ledger.states import INTENT, LOADED, PUBLISHED
 from sluice.manifest import SourceFile
@@ -28,9 +29,11 @@ from sluice.operations import rollback_mark, undo
 from sluice.operations.context import Context, open_context
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from tests.unit import staged_tables
+from tests.unit.clocks import FastClock
 from tests.unit.projects import open_shop
 
 TABLES = ("orders", "users")
+_CLOCK = FastClock()
 
 
 class Killed(BaseException):
@@ -83,7 +86,9 @@ def three_batches(tmp_path: Path) -> Context:
         root.mkdir()
         _publish_three(open_shop(root))
         shutil.copytree(root, kept)
-    return open_context(root, "shop")
+    context = open_context(root, "shop")
+    _CLOCK.ahead = timedelta()
+    return replace(context, ledger=Ledger(context.catalog, _CLOCK).of("shop"))
 
 
 def _publish_three(context: Context) -> None:
@@ -168,9 +173,9 @@ def counted(context: Context, *without: str) -> tuple[str, ...]:
     return tuple(sorted(context.ledger.batches.published() - set(without)))
 
 
-def an_hour_later(context: Context) -> None:
-    """Let all leases lapse."""
-    context.ledger._clock = lambda: datetime.now(UTC) + timedelta(hours=1)
+def an_hour_later() -> None:
+    """Let all leases in the shop of `three_batches` lapse."""
+    _CLOCK.ahead += timedelta(hours=1)
 
 
 def ids(context: Context, name: str) -> list[int]:

@@ -34,7 +34,7 @@ def killed(
         pass_points(patch, killed_at(point, time))
         with pytest.raises(Killed):
             roll_back(context, request)
-    an_hour_later(context)
+    an_hour_later()
 
 
 def files(context: Context) -> dict[str, str]:
@@ -102,7 +102,7 @@ def test_a_batch_that_others_followed_is_released_with_its_fold(
         patch.setattr("sluice.operations.publish.reach", at(Point.PUBLISH_RECORDED, die))
         with pytest.raises(Killed):
             roll_back(context, RollbackRequest("b3", release=release, user="ann"))
-    an_hour_later(context)
+    an_hour_later()
     stages.reconcile(context)
     assert files(context)["b3"] == (FILE_RELEASED if release else FILE_HELD)
     assert details(context, "b3") == (SIGNED if release else {ROLLED_BACK_BY: "ann"})

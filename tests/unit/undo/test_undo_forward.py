@@ -92,7 +92,7 @@ def test_an_undo_that_is_interrupted_while_it_takes_the_batch_out_is_completed(
             refolding.undo_or_refold(context, "b1")
     assert (state(context, undoing(context)), everything(context)) == (PUBLISHING, WITHOUT_B1)
     assert changes(context, "b1") == left
-    an_hour_later(context)
+    an_hour_later()
     stages.reconcile(context)
     assert (state(context, undoing(context)), state(context, "b1")) == (PUBLISHED, ROLLED_BACK)
     assert (changes(context, "b1"), everything(context)) == ([0, 0], WITHOUT_B1)
@@ -106,7 +106,7 @@ def kill(context: Context, monkeypatch: pytest.MonkeyPatch) -> str:
         patch.setattr(refolding, "_give_up", lambda *_: None)
         with pytest.raises(Killed):
             refolding.undo_or_refold(context, "b1")
-    an_hour_later(context)
+    an_hour_later()
     return undoing(context)
 
 
@@ -213,7 +213,7 @@ def test_a_tag_that_cannot_be_dropped_is_left_to_reconcile(
         refuses_tags(context, patch, 99)
         with pytest.raises(TransientError, match="tag batch-b1 could not be dropped"):
             refolding._refold_without(context, ["b1", "b2"], "as asked", False, {})
-    an_hour_later(context)
+    an_hour_later()
     stages.reconcile(context)
     assert [state(context, b) for b in (undoing(context), "b1", "b2")] == [
         PUBLISHED, *[ROLLED_BACK] * 2,

@@ -98,7 +98,7 @@ def test_a_rollback_suspended_after_its_check_marks_nothing_without_the_lease(
 
     def late(ctx: Context, *args: Any) -> str:
         if lapsed:
-            an_hour_later(ctx)
+            an_hour_later()
         with nullcontext() if lapsed else pytest.raises(LeaseHeldError):
             ctx.ledger.lease.acquire("b4", "a1", Lease("elsewhere:1", 60))
             ctx.ledger.batches.record("b4", PUBLISHED)

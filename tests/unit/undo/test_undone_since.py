@@ -207,7 +207,7 @@ def test_a_rollback_that_stood_still_takes_nothing_from_a_batch_that_came_again(
     changelog(context, "orders", "b1", "b2", "b3")
 
     def meanwhile() -> None:
-        an_hour_later(context)
+        an_hour_later()
         stages.reconcile(context)
         release(context, "b3")
         publish(context, "b3", 3)
@@ -233,7 +233,7 @@ def test_a_publication_that_stood_still_takes_out_no_batch_that_came_again(
     context.ledger.batches.record("u1", LOADED, attempt="a1", manifest=key)
 
     def meanwhile() -> None:
-        an_hour_later(context)
+        an_hour_later()
         stages.reconcile(context)
         assert (state(context, "u1"), state(context, "b1")) == (PUBLISHED, ROLLED_BACK)
         assert not has_changes(context, "b1")
