@@ -302,7 +302,7 @@ def _undo_one(mark: RollbackMark, published: list[Publication]) -> list[str]:
     return done + mark.close()
 
 
-def finish_undone(ctx: Context, batch_id: str, order: UndoOrder = KEEP_FILES_HELD) -> None:
+def finish_undone(ctx: Context, batch_id: str, order: UndoOrder) -> None:
     """Finish the rollback of a batch whose tables were folded again without it; do nothing if that
     is done.
 

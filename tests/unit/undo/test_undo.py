@@ -17,7 +17,7 @@ from sluice.errors import (
     TerminalError,
 )
 from sluice.faults import Point
-from sluice.ledger.details import UNDONE
+from sluice.ledger.details import KEEP_FILES_HELD, UNDONE
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import Publication
 from sluice.ledger.states import FAILED, LANDED, PUBLISHED, ROLLED_BACK, ROLLING_BACK
@@ -210,7 +210,7 @@ def test_a_batch_of_repeats_alone_is_not_undone_beneath_others_alone(context: Co
 
 def test_undo_does_not_bring_a_batch_back_that_was_undone_beneath(context: Context) -> None:
     """What b3 made of its keys stayed right, so that nothing was written when b2 was undone."""
-    undo.finish_undone(context, "b2")
+    undo.finish_undone(context, "b2", KEEP_FILES_HELD)
     context.ledger.batches.record("r1", PUBLISHED, attempt="a1", replace_details={UNDONE: ["b2"]})
     for undone in (
         lambda: undo_batch(context, "b3"),

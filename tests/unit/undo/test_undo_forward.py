@@ -13,7 +13,7 @@ from sluice.catalog.snapshots import head
 from sluice.errors import LeaseHeldError, RollbackRefusedError, TransientError
 from sluice.ledger import changelogs
 from sluice.ledger.changelogs import files_of
-from sluice.ledger.details import HALF_PUBLISHED, of_deleting_undone, of_rebuild
+from sluice.ledger.details import HALF_PUBLISHED, KEEP_FILES_HELD, of_deleting_undone, of_rebuild
 from sluice.ledger.states import FAILED, FILE_HELD, PUBLISHED, PUBLISHING, ROLLED_BACK, ROLLING_BACK
 from sluice.manifest import Manifest, Rebuild
 from sluice.names import changelog_table
@@ -225,7 +225,7 @@ def half_taken_out(context: Context) -> str:
     asked = Manifest("shop", "u1", (), rebuild=Rebuild(TABLES, "now", ("b1", "b2")))
     key = context.files.write_manifest(asked)
     publish(context, "u1", 99, state=PUBLISHING)
-    undo.finish_undone(context, "b1")
+    undo.finish_undone(context, "b1", KEEP_FILES_HELD)
     details = of_rebuild(asked) | {HALF_PUBLISHED: True}
     context.ledger.batches.record("u1", FAILED, attempt="a1", manifest=key, replace_details=details)
     return key
