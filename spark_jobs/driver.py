@@ -22,7 +22,7 @@ from sluice.faults import Point, reach
 from sluice.ledger import states
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.details import failed
-from sluice.ledger.leases import ANYBODY
+from sluice.ledger.leases import ANY_PUBLISHER
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import BatchRow, seq_of
 from sluice.manifest import Manifest
@@ -75,7 +75,9 @@ class Driver:
         self.ledger = Ledger(self.catalog).of(self.pipeline.name)
         self.files = BatchFiles(project)
         seconds = self.pipeline.lease_seconds
-        self.lease = AttemptLease(self.ledger, manifest.batch_id, publisher or ANYBODY, seconds)
+        self.lease = AttemptLease(
+            self.ledger, manifest.batch_id, publisher or ANY_PUBLISHER, seconds
+        )
         self.lake: Lake | None = None
         self._left_out: dict[str, str] = {}
         self._published: set[str] = set()

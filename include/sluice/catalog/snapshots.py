@@ -109,7 +109,7 @@ def point(ref: str, kind: SnapshotRefType, snapshot: int) -> SetSnapshotRefUpdat
     )  # fmt: skip
 
 
-def refuse_unwritable(catalog: Catalog, table: Table) -> None:
+def refuse_format_version(catalog: Catalog, table: Table) -> None:
     """Raise TerminalError for a table of a format version that pyiceberg cannot write, in a catalog
     for which it writes the metadata: one that has a database's engine."""
     version = table.metadata.format_version
@@ -140,7 +140,7 @@ def commit(
     did not answer, or the store did not while the catalog wrote there; TransientError if this
     host's clock is behind; TerminalError if pyiceberg cannot write the metadata.
     """
-    refuse_unwritable(catalog, table)
+    refuse_format_version(catalog, table)
     refuse_clock_behind(table)
     name = ".".join(table.name())
     try:

@@ -204,7 +204,7 @@ def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: st
         walk = snapshot.parent_snapshot_id
 
 
-def strangers_since(table: Table, snapshot: int) -> list[str]:
+def foreign_snapshots(table: Table, snapshot: int) -> list[str]:
     """Return the foreign snapshots of `main` (see `foreign`) after a given one, newest first."""
     past = ancestors(table, head(table)) - ancestors(table, snapshot)
     return foreign(table, past)

@@ -46,12 +46,15 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
             )
 
 
-def refuse_beside(manifest: Manifest, result: BatchResult, rows: Mapping[str, BatchRow]) -> None:
-    """Refuse to begin a publication beside others under way, or a rebuild of other batches than are
-    published now; `rows`: the pipeline's, as they are in the ledger.
+def refuse_conflicting_batches(
+    manifest: Manifest, result: BatchResult, rows: Mapping[str, BatchRow]
+) -> None:
+    """Raise HalfwayError if another batch is half published or half rolled back, and
+    PublishRefusedError if the published batches are not those that this rebuild folded; `rows`: the
+    pipeline's, as they are in the ledger.
 
-    A batch that was late everywhere moves no `main`, so `refuse_moved` does not notice it. Raises
-    HalfwayError, or PublishRefusedError for a rebuild. A publication that has begun goes on.
+    A batch that was late everywhere moves no `main`, so `refuse_moved` does not notice it. A
+    publication that has begun goes on.
     """
     row = rows.get(manifest.batch_id)
     if row is not None and row.state == states.PUBLISHING:

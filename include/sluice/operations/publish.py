@@ -25,7 +25,7 @@ from sluice.operations.publication import (
     is_undoing,
     may_begin,
     recorded_by,
-    refuse_beside,
+    refuse_conflicting_batches,
     refuse_moved,
     require_current,
     require_done,
@@ -98,12 +98,12 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult, moved: set[s
 
 def _begin(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     """Record the publication that is about to happen, for another process that may have
-    to complete it; raises as `refuse_beside`."""
+    to complete it; raises as `refuse_conflicting_batches`."""
     # If this process was suspended here, it is refused; if it dies, reconcile completes its work.
     begun = ctx.ledger.batches.record(
         result.batch_id, states.PUBLISHING,
         expected=lambda row: row is not None and may_begin(row, result),
-        refuse=partial(refuse_beside, manifest, result),
+        refuse=partial(refuse_conflicting_batches, manifest, result),
     )  # fmt: skip
     if not begun:
         require_current(ctx, result)

@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head
-from sluice.catalog.table_rollback import strangers_since
+from sluice.catalog.table_rollback import foreign_snapshots
 from sluice.errors import FollowedError, RollbackRefusedError, SluiceError, TerminalError, no_table
 from sluice.ledger import states
 from sluice.ledger.changelogs import files_of
@@ -33,7 +33,7 @@ from sluice.names import (
 )
 from sluice.operations import undo
 from sluice.operations.context import Context, known_batch
-from sluice.operations.foreign_writes import way_back
+from sluice.operations.foreign_writes import recovery_advice
 from sluice.operations.held_files import would_hold
 from sluice.operations.in_use import refuse_in_use
 from sluice.operations.load import load
@@ -64,7 +64,7 @@ def undo_or_refold(
     Return what was done, or with `dry_run` what would be. Raises RollbackRefusedError with the
     reason if that is impossible; then every table is as it was.
     """
-    _end_abandoned(ctx, dry_run, batch_id)
+    _finish_dead_rebuilds(ctx, dry_run, batch_id)
     try:
         return undo.undo_batch(ctx, batch_id, dry_run, order)
     except FollowedError as followed:
@@ -76,7 +76,7 @@ def undo_or_refold_after(
     ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = KEEP_FILES_HELD
 ) -> list[str]:
     """Undo, as `undo_or_refold` does, every batch that was published after one; all or none."""
-    _end_abandoned(ctx, dry_run)
+    _finish_dead_rebuilds(ctx, dry_run)
     try:
         return undo.undo_batches_after(ctx, batch_id, dry_run, order)
     except FollowedError as followed:
@@ -91,7 +91,7 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False, user: str = ""
     Raises TerminalError for an unknown table.
     """
     chosen = named_targets(ctx, table)
-    _end_abandoned(ctx, dry_run)
+    _finish_dead_rebuilds(ctx, dry_run)
     refuse_in_use(ctx, [])
     if dry_run:
         return [f"would make again: {ctx.pipeline.full_name(t)}" for t in chosen]
@@ -254,11 +254,11 @@ def _without_changes(ctx: Context, target: str, batch_id: str) -> str:
 
 def _refuse_foreign_writes(ctx: Context, p: Publication) -> None:
     table = find_table(ctx.catalog, p.namespace, p.table_name)
-    writes = [] if table is None else strangers_since(table, _made_since(ctx, table, p))
+    writes = [] if table is None else foreign_snapshots(table, _made_since(ctx, table, p))
     if writes:
         raise RollbackRefusedError(
             f"{p.full_name}: somebody else wrote {', '.join(writes)} after batch "
-            f"{p.batch_id}; {way_back(ctx, p)}"
+            f"{p.batch_id}; {recovery_advice(ctx, p)}"
         )
 
 
@@ -312,7 +312,7 @@ def _record(ctx: Context, manifest: Manifest) -> str:
     return key
 
 
-def _end_abandoned(ctx: Context, dry_run: bool, requested: str = "") -> None:
+def _finish_dead_rebuilds(ctx: Context, dry_run: bool, requested: str = "") -> None:
     """End batches that undo or rebuild and whose process died, since no later run finds them by
     their files.
 

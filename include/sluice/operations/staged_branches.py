@@ -11,7 +11,7 @@ from sluice.catalog.snapshots import branches, drop_branches
 from sluice.names import branch_name, full_name
 from sluice.operations.context import Context
 from sluice.operations.pipeline_tables import skip_unreadable_table
-from sluice.operations.sweep import left_to_maintenance
+from sluice.operations.sweep import defer_to_maintenance
 
 
 def staged_branches(ctx: Context, *batches: str) -> list[str]:
@@ -23,7 +23,7 @@ def drop_all_branches(ctx: Context, *batches: str) -> list[str]:
     """Drop the branches of every attempt of the batches; return what was dropped."""
     dropped = _of_each_table(ctx, batches, drop_branches)
     for batch_id in batches:
-        with left_to_maintenance(f"batch {batch_id}", ctx.say):
+        with defer_to_maintenance(f"batch {batch_id}", ctx.say):
             ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
     return dropped
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from pyiceberg.table import Table
 
 from sluice.catalog.client import load_table
-from sluice.catalog.snapshots import drop_tag, head, refuse_unwritable
+from sluice.catalog.snapshots import drop_tag, head, refuse_format_version
 from sluice.catalog.table_rollback import columns_after, refuse_rollback, rollback_table
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
@@ -26,12 +26,12 @@ from sluice.names import tag_name
 from sluice.operations import comments
 from sluice.operations.context import Context, known_batch
 from sluice.operations.followed import refuse_if_followed
-from sluice.operations.foreign_writes import advise_way_back
+from sluice.operations.foreign_writes import advise_recovery
 from sluice.operations.held_files import hold_files, to_hold, would_hold
 from sluice.operations.in_use import refuse_in_use, refuse_undoing_batches
 from sluice.operations.rollback_mark import RollbackMark, changed_meanwhile, mark_of
 from sluice.operations.staged_branches import drop_all_branches, staged_branches
-from sluice.operations.upgraded import refuse_undroppable
+from sluice.operations.upgraded import refuse_upgraded_tables
 from sluice.operations.valid_publications import (
     Published,
     newest_first,
@@ -174,7 +174,7 @@ def _undo_published(
     If one may be half published, the branches are dropped first, so that nobody can publish more,
     and then the publications are read again.
     """
-    refuse_undroppable(ctx, batches)
+    refuse_upgraded_tables(ctx, batches)
     half_published = not ctx.ledger.batches.published().issuperset(batches)
     published, moves = _checked(ctx, batches)
     if dry_run:
@@ -278,8 +278,8 @@ def _state_of(table: Table) -> _TableState:
 def _state_after(ctx: Context, table: Table, before: _TableState, p: Publication) -> _TableState:
     """Return the state of a table once a publication is undone; raises RollbackRefusedError if it
     may not be."""
-    refuse_unwritable(ctx.catalog, table)
-    with advise_way_back(ctx, p):
+    refuse_format_version(ctx.catalog, table)
+    with advise_recovery(ctx, p):
         refuse_rollback(table, before.head, p.staged, p.batch_id)
     if before.head == p.base_snapshot:
         return before
@@ -294,7 +294,7 @@ def _columns_gone(table: str, columns: tuple[str, ...]) -> list[str]:
 def _undo_one(mark: RollbackMark, published: list[Publication]) -> list[str]:
     done = []
     for p in published:
-        with advise_way_back(mark.ctx, p):
+        with advise_recovery(mark.ctx, p):
             change = rollback_table(mark.ctx.catalog, p.staged, mark.batch_id)
         reach(Point.ROLLBACK_TABLE)
         done.append(f"{change.table}: main {moved_main(change.before, change.after)}")
@@ -319,7 +319,7 @@ def finish_undone(ctx: Context, batch_id: str, order: UndoOrder) -> None:
 def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool, orders: Orders) -> list[str]:
     """Undo a batch that is in no table. If a table got it before its branches were dropped, after
     which nobody can publish it, it is undone as a published one."""
-    refuse_undroppable(ctx, [row.batch_id])
+    refuse_upgraded_tables(ctx, [row.batch_id])
     if dry_run:
         state = f"batch {row.batch_id}, which is {row.state}"
         return _would(ctx, [row.batch_id], [state, *staged_branches(ctx, row.batch_id)])
