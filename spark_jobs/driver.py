@@ -14,14 +14,15 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from sluice.catalog.client import open_catalog
-from sluice.catalog.snapshots import drop_branches, pipeline_tables
+from sluice.catalog.listing import pipeline_tables
+from sluice.catalog.snapshots import drop_branches
 from sluice.config.project import Project
 from sluice.errors import SluiceError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import states
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.details import failed
-from sluice.ledger.leases import ANYBODY
+from sluice.ledger.leases import ANY_PUBLISHER
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import BatchRow, seq_of
 from sluice.manifest import Manifest
@@ -31,7 +32,7 @@ from sluice.objects.originals import refuse_replaced
 from sluice.operations.context import Context
 from sluice.operations.obsolete import why_obsolete
 from sluice.operations.open_transactions import holding_back, with_completed
-from sluice.operations.published import publications
+from sluice.operations.valid_publications import publications
 from sluice.operations.waiting import is_at_work
 from sluice.result import BatchResult
 from spark_jobs.attempt import Attempt
@@ -74,7 +75,9 @@ class Driver:
         self.ledger = Ledger(self.catalog).of(self.pipeline.name)
         self.files = BatchFiles(project)
         seconds = self.pipeline.lease_seconds
-        self.lease = AttemptLease(self.ledger, manifest.batch_id, publisher or ANYBODY, seconds)
+        self.lease = AttemptLease(
+            self.ledger, manifest.batch_id, publisher or ANY_PUBLISHER, seconds
+        )
         self.lake: Lake | None = None
         self._left_out: dict[str, str] = {}
         self._published: set[str] = set()

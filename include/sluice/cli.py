@@ -293,7 +293,7 @@ def verify(
 ) -> None:
     """Recompute the tables from the changelogs and compare; exit code 1 where one differs."""
     live = live_source(source, watermark)
-    verify_report.refuse_unwritable(html)
+    verify_report.refuse_unwritable_page(html)
     verification = verify_stage(open_context(project, pipeline, _say), table, live)
     if as_json:
         _print_json(verification.as_dict())

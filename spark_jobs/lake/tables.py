@@ -16,7 +16,8 @@ from sluice import names
 from sluice.catalog.client import find_table, load_table
 from sluice.catalog.dropped_columns import schema_of_published
 from sluice.catalog.lineage import with_equal_rows
-from sluice.catalog.snapshots import head, pipeline_tables, refuse_unwritable
+from sluice.catalog.listing import pipeline_tables
+from sluice.catalog.snapshots import head, refuse_format_version
 from sluice.catalog.table_rollback import restore_schema
 from sluice.errors import PlanError, TransientError
 from sluice.faults import Point, reach
@@ -241,7 +242,7 @@ class Lake:
             return True
         loaded = self.load(table)
         if loaded is not None:
-            refuse_unwritable(self.catalog, loaded)
+            refuse_format_version(self.catalog, loaded)
             if has_wider(loaded) and retyped(columns, existing):
                 self._drop_wider(table)
                 loaded = load_table(self.catalog, (table.namespace, table.name))

@@ -14,7 +14,7 @@ from typing import Final
 
 from sluice import names
 from sluice.catalog.client import UNREADABLE
-from sluice.catalog.snapshots import pipeline_tables
+from sluice.catalog.listing import pipeline_tables
 from sluice.errors import TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger import tables as ledger_tables

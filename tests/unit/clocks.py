@@ -42,6 +42,16 @@ def fails_once(error: Exception, action: Callable[..., object]) -> Callable[...,
     return call
 
 
+class FastClock:
+    """The time of day, ahead by as much as a test moves it."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
 class FrozenClock:
     """A clock for the time of day that stands still until it is moved."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Container
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
@@ -19,16 +20,20 @@ from sluice.faults import Point
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.leases import Lease, this_holder
+from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import Publication
 from sluice.ledger.states import INTENT, LOADED, PUBLISHED
 from sluice.manifest import SourceFile
 from sluice.names import BATCH_ID, PROP_PIPELINE, changelog_table
+from sluice.operations import rollback_mark, undo
 from sluice.operations.context import Context, open_context
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from tests.unit import staged_tables
+from tests.unit.clocks import FastClock
 from tests.unit.projects import open_shop
 
 TABLES = ("orders", "users")
+_CLOCK = FastClock()
 
 
 class Killed(BaseException):
@@ -57,6 +62,12 @@ def killed_at(point: Point, time: int = 1) -> Callable[[Point], None]:
     return at(point, die, time)
 
 
+def pass_points(patch: pytest.MonkeyPatch, reach: Callable[[Point], object]) -> None:
+    """Have a function called at each point of a rollback."""
+    for module in (undo, rollback_mark):
+        patch.setattr(module, "reach", reach)
+
+
 def forget_batch(context: Context, batch_id: str, besides: Container[tuple[str, str]] = ()) -> None:
     """Remove a batch's changes from the changelogs, as an undo or retention does."""
     forget_changes(context.catalog, "shop", batch_id, besides, confirm=lambda: None)
@@ -75,7 +86,9 @@ def three_batches(tmp_path: Path) -> Context:
         root.mkdir()
         _publish_three(open_shop(root))
         shutil.copytree(root, kept)
-    return open_context(root, "shop")
+    context = open_context(root, "shop")
+    _CLOCK.ahead = timedelta()
+    return replace(context, ledger=Ledger(context.catalog, _CLOCK).of("shop"))
 
 
 def _publish_three(context: Context) -> None:
@@ -160,9 +173,9 @@ def counted(context: Context, *without: str) -> tuple[str, ...]:
     return tuple(sorted(context.ledger.batches.published() - set(without)))
 
 
-def an_hour_later(context: Context) -> None:
-    """Let all leases lapse."""
-    context.ledger._clock = lambda: datetime.now(UTC) + timedelta(hours=1)
+def an_hour_later() -> None:
+    """Let all leases in the shop of `three_batches` lapse."""
+    _CLOCK.ahead += timedelta(hours=1)
 
 
 def ids(context: Context, name: str) -> list[int]:

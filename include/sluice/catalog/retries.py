@@ -125,7 +125,8 @@ def limited_retries(most: int, on: Errors, longest_pause: float = 0.0) -> Retryi
         stop=stop_after_attempt(most),
         retry=retry_if_exception_type(on),
         wait=wait,
-        sleep=lambda seconds: time.sleep(seconds),  # the clock of `time` at the call, as in `retry`
+        # Read from `time` at the call, as in `retry_while_away`.
+        sleep=lambda seconds: time.sleep(seconds),
         reraise=True,
     )
 

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
-    NoSuchNamespaceError,
 )
 from pyiceberg.exceptions import ValidationError as MetadataError
 from pyiceberg.table import Table
@@ -27,7 +26,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from sluice.catalog.client import find_table, list_tables, load_table
+from sluice.catalog.client import find_table, load_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.retries import OUTCOME_UNKNOWN, error_text, limited_retries
 from sluice.errors import (
@@ -38,11 +37,7 @@ from sluice.errors import (
 )
 from sluice.names import (
     PROP_PIPELINE,
-    changelog_namespace,
     full_name,
-    is_changelog,
-    tables_of_target,
-    target_of_changelog,
 )
 
 MAIN: Final = "main"
@@ -76,28 +71,6 @@ def drop_branches(
         requirement = AssertRefSnapshotId(ref=ref, snapshot_id=head(table, ref))
         commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
     return doomed
-
-
-def tables_of(catalog: Catalog, namespace: str) -> list[tuple[str, str]]:
-    """Return all tables of a pipeline's namespace and of its changelog namespace."""
-    tables: list[tuple[str, str]] = []
-    for space in (namespace, changelog_namespace(namespace)):
-        try:
-            tables += [(space, ident[-1]) for ident in list_tables(catalog, space)]
-        except NoSuchNamespaceError:
-            continue
-    return sorted(tables)
-
-
-def pipeline_tables(catalog: Catalog, namespace: str) -> list[tuple[str, str]]:
-    """Return those tables of both namespaces that Sluice makes for a target with a changelog.
-
-    Others are somebody else's, also a renamed target, and perhaps pyiceberg cannot read them.
-    """
-    listed = tables_of(catalog, namespace)
-    targets = (target_of_changelog(name) for space, name in listed if is_changelog(space, name))
-    made = {table for target in targets for table in tables_of_target(namespace, target)}
-    return [table for table in listed if table in made]
 
 
 def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:
@@ -136,7 +109,7 @@ def point(ref: str, kind: SnapshotRefType, snapshot: int) -> SetSnapshotRefUpdat
     )  # fmt: skip
 
 
-def refuse_unwritable(catalog: Catalog, table: Table) -> None:
+def refuse_format_version(catalog: Catalog, table: Table) -> None:
     """Raise TerminalError for a table of a format version that pyiceberg cannot write, in a catalog
     for which it writes the metadata: one that has a database's engine."""
     version = table.metadata.format_version
@@ -167,7 +140,7 @@ def commit(
     did not answer, or the store did not while the catalog wrote there; TransientError if this
     host's clock is behind; TerminalError if pyiceberg cannot write the metadata.
     """
-    refuse_unwritable(catalog, table)
+    refuse_format_version(catalog, table)
     refuse_clock_behind(table)
     name = ".".join(table.name())
     try:

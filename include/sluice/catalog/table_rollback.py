@@ -52,7 +52,7 @@ def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Main
     """
     table = load_table(catalog, (staged.namespace, staged.name))
     current, base = head(table), staged.base_snapshot
-    if current == base and head(table, tag_name(batch_id)) is None:
+    if _is_back(table, current, staged, batch_id):
         return MainChange(staged.full_name, current, base)
     refuse_rollback(table, current, staged, batch_id)
     updates = _steps_back(table, staged, batch_id)
@@ -131,28 +131,42 @@ def refuse_rollback(table: Table, current: int | None, staged: StagedTable, batc
     FollowedError if another batch wrote since, a needed snapshot has expired, or the table is
     partitioned or sorted by a column that took the place of an earlier one.
     """
-    base, published = staged.base_snapshot, staged.head_snapshot
-    if current == base and head(table, tag_name(batch_id)) is None:
+    if _is_back(table, current, staged, batch_id):
         return
     _refuse_replaced(table, _schema_before(table, staged), batch_id)
+    base, published = staged.base_snapshot, staged.head_snapshot
     if current == base:  # moved by hand
         return
-    name = ".".join(table.name())
     past = ancestors(table, current)
     if current is None or published not in past:
-        if current is None or passes_over(table, past, published) or foreign(table, past):
-            raise RollbackRefusedError(
-                f"{name}: main is at {current}, not on what batch {batch_id} published: somebody "
-                "moved it"
-            )
-        raise FollowedError(
-            f"{name}: between main and what batch {batch_id} published snapshots have expired"
-            if table.snapshot_by_id(published)  # kept by somebody else's tag or branch
-            else f"{name}: what batch {batch_id} published, {published}, has expired"
-        )
+        raise _moved_or_expired(table, current, past, published, batch_id)
     _refuse_foreign(table, current, published, batch_id)
     if base is not None and table.snapshot_by_id(base) is None:
+        name = ".".join(table.name())
         raise FollowedError(f"{name}: snapshot {base}, from before batch {batch_id}, has expired")
+
+
+def _is_back(table: Table, current: int | None, staged: StagedTable, batch_id: str) -> bool:
+    """Whether `main`, at `current`, was moved back to before the batch, and not by hand."""
+    return current == staged.base_snapshot and head(table, tag_name(batch_id)) is None
+
+
+def _moved_or_expired(
+    table: Table, current: int | None, past: set[int], published: int, batch_id: str
+) -> RollbackRefusedError:
+    """Return why `main`, at `current`, is not on what the batch published: somebody moved it, or
+    snapshots have expired."""
+    name = ".".join(table.name())
+    if current is None or passes_over(table, past, published) or foreign(table, past):
+        return RollbackRefusedError(
+            f"{name}: main is at {current}, not on what batch {batch_id} published: somebody "
+            "moved it"
+        )
+    return FollowedError(
+        f"{name}: between main and what batch {batch_id} published snapshots have expired"
+        if table.snapshot_by_id(published)  # kept by somebody else's tag or branch
+        else f"{name}: what batch {batch_id} published, {published}, has expired"
+    )
 
 
 def _refuse_replaced(table: Table, before: Schema, batch_id: str) -> None:
@@ -190,7 +204,7 @@ def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: st
         walk = snapshot.parent_snapshot_id
 
 
-def strangers_since(table: Table, snapshot: int) -> list[str]:
+def foreign_snapshots(table: Table, snapshot: int) -> list[str]:
     """Return the foreign snapshots of `main` (see `foreign`) after a given one, newest first."""
     past = ancestors(table, head(table)) - ancestors(table, snapshot)
     return foreign(table, past)

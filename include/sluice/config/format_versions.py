@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _WRITTEN: Final = 2
 
 
-def refuse_unwritable(document: Document, pipeline: Pipeline, lake: LakeConfig) -> None:
+def refuse_unpublishable_version(document: Document, pipeline: Pipeline, lake: LakeConfig) -> None:
     """Raise ConfigError for a table that could be staged but never published: for `jdbc` catalogs
     pyiceberg writes the metadata itself, and does not support version 3."""
     for name, table in (pipeline.tables or {}).items():

@@ -43,7 +43,7 @@ from sluice.config.schema_change import (
     OnSchemaChange,
     OnTypeChange,
     RenamedColumns,
-    refuse_undroppable,
+    refuse_undroppable_columns,
     refuse_unheeded,
 )
 from sluice.config.source_tables import (
@@ -276,7 +276,7 @@ class Pipeline(PipelineDdl):
     @classmethod
     def _columns_may_go(cls, value: OnDroppedColumn, info: ValidationInfo) -> OnDroppedColumn:
         policy, modes = info.data.get("on_schema_change", EVOLVE), info.data.get("modes", [])
-        refuse_undroppable(value, policy, info.data.get("tables") or {}, modes)
+        refuse_undroppable_columns(value, policy, info.data.get("tables") or {}, modes)
         return value
 
     @field_validator("on_open_transaction")

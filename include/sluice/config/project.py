@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sluice.config.broken_pipelines import by_name
 from sluice.config.ddl_files import with_ddl
 from sluice.config.fields import Strict
-from sluice.config.format_versions import refuse_unwritable
+from sluice.config.format_versions import refuse_unpublishable_version
 from sluice.config.locations import WAREHOUSE, refuse_globs, refuse_landing, resolved
 from sluice.config.overlap import Written, refuse_overlap
 from sluice.config.pipeline import Pipeline
@@ -156,7 +156,7 @@ def _load_pipeline(root: Path, path: Path, lake: LakeConfig) -> Written:
     document = read_yaml(path)
     pipeline = _resolve_landing(root, _checked(Pipeline, document))
     refuse_landing(document, pipeline, lake, root / PROJECT_FILE)
-    refuse_unwritable(document, pipeline, lake)
+    refuse_unpublishable_version(document, pipeline, lake)
     return document, with_ddl(root, document, pipeline)
 
 

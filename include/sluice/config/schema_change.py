@@ -62,7 +62,7 @@ def dropped_column_policy(pipeline: Pipeline, table: TableConfig) -> OnDroppedCo
     return table.on_dropped_column or pipeline.on_dropped_column
 
 
-def refuse_undroppable(
+def refuse_undroppable_columns(
     policy: OnDroppedColumn,
     on_schema_change: str,
     tables: Mapping[str, TableConfig],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any
 
 from pyiceberg.table import Table
@@ -75,8 +74,8 @@ class Batches:
         batch_ids: Collection[str],
         attempt: str,
         expected: Callable[[BatchRow], bool],
-        refuse: Refuse = lambda _: None,
-        orders: Mapping[str, UndoOrder] = MappingProxyType({}),
+        refuse: Refuse,
+        orders: Mapping[str, UndoOrder],
     ) -> str:
         """Set the batches to `rolling_back` under this attempt, all in one commit, so that a
         process that dies leaves all of them marked or none. They get one `seq`, which says nothing

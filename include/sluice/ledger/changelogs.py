@@ -13,8 +13,9 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table, load_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.expressions import equals
+from sluice.catalog.listing import tables_of
 from sluice.catalog.retries import limited_retries
-from sluice.catalog.snapshots import WRITABLE_VERSION, tables_of
+from sluice.catalog.snapshots import WRITABLE_VERSION
 from sluice.errors import TerminalError
 from sluice.names import (
     BATCH_ID,

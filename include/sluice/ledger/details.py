@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sluice.manifest import Manifest, Reprocess
+from sluice.result import BatchResult
 
 READ: Final = "read"
 APPLIED: Final = "applied"
@@ -48,6 +49,20 @@ _LONGEST_ERROR: Final = 2000
 def failed(error: str) -> dict[str, str]:
     """Details of a failed batch: its error."""
     return {ERROR: error[:_LONGEST_ERROR]}
+
+
+def of_published(result: BatchResult) -> dict[str, Any]:
+    """Details of a published batch: rows, time and epoch."""
+    newest = [t.newest_source_ts for t in result.tables if t.newest_source_ts]
+    total = result.total
+    return {
+        READ: total.read,
+        APPLIED: total.applied,
+        QUARANTINED: total.quarantined,
+        NEWEST_SOURCE_TS: max(newest, default=""),
+        SECONDS: result.seconds,
+        EPOCH: result.epoch,
+    }
 
 
 def of_reprocess(again: Reprocess | None) -> dict[str, Any]:
@@ -102,13 +117,13 @@ class UndoOrder:
     release: bool = False
 
 
-HOLD: Final = UndoOrder()
+KEEP_FILES_HELD: Final = UndoOrder()
 
 
 def order_of(manifest: Manifest, undone: str) -> UndoOrder:
     """Return what was ordered for a batch that another one, with this manifest, undoes."""
     again = manifest.rebuild
-    return HOLD if again is None else UndoOrder(again.user, undone in again.release)
+    return KEEP_FILES_HELD if again is None else UndoOrder(again.user, undone in again.release)
 
 
 def of_undo(details: Mapping[str, Any], order: UndoOrder) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Lease:
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 PROC: Final = Path("/proc")
 _ALIVE: Final = "alive"
-ANYBODY: Final = "whoever publishes"
+ANY_PUBLISHER: Final = "whoever publishes"
 """The holder of a loaded batch whose publisher is not known yet; it never counts as dead."""
 
 

@@ -49,17 +49,17 @@ class PipelineLedger:
     def __init__(self, tables: LedgerTables, pipeline: str, clock: Callable[[], datetime]) -> None:
         self.pipeline = pipeline
         self._clock = clock
-        self.batches = Batches(tables, pipeline, self._now)
-        self.files = Files(tables, pipeline, self.batches, self._now)
-        self.lease = PipelineLease(tables, pipeline, self.batches, self._now)
-        self.publications = Publications(tables, pipeline, self._now)
+        self.batches = Batches(tables, pipeline, clock)
+        self.files = Files(tables, pipeline, self.batches, clock)
+        self.lease = PipelineLease(tables, pipeline, self.batches, clock)
+        self.publications = Publications(tables, pipeline, clock)
 
     def unfinished(self) -> list[BatchRow]:
         """Return the batches that are neither published nor rolled back: first those that are
         halfway, since nothing else can be loaded before these are complete, then the others, oldest
         first; see `with_claims`."""
         rows = (row for row in self.with_claims() if row.state not in states.FINISHED)
-        return sorted(rows, key=lambda row: (not row.halfway, row.at or self._now()))
+        return sorted(rows, key=lambda row: (not row.halfway, row.at or self._clock()))
 
     def with_claims(self) -> list[BatchRow]:
         """Return all batches: first those that the ledger has not recorded, then the others, the
@@ -79,6 +79,3 @@ class PipelineLedger:
                 landed = replace(known, state=states.LANDED, at=file.at)
                 recorded[file.batch_id] = landed
         return [*unrecorded.values(), *recorded.values()]
-
-    def _now(self) -> datetime:
-        return self._clock()

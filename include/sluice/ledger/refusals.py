@@ -1,5 +1,5 @@
-"""Conditions under which a batch may not take or keep the pipeline's lease; they raise
-LeaseHeldError."""
+"""Conditions under which a batch may not take or keep the pipeline's lease, and what their errors
+say; and the fence for batches whose lease lapsed."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
-from sluice.catalog.snapshots import tables_of
+from sluice.catalog.listing import tables_of
 from sluice.errors import LeaseHeldError
 from sluice.ledger import states
 from sluice.ledger.changelogs import batches_in
@@ -25,7 +25,7 @@ from sluice.names import (
     whose,
 )
 from sluice.operations.context import Context
-from sluice.operations.published import passing_over
+from sluice.operations.pipeline_tables import skip_unreadable_table
 from sluice.operations.waiting import is_taken_up, pipeline_lease
 
 _DEAD: Final = frozenset({states.FAILED, states.ROLLED_BACK})
@@ -78,7 +78,7 @@ def _targets(ctx: Context) -> Iterator[str]:
 
 def _readable(ctx: Context, space: str, name: str) -> Table | None:
     """Return a table; None if it is gone, or somebody else's that cannot be read."""
-    with passing_over(ctx, space, name):
+    with skip_unreadable_table(ctx, space, name):
         return find_table(ctx.catalog, space, name)
     return None
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from pyiceberg.table import Table
 
 from sluice.catalog.client import load_table
-from sluice.catalog.snapshots import tables_of
+from sluice.catalog.listing import tables_of
 from sluice.errors import FollowedError, RollbackRefusedError
 from sluice.ledger import states
 from sluice.ledger.changelogs import batches_in, files_of
@@ -23,16 +23,9 @@ from sluice.names import (
     target_of_changelog,
 )
 from sluice.operations.context import Context
-from sluice.operations.published import (
-    Published,
-    changelogs,
-    followers,
-    has_floor,
-    published_rows,
-    published_until,
-    tables_renamed,
-    target_of,
-)
+from sluice.operations.pipeline_tables import changelogs, has_floor, tables_renamed, target_of
+from sluice.operations.published_batches import followers, published_rows, published_until
+from sluice.operations.valid_publications import Published
 
 
 def refuse_if_followed(ctx: Context, published: Published) -> None:

@@ -12,23 +12,23 @@ from sluice.ledger import states
 from sluice.ledger.rows import Publication
 from sluice.names import published_tables
 from sluice.operations.context import Context, known_batch
-from sluice.operations.published import changelogs
+from sluice.operations.pipeline_tables import changelogs
 
 _WHERE: Final = "docs/operations.md, Verifying"
 
 
 @contextmanager
-def advise_way_back(ctx: Context, p: Publication) -> Iterator[None]:
+def advise_recovery(ctx: Context, p: Publication) -> Iterator[None]:
     """Add advice how to go on to the error that refuses to move a table back."""
     try:
         yield
     except FollowedError:  # nobody but a batch
         raise
     except RollbackRefusedError as refused:
-        raise RollbackRefusedError(f"{refused}; {way_back(ctx, p)}") from refused
+        raise RollbackRefusedError(f"{refused}; {recovery_advice(ctx, p)}") from refused
 
 
-def way_back(ctx: Context, p: Publication) -> str:
+def recovery_advice(ctx: Context, p: Publication) -> str:
     """Return how to go on with undoing a batch after whose publication another writer wrote to a
     table.
 

@@ -11,14 +11,10 @@ from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import SHARE_OF, TABLES, UNDONE
 from sluice.ledger.rows import BatchRow
 from sluice.operations.context import Context, known_batch
-from sluice.operations.published import (
-    changelogs,
-    followers,
-    must_complete,
-    publications,
-    published_rows,
-)
+from sluice.operations.pipeline_tables import changelogs
+from sluice.operations.published_batches import followers, must_complete, published_rows
 from sluice.operations.quarantined import resolutions
+from sluice.operations.valid_publications import publications
 
 _IN_PROGRESS: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
 

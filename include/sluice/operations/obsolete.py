@@ -12,7 +12,7 @@ from sluice.manifest import Manifest, Reprocess
 from sluice.objects.originals import differing
 from sluice.operations.context import Context
 from sluice.operations.in_use import refuse_in_use
-from sluice.operations.published import must_complete, present_batches
+from sluice.operations.published_batches import must_complete, present_batches
 from sluice.operations.quarantined import resolutions
 from sluice.operations.selection import refuse_missing_folder
 

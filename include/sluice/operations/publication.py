@@ -14,7 +14,7 @@ from sluice.ledger.refusals import refuse_halfway
 from sluice.ledger.rows import BatchRow, Publication
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
-from sluice.operations.published import came_to_main
+from sluice.operations.valid_publications import came_to_main
 from sluice.result import BatchResult, StagedTable
 
 _COMPARED: Final = frozenset({states.LOADING, states.LOADED})
@@ -46,12 +46,15 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
             )
 
 
-def refuse_beside(manifest: Manifest, result: BatchResult, rows: Mapping[str, BatchRow]) -> None:
-    """Refuse to begin a publication beside others under way, or a rebuild of other batches than are
-    published now; `rows`: the pipeline's, as they are in the ledger.
+def refuse_conflicting_batches(
+    manifest: Manifest, result: BatchResult, rows: Mapping[str, BatchRow]
+) -> None:
+    """Raise HalfwayError if another batch is half published or half rolled back, and
+    PublishRefusedError if the published batches are not those that this rebuild folded; `rows`: the
+    pipeline's, as they are in the ledger.
 
-    A batch that was late everywhere moves no `main`, so `refuse_moved` does not notice it. Raises
-    HalfwayError, or PublishRefusedError for a rebuild. A publication that has begun goes on.
+    A batch that was late everywhere moves no `main`, so `refuse_moved` does not notice it. A
+    publication that has begun goes on.
     """
     row = rows.get(manifest.batch_id)
     if row is not None and row.state == states.PUBLISHING:
@@ -125,20 +128,6 @@ def _earlier_publications(ctx: Context, result: BatchResult) -> dict[tuple[str, 
         for rows in ctx.ledger.publications.since_undo(result.batch_id)
     )
     return {(p.namespace, p.table_name): p for p in counted if p}
-
-
-def detail(result: BatchResult) -> dict[str, object]:
-    """Return the details that the ledger keeps of a published batch: rows, time and epoch."""
-    newest = [t.newest_source_ts for t in result.tables if t.newest_source_ts]
-    total = result.total
-    return {
-        details.READ: total.read,
-        details.APPLIED: total.applied,
-        details.QUARANTINED: total.quarantined,
-        details.NEWEST_SOURCE_TS: max(newest, default=""),
-        details.SECONDS: result.seconds,
-        details.EPOCH: result.epoch,
-    }
 
 
 def begin_undoing(ctx: Context, result: BatchResult) -> None:

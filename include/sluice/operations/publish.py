@@ -19,14 +19,13 @@ from sluice.operations.context import Context
 from sluice.operations.load import current_result, load
 from sluice.operations.publication import (
     begin_undoing,
-    detail,
     intents,
     is_current,
     is_under_way,
     is_undoing,
     may_begin,
     recorded_by,
-    refuse_beside,
+    refuse_conflicting_batches,
     refuse_moved,
     require_current,
     require_done,
@@ -99,12 +98,12 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult, moved: set[s
 
 def _begin(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     """Record the publication that is about to happen, for another process that may have
-    to complete it; raises as `refuse_beside`."""
+    to complete it; raises as `refuse_conflicting_batches`."""
     # If this process was suspended here, it is refused; if it dies, reconcile completes its work.
     begun = ctx.ledger.batches.record(
         result.batch_id, states.PUBLISHING,
         expected=lambda row: row is not None and may_begin(row, result),
-        refuse=partial(refuse_beside, manifest, result),
+        refuse=partial(refuse_conflicting_batches, manifest, result),
     )  # fmt: skip
     if not begun:
         require_current(ctx, result)
@@ -150,7 +149,7 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         clean_up(ctx.files, ctx.ledger, manifest, ctx.say)
     done = ctx.ledger.batches.record(
         result.batch_id, states.PUBLISHED,
-        replace_details=detail(result)
+        replace_details=details.of_published(result)
         | details.of_completed(result.completed) | details.of_reprocess(manifest.reprocess)
         | details.of_tables(manifest) | details.of_rebuild(manifest) | details.of_share(manifest),
         expected=lambda row: row is not None and is_under_way(row, result),

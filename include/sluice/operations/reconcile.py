@@ -14,7 +14,8 @@ from sluice.operations.context import Context
 from sluice.operations.empty_tables import drop_empty_tables
 from sluice.operations.obsolete import why_obsolete
 from sluice.operations.publish import publish
-from sluice.operations.published import advise_rollback, unfinished_except_undone
+from sluice.operations.published_batches import unfinished_except_undone
+from sluice.operations.rollback_advice import advise_rollback
 from sluice.operations.staged_branches import drop_all_branches
 from sluice.operations.undo import complete_rollbacks, undo_batch
 from sluice.operations.waiting import is_held, taken_up
@@ -28,7 +29,7 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = lambda _: False)
     alone. `loads`: whether the caller loads the batch at once; such a batch gets the caller's
     lease, so that of concurrent runs only one returns it.
     """
-    again = _reconcile_batches(ctx, _without_rollbacks(ctx), loads)
+    again = _reconcile_batches(ctx, _complete_rollbacks(ctx), loads)
     newest = ctx.ledger.batches.all()[:1]
     if again or any(row.state == states.ROLLED_BACK for row in newest):
         for table in drop_empty_tables(ctx):
@@ -88,8 +89,8 @@ def _reconcile_batch(ctx: Context, row: BatchRow, loads: Callable[[Manifest], bo
         ctx.say(f"reconcile: batch {row.batch_id} {why}")
         undo_batch(ctx, row.batch_id)
         return None
-    free = _take_up if loads(manifest) else _record_landed
-    if not free(ctx, row, key):
+    record = _take_up if loads(manifest) else _record_landed
+    if not record(ctx, row, key):
         ctx.say(f"reconcile: batch {row.batch_id} was taken up by another run")
         return None
     return key
@@ -120,7 +121,7 @@ def _is_unchanged(row: BatchRow, now: BatchRow | None) -> bool:
     return seq_of(now) == row.seq
 
 
-def _without_rollbacks(ctx: Context) -> list[BatchRow]:
+def _complete_rollbacks(ctx: Context) -> list[BatchRow]:
     """Complete interrupted rollbacks; return the batches that are unfinished then."""
     rows = unfinished_except_undone(ctx)
     begun = [row.batch_id for row in rows if row.state == states.ROLLING_BACK]

@@ -17,12 +17,12 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head
-from sluice.catalog.table_rollback import strangers_since
+from sluice.catalog.table_rollback import foreign_snapshots
 from sluice.errors import FollowedError, RollbackRefusedError, SluiceError, TerminalError, no_table
 from sluice.ledger import states
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.column_log import recorded
-from sluice.ledger.details import HOLD, REBUILT, UNDONE, UndoOrder, of_rebuild
+from sluice.ledger.details import KEEP_FILES_HELD, REBUILT, UNDONE, UndoOrder, of_rebuild
 from sluice.ledger.rows import BatchRow, Publication, may_land
 from sluice.manifest import Manifest, Rebuild, name_by_content
 from sluice.names import (
@@ -33,21 +33,14 @@ from sluice.names import (
 )
 from sluice.operations import undo
 from sluice.operations.context import Context, known_batch
-from sluice.operations.foreign_writes import way_back
+from sluice.operations.foreign_writes import recovery_advice
 from sluice.operations.held_files import would_hold
 from sluice.operations.in_use import refuse_in_use
 from sluice.operations.load import load
+from sluice.operations.pipeline_tables import changelogs, has_floor, tables_renamed
 from sluice.operations.publish import publish
-from sluice.operations.published import (
-    Published,
-    changelogs,
-    has_floor,
-    is_here,
-    publications,
-    publications_of,
-    published_rows,
-    tables_renamed,
-)
+from sluice.operations.published_batches import published_rows
+from sluice.operations.valid_publications import Published, is_here, publications, publications_of
 from sluice.result import moved_main
 
 _COST: Final = "would take a Spark job and the pipeline's lease, as a load does"
@@ -63,7 +56,7 @@ class Changes:
 
 
 def undo_or_refold(
-    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = HOLD
+    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = KEEP_FILES_HELD
 ) -> list[str]:
     """Undo a batch for good: move its tables back or, if later batches are built on it, fold the
     keys that it changed again without it.
@@ -71,7 +64,7 @@ def undo_or_refold(
     Return what was done, or with `dry_run` what would be. Raises RollbackRefusedError with the
     reason if that is impossible; then every table is as it was.
     """
-    _end_abandoned(ctx, dry_run, batch_id)
+    _finish_dead_rebuilds(ctx, dry_run, batch_id)
     try:
         return undo.undo_batch(ctx, batch_id, dry_run, order)
     except FollowedError as followed:
@@ -80,10 +73,10 @@ def undo_or_refold(
 
 
 def undo_or_refold_after(
-    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = HOLD
+    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = KEEP_FILES_HELD
 ) -> list[str]:
     """Undo, as `undo_or_refold` does, every batch that was published after one; all or none."""
-    _end_abandoned(ctx, dry_run)
+    _finish_dead_rebuilds(ctx, dry_run)
     try:
         return undo.undo_batches_after(ctx, batch_id, dry_run, order)
     except FollowedError as followed:
@@ -98,7 +91,7 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False, user: str = ""
     Raises TerminalError for an unknown table.
     """
     chosen = named_targets(ctx, table)
-    _end_abandoned(ctx, dry_run)
+    _finish_dead_rebuilds(ctx, dry_run)
     refuse_in_use(ctx, [])
     if dry_run:
         return [f"would make again: {ctx.pipeline.full_name(t)}" for t in chosen]
@@ -261,11 +254,11 @@ def _without_changes(ctx: Context, target: str, batch_id: str) -> str:
 
 def _refuse_foreign_writes(ctx: Context, p: Publication) -> None:
     table = find_table(ctx.catalog, p.namespace, p.table_name)
-    writes = [] if table is None else strangers_since(table, _made_since(ctx, table, p))
+    writes = [] if table is None else foreign_snapshots(table, _made_since(ctx, table, p))
     if writes:
         raise RollbackRefusedError(
             f"{p.full_name}: somebody else wrote {', '.join(writes)} after batch "
-            f"{p.batch_id}; {way_back(ctx, p)}"
+            f"{p.batch_id}; {recovery_advice(ctx, p)}"
         )
 
 
@@ -319,7 +312,7 @@ def _record(ctx: Context, manifest: Manifest) -> str:
     return key
 
 
-def _end_abandoned(ctx: Context, dry_run: bool, requested: str = "") -> None:
+def _finish_dead_rebuilds(ctx: Context, dry_run: bool, requested: str = "") -> None:
     """End batches that undo or rebuild and whose process died, since no later run finds them by
     their files.
 

@@ -17,7 +17,7 @@ from sluice.operations import refolding, undo
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
 from sluice.operations.loaded_files import at_another_epoch
-from sluice.operations.published import changelogs
+from sluice.operations.pipeline_tables import changelogs
 
 _FOLDS: Final = "would fold again"
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from pyiceberg.catalog import Catalog
 
+from sluice.catalog.listing import tables_of
 from sluice.catalog.snapshots import branches, drop_branches
 from sluice.names import branch_name, full_name
 from sluice.operations.context import Context
-from sluice.operations.published import passing_over, tables
-from sluice.operations.sweep import left_to_maintenance
+from sluice.operations.pipeline_tables import skip_unreadable_table
+from sluice.operations.sweep import defer_to_maintenance
 
 
 def staged_branches(ctx: Context, *batches: str) -> list[str]:
@@ -22,7 +23,7 @@ def drop_all_branches(ctx: Context, *batches: str) -> list[str]:
     """Drop the branches of every attempt of the batches; return what was dropped."""
     dropped = _of_each_table(ctx, batches, drop_branches)
     for batch_id in batches:
-        with left_to_maintenance(f"batch {batch_id}", ctx.say):
+        with defer_to_maintenance(f"batch {batch_id}", ctx.say):
             ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
     return dropped
 
@@ -38,8 +39,8 @@ def _of_each_table(
     """
     prefixes = tuple(branch_name(batch_id, "") for batch_id in batches)
     taken: list[str] = []
-    for namespace, name in tables(ctx) if prefixes else ():
-        with passing_over(ctx, namespace, name):
+    for namespace, name in tables_of(ctx.catalog, ctx.pipeline.namespace) if prefixes else ():
+        with skip_unreadable_table(ctx, namespace, name):
             found = take(ctx.catalog, namespace, name, prefixes)
             taken += (f"{full_name(namespace, name)}: branch {ref} dropped" for ref in found)
     return taken

@@ -23,13 +23,14 @@ from sluice.operations.land import land
 from sluice.operations.load import current_result, load
 from sluice.operations.loading_order import Shares, in_turn, tried
 from sluice.operations.publish import publish
-from sluice.operations.published import advise_rollback, publications
 from sluice.operations.reconcile import reconcile
+from sluice.operations.rollback_advice import advise_rollback
 from sluice.operations.selection import EVERYTHING, FileHour, Selection, covers
 from sluice.operations.shares import error_for_left_out
 from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import give_up
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
+from sluice.operations.valid_publications import publications
 from sluice.operations.waiting import (
     is_blocked,
     is_held,

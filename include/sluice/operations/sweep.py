@@ -42,13 +42,13 @@ def sweep(files: BatchFiles, ledger: PipelineLedger, before: datetime, *, dry_ru
 def clean_up(files: BatchFiles, ledger: PipelineLedger, manifest: Manifest, say: Say) -> None:
     """Remove a finished batch's staged and scratch files."""
     batch_id = manifest.batch_id
-    with left_to_maintenance(f"batch {batch_id}", say):
+    with defer_to_maintenance(f"batch {batch_id}", say):
         forget_staged(files, ledger, manifest.files, but=batch_id)
         files.forget_scratch(manifest.pipeline, batch_id)
 
 
 @contextmanager
-def left_to_maintenance(whose: str, say: Say) -> Iterator[None]:
+def defer_to_maintenance(subject: str, say: Say) -> Iterator[None]:
     """Report, instead of raising, that files beside the tables cannot be removed.
 
     The batch is published, or rolled back, all the same, and `sweep` removes them later.
@@ -56,7 +56,7 @@ def left_to_maintenance(whose: str, say: Say) -> Iterator[None]:
     try:
         yield
     except (SluiceError, OSError) as error:
-        say(f"{whose}: files beside the tables are left to maintenance: {error}")
+        say(f"{subject}: files beside the tables are left to maintenance: {error}")
 
 
 def forget_staged(

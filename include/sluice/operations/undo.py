@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from types import MappingProxyType
 
+from pyiceberg.table import Table
+
 from sluice.catalog.client import load_table
-from sluice.catalog.snapshots import drop_tag, head, refuse_unwritable
+from sluice.catalog.snapshots import drop_tag, head, refuse_format_version
 from sluice.catalog.table_rollback import columns_after, refuse_rollback, rollback_table
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import states
 from sluice.ledger.batches import Refuse
-from sluice.ledger.changelogs import forget_changes
-from sluice.ledger.details import HOLD, RELEASE, UNDOING, UndoOrder, of_undo, of_undone
+from sluice.ledger.details import KEEP_FILES_HELD, UNDOING, UndoOrder, of_undo
 from sluice.ledger.leases import this_holder
 from sluice.ledger.refusals import require_lease
 from sluice.ledger.rows import BatchRow, Publication, seq_of
@@ -24,22 +26,26 @@ from sluice.names import tag_name
 from sluice.operations import comments
 from sluice.operations.context import Context, known_batch
 from sluice.operations.followed import refuse_if_followed
-from sluice.operations.foreign_writes import advise_way_back
-from sluice.operations.held_files import hold_files, release_held, to_hold, would_hold
+from sluice.operations.foreign_writes import advise_recovery
+from sluice.operations.held_files import hold_files, to_hold, would_hold
 from sluice.operations.in_use import refuse_in_use, refuse_undoing_batches
-from sluice.operations.published import newest_first, publications, publications_of
+from sluice.operations.rollback_mark import RollbackMark, changed_meanwhile, mark_of
 from sluice.operations.staged_branches import drop_all_branches, staged_branches
-from sluice.operations.upgraded import refuse_undroppable
+from sluice.operations.upgraded import refuse_upgraded_tables
+from sluice.operations.valid_publications import (
+    Published,
+    newest_first,
+    publications,
+    publications_of,
+)
 from sluice.operations.waiting import given_up, pipeline_lease
 from sluice.result import moved_main
 
-# Whether a batch is still in the state in which this rollback left it.
-Unchanged = Callable[[BatchRow | None], bool]
 Orders = Mapping[str, UndoOrder]
 
 
 def undo_batch(
-    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = HOLD
+    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = KEEP_FILES_HELD
 ) -> list[str]:
     """Undo a batch: move the tables that it published back, and drop what it staged. Its files are
     held: they are not loaded again until `release`, or by `order` until the rollback ends.
@@ -49,14 +55,14 @@ def undo_batch(
     """
     row, orders = known_batch(ctx, batch_id), {batch_id: order}
     if row.state == states.PUBLISHED:
-        return _undo_published(ctx, [batch_id], dry_run, orders)
+        return _undo_published(ctx, [batch_id], orders, dry_run)
     if row.state == states.ROLLING_BACK:
         return complete_rollbacks(ctx, dry_run, orders)
     if row.state == states.ROLLED_BACK:
         return [_already(row), *_hold_again(ctx, row, dry_run)]
     _refuse_at_work(ctx, row)
     if row.state == states.PUBLISHING or publications(ctx, batch_id):
-        return _undo_published(ctx, [batch_id], dry_run, orders, half_published=True)
+        return _undo_published(ctx, [batch_id], orders, dry_run)
     return _undo_staged(ctx, row, dry_run, orders)
 
 
@@ -99,7 +105,7 @@ def _hold_again(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
     def unchanged(now: BatchRow | None) -> bool:
         return now is not None and (now.state, now.attempt) == undone
 
-    hold_files(ctx, row.batch_id, partial(_require, ctx, row.batch_id, unchanged))
+    hold_files(ctx, row.batch_id, RollbackMark(ctx, row.batch_id, unchanged).require)
     return []
 
 
@@ -116,7 +122,7 @@ def complete_rollbacks(
         for line in _undo_staged(ctx, row, dry_run, orders)
     ]
     if published:
-        done += _undo_published(ctx, published, dry_run, orders, half_published=True)
+        done += _undo_published(ctx, published, orders, dry_run)
     return done
 
 
@@ -127,7 +133,7 @@ def begun(ctx: Context) -> list[str]:
 
 
 def undo_batches_after(
-    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = HOLD
+    ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = KEEP_FILES_HELD
 ) -> list[str]:
     """Undo every batch that was published after this one, newest first; all or none. Rollbacks that
     had begun are completed as they were ordered.
@@ -137,8 +143,7 @@ def undo_batches_after(
     newer = published_after(ctx, batch_id)
     if not newer:
         return [f"nothing was published after batch {batch_id}"]
-    orders = orders_for(ctx, newer, order)
-    return _undo_published(ctx, newer, dry_run, orders, half_published=bool(begun(ctx)))
+    return _undo_published(ctx, newer, orders_for(ctx, newer, order), dry_run)
 
 
 def orders_for(ctx: Context, batches: list[str], order: UndoOrder) -> Orders:
@@ -161,12 +166,16 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
 
 
 def _undo_published(
-    ctx: Context, batches: list[str], dry_run: bool, orders: Orders, half_published: bool = False
+    ctx: Context, batches: list[str], orders: Orders, dry_run: bool = False
 ) -> list[str]:
     """Undo published batches, newest first. Everything is checked before waiting for the lease and
-    again while holding it. `half_published`: some may be; their branches are dropped first, so that
-    nobody can publish more, and then the publications are read again."""
-    refuse_undroppable(ctx, batches)
+    again while holding it.
+
+    If one may be half published, the branches are dropped first, so that nobody can publish more,
+    and then the publications are read again.
+    """
+    refuse_upgraded_tables(ctx, batches)
+    half_published = not ctx.ledger.batches.published().issuperset(batches)
     published, moves = _checked(ctx, batches)
     if dry_run:
         return _would(
@@ -174,15 +183,15 @@ def _undo_published(
         )
     with _lease(ctx, batches) as holds_lease:
         published, _ = _checked(ctx, batches)
-        unchanged = _begin(ctx, batches, orders, holds_lease)
+        attempt = _begin(ctx, batches, orders, holds_lease)
         dropped = drop_all_branches(ctx, *batches) if half_published else []
         if half_published:
             published = newest_first(ctx, batches)
-        done = [_undo_one(ctx, b, own, unchanged) for b, own in published.items()]
+        done = [_undo_one(mark_of(ctx, b, attempt), own) for b, own in published.items()]
     return [line for lines in done for line in lines] + dropped
 
 
-def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publication]], list[str]]:
+def _checked(ctx: Context, batches: list[str]) -> tuple[Published, list[str]]:
     """Return the publications of the batches and the moves of `main` that undo them; raises
     RollbackRefusedError if the batches may not be undone."""
     published = newest_first(ctx, batches)
@@ -214,50 +223,67 @@ def _require_halfway(ctx: Context, batches: list[str], now: Mapping[str, BatchRo
     since."""
     for batch_id in batches:
         if batch_id in now and now[batch_id].state == states.PUBLISHED:
-            raise LeaseHeldError(_went_on(ctx, batch_id))
+            raise LeaseHeldError(changed_meanwhile(ctx, batch_id))
 
 
-def _begin(ctx: Context, batches: list[str], orders: Orders, holds_lease: Refuse) -> Unchanged:
+def _begin(ctx: Context, batches: list[str], orders: Orders, holds_lease: Refuse) -> str:
     """Mark the batches as `rolling_back`, which stops publishers and a suspended rollback, and lets
-    another process complete it after a crash. Raises LeaseHeldError if, since the check, one was
-    rolled back or began to delete the changes of others; or if `holds_lease` does, in the mark's
-    own commit: another batch may have been loaded, compared with what goes."""
+    another process complete it after a crash; return the mark's attempt.
+
+    Raises LeaseHeldError if, since the check, one was rolled back or began to delete the changes of
+    others; or if `holds_lease` does, in the mark's own commit: another batch may have been loaded,
+    compared with what goes.
+    """
     attempt = given_up()
     gone_on = ctx.ledger.batches.mark_rolling_back(batches, attempt, _may_go, holds_lease, orders)
     if gone_on:
-        raise LeaseHeldError(_went_on(ctx, gone_on))
+        raise LeaseHeldError(changed_meanwhile(ctx, gone_on))
     reach(Point.ROLLBACK_MARKED)
-    return _is_at(attempt)
+    return attempt
 
 
 def _may_go(now: BatchRow) -> bool:
     return now.state != states.ROLLED_BACK and UNDOING not in now.details
 
 
-def _main_changes(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
+@dataclass(frozen=True)
+class _TableState:
+    """`main` and the columns of a table."""
+
+    head: int | None
+    columns: tuple[str, ...]
+
+
+def _main_changes(ctx: Context, published: Published) -> list[str]:
     """Describe the move of `main` of every table, batch after batch; raises RollbackRefusedError
     for the first table that may not go back."""
     load = cache(partial(load_table, ctx.catalog))
-    heads: dict[tuple[str, str], int | None] = {}
-    columns: dict[tuple[str, str], tuple[str, ...]] = {}
+    tables: dict[tuple[str, str], _TableState] = {}
     moves = []
-    for batch_id, publications_of_batch in published.items():
-        for p in publications_of_batch:
-            name = (p.namespace, p.table_name)
-            table = load(name)
-            current = heads[name] if name in heads else head(table)
-            refuse_unwritable(ctx.catalog, table)
-            with advise_way_back(ctx, p):
-                refuse_rollback(table, current, p.staged, batch_id)
-            heads[name] = p.base_snapshot
-            move = moved_main(current, p.base_snapshot)
-            moves.append(f"batch {batch_id}: {p.full_name}: main {move}")
-            if current != p.base_snapshot:
-                before = columns.get(name) or tuple(f.name for f in table.schema().fields)
-                columns[name] = after = columns_after(table, p.staged)
-                gone = tuple(column for column in before if column not in after)
-                moves += _columns_gone(p.full_name, gone)
+    for p in chain.from_iterable(published.values()):
+        name = (p.namespace, p.table_name)
+        before = tables.get(name) or _state_of(load(name))
+        tables[name] = after = _state_after(ctx, load(name), before, p)
+        main = moved_main(before.head, after.head)
+        moves.append(f"batch {p.batch_id}: {p.full_name}: main {main}")
+        gone = tuple(column for column in before.columns if column not in after.columns)
+        moves += _columns_gone(p.full_name, gone)
     return moves
+
+
+def _state_of(table: Table) -> _TableState:
+    return _TableState(head(table), tuple(field.name for field in table.schema().fields))
+
+
+def _state_after(ctx: Context, table: Table, before: _TableState, p: Publication) -> _TableState:
+    """Return the state of a table once a publication is undone; raises RollbackRefusedError if it
+    may not be."""
+    refuse_format_version(ctx.catalog, table)
+    with advise_recovery(ctx, p):
+        refuse_rollback(table, before.head, p.staged, p.batch_id)
+    if before.head == p.base_snapshot:
+        return before
+    return _TableState(p.base_snapshot, columns_after(table, p.staged))
 
 
 def _columns_gone(table: str, columns: tuple[str, ...]) -> list[str]:
@@ -265,49 +291,18 @@ def _columns_gone(table: str, columns: tuple[str, ...]) -> list[str]:
     return [f"{table}: columns that go: {', '.join(columns)}"] if columns else []
 
 
-def _undo_one(
-    ctx: Context, batch_id: str, published: list[Publication], unchanged: Unchanged
-) -> list[str]:
+def _undo_one(mark: RollbackMark, published: list[Publication]) -> list[str]:
     done = []
     for p in published:
-        with advise_way_back(ctx, p):
-            change = rollback_table(ctx.catalog, p.staged, batch_id)
+        with advise_recovery(mark.ctx, p):
+            change = rollback_table(mark.ctx.catalog, p.staged, mark.batch_id)
         reach(Point.ROLLBACK_TABLE)
         done.append(f"{change.table}: main {moved_main(change.before, change.after)}")
         done += _columns_gone(change.table, change.gone)
-    return done + _close(ctx, batch_id, unchanged)
+    return done + mark.close()
 
 
-def _close(
-    ctx: Context, batch_id: str, unchanged: Unchanged, order: UndoOrder | None = None
-) -> list[str]:
-    """Finish a rollback once no table has the batch: remove its changes and hold its files, or
-    release them; `order`: None if the mark has it."""
-    done = _forget(ctx, batch_id, unchanged)
-    reach(Point.ROLLBACK_CHANGES)
-    _record_undone(ctx, batch_id, unchanged)
-    reach(Point.ROLLBACK_RECORDED)
-    comments.apply_comments(ctx)
-    _end(ctx, batch_id, unchanged, order)
-    return done
-
-
-def _record_undone(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
-    """Mark the publications of all attempts as rolled back, since the batch may be published again;
-    those of dropped tables too."""
-    recorded = ctx.ledger.publications.of_batches(batch_id)
-    _require(ctx, batch_id, unchanged)
-    ctx.ledger.publications.record(replace(p, state=states.ROLLED_BACK) for p in recorded)
-
-
-def _forget(ctx: Context, batch_id: str, unchanged: Unchanged) -> list[str]:
-    return forget_changes(
-        ctx.catalog, ctx.pipeline.namespace, batch_id,
-        confirm=partial(_require, ctx, batch_id, unchanged),
-    )  # fmt: skip
-
-
-def finish_undone(ctx: Context, batch_id: str, order: UndoOrder = HOLD) -> None:
+def finish_undone(ctx: Context, batch_id: str, order: UndoOrder) -> None:
     """Finish the rollback of a batch whose tables were folded again without it; do nothing if that
     is done.
 
@@ -318,26 +313,27 @@ def finish_undone(ctx: Context, batch_id: str, order: UndoOrder = HOLD) -> None:
         return
     for p in publications(ctx, batch_id):
         drop_tag(ctx.catalog, p.namespace, p.table_name, tag_name(batch_id))
-    _close(ctx, batch_id, lambda now: seq_of(now) == row.seq, order)
+    RollbackMark(ctx, batch_id, lambda now: seq_of(now) == row.seq, order).close()
 
 
 def _undo_staged(ctx: Context, row: BatchRow, dry_run: bool, orders: Orders) -> list[str]:
     """Undo a batch that is in no table. If a table got it before its branches were dropped, after
     which nobody can publish it, it is undone as a published one."""
-    refuse_undroppable(ctx, [row.batch_id])
+    refuse_upgraded_tables(ctx, [row.batch_id])
     if dry_run:
         state = f"batch {row.batch_id}, which is {row.state}"
         return _would(ctx, [row.batch_id], [state, *staged_branches(ctx, row.batch_id)])
-    unchanged = _is_at(_stop(ctx, row, states.ROLLING_BACK, orders.get(row.batch_id)))
+    attempt = _stop(ctx, row, states.ROLLING_BACK, orders.get(row.batch_id))
+    mark = mark_of(ctx, row.batch_id, attempt)
     reach(Point.ROLLBACK_MARKED)
     done = drop_all_branches(ctx, row.batch_id)
     if publications(ctx, row.batch_id):  # a publisher that stood still went on before that
-        return _undo_published(ctx, [row.batch_id], dry_run, orders) + done
-    done += _forget(ctx, row.batch_id, unchanged)
-    _record_undone(ctx, row.batch_id, unchanged)
+        return _undo_published(ctx, [row.batch_id], orders) + done
+    done += mark.forget_changes()
+    mark.record_undone()
     if row.state == states.ROLLING_BACK:  # perhaps of a batch that was published
         comments.apply_comments(ctx)
-    _end(ctx, row.batch_id, unchanged)
+    mark.end()
     return done or _nothing_staged(row)
 
 
@@ -359,42 +355,5 @@ def _stop(ctx: Context, row: BatchRow, state: str, order: UndoOrder | None = Non
         expected=lambda now: now is None or (now.state, now.attempt) == (row.state, row.attempt),
     )  # fmt: skip
     if not stopped:
-        raise LeaseHeldError(_went_on(ctx, row.batch_id))
+        raise LeaseHeldError(changed_meanwhile(ctx, row.batch_id))
     return attempt
-
-
-def _is_at(attempt: str) -> Unchanged:
-    return lambda now: now is not None and now.attempt == attempt
-
-
-def _require(ctx: Context, batch_id: str, unchanged: Unchanged) -> None:
-    """Raise LeaseHeldError if another process completed this rollback: the batch may be
-    loaded again."""
-    if not unchanged(known_batch(ctx, batch_id)):
-        raise LeaseHeldError(_went_on(ctx, batch_id))
-
-
-def _went_on(ctx: Context, batch_id: str) -> str:
-    now = known_batch(ctx, batch_id).state
-    return (
-        f"batch {batch_id} of {ctx.pipeline.name} is {now}: another run went on with it meanwhile; "
-        "wait for it, and try again"
-    )
-
-
-def _end(ctx: Context, batch_id: str, unchanged: Unchanged, order: UndoOrder | None = None) -> None:
-    """End a rollback: hold the files, and release them if that was ordered. A batch that is marked
-    stays so until then, so that whoever completes the rollback does all of it."""
-    confirm = partial(_require, ctx, batch_id, unchanged)
-    hold_files(ctx, batch_id, confirm)
-    details = known_batch(ctx, batch_id).details
-    details = details if order is None else of_undo(details, order)
-    if RELEASE in details:
-        release_held(ctx, batch_id, confirm)
-    reach(Point.ROLLBACK_FILES)
-    ended = ctx.ledger.batches.record(
-        batch_id, states.ROLLED_BACK, attempt=given_up(),
-        replace_details=of_undone(details), expected=unchanged,
-    )  # fmt: skip
-    if not ended:
-        raise LeaseHeldError(_went_on(ctx, batch_id))

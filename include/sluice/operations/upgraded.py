@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sluice.catalog.client import find_table
-from sluice.catalog.snapshots import WRITABLE_VERSION, pipeline_tables, refuse_unwritable
+from sluice.catalog.listing import pipeline_tables
+from sluice.catalog.snapshots import WRITABLE_VERSION, refuse_format_version
 from sluice.catalog.table_publish import is_published
 from sluice.ledger.changelogs import files_of, refuse_upgraded_changelog
 from sluice.names import branch_name, is_changelog
@@ -16,10 +17,10 @@ def refuse_unpublishable(ctx: Context, result: BatchResult) -> None:
     for staged in result.staged:
         table = find_table(ctx.catalog, staged.namespace, staged.name)
         if table is not None and not is_published(table, staged):
-            refuse_unwritable(ctx.catalog, table)
+            refuse_format_version(ctx.catalog, table)
 
 
-def refuse_undroppable(ctx: Context, batches: list[str]) -> None:
+def refuse_upgraded_tables(ctx: Context, batches: list[str]) -> None:
     """Raise TerminalError if a table cannot be committed to that has branches or changes of the
     batches."""
     branches = tuple(branch_name(batch_id, "") for batch_id in batches)
@@ -28,6 +29,6 @@ def refuse_undroppable(ctx: Context, batches: list[str]) -> None:
         if table is None or table.metadata.format_version <= WRITABLE_VERSION:
             continue
         if any(ref.startswith(branches) for ref in table.metadata.refs):
-            refuse_unwritable(ctx.catalog, table)
+            refuse_format_version(ctx.catalog, table)
         if is_changelog(namespace, name) and any(files_of(table, b) for b in batches):
             refuse_upgraded_changelog(table)

@@ -38,7 +38,7 @@ mark { background: #ffe08a; }
 """
 
 
-def refuse_unwritable(page: Path | None) -> None:
+def refuse_unwritable_page(page: Path | None) -> None:
     """Raise ConfigError if no page can be written there, before a verification takes its time."""
     if page is None:
         return

@@ -16,8 +16,8 @@ from sluice.ledger import states
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
-from sluice.operations.published import publications
 from sluice.operations.undo import finish_undone, undo_batch
+from sluice.operations.valid_publications import publications
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.changelogs import verify
 from tests import reference

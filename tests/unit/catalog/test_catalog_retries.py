@@ -21,7 +21,7 @@ from sluice.catalog import client as catalog_module
 from sluice.catalog import rest as restcatalog
 from sluice.catalog import retries
 from sluice.catalog.client import find_table, open_catalog
-from sluice.catalog.snapshots import tables_of
+from sluice.catalog.listing import tables_of
 from sluice.catalog.table_publish import publish_table
 from sluice.catalog.table_rollback import rollback_table
 from sluice.config.project import Project

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from sluice.errors import LeaseHeldError
-from sluice.ledger.leases import ANYBODY, Lease, this_holder
+from sluice.ledger.leases import ANY_PUBLISHER, Lease, this_holder
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, MAINTENANCE, PUBLISHED, PUBLISHING
@@ -46,7 +46,7 @@ def test_a_load_whose_lease_another_had_meanwhile_stops(
     """What counted as published when it took the lease may be wrong by now."""
     if other is publish_loaded:
         ledger.lease.acquire("b", "b1", B)
-        ledger.batches.record("b", LOADED, attempt="b1", lease=Lease(ANYBODY, 60))
+        ledger.batches.record("b", LOADED, attempt="b1", lease=Lease(ANY_PUBLISHER, 60))
         clock.forward(61)
     ledger.lease.acquire("a", "a1", A)
     clock.forward(61)
@@ -74,7 +74,7 @@ def test_a_batch_that_is_loaded_stays_its_attempts_own(
 ) -> None:
     """What it stands on is compared when it is published: nothing is loaded twice for nothing."""
     ledger.lease.acquire("a", "a1", A)
-    ledger.batches.record("a", LOADED, attempt="a1", lease=Lease(ANYBODY, 60))
+    ledger.batches.record("a", LOADED, attempt="a1", lease=Lease(ANY_PUBLISHER, 60))
     clock.forward(61)
     load_and_publish(ledger)
     ledger.lease.renew("a", "a1", A)
@@ -88,7 +88,7 @@ def test_a_batch_that_is_loaded_waits_while_another_is(
 ) -> None:
     """Published meanwhile, it would move the tables that the other one is merged into."""
     ledger.lease.acquire("a", "a1", A)
-    ledger.batches.record("a", LOADED, attempt="a1", lease=Lease(ANYBODY, 60))
+    ledger.batches.record("a", LOADED, attempt="a1", lease=Lease(ANY_PUBLISHER, 60))
     clock.forward(61)
     ledger.lease.acquire("b", "b1", B)
     with pytest.raises(LeaseHeldError, match="batch b is loading"):

@@ -18,7 +18,7 @@ from sluice.errors import LeaseHeldError
 from sluice.ledger import appends
 from sluice.ledger.appends import LedgerTables
 from sluice.ledger.claims import ClaimRequest, by_checksum
-from sluice.ledger.leases import ANYBODY, Lease, this_holder
+from sluice.ledger.leases import ANY_PUBLISHER, Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.rows import FileRow
 from sluice.ledger.states import (
@@ -228,7 +228,7 @@ def test_files_that_were_released_and_claimed_again_are_not_forgotten(
 def test_loaded_batch_waits_for_its_publisher(ledger: PipelineLedger) -> None:
     host = this_holder().split(":")[0]
     ledger.lease.acquire("b1", "a1", Lease(f"{host}:{os.getpid()}:1", 600))
-    ledger.batches.record("b1", LOADED, attempt="a1", lease=Lease(ANYBODY, 600))
+    ledger.batches.record("b1", LOADED, attempt="a1", lease=Lease(ANY_PUBLISHER, 600))
     with pytest.raises(LeaseHeldError):
         ledger.lease.acquire("b2", "a1", Lease(this_holder(), 600))
 

@@ -26,12 +26,16 @@ def is_there(row: BatchRow) -> bool:
     return row.state != ROLLED_BACK
 
 
+def mark(ledger: PipelineLedger, *batches: str) -> str:
+    return ledger.batches.mark_rolling_back(batches, "mine", is_there, lambda _: None, {})
+
+
 def states(ledger: PipelineLedger) -> dict[str, str]:
     return {row.batch_id: row.state for row in ledger.batches.all()}
 
 
 def test_all_batches_are_marked_in_one_commit(ledger: PipelineLedger) -> None:
-    assert ledger.batches.mark_rolling_back(["b1", "b2"], "mine", is_there) == ""
+    assert mark(ledger, "b1", "b2") == ""
     assert states(ledger) == {"b1": ROLLING_BACK, "b2": ROLLING_BACK, "b3": ROLLED_BACK}
     first, second = (ledger.batches.get(batch) for batch in ("b1", "b2"))
     assert first is not None
@@ -43,5 +47,5 @@ def test_all_batches_are_marked_in_one_commit(ledger: PipelineLedger) -> None:
 @pytest.mark.parametrize("other", ["b3", "unknown"])
 def test_no_batch_is_marked_if_one_may_not_be_undone(ledger: PipelineLedger, other: str) -> None:
     before = states(ledger)
-    assert ledger.batches.mark_rolling_back(["b1", other, "b2"], "mine", is_there) == other
+    assert mark(ledger, "b1", other, "b2") == other
     assert states(ledger) == before

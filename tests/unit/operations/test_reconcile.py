@@ -8,7 +8,7 @@ import pytest
 
 from sluice.catalog.retries import CatalogAwayError
 from sluice.errors import TerminalError
-from sluice.ledger.leases import ANYBODY, Lease
+from sluice.ledger.leases import ANY_PUBLISHER, Lease
 from sluice.ledger.states import LANDED, LOADED
 from sluice.manifest import Manifest
 from sluice.names import BRANCHES, branch_name
@@ -84,7 +84,7 @@ def test_branches_are_dropped_of_batches_before_one_that_fails(shop: Context) ->
     assert branches(shop) == []
 
 
-@pytest.mark.parametrize("holder", ["elsewhere:1:1", ANYBODY])
+@pytest.mark.parametrize("holder", ["elsewhere:1:1", ANY_PUBLISHER])
 def test_nothing_is_dropped_of_a_batch_that_another_run_took_up_meanwhile(
     shop: Context, monkeypatch: pytest.MonkeyPatch, holder: str
 ) -> None:

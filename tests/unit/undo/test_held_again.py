@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sluice.faults import Point
+from sluice.ledger.details import KEEP_FILES_HELD
 from sluice.ledger.leases import Lease
 from sluice.ledger.states import LANDED, PUBLISHED, ROLLED_BACK
 from sluice.operations import undo, waiting
@@ -88,7 +90,7 @@ def test_files_that_a_run_claims_meanwhile_are_held_again(
     assert (held(context), state(context, released)) == (["orders/first.csv"], ROLLED_BACK)
 
 
-@pytest.mark.parametrize("end", [undo_batch, finish_undone])
+@pytest.mark.parametrize("end", [undo_batch, partial(finish_undone, order=KEEP_FILES_HELD)])
 def test_batch_landed_anew_counts_as_waiting_and_not_as_being_loaded(
     context: Context, end: Callable[[Context, str], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,10 +7,18 @@ import pytest
 from sluice.faults import Point
 from sluice.ledger.details import RELEASED_BY, ROLLED_BACK_BY
 from sluice.ledger.states import FILE_CLAIMED, FILE_HELD, FILE_RELEASED, ROLLED_BACK
-from sluice.operations import refolding, stages, undo
+from sluice.operations import refolding, stages
 from sluice.operations.context import Context
 from sluice.operations.rollback import RollbackRequest, roll_back
-from tests.unit.undo_lake import Killed, an_hour_later, at, killed_at, publish_users, state
+from tests.unit.undo_lake import (
+    Killed,
+    an_hour_later,
+    at,
+    killed_at,
+    pass_points,
+    publish_users,
+    state,
+)
 
 pytestmark = pytest.mark.catalog
 
@@ -23,10 +31,10 @@ def killed(
     point: Point = Point.ROLLBACK_MARKED, time: int = 1,
 ) -> None:  # fmt: skip
     with monkeypatch.context() as patch:
-        patch.setattr(undo, "reach", killed_at(point, time))
+        pass_points(patch, killed_at(point, time))
         with pytest.raises(Killed):
             roll_back(context, request)
-    an_hour_later(context)
+    an_hour_later()
 
 
 def files(context: Context) -> dict[str, str]:
@@ -94,7 +102,7 @@ def test_a_batch_that_others_followed_is_released_with_its_fold(
         patch.setattr("sluice.operations.publish.reach", at(Point.PUBLISH_RECORDED, die))
         with pytest.raises(Killed):
             roll_back(context, RollbackRequest("b3", release=release, user="ann"))
-    an_hour_later(context)
+    an_hour_later()
     stages.reconcile(context)
     assert files(context)["b3"] == (FILE_RELEASED if release else FILE_HELD)
     assert details(context, "b3") == (SIGNED if release else {ROLLED_BACK_BY: "ann"})

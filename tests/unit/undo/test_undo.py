@@ -17,7 +17,7 @@ from sluice.errors import (
     TerminalError,
 )
 from sluice.faults import Point
-from sluice.ledger.details import UNDONE
+from sluice.ledger.details import KEEP_FILES_HELD, UNDONE
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import Publication
 from sluice.ledger.states import FAILED, LANDED, PUBLISHED, ROLLED_BACK, ROLLING_BACK
@@ -31,6 +31,7 @@ from tests.unit.undo_lake import (
     changelog,
     everything,
     ids,
+    pass_points,
     publish,
     state,
     write,
@@ -131,7 +132,7 @@ def test_a_rollback_that_died_is_completed_before_anything_is_loaded(
 ) -> None:
     """By whoever comes next: no load is built on tables of which some are back."""
     with monkeypatch.context() as killed:
-        killed.setattr(undo, "reach", lambda here: 1 / 0 if here == point else None)
+        pass_points(killed, lambda here: 1 / 0 if here == point else None)
         with pytest.raises(ZeroDivisionError):
             undo_batches_after(context, "b1")
     with pytest.raises(LeaseHeldError, match=r"b\d is half rolled back; sluice reconcile shop"):
@@ -209,7 +210,7 @@ def test_a_batch_of_repeats_alone_is_not_undone_beneath_others_alone(context: Co
 
 def test_undo_does_not_bring_a_batch_back_that_was_undone_beneath(context: Context) -> None:
     """What b3 made of its keys stayed right, so that nothing was written when b2 was undone."""
-    undo.finish_undone(context, "b2")
+    undo.finish_undone(context, "b2", KEEP_FILES_HELD)
     context.ledger.batches.record("r1", PUBLISHED, attempt="a1", replace_details={UNDONE: ["b2"]})
     for undone in (
         lambda: undo_batch(context, "b3"),

@@ -95,7 +95,7 @@ def test_batch_whose_second_publication_died_is_undone_from_its_first(
         patched.setattr("sluice.operations.publish.load", meddling.load)
         with pytest.raises(Killed):
             stages.publish(context, key)
-    an_hour_later(context)
+    an_hour_later()
     refolding.undo_or_refold(context, "b4")
     assert state(context, "b4") == ROLLED_BACK
     assert everything(context) == [[0, 1, 2, 3], [0, 1, 2, 3, 100]]
@@ -136,7 +136,7 @@ def test_suspended_publisher_records_no_publication_of_an_undone_batch(
         given = list(rows)
         if {row.state for row in given} != {INTENT}:
             monkeypatch.setattr(context.ledger.publications, "record", really)
-            an_hour_later(context)
+            an_hour_later()
             undo.undo_batch(context, "b4")
         really(given)
 

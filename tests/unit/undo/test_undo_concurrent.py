@@ -80,11 +80,11 @@ def after_the_mark_died(context: Context, monkeypatch: pytest.MonkeyPatch) -> No
         patched.setattr(undo, "reach", killed_at(Point.ROLLBACK_MARKED))
         with pytest.raises(Killed):
             undo_batch(context, "b4")
-    an_hour_later(context)
+    an_hour_later()
 
 
 def after_another_attempt_began(context: Context, _: pytest.MonkeyPatch) -> None:
-    an_hour_later(context)
+    an_hour_later()
     context.ledger.lease.acquire("b4", "a2", Lease("elsewhere:1", -1))
 
 

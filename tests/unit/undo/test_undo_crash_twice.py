@@ -16,6 +16,7 @@ from tests.unit.undo_lake import (
     an_hour_later,
     everything,
     killed_at,
+    pass_points,
     publish_users,
     state,
 )
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.catalog
 
 def killed(monkeypatch: pytest.MonkeyPatch, point: Point, work: Callable[[], object]) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(undo, "reach", killed_at(point))
+        pass_points(patched, killed_at(point))
         with pytest.raises(Killed):
             work()
 
@@ -40,7 +41,7 @@ def test_rollback_whose_completion_dies_too_is_completed(
     """What was marked last is not what was published first: earlier releases marked the batches one
     by one, and could die in between."""
     killed(monkeypatch, first, lambda: undo.undo_batches_after(context, "b1"))
-    an_hour_later(context)
+    an_hour_later()
     killed(monkeypatch, Point.ROLLBACK_MARKED, lambda: stages.reconcile(context))
     context.ledger.batches.record(marked_last, ROLLING_BACK)
     stages.reconcile(context)
@@ -54,7 +55,7 @@ def test_batch_published_meanwhile_is_undone_before_the_interrupted_ones(
     """A loaded batch may be published while a rollback stands still for longer than a lease."""
     killed(monkeypatch, Point.ROLLBACK_TABLE, lambda: undo.undo_batches_after(context, "b1"))
     assert everything(context) == [[0, 1, 2], [0, 1, 2, 3]]
-    an_hour_later(context)
+    an_hour_later()
     publish_users(context)
     undo.undo_batches_after(context, "b1")
     assert everything(context) == [[0, 1]] * 2
@@ -70,7 +71,7 @@ def test_completing_a_rollback_sets_the_comments_of_remaining_batches(
     record(context.catalog, "shop", "b2", [statement])
     comments.apply_comments(context)
     killed(monkeypatch, first, lambda: undo.undo_batch(context, "b3"))
-    an_hour_later(context)
+    an_hour_later()
     stages.reconcile(context)
     assert state(context, "b3") == ROLLED_BACK
     schema = context.catalog.load_table(("shop", "orders")).schema()

@@ -13,13 +13,14 @@ from sluice.catalog.snapshots import head
 from sluice.errors import LeaseHeldError, RollbackRefusedError, TransientError
 from sluice.ledger import changelogs
 from sluice.ledger.changelogs import files_of
-from sluice.ledger.details import HALF_PUBLISHED, of_deleting_undone, of_rebuild
+from sluice.ledger.details import HALF_PUBLISHED, KEEP_FILES_HELD, of_deleting_undone, of_rebuild
 from sluice.ledger.states import FAILED, FILE_HELD, PUBLISHED, PUBLISHING, ROLLED_BACK, ROLLING_BACK
 from sluice.manifest import Manifest, Rebuild
 from sluice.names import changelog_table
-from sluice.operations import comments, refolding, stages, undo
+from sluice.operations import comments, refolding, rollback_mark, stages, undo
 from sluice.operations.context import Context
 from sluice.operations.obsolete import why_obsolete
+from sluice.operations.rollback_mark import RollbackMark
 from tests.unit.undo_lake import (
     TABLES,
     Killed,
@@ -69,9 +70,9 @@ LOCKED_OUT = OperationalError("INSERT", {}, Exception("permission denied for tab
     ("owner", "name", "at", "left", "error"),
     [
         (changelogs, "_forget", 2, [0, 1], KeyboardInterrupt()),
-        (undo, "_record_undone", 1, [0, 0], LOCKED_OUT),
+        (RollbackMark, "record_undone", 1, [0, 0], LOCKED_OUT),
         (comments, "apply_comments", 1, [0, 0], TransientError("others wrote")),
-        (undo, "hold_files", 1, [0, 0], KeyboardInterrupt()),
+        (rollback_mark, "hold_files", 1, [0, 0], KeyboardInterrupt()),
     ],
     ids=["second changelog", "publications", "comments", "files"],
 )
@@ -91,7 +92,7 @@ def test_an_undo_that_is_interrupted_while_it_takes_the_batch_out_is_completed(
             refolding.undo_or_refold(context, "b1")
     assert (state(context, undoing(context)), everything(context)) == (PUBLISHING, WITHOUT_B1)
     assert changes(context, "b1") == left
-    an_hour_later(context)
+    an_hour_later()
     stages.reconcile(context)
     assert (state(context, undoing(context)), state(context, "b1")) == (PUBLISHED, ROLLED_BACK)
     assert (changes(context, "b1"), everything(context)) == ([0, 0], WITHOUT_B1)
@@ -101,11 +102,11 @@ def test_an_undo_that_is_interrupted_while_it_takes_the_batch_out_is_completed(
 def kill(context: Context, monkeypatch: pytest.MonkeyPatch) -> str:
     """End the undo of b1 before that is told to be undone; returns the batch that undoes it."""
     with monkeypatch.context() as patch:
-        breaks_once(patch, undo, "_record_undone", Killed())
+        breaks_once(patch, RollbackMark, "record_undone", Killed())
         patch.setattr(refolding, "_give_up", lambda *_: None)
         with pytest.raises(Killed):
             refolding.undo_or_refold(context, "b1")
-    an_hour_later(context)
+    an_hour_later()
     return undoing(context)
 
 
@@ -212,7 +213,7 @@ def test_a_tag_that_cannot_be_dropped_is_left_to_reconcile(
         refuses_tags(context, patch, 99)
         with pytest.raises(TransientError, match="tag batch-b1 could not be dropped"):
             refolding._refold_without(context, ["b1", "b2"], "as asked", False, {})
-    an_hour_later(context)
+    an_hour_later()
     stages.reconcile(context)
     assert [state(context, b) for b in (undoing(context), "b1", "b2")] == [
         PUBLISHED, *[ROLLED_BACK] * 2,
@@ -224,7 +225,7 @@ def half_taken_out(context: Context) -> str:
     asked = Manifest("shop", "u1", (), rebuild=Rebuild(TABLES, "now", ("b1", "b2")))
     key = context.files.write_manifest(asked)
     publish(context, "u1", 99, state=PUBLISHING)
-    undo.finish_undone(context, "b1")
+    undo.finish_undone(context, "b1", KEEP_FILES_HELD)
     details = of_rebuild(asked) | {HALF_PUBLISHED: True}
     context.ledger.batches.record("u1", FAILED, attempt="a1", manifest=key, replace_details=details)
     return key

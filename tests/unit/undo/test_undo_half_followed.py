@@ -84,7 +84,7 @@ def test_a_fold_that_died_before_it_was_published_is_begun_anew(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     die_while_folding(context, monkeypatch, "refolding.publish")
-    an_hour_later(context)
+    an_hour_later()
     refolding.undo_or_refold(context, "b3")
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
 
@@ -95,7 +95,7 @@ def test_a_fold_that_died_while_it_was_published_is_completed(
 ) -> None:
     """Not by completing the rollback first, which waits for the fold."""
     die_while_folding(context, monkeypatch, at)
-    an_hour_later(context)
+    an_hour_later()
     assert stages.reconcile(context) == []
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
 
@@ -106,7 +106,7 @@ def test_a_fold_that_is_half_published_and_failed_is_loaded_again(
     die_while_folding(context, monkeypatch, "refolding.publish")
     (row,) = (row for row in context.ledger.batches.all() if UNDONE in row.details)
     context.ledger.batches.record(row.batch_id, FAILED, add_details={HALF_PUBLISHED: True})
-    an_hour_later(context)
+    an_hour_later()
     assert stages.reconcile(context) == [row.manifest]
 
 

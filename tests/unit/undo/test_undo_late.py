@@ -28,10 +28,11 @@ from sluice.ledger.states import (
 from sluice.manifest import Manifest, SourceFile
 from sluice.names import BATCH_ID, changelog_table
 from sluice.operations import claim as claiming
-from sluice.operations import refolding, stages, undo
+from sluice.operations import refolding, rollback_mark, stages, undo
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
 from sluice.operations.land import land
+from sluice.operations.rollback_mark import RollbackMark
 from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult, Counts, TableResult
 from tests.unit.projects import open_shop
@@ -102,8 +103,8 @@ def once_before(
     ("owner", "name", "message"),
     [
         (undo, "rollback_table", "somebody moved it"),
-        (undo, "forget_changes", "went on with it meanwhile"),
-        (undo, "_require", "went on with it meanwhile"),
+        (rollback_mark, "forget_changes", "went on with it meanwhile"),
+        (RollbackMark, "require", "went on with it meanwhile"),
     ],
     ids=["tables", "changes", "look"],
 )

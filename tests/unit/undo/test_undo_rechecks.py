@@ -20,7 +20,7 @@ from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.states import LOADED, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.operations import followed, refolding, undo
 from sluice.operations.context import Context
-from sluice.operations.published import newest_first
+from sluice.operations.valid_publications import newest_first
 from sluice.operations.waiting import pipeline_lease
 from sluice.result import BatchResult
 from tests.unit.undo_lake import (
@@ -96,9 +96,9 @@ def test_a_rollback_suspended_after_its_check_marks_nothing_without_the_lease(
     """Else the events that the other batch found late would be in no table."""
     mark = undo._begin
 
-    def late(ctx: Context, *args: Any) -> Callable[[Any], bool]:
+    def late(ctx: Context, *args: Any) -> str:
         if lapsed:
-            an_hour_later(ctx)
+            an_hour_later()
         with nullcontext() if lapsed else pytest.raises(LeaseHeldError):
             ctx.ledger.lease.acquire("b4", "a1", Lease("elsewhere:1", 60))
             ctx.ledger.batches.record("b4", PUBLISHED)
@@ -119,7 +119,7 @@ def test_a_rollback_of_a_publication_that_was_completed_since_its_check_marks_no
     context.ledger.batches.record("b4", PUBLISHING, lease=Lease(this_holder(), 60))
     mark = undo._begin
 
-    def late(*args: Any) -> Callable[[Any], bool]:
+    def late(*args: Any) -> str:
         context.ledger.batches.record("b4", PUBLISHED)
         return mark(*args)
 

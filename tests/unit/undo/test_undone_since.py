@@ -30,6 +30,7 @@ from tests.unit.undo_lake import (
     counted,
     everything,
     killed_at,
+    pass_points,
     publish,
     stage,
     state,
@@ -46,7 +47,7 @@ def kill_rollback(context: Context, monkeypatch: pytest.MonkeyPatch, point: Poin
     """A rollback of batch b4 whose process ends at the point."""
 
     with monkeypatch.context() as patched:
-        patched.setattr(undo, "reach", killed_at(point))
+        pass_points(patched, killed_at(point))
         with pytest.raises(Killed):
             undo.undo_batch(context, "b4")
 
@@ -207,7 +208,7 @@ def test_a_rollback_that_stood_still_takes_nothing_from_a_batch_that_came_again(
     changelog(context, "orders", "b1", "b2", "b3")
 
     def meanwhile() -> None:
-        an_hour_later(context)
+        an_hour_later()
         stages.reconcile(context)
         release(context, "b3")
         publish(context, "b3", 3)
@@ -233,7 +234,7 @@ def test_a_publication_that_stood_still_takes_out_no_batch_that_came_again(
     context.ledger.batches.record("u1", LOADED, attempt="a1", manifest=key)
 
     def meanwhile() -> None:
-        an_hour_later(context)
+        an_hour_later()
         stages.reconcile(context)
         assert (state(context, "u1"), state(context, "b1")) == (PUBLISHED, ROLLED_BACK)
         assert not has_changes(context, "b1")

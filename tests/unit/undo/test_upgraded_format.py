@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluice.catalog.snapshots import drop_branches, refuse_unwritable
+from sluice.catalog.snapshots import drop_branches, refuse_format_version
 from sluice.errors import TerminalError
 from sluice.ledger.states import LOADED, PUBLISHED
 from sluice.manifest import Manifest
@@ -84,4 +84,4 @@ def test_a_driver_refuses_an_upgraded_table(
 def test_a_catalog_that_writes_the_metadata_itself_takes_any_version(context: Context) -> None:
     upgraded(context, *ORDERS)
     rest: Any = object()
-    refuse_unwritable(rest, context.catalog.load_table(ORDERS))
+    refuse_format_version(rest, context.catalog.load_table(ORDERS))
