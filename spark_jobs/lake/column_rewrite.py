@@ -1,4 +1,4 @@
-"""Change the types of columns in the catalog, by what `planning.widening` decides.
+"""Change the types of columns in the catalog, by what `planning.type_changes` decides.
 
 The rows of a target or history are rewritten on a branch, and one commit moves `main` there and
 changes the schema, so that no reader sees a column without its values. A changelog, to which
@@ -31,15 +31,10 @@ from sluice.catalog.snapshots import head
 from sluice.errors import PublishRefusedError, TransientError
 from sluice.types.columns import parse_type
 from spark_jobs.canonical import quoted
+from spark_jobs.iceberg_types import iceberg_type_of, spark_type_of
 from spark_jobs.lake.table_id import TableId
-from spark_jobs.planning.widening import (
-    SET_ASIDE,
-    WIDER,
-    in_iceberg,
-    in_spark,
-    is_promoted,
-    wider,
-)
+from spark_jobs.planning.replaced_columns import SET_ASIDE, WIDER, wider
+from spark_jobs.planning.type_changes import is_promoted
 
 _BRANCH: Final = f"{names.OWN_COLUMNS}wider"
 _TRIES: Final = 5
@@ -71,7 +66,7 @@ def set_aside(
         there = frozenset(loaded.schema().column_names)
         aside = {c: _free_name(there, before[c], c) for c in wanted}
         if aside:
-            types = {c: in_iceberg(kind) for c, kind in wanted.items()}
+            types = {c: iceberg_type_of(kind) for c, kind in wanted.items()}
             set_columns_aside(catalog, loaded, aside, types)
 
     _tried(spark, table, once)
@@ -79,7 +74,7 @@ def set_aside(
 
 def _holds(table: Table, column: str, kind: str) -> bool:
     """Whether a column has a type, or one to which Iceberg promotes it."""
-    now = in_spark(table.schema().find_field(column).field_type)
+    now = spark_type_of(table.schema().find_field(column).field_type)
     return now == parse_type(kind).spark or is_promoted(kind, now)
 
 
@@ -160,7 +155,7 @@ def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:
     """Raise TransientError if another batch has changed the columns' types."""
     there = {field.name: field.field_type for field in table.schema().fields}
     for column, kind in types.items():
-        now = in_spark(there[column]) if column in there else "gone"
+        now = spark_type_of(there[column]) if column in there else "gone"
         if now != parse_type(kind).spark:
             raise TransientError(
                 f"{'.'.join(table.name())}: column {column!r} is {now} meanwhile, not {kind}; run "

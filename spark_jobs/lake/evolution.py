@@ -16,7 +16,7 @@ from spark_jobs.lake.table_id import TableId
 from spark_jobs.lake.table_options import TableOptions
 from spark_jobs.planning import stale_plan
 from spark_jobs.planning.table_columns import NewColumn
-from spark_jobs.planning.widening import fixed_columns, is_promoted, refuse_widening
+from spark_jobs.planning.type_changes import fixed_columns, is_promoted, refuse_widening
 
 
 def create(

@@ -26,10 +26,10 @@ from spark_jobs.planning.defaults import NO_DEFAULTS, Defaults
 from spark_jobs.planning.dropped import may_go, without_values
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames_known import known_renames, renames_from, statements_on
+from spark_jobs.planning.replaced_columns import changes_as
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.stretches import DECLARED
 from spark_jobs.planning.table_columns import events_columns, history_columns, target_columns
-from spark_jobs.planning.widening import changes_as
 
 # A batch's changes are small files of many changes: each is worth a task.
 _SPLIT_BYTES: Final = 4 << 20

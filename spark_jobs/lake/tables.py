@@ -46,6 +46,7 @@ from spark_jobs.lake.table_options import (
 from spark_jobs.planning import column_history
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.replaced_columns import in_current_columns, is_own
 from spark_jobs.planning.stored_types import refuse_unreadable_types
 from spark_jobs.planning.table_columns import (
     NewColumn,
@@ -55,7 +56,7 @@ from spark_jobs.planning.table_columns import (
     target_columns,
     tombstone_columns,
 )
-from spark_jobs.planning.widening import fixed_columns, in_current_columns, is_own
+from spark_jobs.planning.type_changes import fixed_columns
 
 _TRIES: Final = 3
 _LOST_RACES: Final = (AnalysisException, ValueError, NoSuchTableError)

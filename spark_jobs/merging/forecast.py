@@ -34,8 +34,9 @@ from spark_jobs.planning import defaults
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.dropped import without_values
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.replaced_columns import changes_as
 from spark_jobs.planning.table_columns import target_columns
-from spark_jobs.planning.widening import changes_as, fixed_columns, refuse_widening
+from spark_jobs.planning.type_changes import fixed_columns, refuse_widening
 
 
 def forecast(job: Job) -> Forecast:

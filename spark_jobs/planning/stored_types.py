@@ -40,7 +40,7 @@ from sluice.types.columns import (
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.other_names import NO_OTHERS, OtherNames, Others
 from spark_jobs.planning.planned_column import PlannedColumn
-from spark_jobs.planning.widening import is_promoted
+from spark_jobs.planning.type_changes import is_promoted
 
 _UNKNOWN_TO_SPARK: Final = (TimeType, TimestampNanoType, TimestamptzNanoType)
 

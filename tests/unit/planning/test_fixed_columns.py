@@ -11,7 +11,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import IntegerType, NestedField
 
 from sluice.errors import PlanError
-from spark_jobs.planning.widening import fixed_columns, refuse_widening
+from spark_jobs.planning.type_changes import fixed_columns, refuse_widening
 
 pytestmark = pytest.mark.catalog
 
