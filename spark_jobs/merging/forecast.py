@@ -36,7 +36,7 @@ from spark_jobs.planning.dropped import without_values
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.replaced_columns import changes_as
 from spark_jobs.planning.table_columns import target_columns
-from spark_jobs.planning.type_changes import fixed_columns, refuse_widening
+from spark_jobs.planning.type_changes import TypeChange, fixed_columns, refuse_widening
 
 
 def forecast(job: Job) -> Forecast:
@@ -129,8 +129,8 @@ def _schema_changes(
         if before is None:
             added.append(f"{column.name} {column.type}")
         elif before != column.type:
-            stays = column.name in fixed
-            refuse_widening(plan.name, column.name, before, column.type, plan.follows, stays)
+            change = TypeChange(column.name, before, column.type)
+            refuse_widening(plan.name, change, plan.follows, column.name in fixed)
             widened.append(f"{column.name} {before} → {column.type}")
     return tuple(added), tuple(widened)
 

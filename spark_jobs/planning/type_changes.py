@@ -8,6 +8,7 @@ type → text) a column of the new type replaces the old one (`planning.replaced
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pyiceberg.table import Table
@@ -19,6 +20,20 @@ from sluice.types.columns import parse_type
 _PROMOTED: Final = {("int", "bigint"), ("float", "double")}
 
 
+@dataclass(frozen=True)
+class TypeChange:
+    """A column that gets another type; the types are Spark's."""
+
+    column: str
+    before: str
+    after: str
+
+    @property
+    def promoted(self) -> bool:
+        """Whether Iceberg makes the change in place."""
+        return is_promoted(self.before, self.after)
+
+
 def is_promoted(before: str, after: str) -> bool:
     """Whether Iceberg promotes one type to the other in place."""
     old, new = parse_type(before), parse_type(after)
@@ -26,20 +41,18 @@ def is_promoted(before: str, after: str) -> bool:
     return (decimals and old.precision < new.precision) or (before, after) in _PROMOTED
 
 
-def refuse_widening(
-    table: str, column: str, before: str, after: str, rewrites: bool, fixed: bool
-) -> None:
+def refuse_widening(table: str, change: TypeChange, rewrites: bool, fixed: bool) -> None:
     """Raise PlanError unless the column can get the type.
 
     `rewrites`: the pipeline allows tables to be rewritten; `fixed`: one of `fixed_columns`.
     """
-    if is_promoted(before, after) or (rewrites and not fixed):
+    if change.promoted or (rewrites and not fixed):
         return
     placed = "one of the key, of `partition_by` or of the table's sort order"
     why = placed if fixed else "where on_schema_change is not evolve"
     raise PlanError(
-        f"{table}: column {column!r} cannot become {after} from {before}, {why}; hint a type "
-        f"that holds both, and where the table has the narrower one, {ELSEWHERE}"
+        f"{table}: column {change.column!r} cannot become {change.after} from {change.before}, "
+        f"{why}; hint a type that holds both, and where the table has the narrower one, {ELSEWHERE}"
     )
 
 
