@@ -25,7 +25,7 @@ from spark_jobs.lake.table_id import TableId, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.dropped import leaves_target, may_go, refuse_fixed
-from spark_jobs.planning.key_names import stated_key
+from spark_jobs.planning.key_names import key_for_names
 from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.partition_fields import refuse_fields, refuse_taken
 from spark_jobs.planning.plan import TablePlan, plan_table, table_config, target_name
@@ -182,7 +182,7 @@ def _by_events(
     properties = loaded.properties if loaded else {}
     refuse_other_source(properties.get(PROP_SOURCE), target, found, config)
     script = job.pipeline.ddl_table(found.source.name)
-    key_columns = stated_key(found, config, key, script.key if script else (), renames)
+    key_columns = key_for_names(found, config, key, script.key if script else (), renames)
     names = known_names(found, config, key_columns, renames, candidate.statements)
     fmt = FORMATS[job.pipeline.format]
     shapes = decode_shapes(properties.get(PROP_SHAPES))

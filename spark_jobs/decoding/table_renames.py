@@ -97,5 +97,7 @@ def _claimants(pipeline: Pipeline, source: Source) -> list[str]:
         if found:
             return found
     ends = {n: [p.rpartition(".")[2] for p in ps] for n, ps in with_sources(tables).items()}
-    bare = not (source.database or source.schema)
-    return sorted(n for n, patterns in ends.items() if bare and matches(patterns, source.table))
+    unqualified = not (source.database or source.schema)
+    return sorted(
+        n for n, patterns in ends.items() if unqualified and matches(patterns, source.table)
+    )

@@ -172,8 +172,12 @@ class ColumnHistory:
                 stored, before.current_defaults(), self.current_defaults()
             )
         # A default belongs to the column for which it was stated, whatever its name is now.
-        bare = defaults.with_changed_defaults(stored, before.current_defaults(), NO_DEFAULTS)
-        named = rows_renamed(bare, before.renames, self.renames, self.arrived(before), self.left)
+        without_defaults = defaults.with_changed_defaults(
+            stored, before.current_defaults(), NO_DEFAULTS
+        )
+        named = rows_renamed(
+            without_defaults, before.renames, self.renames, self.arrived(before), self.left
+        )
         return defaults.with_changed_defaults(named, NO_DEFAULTS, self.current_defaults())
 
 

@@ -20,7 +20,7 @@ from spark_jobs.planning.key_names import without_key
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.rename_clashes import clash
-from spark_jobs.planning.renames import moves_of_rows, used_again, wanted
+from spark_jobs.planning.renames import moves_of_rows, reused_names, wanted
 from spark_jobs.planning.renames_known import known_renames, renames_from
 from spark_jobs.planning.stale_plan import refuse_other_names
 
@@ -89,7 +89,7 @@ def test_a_dropped_columns_values_are_nowhere_whatever_is_known_of_a_later_one()
     assert name_at(alone, "Size", below(9)) == NOWHERE
     assert name_at(alone, "Size", below(10)) == "Size"
     assert wanted(alone, COLUMNS) == {}
-    assert used_again(alone) == {"size"}
+    assert reused_names(alone) == {"size"}
 
 
 def test_rows_from_below_the_drop_have_no_value() -> None:
