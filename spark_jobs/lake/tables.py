@@ -137,7 +137,7 @@ class Lake:
                 f"{table.full_name} belongs to {owner or 'somebody else'}, "
                 f"not to pipeline {self.pipeline}"
             )
-        if (target := names.whose(loaded.properties)) is not None:
+        if (target := names.owner_target(loaded.properties)) is not None:
             raise PlanError(
                 f"{table.full_name} holds the history or the events of {target}: "
                 "tell them apart in `table_name`, for example {database}_{table}"
@@ -147,7 +147,7 @@ class Lake:
     def own_tables(self, namespace: str, at_most: int) -> list[Table]:
         """Return the pipeline's targets in a namespace; none if there are more than `at_most`."""
         listed = pipeline_tables(self.catalog, namespace)
-        beside = {other for _, name in listed for other in names.beside_target(name)}
+        beside = {other for _, name in listed for other in names.mode_tables(name)}
         targets = [n for n in listed if n[0] == namespace and n[1] not in beside]
         if len(targets) > at_most:
             return []
