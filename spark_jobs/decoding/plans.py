@@ -8,7 +8,7 @@ from functools import cache
 from itertools import chain
 from typing import Final
 
-from sluice.column_renames import NOWHERE, Renames, moved_nowhere
+from sluice.column_renames import Renames, dropped_since, nowhere_columns
 from sluice.config.pipeline import TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError, UnknownKeyError
@@ -146,8 +146,7 @@ def _returning(
 ) -> Mapping[str, str]:
     """Return columns that left the target, with the types in the changelog, which has their values,
     if the batch has them or its DDL may say that they stand again."""
-    pairs = (pair for rename in renames for pair in rename.columns)
-    gone = {old.lower() for old, new in pairs if new == NOWHERE} - {*map(str.lower, stored)}
+    gone = nowhere_columns(renames).difference(map(str.lower, stored))
     if not gone:
         return {}
     target = _target(job, candidate.table)
@@ -164,7 +163,7 @@ def _may_go(job: Job, candidate: _Candidate, plan: TablePlan, renames: Renames) 
     if not (renames and leaves_target(candidate.config)):
         return ()
     refuse_fixed(plan.source.name, renames, _fixed(job, plan))
-    aside = moved_nowhere(job.lake.column_history(target_id(plan)).renames, renames)
+    aside = dropped_since(job.lake.column_history(target_id(plan)).renames, renames)
     return may_go(candidate.statements, candidate.config, plan.types, aside)
 
 

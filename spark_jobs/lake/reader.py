@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from sluice import names
 from sluice.catalog.snapshots import head
-from sluice.column_renames import Rename, moved_nowhere
+from sluice.column_renames import Rename, dropped_since
 from sluice.ledger.column_log import ColumnStatement
 from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import of_batches
@@ -86,7 +86,7 @@ class Reader:
         not moved out of rows that nothing else changes: they leave with the column.
         """
         plan, target = self.plan, self.compared[0]
-        aside = moved_nowhere(self.before.renames, self.now.renames)
+        aside = dropped_since(self.before.renames, self.now.renames)
         found = may_go(self._statements, plan.config, self.types, aside) if plan.follows else ()
         if not found:
             return ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.column_renames import NOWHERE, in_order, moved_nowhere
+from sluice.column_renames import NOWHERE, dropped_since, in_order
 from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts
 from spark_jobs.canonical import by_name, is_truncate, of_batches
@@ -102,7 +102,7 @@ def _going(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[str, ...]:
     if not plan.may_go:
         return ()
     column_history = _column_history(job, plan)
-    aside = moved_nowhere(job.lake.column_history(target_id(plan)).renames, column_history.renames)
+    aside = dropped_since(job.lake.column_history(target_id(plan)).renames, column_history.renames)
     stored = _stored(job, plan, column_history).rows if job.lake.floor(target_id(plan)) else None
     left = without_values(plan.may_go, column_history.changes(changes), stored, aside)
     if not left or job.lake.load(changelog_id(plan)) is None:
