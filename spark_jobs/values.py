@@ -261,8 +261,8 @@ def _base64(text: Column) -> Column:
     raw = F.try_to_binary(text, F.lit(BASE64))
     written = F.base64(raw)
     # Spark may break longer texts into lines.
-    bare, shown = (F.translate(whole, "\r\n", "") for whole in (text, written))
-    return F.when((written == text) | ((F.length(text) > _BASE64_LINE) & (bare == shown)), raw)
+    compact, shown = (F.translate(whole, "\r\n", "") for whole in (text, written))
+    return F.when((written == text) | ((F.length(text) > _BASE64_LINE) & (compact == shown)), raw)
 
 
 def _micros(text: Column, unit: str) -> Column:
@@ -289,13 +289,13 @@ def _timestamp(text: Column, kind: ColumnType) -> Column:
         if kind.encoding != "ns":
             return instant
         return F.coalesce(instant, _infinite(text, kind.spark, _INFINITE_NANOS))
-    exact, bare = text.rlike(_DATED) & ~text.rlike(_BELOW_MICROSECOND), text
+    exact, unzoned = text.rlike(_DATED) & ~text.rlike(_BELOW_MICROSECOND), text
     if kind.name == "timestamp_ntz":
-        bare = F.regexp_replace(text, r"(Z|[+-]00:?00)$", "")
+        unzoned = F.regexp_replace(text, r"(Z|[+-]00:?00)$", "")
         # The cast would drop another zone silently.
-        exact &= ~bare.rlike(_OWN_ZONE)
+        exact &= ~unzoned.rlike(_OWN_ZONE)
     return F.coalesce(
-        F.when(exact, _moment(bare, kind.spark)), _infinite(text, kind.spark, _INFINITE)
+        F.when(exact, _moment(unzoned, kind.spark)), _infinite(text, kind.spark, _INFINITE)
     )
 
 

@@ -38,16 +38,17 @@ def is_drop(old: str, new: str) -> bool:
     return new in (NOWHERE, dropped_column(old))
 
 
-def moved_nowhere(before: Renames, now: Renames) -> frozenset[str]:
+def dropped_since(before: Renames, now: Renames) -> frozenset[str]:
     """Return, in lower case, the columns in which rows that were written under the renames `before`
     have the values of dropped columns that are NOWHERE since."""
-    gone = _nowhere(now) - _nowhere(before)
+    gone = nowhere_columns(now) - nowhere_columns(before)
     pairs = (pair for rename in before for pair in rename.columns)
     aside = (new for old, new in pairs if new == dropped_column(old) and old.lower() in gone)
     return frozenset(map(str.lower, aside))
 
 
-def _nowhere(renames: Renames) -> set[str]:
+def nowhere_columns(renames: Renames) -> set[str]:
+    """Return, in lower case, the former names of the columns that are NOWHERE."""
     pairs = (pair for rename in renames for pair in rename.columns)
     return {old.lower() for old, new in pairs if new == NOWHERE}
 

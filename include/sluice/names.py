@@ -137,14 +137,14 @@ def events_table(target: str) -> str:
     return f"{target}{_EVENTS}"
 
 
-def beside_target(target: str) -> tuple[str, ...]:
+def mode_tables(target: str) -> tuple[str, ...]:
     """Return the tables that a target's modes may add in the target's namespace."""
     return history_table(target), events_table(target)
 
 
 def published_tables(target: str) -> frozenset[str]:
     """Return all tables that a batch publishes for a target."""
-    return frozenset((target, tombstone_table(target), *beside_target(target)))
+    return frozenset((target, tombstone_table(target), *mode_tables(target)))
 
 
 def tables_of_target(namespace: str, target: str) -> list[tuple[str, str]]:
@@ -152,13 +152,13 @@ def tables_of_target(namespace: str, target: str) -> list[tuple[str, str]]:
     beside = changelog_namespace(namespace)
     return [
         (namespace, target),
-        *((namespace, name) for name in beside_target(target)),
+        *((namespace, name) for name in mode_tables(target)),
         (beside, tombstone_table(target)),
         (beside, changelog_table(target)),
     ]
 
 
-def whose(properties: Mapping[str, str]) -> str | None:
+def owner_target(properties: Mapping[str, str]) -> str | None:
     """Return the target that a table with these properties belongs to; None for a target."""
     return properties.get(PROP_HISTORY_OF) or properties.get(PROP_EVENTS_OF)
 

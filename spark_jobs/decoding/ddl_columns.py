@@ -13,7 +13,7 @@ from sluice import names
 from sluice.config.pipeline import Pipeline
 from sluice.ddl.defaults import kept_columns
 from sluice.ddl.stated_names import may_name
-from sluice.ddl.statements import SPEAKS_OF_COLUMNS, Altered, UnreadableDdlError, altered, in_turn
+from sluice.ddl.statements import MENTIONS_COLUMNS, Altered, UnreadableDdlError, altered, in_turn
 from sluice.ledger.column_log import ColumnStatement
 from sluice.source_names import is_column_name, is_reserved, stored_name
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
@@ -37,7 +37,7 @@ def statements_of_batch(
     """
     if not any(table.ddl for table in summaries):
         return {}
-    rows = placed_statements(job, envelope, SPEAKS_OF_COLUMNS, _MOST, "change a column's name")
+    rows = placed_statements(job, envelope, MENTIONS_COLUMNS, _MOST, "change a column's name")
     statements: dict[Source, list[ColumnStatement]] = {}
     tables = known_tables(job, summaries)
     ordered = {f.source for f in summaries if f.records > f.ddl and not f.unordered}

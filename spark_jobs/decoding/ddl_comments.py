@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Row
 
-from sluice.ddl.comments import SPEAKS_OF_COMMENTS, Comment, comments
+from sluice.ddl.comments import MENTIONS_COMMENTS, Comment, comments
 from sluice.ddl.statements import Altered, UnreadableDdlError
 from sluice.ledger.comment_log import CommentStatement
 from sluice.source_names import is_reserved, stored_name
@@ -32,7 +32,7 @@ def comments_by(
     """
     if not any(table.ddl for table in summaries):
         return []
-    rows = placed_statements(job, envelope, SPEAKS_OF_COMMENTS, _MOST, "set a comment")
+    rows = placed_statements(job, envelope, MENTIONS_COMMENTS, _MOST, "set a comment")
     tables = known_tables(job, summaries)
     return list(dict.fromkeys(one for row in rows for one in _of_statement(job, row, tables)))
 

@@ -12,7 +12,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.config.policies import APPLY, FAIL, KEEP
 from sluice.config.source_tables import matches, truncate_policy
 from sluice.ddl.statements import (
-    SPEAKS_OF_DROPS,
+    MENTIONS_DROPS,
     UnreadableDdlError,
     dropped_tables,
     replaces_table,
@@ -39,7 +39,7 @@ def by_policy(
     if job.pipeline.on_drop_table == KEEP or not any(table.ddl for table in summaries):
         return envelope, summaries
     ordered = {f.source for f in summaries if f.records > f.ddl and not f.unordered}
-    rows = placed_statements(job, envelope, SPEAKS_OF_DROPS, _MOST, "drop a table")
+    rows = placed_statements(job, envelope, MENTIONS_DROPS, _MOST, "drop a table")
     drops = [row for row in rows if _drops(job, row, ordered)]
     _report_others(rows, drops)
     if not drops:

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import chain
 from typing import Final
 
-from sluice.column_renames import NOWHERE, Renames, moved_nowhere
+from sluice.column_renames import Renames, dropped_since, nowhere_columns
 from sluice.config.pipeline import TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError, UnknownKeyError
@@ -25,7 +25,7 @@ from spark_jobs.lake.table_id import TableId, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.dropped import leaves_target, may_go, refuse_fixed
-from spark_jobs.planning.key_names import stated_key
+from spark_jobs.planning.key_names import key_for_names
 from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.partition_fields import refuse_fields, refuse_taken
 from spark_jobs.planning.plan import TablePlan, plan_table, table_config, target_name
@@ -146,8 +146,7 @@ def _returning(
 ) -> Mapping[str, str]:
     """Return columns that left the target, with the types in the changelog, which has their values,
     if the batch has them or its DDL may say that they stand again."""
-    pairs = (pair for rename in renames for pair in rename.columns)
-    gone = {old.lower() for old, new in pairs if new == NOWHERE} - {*map(str.lower, stored)}
+    gone = nowhere_columns(renames).difference(map(str.lower, stored))
     if not gone:
         return {}
     target = _target(job, candidate.table)
@@ -164,7 +163,7 @@ def _may_go(job: Job, candidate: _Candidate, plan: TablePlan, renames: Renames) 
     if not (renames and leaves_target(candidate.config)):
         return ()
     refuse_fixed(plan.source.name, renames, _fixed(job, plan))
-    aside = moved_nowhere(job.lake.column_history(target_id(plan)).renames, renames)
+    aside = dropped_since(job.lake.column_history(target_id(plan)).renames, renames)
     return may_go(candidate.statements, candidate.config, plan.types, aside)
 
 
@@ -182,7 +181,7 @@ def _by_events(
     properties = loaded.properties if loaded else {}
     refuse_other_source(properties.get(PROP_SOURCE), target, found, config)
     script = job.pipeline.ddl_table(found.source.name)
-    key_columns = stated_key(found, config, key, script.key if script else (), renames)
+    key_columns = key_for_names(found, config, key, script.key if script else (), renames)
     names = known_names(found, config, key_columns, renames, candidate.statements)
     fmt = FORMATS[job.pipeline.format]
     shapes = decode_shapes(properties.get(PROP_SHAPES))

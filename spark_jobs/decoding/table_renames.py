@@ -15,7 +15,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.config.policies import FAIL
 from sluice.config.source_tables import claimants, matches, with_sources
 from sluice.ddl.statements import UnreadableDdlError
-from sluice.ddl.tables import SPEAKS_OF_TABLE_RENAMES, TableName, renamed_tables
+from sluice.ddl.tables import MENTIONS_TABLE_RENAMES, TableName, renamed_tables
 from sluice.errors import PlanError
 from spark_jobs.decoding.statements import ddl_events, statement_columns
 from spark_jobs.driver_messages import emit
@@ -33,7 +33,7 @@ def by_policy(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> N
     if not any(table.ddl for table in summaries):
         return
     asked = (
-        ddl_events(envelope, SPEAKS_OF_TABLE_RENAMES).select(*statement_columns()).limit(_MOST + 1)
+        ddl_events(envelope, MENTIONS_TABLE_RENAMES).select(*statement_columns()).limit(_MOST + 1)
     )
     rows = asked.collect()
     messages = sorted({line for row in rows[:_MOST] for line in _messages(job.pipeline, row)})
@@ -97,5 +97,7 @@ def _claimants(pipeline: Pipeline, source: Source) -> list[str]:
         if found:
             return found
     ends = {n: [p.rpartition(".")[2] for p in ps] for n, ps in with_sources(tables).items()}
-    bare = not (source.database or source.schema)
-    return sorted(n for n, patterns in ends.items() if bare and matches(patterns, source.table))
+    unqualified = not (source.database or source.schema)
+    return sorted(
+        n for n, patterns in ends.items() if unqualified and matches(patterns, source.table)
+    )

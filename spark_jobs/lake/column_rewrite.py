@@ -1,4 +1,4 @@
-"""Change the types of columns in the catalog, by what `planning.widening` decides.
+"""Change the types of columns in the catalog, by what `planning.type_changes` decides.
 
 The rows of a target or history are rewritten on a branch, and one commit moves `main` there and
 changes the schema, so that no reader sees a column without its values. A changelog, to which
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -31,32 +31,24 @@ from sluice.catalog.snapshots import head
 from sluice.errors import PublishRefusedError, TransientError
 from sluice.types.columns import parse_type
 from spark_jobs.canonical import quoted
+from spark_jobs.iceberg_types import iceberg_type_of, spark_type_of
 from spark_jobs.lake.table_id import TableId
-from spark_jobs.planning.widening import (
-    SET_ASIDE,
-    WIDER,
-    in_iceberg,
-    in_spark,
-    is_promoted,
-    wider,
-)
+from spark_jobs.planning.replaced_columns import SET_ASIDE, WIDER, wider
+from spark_jobs.planning.type_changes import TypeChange, is_promoted
 
 _BRANCH: Final = f"{names.OWN_COLUMNS}wider"
 _TRIES: Final = 5
 _LONGEST_PAUSE: Final = 2.0
 
 
-def promote(spark: SparkSession, table: TableId, column: str, after: str) -> None:
+def promote(spark: SparkSession, table: TableId, change: TypeChange) -> None:
     """Change a type in place."""
-    spark.sql(f"ALTER TABLE {table.sql()} ALTER COLUMN {quoted(column)} TYPE {after}")
+    column = quoted(change.column)
+    spark.sql(f"ALTER TABLE {table.sql()} ALTER COLUMN {column} TYPE {change.after}")
 
 
 def set_aside(
-    spark: SparkSession,
-    catalog: Catalog,
-    table: TableId,
-    before: Mapping[str, str],
-    after: Mapping[str, str],
+    spark: SparkSession, catalog: Catalog, table: TableId, changes: Sequence[TypeChange]
 ) -> None:
     """Replace columns of a changelog by columns of other types; the old ones are kept under other
     names. Columns whose types another batch has changed like this meanwhile stay.
@@ -66,37 +58,36 @@ def set_aside(
 
     def once() -> None:
         loaded = load_table(catalog, (table.namespace, table.name))
-        wanted = {c: kind for c, kind in after.items() if not _holds(loaded, c, kind)}
-        _refuse_changed(loaded, {c: before[c] for c in wanted})
+        wanted = [change for change in changes if not _is_made(loaded, change)]
+        _refuse_changed(loaded, {change.column: change.before for change in wanted})
         there = frozenset(loaded.schema().column_names)
-        aside = {c: _free_name(there, before[c], c) for c in wanted}
+        aside = {change.column: _free_name(there, change) for change in wanted}
         if aside:
-            types = {c: in_iceberg(kind) for c, kind in wanted.items()}
+            types = {change.column: iceberg_type_of(change.after) for change in wanted}
             set_columns_aside(catalog, loaded, aside, types)
 
     _tried(spark, table, once)
 
 
-def _holds(table: Table, column: str, kind: str) -> bool:
-    """Whether a column has a type, or one to which Iceberg promotes it."""
-    now = in_spark(table.schema().find_field(column).field_type)
-    return now == parse_type(kind).spark or is_promoted(kind, now)
+def _is_made(table: Table, change: TypeChange) -> bool:
+    """Whether the column has its new type, or one to which Iceberg promotes that."""
+    now = spark_type_of(table.schema().find_field(change.column).field_type)
+    return now == parse_type(change.after).spark or is_promoted(change.after, now)
 
 
-def _free_name(there: Container[str], kind: str, column: str) -> str:
+def _free_name(there: Container[str], change: TypeChange) -> str:
     """Return an unused name: a column may get one type twice, by a batch that is rolled back and
     loaded again."""
     numbers = (f"#{number}" for number in itertools.count(2))
-    names_ = (f"{SET_ASIDE}{kind}{number} {column}" for number in itertools.chain([""], numbers))
+    names_ = (
+        f"{SET_ASIDE}{change.before}{number} {change.column}"
+        for number in itertools.chain([""], numbers)
+    )
     return next(name for name in names_ if name not in there)
 
 
 def rewrite(
-    spark: SparkSession,
-    catalog: Catalog,
-    table: TableId,
-    before: Mapping[str, str],
-    after: Mapping[str, str],
+    spark: SparkSession, catalog: Catalog, table: TableId, changes: Sequence[TypeChange]
 ) -> None:
     """Change the types of columns of a target or history in one commit.
 
@@ -105,15 +96,16 @@ def rewrite(
     """
 
     def once() -> None:
-        _add_wider(spark, table, after)
+        _add_wider(spark, table, changes)
         loaded = load_table(catalog, (table.namespace, table.name))
         try:
-            _refuse_changed(loaded, {c: before[c] for c in after})
-            _refuse_changed(loaded, {WIDER + c: kind for c, kind in after.items()})
+            _refuse_changed(loaded, {change.column: change.before for change in changes})
+            _refuse_changed(loaded, {WIDER + change.column: change.after for change in changes})
             signature = f"wider {uuid.uuid4().hex}"
             if (base := head(loaded)) is not None:
-                _write_again(spark, table, base, after, signature)
-            replace_columns(catalog, loaded, {c: WIDER + c for c in after}, _BRANCH, signature)
+                _write_again(spark, table, base, changes, signature)
+            replaced = {change.column: WIDER + change.column for change in changes}
+            replace_columns(catalog, loaded, replaced, _BRANCH, signature)
         except BaseException:
             with suppress(Exception):  # the first error is the one to report
                 _drop_added(catalog, table, loaded)
@@ -160,7 +152,7 @@ def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:
     """Raise TransientError if another batch has changed the columns' types."""
     there = {field.name: field.field_type for field in table.schema().fields}
     for column, kind in types.items():
-        now = in_spark(there[column]) if column in there else "gone"
+        now = spark_type_of(there[column]) if column in there else "gone"
         if now != parse_type(kind).spark:
             raise TransientError(
                 f"{'.'.join(table.name())}: column {column!r} is {now} meanwhile, not {kind}; run "
@@ -168,14 +160,14 @@ def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:
             )
 
 
-def _add_wider(spark: SparkSession, table: TableId, columns: Mapping[str, str]) -> None:
+def _add_wider(spark: SparkSession, table: TableId, changes: Sequence[TypeChange]) -> None:
     spark.catalog.refreshTable(table.sql())
-    listed = ", ".join(f"{quoted(WIDER + c)} {kind}" for c, kind in columns.items())
+    listed = ", ".join(f"{quoted(WIDER + c.column)} {c.after}" for c in changes)
     spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
 
 
 def _write_again(
-    spark: SparkSession, table: TableId, base: int, columns: Mapping[str, str], signature: str
+    spark: SparkSession, table: TableId, base: int, changes: Sequence[TypeChange], signature: str
 ) -> None:
     """Write all rows of `main`, with the wider columns, to a branch; no value changes."""
     spark.sql(
@@ -184,7 +176,9 @@ def _write_again(
     spark.catalog.refreshTable(table.sql())
     rows = spark.table(table.sql())
     types = dict(rows.dtypes)
-    rows = rows.withColumns({WIDER + c: wider(c, types[c], kind) for c, kind in columns.items()})
+    rows = rows.withColumns(
+        {WIDER + c.column: wider(c.column, types[c.column], c.after) for c in changes}
+    )
     writer = rows.writeTo(table.sql(_BRANCH))
     writer = writer.option(f"snapshot-property.{names.SUMMARY_MAINTENANCE}", signature)
     writer.overwrite(F.lit(True))

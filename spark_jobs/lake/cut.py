@@ -123,7 +123,7 @@ class Cutter:
     def _beside(self, target: str, name: str) -> TableId | None:
         table = TableId(self.namespace, name)
         loaded = self._load(table)
-        owner = None if loaded is None else names.whose(loaded.properties)
+        owner = None if loaded is None else names.owner_target(loaded.properties)
         return table if owner == TableId(self.namespace, target).full_name else None
 
     def cut(self, targets: Iterable[TargetTables]) -> Cut:

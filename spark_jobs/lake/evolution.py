@@ -16,7 +16,12 @@ from spark_jobs.lake.table_id import TableId
 from spark_jobs.lake.table_options import TableOptions
 from spark_jobs.planning import stale_plan
 from spark_jobs.planning.table_columns import NewColumn
-from spark_jobs.planning.widening import fixed_columns, is_promoted, refuse_widening
+from spark_jobs.planning.type_changes import (
+    TypeChange,
+    fixed_columns,
+    is_promoted,
+    refuse_widening,
+)
 
 
 def create(
@@ -58,56 +63,57 @@ def evolve(
     if added:
         listed = ", ".join(f"{quoted(c.name)} {c.type}" for c in added)
         spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
-    others = retyped(columns, existing)
-    if others and names.is_changelog_namespace(table.namespace):
-        _change_types(spark, catalog, table, existing, others)
-    elif others:
-        _widen(spark, catalog, table, existing, others, rewrites)
+    changes = retyped(columns, existing)
+    if changes and names.is_changelog_namespace(table.namespace):
+        _change_types(spark, catalog, table, changes)
+    elif changes:
+        _widen(spark, catalog, table, changes, rewrites)
 
 
-def retyped(columns: Sequence[NewColumn], existing: Mapping[str, str]) -> dict[str, str]:
-    """Return the new types of the existing columns that get another one."""
-    return {c.name: c.type for c in columns if existing.get(c.name, c.type) != c.type}
+def retyped(columns: Sequence[NewColumn], existing: Mapping[str, str]) -> tuple[TypeChange, ...]:
+    """Return the changes of the existing columns that get another type."""
+    return tuple(
+        TypeChange(column.name, stored, column.type)
+        for column in columns
+        if (stored := existing.get(column.name, column.type)) != column.type
+    )
 
 
 def _change_types(
     spark: SparkSession,
     catalog: Catalog,
     table: TableId,
-    before: Mapping[str, str],
-    after: Mapping[str, str],
+    changes: Sequence[TypeChange],
 ) -> None:
     """Change types in a changelog or tombstones.
 
     A rollback does not touch these tables, so their columns may have wider types than the
     target's, and keep them.
     """
-    aside = {}
-    for column, kind in after.items():
-        if is_promoted(before[column], kind):
-            promote(spark, table, column, kind)
-        elif not is_promoted(kind, before[column]):
-            aside[column] = kind
+    aside = []
+    for change in changes:
+        if change.promoted:
+            promote(spark, table, change)
+        elif not is_promoted(change.after, change.before):
+            aside.append(change)
     if aside:
-        set_aside(spark, catalog, table, before, aside)
+        set_aside(spark, catalog, table, aside)
 
 
 def _widen(
     spark: SparkSession,
     catalog: Catalog,
     table: TableId,
-    before: Mapping[str, str],
-    after: Mapping[str, str],
+    changes: Sequence[TypeChange],
     rewrites: bool,
 ) -> None:
     loaded = load_table(catalog, (table.namespace, table.name))
     fixed = fixed_columns(loaded, names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")))
-    name = table.full_name
-    for column, kind in after.items():
-        stale_plan.refuse_narrowing(name, column, before[column], kind)
-        refuse_widening(name, column, before[column], kind, rewrites, column in fixed)
-        if is_promoted(before[column], kind):
-            promote(spark, table, column, kind)
-    others = {c: kind for c, kind in after.items() if not is_promoted(before[c], kind)}
+    for change in changes:
+        stale_plan.refuse_narrowing(table.full_name, change)
+        refuse_widening(table.full_name, change, rewrites, change.column in fixed)
+        if change.promoted:
+            promote(spark, table, change)
+    others = [change for change in changes if not change.promoted]
     if others:
-        rewrite(spark, catalog, table, before, others)
+        rewrite(spark, catalog, table, others)

@@ -9,7 +9,7 @@ from sluice import names
 from spark_jobs.canonical import of_batches
 from spark_jobs.lake.cut import Cut, TargetTables
 from spark_jobs.lake.table_id import TableId
-from spark_jobs.planning.widening import changes_as, in_current_columns
+from spark_jobs.planning.replaced_columns import changes_as, in_current_columns
 
 
 def rows_at(

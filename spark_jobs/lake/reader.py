@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from sluice import names
 from sluice.catalog.snapshots import head
-from sluice.column_renames import Rename, moved_nowhere
+from sluice.column_renames import Rename, dropped_since
 from sluice.ledger.column_log import ColumnStatement
 from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import of_batches
@@ -26,10 +26,10 @@ from spark_jobs.planning.defaults import NO_DEFAULTS, Defaults
 from spark_jobs.planning.dropped import may_go, without_values
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames_known import known_renames, renames_from, statements_on
+from spark_jobs.planning.replaced_columns import changes_as
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.stretches import DECLARED
 from spark_jobs.planning.table_columns import events_columns, history_columns, target_columns
-from spark_jobs.planning.widening import changes_as
 
 # A batch's changes are small files of many changes: each is worth a task.
 _SPLIT_BYTES: Final = 4 << 20
@@ -86,7 +86,7 @@ class Reader:
         not moved out of rows that nothing else changes: they leave with the column.
         """
         plan, target = self.plan, self.compared[0]
-        aside = moved_nowhere(self.before.renames, self.now.renames)
+        aside = dropped_since(self.before.renames, self.now.renames)
         found = may_go(self._statements, plan.config, self.types, aside) if plan.follows else ()
         if not found:
             return ()

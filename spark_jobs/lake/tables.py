@@ -47,6 +47,7 @@ from spark_jobs.lake.table_options import (
 from spark_jobs.planning import column_history
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.replaced_columns import in_current_columns, is_own
 from spark_jobs.planning.stored_types import refuse_unreadable_types
 from spark_jobs.planning.table_columns import (
     NewColumn,
@@ -56,7 +57,7 @@ from spark_jobs.planning.table_columns import (
     target_columns,
     tombstone_columns,
 )
-from spark_jobs.planning.widening import fixed_columns, in_current_columns, is_own
+from spark_jobs.planning.type_changes import fixed_columns
 
 _TRIES: Final = 3
 _LOST_RACES: Final = (AnalysisException, ValueError, NoSuchTableError)
@@ -137,7 +138,7 @@ class Lake:
                 f"{table.full_name} belongs to {owner or 'somebody else'}, "
                 f"not to pipeline {self.pipeline}"
             )
-        if (target := names.whose(loaded.properties)) is not None:
+        if (target := names.owner_target(loaded.properties)) is not None:
             raise PlanError(
                 f"{table.full_name} holds the history or the events of {target}: "
                 "tell them apart in `table_name`, for example {database}_{table}"
@@ -147,7 +148,7 @@ class Lake:
     def own_tables(self, namespace: str, at_most: int) -> list[Table]:
         """Return the pipeline's targets in a namespace; none if there are more than `at_most`."""
         listed = pipeline_tables(self.catalog, namespace)
-        beside = {other for _, name in listed for other in names.beside_target(name)}
+        beside = {other for _, name in listed for other in names.mode_tables(name)}
         targets = [n for n in listed if n[0] == namespace and n[1] not in beside]
         if len(targets) > at_most:
             return []

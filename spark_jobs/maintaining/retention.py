@@ -79,7 +79,7 @@ def _is_keyed_target(ctx: MaintenanceContext, table: TableId) -> bool:
     if table.namespace != ctx.pipeline.namespace or loaded is None:
         return False
     keyed = names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
-    return bool(keyed) and names.whose(loaded.properties) is None
+    return bool(keyed) and names.owner_target(loaded.properties) is None
 
 
 def _expired(ctx: MaintenanceContext, table: TableId, days: int) -> Expired | None:

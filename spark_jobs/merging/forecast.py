@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.column_renames import NOWHERE, in_order, moved_nowhere
+from sluice.column_renames import NOWHERE, dropped_since, in_order
 from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts
 from spark_jobs.canonical import by_name, is_truncate, of_batches
@@ -34,8 +34,9 @@ from spark_jobs.planning import defaults
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.dropped import without_values
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.replaced_columns import changes_as
 from spark_jobs.planning.table_columns import target_columns
-from spark_jobs.planning.widening import changes_as, fixed_columns, refuse_widening
+from spark_jobs.planning.type_changes import TypeChange, fixed_columns, refuse_widening
 
 
 def forecast(job: Job) -> Forecast:
@@ -101,7 +102,7 @@ def _going(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[str, ...]:
     if not plan.may_go:
         return ()
     column_history = _column_history(job, plan)
-    aside = moved_nowhere(job.lake.column_history(target_id(plan)).renames, column_history.renames)
+    aside = dropped_since(job.lake.column_history(target_id(plan)).renames, column_history.renames)
     stored = _stored(job, plan, column_history).rows if job.lake.floor(target_id(plan)) else None
     left = without_values(plan.may_go, column_history.changes(changes), stored, aside)
     if not left or job.lake.load(changelog_id(plan)) is None:
@@ -128,8 +129,8 @@ def _schema_changes(
         if before is None:
             added.append(f"{column.name} {column.type}")
         elif before != column.type:
-            stays = column.name in fixed
-            refuse_widening(plan.name, column.name, before, column.type, plan.follows, stays)
+            change = TypeChange(column.name, before, column.type)
+            refuse_widening(plan.name, change, plan.follows, column.name in fixed)
             widened.append(f"{column.name} {before} → {column.type}")
     return tuple(added), tuple(widened)
 

@@ -26,10 +26,10 @@ def mark_gap(reader: Reader) -> None:
         _mark(reader, events_id(plan), names.PROP_EVENTS_OF)
 
 
-def _mark(reader: Reader, table: TableId, whose: str) -> None:
-    """Record the gap; `whose`: the property that names the table's target, see `names.whose`."""
+def _mark(reader: Reader, table: TableId, owner: str) -> None:
+    """Record the gap; `owner`: the property of `names.owner_target` that the table has."""
     found = reader.lake.load(table)
-    if found is None or found.properties.get(whose) != reader.plan.name:
+    if found is None or found.properties.get(owner) != reader.plan.name:
         return
     if not has_gap_at(found, head(found)):
         text = reader.before.text() or NO_HISTORY

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.column_renames import NOWHERE, Rename, Renames, from_pairs, name_at
+from sluice.column_renames import NOWHERE, Rename, Renames, from_pairs, name_at, nowhere_columns
 from sluice.names import RENAMES_IN_DEFAULTS, dropped_column
 from sluice.positions import KIND_SOURCE
 from spark_jobs.planning import defaults
@@ -172,8 +172,12 @@ class ColumnHistory:
                 stored, before.current_defaults(), self.current_defaults()
             )
         # A default belongs to the column for which it was stated, whatever its name is now.
-        bare = defaults.with_changed_defaults(stored, before.current_defaults(), NO_DEFAULTS)
-        named = rows_renamed(bare, before.renames, self.renames, self.arrived(before), self.left)
+        without_defaults = defaults.with_changed_defaults(
+            stored, before.current_defaults(), NO_DEFAULTS
+        )
+        named = rows_renamed(
+            without_defaults, before.renames, self.renames, self.arrived(before), self.left
+        )
         return defaults.with_changed_defaults(named, NO_DEFAULTS, self.current_defaults())
 
 
@@ -190,5 +194,5 @@ def read(text: str | None) -> ColumnHistory:
 
 def _that_left(absent: Iterable[str], renames: Renames) -> list[str]:
     """Return the columns that have left, of a text without them: those that were dropped."""
-    gone = {old.lower() for one in renames for old, new in one.columns if new == NOWHERE}
+    gone = nowhere_columns(renames)
     return [name for name in absent if name in gone]

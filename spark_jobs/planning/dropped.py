@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.column_renames import NOWHERE, Renames
+from sluice.column_renames import Renames, nowhere_columns
 from sluice.config.pipeline import TableConfig
 from sluice.config.policies import DROP
 from sluice.errors import PlanError
@@ -37,7 +37,7 @@ def may_go(
 ) -> tuple[str, ...]:
     """Return those of a table's columns that go unless a change has a value in them.
 
-    `aside`: see `moved_nowhere`.
+    `aside`: see `dropped_since`.
     """
     if not leaves_target(config):
         return ()
@@ -84,7 +84,7 @@ def _all_null(rows: DataFrame, columns: Collection[str]) -> list[str]:
 
 def refuse_fixed(table: str, renames: Renames, fixed: Collection[str]) -> None:
     """Raise PlanError if a dropped column identifies or partitions the target's rows (`fixed`)."""
-    gone = {old.lower() for one in renames for old, new in one.columns if new == NOWHERE}
+    gone = nowhere_columns(renames)
     if found := sorted(name for name in fixed if name.lower() in gone):
         raise PlanError(
             f"table {table}: the source dropped columns {found}, and on_dropped_column is drop; "

@@ -52,7 +52,7 @@ def key_names(
     return {name: group.column for group in groups for name in group.others}
 
 
-def stated_key(
+def key_for_names(
     summary: TableSummary,
     config: TableConfig,
     stored: tuple[str, ...] | None,

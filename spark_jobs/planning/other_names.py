@@ -16,7 +16,7 @@ from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.key_names import NO_NAMES, KeyNames, key_names, without_key
-from spark_jobs.planning.renames import used_again, wanted
+from spark_jobs.planning.renames import reused_names, wanted
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ OtherNames = Mapping[str, Others]
 class KnownNames:
     """The names that a table's columns had, in lower case.
 
-    `used_again`: names that two columns had, one after the other; `of_key`: other names of the
-    key's columns; `others`: other names of the other columns.
+    `reused_names`: names that two columns had, one after the other; `of_key`: other names of the
+    key's columns; `other_names`: those of the other columns.
     """
 
-    used_again: frozenset[str] = frozenset()
+    reused_names: frozenset[str] = frozenset()
     of_key: KeyNames = field(default_factory=dict)
-    others: OtherNames = field(default_factory=dict)
+    other_names: OtherNames = field(default_factory=dict)
 
 
 NOTHING_RENAMED: Final = KnownNames(of_key=NO_NAMES)
@@ -68,7 +68,7 @@ def known_names(
     # Several sources each add columns at positions of their own.
     added = [] if config.sources else _added(statements)
     others = other_names(without_key(renames, columns), added)
-    return KnownNames(used_again(renames), of_key, others)
+    return KnownNames(reused_names(renames), of_key, others)
 
 
 def _added(statements: Iterable[ColumnStatement]) -> list[tuple[str, str]]:
@@ -85,7 +85,7 @@ def other_names(renames: Renames, added: Iterable[tuple[str, str]]) -> OtherName
     """Return the other names of each column; `added`: columns and where they were added."""
     folded = tuple(Rename(one.below, tuple(_folded(one.columns))) for one in renames)
     last_renamed = {old: one.below for one in sorted(folded) for old, _ in one.columns}
-    again = used_again(folded) | {n for n, at in added if at > last_renamed.get(n, at)}
+    again = reused_names(folded) | {n for n, at in added if at > last_renamed.get(n, at)}
     kept_aside = {dropped_column(name) for name in again}
     listed = sorted({name for one in folded for pair in one.columns for name in pair})
     groups = {n: former for n, former in wanted(folded, listed).items() if n not in kept_aside}

@@ -29,10 +29,10 @@ def refuse_partial_hint(
     """Raise PlanError if a hint under one name changes values, and events describe the other name,
     so that they would be read without it."""
     for one in former:
-        for hinted, bare in ((now, one), (one, now)):
-            only_described = _is_described(plan, bare) and not _is_hinted(plan, bare)
+        for hinted, unhinted in ((now, one), (one, now)):
+            only_described = _is_described(plan, unhinted) and not _is_hinted(plan, unhinted)
             if only_described and _changes_values(plan, hinted):
-                raise partial_hint(plan.source.name, hinted.name, bare.name)
+                raise partial_hint(plan.source.name, hinted.name, unhinted.name)
 
 
 def _changes_values(plan: TablePlan, column: PlannedColumn) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from sluice.column_renames import NOWHERE, Renames, moved_nowhere, name_at
+from sluice.column_renames import NOWHERE, Renames, dropped_since, name_at
 from spark_jobs.planning.stretches import Stretch, stretch_pairs
 
 
@@ -42,7 +42,7 @@ def clash(
     lacks the value of one that was `gone` then. `filled`: the stored columns with a default;
     `arrived`: see `moves_of_rows`.
     """
-    columns = [name for name in columns if name.lower() not in moved_nowhere(before, now)]
+    columns = [name for name in columns if name.lower() not in dropped_since(before, now)]
     if lost := _lost(before, now, columns):
         return lost
     sides = stretch_pairs(before, now, columns, arrived)

@@ -35,7 +35,7 @@ def declared(former: Mapping[str, str]) -> Renames:
     return (Rename(DECLARED, tuple(sorted(former.items()))),) if former else ()
 
 
-def used_again(renames: Iterable[Rename]) -> frozenset[str]:
+def reused_names(renames: Iterable[Rename]) -> frozenset[str]:
     """Return, in lower case, the names of dropped columns that another column has, or may have,
     taken since."""
     pairs = (pair for rename in renames for pair in rename.columns)

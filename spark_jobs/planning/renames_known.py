@@ -26,7 +26,7 @@ from spark_jobs.planning.key_names import KeyNames, key_names, without_key
 from spark_jobs.planning.partial_hints import refuse_partial_hint
 from spark_jobs.planning.plan import TablePlan, table_config
 from spark_jobs.planning.planned_column import PlannedColumn
-from spark_jobs.planning.renames import declared, used_again, wanted
+from spark_jobs.planning.renames import declared, reused_names, wanted
 from spark_jobs.planning.stored_types import needs_description
 
 
@@ -156,7 +156,7 @@ class _Renaming:
         """Return the columns together with those of current names."""
         names = wanted(without_key(self.renames, self.plan.key), columns)
         spelled = _spelled(names, columns, self.renames if self.folds_case else ())
-        again, result = used_again(self.renames), dict(columns)
+        again, result = reused_names(self.renames), dict(columns)
         for name, former in names.items():
             kept = spelled[name.lower()]
             _refuse_key(self.plan, (kept, *former))

@@ -17,6 +17,7 @@ from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.table_columns import NewColumn
+from spark_jobs.planning.type_changes import TypeChange
 
 
 def refuse_reverted_defaults(
@@ -48,13 +49,14 @@ def refuse_missing_columns(
         raise TransientError(_stale(plan, batch_id, "a batch was rolled back or dropped a column"))
 
 
-def refuse_narrowing(table: str, column: str, stored: str, planned: str) -> None:
+def refuse_narrowing(table: str, change: TypeChange) -> None:
     """Raise TransientError if a column got, after the plan, a type whose values the planned one
     cannot hold: they would be rounded."""
-    if widest_or_text(parse_type(stored), parse_type(planned)) != parse_type(planned):
+    stored, planned = parse_type(change.before), parse_type(change.after)
+    if widest_or_text(stored, planned) != planned:
         raise TransientError(
-            f"{table}: column {column!r} is {stored} meanwhile, not what holds it in the plan, "
-            f"{planned}; run again"
+            f"{table}: column {change.column!r} is {change.before} meanwhile, not what holds it in "
+            f"the plan, {change.after}; run again"
         )
 
 

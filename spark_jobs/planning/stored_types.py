@@ -40,7 +40,7 @@ from sluice.types.columns import (
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.other_names import NO_OTHERS, OtherNames, Others
 from spark_jobs.planning.planned_column import PlannedColumn
-from spark_jobs.planning.widening import is_promoted
+from spark_jobs.planning.type_changes import is_promoted
 
 _UNKNOWN_TO_SPARK: Final = (TimeType, TimestampNanoType, TimestamptzNanoType)
 
@@ -49,50 +49,51 @@ _UNKNOWN_TO_SPARK: Final = (TimeType, TimestampNanoType, TimestamptzNanoType)
 class KnownTypes:
     """What is known of a table's types apart from its events: hints, stored columns, scripts.
 
-    `policy`: `on_type_change`. `used_again`: names that two columns had, whose types need not fit
-    together. `ddl`: the types in a script as which texts of the format can be read. `others`: other
-    names of renamed columns. `bare`: the batch's events describe no column at all. `earlier`: the
-    descriptions of earlier batches and of this one. `bytes_as`: see `Format`.
+    `stored`: the stored columns' types in Spark. `reused_names`: names that two columns had, whose
+    types need not fit together. `ddl`: the types in a script as which texts of the format can be
+    read. `other_names`: those of renamed columns. `undescribed`: the batch's events describe no
+    column at all. `earlier`: the descriptions of earlier batches and of this one. `bytes_as`: see
+    `Format`.
     """
 
     table: str
     hints: Mapping[str, str]
-    existing: Mapping[str, str]
-    policy: str = policies.FAIL
-    used_again: Collection[str] = ()
+    stored: Mapping[str, str]
+    on_type_change: str = policies.FAIL
+    reused_names: Collection[str] = ()
     ddl: Mapping[str, ColumnType] = field(default_factory=dict)
-    others: OtherNames = field(default_factory=dict)
-    bare: bool = False
+    other_names: OtherNames = field(default_factory=dict)
+    undescribed: bool = False
     earlier: Mapping[int, Mapping[str, SourceColumn]] = field(default_factory=dict)
     bytes_as: str = ""
 
-    def lender(self, column: str) -> str | None:
+    def hinted_other_name(self, column: str) -> str | None:
         """Return another name of the column that has a hint, if the column itself has
         none; else None."""
-        lender = None if column in self.hints else self._first(column, self.hints)
-        stored = self.existing.get(column)
-        if lender is None or stored is None or self._others(column).alone:
-            return lender
+        other = None if column in self.hints else self._first(column, self.hints)
+        stored = self.stored.get(column)
+        if other is None or stored is None or self._others_of(column).alone:
+            return other
         # Two columns had this name: a stored value of another type may be the other column's.
-        return lender if stored_form(parse_type(self.hints[lender])).spark == stored else None
+        return other if stored_form(parse_type(self.hints[other])).spark == stored else None
 
-    def scripted(self, column: str) -> ColumnType | None:
+    def type_in_script(self, column: str) -> ColumnType | None:
         """Return the column's type in a script, by its own name or else by its other names."""
         name = self._first(column, self.ddl)
         return None if name is None else self.ddl[name]
 
-    def stored_as(self, column: str) -> ColumnType | None:
+    def stored_type(self, column: str) -> ColumnType | None:
         """Return the type as which a column is stored, under any of its names."""
-        name = self._first(column, self.existing)
-        return None if name is None else parse_type(self.existing[name])
+        name = self._first(column, self.stored)
+        return None if name is None else parse_type(self.stored[name])
 
-    def coded(self, column: str) -> dict[int | None, ColumnType]:
+    def described_encodings(self, column: str) -> dict[int | None, ColumnType]:
         """Return how events of any batch describe a stored column whose text alone does not show
         its value.
 
         {} for any other column, and for typed files, whose text the reader made.
         """
-        if column not in self.existing:
+        if column not in self.stored:
             return {}
         name = self._described_as(column)
         listed = {i: c[name] for i, c in self.earlier.items() if name in c}
@@ -105,43 +106,44 @@ class KnownTypes:
 
     def _described_as(self, column: str) -> str:
         """Return the column, or, if no event describes it, another of its names that one does."""
-        others = self._others(column)
+        others = self._others_of(column)
         if not (others.names and others.alone):
             return column
         return self._first(column, {n for c in self.earlier.values() for n in c}) or column
 
     def _is_set_aside(self, column: str, kind: ColumnType) -> bool:
         """Whether values of a type went to an extra column (`type_split`)."""
-        if self.policy != policies.NEW_COLUMN or column.lower() in self.used_again:
+        if self.on_type_change != policies.NEW_COLUMN or column.lower() in self.reused_names:
             return False
-        return widest(parse_type(self.existing[column]), stored_form(kind)) is None
+        return widest(parse_type(self.stored[column]), stored_form(kind)) is None
 
     def bytes_read_as(self) -> ColumnType:
         """Return how a record without a description writes bytes; text, which does not fit them, if
         the format has several ways."""
         return ColumnType("binary", self.bytes_as) if self.bytes_as else STRING
 
-    def _others(self, column: str) -> Others:
-        return self.others.get(column.lower(), NO_OTHERS)
+    def _others_of(self, column: str) -> Others:
+        return self.other_names.get(column.lower(), NO_OTHERS)
 
     def _first(self, column: str, available: Collection[str]) -> str | None:
         """Return the first of a column's names that is in `available`, spelled as there;
         None for none."""
-        if column in available or column.lower() not in self.others:
+        if column in available or column.lower() not in self.other_names:
             return column if column in available else None
         spelled = {name.lower(): name for name in available}
-        names = (column.lower(), *self._others(column).names)
+        names = (column.lower(), *self._others_of(column).names)
         return next((spelled[name] for name in names if name in spelled), None)
 
-    def stands(self, column: str) -> bool:
+    def keeps_stored_type(self, column: str) -> bool:
         """Whether the column keeps its stored type if another one does not fit it."""
-        kept = self.policy == policies.QUARANTINE and column.lower() not in self.used_again
-        return kept and column in self.existing
+        if self.on_type_change != policies.QUARANTINE:
+            return False
+        return column in self.stored and column.lower() not in self.reused_names
 
-    def join(self, column: str) -> Callable[[ColumnType, ColumnType], ColumnType | None]:
+    def widening_rule(self, column: str) -> Callable[[ColumnType, ColumnType], ColumnType | None]:
         """Return the function that gives a type for the values of two others, or None if
         there is none."""
-        text = self.policy == policies.STRING or column.lower() in self.used_again
+        text = self.on_type_change == policies.STRING or column.lower() in self.reused_names
         return widest_or_text if text else widest
 
 
@@ -185,11 +187,11 @@ def planned(
     columns = {ident: listed[name] for ident, listed in described.items() if name in listed}
     if name in types.hints:
         return _by_hint(name, columns, types)
-    lender = types.lender(name)
+    other = types.hinted_other_name(name)
     if not columns:
-        return _undescribed(name, types) if lender is None else _lent(name, lender, types)
-    if lender is not None and changes_values(parse_type(types.hints[lender])):
-        raise partial_hint(types.table, lender, name)
+        return _undescribed(name, types) if other is None else _by_hint_of(other, name, types)
+    if other is not None and changes_values(parse_type(types.hints[other])):
+        raise partial_hint(types.table, other, name)
     return _by_descriptions(name, columns, types)
 
 
@@ -210,9 +212,9 @@ def _by_descriptions(
     if any(column.typed and column.type.name == "binary" for column in columns.values()):
         readings[None] = types.bytes_read_as()
     else:
-        readings = {**types.coded(name), **readings}
-    if types.stands(name):
-        return PlannedColumn(name, _wider(parse_type(types.existing[name]), kinds), readings)
+        readings = {**types.described_encodings(name), **readings}
+    if types.keeps_stored_type(name):
+        return PlannedColumn(name, _wider(parse_type(types.stored[name]), kinds), readings)
     return PlannedColumn(name, _stored(name, kinds, types), readings)
 
 
@@ -228,41 +230,41 @@ def _undescribed(name: str, types: KnownTypes) -> PlannedColumn:
     A stored type changes to that in a script only if Iceberg promotes it in place, so that no later
     script can stop a batch.
     """
-    script = types.scripted(name)
+    script = types.type_in_script(name)
     stated = script or STRING
     kind = stored_form(stated)
-    stored = types.stored_as(name) if script or name in types.existing else None
+    stored = types.stored_type(name) if script or name in types.stored else None
     if stored is not None:
         grows = widest(stored, kind) == kind and is_promoted(stored.spark, kind.spark)
         kind = kind if grows else stored
     reading = types.bytes_read_as() if kind.name == "binary" else as_described(kind, stated)
-    readings = types.coded(name) or {None: reading}
+    readings = types.described_encodings(name) or {None: reading}
     return PlannedColumn(name, kind, readings, has_type=script is not None)
 
 
-def _lent(name: str, lender: str, types: KnownTypes) -> PlannedColumn:
-    """Plan a column that no event describes, by the hint for another of its names.
+def _by_hint_of(other: str, name: str, types: KnownTypes) -> PlannedColumn:
+    """Plan a column that no event describes, by the hint for `other`, another of its names.
 
     Raises PlanError if it was stored with another type, before the rename was known.
     """
-    hint = parse_type(types.hints[lender])
-    stored = types.existing.get(name)
+    hint = parse_type(types.hints[other])
+    stored = types.stored.get(name)
     if stored is not None and _is_otherwise(parse_type(stored), hint, types):
         raise PlanError(
-            f"table {types.table}: columns {name!r} and {lender!r} are one that the source "
+            f"table {types.table}: columns {name!r} and {other!r} are one that the source "
             f"renamed, which was not known when rows of {name!r} were stored as {stored} and not "
-            f"by the hint of {lender!r}, {types.hints[lender]}; hint {name!r} too in `columns:`, "
+            f"by the hint of {other!r}, {types.hints[other]}; hint {name!r} too in `columns:`, "
             f"with a type that its rows were stored by, or {ELSEWHERE}"
         )
     # A stored column that events of other batches described keeps its type.
-    kind = parse_type(stored) if stored and not types.bare else _stored(name, [hint], types)
+    kind = parse_type(stored) if stored and not types.undescribed else _stored(name, [hint], types)
     return PlannedColumn(name, kind, {None: hint})
 
 
 def _is_otherwise(stored: ColumnType, hint: ColumnType, types: KnownTypes) -> bool:
     """Whether a stored column has values that were not read by the hint."""
     both = widest(stored, stored_form(hint))
-    return types.bare if both is None else changes_values(hint) and both != stored
+    return types.undescribed if both is None else changes_values(hint) and both != stored
 
 
 def changes_values(hint: ColumnType) -> bool:
@@ -271,13 +273,13 @@ def changes_values(hint: ColumnType) -> bool:
     return hint.encoding == UNSIGNED or hint.width > 0 or bool(hint.zone)
 
 
-def partial_hint(table: str, hinted: str, bare: str) -> PlanError:
+def partial_hint(table: str, hinted: str, unhinted: str) -> PlanError:
     """Return the error for a renamed column that events describe under one name and that has a hint
     under another one."""
     return PlanError(
-        f"table {table}: columns {hinted!r} and {bare!r} are one that the source renamed, and the "
-        f"hint of {hinted!r} changes its values; hint {bare!r} too in `columns:`, or, where its "
-        "values are right as they come, with the type that its events tell"
+        f"table {table}: columns {hinted!r} and {unhinted!r} are one that the source renamed, and "
+        f"the hint of {hinted!r} changes its values; hint {unhinted!r} too in `columns:`, or, "
+        "where its values are right as they come, with the type that its events tell"
     )
 
 
@@ -305,12 +307,12 @@ def _zone_of_days(name: str, types: KnownTypes) -> PlanError:
 
 
 def _stored(name: str, kinds: list[ColumnType], types: KnownTypes) -> ColumnType:
-    existing = types.existing
+    existing = types.stored
     everything = kinds + ([parse_type(existing[name])] if name in existing else [])
     result = stored_form(everything[0])
-    join = types.join(name)
+    widening_rule = types.widening_rule(name)
     for kind in everything[1:]:
-        wider = join(result, stored_form(kind))
+        wider = widening_rule(result, stored_form(kind))
         if wider is None and name in types.hints and name in existing:
             raise _unfit_hint(name, types)
         if wider is None:
@@ -326,7 +328,7 @@ def _stored(name: str, kinds: list[ColumnType], types: KnownTypes) -> ColumnType
 
 def _unfit_hint(name: str, types: KnownTypes) -> PlanError:
     return PlanError(
-        f"table {types.table}, column {name!r}: the stored column is {types.existing[name]}, which "
+        f"table {types.table}, column {name!r}: the stored column is {types.stored[name]}, which "
         f"the hint {types.hints[name]} does not fit; take the hint back, or have the text of both "
         "stored (on_type_change: string), which bytes have none of; to read the stored values "
         "again by the hint, undo the batches that brought them, the newest first (sluice rollback "

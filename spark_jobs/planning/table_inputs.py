@@ -63,12 +63,12 @@ def gather_inputs(
     types = KnownTypes(
         table=summary.source.name,
         hints=hints.columns,
-        existing=stored.types,
-        policy=pipeline.on_type_change,
-        used_again=stored.names.used_again,
+        stored=stored.types,
+        on_type_change=pipeline.on_type_change,
+        reused_names=stored.names.reused_names,
         ddl=ddl.columns,
-        others=stored.names.others,
-        bare=bool(summary.images) and not any(as_described.values()),
+        other_names=stored.names.other_names,
+        undescribed=bool(summary.images) and not any(as_described.values()),
         earlier={**spelled.of_described(earlier), **described},
         bytes_as=fmt.bytes_as,
     )
@@ -101,9 +101,9 @@ def column_names(inputs: TableInputs, existing: Mapping[str, str]) -> list[str]:
     for columns in inputs.described.values():
         names.update(dict.fromkeys(columns))
     found = inputs.summary
-    bare = not found.images and not names
-    names.update(dict.fromkeys(c for c in inputs.hints.columns if bare or c in found.columns))
-    wanted = {*found.columns, *(inputs.key or () if bare else ())}
+    empty = not found.images and not names
+    names.update(dict.fromkeys(c for c in inputs.hints.columns if empty or c in found.columns))
+    wanted = {*found.columns, *(inputs.key or () if empty else ())}
     names.update(dict.fromkeys(c for c in inputs.types.ddl if c in wanted))
     names.update(dict.fromkeys(sorted(found.columns)))
     return list(names)
@@ -116,7 +116,7 @@ def _key(
     stored table, a script of DDL; None if none has.
 
     The configuration comes first, so that a key other than the stored one is seen and refused;
-    `spark_jobs.planning.key_names.stated_key` asks the stored table first.
+    `spark_jobs.planning.key_names.key_for_names` asks the stored table first.
     """
     declared = hints.key
     if declared is None and summary.keys:

@@ -116,7 +116,7 @@ def split_by_type(
     Raises PlanError if the source has a column of the new name, the table has no key, or it is
     unknown which type came first.
     """
-    if types.policy != NEW_COLUMN:
+    if types.on_type_change != NEW_COLUMN:
         return NO_SPLIT
     suffixes = _suffixes(summary, described, types, {*key, *types.hints})
     named = {name.lower() for name in summary.columns.union(*described.values())}
@@ -134,13 +134,13 @@ def _suffixes(
 ) -> dict[int, dict[str, str]]:
     """Return the suffixes, by comparing descriptions in the order of their positions; a type that
     can be joined to the first one widens that."""
-    widest_so_far = {name: parse_type(kind) for name, kind in types.existing.items()}
+    widest_so_far = {name: parse_type(kind) for name, kind in types.stored.items()}
     beside: dict[int, dict[str, str]] = {}
     for ident in sorted(
         described, key=lambda ident: (_lowest(summary, ident), summary.types[ident])
     ):
         for name, column in described[ident].items():
-            if name in fixed or name.lower() in types.used_again:
+            if name in fixed or name.lower() in types.reused_names:
                 continue
             kind = stored_form(column.type)
             joined = widest(widest_so_far.get(name, kind), kind)
@@ -162,7 +162,7 @@ def _lowest(summary: TableSummary, ident: int) -> str:
 
 def _refuse_unplaced(summary: TableSummary, name: str, types: KnownTypes) -> None:
     """Refuse a column whose first type is unknown, since cached descriptions have no positions."""
-    if name not in types.existing and not summary.lowest:
+    if name not in types.stored and not summary.lowest:
         raise PlanError(
             f"table {summary.source.name}: it is unknown which type of {name!r} came first"
         )

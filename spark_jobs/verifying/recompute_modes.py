@@ -34,13 +34,13 @@ def versions_of(changelog: DataFrame, key: Sequence[str], data: Sequence[str]) -
 
     A TRUNCATE ends all rows: below and above it a key belongs to different rows.
     """
-    whose = [_ERA, *key]
-    filled = lives_filled_in(_eras(changelog), whose, data)
-    at_place = Window.partitionBy(*by_name([*whose, names.POSITION]))
+    row_key = [_ERA, *key]
+    filled = lives_filled_in(_eras(changelog), row_key, data)
+    at_place = Window.partitionBy(*by_name([*row_key, names.POSITION]))
     sure = (F.col(names.OP) != OP_DELETE) | (F.size(_times().over(at_place)) == 1)
     timed = filled.withColumn(TIMED, sure)
-    events = newest(timed, [*whose, names.POSITION])
-    following = Window.partitionBy(*by_name(whose)).orderBy(names.POSITION)
+    events = newest(timed, [*row_key, names.POSITION])
+    following = Window.partitionBy(*by_name(row_key)).orderBy(names.POSITION)
     end = F.coalesce(F.lead(F.struct(*_MOMENT)).over(following), F.col(_END))
     found = events.withColumn(_END, end).where(F.col(names.OP) != OP_DELETE)
     return found.select(*by_name(data), names.POSITION, KNOWN, *_ends())

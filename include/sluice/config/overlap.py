@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluice.config.fields import PLACEHOLDER, TABLE_PLACEHOLDERS
 from sluice.errors import ConfigError
-from sluice.names import beside_target
+from sluice.names import mode_tables
 
 if TYPE_CHECKING:
     from sluice.config.pipeline import Pipeline
@@ -44,7 +44,7 @@ def _used(document: Document, key: str, other: Document) -> str:
 def _both(one: Pipeline, other: Pipeline) -> str:
     common = (_targets(one) or set()) & (_targets(other) or set())
     # A shared target implies shared history and events tables; name only the target.
-    shared = sorted(common.difference(*(beside_target(target) for target in common)))
+    shared = sorted(common.difference(*(mode_tables(target) for target in common)))
     more = f" and {len(shared) - _MOST} more" if len(shared) > _MOST else ""
     return f"; both write {', '.join(shared[:_MOST])}{more}" if shared else ""
 
@@ -63,7 +63,7 @@ def _targets(pipeline: Pipeline) -> set[str] | None:
     names = {target.lower() for target in targets if target is not None}
     if pipeline.tables is None or None in targets:
         return None
-    return names.union(*(beside_target(target) for target in names))
+    return names.union(*(mode_tables(target) for target in names))
 
 
 def _target(template: str, source: str) -> str | None:

@@ -162,12 +162,12 @@ def _decoder(header: Any, thorough: bool, bounds: Bounds) -> _BlockDecoder | Non
 def _block_check(schema: bytes) -> BlockCheck | None:
     """Return the check by a schema; None if it is none."""
 
-    def bare(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def without_logical_types(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         # fastavro refuses some that Spark ignores.
         return {name: value for name, value in pairs if name != "logicalType"}
 
     try:
-        return BlockCheck(json.loads(schema, object_pairs_hook=bare))
+        return BlockCheck(json.loads(schema, object_pairs_hook=without_logical_types))
     except Exception:  # a parser may raise anything for what is no schema
         return None
 

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 1024
 """Most characters of a comment that a table keeps: MySQL's limit for columns."""
-SPEAKS_OF_COMMENTS: Final = r"(?i)\b(comment|change|modify|add)\b"
+MENTIONS_COMMENTS: Final = r"(?i)\b(comment|change|modify|add)\b"
 """Words of every statement that sets or removes a comment."""
 _ON: Final = re.compile(r"(\A|;)\s*COMMENT\s+ON\s+(TABLE|COLUMN)\b", re.IGNORECASE)
 _NOTHING: Final = re.compile(r"\bIS\s+NULL\s*(?=;|\Z)", re.IGNORECASE)
-_BESIDE: Final = re.compile(r"\bCOMMENT\b", re.IGNORECASE)
-_OF_MYSQL: Final = words("ALTER", "TABLE", r"(CHANGE|MODIFY\s+COLUMN)")
+_INLINE: Final = re.compile(r"\bCOMMENT\b", re.IGNORECASE)
+_REDEFINES: Final = words("ALTER", "TABLE", r"(CHANGE|MODIFY\s+COLUMN)")
 # Oracle and PostgreSQL have no backslash escapes, MySQL has no COMMENT ON.
 _GRAMMARS: Final = ("oracle", "postgres")
 
@@ -70,17 +70,17 @@ def comments(text: str) -> list[Comment]:
     if _ON.search(plain):
         refuse_long(text)
         return _comments_on(outside_quotes(text, partial(_NOTHING.sub, "IS ''")))
-    anew = has_in_order(plain, _OF_MYSQL)
-    if not (_BESIDE.search(plain) or anew):
+    redefines = has_in_order(plain, _REDEFINES)
+    if not (_INLINE.search(plain) or redefines):
         return []
     refuse_long(text)
-    beside = _comments_beside(as_known(executed(text), MYSQL), anew=anew)
-    if beside is None and _BESIDE.search(plain):
+    inline = _inline_comments(as_known(executed(text), MYSQL), redefines=redefines)
+    if inline is None and _INLINE.search(plain):
         raise UnreadableDdlError("no grammar reads it")
-    return beside or []
+    return inline or []
 
 
-def harmless(text: str) -> str | None:
+def sanitised_comment(text: str) -> str | None:
     """Return a comment without control characters, at most LONGEST characters; None if
     nothing is left."""
     shown = "".join(" " if unicodedata.category(one)[0] in "CZ" else one for one in text).strip()
@@ -103,7 +103,7 @@ def _of_comment(statement: exp.Comment) -> Comment | None:
     """Return the comment of a table or column; None if it is on something else."""
     from sqlglot import exp
 
-    of, text = statement.this, harmless(statement.expression.name)
+    of, text = statement.this, sanitised_comment(statement.expression.name)
     if isinstance(of, exp.Table):
         return Comment(of.name, None, text, of.db)
     if isinstance(of, exp.Column) and of.table:
@@ -111,27 +111,29 @@ def _of_comment(statement: exp.Comment) -> Comment | None:
     return None
 
 
-def _comments_beside(text: str, *, anew: bool) -> list[Comment] | None:
+def _inline_comments(text: str, *, redefines: bool) -> list[Comment] | None:
     """Return the comments of MySQL's statements; None if its grammar does not read all of the text,
     or reads parts that are not understood here."""
     try:
         read = read_by(MYSQL, text)
-        return None if read is None else [one for part in read for one in _beside(part, anew)]
+        if read is None:
+            return None
+        return [one for part in read for one in _of_statement(part, redefines)]
     except SLIPS:
         return None
 
 
-def _beside(statement: exp.Expr | None, anew: bool) -> Iterator[Comment]:
+def _of_statement(statement: exp.Expr | None, redefines: bool) -> Iterator[Comment]:
     """Yield the comments of one MySQL statement."""
     from sqlglot import exp
 
     if isinstance(statement, exp.Alter):
-        yield from _of_alter(statement, anew)
+        yield from _of_alter(statement, redefines)
     elif isinstance(statement, exp.Create) and not statement.args.get("exists"):
         yield from _of_create(statement)
 
 
-def _of_alter(statement: exp.Alter, anew: bool) -> Iterator[Comment]:
+def _of_alter(statement: exp.Alter, redefines: bool) -> Iterator[Comment]:
     from sqlglot import exp
 
     table = statement.this
@@ -140,7 +142,7 @@ def _of_alter(statement: exp.Alter, anew: bool) -> Iterator[Comment]:
     for action in statement.args.get("actions") or ():
         for column, defined in _definitions(action):
             text = _text_of(column)
-            if text is not None or anew or not defined:
+            if text is not None or redefines or not defined:
                 yield Comment(table.name, column.name, text, table.db)
     yield from _of_options(table, statement.args.get("options") or ())
 
@@ -177,7 +179,7 @@ def _of_options(table: exp.Table, options: Any) -> Iterator[Comment]:
 
     for option in options:
         if isinstance(option, exp.SchemaCommentProperty):
-            yield Comment(table.name, None, harmless(option.this.name), table.db)
+            yield Comment(table.name, None, sanitised_comment(option.this.name), table.db)
 
 
 def _text_of(column: exp.ColumnDef) -> str | None:
@@ -185,4 +187,4 @@ def _text_of(column: exp.ColumnDef) -> str | None:
 
     kinds = (part.kind for part in column.args.get("constraints") or ())
     found = [kind.this.name for kind in kinds if isinstance(kind, exp.CommentColumnConstraint)]
-    return harmless(found[-1]) if found else None
+    return sanitised_comment(found[-1]) if found else None

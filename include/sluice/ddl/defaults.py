@@ -54,10 +54,10 @@ _ORACLES: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\b(N?VARCHAR2|N?CLOB)\
 
 
 class _Constant(NamedTuple):
-    """A constant as a statement has it; None for NULL. `bare`: without quotes, like a number."""
+    """A constant as a statement has it; None for NULL. `unquoted`: like a number."""
 
     text: str | None
-    bare: bool = False
+    unquoted: bool = False
 
 
 _NULL: Final = _Constant(None)
@@ -93,11 +93,11 @@ def added_column(column: exp.ColumnDef, source: str) -> AddedColumn | None:
         return None
     if constant.text is None:
         return _with_default(column, None)
-    stored = _as_stored(constant.text, constant.bare, column, source)
+    stored = _as_stored(constant.text, constant.unquoted, column, source)
     if stored is None:
         return None
     kind = "" if default is None else _kind_of_mysql(default, stored, column)
-    added = _with_default(column, stored, kind, bare=constant.bare)
+    added = _with_default(column, stored, kind, unquoted=constant.unquoted)
     return added.as_written({kind}) if kind and source == MYSQL else added
 
 
@@ -115,18 +115,18 @@ def _existing_value(
 
 
 def _with_default(
-    column: exp.ColumnDef, default: str | None, kind: str = "", *, bare: bool = False
+    column: exp.ColumnDef, default: str | None, kind: str = "", *, unquoted: bool = False
 ) -> AddedColumn:
-    verbatim = _is_verbatim(column) and not is_respelled(default, column, bare=bare)
+    verbatim = _is_verbatim(column) and not is_respelled(default, column, unquoted=unquoted)
     return AddedColumn(column.name, default, verbatim, kind or _labels(column))
 
 
-def _as_stored(text: str, bare: bool, column: exp.ColumnDef, source: str) -> str | None:
+def _as_stored(text: str, unquoted: bool, column: exp.ColumnDef, source: str) -> str | None:
     """Return a default as its column stores it; None if that is uncertain: an ENUM's number may be
     the index of a label."""
     if _labels(column):
-        return None if bare else _as_listed(text, column)
-    return as_stored(text, column, source, number=bare)
+        return None if unquoted else _as_listed(text, column)
+    return as_stored(text, column, source, unquoted=unquoted)
 
 
 def _kind_of_mysql(default: exp.ColumnConstraint, stored: str, column: exp.ColumnDef) -> str:
@@ -176,7 +176,7 @@ def _implicit(column: exp.ColumnDef) -> _Constant | None:
     if kind == exp.DataType.Type.ENUM:
         return next(map(_literal, column.args["kind"].expressions), None)
     if kind in exp.DataType.NUMERIC_TYPES | {exp.DataType.Type.YEAR, exp.DataType.Type.BOOLEAN}:
-        return _Constant("0", bare=True)
+        return _Constant("0", unquoted=True)
     if kind == exp.DataType.Type.TIME:
         return _Constant("00:00:00")
     return _Constant("") if kind in exp.DataType.TEXT_TYPES | {exp.DataType.Type.SET} else None
@@ -237,10 +237,10 @@ def _constant(value: Any, column: exp.ColumnDef) -> _Constant | None:
     if isinstance(value, exp.Null):
         return _Constant(None)
     if isinstance(value, exp.Boolean):
-        return _Constant(str(int(value.this)), bare=True)
+        return _Constant(str(int(value.this)), unquoted=True)
     if isinstance(value, exp.BitString):
         known = value.name and not is_text(column)
-        return _Constant(str(int(value.name, 2)), bare=True) if known else None
+        return _Constant(str(int(value.name, 2)), unquoted=True) if known else None
     return _literal(value)
 
 
@@ -251,7 +251,7 @@ def _literal(value: Any) -> _Constant | None:
     if not isinstance(number, exp.Literal | exp.National):
         return None
     return _Constant(
-        sign + number.name, bare=isinstance(number, exp.Literal) and not number.is_string
+        sign + number.name, unquoted=isinstance(number, exp.Literal) and not number.is_string
     )
 
 

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 64 * 1024
 """Most characters of a statement that are parsed."""
-SPEAKS_OF_COLUMNS: Final = r"(?i)\b(rename|change|sp_rename|drop|unused|add)\b"
+MENTIONS_COLUMNS: Final = r"(?i)\b(rename|change|sp_rename|drop|unused|add)\b"
 """Words of every statement that renames, drops or adds a column."""
 # Atomic against backtracking: what follows the first of them is all that follows any.
-SPEAKS_OF_DROPS: Final = r"(?i)\A(?>[\s\S]*?\b(?:drop|replace)\b)[\s\S]*\btable\b"
+MENTIONS_DROPS: Final = r"(?i)\A(?>[\s\S]*?\b(?:drop|replace)\b)[\s\S]*\btable\b"
 """Words of every statement that drops a table."""
-_SPEAKS: Final = re.compile(SPEAKS_OF_COLUMNS)
+_MENTIONS: Final = re.compile(MENTIONS_COLUMNS)
 # A statement that no grammar reads is reported if it may be one of these.
 _OF_NO_COLUMN: Final = (
     r"(?!((SUB)?PARTITION|INDEX|KEY|PRIMARY|FOREIGN|CONSTRAINT|CHECK|UNIQUE|FULLTEXT|SPATIAL"
@@ -92,7 +92,9 @@ def altered(text: str) -> list[Altered]:
     no grammar reads.
     """
     alone = _COLUMNS_ALONE.search(text)
-    if not (_SPEAKS.search(text) and (alone or any(has_in_order(text, one) for one in _CONCERNS))):
+    if not (
+        _MENTIONS.search(text) and (alone or any(has_in_order(text, one) for one in _CONCERNS))
+    ):
         return []
     refuse_long(text)
     plain = executed(outside_quotes(text, _of_unnamed) if alone else text)

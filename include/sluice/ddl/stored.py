@@ -23,10 +23,10 @@ _CENTURIES: Final = {0: 2000, 70: 1900}
 _YEARS: Final = range(1901, 2156)
 
 
-def as_stored(default: str, column: exp.ColumnDef, source: str, *, number: bool) -> str | None:
+def as_stored(default: str, column: exp.ColumnDef, source: str, *, unquoted: bool) -> str | None:
     """Return a default as its column stores it; None if uncertain.
 
-    `number`: it is written as a number; `source`: see `sluice.ddl.defaults.source_of`.
+    `unquoted`: it is written like a number; `source`: see `sluice.ddl.defaults.source_of`.
     """
     from sqlglot import exp
 
@@ -34,7 +34,7 @@ def as_stored(default: str, column: exp.ColumnDef, source: str, *, number: bool)
     if is_char(column):
         return default if source in (ORACLE, SQL_SERVER) else default.rstrip(" ")
     if kind == exp.DataType.Type.YEAR:
-        return _year(default, number)
+        return _year(default, unquoted)
     if kind in (exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE):
         return default if _fits(default, _sizes(column)) else None
     places = _PLACES.search(default) if _is_time(column) else None
@@ -90,23 +90,23 @@ def _holds(kind: exp.DataType, text: str) -> bool:
     return not size or (size.isdecimal() and len(text) <= int(size))
 
 
-def is_respelled(default: str | None, column: exp.ColumnDef, *, bare: bool) -> bool:
+def is_respelled(default: str | None, column: exp.ColumnDef, *, unquoted: bool) -> bool:
     """Whether a column may spell its default differently: a whole-number column one that is not
-    spelled as a whole number, a text column one without quotes (`bare`)."""
+    spelled as a whole number, a text column one without quotes (`unquoted`)."""
     from sqlglot import exp
 
     whole = exp.DataType.INTEGER_TYPES - {exp.DataType.Type.BIT} | {exp.DataType.Type.DECIMAL}
-    asked = kind_of(column) in whole or (bare and is_text(column))
+    asked = kind_of(column) in whole or (unquoted and is_text(column))
     return default is not None and asked and not _WHOLE.fullmatch(default)
 
 
-def _year(default: str, number: bool) -> str | None:
+def _year(default: str, unquoted: bool) -> str | None:
     """Return MySQL's YEAR: two digits are 1970 to 2069; a text of zeros is 2000 unless it has
     four."""
     if not (default.isascii() and default.isdecimal()):
         return None
     year = int(default)
-    if year == 0 and (number or len(default) == len("0000")):
+    if year == 0 and (unquoted or len(default) == len("0000")):
         return "0"
     if year < 100:
         year += _CENTURIES[70 if year >= 70 else 0]

@@ -13,7 +13,7 @@ from sluice.ddl.statements import UnreadableDdlError, refuse_long, statements
 if TYPE_CHECKING:
     from sqlglot import exp
 
-SPEAKS_OF_TABLE_RENAMES: Final = r"(?i)\brename\b"
+MENTIONS_TABLE_RENAMES: Final = r"(?i)\brename\b"
 """Words of every statement that renames a table."""
 # Possessive against backtracking: the texts come from files.
 _NAME: Final = r'(?:`(?:[^`]|``)++`|"(?:[^"]|"")++"|[\w$#]++)'
@@ -56,7 +56,7 @@ def renamed_tables(text: str) -> list[RenamedTable]:
     copy this way. Raises UnreadableDdlError for a statement that renames a table and that no
     grammar reads.
     """
-    if not re.search(SPEAKS_OF_TABLE_RENAMES, text):
+    if not re.search(MENTIONS_TABLE_RENAMES, text):
         return []
     refuse_long(text)
     plain = readable(text)

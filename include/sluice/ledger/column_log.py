@@ -9,7 +9,7 @@ published.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +49,8 @@ def record(
 
 
 def _row(statement: ColumnStatement) -> Row:
-    defaults = {name.lower(): rest for name, *rest in statement.added}
-    listed = [(*pair, *_default(defaults, *pair)) for pair in statement.columns]
+    added = {column.name.lower(): column for column in statement.added}
+    listed = [(old, new, *_default(added, old, new)) for old, new in statement.columns]
     columns = json.dumps(listed, ensure_ascii=False)
     return {
         "source_table": statement.source_table, "position": statement.position, "columns": columns,
@@ -58,10 +58,10 @@ def _row(statement: ColumnStatement) -> Row:
     }  # fmt: skip
 
 
-def _default(
-    defaults: Mapping[str, Sequence[Any]], old: str | None, new: str | None
-) -> Sequence[Any]:
-    return defaults.get(new.lower(), ()) if old is None and new is not None else ()
+def _default(added: Mapping[str, AddedColumn], old: str | None, new: str | None) -> tuple[Any, ...]:
+    """Return all of an added column but its name; () for other columns."""
+    column = added.get(new.lower()) if old is None and new is not None else None
+    return () if column is None else column[1:]
 
 
 def recorded(catalog: Catalog, pipeline: str) -> list[ColumnStatement]:

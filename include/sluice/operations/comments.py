@@ -27,17 +27,17 @@ from sluice.ledger.comment_log import CommentStatement, recorded
 from sluice.names import PROP_DEFAULTS, RENAMES_IN_DEFAULTS, full_name
 from sluice.operations.context import Context
 
-_OF_TABLE: Final = "comment"
+_PROPERTY: Final = "comment"
 _TRIES: Final = 5
 
 
 @dataclass
 class _Comments:
     """The comments of one target: of columns by their current names in lower case (None: no
-    comment), and of the target itself under _OF_TABLE, if a statement mentions it."""
+    comment), and of the target itself as its property, if a statement mentions it."""
 
     columns: dict[str, str | None] = field(default_factory=dict)
-    table: dict[str, str | None] = field(default_factory=dict)
+    properties: dict[str, str | None] = field(default_factory=dict)
 
 
 def apply_comments(ctx: Context, publishing: str = "") -> None:
@@ -91,15 +91,15 @@ def _comments(
     for one in sorted(statements, key=lambda one: one.place):
         comment = one.comment if one.batch_id in counted else None
         if one.column_name is None:
-            _take(comments.table, _OF_TABLE, comment, one.batch_id in counted)
+            _put(comments.properties, _PROPERTY, comment, one.batch_id in counted)
             continue
         now = name_at(renames, one.column_name, one.position).lower()
         comments.columns.setdefault(one.column_name.lower(), None)
-        _take(comments.columns, now, comment, one.batch_id in counted)
+        _put(comments.columns, now, comment, one.batch_id in counted)
     return comments
 
 
-def _take(comments: dict[str, str | None], name: str, comment: str | None, counts: bool) -> None:
+def _put(comments: dict[str, str | None], name: str, comment: str | None, counts: bool) -> None:
     if counts:
         comments[name] = comment
     else:
@@ -114,7 +114,7 @@ def _write(table: Table, comments: _Comments) -> None:
         if column.name.lower() in comments.columns
         and (column.doc or None) != comments.columns[column.name.lower()]
     }
-    props = {n: c for n, c in comments.table.items() if table.properties.get(n) != c}
+    props = {n: c for n, c in comments.properties.items() if table.properties.get(n) != c}
     if not (docs or props):
         return
     refuse_clock_behind(table)
@@ -123,10 +123,10 @@ def _write(table: Table, comments: _Comments) -> None:
             with transaction.update_schema() as schema:
                 for name, doc in docs.items():
                     schema.update_column((name,), doc=doc or "")
-        _set(transaction, props)
+        _set_properties(transaction, props)
 
 
-def _set(transaction: Transaction, props: Mapping[str, str | None]) -> None:
+def _set_properties(transaction: Transaction, props: Mapping[str, str | None]) -> None:
     for name, comment in props.items():
         if comment is None:
             transaction.remove_properties(name)

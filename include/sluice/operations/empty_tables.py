@@ -20,9 +20,9 @@ from sluice.ledger.rows import BatchRow
 from sluice.names import (
     PROP_PIPELINE,
     is_changelog,
+    owner_target,
     tables_of_target,
     target_of_changelog,
-    whose,
 )
 from sluice.operations.context import Context
 from sluice.operations.pipeline_tables import skip_unreadable_table
@@ -72,7 +72,7 @@ def _targets(ctx: Context) -> Iterator[str]:
         table = _readable(ctx, space, name)
         if table is None or table.properties.get(PROP_PIPELINE) != ctx.pipeline.name:
             continue
-        if target or (whose(table.properties) is None and not table.metadata.refs):
+        if target or (owner_target(table.properties) is None and not table.metadata.refs):
             yield target or name
 
 

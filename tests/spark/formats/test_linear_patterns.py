@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import DebeziumOptions
 from sluice.config.source_tables import regex
-from sluice.ddl.statements import SPEAKS_OF_DROPS
+from sluice.ddl.statements import MENTIONS_DROPS
 from sluice.types.columns import parse_type
 from spark_jobs.formats import FORMATS
 from spark_jobs.values import decode
@@ -41,7 +41,7 @@ def matching(pattern: str) -> Callable[[Column], Column]:
         (f"0.1{'0' * LENGTH}1", as_value("float"), None),
         (f"1.{'0' * LENGTH}1", as_value("decimal(10,2)"), None),
         ("2024-01-01 " + "1 " * LENGTH, as_value("timestamp_ntz"), None),
-        ("drop " * LENGTH, matching(SPEAKS_OF_DROPS), False),
+        ("drop " * LENGTH, matching(MENTIONS_DROPS), False),
         ("ab" * LENGTH, matching(rf"\A{regex(['a*b*c*d'])}\z"), False),
     ],
     ids=["double", "float", "decimal", "timestamp", "drops", "sources"],

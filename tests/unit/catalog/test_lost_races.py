@@ -14,13 +14,13 @@ from pyiceberg.schema import Schema
 from pyspark.errors import AnalysisException
 
 from sluice.errors import PublishRefusedError, TransientError
+from spark_jobs.iceberg_types import iceberg_type_of, spark_type_of
 from spark_jobs.lake import column_rewrite
 from spark_jobs.lake.column_rewrite import has_wider
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.lake.table_options import TableOptions
 from spark_jobs.lake.tables import Lake
 from spark_jobs.planning.table_columns import NewColumn
-from spark_jobs.planning.widening import in_iceberg, in_spark
 from tests.unit.staged_tables import NAME, table
 
 pytestmark = pytest.mark.catalog
@@ -44,7 +44,9 @@ class Spark:
 
     def table(self, _: str) -> Any:
         fields = self._tables.load_table(NAME).schema().fields
-        return SimpleNamespace(schema=[self._field(f.name, in_spark(f.field_type)) for f in fields])
+        return SimpleNamespace(
+            schema=[self._field(f.name, spark_type_of(f.field_type)) for f in fields]
+        )
 
     def _field(self, name: str, kind: str) -> Any:
         return SimpleNamespace(name=name, dataType=SimpleNamespace(simpleString=lambda: kind))
@@ -67,7 +69,7 @@ class Spark:
         if name in loaded.schema().column_names:
             raise AnalysisException("[FIELD_ALREADY_EXISTS]")
         with loaded.update_schema() as update:
-            update.add_column(name, in_iceberg(kind))
+            update.add_column(name, iceberg_type_of(kind))
 
 
 def ensure(catalog: Catalog, spark: Spark, *columns: NewColumn, alive: bool = True) -> bool:

@@ -16,6 +16,7 @@ from sluice.errors import PublishRefusedError, TransientError
 from spark_jobs.lake import column_rewrite
 from spark_jobs.lake.column_rewrite import drop_wider, has_wider, set_aside
 from spark_jobs.lake.table_id import TableId
+from spark_jobs.planning.type_changes import TypeChange
 from tests.unit.staged_tables import NAME, ids, table, write
 
 pytestmark = pytest.mark.catalog
@@ -26,6 +27,11 @@ SPARK: Any = MagicMock()
 
 def columns(catalog: Catalog) -> dict[str, str]:
     return {f.name: str(f.field_type) for f in table(catalog).schema().fields}
+
+
+def retype(catalog: Catalog, before: str, after: str) -> None:
+    """As in a changelog."""
+    set_aside(SPARK, catalog, ORDERS, [TypeChange("id", before, after)])
 
 
 def begin_to_widen(catalog: Catalog) -> None:
@@ -65,7 +71,7 @@ def test_columns_of_others_stay(catalog: Catalog) -> None:
 
 def test_a_changelog_never_lacks_the_column_that_gets_another_type(catalog: Catalog) -> None:
     write(catalog, 7)
-    set_aside(SPARK, catalog, ORDERS, {"id": "bigint"}, {"id": "decimal(22,2)"})
+    retype(catalog, "bigint", "decimal(22,2)")
     assert columns(catalog) == {"_sluice_was bigint id": "long", "id": "decimal(22, 2)"}
     schemas = [schema.column_names for schema in table(catalog).metadata.schemas]
     assert schemas == [["id"], ["_sluice_was bigint id", "id"]]
@@ -78,7 +84,7 @@ def test_a_column_that_was_set_aside_before_gets_a_number(catalog: Catalog) -> N
         with table(catalog).update_schema(allow_incompatible_changes=True) as update:
             update.delete_column("id")
             update.add_column("id", LongType() if before == "bigint" else StringType())
-        set_aside(SPARK, catalog, ORDERS, {"id": before}, {"id": after})
+        retype(catalog, before, after)
     own = ["_sluice_was bigint id", "_sluice_was string id", "_sluice_was bigint#2 id", "id"]
     assert sorted(columns(catalog)) == sorted(own)
 
@@ -87,7 +93,7 @@ def test_a_type_that_another_batch_gave_meanwhile_is_not_given_again(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one commits between reading and committing the schema."""
-    others = [lambda: set_aside(SPARK, catalog, ORDERS, {"id": "bigint"}, {"id": "decimal(24,2)"})]
+    others = [lambda: retype(catalog, "bigint", "decimal(24,2)")]
 
     def overtaken(*arguments: Any) -> None:
         while others:
@@ -95,13 +101,13 @@ def test_a_type_that_another_batch_gave_meanwhile_is_not_given_again(
         set_columns_aside(*arguments)
 
     monkeypatch.setattr(column_rewrite, "set_columns_aside", overtaken)
-    set_aside(SPARK, catalog, ORDERS, {"id": "bigint"}, {"id": "decimal(22,2)"})
+    retype(catalog, "bigint", "decimal(22,2)")
     assert columns(catalog) == {"_sluice_was bigint id": "long", "id": "decimal(24, 2)"}
 
 
 def test_another_type_meanwhile_is_told(catalog: Catalog) -> None:
     with pytest.raises(TransientError, match=r"shop.orders: column 'id' is bigint meanwhile"):
-        set_aside(SPARK, catalog, ORDERS, {"id": "int"}, {"id": "string"})
+        retype(catalog, "int", "string")
 
 
 def test_a_field_id_that_was_given_meanwhile_is_refused(catalog: Catalog) -> None:

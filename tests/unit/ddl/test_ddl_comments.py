@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.ddl.comments import LONGEST, Comment, comments, harmless
+from sluice.ddl.comments import LONGEST, Comment, comments, sanitised_comment
 from sluice.ddl.statements import UnreadableDdlError
 
 
@@ -53,9 +53,9 @@ def test_text_that_no_grammar_reads_is_no_comment(text: str) -> None:
 
 
 def test_a_comment_says_nothing_to_a_terminal_and_is_bounded() -> None:
-    assert harmless("a\x1b[31mb\u202ec\r\nd\0") == "a [31mb c  d"
-    assert harmless("\x00 \n") is None
-    long = harmless("x" * 5000)
+    assert sanitised_comment("a\x1b[31mb\u202ec\r\nd\0") == "a [31mb c  d"
+    assert sanitised_comment("\x00 \n") is None
+    long = sanitised_comment("x" * 5000)
     assert long is not None
     assert (len(long), long[-1]) == (LONGEST, "…")
 

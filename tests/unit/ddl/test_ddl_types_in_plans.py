@@ -116,7 +116,7 @@ def test_descriptions_of_events_win_over_the_script() -> None:
 def test_a_stored_type_stands_unless_it_grows_in_place(
     policy: str, told: ColumnType, stored: str, after: str
 ) -> None:
-    found = column(told, stored, policy=policy)
+    found = column(told, stored, on_type_change=policy)
     assert found.stored.spark == after
     assert found.readings == {None: found.stored}
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.column_renames import NOWHERE, Renames, moved_nowhere
+from sluice.column_renames import NOWHERE, Renames, dropped_since
 from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.ledger.column_log import ColumnStatement
 from sluice.types.columns import STRING
@@ -135,7 +135,7 @@ class Table:
 
     def _leave(self, columns: Sequence[str], now: ColumnHistory) -> None:
         """Let the columns go in which no event has a value."""
-        aside = moved_nowhere(self.history.renames, now.renames)
+        aside = dropped_since(self.history.renames, now.renames)
         under = [read(one, now.renames, self.changelog) for one in self.events]
         found = may_go(self.statements, self.config, columns, aside)
         going = [name for name in found if not any(name in row for row in under)]

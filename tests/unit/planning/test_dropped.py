@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from sluice.column_renames import NOWHERE, Rename, in_order, moved_nowhere, name_at
+from sluice.column_renames import NOWHERE, Rename, dropped_since, in_order, name_at
 from sluice.config.pipeline import TableConfig
 from sluice.errors import PlanError, TransientError
 from sluice.ledger.column_log import ColumnStatement
@@ -20,7 +20,7 @@ from spark_jobs.planning.key_names import without_key
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.rename_clashes import clash
-from spark_jobs.planning.renames import moves_of_rows, used_again, wanted
+from spark_jobs.planning.renames import moves_of_rows, reused_names, wanted
 from spark_jobs.planning.renames_known import known_renames, renames_from
 from spark_jobs.planning.stale_plan import refuse_other_names
 
@@ -67,10 +67,10 @@ def test_the_last_statement_about_a_name_counts_in_whatever_order_they_come(
 
 def test_a_column_that_kept_the_values_before_the_setting_goes_with_it() -> None:
     kept, gone = (renames_from([DROP, ADD], of) for of in (TableConfig(), DROPPING))
-    aside = moved_nowhere(kept, gone)
+    aside = dropped_since(kept, gone)
     assert may_go([DROP, ADD], DROPPING, COLUMNS, aside) == ("size__dropped",)
     both = in_order(kept, gone)
-    assert moved_nowhere(both, both) == moved_nowhere(kept, kept) == frozenset()
+    assert dropped_since(both, both) == dropped_since(kept, kept) == frozenset()
     assert name_at(both, "size", below(9)) == NOWHERE
     assert clash(kept, both, COLUMNS) is None
 
@@ -89,7 +89,7 @@ def test_a_dropped_columns_values_are_nowhere_whatever_is_known_of_a_later_one()
     assert name_at(alone, "Size", below(9)) == NOWHERE
     assert name_at(alone, "Size", below(10)) == "Size"
     assert wanted(alone, COLUMNS) == {}
-    assert used_again(alone) == {"size"}
+    assert reused_names(alone) == {"size"}
 
 
 def test_rows_from_below_the_drop_have_no_value() -> None:
@@ -195,7 +195,7 @@ def test_a_statement_renames_once_however_its_drop_was_read_before(
 def test_a_column_that_is_added_again_in_the_statement_that_drops_it_keeps_nothing() -> None:
     before = known_renames(PLAN, renames_from([ANEW], KEEPING), ())
     now = known_renames(PLAN, renames_from([ANEW], DROPPING), before)
-    assert moved_nowhere(before, now) == {"size__dropped"}
+    assert dropped_since(before, now) == {"size__dropped"}
 
 
 def test_what_went_nowhere_stays_there_when_columns_are_kept_again() -> None:

@@ -11,7 +11,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import IntegerType, NestedField
 
 from sluice.errors import PlanError
-from spark_jobs.planning.widening import fixed_columns, refuse_widening
+from spark_jobs.planning.type_changes import TypeChange, fixed_columns, refuse_widening
 
 pytestmark = pytest.mark.catalog
 
@@ -37,6 +37,7 @@ def test_columns_that_identify_place_or_sort_rows_are_fixed(tmp_path: Path) -> N
 
 
 def test_the_refusal_names_what_fixes_a_column() -> None:
+    rescaled = TypeChange("qty", "int", "decimal(12,2)")
     with pytest.raises(PlanError, match=r"'qty' cannot become .* or of the table's sort order; "):
-        refuse_widening("shop.orders", "qty", "int", "decimal(12,2)", rewrites=True, fixed=True)
-    refuse_widening("shop.orders", "qty", "int", "bigint", rewrites=True, fixed=True)
+        refuse_widening("shop.orders", rescaled, rewrites=True, fixed=True)
+    refuse_widening("shop.orders", TypeChange("qty", "int", "bigint"), rewrites=True, fixed=True)

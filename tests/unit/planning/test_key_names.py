@@ -10,7 +10,7 @@ from sluice.errors import PlanError
 from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import Source, TableSummary
-from spark_jobs.planning.key_names import key_names, stated_key, without_key
+from spark_jobs.planning.key_names import key_for_names, key_names, without_key
 from spark_jobs.planning.stretches import DECLARED
 
 FOUND = TableSummary(Source("shop", "", "orders"))
@@ -59,9 +59,9 @@ def test_a_name_that_two_columns_had_is_refused(statements: list[ColumnStatement
 
 def test_a_key_that_events_tell_is_called_as_in_the_table() -> None:
     found = TableSummary(Source("shop", "", "orders"), keys={1: ("_Op", "id")})
-    assert stated_key(found, NOTHING, None, (), ()) == ["_Op__source", "id"]
+    assert key_for_names(found, NOTHING, None, (), ()) == ["_Op__source", "id"]
     renames = (rename("1", ("_op__source", "kind")),)
-    assert stated_key(found, NOTHING, None, (), renames) == ["kind", "id"]
+    assert key_for_names(found, NOTHING, None, (), renames) == ["kind", "id"]
 
 
 def test_a_taken_name_beside_another_of_the_key_is_another_column() -> None:
@@ -91,7 +91,7 @@ def test_key_comes_from_stored_columns_configuration_events_or_script() -> None:
     renames = (rename("1", ("id", "num")),)
     events = TableSummary(Source("shop", "", "orders"), keys={1: ("id",), 2: ("num",)})
     given = TableConfig(key=["k"])
-    assert stated_key(events, given, ("_sluice_nocase_id",), (), renames) == ["id"]
-    assert stated_key(events, given, None, (), renames) == ["k"]
-    assert stated_key(events, NOTHING, None, ("s",), renames) == ["num"]
-    assert stated_key(FOUND, NOTHING, None, ("s",), renames) == ["s"]
+    assert key_for_names(events, given, ("_sluice_nocase_id",), (), renames) == ["id"]
+    assert key_for_names(events, given, None, (), renames) == ["k"]
+    assert key_for_names(events, NOTHING, None, ("s",), renames) == ["num"]
+    assert key_for_names(FOUND, NOTHING, None, ("s",), renames) == ["s"]

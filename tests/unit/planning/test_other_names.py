@@ -30,7 +30,7 @@ def others(told: list[ColumnStatement], **columns: str) -> dict[str, tuple[tuple
     """Of each name what else its column was called, and whether these are that column's alone."""
     config = TableConfig(renamed_columns=columns)
     renames = (*renames_from(told, config), *declared(columns))
-    found = known_names(TableSummary(ORDERS), config, ["id"], renames, told).others
+    found = known_names(TableSummary(ORDERS), config, ["id"], renames, told).other_names
     return {name: (of.names, of.alone) for name, of in found.items()}
 
 

@@ -1,32 +1,25 @@
-"""A column that gets a wider type.
-
-Iceberg promotes some types in place. For others (int → decimal, a decimal of another scale, any
-type → text) a column of the new type replaces the old one:
+"""Columns that others of a new type replaced, where Iceberg does not promote the old type:
 
 - in a target or history the rows are rewritten on a branch, and one commit moves `main` there and
   changes the schema, so that no reader sees the column without its values;
 - in a changelog, to which several batches may be writing, the old column is kept for its rows under
   another name (SET_ASIDE), and is read as the new one.
-
-`lake.column_rewrite` writes what is decided here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from pyiceberg.table import Table
-from pyiceberg.types import IcebergType, NestedField, TimestampType
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.catalog.placing import placing_ids
-from sluice.errors import ELSEWHERE, PlanError
 from sluice.types.columns import parse_type
 from spark_jobs.canonical import quoted
+from spark_jobs.iceberg_types import spark_type_of
 from spark_jobs.values import as_type
 
 SET_ASIDE: Final = f"{names.OWN_COLUMNS}was "
@@ -36,31 +29,6 @@ WIDER: Final = f"{names.OWN_COLUMNS}wider "
 _SET_ASIDE_NAME: Final = re.compile(
     rf"{re.escape(SET_ASIDE)}(?P<type>[^\s#]+)(?:#\d+)? (?P<name>.+)", re.DOTALL
 )
-_PROMOTED: Final = {("int", "bigint"), ("float", "double")}
-
-
-def is_promoted(before: str, after: str) -> bool:
-    """Whether Iceberg promotes one type to the other in place."""
-    old, new = parse_type(before), parse_type(after)
-    decimals = old.name == new.name == "decimal" and old.scale == new.scale
-    return (decimals and old.precision < new.precision) or (before, after) in _PROMOTED
-
-
-def refuse_widening(
-    table: str, column: str, before: str, after: str, rewrites: bool, fixed: bool
-) -> None:
-    """Raise PlanError unless the column can get the type.
-
-    `rewrites`: the pipeline allows tables to be rewritten; `fixed`: one of `fixed_columns`.
-    """
-    if is_promoted(before, after) or (rewrites and not fixed):
-        return
-    placed = "one of the key, of `partition_by` or of the table's sort order"
-    why = placed if fixed else "where on_schema_change is not evolve"
-    raise PlanError(
-        f"{table}: column {column!r} cannot become {after} from {before}, {why}; hint a type "
-        f"that holds both, and where the table has the narrower one, {ELSEWHERE}"
-    )
 
 
 def changes_as(changes: DataFrame, types: Mapping[str, str]) -> DataFrame:
@@ -92,19 +60,6 @@ def _with_set_aside(changes: DataFrame) -> DataFrame:
     return changes.withColumns(values).drop(*map(quoted, aside))
 
 
-def in_spark(kind: IcebergType) -> str:
-    """Return Spark's name of an Iceberg type; Iceberg's `timestamp` has no zone, Spark's has."""
-    name = "timestamp_ntz" if isinstance(kind, TimestampType) else str(kind)
-    return parse_type(name).spark
-
-
-def in_iceberg(kind: str) -> IcebergType:
-    """Return the Iceberg type of a column with a Spark type."""
-    stored = parse_type(kind).spark
-    named = {"bigint": "long", "timestamp": "timestamptz", "timestamp_ntz": "timestamp"}
-    return NestedField(field_id=1, name="", type=named.get(stored, stored)).field_type
-
-
 def in_current_columns(
     rows: DataFrame, table: Table, snapshot: int, absent: Collection[str] = ()
 ) -> DataFrame:
@@ -126,7 +81,7 @@ def in_current_columns(
         if field.field_id in by_id:
             columns.append(F.col(quoted(by_id[field.field_id])).alias(field.name))
         elif field.name in types and field.name.lower() not in absent:
-            kind = in_spark(field.field_type)
+            kind = spark_type_of(field.field_type)
             columns.append(wider(field.name, types[field.name], kind).alias(field.name))
     return rows.select(*columns)
 
@@ -139,10 +94,3 @@ def wider(column: str, before: str, after: str) -> Column:
 def is_own(column: str) -> bool:
     """Whether Sluice made the column, for a change of type."""
     return column.startswith((SET_ASIDE, WIDER))
-
-
-def fixed_columns(table: Table, key: Sequence[str]) -> set[str]:
-    """Return the columns that identify, partition or sort a table's rows, or partitioned them once:
-    they cannot be dropped, and no other column can replace one of them."""
-    placing = placing_ids(table)
-    return {*key, *(field.name for field in table.schema().fields if field.field_id in placing)}
