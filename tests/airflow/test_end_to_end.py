@@ -141,7 +141,7 @@ def test_a_table_that_is_left_out_makes_its_run_red_and_the_next_one_green(
         "batch.left_out[0]": "failed", "batch.rollback[0]": "success",
     }  # fmt: skip
     set_table(lake, "public.notes", "{key: [id]}")
-    # Of its own accord a run takes a batch up when it has failed ten minutes ago.
+    # Of its own accord a run takes a batch up half an hour after it failed.
     ends = (hour + timedelta(hours=1)).isoformat()
     finished, states = run(run_conf={"window_start": hour.isoformat(), "window_end": ends})
     assert finished.state == "success", states

@@ -16,6 +16,7 @@ from spark_jobs.formats.common.tabular_columns import REPEATS, ROW
 
 CONTROL: Final = "control"
 DROP: Final = "drop-table"
+OF_A_COLUMN: Final = ("rename-column", "drop-column")
 _SCHEMA: Final = f"""
     data {IMAGE_TYPE}, control string,
     metadata struct<timestamp:string, `record-type`:string, operation:string,
@@ -45,9 +46,7 @@ def read_messages(
         about["transaction-id"].alias("tx_id"),
         _without(F.col("data"), F.col("_ordering")).alias(ROW),
         BEFORE,
-        F.when(operation == DROP, _drop(about))
-        .otherwise(F.coalesce("control", operation))
-        .alias("_statement"),
+        _statement(about).alias("_statement"),
         any_repeats_column(F.col("data"), F.col(BEFORE)).alias(REPEATS),
         F.lit(None).cast("string").alias("types"),
         F.lit(False).alias("_marked"),
@@ -60,8 +59,23 @@ def read_messages(
     return with_reason(records, bool(order), parts).drop("data", "metadata")
 
 
+def _statement(about: Column) -> Column:
+    """The text of a control record, which has no statement.
+
+    That of a renamed or dropped column begins like one that no grammar reads, so that a load
+    reports it.
+    """
+    operation, control = about["operation"], F.col("control")
+    of_column = F.concat_ws(" ", F.replace(operation, F.lit("-"), F.lit(" ")), control)
+    return (
+        F.when(operation == DROP, _drop(about))
+        .when(operation.isin(*OF_A_COLUMN), of_column)
+        .otherwise(F.coalesce(control, operation))
+    )
+
+
 def _drop(about: Column) -> Column:
-    """The statement of a `drop-table` record, which has no text."""
+    """The statement that a `drop-table` record stands for."""
     parts = (F.nullif(about[name], F.lit("")) for name in ("schema-name", "table-name"))
     named = (F.concat(F.lit('"'), F.replace(p, F.lit('"'), F.lit('""')), F.lit('"')) for p in parts)
     return F.concat(F.lit("DROP TABLE "), F.concat_ws(".", *named))

@@ -51,12 +51,18 @@ def texts(sandbox: Sandbox) -> list[tuple[int, str]]:
     return sorted((row["id"], row["text"]) for row in sandbox.rows("orders"))
 
 
-def test_changed_file_is_loaded_once_by_a_run_with_changed(lake: Sandbox) -> None:
+def changed_after_loads(lake: Sandbox) -> str:
+    """Load two files, then change the first one; return its batch."""
     lake.write("a.jsonl", [event(10, 1, "a"), event(11, 2, "b")])
     (first,) = run(lake)
     lake.write("b.jsonl", [event(20, 2, "newer")])
     run(lake)
     lake.write("a.jsonl", [event(10, 1, "a"), event(12, 2, "late"), event(13, 3, "c")])
+    return first.batch_id
+
+
+def test_changed_file_is_loaded_once_by_a_run_with_changed(lake: Sandbox) -> None:
+    changed_after_loads(lake)
     assert run(lake) == []
 
     planned = preview(lake.context(), Selection(changed=True))
@@ -68,7 +74,12 @@ def test_changed_file_is_loaded_once_by_a_run_with_changed(lake: Sandbox) -> Non
     assert run(lake, changed=True) == []
     assert lake.agrees()
 
-    refolding.undo_or_refold(lake.context(), first.batch_id)
+
+@pytest.mark.long
+def test_a_changed_file_and_the_one_before_it_are_undone(lake: Sandbox) -> None:
+    first = changed_after_loads(lake)
+    (changed,) = run(lake, changed=True)
+    refolding.undo_or_refold(lake.context(), first)
     assert texts(lake) == [(1, "a"), (2, "newer"), (3, "c")]
     refolding.undo_or_refold(lake.context(), changed.batch_id)
     assert texts(lake) == [(2, "newer")]

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import AwsDmsOptions
+from sluice.ddl.statements import UnreadableDdlError, altered
 from sluice.positions import encode_number
 from spark_jobs.formats.aws_dms.decoder import AwsDms
 from tests.spark.dms_records import load, message
@@ -48,6 +49,9 @@ MESSAGES: dict[str, Any] = {
         "table-name": "t"}},
     "drop": {"metadata": {"record-type": "control", "operation": "drop-table",
                           "schema-name": "s", "table-name": "t"}},
+    "renamed": {"control": {"table-def": {"columns": {"n": {"type": "STRING"}}}}, "metadata": {
+        "record-type": "control", "operation": "rename-column", "schema-name": "s",
+        "table-name": "t"}},
     "unknown": message("merge"),
     "unknown_of_no_type": message("merge", **{"record-type": None}),
     "wrong_case": message("INSERT"),
@@ -135,6 +139,7 @@ NEW = {"id": "2", "n": "b"}
         ("ordered_in_another_case", "insert", None, {"id": "1"}),
         ("ordered_in_two_cases", "insert", None, {"SEQ": "8", "Seq": "9"}),
         ("create", "ddl", None, None), ("drop", "ddl", None, None),
+        ("renamed", "ddl", None, None),
         ("exact", "insert", None,
          {"n": "12345678901234567890.10", "e": "1e999", "o": '{"k": 1.10}'}),
     ],
@@ -178,6 +183,12 @@ def test_positions_and_times(rows: dict[str, Row]) -> None:
     assert rows["insert"]["tx_id"] == "670014899490"
     assert rows["create"]["ddl"] == '{"table-def": {"columns": {}}}'
     assert rows["drop"]["ddl"] == 'DROP TABLE "s"."t"'
+
+
+def test_a_renamed_column_is_a_statement_that_cannot_be_followed(rows: dict[str, Row]) -> None:
+    """The record does not say what the column was called before."""
+    with pytest.raises(UnreadableDdlError):
+        altered(rows["renamed"]["ddl"])
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,8 @@ def test_a_budget_that_is_always_too_short_gets_to_the_ledger_too(shop: Shop) ->
 def test_a_table_whose_step_fails_keeps_no_other_waiting(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    four_batches(shop)
+    for at in (1, 2):
+        shop.run(*orders(("c", at, at, "new")))
     rewrite = procedures.rewrite_data
 
     def fails(spark: SparkSession, table: TableId, rules: Maintenance) -> str:

@@ -82,8 +82,10 @@ def test_what_a_partial_row_did_not_send_stays(lake: Sandbox, batches: list[list
 @pytest.mark.parametrize(
     "batches",
     [
-        pytest.param([FIRST, [DROP], BETWEEN, [ADD], SINCE], id="in-order"),
-        pytest.param([FIRST, [DROP], SINCE, BETWEEN, [ADD]], id="added-late"),
+        pytest.param([FIRST, [DROP], BETWEEN, [ADD], SINCE], id="in-order",
+                     marks=pytest.mark.long),
+        pytest.param([FIRST, [DROP], SINCE, BETWEEN, [ADD]], id="added-late",
+                     marks=pytest.mark.long),
         pytest.param([SINCE, [ADD, DROP], BETWEEN, FIRST], id="newest-first",
                      marks=pytest.mark.long),
         pytest.param([[*SINCE, *FIRST, ADD, *BETWEEN, DROP]], id="one", marks=pytest.mark.long),

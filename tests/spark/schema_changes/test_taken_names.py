@@ -44,7 +44,10 @@ def configure(shop: Sandbox, **table: Any) -> None:
     shop.configure(format="debezium", tables={"orders": {"key": ["id"], **table}})
 
 
-@pytest.mark.parametrize("modes", [["current"], ["soft_delete", "history", "append"]])
+@pytest.mark.parametrize(
+    "modes",
+    [["current"], pytest.param(["soft_delete", "history", "append"], marks=pytest.mark.long)],
+)
 def test_every_taken_name_has_another_one_in_the_table(shop: Sandbox, modes: list[str]) -> None:
     configure(shop, modes=modes)
     old: Row = {name: f"{name} old" for name in TAKEN}

@@ -110,16 +110,6 @@ def test_key_and_value(text: str, expected: bytes, size: int) -> None:
         ("7^", [b"null"]),
         # Two records may be no key and value here, and none is lost.
         ('{"a":1}\t{"b":1}', [b'{"a":1}', b'{"b":1}']),
-    ],
-)
-def test_a_key_that_nobody_needs_is_passed_over(text: str, expected: list[bytes]) -> None:
-    found = split(pieces(text.encode()), LIMIT, keys=False)
-    assert [part.text for part in found if isinstance(part, Line)] == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
         # What Maxwell's producers write before a row with a key, and before one without.
         ('{"database":"t","table":"e","pk.id":1}\t{"database":"t","data":{"id":1}}',
          [b'{"database":"t","data":{"id":1}}']),
@@ -131,7 +121,7 @@ def test_a_key_that_nobody_needs_is_passed_over(text: str, expected: list[bytes]
         ('{"_uuid":"x"}\t["t"]', [b'{"_uuid":"x"}', b'["t"]']),
     ],
 )  # fmt: skip
-def test_object_marked_as_a_key_is_passed_over(text: str, expected: list[bytes]) -> None:
+def test_a_key_that_nobody_needs_is_passed_over(text: str, expected: list[bytes]) -> None:
     found = split(pieces(text.encode()), LIMIT, keys=False)
     assert [part.text for part in found if isinstance(part, Line)] == expected
 
