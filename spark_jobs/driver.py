@@ -220,10 +220,10 @@ class Driver:
         return any(is_at_work(row) and self.lease.is_owned_by_other(row) for row in rows)
 
     def _fail(self, error: BaseException) -> None:
-        """Restore the schemas, drop the branches, and record the error in the ledger."""
+        """Remove added columns, drop the branches, and record the error in the ledger."""
         with suppress(Exception):  # the first error is the one to report
             for table in self._restore_schemas():
-                emit(f"{table}: schema as before the batch")
+                emit(f"{table}: columns as before the batch")
             self._drop_branches()
             self._forget_undone()
         reason = typed(error) if isinstance(error, Exception) else error

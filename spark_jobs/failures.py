@@ -23,6 +23,7 @@ from pyspark.errors import (
 )
 from sqlalchemy.exc import DBAPIError
 
+from sluice.catalog.retries import EXPECTED, as_sluice_error, is_permanent
 from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.escaping import LINES
 from sluice.typed_json import TypedJson
@@ -75,11 +76,13 @@ def typed(error: Exception) -> SluiceError:
     """Return the error as one of Sluice's.
 
     Errors of stores, catalogs and executors are transient: a later try may succeed. A missing file
-    is transient too, since the next try reports it or makes it again. Mistakes are not, nor is what
-    Spark cannot compute from the data, as its SQLSTATE shows.
+    is transient too, since the next try reports it or makes it again. Mistakes are not, nor is
+    access that is denied, nor what Spark cannot compute from the data, as its SQLSTATE shows.
     """
     if isinstance(error, SluiceError):
         return error
+    if isinstance(error, EXPECTED) and is_permanent(error):
+        return as_sluice_error(error)
     text = f"{type(error).__name__}: {_without_stack(error)}"
     if isinstance(error, AnalysisException) and _GONE in text:
         return TransientError(

@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
 
+from sluice.catalog.retries import EXPECTED, as_sluice_error
 from sluice.config.project import PROJECT_FILE
 from sluice.escaping import LINES, shown
 from sluice.ledger.rows import BatchRow
@@ -60,14 +61,17 @@ def _log_advice(stage: str, pipeline: str, error: BaseException, advice: Advice)
 
 @contextmanager
 def advised(stage: str, pipeline: str) -> Iterator[Advice]:
-    """Log advice beside an error."""
+    """Log advice beside an error; raise one of Sluice's, which Airflow's rules of retries know."""
     advice = Advice(stage)
     try:
         yield advice
     except AirflowSkipException:
         raise
     except (Exception, AirflowTaskTimeout) as error:  # a timeout is no Exception
-        _log_advice(stage, pipeline, error, advice)
+        reason = as_sluice_error(error) if isinstance(error, EXPECTED) else error
+        _log_advice(stage, pipeline, reason, advice)
+        if reason is not error:
+            raise reason from error
         raise
 
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pyspark.sql import DataFrame
 
+from sluice.catalog.retries import is_permanent
 from sluice.config.pipeline import Pipeline
 from sluice.errors import LakeMovedError, ResetSuspectedError, TerminalError
 from sluice.escaping import LINES, shown
@@ -55,10 +56,8 @@ def _reason(error: Exception) -> str:
     whole source rather than the table.
     """
     failure = typed(error)
-    not_the_tables = is_of_a_file(error) or isinstance(
-        failure, LakeMovedError | ResetSuspectedError
-    )
-    if not_the_tables or not isinstance(failure, TerminalError):
+    of_the_lake = isinstance(failure, LakeMovedError | ResetSuspectedError) or is_permanent(error)
+    if is_of_a_file(error) or of_the_lake or not isinstance(failure, TerminalError):
         raise error
     return f"{type(failure).__name__}: {failure}"
 

@@ -282,8 +282,9 @@ class Lake:
             after, now = self.schemas_after.get(table), self.load(table)
             if after in (None, before) or now is None:
                 continue
-            if now.metadata.current_schema_id == after:
-                restore_schema(self.catalog, table.namespace, table.name, before)
+            if now.metadata.current_schema_id != after:
+                continue
+            if restore_schema(self.catalog, table.namespace, table.name, before):
                 restored.append(table.full_name)
         return restored
 

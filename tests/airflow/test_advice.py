@@ -45,6 +45,18 @@ def test_reconcile_says_what_goes_on_with_an_abandoned_batch(
     assert f"batch b is not published; {advice}" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(PermissionError("denied"), TerminalError), (ConnectionResetError("reset"), TransientError)],
+)
+def test_an_error_of_a_store_says_whether_the_task_is_tried_again(
+    error: Exception, kind: type[Exception]
+) -> None:
+    """Airflow's rules of retries know the errors of Sluice alone."""
+    with pytest.raises(kind, match=str(error)), tasks.advised("reconcile", "shop"):
+        raise error
+
+
 def advice_of(caplog: pytest.LogCaptureFixture) -> str:
     (message,) = (line for line in caplog.messages if line.startswith("What to do"))
     return message

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    ForbiddenError,
+    OAuthError,
+    ServiceUnavailableError,
+)
 from pyspark.errors import (
     AnalysisException,
     PySparkException,
@@ -20,6 +25,7 @@ from spark_jobs import failures
 from spark_jobs.failures import typed
 from spark_jobs.verifying import source_database
 from spark_jobs.verifying.source_database import refusal
+from tests.unit.outages import away
 
 
 @pytest.mark.parametrize(
@@ -34,12 +40,17 @@ from spark_jobs.verifying.source_database import refusal
         (PySparkException("job aborted"), TransientError),
         (ConnectionResetError("reset"), TransientError),
         (CommitFailedException("moved"), TransientError),
+        (ServiceUnavailableError("503"), TransientError),
+        (PermissionError("denied"), TerminalError),
+        (ForbiddenError("403"), TerminalError),
+        (OAuthError("invalid_client"), TerminalError),
+        (away("password authentication failed"), TerminalError),
         (PlanError("no key"), PlanError),
     ],
 )
 def test_an_error_says_whether_to_try_again(error: Exception, kind: type[Exception]) -> None:
     assert type(typed(error)) is kind
-    assert str(error) in str(typed(error))
+    assert str(getattr(error, "orig", error)) in str(typed(error))
 
 
 class Thrown:

@@ -135,14 +135,14 @@ def publish(
     context.ledger.batches.record(batch, state, attempt="a1")
 
 
-def publish_users(context: Context) -> None:
-    """Batch b4, which has rows for one of the two tables."""
-    staged = stage(context, "b4", "users", 4)
-    publish_table(context.catalog, staged, "b4")
-    row = Publication("shop", "b4", "a1", "shop", "users", staged.base_snapshot, 0,
+def publish_users(context: Context, batch: str = "b4") -> None:
+    """A batch that has rows for one of the two tables."""
+    staged = stage(context, batch, "users", int(batch[1:]))
+    publish_table(context.catalog, staged, batch)
+    row = Publication("shop", batch, "a1", "shop", "users", staged.base_snapshot, 0,
                       staged.head_snapshot, staged.branch, state=PUBLISHED)  # fmt: skip
     context.ledger.publications.record([row])
-    context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
+    context.ledger.batches.record(batch, PUBLISHED, attempt="a1")
 
 
 def fold(

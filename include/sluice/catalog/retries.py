@@ -21,6 +21,7 @@ from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
     ForbiddenError,
+    OAuthError,
     RESTError,
     ServerError,
     ServiceUnavailableError,
@@ -58,13 +59,17 @@ EXPECTED: Errors = (SluiceError, OSError, DBAPIError, RESTError, CommitFailedExc
 _PERMANENT: Final = (
     "authentication failed", "no password supplied", "pg_hba.conf", "does not exist",
     "permission denied", "unable to open database file", "readonly database",
-    "file is not a database",
+    "file is not a database", "database disk image is malformed",
 )  # fmt: skip
 # PostgreSQL's codes of a read-only transaction, of a session that was ended in a transaction, and
 # of an operator's intervention (appendix A of its manual).
 _SWITCHED: Final = ("25006", "25P03", "57")
 _UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-_DENIED: Final = ("error access_denied", "error signature_does_not_match")
+_DENIED: Final = (
+    "error access_denied", "error signature_does_not_match", "error invalid_access_key_id",
+)  # fmt: skip
+# The words of OpenSSL, in the errors of requests and of PostgreSQL.
+_UNTRUSTED: Final = "certificate verify failed"
 
 log = logging.getLogger(__name__)
 
@@ -189,14 +194,16 @@ def error_text(problem: Exception) -> str:
 
 
 def is_permanent(problem: Exception) -> bool:
-    """Whether waiting does not help: access is denied, the requested object does not exist, or a
-    commit was lost because a disk is full or read-only."""
+    """Whether waiting does not help: access is denied, a certificate is not trusted, the requested
+    object does not exist, or a commit was lost because a disk is full or read-only."""
     if isinstance(problem, CommitStateUnknownError) and isinstance(problem.__cause__, Exception):
         cause = problem.__cause__
         return is_permanent(cause) or getattr(cause, "errno", None) in _UNWRITABLE
-    if isinstance(problem, (UnauthorizedError, ForbiddenError, PermissionError)):
+    if isinstance(problem, (UnauthorizedError, ForbiddenError, OAuthError, PermissionError)):
         return True
     text = str(problem).lower()
+    if isinstance(problem, (OSError, DBAPIError)) and _UNTRUSTED in text:
+        return True
     if _is_of_a_store(problem):
         return any(words in text for words in _DENIED)
     return isinstance(problem, DBAPIError) and any(words in text for words in _PERMANENT)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.schema import Schema
+from pyiceberg.exceptions import ResolveError
+from pyiceberg.schema import Schema, promote
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
@@ -17,7 +19,7 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
-from pyiceberg.types import NestedField
+from pyiceberg.types import IcebergType, NestedField
 
 from sluice.catalog.client import load_table
 from sluice.catalog.current_schema import made_current
@@ -85,7 +87,7 @@ def columns_after(table: Table, staged: StagedTable) -> tuple[str, ...]:
 
 
 def _schema_before(table: Table, staged: StagedTable) -> Schema:
-    """Return the schema from before the batch.
+    """Return the schema from before the batch, as the files from before it can be read.
 
     Others may have removed it (`expire_snapshots` with `clean_expired_metadata`): then that of the
     snapshot from before the batch, and without one the current schema.
@@ -93,7 +95,42 @@ def _schema_before(table: Table, staged: StagedTable) -> Schema:
     schemas = table.schemas()
     base = None if staged.base_snapshot is None else table.snapshot_by_id(staged.base_snapshot)
     written = None if base is None or base.schema_id is None else schemas.get(base.schema_id)
-    return schemas.get(staged.base_schema) or written or table.schema()
+    before = schemas.get(staged.base_schema) or written or table.schema()
+    return before if written is None else _as_written(before, written, table.schema())
+
+
+def _as_written(before: Schema, written: Schema, now: Schema) -> Schema:
+    """Return an earlier schema with the wider types and the columns in the place of others that
+    files written in another one have.
+
+    Maintenance, which needs the lease, may rewrite files after a batch has evolved the table, which
+    needs none.
+    """
+    ids = written.field_ids & now.field_ids - before.field_ids
+    replaced = {field.name.lower(): field for field in written.fields if field.field_id in ids}
+    fields = (
+        field if field.field_id in written.field_ids else replaced.get(field.name.lower(), field)
+        for field in before.fields
+    )
+    return _with_wider_types(Schema(*fields, schema_id=before.schema_id), written)
+
+
+def _with_wider_types(before: Schema, written: Schema) -> Schema:
+    """Return an earlier schema with the types to which another one promotes its columns."""
+    types = {field.field_id: field.field_type for field in written.fields}
+    fields = (
+        field.model_copy(update={"field_type": types[field.field_id]})
+        if _is_promoted(field.field_type, types.get(field.field_id, field.field_type))
+        else field
+        for field in before.fields
+    )
+    return Schema(*fields, schema_id=before.schema_id)
+
+
+def _is_promoted(before: IcebergType, after: IcebergType) -> bool:
+    with suppress(ResolveError):
+        return promote(before, after) != before
+    return False
 
 
 def _placing_since(table: Table, before: Schema) -> list[NestedField]:
@@ -119,7 +156,7 @@ def _schema_back(table: Table, before: Schema) -> list[TableUpdate]:
         return []
     known = [PROP_SHAPES] if PROP_SHAPES in table.properties else []
     forgotten = [RemovePropertiesUpdate(removals=known)] if known else []
-    if fields == list(before.fields):
+    if fields == list(table.schemas()[before.schema_id].fields):
         return [SetCurrentSchemaUpdate(schema_id=before.schema_id), *forgotten]
     return [*made_current(table, fields), *forgotten]
 
@@ -180,14 +217,20 @@ def _refuse_replaced(table: Table, before: Schema, batch_id: str) -> None:
         )
 
 
-def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> None:
-    """Make an earlier schema current again after a failed batch, unless somebody removed it."""
+def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> bool:
+    """Remove a failed batch's columns by making an earlier schema current again, unless somebody
+    removed that; return whether the schema changed.
+
+    Wider types stay: maintenance may have written files with them since, or be about to.
+    """
     table = load_table(catalog, (namespace, name))
     before = table.schemas().get(schema_id)
-    updates = [] if before is None else _schema_back(table, before)
+    back = None if before is None else _with_wider_types(before, table.schema())
+    updates = [] if back is None else _schema_back(table, back)
     if updates:
         requirement = AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id)
         commit(catalog, table, (requirement,), tuple(updates))
+    return bool(updates)
 
 
 def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: str) -> None:

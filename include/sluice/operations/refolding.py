@@ -118,7 +118,7 @@ def _refold_without(
     refuse_in_use(ctx, list(published))
     logs = changelogs(ctx)
     changes = [c for b, written in published.items() for c in _changes(ctx, logs, b, written)]
-    if not changes:
+    if not changes and not undo.begun(ctx):
         raise RollbackRefusedError(f"{why}, and no changelog has changes of {', '.join(published)}")
     lines = [
         f"{ctx.pipeline.full_name(c.target)}: {c.records} changes of batch {c.batch_id}"
@@ -157,7 +157,8 @@ def _instead(ctx: Context, batches: list[str]) -> str:
 
 
 def _published(ctx: Context, batches: list[str]) -> Published:
-    """Return the publications of those of the batches that have changes of their own.
+    """Return the publications of those of the batches that have changes of their own. Rebuilds that
+    are half rolled back are among them without any: they end with the others.
 
     Raises RollbackRefusedError unless all batches are still published, or all are half rolled back.
     """
@@ -170,7 +171,8 @@ def _published(ctx: Context, batches: list[str]) -> Published:
                 f"that first (sluice reconcile {ctx.pipeline.name})"
             )
     own = [r.batch_id for r in rows if not r.details.keys() & {UNDONE, REBUILT}]
-    return publications_of(ctx, reversed(own))
+    rebuilt: Published = {r.batch_id: [] for r in rows if half_back and REBUILT in r.details}
+    return rebuilt | publications_of(ctx, reversed(own))
 
 
 def _base(ctx: Context, target: str, published: Published) -> int | None:

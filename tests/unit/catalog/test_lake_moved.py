@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Never
 
 import pytest
+from pyiceberg.exceptions import UnauthorizedError
 
 from sluice.catalog import retries
 from sluice.errors import TerminalError, names_of
@@ -50,6 +51,17 @@ def test_moved_lake_is_not_blamed_on_a_table(shop: Context) -> None:
     with pytest.raises(TerminalError, match=MOVED) as caught:
         table_isolation.for_each_table(pipeline, ["s.orders", "s.notes"], str, known)
     assert not caught.value.tables
+
+
+def test_denied_access_is_not_blamed_on_a_table(shop: Context) -> None:
+    """As of a token that has expired: the batch would be published without all its tables."""
+    pipeline = shop.pipeline.model_copy(update={"consistency": "table"})
+
+    def denied(_: str) -> None:
+        raise UnauthorizedError("401")
+
+    with pytest.raises(UnauthorizedError):
+        table_isolation.for_each_table(pipeline, ["s.orders", "s.notes"], str, denied)
 
 
 def test_moved_lake_does_not_advise_to_give_the_batch_up(

@@ -23,7 +23,7 @@ from sluice.catalog.table_rollback import (
     rollback_table,
 )
 from sluice.errors import FollowedError, RollbackRefusedError
-from sluice.names import PROP_DEFAULTS, PROP_HINTS, PROP_SHAPES, tag_name
+from sluice.names import PROP_DEFAULTS, PROP_HINTS, PROP_SHAPES, SUMMARY_MAINTENANCE, tag_name
 from tests.unit.staged_tables import NAME, ids, stage, table, undo, write
 
 pytestmark = pytest.mark.catalog
@@ -89,6 +89,51 @@ def test_rollback_restores_the_schema(catalog: Catalog) -> None:
     rollback_table(catalog, replace(staged, base_schema=before), "b1")
     assert table(catalog).schema().column_names == ["id"]
     assert ids(catalog) == [0]
+
+
+@pytest.mark.parametrize("wider", ["promoted", "replaced", "partitioned"])
+def test_a_wider_type_stays_where_maintenance_wrote_the_base_with_it(
+    catalog: Catalog, wider: str
+) -> None:
+    """Maintenance may run while a driver, which has evolved the table, decodes without a lease."""
+    with table(catalog).update_schema() as update:
+        update.add_column("qty", IntegerType())
+    write(catalog, 0)
+    before = table(catalog).metadata.current_schema_id
+    if wider == "promoted":
+        with table(catalog).update_schema() as update:
+            update.update_column("qty", LongType())
+    else:
+        with table(catalog).update_schema() as update:
+            update.delete_column("qty")
+        with table(catalog).update_schema() as update:
+            update.add_column("qty", LongType())
+    add_column(catalog, "note")
+    rows = pa.table({"id": [0], "qty": [7]})
+    table(catalog).overwrite(rows, snapshot_properties={SUMMARY_MAINTENANCE: "rewritten"})
+    staged = replace(stage(catalog, "b1", 1), base_schema=before)
+    publish_table(catalog, staged, "b1")
+    if wider == "partitioned":
+        with table(catalog).update_spec() as spec:
+            spec.add_identity("qty")
+    assert columns_after(table(catalog), staged) == ("id", "qty")
+    undo(catalog, staged, "b1")
+    assert table(catalog).scan().to_arrow().to_pylist() == [{"id": 0, "qty": 7}]
+    assert table(catalog).schema().find_type("qty") == LongType()
+
+
+def test_a_failed_batch_leaves_a_wider_type(catalog: Catalog) -> None:
+    """Maintenance may have written files with it meanwhile, or be about to."""
+    with table(catalog).update_schema() as update:
+        update.add_column("qty", IntegerType())
+    before = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.update_column("qty", LongType())
+        update.add_column("note", StringType())
+    table(catalog).append(pa.table({"id": [0], "qty": [7]}))
+    assert restore_schema(catalog, *NAME, before)
+    assert table(catalog).scan().to_arrow().to_pylist() == [{"id": 0, "qty": 7}]
+    assert not restore_schema(catalog, *NAME, before)
 
 
 def test_a_column_goes_with_the_batch_and_comes_back_with_its_rollback(catalog: Catalog) -> None:

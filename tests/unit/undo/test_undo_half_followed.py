@@ -8,7 +8,7 @@ import pytest
 
 from sluice.catalog.table_rollback import rollback_table
 from sluice.errors import FollowedError
-from sluice.ledger.details import HALF_PUBLISHED, UNDONE
+from sluice.ledger.details import HALF_PUBLISHED, REBUILT, UNDONE
 from sluice.ledger.states import FAILED, FILE_HELD, LANDED, ROLLED_BACK, ROLLING_BACK
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
@@ -16,6 +16,7 @@ from tests.unit.undo_lake import (
     TABLES,
     an_hour_later,
     everything,
+    forget_batch,
     publish_users,
     state,
 )
@@ -49,6 +50,23 @@ def test_repeated_rollback_folds_the_batch_out(context: Context) -> None:
     assert context.ledger.files.known()["b3.jsonl"].state == FILE_HELD
     assert stages.reconcile(context) == []
     assert refolding.undo_or_refold(context, "b3") == ["batch b3 is rolled back already"]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_rebuild_that_is_half_back_ends_with_the_fold(context: Context, alone: bool) -> None:
+    """It has no changes of its own, which the fold could leave out."""
+    rebuild = "b3" if alone else "b5"
+    if alone:
+        forget_batch(context, "b3")
+    else:
+        publish_users(context, rebuild)
+    context.ledger.batches.record(rebuild, ROLLING_BACK, add_details={REBUILT: ["users"]})
+    with pytest.raises(FollowedError, match="sluice rollback shop --batch b"):
+        stages.reconcile(context)
+    told = refolding.undo_or_refold(context, rebuild)
+    assert {state(context, batch) for batch in ("b3", rebuild)} == {ROLLED_BACK}
+    assert any("changes of batch b3" in line for line in told) != alone
+    assert stages.reconcile(context) == []
 
 
 def test_fold_starts_from_the_snapshot_before_the_first_of_the_batches(
