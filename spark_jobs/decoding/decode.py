@@ -51,6 +51,7 @@ _WIDTHS: Final = {"bigint": "int", "double": "float"}
 _DOUBLED: Final = "_sluice_doubled"
 _ALONE: Final = "_sluice_alone"
 _LOST: Final = "_sluice_lost"  # columns of a record that stay unknown, in both halves
+_UNSENT: Final = "_sluice_unsent"  # columns that a new row lacks, in both halves
 RECORD: Final = "_sluice_record"
 """A record as text, for files that are not text."""
 
@@ -199,10 +200,21 @@ def _misfits(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Iterat
         if _always_fits(column) or column in passed:
             continue
         texts = [F.col(_text_name(index, side)) for side in sides]
-        values = [F.col(_value_name(index, side)) for side in sides]
-        unfit = [t.isNotNull() & v.isNull() for t, v in zip(texts, values, strict=True)]
+        unfit = [_unfit(plan, index, side) for side in sides]
         detail = misfit(column, texts, unfit) if with_values else F.lit(column.name)
         yield F.when(reduce(or_, unfit), detail)
+
+
+def _unfit(plan: TablePlan, index: int, side: str) -> Column:
+    """Whether a text does not fit its column; what stands for a value that was not sent is no
+    text of it."""
+    text, value = F.col(_text_name(index, side)), F.col(_value_name(index, side))
+    unfit = text.isNotNull() & value.isNull()
+    if not plan.summary.partial:
+        return unfit
+    listed = F.array_contains(_UNSENT, plan.columns[index].name)
+    unsent = listed & ~F.array_contains(_UNSENT, ALL_BUT)
+    return unfit & ~F.coalesce(unsent, F.lit(False))
 
 
 def _null_keys(plan: TablePlan, sides: Sequence[str]) -> Iterator[Column]:
@@ -228,8 +240,7 @@ def _nulled(plan: TablePlan) -> list[Column]:
     listed = []
     for index, column in enumerate(plan.columns):
         if column in plan.null_misfits:
-            unfit = F.col(_text_name(index)).isNotNull() & F.col(_value_name(index)).isNull()
-            listed.append(F.when(unfit, F.lit(column.name)))
+            listed.append(F.when(_unfit(plan, index, OWN), F.lit(column.name)))
     return [F.array_compact(F.array(*listed)).alias(NULLED)] if listed else []
 
 
@@ -252,6 +263,7 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         F.col("event_id").alias(names.EVENT_ID),
         F.when(~F.col("deleted"), _spelled("absent", plan)).alias(names.ABSENT),
         _lost(plan).alias(_LOST),
+        *([_spelled("absent", plan).alias(_UNSENT)] if plan.summary.partial else []),
         F.col("counted").alias(names.COUNTED),
         F.col("origin").alias(names.ORIGIN_FILE),
         F.col("ordinal").alias(names.ORIGIN_RECORD),

@@ -135,11 +135,15 @@ class Reader:
         return self.partial and self.reinterprets_changes()
 
     def _renames_below(self) -> bool:
-        """Whether a rename that is new, or no longer known, reaches below something stored."""
+        """Whether a rename that is new, or no longer known, reaches below something stored.
+
+        With partial changes any does: a row with the position of such a change may have values of
+        a full-load row, which ranks below it and may have either name.
+        """
         gone = set(self.before.renames).difference(self.now.renames)
         new = self.now.new_renames(self.before) | gone
         stored = any(base.snapshot is not None for base in self.bases.values())
-        return stored and bool(self._beneath(new))
+        return stored and bool(new if self.partial else self._beneath(new))
 
     def defaults_between(self, floor: str) -> Defaults:
         """Return the new defaults of DDL that apply above the floor and below something stored."""

@@ -86,6 +86,9 @@ class ColumnHistory:
     def _of_events(self) -> Defaults:
         if not self.renames:
             return self.defaults
+        # A statement may spell a column otherwise than the table does.
+        names = (*(one.name for one in self.additions), *self.defaults)
+        spelled = {name.lower(): name for name in names}
         by_name: dict[str, Default] = {}
         for name, default in self.defaults.items():
             for kind, first in default.firsts.items():
@@ -94,7 +97,7 @@ class ColumnHistory:
                     continue
                 text = default.text if kind == KIND_SOURCE else None
                 part = Default({kind: first}, text, default.kind)
-                by_name = defaults.lowest(by_name, {now: part})
+                by_name = defaults.lowest(by_name, {spelled.get(now.lower(), now): part})
         return by_name
 
     def clash(self, before: ColumnHistory, columns: Collection[str]) -> Clash | None:

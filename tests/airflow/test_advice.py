@@ -15,6 +15,7 @@ from sluice.ledger.states import FAILED, LANDED, PUBLISHING
 from sluice.manifest import Manifest, Rebuild, Reprocess
 from sluice.operations import stages
 from sluice_airflow import submit, tasks
+from sluice_airflow.advice import advised
 from sluice_airflow.requests import RIGHT_FORM
 from sluice_airflow.tasks import clean_up
 from tests.airflow.one_batch import MANIFEST, one_batch
@@ -53,7 +54,7 @@ def test_an_error_of_a_store_says_whether_the_task_is_tried_again(
     error: Exception, kind: type[Exception]
 ) -> None:
     """Airflow's rules of retries know the errors of Sluice alone."""
-    with pytest.raises(kind, match=str(error)), tasks.advised("reconcile", "shop"):
+    with pytest.raises(kind, match=str(error)), advised("reconcile", "shop"):
         raise error
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sluice import names
 from spark_jobs.canonical import OP_DELETE
-from tests.spark.connect import BIGINT, ID, INT, schema_of
+from tests.spark.connect import BIGINT, ID, INT, TEXT, schema_of
 from tests.spark.sandbox import Sandbox
 
 COLUMNS = ("a", "b", "c", "d")
@@ -20,20 +20,21 @@ DEFAULT = 7
 WIDE = 2**40
 Row = dict[str, Any]
 Step = tuple[int, int, int]
-Version = tuple[int, dict[int, int]]
+Version = tuple[int, dict[int, Any]]
 
 
 @dataclass
 class Column:
     """One column of the source, with the default with which it was added.
 
-    `replaced`: after its end another column got its name. `added`, `ended`: the places of its
-    statements, 0 if there are none. `first`: the place of the first change that has it. `had`: all
-    its names.
+    `large`: it is of text, and an update may leave its value out. `replaced`: after its end another
+    column got its name. `added`, `ended`: the places of its statements, 0 if there are none.
+    `first`: the place of the first change that has it. `had`: all its names.
     """
 
     name: str
     default: int | None = None
+    large: bool = False
     wide: bool = False
     dropped: bool = False
     replaced: bool = False
@@ -48,8 +49,12 @@ class Column:
     @property
     def described(self) -> Row:
         """The column's description, as in a Connect schema."""
-        kind = BIGINT if self.wide else INT
+        kind = TEXT if self.large else BIGINT if self.wide else INT
         return kind if self.default is None else kind | {"default": self.default}
+
+    def value(self, number: int) -> Any:
+        """A value of the column's type."""
+        return f"L{number}" if self.large else WIDE * self.wide + number
 
     @property
     def shown(self) -> str:
@@ -72,14 +77,15 @@ class Table:
         kind, pick, value = step
         here = [column for column in self.columns if not column.dropped]
         free = sorted(set(COLUMNS) - {column.name for column in here})
+        whole = [column for column in here if not column.large]
         if kind == 0 and free:
             return self.add(free[pick % len(free)], DEFAULT if value % 2 else None)
         if kind == 1 and len(here) > 1:
             return self.drop(here[pick % len(here)])
         if kind == 2 and free and here:
             return self.rename(here[pick % len(here)], free[value % len(free)])
-        if kind == 3 and here:
-            return self.widen(here[pick % len(here)])
+        if kind == 3 and whole:
+            return self.widen(whole[pick % len(whole)])
         return self._change(pick % IDS, value, here)
 
     def widen(self, column: Column) -> None:
@@ -92,12 +98,12 @@ class Table:
             column.replaced |= column.dropped and column.name == name
         taker.had.add(name)
 
-    def add(self, name: str, default: int | None) -> None:
-        column = Column(name, default)
+    def add(self, name: str, default: int | None, large: bool = False) -> None:
+        column = Column(name, default, large)
         self._take(column, name)
         self.columns.append(column)
         expected = "" if column.default is None else f" DEFAULT {column.default}"
-        self._tell(f"ADD COLUMN {name} int{expected}")
+        self._tell(f"ADD COLUMN {name} {'text' if large else 'int'}{expected}")
         column.added = self.clock
 
     def drop(self, column: Column) -> None:
@@ -122,9 +128,9 @@ class Table:
         if alive and value < 2:
             known.append(None)
             return self.write("d", {"id": ident}, None, here)
-        values = ((c, WIDE * c.wide + 100 * self.clock + at) for at, c in enumerate(here))
-        told = {id(column): value for column, value in values}
-        told |= {id(c): DEFAULT for at, c in enumerate(here) if (value + at) % 3 == 0}
+        told = {id(c): c.value(100 * self.clock + at) for at, c in enumerate(here)}
+        usual = (c for at, c in enumerate(here) if (value + at) % 3 == 0 and not c.large)
+        told |= {id(c): DEFAULT for c in usual}
         known.append((self.clock + 1, told))
         after = {"id": ident} | {column.name: told[id(column)] for column in here}
         return self.write("u" if alive else "c", None, after, here)
@@ -183,6 +189,11 @@ class Table:
 def counted(rows: Any) -> Counter[Any]:
     """Rows by their values; a column that is NULL counts as missing."""
     return Counter(tuple(sorted((k, v) for k, v in row.items() if v is not None)) for row in rows)
+
+
+def as_text(rows: Counter[Any]) -> Counter[Any]:
+    """Numbers by their text: a column has it where one of text had its name too."""
+    return Counter({tuple((k, str(v)) for k, v in row): count for row, count in rows.items()})
 
 
 def seen(lake: Sandbox, table: str, without: Collection[str] = ()) -> Counter[Any]:

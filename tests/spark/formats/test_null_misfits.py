@@ -19,7 +19,7 @@ from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
 Row = dict[str, Any]
-ZERO = "0000-00-00"
+ZERO, UNSENT = "0000-00-00", "__debezium_unavailable_value"
 HINTS = {"id": "int", "paid_on": "date", "n": "int"}
 ASKED = {"columns": HINTS, "null_misfits": ["PAID_ON"]}
 BOTH = {"key": ["id"], "modes": ["current", "history"]}
@@ -43,6 +43,8 @@ EVENTS = [
     event(5, "u", row(2, "2024-01-01"), row(3, ZERO)),
     event(6, "c", None, row(4, None)),
     event(7, "c", None, row(5, ZERO, "many")),
+    # Values that were not sent are none that do not fit, in neither half.
+    event(8, "u", row(4, None), row(6, UNSENT, UNSENT)),
 ]
 
 
@@ -62,7 +64,7 @@ def nulled(result: BatchResult) -> tuple[Nulled, ...]:
 def test_misfits_become_null_and_are_counted(spark: SparkSession, tmp_path: Path) -> None:
     lake = lake_with(spark, tmp_path, **BOTH, **ASKED)
     result = lake.load_records(EVENTS)
-    assert days(lake) == {1: "None 2", 3: "None 1", 4: "None 1"}
+    assert days(lake) == {1: "None 2", 3: "None 1", 6: "None 1"}
     (bad,) = lake.quarantined()
     assert bad["reason"] == "does_not_fit"
     assert "paid_on" not in bad["detail"]

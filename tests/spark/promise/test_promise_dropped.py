@@ -13,8 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.spark.columns import Row, Step, Table, Version, batches, delivered, seen
+from tests.spark.columns import Column, Row, Step, Table, Version, as_text, batches, delivered, seen
 from tests.spark.proving import proved
+from tests.spark.renamed import PLACEHOLDER as UNSENT
 from tests.spark.sandbox import Sandbox, driven_here
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -24,7 +25,21 @@ STEPS = st.lists(st.tuples(*[st.integers(0, 11)] * 3), min_size=15, max_size=40)
 
 
 class Dropping(Table):
-    """A table whose dropped columns are gone."""
+    """A table whose dropped columns are gone. Some of its columns are large, also under names that
+    others had before, and an update leaves some of these out."""
+
+    def add(self, name: str, default: int | None, large: bool = False) -> None:
+        # MySQL's columns of text have no literal default.
+        large = large or self.clock % 2 == 1
+        super().add(name, None if large else default, large)
+
+    def write(self, op: str, before: Row | None, after: Row | None, here: list[Column]) -> None:
+        if op == "u" and after is not None:
+            (_, was), (_, told) = filter(None, self.versions[after["id"]][-2:])
+            for at, column in enumerate(here):
+                if column.large and (self.clock + at) % 3:
+                    told[id(column)], after[column.name] = was.get(id(column)), UNSENT
+        super().write(op, before, after, here)
 
     def spelled(self, ident: int, version: Version) -> Row:
         at, told = version
@@ -55,7 +70,7 @@ class Dropping(Table):
 def pipeline() -> dict[str, Any]:
     table = {"key": ["id"], "columns": {"id": "int"}}
     return {"format": "debezium", "table_name": "{database}_{table}", "tables": {"orders": table},
-            "on_dropped_column": "drop"}  # fmt: skip
+            "on_dropped_column": "drop", "on_type_change": "string"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +88,9 @@ def drawn(seed: int) -> list[Step]:
 
 
 @proved
-@example(drawn(1), 1, 3, True)
+@example(drawn(4), 1, 3, True)
 @example(drawn(2), 2, 3, False)
-@example(drawn(3), 3, 4, False)
+@example(drawn(5), 3, 4, False)
 @given(STEPS, st.integers(0, 2**32), st.integers(1, 4), st.booleans())
 def test_columns_that_go_depend_on_the_set_of_events_alone(
     lake: Sandbox, steps: list[Step], seed: int, count: int, newest_first: bool
@@ -87,7 +102,8 @@ def test_columns_that_go_depend_on_the_set_of_events_alone(
         return
     target = delivered(lake, table, batches(table.log, seed, count, newest_first))
     columns = lake.types(target).keys()
-    assert seen(lake, target, table.unsure()) == table.rows()
+    assert as_text(seen(lake, target, table.unsure())) == as_text(table.rows())
+    assert not lake.quarantined()
     assert table.here() <= columns
     assert not table.gone() & columns
     assert not {name for name in columns if name.endswith("__dropped")}

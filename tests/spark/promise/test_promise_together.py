@@ -24,17 +24,16 @@ from sluice.operations import refolding, stages
 from tests.spark.columns import (
     COLUMNS,
     DEFAULT,
-    WIDE,
     Column,
     Row,
     Table,
     Version,
+    as_text,
     batches,
     counted,
     pipeline,
     seen,
 )
-from tests.spark.connect import TEXT
 from tests.spark.proving import proved
 from tests.spark.sandbox import Sandbox, driven_here
 
@@ -43,14 +42,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 NUMBERS = itertools.count(1)
 UNAVAILABLE = "__debezium_unavailable_value"
 IDS = 5
-
-
-class LargeColumn(Column):
-    """One of text, of which an update may leave the value out."""
-
-    @property
-    def described(self) -> Row:
-        return TEXT
 
 
 @dataclass(frozen=True)
@@ -67,7 +58,7 @@ class BusyTable(Table):
     def __init__(self, database: str, rng: random.Random, defaults: bool) -> None:
         super().__init__(database)
         self.rng, self.defaults = rng, defaults
-        self.columns.append(LargeColumn("doc"))
+        self.columns.append(Column("doc", large=True))
 
     def alive(self) -> list[int]:
         return [ident for ident, known in self.versions.items() if known and known[-1]]
@@ -76,7 +67,7 @@ class BusyTable(Table):
         """Do one thing of many; what cannot be done now is an insert or an update instead."""
         rng, here = self.rng, [column for column in self.columns if not column.dropped]
         free = sorted(set(COLUMNS) - {column.name for column in here})
-        whole = [column for column in here if not isinstance(column, LargeColumn)]
+        whole = [column for column in here if not column.large]
         kind = rng.randrange(24)
         if kind == 0 and free:
             default = DEFAULT if self.defaults and rng.random() < 0.5 else None
@@ -126,13 +117,12 @@ class BusyTable(Table):
         """Of a row that was there a large value may stay, and is not sent then."""
         change = Change({}, {})
         for at, column in enumerate(here):
-            large = isinstance(column, LargeColumn)
-            if large and old and self.rng.random() < 0.5:
+            if column.large and old and self.rng.random() < 0.5:
                 change.told[id(column)] = old[1].get(id(column))
                 change.sent[column.name] = UNAVAILABLE
                 continue
-            new = f"doc {self.clock}" if large else WIDE * column.wide + 100 * self.clock + at
-            value = self.rng.choice([None, new if large else DEFAULT, new, new])
+            new = column.value(100 * self.clock + at)
+            value = self.rng.choice([None, new if column.large else DEFAULT, new, new])
             change.told[id(column)] = change.sent[column.name] = value
         return change
 
@@ -149,11 +139,6 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         Sandbox(spark, tmp_path_factory.mktemp("together"), pipeline("current"))
     ) as sandbox:
         yield sandbox
-
-
-def as_text(rows: Counter[Any]) -> Counter[Any]:
-    """Numbers by their text: a dropped column has it where one of text got its name."""
-    return Counter({tuple((k, str(v)) for k, v in row): count for row, count in rows.items()})
 
 
 def load(lake: Sandbox) -> list[str]:

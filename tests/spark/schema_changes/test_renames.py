@@ -273,19 +273,26 @@ def test_a_hint_of_the_former_name_is_one_of_the_new_name_too(
     assert costs == {1: Decimal("1.50"), 2: Decimal("2.50")}
 
 
+SENT, UNSENT_SINCE = (
+    event("c", 5, id=1, title="x", note="a"), event("u", 15, id=1, name=PLACEHOLDER, note="b"),
+)  # fmt: skip
+READ_SINCE = event("r", 20, id=1, name="x", note="a")
+UNSENT_BEFORE = event("u", 5, id=1, title=PLACEHOLDER, note="b")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "told",
-    [pytest.param([], id="alone"), pytest.param([event("c", 30, id=9, name="z")], id="with newer")],
-)
+    "batches",
+    [
+        pytest.param([[SENT], [UNSENT_SINCE], [ddl(10)]], id="alone"),
+        pytest.param([[SENT], [UNSENT_SINCE], [ddl(10), event("c", 30, id=9, name="z")]],
+                     id="with newer"),
+        pytest.param([[UNSENT_BEFORE, READ_SINCE], [ddl(10)]], id="above a change of a full load"),
+    ],
+)  # fmt: skip
 def test_late_rename_puts_versions_together_again(
-    spark: SparkSession, tmp_path: Path, told: list[Row]
+    spark: SparkSession, tmp_path: Path, batches: list[list[Row]]
 ) -> None:
-    batches = [
-        [event("c", 5, id=1, title="x", note="a")],
-        [event("u", 15, id=1, name=PLACEHOLDER, note="b")],
-        [ddl(10), *told],
-    ]
     modes = {"modes": ["soft_delete", "history"]}
     late, clean = (shop_of(spark, tmp_path / name, **modes) for name in ("late", "clean"))
     for records in batches:

@@ -110,3 +110,16 @@ def test_a_column_added_and_dropped_again_and_again_in_order_needs_no_second_loo
     again = Addition(below(40), dropped, "new"), Addition(below(60), "status", "new")
     now = ColumnHistory(renames=(one, other), additions=(first, *again))
     assert now.clash(before, COLUMNS) is None
+
+
+def test_a_described_default_keeps_the_tables_spelling_of_a_renamed_column() -> None:
+    """The statement only changes the case, or spells the names in another one than the events."""
+    described = Default({"2": below(5)}, "new")
+    of_case = ColumnHistory({"status": described}, (rename(10, "status", "Status"),))
+    assert of_case.current_defaults().keys() == {"status"}
+    since = {"STATUS": described, "STATE": Default({"2": below(20)}, "new")}
+    folded = ColumnHistory(since, (rename(10, "status", "state"),)).current_defaults()
+    assert {name: default.since for name, default in folded.items()} == {"STATE": below(5)}
+    added = (Addition(below(5), "STATE", "new"),)
+    stated = ColumnHistory({"STATUS": described}, (rename(10, "status", "state"),), added)
+    assert stated.current_defaults().keys() == {"STATE"}
