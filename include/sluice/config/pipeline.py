@@ -36,6 +36,7 @@ from sluice.config.formats import (
 )
 from sluice.config.locations import S3_SCHEME
 from sluice.config.maintenance import Maintenance
+from sluice.config.overlap import refuse_shared_targets
 from sluice.config.partitions import Partition, parse_partition, unfit
 from sluice.config.policies import EVOLVE, FAIL
 from sluice.config.schema_change import (
@@ -301,6 +302,8 @@ class Pipeline(PipelineDdl):
     ) -> dict[str, TableConfig] | None:
         refuse_patterns(value or ())
         refuse_shared_sources(value)
+        if template := info.data.get("table_name"):
+            refuse_shared_targets(template, value or ())
         for name, table in (value or {}).items():
             refused = needs_key(table.modes or info.data.get("modes", []))
             if refused and table.key == []:

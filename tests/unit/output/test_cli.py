@@ -207,7 +207,7 @@ def test_a_wrong_script_hides_no_batches(tmp_path: Path) -> None:
 def test_ambiguous_table_name_is_refused(tmp_path: Path) -> None:
     folder = project(tmp_path)
     with (folder / "pipelines" / "shop.yaml").open("a") as file:
-        file.write("tables: {a.orders: {key: [id]}, b.orders: {key: [id]}}\n")
+        file.write('table_name: "{schema}_{table}"\ntables: {a.orders: , b.orders: }\n')
     done = sluice(folder, "run", "shop", "--table", "orders")
     assert done.exit_code == 2
     assert "'orders' may be a.orders or b.orders: name it in full" in done.stderr
