@@ -244,6 +244,10 @@ def status(
     for mistake in mistakes:
         _say(f"does not run, since a file of it is wrong: {mistake}")
     ledger = Ledger(open_catalog(loaded))
+    others = set() if pipeline else ledger.pipelines() - {*names, *loaded.broken}
+    if others:
+        those = f"{', '.join(sorted(others))} (renamed, removed, or of another project)"
+        _say(f"in this lake, but of no file here: {those}")
     found = {name: batch_statuses(ledger.of(name)) for name in names}
     listed = [one for own in found.values() for one in last_and_waiting(own, limit)]
     if as_json:

@@ -132,9 +132,10 @@ class Lake:
             return None
         owner = loaded.properties.get(names.PROP_PIPELINE)
         if owner != self.pipeline:
+            renamed = "; was this one renamed? give it back that name" if owner else ""
             raise PlanError(
                 f"{table.full_name} belongs to {owner or 'somebody else'}, "
-                f"not to pipeline {self.pipeline}"
+                f"not to pipeline {self.pipeline}{renamed}"
             )
         if (target := names.whose(loaded.properties)) is not None:
             raise PlanError(

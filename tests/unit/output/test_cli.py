@@ -167,8 +167,12 @@ def test_a_pipeline_without_batches_says_how_they_come(tmp_path: Path) -> None:
     assert (
         done == f"shop: no batch yet; to load what landed: sluice run --project {tmp_path} shop\n"
     )
-    open_context(tmp_path, "shop").ledger.batches.record("b1", FAILED)
-    assert "no batch yet" not in sluice(tmp_path, "status", "--limit", "0").stdout
+    ctx = open_context(tmp_path, "shop")
+    for name in ("shop", "former"):
+        Ledger(ctx.catalog).of(name).batches.record("b1", FAILED)
+    none = sluice(tmp_path, "status", "--limit", "0")
+    assert "no batch yet" not in none.stdout
+    assert none.stderr.startswith("in this lake, but of no file here: former (renamed, removed")
     assert json.loads(sluice(tmp_path, "status", "--json").stdout)[0]["batch_id"] == "b1"
 
 
