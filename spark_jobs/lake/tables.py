@@ -140,7 +140,7 @@ class Lake:
         if (target := names.whose(loaded.properties)) is not None:
             raise PlanError(
                 f"{table.full_name} holds the history or the events of {target}: "
-                "tell them apart in `table_name`, for example {database}_{table}"
+                "take a `table_name` that tells them apart, or another `namespace` for one of them"
             )
         return names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
 
