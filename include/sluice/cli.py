@@ -132,7 +132,10 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
         for unknown in pipeline.unknown_types:
             out.print(f"    {for_terminal(unknown)}", soft_wrap=True)
     for path in loaded.not_read:
-        out.print(for_terminal(f"  not read: {path} (move it up)"), soft_wrap=True)
+        out.print(
+            for_terminal(f"  not read: {path} (its place is {PIPELINES_FOLDER}/*.yaml)"),
+            soft_wrap=True,
+        )
 
 
 @app.command()

@@ -290,7 +290,14 @@ class Pipeline(PipelineDdl):
     @field_validator("tables", mode="before")
     @classmethod
     def _empty_is_default(cls, value: Any) -> Any:
-        """Read `public.orders:` without a value as a table with default settings."""
+        """Read `public.orders:` without a value as a table with default settings.
+
+        Raises ValueError for a list of none, such as one whose entries are commented out.
+        """
+        if not value:
+            raise ValueError(
+                "one source table or more, or no `tables:` at all, which loads every table"
+            )
         if isinstance(value, Mapping):
             return {name: {} if table is None else table for name, table in value.items()}
         return value

@@ -163,7 +163,7 @@ DROPPING = {"on_dropped_column": "drop"}
     [
         (DROPPING | {"on_schema_change": "additive"}, "expected on_schema_change: evolve beside"),
         ({"tables": {"a": DROPPING}, "on_schema_change": "fail"}, "with fail the statements are"),
-        (DROPPING | {"modes": ["current", "append"], "tables": None}, "keep for modes append"),
+        (DROPPING | {"modes": ["current", "append"]}, "keep for modes append"),
         (DROPPING | {"tables": {"a": {"modes": ["current", "history"]}}},
          "expected keep for a, whose modes history keep what the column held"),
         ({"tables": {"a": DROPPING | {"sources": ["a_*"]}}}, "keep for a, whose `sources`"),

@@ -170,3 +170,9 @@ def test_two_pipelines_of_one_namespace_differ_by_their_tables_names(tmp_path: P
     otherwise = "table_name: '{database}_{table}'\n"
     for two in (of("two", "shop.Orders"), of("two", "users", otherwise)):
         assert "namespace: already used by one.yaml" in mistake(tmp_path, one=one, two=two)
+
+
+@pytest.mark.parametrize("none", [{}, None])
+def test_a_list_of_no_tables_is_refused_and_not_taken_for_all(none: object) -> None:
+    assert "or no `tables:` at all, which loads every table" in refusal(tables=none)
+    assert pipeline().tables is None
