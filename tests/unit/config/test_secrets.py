@@ -13,6 +13,7 @@ import pytest
 
 from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import load_project, load_sound
+from sluice.config.project_file import CatalogConfig
 from sluice.environment import ENV_CATALOG_URI
 from sluice.errors import ConfigError
 from sluice.operations.land import land
@@ -340,3 +341,8 @@ def test_a_secret_with_a_line_end_is_refused_by_its_name(
         load_sound(tmp_path)
     assert name in str(caught.value)
     assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_catalog_is_shown_without_user_password_and_parameters() -> None:
+    uri = "postgresql://u:s3cr3t@h:5432/lake?password=s3cr3t"
+    assert CatalogConfig(type="jdbc", uri=uri).address == "postgresql://h:5432/lake"
