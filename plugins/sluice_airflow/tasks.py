@@ -54,8 +54,7 @@ logging.getLogger("pyiceberg.io").setLevel(logging.WARNING)
 # The error that the task `denied` raises, by the XCom key under which `land` leaves its message. A
 # run may be cleared after an upgrade, so the keys stay, whatever the classes are called.
 DENIED: Final = {"FilesLeftOut": FilesLeftOutError, "FilesUnread": FilesUnreadError}
-# How long a landed batch of another run may wait for its load to begin, or for a sign of the load
-# that it waits for.
+# How long a landed batch of another run may wait for its load, or a sign of that before it.
 STALE: Final = timedelta(minutes=30)
 ADVICE: Final = {
     "form": RIGHT_FORM,
@@ -66,6 +65,7 @@ ADVICE: Final = {
     " sluice_rollback for this batch",
     "denied": "the other files are taken, and their batches go on. Give Sluice the right to read"
     " what it may not: the next run loads what is named",
+    "unread": "the other files are taken. Make room, if that is it; the next run tries these again",
     "left_out": "the other tables are published. A later run loads what was left out again",
     "maintain": "no row was changed. Clear this task: it goes on where it stopped",
     "batch.rollback": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
@@ -183,9 +183,10 @@ def land(project_dir: str, pipeline: str, context: dict[str, Any]) -> list[str]:
 
 def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
     """Raise FilesLeftOutError or FilesUnreadError if the run's `land` could not read some files."""
-    with advised("denied", pipeline):
+    with advised("denied", pipeline) as advice:
         for name, kind in DENIED.items():
             if message := context["ti"].xcom_pull(task_ids="land", key=name):
+                advice.about = "unread" if kind is FilesUnreadError else "denied"
                 raise kind(message)
 
 
