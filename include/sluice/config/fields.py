@@ -122,7 +122,7 @@ def _schedule(value: str) -> str:
     fields = value.split()
     is_cron = len(fields) == 5 and all(map(_CRON_FIELD.match, fields)) and croniter.is_valid(value)
     if value not in _PRESETS and not is_cron:
-        raise ValueError(f"five cron fields such as '0 * * * *', or one of {', '.join(_PRESETS)}")
+        raise ValueError(f"five cron fields such as '0 * * * *', {', '.join(_PRESETS)}, or null")
     try:
         croniter(value, _SOME_DAY).get_next()
     except CroniterBadDateError as error:

@@ -146,6 +146,7 @@ def test_no_secret_in_the_catalogs_address(tmp_path: Path, kind: str, uri: str) 
         ("header.Authorization", PLANTED),
         ("header.x-auth", PLANTED),
         ("header.Cookie", f"session={PLANTED}"),
+        ("s3.access-key-id", PLANTED),
         ("oauth2-server-uri", f"https://u:{PLANTED}@h/token"),
     ],
 )
@@ -154,6 +155,7 @@ def test_no_secret_among_a_catalogs_properties(tmp_path: Path, key: str, value: 
     message = refusal(tmp_path, {**LAKE, "catalog": catalog}, SHOP)
     assert "lake.catalog.properties: expected no secret" in message
     assert key in message
+    assert "in SLUICE_CATALOG_TOKEN or SLUICE_CATALOG_CREDENTIAL, those of S3 in AWS_" in message
 
 
 def test_switches_of_tokens_are_no_secrets(tmp_path: Path) -> None:
@@ -174,7 +176,7 @@ def test_no_keys_in_a_location(tmp_path: Path, bucket: str) -> None:
 def test_no_secret_among_a_formats_options(tmp_path: Path) -> None:
     options = {"schema_registry": f"https://u:{PLANTED}@h", "password": PLANTED}
     message = refusal(tmp_path, LAKE, {**SHOP, "format_options": options})
-    assert "format_options.password: unknown key" in message
+    assert "format_options.password: unknown key; secrets are in the environment: " in message
     assert "format_options.schema_registry: expected no password or token" in message
 
 

@@ -364,7 +364,7 @@ def test_unusable_catalog_file_is_a_terminal_error(tmp_path: Path) -> None:
     (tmp_path / "a.db").write_text("no database, but a text of more than sixteen bytes")
     done = sluice(folder, "status")
     assert done.exit_code == 1
-    assert "check the address, and the rights to it" in done.stderr
+    assert "check lake.catalog.uri, or SLUICE_CATALOG_URI, and the rights to it" in done.stderr
 
 
 @pytest.mark.parametrize(
