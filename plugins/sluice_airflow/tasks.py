@@ -26,7 +26,7 @@ from sluice.names import is_changelog_namespace
 from sluice.objects.batch_files import batch_of
 from sluice.operations import reprocess, rollback, stages
 from sluice.operations.context import Context
-from sluice.operations.land import candidates
+from sluice.operations.land import candidates, why_nothing
 from sluice.operations.load import SAME_AGAIN
 from sluice.operations.loading_order import shares_to_try
 from sluice.operations.quarantined import require_published
@@ -177,7 +177,7 @@ def land(project_dir: str, pipeline: str, context: dict[str, Any]) -> list[str]:
             key = next(name for name, kind in DENIED.items() if isinstance(error, kind))
             context["ti"].xcom_push(key=key, value=str(error))
         if not manifests:
-            skip(f"nothing has landed for {pipeline}: {describe(chosen)}")
+            skip(f"{pipeline}: nothing to load ({describe(chosen)}); {why_nothing(ctx, chosen)}")
         return mappable(ctx, manifests)
 
 

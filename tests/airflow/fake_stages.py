@@ -78,6 +78,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
     monkeypatch.setattr(rollback, "release", lambda ctx, batch: fake.note("release", batch) or 3)
     for name in ("candidates", "landed", "require_published"):
         monkeypatch.setattr(tasks, name, lambda *_: [])
+    monkeypatch.setattr(tasks, "why_nothing", lambda *_: "no file matches")
     monkeypatch.setattr(submit, "_submit", lambda hook, application: loaded(fake, hook))
     monkeypatch.setattr(submit, "_is_small", lambda ctx, manifest: True)
     return fake
