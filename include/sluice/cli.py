@@ -34,7 +34,7 @@ from sluice.cli_options import (
 )
 from sluice.config import new_epoch
 from sluice.config.live_source import live_source
-from sluice.config.project import PIPELINES_FOLDER, load_project, load_sound
+from sluice.config.project import load_project, load_sound
 from sluice.errors import ConfigError
 from sluice.escaping import LINES, shown
 from sluice.fast_start import without_pandas
@@ -51,6 +51,7 @@ from sluice.operations.verify import verify as verify_stage
 from sluice.operations.why_nothing import why_nothing
 from sluice.operations.window import Window
 from sluice.output import query, report, verify_report
+from sluice.output.projects import show_project
 from sluice.output.report import for_terminal
 from sluice.output.rows import Output, until_it_closes, write_rows
 from sluice.output.status import batch_statuses, last_and_waiting, show_status, status_json
@@ -120,19 +121,7 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
         told = {"project": str(loaded.root), "pipelines": names, "unknown_types": types}
         _print_json(told | {"not_read": [str(path) for path in loaded.not_read]})
         return
-    ok = f"[green]ok[/green] {for_terminal(str(loaded.root))}"
-    out.print(f"{ok}: {len(loaded.pipelines)} pipelines", soft_wrap=True)
-    if not loaded.pipelines:
-        folder = loaded.root / PIPELINES_FOLDER
-        why = f"no pipeline in {folder}" if folder.is_dir() else f"{folder} does not exist"
-        out.print(f"  {for_terminal(why)}", soft_wrap=True)
-    for name, pipeline in sorted(loaded.pipelines.items()):
-        ways = f"from {for_terminal(pipeline.landing.url)} into {pipeline.namespace}"
-        out.print(f"  {name}: {pipeline.format} {ways}", soft_wrap=True)
-        for unknown in pipeline.unknown_types:
-            out.print(f"    {for_terminal(unknown)}", soft_wrap=True)
-    for path in loaded.not_read:
-        out.print(for_terminal(f"  not read: {path} (move it up)"), soft_wrap=True)
+    show_project(out, loaded)
 
 
 @app.command()
@@ -252,6 +241,10 @@ def status(
     for mistake in mistakes:
         _say(f"does not run, since a file of it is wrong: {mistake}")
     ledger = Ledger(open_catalog(loaded))
+    others = set() if pipeline else ledger.pipelines() - {*names, *loaded.broken}
+    if others:
+        those = f"{', '.join(sorted(others))} (renamed, removed, or of another project)"
+        _say(f"in this lake, but of no file here: {those}")
     found = {name: batch_statuses(ledger.of(name)) for name in names}
     listed = [one for own in found.values() for one in last_and_waiting(own, limit)]
     if as_json:

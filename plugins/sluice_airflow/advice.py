@@ -27,6 +27,7 @@ ADVICE: Final = {
     " sluice_rollback for this batch",
     "denied": "the other files are taken, and their batches go on. Give Sluice the right to read"
     " what it may not: the next run loads what is named",
+    "unread": "the other files are taken. Make room, if that is it; the next run tries these again",
     "left_out": "the other tables are published. A later run loads what was left out again",
     "maintain": "no row was changed. Clear this task: it goes on where it stopped",
     "batch.rollback": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",

@@ -15,7 +15,8 @@ keep.
 - The batch's files are held, so that no run takes them again. **Load its files again** releases
   them to the next run; `sluice release` does so later.
 - **Rebuild** rebuilds every target, or the one in **Table**, from its changelog; name no batch.
-- **Failed**: read the log, then trigger it again. It continues where it stopped.
+- **Failed**: the log says why. If it had begun, run `sluice_reconcile`, which completes it; look at
+  `sluice status` before you fill in **To** again, which also undoes what was published since.
 """,
     "reprocess": """\
 **Decode quarantined records again**, after a fix to the configuration or code: each takes

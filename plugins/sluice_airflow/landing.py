@@ -19,6 +19,7 @@ from sluice.operations.loading_order import shares_to_try
 from sluice.operations.selection import Selection, covers, landed
 from sluice.operations.shares import waiting_files
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
+from sluice.operations.why_nothing import why_nothing
 from sluice_airflow.advice import about_form, advised, skip
 from sluice_airflow.connection import use_connections_master
 from sluice_airflow.mapping import mappable
@@ -30,8 +31,7 @@ log = logging.getLogger(__name__)
 # The error that the task `denied` raises, by the XCom key under which `land` leaves its message. A
 # run may be cleared after an upgrade, so the keys stay, whatever the classes are called.
 DENIED: Final = {"FilesLeftOut": FilesLeftOutError, "FilesUnread": FilesUnreadError}
-# How long a landed batch of another run may wait for its load to begin, or for a sign of the load
-# that it waits for.
+# How long a landed batch of another run may wait for its load, or a sign of that before it.
 STALE: Final = timedelta(minutes=30)
 
 
@@ -60,15 +60,16 @@ def land(project_dir: str, pipeline: str, context: dict[str, Any]) -> list[str]:
             key = next(name for name, kind in DENIED.items() if isinstance(error, kind))
             context["ti"].xcom_push(key=key, value=str(error))
         if not manifests:
-            skip(f"nothing has landed for {pipeline}: {describe(chosen)}")
+            skip(f"{pipeline}: nothing to load ({describe(chosen)}); {why_nothing(ctx, chosen)}")
         return mappable(ctx, manifests)
 
 
 def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
     """Raise FilesLeftOutError or FilesUnreadError if the run's `land` could not read some files."""
-    with advised("denied", pipeline):
+    with advised("denied", pipeline) as advice:
         for name, kind in DENIED.items():
             if message := context["ti"].xcom_pull(task_ids="land", key=name):
+                advice.about = "unread" if kind is FilesUnreadError else "denied"
                 raise kind(message)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from sluice.config.fields import TABLE_PLACEHOLDERS
 from sluice.config.pipeline import TableConfig
 from sluice.errors import FROM_BEFORE, PlanError
 from spark_jobs.lake.table_id import TableId
-from spark_jobs.planning.discover import TableSummary
+from spark_jobs.planning.discover import Source, TableSummary
+from spark_jobs.planning.shared_targets import told_apart
 
 
 def refuse_other_source(
@@ -20,9 +22,18 @@ def refuse_other_source(
     changes = bool(summary.images or summary.truncates)
     if former is None or config.sources or not changes or former == summary.source.name:
         return
+    apart = told_apart(_in_parts(former, summary.source), summary.source)
     raise PlanError(
         f"tables {former} and {summary.source.name} both go to {target.full_name}, which has rows "
-        "of the former: where they are one table, name the other in its `sources`; else tell them "
-        "apart in `table_name`, for example {database}_{table}, and fill the new targets "
-        f"{FROM_BEFORE}"
+        f"of the former: where they are one table, name the other in its `sources`; else {apart}, "
+        f"and fill the new targets {FROM_BEFORE}"
     )
+
+
+def _in_parts(name: str, like: Source) -> Source:
+    """Return a dotted name in the parts that another one has, or in all if it has more."""
+    parts = name.split(".")
+    known = [part for part in TABLE_PLACEHOLDERS if getattr(like, part)]
+    own = known if len(parts) <= len(known) else TABLE_PLACEHOLDERS
+    named = dict(zip(reversed(own), reversed(parts), strict=False))
+    return Source(**{"database": "", "schema": "", "table": "", **named})

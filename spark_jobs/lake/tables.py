@@ -134,14 +134,15 @@ class Lake:
             return None
         owner = loaded.properties.get(names.PROP_PIPELINE)
         if owner != self.pipeline:
+            renamed = "; was this one renamed? give it back that name" if owner else ""
             raise PlanError(
                 f"{table.full_name} belongs to {owner or 'somebody else'}, "
-                f"not to pipeline {self.pipeline}"
+                f"not to pipeline {self.pipeline}{renamed}"
             )
         if (target := names.owner_target(loaded.properties)) is not None:
             raise PlanError(
                 f"{table.full_name} holds the history or the events of {target}: "
-                "tell them apart in `table_name`, for example {database}_{table}"
+                "take a `table_name` that tells them apart, or another `namespace` for one of them"
             )
         return names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
 

@@ -238,9 +238,7 @@ def _no_key(pipeline: Pipeline, summary: TableSummary) -> Iterator[str]:
     typed = pipeline.wire.ddl_as_typed and not summary.images
     spelled = "; list it as its rows spell it, which a statement may not" if typed else ""
     others = "   # with `tables:` these alone are loaded: list all others, too"
-    yield (
-        f"no key is known for table {summary.source.name}. Add to pipelines/{pipeline.name}.yaml:"
-    )
+    yield (f"no key is known for table {summary.source.name}. Add to the file of {pipeline.name}:")
     yield f"tables:{others if pipeline.tables is None else ''}"
     yield f"  {summary.source.name}: {{key: [<columns>]}}   # {offered}[] for none{spelled}"
 

@@ -12,7 +12,11 @@ from spark_jobs.planning.discover import Source
 from spark_jobs.planning.plan import TablePlan
 
 _DATABASE: Final = "database"
-_APART: Final = "tell them apart in `table_name`, for example {database}_{table}"
+_AROUND: Final = (_DATABASE, "schema")
+_NEITHER: Final = (
+    "no `table_name` tells them apart: list one alone in `tables:`, or load the other by a "
+    "pipeline with another `namespace`"
+)
 
 
 def refuse_shared_targets(plans: Iterable[TablePlan], format_name: str) -> None:
@@ -33,8 +37,9 @@ def refuse_shared_targets(plans: Iterable[TablePlan], format_name: str) -> None:
 def _advice(one: Source, other: Source, format_name: str) -> str:
     """Advise how to separate two tables, or how to join them if events name one
     table in two ways."""
+    apart = told_apart(one, other)
     if not _may_be_one(one.name, other.name):
-        return _APART
+        return apart
     short, long = sorted((one, other), key=lambda source: len(source.name))
     named = f"name {long.name} in the `sources` of {short.name}"
     if (
@@ -43,7 +48,14 @@ def _advice(one: Source, other: Source, format_name: str) -> str:
         and not short.database
     ):
         named = f"set `database: {long.database}` in `format_options`"
-    return f"where they are one table, {named}; else {_APART}"
+    return f"where they are one table, {named}; else {apart}"
+
+
+def told_apart(one: Source, other: Source) -> str:
+    """Advise a `table_name` with the parts of their names in which two source tables differ."""
+    around = [part for part in _AROUND if getattr(one, part) != getattr(other, part)]
+    template = "_".join(f"{{{part}}}" for part in (*around, "table"))
+    return f"tell them apart in `table_name`, for example {template}" if around else _NEITHER
 
 
 def _may_be_one(one: str, other: str) -> bool:

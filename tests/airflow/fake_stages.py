@@ -80,6 +80,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
     for name in ("candidates", "landed"):
         monkeypatch.setattr(landing, name, lambda *_: [])
     monkeypatch.setattr(tasks, "require_published", lambda *_: [])
+    monkeypatch.setattr(landing, "why_nothing", lambda *_: "no file matches")
     monkeypatch.setattr(submit, "_submit", lambda hook, application: loaded(fake, hook))
     monkeypatch.setattr(submit, "_is_small", lambda ctx, manifest: True)
     return fake

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sluice.errors import TerminalError, TransientError
+from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.ledger.details import HALF_PUBLISHED
 from sluice.ledger.states import FAILED, LANDED, PUBLISHING
 from sluice.manifest import Manifest, Rebuild, Reprocess
 from sluice.operations import stages
-from sluice_airflow import submit, tasks
+from sluice_airflow import landing, submit, tasks
 from sluice_airflow.advice import advised
 from sluice_airflow.requests import RIGHT_FORM
 from sluice_airflow.tasks import clean_up
@@ -110,3 +110,16 @@ def test_advice_for_a_half_published_batch_does_not_say_that_no_table_has_it(
     with pytest.raises(TransientError):
         does[task]()
     assert words.format(of_others) in advice_of(caplog)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("FilesLeftOut", "Give Sluice the right to read"), ("FilesUnread", "Make room, if")],
+)
+def test_advice_for_files_that_are_not_read_is_that_for_their_cause(
+    caplog: pytest.LogCaptureFixture, kind: str, words: str
+) -> None:
+    left = SimpleNamespace(xcom_pull=lambda task_ids, key: "told" if key == kind else None)
+    with pytest.raises(SluiceError, match="told"):
+        landing.refuse_denied("shop", {"ti": left})
+    assert words in advice_of(caplog)

@@ -57,7 +57,7 @@ def test_a_run_skips_when_nothing_landed(
 ) -> None:
     stages.batches = []
     finished, states = run()
-    assert "nothing has landed for shop: everything" in told(caplog)
+    assert "shop: nothing to load (everything); no file matches" in told(caplog)
     assert finished.state == "success"
     assert states["land"] == "skipped"
     assert stages.of("load") == []

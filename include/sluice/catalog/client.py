@@ -38,6 +38,7 @@ from sluice.catalog.spark import (
 from sluice.config.locations import s3_endpoint
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig
+from sluice.environment import ENV_CATALOG_URI
 from sluice.errors import TerminalError
 from sluice.names import CATALOG, full_name
 
@@ -83,7 +84,8 @@ def open_catalog(project: Project) -> Catalog:
         return retry_while_away(partial(_load, properties))
     except ValidationError as error:
         raise TerminalError(
-            f"what answers at {catalog.uri} is no Iceberg REST catalog; correct lake.catalog.uri"
+            f"what answers at {catalog.uri} is no Iceberg REST catalog; correct lake.catalog.uri, "
+            f"or {ENV_CATALOG_URI} where that is set"
         ) from error
 
 

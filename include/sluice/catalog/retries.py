@@ -31,6 +31,7 @@ from pyiceberg.exceptions import (
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
 
+from sluice.environment import ENV_CATALOG_URI
 from sluice.errors import (
     CommitStateUnknownError,
     LakeMovedError,
@@ -220,5 +221,13 @@ def as_sluice_error(problem: Exception) -> SluiceError:
     if isinstance(problem, SluiceError):
         return problem
     if is_permanent(problem):
-        return TerminalError(f"{error_text(problem)}; check the address, and the rights to it")
+        return TerminalError(
+            f"{error_text(problem)}; check {_place(problem)}, and the rights to it"
+        )
     return TransientError(f"{error_text(problem)}; try again, or look there")
+
+
+def _place(problem: Exception) -> str:
+    """Return which setting has the address that an error is about."""
+    catalog = isinstance(problem, (DBAPIError, RESTError))
+    return f"lake.catalog.uri, or {ENV_CATALOG_URI}" if catalog else "the address"

@@ -155,5 +155,5 @@ def commit(
     except OUTCOME_UNKNOWN as error:
         raise CommitStateUnknownError(
             f"{name}: the catalog did not say whether it committed ({error_text(error)}); run "
-            "`sluice reconcile`, which looks"
+            "`sluice reconcile PIPELINE`, which looks"
         ) from error

@@ -81,7 +81,7 @@ class Scripts:
         be read, or there are none."""
         tables = _tables(self.document, self.paths, self.dialect)
         if not tables:
-            what = "CREATE TABLE statements in them, and there is none"
+            what = "CREATE TABLE statements in them, and there is none: is ddl.dialect right?"
             raise refused(self.document, _FILES, what)
         return tables
 

@@ -30,6 +30,8 @@ PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _ADDRESS: Final = re.compile(r"^(s3a?://[A-Za-z0-9._-]+(/|$)|file:///)")
 # With one slash too: nobody means a folder by `s3:/bucket`.
 _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/|://")
+# Nor by these, of which the last are variables that nobody replaces.
+_NO_FOLDER: Final = re.compile(r"^(s3[an]?(//|:(?!//))|arn:)|\$[\w{(]")
 _S3: Final = re.compile(r"^s3a?://")
 TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
 
@@ -120,7 +122,7 @@ def _schedule(value: str) -> str:
     fields = value.split()
     is_cron = len(fields) == 5 and all(map(_CRON_FIELD.match, fields)) and croniter.is_valid(value)
     if value not in _PRESETS and not is_cron:
-        raise ValueError(f"five cron fields such as '0 * * * *', or one of {', '.join(_PRESETS)}")
+        raise ValueError(f"five cron fields such as '0 * * * *', {', '.join(_PRESETS)}, or null")
     try:
         croniter(value, _SOME_DAY).get_next()
     except CroniterBadDateError as error:
@@ -139,7 +141,8 @@ def refuse_odd_path(value: str) -> None:
 
 
 def _location(value: str) -> str:
-    if not value or (_SCHEME.search(value) and not _ADDRESS.match(value)):
+    strange = _SCHEME.search(value) and not _ADDRESS.match(value)
+    if not value or strange or _NO_FOLDER.search(value):
         raise ValueError("a folder or s3://bucket/prefix, without keys")
     refuse_odd_path(value)
     if _S3.match(value) and {"", ".", ".."}.intersection(value.rstrip("/").split("/")[3:]):

@@ -1,4 +1,4 @@
-"""Refuse pipelines that share a name, or that may write to one target."""
+"""Refuse pipelines that share a name, and tables or pipelines that may write to one target."""
 
 from __future__ import annotations
 
@@ -35,6 +35,21 @@ def refuse_overlap(pipelines: Iterable[Written]) -> None:
                     f"and let no target, by its table_name, be in both{_both(earlier, pipeline)}"
                 )
         before.append((document, pipeline))
+
+
+def refuse_shared_targets(template: str, names: Iterable[str]) -> None:
+    """Raise ValueError for two listed source tables that make one target, by `table_name`.
+
+    Names that lack a part of the template are left to the load, where events have it.
+    """
+    owners: dict[str, str] = {}
+    for name in names:
+        target = _target(template, name)
+        if target is not None and (other := owners.setdefault(target.lower(), name)) != name:
+            raise ValueError(
+                f"a target for each: {other} and {name} both go to {target}; tell them apart in "
+                f"`table_name`, or, if they make one table, name one in the `sources` of the other"
+            )
 
 
 def _used(document: Document, key: str, other: Document) -> str:

@@ -36,6 +36,7 @@ from sluice.config.formats import (
 )
 from sluice.config.locations import S3_SCHEME
 from sluice.config.maintenance import Maintenance
+from sluice.config.overlap import refuse_shared_targets
 from sluice.config.partitions import Partition, parse_partition, unfit
 from sluice.config.policies import EVOLVE, FAIL
 from sluice.config.schema_change import (
@@ -289,7 +290,14 @@ class Pipeline(PipelineDdl):
     @field_validator("tables", mode="before")
     @classmethod
     def _empty_is_default(cls, value: Any) -> Any:
-        """Read `public.orders:` without a value as a table with default settings."""
+        """Read `public.orders:` without a value as a table with default settings.
+
+        Raises ValueError for a list of none, such as one whose entries are commented out.
+        """
+        if not value:
+            raise ValueError(
+                "one source table or more, or no `tables:` at all, which loads every table"
+            )
         if isinstance(value, Mapping):
             return {name: {} if table is None else table for name, table in value.items()}
         return value
@@ -301,6 +309,8 @@ class Pipeline(PipelineDdl):
     ) -> dict[str, TableConfig] | None:
         refuse_patterns(value or ())
         refuse_shared_sources(value)
+        if template := info.data.get("table_name"):
+            refuse_shared_targets(template, value or ())
         for name, table in (value or {}).items():
             refused = needs_key(table.modes or info.data.get("modes", []))
             if refused and table.key == []:

@@ -38,6 +38,7 @@ from sluice.errors import ConfigError
 
 PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"
+_SUFFIXES: Final = (".yaml", ".yml")
 
 _M = TypeVar("_M", bound=Strict)
 
@@ -47,7 +48,7 @@ class Project(BaseModel):
 
     `files`: the file of each pipeline. `broken`: the mistakes of each invalid pipeline file, by the
     pipeline's name or else the file's stem. `not_read`: pipeline files in folders of that of
-    pipelines, which are nobody's.
+    pipelines, or with an end in capitals, which are nobody's.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -118,7 +119,7 @@ def load_sound(folder: Path | str) -> Project:
         pipelines={pipeline.name: pipeline for _, pipeline in written},
         files={pipeline.name: document.path for document, pipeline in written},
         broken=broken,
-        not_read=tuple(_pipeline_files(root / PIPELINES_FOLDER, "*/**/")),
+        not_read=_not_read(root / PIPELINES_FOLDER),
     )
 
 
@@ -175,8 +176,17 @@ def _as_config_error(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _pipeline_files(folder: Path, below: str = "") -> list[Path]:
-    found = (p for p in folder.glob(f"{below}*.y*ml") if p.suffix in (".yaml", ".yml"))
+def _pipeline_files(folder: Path) -> list[Path]:
+    return [p for p in _yaml_files(folder) if p.parent == folder and p.suffix in _SUFFIXES]
+
+
+def _not_read(folder: Path) -> tuple[Path, ...]:
+    return tuple(p for p in _yaml_files(folder) if p.parent != folder or p.suffix not in _SUFFIXES)
+
+
+def _yaml_files(folder: Path) -> list[Path]:
+    """Return the YAML files of a folder and those below, whose names' ends may be in capitals."""
+    found = (p for p in folder.rglob("*") if p.suffix.lower() in _SUFFIXES)
     return sorted(p for p in found if not any(map(_is_hidden, p.relative_to(folder).parts)))
 
 

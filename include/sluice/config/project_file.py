@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -69,6 +70,14 @@ class CatalogConfig(Strict):
     def is_sqlite(self) -> bool:
         """Whether this is the embedded default."""
         return self.uri.startswith(SQLITE)
+
+    @property
+    def address(self) -> str:
+        """The uri for messages: without user, password and parameters."""
+        if self.is_sqlite:
+            return self.uri
+        parts = urlsplit(self.uri)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     @property
     def sqlite_path(self) -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from sluice.environment import ENV_REST_CREDENTIAL, ENV_REST_TOKEN, SECRETS
+from sluice.environment import ENV_CATALOG_URI, ENV_REST_CREDENTIAL, ENV_REST_TOKEN, SECRETS
 from sluice.errors import ConfigError
 
 SECRET_NAMES: Final = (
@@ -33,6 +33,11 @@ _NAMED: Final = re.compile(r"([^\s=&?;,'\"]+)=")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _HEADER: Final = re.compile(r"header\..*(auth|cookie)", re.IGNORECASE)
 _SHOWN: Final = 80
+_OF_S3: Final = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+IN_ENVIRONMENT: Final = (
+    "secrets are in the environment: the catalog's address with its password in "
+    f"{ENV_CATALOG_URI}, those of S3 in {_OF_S3}, others as in docs/security.md"
+)
 
 
 def is_secret(name: str) -> bool:
@@ -84,7 +89,8 @@ def refuse_secret_properties(properties: Any) -> Any:
     """Raise ValueError for properties of a catalog that hold a secret."""
     if leaks := _leaks(properties):
         raise ValueError(
-            f"no secret, without {leaks}; give it in {ENV_REST_TOKEN} or {ENV_REST_CREDENTIAL}"
+            f"no secret, without {leaks}; the catalog's is in {ENV_REST_TOKEN} or "
+            f"{ENV_REST_CREDENTIAL}, those of S3 in {_OF_S3}, and there is no place for others"
         )
     return properties
 

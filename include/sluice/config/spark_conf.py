@@ -30,6 +30,8 @@ FIXED_SETTINGS: Final = {
     "spark.sql.files.ignoreMissingFiles": "false",
 }
 
+_OF_SPARK: Final = "spark."
+
 
 def _refuse_fixed(conf: dict[str, Any]) -> dict[str, Any]:
     found = [
@@ -42,8 +44,19 @@ def _refuse_fixed(conf: dict[str, Any]) -> dict[str, Any]:
     return conf
 
 
+def _refuse_others(conf: dict[str, Any]) -> dict[str, Any]:
+    """Raise ValueError for names that spark-submit passes over with a warning."""
+    if others := [key for key in conf if not key.startswith(_OF_SPARK)]:
+        raise ValueError(
+            f"settings that begin with `{_OF_SPARK}` (Hadoop's with `{_OF_SPARK}hadoop.`), without "
+            f"{', '.join(others)}"
+        )
+    return conf
+
+
 SparkConf = Annotated[
     dict[str, str | int | float | bool],
+    AfterValidator(_refuse_others),
     AfterValidator(_refuse_fixed),
     BeforeValidator(refuse_secret_settings),
 ]

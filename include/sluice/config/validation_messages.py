@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from sluice.config.formats import options_model
-from sluice.config.secrets import is_secret, shortened
+from sluice.config.secrets import IN_ENVIRONMENT, is_secret, shortened
 from sluice.config.yaml_file import Document, KeyPath, dotted
 
 _OPTIONS: Final = "format_options"
@@ -73,6 +73,8 @@ def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:
     hint = f" (did you mean {near[0]}?)" if near else ""
     if not near and (place := _place_below(model, path)):
         return f"unknown key here; its place is {place}"
+    if not near and is_secret(str(path[-1])):
+        return f"unknown key; {IN_ENVIRONMENT}"
     expected = f"one of: {', '.join(known)}" if known else "none"
     return f"unknown key; expected {expected}{hint}"
 

@@ -38,6 +38,8 @@ _IN_TWO_WORDS: Final = (("PERIOD", "FOR"), ("SUPPLEMENTAL", "LOG"), ("EXCLUDE", 
 _UNTYPED: Final = frozenset(
     {"AS", "CHECK", "CONSTRAINT", "DEFAULT", "GENERATED", "NOT", "NULL", _PRIMARY_KEY, "UNIQUE"}
 )
+_QUOTES_ELSEWHERE: Final = ("[", "`")
+"""Signs that open no name, for where they do the tokenizer takes the whole name."""
 _SIGNS: Final = frozenset("(),;.[")
 _DEPTH: Final = {"(": 1, ")": -1}
 # psql's own commands, which the server does not know.
@@ -54,7 +56,8 @@ _SHOWN: Final = 80
 
 
 class UnreadableScriptError(ValueError):
-    """A text or a column list in a script is not closed; the message says line and statement."""
+    """A text or a column list in a script is not closed, or a name is of another dialect; the
+    message says line and statement."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,8 @@ def script(text: str, dialect: str) -> Script:
         if not verb:
             continue
         name, behind = _name(tokens, at + 1)
+        if verb == _CREATE and behind < len(tokens):
+            _refuse_quotes_elsewhere(tokens[behind], name, dialect)
         dotted = name if "." in name or not database else f"{database}.{name}"
         if verb == _ALTER and (key := _key(_statement(tokens, behind))):
             parsed.keys[dotted] = key
@@ -197,6 +202,14 @@ def _name(tokens: Sequence[_Token], at: int) -> tuple[str, int]:
             break
         at += 1
     return ".".join(parts), at
+
+
+def _refuse_quotes_elsewhere(token: _Token, before: str, dialect: str) -> None:
+    """Raise UnreadableScriptError if a table's name is quoted as the dialect does not: the table
+    would be left out, and its columns would be text."""
+    if token.text in _QUOTES_ELSEWHERE and not token.is_name:
+        why = f"its name has quotes of another dialect than {dialect}: is ddl.dialect right?"
+        raise _unreadable(token.line, f"CREATE TABLE {before}", why)
 
 
 def _statement(tokens: Sequence[_Token], at: int) -> list[_Token]:

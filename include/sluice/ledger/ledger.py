@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.expressions import AlwaysTrue
 
 from sluice.ledger import states
 from sluice.ledger.appends import LedgerTables
@@ -37,6 +38,11 @@ class Ledger:
         """Create missing tables; others (renames, comments …) follow on first use."""
         for name in (FILES, BATCHES, PUBLICATIONS, QUARANTINE):
             self._tables.open(name)
+
+    def pipelines(self) -> set[str]:
+        """Return the names of the pipelines that have batches, or were maintained."""
+        rows = self._tables.read(BATCHES, AlwaysTrue(), ("pipeline",))
+        return set(rows["pipeline"].to_pylist())
 
     def of(self, pipeline: str) -> PipelineLedger:
         """Return the part of one pipeline."""

@@ -60,7 +60,10 @@ class BatchFiles:
         try:
             return Manifest.from_json(self.store.get(key).decode())
         except FileNotFoundError as error:
-            raise TerminalError(f"there is no manifest {key}: land the batch first") from error
+            raise TerminalError(
+                f"there is no manifest {key} in {self.store.url('')}: was `lake.warehouse` "
+                "changed, or the file deleted?"
+            ) from error
 
     def write_result(self, result: BatchResult) -> None:
         """Write the result of an attempt, which has one."""

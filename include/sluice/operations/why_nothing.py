@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC
 from itertools import islice
 from typing import Final
 
 from sluice.escaping import shown
 from sluice.ledger.claims import may_be_replaced
+from sluice.ledger.states import FILE_CLAIMED
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
 from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing
@@ -23,6 +25,11 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
         return (
             f"no file in {landing.url} has an hour in the window that was asked for (UTC): that of "
             "dt=…/hr=… in its name, else of its last change"
+        )
+    if selection.until and not found and (later := landed(ctx)):
+        return (
+            f"all {len(later)} files in {landing.url}, such as {shown(later[0].key)}, have an hour "
+            f"from {selection.until.astimezone(UTC):%Y-%m-%dT%H:%MZ} on"
         )
     if not found:
         return f"no file in {landing.url} matches {landing.pattern}; {_others(ctx)}"
@@ -59,8 +66,14 @@ def _held(ctx: Context, requested: list[StoredObject] | None) -> Iterator[str]:
 
 
 def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
-    """Describe the objects that replaced loaded ones."""
+    """Describe the objects that replaced loaded ones, or those of a batch under way."""
     found, known = ctx.ledger.files.unclaimed_or_changed(found)
+    states = [(o.key, known[o.key].state) for o in found if o.key in known]
+    if claimed := [key for key, state in states if state == FILE_CLAIMED]:
+        yield (
+            f"{len(claimed)} files, such as {shown(claimed[0])}, have changed since a batch that "
+            f"is not published took them (sluice status {ctx.pipeline.name})"
+        )
     keys = [o.key for o in found if o.key in known and may_be_replaced(o, known[o.key])]
     if keys:
         yield (

@@ -32,7 +32,8 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def pipeline(tables: dict[str, Any] | None = TABLES, consistency: str = "table") -> dict[str, Any]:
-    return {"format": "debezium", "consistency": consistency, "tables": tables}
+    listed = {} if tables is None else {"tables": tables}
+    return {"format": "debezium", "consistency": consistency, **listed}
 
 
 def event(lsn: int, table: str, ident: int, text: str) -> dict[str, Any]:

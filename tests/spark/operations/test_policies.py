@@ -82,6 +82,7 @@ def test_a_table_that_is_not_the_pipelines_own_is_left_alone(lake: Sandbox, owne
     finally:
         own(lake, "p")
     assert f"shop.orders belongs to {owner or 'somebody else'}, not to pipeline p" in message
+    assert ("was this one renamed?" in message) == bool(owner)
 
 
 def own(lake: Sandbox, owner: str) -> None:

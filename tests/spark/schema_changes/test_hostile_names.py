@@ -77,7 +77,7 @@ def test_any_name_is_a_columns_name(
 
 
 def test_any_visible_name_is_a_tables_name_and_the_others_are_quarantined(lake: Sandbox) -> None:
-    lake.configure(format="debezium", table_name="{table}", tables=None)
+    lake.configure(format="debezium", table_name="{table}")
     before = everything(lake.root.parent)
     events = [event(n, name, {"id": n, "v": name}) for n, name in enumerate(TABLES, 1)]
     events += [event(50 + n, name, {"id": n}) for n, name in enumerate(BAD_TABLES)]

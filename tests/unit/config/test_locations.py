@@ -155,3 +155,21 @@ def test_a_bucket_folder_that_hadoop_names_otherwise_is_refused(tmp_path: Path, 
 def test_other_folders_of_a_bucket_are_sound(tmp_path: Path, url: str) -> None:
     write(tmp_path, url)
     assert load_sound(tmp_path).pipelines["shop"].landing.url == url.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["s3//lake/w", "s3:lake/w", "arn:aws:s3:::lake/w", "$WAREHOUSE", "data/${env}", "s3://b/$(x)"],
+)
+def test_an_address_that_would_make_a_folder_of_its_name_is_refused(
+    tmp_path: Path, place: str
+) -> None:
+    write(tmp_path, "landing", place)
+    with pytest.raises(ConfigError, match=r"lake\.warehouse: expected a folder or s3://bucket/pre"):
+        load_project(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["s3/w", "share$/w", "arn/w"])
+def test_a_folder_may_look_like_an_address_in_part(tmp_path: Path, place: str) -> None:
+    write(tmp_path, "landing", place)
+    assert load_project(tmp_path).lake.warehouse == f"{tmp_path}/{place}"

@@ -56,3 +56,23 @@ def test_pipelines_with_different_targets_share_a_namespace(
 ) -> None:
     both = load(tmp_path, a=SHOP + one, b=OTHER + other)
     assert sorted(both.pipelines) == ["other", "shop"]
+
+
+@pytest.mark.parametrize(
+    ("more", "both"),
+    [
+        ("tables: {a.orders: , b.Orders: }\n", "a.orders and b.Orders both go to Orders"),
+        ("tables: {orders: , a.orders: }\n", "orders and a.orders both go to orders"),
+        (
+            'table_name: "{schema}_{table}"\ntables: {x.a.t: , b.t: , y.a.t: }\n',
+            "x.a.t and y.a.t both go to a_t",
+        ),
+    ],
+)
+def test_two_listed_tables_of_one_target_are_refused(tmp_path: Path, more: str, both: str) -> None:
+    assert f"tables: expected a target for each: {both}" in mistake(tmp_path, a=SHOP + more)
+
+
+def test_two_listed_tables_whose_targets_only_events_tell_apart_are_read(tmp_path: Path) -> None:
+    more = 'table_name: "{database}_{table}"\ntables: {a.orders: , b.orders: }\n'
+    assert list(load(tmp_path, a=SHOP + more).pipelines) == ["shop"]

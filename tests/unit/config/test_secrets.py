@@ -13,6 +13,7 @@ import pytest
 
 from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import load_project, load_sound
+from sluice.config.project_file import CatalogConfig
 from sluice.environment import ENV_CATALOG_URI
 from sluice.errors import ConfigError
 from sluice.operations.land import land
@@ -145,6 +146,7 @@ def test_no_secret_in_the_catalogs_address(tmp_path: Path, kind: str, uri: str) 
         ("header.Authorization", PLANTED),
         ("header.x-auth", PLANTED),
         ("header.Cookie", f"session={PLANTED}"),
+        ("s3.access-key-id", PLANTED),
         ("oauth2-server-uri", f"https://u:{PLANTED}@h/token"),
     ],
 )
@@ -153,6 +155,7 @@ def test_no_secret_among_a_catalogs_properties(tmp_path: Path, key: str, value: 
     message = refusal(tmp_path, {**LAKE, "catalog": catalog}, SHOP)
     assert "lake.catalog.properties: expected no secret" in message
     assert key in message
+    assert "in SLUICE_CATALOG_TOKEN or SLUICE_CATALOG_CREDENTIAL, those of S3 in AWS_" in message
 
 
 def test_switches_of_tokens_are_no_secrets(tmp_path: Path) -> None:
@@ -173,7 +176,7 @@ def test_no_keys_in_a_location(tmp_path: Path, bucket: str) -> None:
 def test_no_secret_among_a_formats_options(tmp_path: Path) -> None:
     options = {"schema_registry": f"https://u:{PLANTED}@h", "password": PLANTED}
     message = refusal(tmp_path, LAKE, {**SHOP, "format_options": options})
-    assert "format_options.password: unknown key" in message
+    assert "format_options.password: unknown key; secrets are in the environment: " in message
     assert "format_options.schema_registry: expected no password or token" in message
 
 
@@ -340,3 +343,8 @@ def test_a_secret_with_a_line_end_is_refused_by_its_name(
         load_sound(tmp_path)
     assert name in str(caught.value)
     assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_catalog_is_shown_without_user_password_and_parameters() -> None:
+    uri = "postgresql://u:s3cr3t@h:5432/lake?password=s3cr3t"
+    assert CatalogConfig(type="jdbc", uri=uri).address == "postgresql://h:5432/lake"

@@ -153,7 +153,8 @@ def test_tables_left_out_of_a_run_keep_their_source_tables() -> None:
 def test_a_run_names_a_table_by_an_end_of_its_entry_or_in_full(named: str, chosen: str) -> None:
     """In full as messages about a load name it; the load finds its entry by the end of that."""
     listed = ("db.orders", "lines", "notes", "shop.db.notes")
-    whole = pipeline(tables={name: {} for name in listed})
+    template = "{database}_{table}"  # else two would go to `notes`
+    whole = pipeline(table_name=template, tables={name: {} for name in listed})
     assert [name for name in listed if only(whole, [named]).loads(name)] == [chosen]
 
 
@@ -169,3 +170,9 @@ def test_two_pipelines_of_one_namespace_differ_by_their_tables_names(tmp_path: P
     otherwise = "table_name: '{database}_{table}'\n"
     for two in (of("two", "shop.Orders"), of("two", "users", otherwise)):
         assert "namespace: already used by one.yaml" in mistake(tmp_path, one=one, two=two)
+
+
+@pytest.mark.parametrize("none", [{}, None])
+def test_a_list_of_no_tables_is_refused_and_not_taken_for_all(none: object) -> None:
+    assert "or no `tables:` at all, which loads every table" in refusal(tables=none)
+    assert pipeline().tables is None

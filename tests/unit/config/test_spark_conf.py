@@ -31,6 +31,12 @@ def test_spark_settings_that_tables_depend_on_are_refused(
     assert f"{key} is always {FIXED_SETTINGS[key]}; leave it out" in message
 
 
+def test_settings_that_spark_would_pass_over_are_refused(tmp_path: Path) -> None:
+    message = mistake(tmp_path, with_conf("driver.memory", "8g"))
+    assert "spark.conf: expected settings that begin with `spark.`" in message
+    assert "without driver.memory" in message
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [("spark.sql.ansi.enabled", "true"), ("spark.sql.shuffle.partitions", "4")],

@@ -202,6 +202,12 @@ def test_only_tables_with_columns_of_their_own_count(
             "mysql", "CREATE TABLE a (b int);\nCREATE TABLE t (a varchar(3) DEFAULT 'x);\n",
             "line 2: CREATE TABLE t (a varchar(3) DEFAULT 'x);: ",
         ),
+        (
+            "mysql", "CREATE TABLE a (x int);\nCREATE TABLE [dbo].[t] ([a] [int])",
+            "line 2: CREATE TABLE: its name has quotes of another dialect than mysql",
+        ),
+        ("oracle", "CREATE TABLE s.[t] (a int)", "line 1: CREATE TABLE s: its name has quotes"),
+        ("postgres", "CREATE TABLE `t` (`a` int)", "line 1: CREATE TABLE: its name has quotes"),
     ],
 )  # fmt: skip
 def test_unreadable_script_is_refused_with_its_place(

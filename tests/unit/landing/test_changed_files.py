@@ -170,6 +170,7 @@ def test_a_file_of_a_batch_that_is_not_published_is_left_to_it(
     assert land(context, Selection(changed=True)) == []
     assert f"a.jsonl has changed since batch {batch} took it" in messages[-1]
     assert "rolled back and released" in messages[-1]
+    assert why_nothing(context).startswith("1 files, such as a.jsonl, have changed since a batch ")
 
 
 def test_a_file_that_another_run_took_since_the_look_is_left_to_it(

@@ -46,3 +46,6 @@ def test_files_of_a_future_hour_are_reported_and_not_landed(tmp_path: Path) -> N
     (tmp_path / "landing" / name).write_text("{}\n")
     assert stages.land(ctx, Selection(until=now)) == []
     assert f"1 files, such as {name}, are named by an hour that is yet to come" in messages[0]
+    assert f"have an hour from {now:%Y-%m-%dT%H}" in why_nothing(ctx, Selection(until=now))
+    (tmp_path / "landing" / name).unlink()
+    assert "the folder is empty" in why_nothing(ctx, Selection(until=now))

@@ -50,12 +50,12 @@ def test_of_many_tables_that_are_not_listed_five_are_named_in_one_line() -> None
 
 
 @pytest.mark.parametrize(
-    "tables", [None, {"orders": None}, {"public.orders": None}, {"shop.public.orders": None}]
+    "more", [{}, *({"tables": {f"{of}orders": None}} for of in ("", "public.", "shop.public."))]
 )
-def test_no_note_about_tables_that_are_loaded(tables: dict[str, None] | None) -> None:
+def test_no_note_about_tables_that_are_loaded(more: dict[str, Any]) -> None:
     statements = found("other", 2, images={})
     nameless = TableSummary(Source("", "", ""), ignored=3)
-    chosen = pipeline(tables=tables).choosing([])
+    chosen = pipeline(**more).choosing([])
     assert unlisted(chosen, [found("orders", 4), statements, nameless]) == ""
 
 

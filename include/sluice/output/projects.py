@@ -1,0 +1,36 @@
+"""`sluice validate`: what a valid project has, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+
+from sluice.config.pipeline import Pipeline
+from sluice.config.project import PIPELINES_FOLDER, Project
+from sluice.output.report import for_terminal
+
+
+def show_project(console: Console, project: Project) -> None:
+    """Show the lake, the pipelines, and the files that are nobody's; without secrets."""
+    ok = f"[green]ok[/green] {for_terminal(str(project.root))}"
+    console.print(f"{ok}: {len(project.pipelines)} pipelines", soft_wrap=True)
+    for line in _lines(project):
+        console.print(f"  {for_terminal(line)}", soft_wrap=True)
+
+
+def _lines(project: Project) -> Iterator[str]:
+    lake, folder = project.lake, project.root / PIPELINES_FOLDER
+    yield f"tables in {lake.warehouse}, by the catalog {lake.catalog.address}"
+    if not project.pipelines:
+        yield f"no pipeline in {folder}" if folder.is_dir() else f"{folder} does not exist"
+    for name, pipeline in sorted(project.pipelines.items()):
+        yield from _of_pipeline(name, pipeline)
+    for path in project.not_read:
+        yield f"not read: {path} (its place is {PIPELINES_FOLDER}/*.yaml)"
+
+
+def _of_pipeline(name: str, pipeline: Pipeline) -> Iterator[str]:
+    yield f"{name}: {pipeline.format} from {pipeline.landing.url} into {pipeline.namespace}"
+    for unknown in pipeline.unknown_types:
+        yield f"  {unknown}"
