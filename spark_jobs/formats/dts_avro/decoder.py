@@ -59,7 +59,7 @@ from spark_jobs.formats.dts_avro.schema import (
     ends,
     record_schema,
 )
-from spark_jobs.formats.dts_avro.values import PROBLEMS, ValueFacts, cell, in_nanos
+from spark_jobs.formats.dts_avro.values import PROBLEMS, ValueFacts, cells, in_nanos
 
 ROWS: Final = {
     "INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "DELETE": OP_DELETE, FULL_LOAD: OP_INSERT,
@@ -163,7 +163,7 @@ def _avro_parts(symbol: Callable[[Column, Column], Column]) -> list[Column]:
     """Return a record's parts under the names that `_envelope` reads; `symbol` reads an enum."""
     operations, sources = (F.array(*map(F.lit, names)) for names in (OPERATIONS, SOURCES))
     source, fields = symbol(sources, F.col("r.source.sourceType")), F.col("r.fields.array")
-    cells = partial(_cells, source=source, position=F.col("r.sourcePosition"), fields=fields)
+    cells_of = partial(_cells, source=source, position=F.col("r.sourcePosition"), fields=fields)
     parts = {
         "_id": F.col("r.id").cast("string"),
         "_seconds": _in_seconds(F.col("r.sourceTimestamp")),
@@ -173,8 +173,8 @@ def _avro_parts(symbol: Callable[[Column, Column], Column]) -> list[Column]:
         "_tx": F.col("r.sourceTxid"),
         "_tags": F.col("r.tags"),
         "_fields": fields,
-        "_before": cells(F.col("r.beforeImages.array")),
-        "_after": cells(F.col("r.afterImages.array")),
+        "_before": cells_of(F.col("r.beforeImages.array")),
+        "_after": cells_of(F.col("r.afterImages.array")),
         "_statement": F.col("r.afterImages.string"),
     }
     return [part.alias(name) for name, part in parts.items()]
@@ -187,7 +187,7 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
         F.col("operation").isNull(), F.lit("not_a_record")
     )
     source, fields = F.col("source.sourceType"), F.from_json(list_of(F.col("fields")), _FIELDS)
-    cells = partial(_cells, source=source, position=F.col("sourcePosition"), fields=fields)
+    cells_of = partial(_cells, source=source, position=F.col("sourcePosition"), fields=fields)
     parts = {
         "_id": F.col("id"),
         "_seconds": _in_seconds(F.col("sourceTimestamp").try_cast("bigint")),
@@ -197,8 +197,8 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
         "_tx": F.col("sourceTxid"),
         "_tags": F.col("tags"),
         "_fields": fields,
-        "_before": cells(image_of(F.col("beforeImages"))),
-        "_after": cells(image_of(F.col("afterImages"))),
+        "_before": cells_of(image_of(F.col("beforeImages"))),
+        "_after": cells_of(image_of(F.col("afterImages"))),
         "_statement": text_of(F.col("afterImages")),
         "_problem": problem,
     }
@@ -217,12 +217,9 @@ def _in_seconds(time: Column) -> Column:
 
 def _cells(image: Column, source: Column, position: Column, fields: Column) -> Column:
     nanos, numbers = in_nanos(source, position), fields["dataTypeNumber"]
-    cells = F.transform(
-        image,
-        lambda value, at: cell(value, ValueFacts(nanos, source, F.get(numbers, at))),
-    )
+    read = cells(image, lambda at: ValueFacts(nanos, source, F.get(numbers, at)))
     # Alibaba's own readers too treat an image without values as missing.
-    return F.when(F.size(image) > 0, cells)
+    return F.when(F.size(image) > 0, read)
 
 
 def _envelope(rows: DataFrame, raw: Column) -> DataFrame:
@@ -274,9 +271,8 @@ def _filled() -> Column:
     both = F.zip_with(
         after, before, lambda new, old: F.when(new["absent"] & ~old["absent"], old).otherwise(new)
     )
-    return F.when((F.col("_op") == "UPDATE") & (F.size(before) == F.size(after)), both).otherwise(
-        after
-    )
+    fillable = (F.col("_op") == "UPDATE") & _has_unsent(after) & (F.size(before) == F.size(after))
+    return F.when(fillable, both).otherwise(after)
 
 
 def _op() -> Column:
@@ -318,7 +314,7 @@ def _unread(names: Column) -> Column:
     of_value = F.substring_index("_reason", ":", 1).isin(*PROBLEMS)
     unread = (
         F.filter(
-            F.zip_with(names, cells, lambda name, c: F.when(c["problem"].isNotNull(), name)),
+            F.zip_with(names, cells["problem"], lambda name, p: F.when(p.isNotNull(), name)),
             _is_there,
         )
         for cells in (F.col("_after"), F.col("_before"))
@@ -328,7 +324,10 @@ def _unread(names: Column) -> Column:
 
 
 def _first_problem(cells: Column) -> Column:
-    return F.get(F.filter(F.transform(cells, lambda c: c["problem"]), _is_there), F.lit(0))
+    problems = cells["problem"]
+    # Spark compiles `array_max`, but not `filter`.
+    found = F.array_max(problems).isNotNull()
+    return F.when(found, F.get(F.filter(problems, _is_there), F.lit(0)))
 
 
 def _is_there(value: Column) -> Column:
@@ -345,14 +344,17 @@ def _position() -> Column:
 
 
 def _image(names: Column, cells: Column) -> Column:
-    return F.map_from_arrays(names, F.transform(cells, lambda c: c["text"]))
+    return F.map_from_arrays(names, cells["text"])
 
 
 def _unsent(names: Column, cells: Column) -> Column:
     """Return the columns of an image that were not sent; NULL if all were."""
-    absent_names = F.zip_with(names, cells, lambda name, c: F.when(c["absent"], name))
-    unsent = F.filter(absent_names, _is_there)
-    return F.when(F.size(unsent) > 0, unsent)
+    absent_names = F.zip_with(names, cells["absent"], lambda name, absent: F.when(absent, name))
+    return F.when(_has_unsent(cells), F.filter(absent_names, _is_there))
+
+
+def _has_unsent(cells: Column) -> Column:
+    return F.array_contains(cells["absent"], F.lit(True))
 
 
 def _key(names: Column) -> Column:

@@ -6,7 +6,7 @@ Sources: record.avsc for the shapes; Alibaba's own readers for what `millis` and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,37 +71,54 @@ def in_nanos(source: Column, position: Column) -> Column:
     return F.coalesce(~source.isin(*_IN_MICROS) | physical, F.lit(False))
 
 
-def cell(value: Column, facts: ValueFacts) -> Column:
-    """Return a value of an image as struct<text, absent, problem>; the text of SQL NULL is NULL."""
-    text = _text(value, facts)
-    empty = value["EmptyObject"]
-    unread = value.isNotNull() & empty.isNull() & text.isNull()
-    charset = value["Character"]["charset"]
+def cells(image: Column, facts_at: Callable[[Column], ValueFacts]) -> Column:
+    """Return the values of an image as array<struct<text, absent, problem>>; the text of SQL NULL
+    is NULL. `facts_at` tells of a value's place in the image.
+
+    In two steps, for Spark would find the text again for each use of it within one.
+    """
+    read = F.transform(
+        image, lambda value, at: F.struct(value.alias("value"), _text(value, facts_at(at)))
+    )
+    return F.transform(read, lambda cell: _cell(cell["value"], cell["text"]))
+
+
+def _cell(value: Column, text: Column) -> Column:
+    unread = value.isNotNull() & text.isNull() & value["EmptyObject"].isNull()
     return F.struct(
         text.alias("text"),
-        F.coalesce(empty == "NONE", F.lit(False)).alias("absent"),
-        F.when(unread & charset.isNull(), F.lit(UNREADABLE))
-        .when(unread & _is_known(charset), F.lit(BAD_CHARACTERS))
-        .when(unread, F.concat(F.lit(f"{UNKNOWN_CHARSET}:"), charset))
-        .alias("problem"),
+        F.coalesce(value["EmptyObject"] == "NONE", F.lit(False)).alias("absent"),
+        F.when(unread, _problem(value["Character"]["charset"])).alias("problem"),
+    )
+
+
+def _problem(charset: Column) -> Column:
+    return (
+        F.when(charset.isNull(), F.lit(UNREADABLE))
+        .when(_is_known(charset), F.lit(BAD_CHARACTERS))
+        .otherwise(F.concat(F.lit(f"{UNKNOWN_CHARSET}:"), charset))
     )
 
 
 def _text(value: Column, facts: ValueFacts) -> Column:
-    character = value["Character"]
-    return F.coalesce(
-        value["Integer"]["value"],
-        _decoded(character["value"], character["charset"]),
-        value["Decimal"]["value"],
-        value["TextObject"]["value"],
-        _wall_clock(value["DateTime"], facts),
-        _instant(value["Timestamp"], facts),
-        value["Float"]["value"].cast("string"),
-        _object(value["BinaryObject"]["value"], value["BinaryObject"]["type"], facts),
-        _zoned(value["TimestampWithTimeZone"], facts),
-        F.hex(value["BinaryGeometry"]["value"]),
-        value["TextGeometry"]["value"],
-    )
+    """Return the text of the one type that the value has; the cheapest to find come first."""
+    texts = {
+        "Integer": value["Integer"]["value"],
+        "Decimal": value["Decimal"]["value"],
+        "Character": _decoded(value["Character"]["value"], value["Character"]["charset"]),
+        "DateTime": _wall_clock(value["DateTime"], facts),
+        "Timestamp": _instant(value["Timestamp"], facts),
+        "TextObject": value["TextObject"]["value"],
+        "Float": value["Float"]["value"].cast("string"),
+        "BinaryObject": _object(
+            value["BinaryObject"]["value"], value["BinaryObject"]["type"], facts
+        ),
+        "TimestampWithTimeZone": _zoned(value["TimestampWithTimeZone"], facts),
+        "BinaryGeometry": F.hex(value["BinaryGeometry"]["value"]),
+        "TextGeometry": value["TextGeometry"]["value"],
+    }
+    present = (F.when(value[name].isNotNull(), text) for name, text in texts.items())
+    return F.coalesce(*present).alias("text")
 
 
 def _object(raw: Column, kind: Column, facts: ValueFacts) -> Column:
