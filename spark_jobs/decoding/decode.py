@@ -51,7 +51,7 @@ _WIDTHS: Final = {"bigint": "int", "double": "float"}
 _DOUBLED: Final = "_sluice_doubled"
 _ALONE: Final = "_sluice_alone"
 _LOST: Final = "_sluice_lost"  # columns of a record that stay unknown, in both halves
-_UNSENT: Final = "_sluice_unsent"  # columns that a new row lacks, in both halves
+_UNSENT: Final = "_sluice_unsent"  # columns that a new row does not have, in both halves
 RECORD: Final = "_sluice_record"
 """A record as text, for files that are not text."""
 
@@ -207,14 +207,12 @@ def _misfits(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Iterat
 
 def _unfit(plan: TablePlan, index: int, side: str) -> Column:
     """Whether a text does not fit its column; what stands for a value that was not sent is no
-    text of it."""
+    text of it, but in a key, which every row needs."""
     text, value = F.col(_text_name(index, side)), F.col(_value_name(index, side))
-    unfit = text.isNotNull() & value.isNull()
-    if not plan.summary.partial:
+    unfit, name = text.isNotNull() & value.isNull(), plan.columns[index].name
+    if not plan.summary.partial or name in plan.identity:
         return unfit
-    listed = F.array_contains(_UNSENT, plan.columns[index].name)
-    unsent = listed & ~F.array_contains(_UNSENT, ALL_BUT)
-    return unfit & ~F.coalesce(unsent, F.lit(False))
+    return unfit & ~F.coalesce(F.array_contains(_UNSENT, name), F.lit(False))
 
 
 def _null_keys(plan: TablePlan, sides: Sequence[str]) -> Iterator[Column]:
@@ -263,7 +261,7 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         F.col("event_id").alias(names.EVENT_ID),
         F.when(~F.col("deleted"), _spelled("absent", plan)).alias(names.ABSENT),
         _lost(plan).alias(_LOST),
-        *([_spelled("absent", plan).alias(_UNSENT)] if plan.summary.partial else []),
+        *([_unsent(plan).alias(_UNSENT)] if plan.summary.partial else []),
         F.col("counted").alias(names.COUNTED),
         F.col("origin").alias(names.ORIGIN_FILE),
         F.col("ordinal").alias(names.ORIGIN_RECORD),
@@ -302,6 +300,12 @@ def _lost(plan: TablePlan) -> Column:
     unlisted = F.when(F.size(rest) > 0, rest)
     old = F.when(F.array_contains(old, ALL_BUT), unlisted).otherwise(old)
     return F.coalesce(F.array_union(new, old), new, old)
+
+
+def _unsent(plan: TablePlan) -> Column:
+    """Return the columns that a new row does not have; NULL if it lists those that it has."""
+    listed = _spelled("absent", plan)
+    return F.when(~F.array_contains(listed, ALL_BUT), listed)
 
 
 def _spelled(listed: str, plan: TablePlan) -> Column:

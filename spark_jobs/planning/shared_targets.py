@@ -17,6 +17,7 @@ _NEITHER: Final = (
     "no `table_name` tells them apart: list one alone in `tables:`, or load the other by a "
     "pipeline with another `namespace`"
 )
+_APART: Final = "tell them apart in `table_name`, for example {}"
 
 
 def refuse_shared_targets(plans: Iterable[TablePlan], format_name: str) -> None:
@@ -54,8 +55,10 @@ def _advice(one: Source, other: Source, format_name: str) -> str:
 def told_apart(one: Source, other: Source) -> str:
     """Advise a `table_name` with the parts of their names in which two source tables differ."""
     around = [part for part in _AROUND if getattr(one, part) != getattr(other, part)]
-    template = "_".join(f"{{{part}}}" for part in (*around, "table"))
-    return f"tell them apart in `table_name`, for example {template}" if around else _NEITHER
+    if around:
+        return _APART.format("_".join(f"{{{part}}}" for part in (*around, "table")))
+    # One may be named as the other's history is.
+    return _NEITHER if one.table.lower() == other.table.lower() else _APART.format("{table}_src")
 
 
 def _may_be_one(one: str, other: str) -> bool:

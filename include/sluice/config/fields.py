@@ -31,7 +31,7 @@ _ADDRESS: Final = re.compile(r"^(s3a?://[A-Za-z0-9._-]+(/|$)|file:///)")
 # With one slash too: nobody means a folder by `s3:/bucket`.
 _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/|://")
 # Nor by these, of which the last are variables that nobody replaces.
-_NO_FOLDER: Final = re.compile(r"^(s3[an]?(//|:(?!//))|arn:)|\$[\w{(]")
+_NO_FOLDER: Final = re.compile(r"^(s3[an]?(//|:(?!//))|arn:)|\$[{(]|(^|/)\$\w+(/|$)")
 _S3: Final = re.compile(r"^s3a?://")
 TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
 
@@ -143,7 +143,9 @@ def refuse_odd_path(value: str) -> None:
 def _location(value: str) -> str:
     strange = _SCHEME.search(value) and not _ADDRESS.match(value)
     if not value or strange or _NO_FOLDER.search(value):
-        raise ValueError("a folder or s3://bucket/prefix, without keys")
+        raise ValueError(
+            "a folder or s3://bucket/prefix, without keys (variables are not replaced)"
+        )
     refuse_odd_path(value)
     if _S3.match(value) and {"", ".", ".."}.intersection(value.rstrip("/").split("/")[3:]):
         raise ValueError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -16,7 +17,13 @@ from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import quote
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_exponential,
+)
 
 from sluice.environment import ENV_REGISTRY_TOKEN, ENV_REGISTRY_USER_INFO
 from sluice.errors import TerminalError, TransientError
@@ -28,6 +35,7 @@ _SECONDS: Final = 30
 # With the pauses of `wait_exponential`, 0.5 s and then each twice as long: for 15 s, as a REST
 # catalog.
 _TRIES: Final = 6
+_LONGEST: Final = 60  # seconds, where it does not answer
 _FIRST_PAUSE: Final = 0.5
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _NOT_FOUND: Final = 404
@@ -122,7 +130,7 @@ class _Registry:
 
     def _fetch(self, path: str) -> Any:
         again = Retrying(
-            stop=stop_after_attempt(_TRIES),
+            stop=stop_after_attempt(_TRIES) | stop_after_delay(_LONGEST),
             wait=wait_exponential(_FIRST_PAUSE),
             retry=retry_if_exception_type(TransientError),
             reraise=True,
@@ -140,7 +148,9 @@ class _Registry:
             kind = TransientError if error.code >= 500 or error.code in _AGAIN else TerminalError
             raise kind(f"schema registry {self._url}{path}: {error}") from error
         except (OSError, HTTPException) as error:
-            raise TransientError(f"schema registry {self._url}{path}: {error}") from error
+            untrusted = isinstance(getattr(error, "reason", error), ssl.SSLCertVerificationError)
+            kind = TerminalError if untrusted else TransientError
+            raise kind(f"schema registry {self._url}{path}: {error}") from error
 
     def _refuse_other_server(self, path: str, error: urllib.error.HTTPError) -> None:
         """Raise TerminalError unless a 404 is a registry's answer that it has no such schema."""

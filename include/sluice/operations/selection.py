@@ -44,6 +44,13 @@ class Selection:
         """Whether a window or files were named."""
         return bool(self.files or self.window)
 
+    def holds(self, hour: str) -> bool:
+        """Whether an hour, in the manifest's notation, is selected."""
+        begins = hour_start(hour)
+        if self.window is not None:
+            return self.window.holds(begins)
+        return self.until is None or begins < self.until
+
 
 @dataclass(frozen=True)
 class FileHour:
@@ -84,7 +91,7 @@ def selected(
         objects = _named(ctx, objects, selection.files)
     if selection.until is not None:
         _report_future_hours(ctx, objects)
-    return [o for o in objects if _in_time(hour_start(o.hour), selection)]
+    return [o for o in objects if selection.holds(o.hour)]
 
 
 def covers(ctx: Context, files: Collection[FileHour], selection: Selection = EVERYTHING) -> bool:
@@ -92,19 +99,13 @@ def covers(ctx: Context, files: Collection[FileHour], selection: Selection = EVE
     if selection.files:
         wanted = {way for name in selection.files for way in _spellings(ctx, name)}
         return all(wanted & {file.key, _absolute(ctx, file.key)} for file in files)
-    return all(_in_time(hour_start(file.hour), selection) for file in files)
+    return all(selection.holds(file.hour) for file in files)
 
 
 @lru_cache(maxsize=_HOURS_KEPT)
 def hour_start(hour: str) -> datetime:
     """Return the start of an hour in the manifest's notation: 20260301T05."""
     return datetime.strptime(hour, "%Y%m%dT%H").replace(tzinfo=UTC)
-
-
-def _in_time(begins: datetime, selection: Selection) -> bool:
-    if selection.window is not None:
-        return selection.window.holds(begins)
-    return selection.until is None or begins < selection.until
 
 
 def _named(ctx: Context, objects: list[StoredObject], files: Sequence[str]) -> list[StoredObject]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC
 from itertools import islice
 from typing import Final
@@ -20,26 +21,34 @@ MOST_COUNTED: Final = 1000
 def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
     """Return why a run, for all landed files or for the selected ones, found nothing to load."""
     landing = ctx.pipeline.landing
-    found = landed(ctx, selection)
+    listed = landed(ctx, replace(selection, until=None))
+    found = [one for one in listed if selection.holds(one.hour)]
     if selection.window and not found:
         return (
             f"no file in {landing.url} has an hour in the window that was asked for (UTC): that of "
             "dt=…/hr=… in its name, else of its last change"
         )
-    if selection.until and not found and (later := landed(ctx)):
-        return (
-            f"all {len(later)} files in {landing.url}, such as {shown(later[0].key)}, have an hour "
-            f"from {selection.until.astimezone(UTC):%Y-%m-%dT%H:%MZ} on"
-        )
-    if not found:
+    if not listed:
         return f"no file in {landing.url} matches {landing.pattern}; {_others(ctx)}"
+    if selection.tables and found:
+        return f"the batches with these tables of the {len(found)} files are published or under way"
     left = [*_held(ctx, found if selection.explicit else None), *_replaced(ctx, found)]
+    left += _later(selection, [one for one in listed if not selection.holds(one.hour)])
     if left:
         others = "that was asked for" if selection.explicit else f"of {landing.url}"
-        return f"{', '.join(left)}, and every other one {others} is in the ledger already"
+        rest = f", and every other one {others} is in the ledger already" if found else ""
+        return ", ".join(left) + rest
     if selection.explicit:
         return f"the {len(found)} files that were asked for are in the ledger already"
     return f"every landed file of {landing.url} is in the ledger already"
+
+
+def _later(selection: Selection, files: list[StoredObject]) -> list[str]:
+    """Describe the files of hours that the run leaves to later ones."""
+    if not (files and selection.until):
+        return []
+    begins = f"{selection.until.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
+    return [f"{len(files)} files, such as {shown(files[0].key)}, have an hour from {begins} on"]
 
 
 def _others(ctx: Context) -> str:

@@ -19,6 +19,7 @@ ENTRY_POINTS: Final = CHECKOUT / "spark_jobs"
 LOAD_BATCH: Final = ENTRY_POINTS / "load_batch.py"
 PLAN_BATCH: Final = ENTRY_POINTS / "plan_batch.py"
 _LINES_SHOWN: Final = 20
+_NO_COMMAND: Final = (126, 127)  # a shell's, of one that cannot be run or is not there
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 # Damaged bytes may claim any length, and Avro allocates the memory before it reads on.
 _AVRO_LIMITS: Final = " ".join(
@@ -149,9 +150,12 @@ def submit(project: Project, entry: Path, *arguments: str, small: bool = False) 
 
 def driver_error(code: int, printed: str) -> SluiceError:
     """Return the error of a driver by its exit code and what it printed: TerminalError where it
-    named an error that lasts, else TransientError, since one that named none just died."""
+    named an error that lasts or never began, else TransientError, since one that named none just
+    died."""
     message = _last_words(printed)
-    lasts = code == ConfigError.exit_code or _name(message) in names_of(TerminalError)
+    lasts = code in (ConfigError.exit_code, *_NO_COMMAND) or _name(message) in names_of(
+        TerminalError
+    )
     again = code == TransientError.exit_code or _has_died(code) or not lasts
     kind = TransientError if again else TerminalError
     return kind(f"the Spark driver ended with code {code}: {message}").in_lines()

@@ -66,7 +66,7 @@ def _statement(about: Column) -> Column:
     reports it.
     """
     operation, control = about["operation"], F.col("control")
-    of_column = F.concat_ws(" ", F.replace(operation, F.lit("-"), F.lit(" ")), control)
+    of_column = F.concat_ws(" ", F.replace(operation, F.lit("-"), F.lit(" ")), about["table-name"])
     return (
         F.when(operation == DROP, _drop(about))
         .when(operation.isin(*OF_A_COLUMN), of_column)

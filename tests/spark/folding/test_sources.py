@@ -348,7 +348,8 @@ def test_records_are_named_as_the_configuration_says_whose_they_are(spark: Spark
 
 def a_pipeline(tables: Row) -> Pipeline:
     given = {"name": "p", "format": "canal", "landing": {"url": "l"}, "namespace": "n"}
-    return Pipeline.model_validate({**given, "tables": tables})
+    apart = {"table_name": "{schema}_{table}", "tables": tables}
+    return Pipeline.model_validate({**given, **apart})
 
 
 def plain(name: Any) -> tuple[str, ...]:

@@ -45,6 +45,8 @@ EVENTS = [
     event(7, "c", None, row(5, ZERO, "many")),
     # Values that were not sent are none that do not fit, in neither half.
     event(8, "u", row(4, None), row(6, UNSENT, UNSENT)),
+    # But every row needs its key.
+    event(9, "u", row(1, None), {"id": UNSENT, "paid_on": None, "n": 1}),
 ]
 
 
@@ -65,9 +67,9 @@ def test_misfits_become_null_and_are_counted(spark: SparkSession, tmp_path: Path
     lake = lake_with(spark, tmp_path, **BOTH, **ASKED)
     result = lake.load_records(EVENTS)
     assert days(lake) == {1: "None 2", 3: "None 1", 6: "None 1"}
-    (bad,) = lake.quarantined()
-    assert bad["reason"] == "does_not_fit"
-    assert "paid_on" not in bad["detail"]
+    bad = lake.quarantined()
+    assert [one["reason"] for one in bad] == ["does_not_fit"] * 2
+    assert sorted(one["detail"].split()[0].strip(":=") for one in bad) == ["id", "n"]
     # Those of the rows 2, 1 and 3; the row 5 is in quarantine for another column.
     assert nulled(result) == (Nulled("paid_on", 3),)
     assert BatchResult.from_json(result.to_json()) == result

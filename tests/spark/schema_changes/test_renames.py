@@ -280,14 +280,14 @@ READ_SINCE = event("r", 20, id=1, name="x", note="a")
 UNSENT_BEFORE = event("u", 5, id=1, title=PLACEHOLDER, note="b")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "batches",
     [
-        pytest.param([[SENT], [UNSENT_SINCE], [ddl(10)]], id="alone"),
+        pytest.param([[SENT], [UNSENT_SINCE], [ddl(10)]], id="alone", marks=pytest.mark.long),
         pytest.param([[SENT], [UNSENT_SINCE], [ddl(10), event("c", 30, id=9, name="z")]],
-                     id="with newer"),
-        pytest.param([[UNSENT_BEFORE, READ_SINCE], [ddl(10)]], id="above a change of a full load"),
+                     id="with newer", marks=pytest.mark.long),
+        pytest.param([[UNSENT_BEFORE, READ_SINCE], [ddl(10)]],
+                     id="above a change to a row of a full load"),
     ],
 )  # fmt: skip
 def test_late_rename_puts_versions_together_again(

@@ -53,7 +53,7 @@ def test_a_commit_without_an_answer_is_unknown(
 
     monkeypatch.setattr(catalog, "commit_table", lost)
     with pytest.raises(
-        CommitStateUnknownError, match=r"shop\.orders: .* run `sluice reconcile`"
+        CommitStateUnknownError, match=r"shop\.orders: .* run `sluice reconcile PIPELINE`"
     ) as caught:
         publish_table(catalog, staged, "b1")
     assert "UPDATE" not in str(caught.value)

@@ -169,7 +169,7 @@ def test_an_address_that_would_make_a_folder_of_its_name_is_refused(
         load_project(tmp_path)
 
 
-@pytest.mark.parametrize("place", ["s3/w", "share$/w", "arn/w"])
+@pytest.mark.parametrize("place", ["s3/w", "share$/w", "arn/w", "a$b/_$folder$", "$1.5/w"])
 def test_a_folder_may_look_like_an_address_in_part(tmp_path: Path, place: str) -> None:
     write(tmp_path, "landing", place)
     assert load_project(tmp_path).lake.warehouse == f"{tmp_path}/{place}"

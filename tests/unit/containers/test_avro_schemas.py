@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import ssl
+import urllib.error
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,6 +122,21 @@ def test_a_registry_that_denies_access_is_not_asked_again() -> None:
         with pytest.raises(TerminalError, match="403"):
             open_schemas("", registry.url)(1)
     assert len(registry.asked) == 1
+
+
+def test_a_registry_whose_certificate_is_not_trusted_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def refuse(*_: Any, **__: Any) -> None:
+        asked.append(1)
+        raise urllib.error.URLError(ssl.SSLCertVerificationError("self-signed certificate"))
+
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    with pytest.raises(TerminalError, match="self-signed"):
+        open_schemas("", "https://registry")(1)
+    assert asked == [1]
 
 
 @pytest.mark.parametrize("document", [{}, {"error_code": 404, "message": "HTTP 404"}, ["x"], "no"])

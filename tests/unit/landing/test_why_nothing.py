@@ -47,5 +47,12 @@ def test_files_of_a_future_hour_are_reported_and_not_landed(tmp_path: Path) -> N
     assert stages.land(ctx, Selection(until=now)) == []
     assert f"1 files, such as {name}, are named by an hour that is yet to come" in messages[0]
     assert f"have an hour from {now:%Y-%m-%dT%H}" in why_nothing(ctx, Selection(until=now))
-    (tmp_path / "landing" / name).unlink()
+    loaded = tmp_path / "landing" / "dt=2020-01-01" / "hr=00" / "b.jsonl"
+    loaded.parent.mkdir(parents=True)
+    loaded.write_text("{}\n")
+    assert stages.land(ctx, Selection(until=now))
+    assert why_nothing(ctx, Selection(until=now)).startswith(f"1 files, such as {name}, have an")
+    assert why_nothing(ctx, Selection(tables=("orders",))).startswith("the batches with these")
+    for path in (tmp_path / "landing" / name, loaded):
+        path.unlink()
     assert "the folder is empty" in why_nothing(ctx, Selection(until=now))

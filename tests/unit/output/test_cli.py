@@ -314,7 +314,9 @@ def test_a_pipeline_in_a_folder_that_is_not_read_is_named(tmp_path: Path) -> Non
     (folder / "pipelines" / "sub").mkdir()
     (folder / "pipelines" / "sub" / "x.yaml").write_text("name: x\n")
     (folder / "pipelines" / "OTHER.YAML").write_text("name: x\n")
-    (folder / "pipelines" / ".y.yaml").write_text("")
+    (folder / "pipelines" / ".git").mkdir()
+    for hidden in (".y.yaml", ".git/y.yaml"):
+        (folder / "pipelines" / hidden).write_text("")
     told = sluice(folder, "validate")
     assert (told.exit_code, "1 pipelines" in told.stdout) == (0, True)
     assert f"not read: {folder}/pipelines/sub/x.yaml (its place" in told.stdout

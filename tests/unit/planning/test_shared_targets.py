@@ -35,8 +35,9 @@ def plan(source: Source) -> TablePlan:
         ((ONE, Source("", "public", "T")), "debezium",
          "no `table_name` tells them apart: list one alone in `tables:`, or load the other by a "
          "pipeline with another `namespace`"),
+        ((ONE, Source("", "public", "t__history")), "debezium", f"{APART}{{table}}_src"),
     ],
-    ids=["part_of_a_name", "no_such_option", "others", "two_parts", "none"],
+    ids=["part_of_a_name", "no_such_option", "others", "two_parts", "none", "a_history"],
 )  # fmt: skip
 def test_two_source_tables_of_one_target_are_refused_with_advice(
     sources: tuple[Source, ...], format_name: str, advice: str

@@ -182,6 +182,7 @@ def test_error_of_a_driver_is_its_last_named_error(
         (1, "TablesLeftOutError: batch b is published without: orders", TerminalError),
         (1, "py4j.protocol.Py4JNetworkError: gone", TransientError),
         (2, "usage: load_batch.py", TerminalError),
+        (127, "spark-submit: command not found", TerminalError),
         (75, "LeaseHeldError: batch b has it", TransientError),
         (75, "on without t: PlanError: no key\nTransientError: no answer", TransientError),
         (75, f"{CatalogAwayError.__name__}: no answer in 90 s", TransientError),
