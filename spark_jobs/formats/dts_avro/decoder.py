@@ -224,7 +224,8 @@ def _cells(image: Column, source: Column, position: Column, fields: Column) -> C
 
 def _envelope(rows: DataFrame, raw: Column) -> DataFrame:
     """Return decoded records as the envelope; `raw` is the text that a reject shows."""
-    named = rows.select("*", *names_of_record(), _filled().alias("_full"))
+    found = (_filled().alias("_full"), _primary().alias("_primary"))
+    named = rows.select("*", *names_of_record(), *found)
     judged = named.select("*", _reason().alias("_reason"))
     return select_envelope(judged, _columns(raw))
 
@@ -245,7 +246,7 @@ def _columns(raw: Column) -> dict[str, Column]:
         "position": _position(),
         "before": F.when(row & op.isin("UPDATE", "DELETE"), _image(names, F.col("_before"))),
         "after": F.when(row & (op != "DELETE"), _image(names, F.col("_full"))),
-        "key": F.when(row, _key(names)),
+        "key": F.when(row, carried_key(F.col("_primary"), names)),
         "types": F.when(row, _types()),
         "source_ts": _source_ts(),
         "tx_id": F.nullif(F.col("_tx"), F.lit("")),
@@ -357,10 +358,10 @@ def _has_unsent(cells: Column) -> Column:
     return F.array_contains(cells["absent"], F.lit(True))
 
 
-def _key(names: Column) -> Column:
-    """Return the primary key by the tag `pk_uk_info`; NULL if the row lacks a column of it."""
-    primary = F.from_json(F.col("_tags")["pk_uk_info"], "PRIMARY array<string>")["PRIMARY"]
-    return carried_key(primary, names)
+def _primary() -> Column:
+    """Return the primary key's columns by the tag `pk_uk_info`. In a step of its own, as the key
+    uses it several times."""
+    return F.from_json(F.col("_tags")["pk_uk_info"], "PRIMARY array<string>")["PRIMARY"]
 
 
 def _types() -> Column:
