@@ -311,12 +311,10 @@ def test_a_project_without_pipelines_says_where_it_looked(tmp_path: Path) -> Non
 
 def test_a_pipeline_in_a_folder_that_is_not_read_is_named(tmp_path: Path) -> None:
     folder = project(tmp_path)
-    (folder / "pipelines" / "sub").mkdir()
-    (folder / "pipelines" / "sub" / "x.yaml").write_text("name: x\n")
-    (folder / "pipelines" / "OTHER.YAML").write_text("name: x\n")
-    (folder / "pipelines" / ".git").mkdir()
-    for hidden in (".y.yaml", ".git/y.yaml"):
-        (folder / "pipelines" / hidden).write_text("")
+    for name in ("sub/x.yaml", "OTHER.YAML", ".y.yaml", ".git/y.yaml"):
+        path = folder / "pipelines" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("name: x\n")
     told = sluice(folder, "validate")
     assert (told.exit_code, "1 pipelines" in told.stdout) == (0, True)
     assert f"not read: {folder}/pipelines/sub/x.yaml (its place" in told.stdout
