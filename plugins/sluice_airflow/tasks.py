@@ -17,7 +17,7 @@ from sluice.operations import reprocess, rollback, stages
 from sluice.operations.context import Context
 from sluice.operations.load import SAME_AGAIN
 from sluice.operations.quarantined import require_published
-from sluice.output.report import conflicting, losing, misfitting
+from sluice.output.report import remarks
 from sluice.result import BatchResult
 from sluice_airflow.advice import Advice, about_form, advised, skip
 from sluice_airflow.assets import alias_name, emit_assets
@@ -88,12 +88,8 @@ def summary(result: BatchResult) -> dict[str, Any]:
     tables = {table.target: vars(table.counts) for table in result.tables}
     log.info("published batch %s: %s", result.batch_id, json.dumps(tables, sort_keys=True))
     for table in result.tables:
-        if table.conflicts.records:
-            log.warning("%s", shown(conflicting(table)))
-        if table.nulled:
-            log.warning("%s", shown(misfitting(table)))
-        if table.dropped:
-            log.warning("%s", shown(losing(table)))
+        for line in remarks(table):
+            log.warning("%s", shown(line))
     return {"batch_id": result.batch_id, "attempt": result.attempt, "tables": tables}
 
 
