@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sluice.faults import Point, reach
 from sluice.landing.inspection import Inspection
@@ -58,6 +59,21 @@ def claim(
     reach(Point.LAND_CLAIMED)
     _drop_unclaimed(ctx, set(files) - set(claimed.files))
     return _record(ctx, claimed, manifests.seqs[claimed.batch_id], lease) if claimed.files else ""
+
+
+def record_landed(
+    ctx: Context, manifest: Manifest, details: Mapping[str, Any], lease: Lease | None
+) -> str:
+    """Record that a batch which claims no files is landed; return its manifest's key.
+
+    A batch that the ledger has stays as it is, unless it is rolled back.
+    """
+    key = ctx.files.write_manifest(manifest)
+    ctx.ledger.batches.record(
+        manifest.batch_id, states.LANDED, manifest=key, lease=lease,
+        replace_details=details, expected=may_land,
+    )  # fmt: skip
+    return key
 
 
 def _drop_unclaimed(ctx: Context, files: Collection[SourceFile]) -> None:

@@ -14,12 +14,11 @@ from typing import Final
 from sluice.bounds import SCHEMA_BYTES_OF_A_BATCH
 from sluice.errors import SluiceError, TerminalError
 from sluice.landing.inspection import Inspection
-from sluice.ledger import states
 from sluice.ledger.details import of_reprocess
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import may_land
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.objects.store import is_same_object
+from sluice.operations.claim import record_landed
 from sluice.operations.context import Context
 from sluice.operations.inspecting import Inspecting
 from sluice.operations.quarantined import Unresolved, repeated, unresolved
@@ -291,16 +290,11 @@ def _as_before(old: SourceFile, new: SourceFile, generation: int) -> SourceFile:
 
 
 def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
-    batch_id = manifest.batch_id
-    key = ctx.files.write_manifest(manifest)
-    ctx.ledger.batches.record(
-        batch_id, states.LANDED, manifest=key, lease=lease, expected=may_land,
-        replace_details=of_reprocess(manifest.reprocess),
-    )  # fmt: skip
     again = manifest.reprocess
+    key = record_landed(ctx, manifest, of_reprocess(again), lease)
     if again is not None:
         ctx.say(
-            f"reprocess: batch {batch_id}, {len(manifest.files)} files with {again.records} "
-            f"quarantined records of {', '.join(again.batches)}"
+            f"reprocess: batch {manifest.batch_id}, {len(manifest.files)} files with "
+            f"{again.records} quarantined records of {', '.join(again.batches)}"
         )
     return key
