@@ -65,6 +65,10 @@ class BatchFiles:
                 "changed, or the file deleted?"
             ) from error
 
+    def manifest_of(self, pipeline: str, batch_id: str) -> Manifest:
+        """Read the manifest of a batch; raises TerminalError if there is none."""
+        return self.read_manifest(self.manifest_key(pipeline, batch_id))
+
     def write_result(self, result: BatchResult) -> None:
         """Write the result of an attempt, which has one."""
         self.store.put(

@@ -118,7 +118,7 @@ def take(ctx: Context, batch: Unresolved) -> QuarantinedFiles:
     """Return a batch's files with quarantined records; raises TerminalError if its manifest does
     not name one of them."""
     name, wanted = ctx.pipeline.name, set(batch.files)
-    manifest = ctx.files.read_manifest(ctx.files.manifest_key(name, batch.batch_id))
+    manifest = ctx.files.manifest_of(name, batch.batch_id)
     files, generation = _find(ctx, manifest, wanted)
     if unknown := sorted(wanted.difference(files)):
         raise TerminalError(
@@ -156,8 +156,7 @@ def _completed_by(ctx: Context, manifests: list[Manifest]) -> list[Manifest]:
     """Return the manifests of the batches whose transactions these ones completed."""
     completed = repeated(ctx.ledger.batches.all())
     others = sorted({b for m in manifests for b in completed.get(m.batch_id, ())})
-    keys = (ctx.files.manifest_key(ctx.pipeline.name, other) for other in others)
-    return [ctx.files.read_manifest(key) for key in keys]
+    return [ctx.files.manifest_of(ctx.pipeline.name, other) for other in others]
 
 
 def _chunks(ctx: Context, taken: list[QuarantinedFiles]) -> Iterator[list[QuarantinedFiles]]:

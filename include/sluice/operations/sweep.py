@@ -93,7 +93,7 @@ def _needs(files: BatchFiles, ledger: PipelineLedger) -> _Needs:
 
 def _staged(files: BatchFiles, pipeline: str, batch_id: str) -> list[str]:
     try:
-        manifest = files.read_manifest(files.manifest_key(pipeline, batch_id))
+        manifest = files.manifest_of(pipeline, batch_id)
     except TerminalError:  # its landing failed before it had one
         return []
     return [files.staged_key(pipeline, file) for file in manifest.files if file.staged]
