@@ -55,7 +55,7 @@ from sluice.config.source_tables import (
 )
 from sluice.modes import CURRENT, Modes, needs_key
 from sluice.names import full_name
-from sluice.types.columns import ColumnType, parse_type
+from sluice.types.columns import parse_type
 
 SHARE_COUNTS_FROM: Final = 100
 HOLD: Final = "hold"
@@ -116,11 +116,6 @@ class TableConfig(SourceTables):
         if wrong := [*unfit(map(parse_partition, value), types)]:
             raise ValueError(f"fields that the types in `columns` allow: {'; '.join(wrong)}")
         return value
-
-    @property
-    def types(self) -> dict[str, ColumnType]:
-        """The type hints, parsed."""
-        return {column: parse_type(hint) for column, hint in self.columns.items()}
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
