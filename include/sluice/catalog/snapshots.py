@@ -29,6 +29,7 @@ from pyiceberg.table.update import (
 from sluice.catalog.client import find_table, load_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.retries import OUTCOME_UNKNOWN, error_text, limited_retries
+from sluice.config.format_versions import WRITABLE_VERSION
 from sluice.errors import (
     CommitStateUnknownError,
     PublishRefusedError,
@@ -42,7 +43,6 @@ from sluice.names import (
 
 MAIN: Final = "main"
 COMMIT_TRIES: Final = 3
-WRITABLE_VERSION: Final = 2  # of the format, by pyiceberg
 
 
 def head(table: Table, ref: str = MAIN) -> int | None:
