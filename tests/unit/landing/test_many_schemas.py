@@ -17,7 +17,7 @@ from sluice.operations.inspecting import Inspecting
 from sluice.operations.land import land
 from sluice.operations.quarantined import Unresolved
 from sluice.operations.reprocess import QuarantinedFiles
-from sluice.operations.selection import Selection, open_landing, selected
+from sluice.operations.selection import EVERYTHING, Selection, open_landing, selected
 from sluice.operations.single_tables import land_tables
 from tests.unit.oldmanifests import inline
 from tests.unit.projects import SHOP, keys, open_shop
@@ -95,7 +95,7 @@ def test_files_of_one_schema_share_its_text(context: Context) -> None:
     for n in range(3):
         write(context, f"{n}.avro", "row")
     store = open_landing(context)
-    looks = Inspecting(context, store, named=False).all(selected(context, store))
+    looks = Inspecting(context, store, named=False).all(selected(context, store, EVERYTHING))
     assert len({id(one.inspection.file.avro_schema) for one in looks}) == 1
 
 
