@@ -118,8 +118,8 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
     if as_json:
         types = {n: p.unknown_types for n, p in loaded.pipelines.items() if p.unknown_types}
         names = sorted(loaded.pipelines)
-        told = {"project": str(loaded.root), "pipelines": names, "unknown_types": types}
-        _print_json(told | {"not_read": [str(path) for path in loaded.not_read]})
+        summary = {"project": str(loaded.root), "pipelines": names, "unknown_types": types}
+        _print_json(summary | {"not_read": [str(path) for path in loaded.not_read]})
         return
     show_project(out, loaded)
 

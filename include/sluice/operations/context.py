@@ -51,10 +51,10 @@ class Context:
 
 def say_of_files(ctx: Context, lines: Iterable[str]) -> None:
     """Print lines about one file each; of many, the first ones and how many others there are."""
-    said = list(lines)
-    for line in said[:MOST_FILES_NAMED]:
+    messages = list(lines)
+    for line in messages[:MOST_FILES_NAMED]:
         ctx.say(line)
-    if more := said[MOST_FILES_NAMED:]:
+    if more := messages[MOST_FILES_NAMED:]:
         ctx.say(f"land: and {len(more)} more such files")
 
 

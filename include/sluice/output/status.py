@@ -150,14 +150,14 @@ def _show_remarks(console: Console, status: BatchStatus) -> None:
 
 def _undone(status: BatchStatus) -> str:
     row = status.row
-    said = [f"{row.batch_id} is undone"]
+    parts = [f"{row.batch_id} is undone"]
     if status.held:
         command = f"sluice release {row.pipeline} --batch {row.batch_id}"
-        said.append(f"{status.held} files held: {command}")
+        parts.append(f"{status.held} files held: {command}")
     if status.released:
         those = "the next run takes those that are still there"
-        said.append(f"{status.released} files are released: {those}")
-    return "; ".join(said)
+        parts.append(f"{status.released} files are released: {those}")
+    return "; ".join(parts)
 
 
 def _table(statuses: Iterable[BatchStatus]) -> Table:
