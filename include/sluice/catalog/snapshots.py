@@ -65,12 +65,12 @@ def drop_branches(
     catalog: Catalog, namespace: str, name: str, prefix: str | tuple[str, ...]
 ) -> list[str]:
     """Remove the branches that `branches` returns; returns their names."""
-    doomed = branches(catalog, namespace, name, prefix)
-    for ref in doomed:
+    to_delete = branches(catalog, namespace, name, prefix)
+    for ref in to_delete:
         table = load_table(catalog, (namespace, name))
         requirement = AssertRefSnapshotId(ref=ref, snapshot_id=head(table, ref))
         commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
-    return doomed
+    return to_delete
 
 
 def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:
