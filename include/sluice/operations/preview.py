@@ -17,7 +17,7 @@ from sluice.ledger.claims import fresh_content
 from sluice.ledger.leases import new_attempt
 from sluice.ledger.states import ROLLING_BACK
 from sluice.manifest import Manifest, SourceFile
-from sluice.operations.ceilings import within_ceilings
+from sluice.operations.batch_limits import split_by_limits
 from sluice.operations.changed import Group
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
@@ -139,7 +139,7 @@ def _count_batches(ctx: Context, groups: Sequence[Group], fresh: list[Inspection
     )
     rejects = rejects_of_a_batch(ctx.pipeline.max_bad_records)
     most = ctx.pipeline.max_bytes_per_batch
-    return sum(len(list(within_ceilings(chunk, rejects, most))) for chunk in landed)
+    return sum(len(list(split_by_limits(chunk, rejects, most))) for chunk in landed)
 
 
 def _unfinished(ctx: Context) -> tuple[str, ...]:
