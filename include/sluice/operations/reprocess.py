@@ -46,7 +46,7 @@ class QuarantinedFiles:
     tables: tuple[str, ...] = ()
 
     @property
-    def alike(self) -> tuple[int | None, tuple[str, ...]]:
+    def group_key(self) -> tuple[int | None, tuple[str, ...]]:
         """Epoch and tables, which must be equal for batches that are decoded again together."""
         return self.unresolved.epoch, self.tables
 
@@ -90,7 +90,7 @@ def land_quarantined(
     """
     _give_up(ctx, reconcile(ctx))
     waiting = _for_reason(ctx, unresolved(ctx, batch_id), request.reason)
-    taken = [take(ctx, batch) for batch in waiting]
+    taken = [quarantined_files_of(ctx, batch) for batch in waiting]
     request = replace(request, reason=f"{request.reason} {signature}".strip())
     manifests = [m for chunk in _chunks(ctx, taken) for m in _read_apart(ctx, chunk, request)]
     return [_record(ctx, manifest, lease) for manifest in manifests]
@@ -114,7 +114,7 @@ def _give_up(ctx: Context, unfinished: list[str]) -> None:
             undo_batch(ctx, manifest.batch_id)
 
 
-def take(ctx: Context, batch: Unresolved) -> QuarantinedFiles:
+def quarantined_files_of(ctx: Context, batch: Unresolved) -> QuarantinedFiles:
     """Return a batch's files with quarantined records; raises TerminalError if its manifest does
     not name one of them."""
     name, wanted = ctx.pipeline.name, set(batch.files)
@@ -165,7 +165,7 @@ def _chunks(ctx: Context, taken: list[QuarantinedFiles]) -> Iterator[list[Quaran
     chunk: list[QuarantinedFiles] = []
     for one in taken:
         together = [*chunk, one]
-        if chunk and (_too_much(ctx, together) or chunk[0].alike != one.alike):
+        if chunk and (_too_much(ctx, together) or chunk[0].group_key != one.group_key):
             yield chunk
             together = [one]
         chunk = together
@@ -236,7 +236,7 @@ def _manifest(
     records = sum(taken.unresolved.records for taken in chunk)
     again = replace(request, batches=batches, records=records, generation=generation)
     rejects = tuple(reject for i in inspections for reject in i.rejects)
-    epoch, tables = chunk[0].alike
+    epoch, tables = chunk[0].group_key
     manifest = Manifest(
         ctx.pipeline.name, "", files, rejects, reprocess=again, tables=tables, epoch=epoch
     )
