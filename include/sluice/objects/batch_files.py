@@ -98,14 +98,14 @@ class BatchFiles:
         """Return the store's key of the folder for an attempt's intermediate files."""
         return f"{self._scratch_prefix(pipeline, batch_id)}{attempt}"
 
-    def forget_scratch(self, pipeline: str, batch_id: str, attempt: str = "") -> None:
+    def delete_scratch(self, pipeline: str, batch_id: str, attempt: str = "") -> None:
         """Remove the intermediate files of one attempt, or of all attempts at a batch."""
         self.store.delete_prefix(f"{self._scratch_prefix(pipeline, batch_id)}{attempt}")
 
     def _scratch_prefix(self, pipeline: str, batch_id: str) -> str:
         return f"{pipeline}/{batch_id}/{SCRATCH}"
 
-    def forget_staged(self, keys: Iterable[str]) -> None:
+    def delete_staged(self, keys: Iterable[str]) -> None:
         """Remove staged files."""
         for key in keys:
             self.store.delete_prefix(key)

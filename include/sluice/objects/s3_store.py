@@ -222,7 +222,7 @@ class S3Store:
                 f"{first.get('Message')}, and so {len(left)} of {len(to_delete)} objects; try again"
             )
 
-    def forget_unfinished(self, prefix: str, before: datetime) -> None:
+    def delete_unfinished(self, prefix: str, before: datetime) -> None:
         """See `ObjectStore`; removes the parts of incomplete uploads."""
         with self._explained(prefix):
             pages = self.client.get_paginator("list_multipart_uploads")

@@ -17,7 +17,7 @@ from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, nam
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
 from sluice.operations.loaded_files import epochs_of_same_load
-from sluice.operations.sweep import defer_to_maintenance, forget_staged
+from sluice.operations.sweep import defer_to_maintenance, delete_staged
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _drop_unclaimed(ctx: Context, files: Collection[SourceFile]) -> None:
     for file in files:
         ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
     with defer_to_maintenance("land", ctx.say):
-        forget_staged(ctx.files, ctx.ledger, files)
+        delete_staged(ctx.files, ctx.ledger, files)
 
 
 @dataclass(frozen=True)
