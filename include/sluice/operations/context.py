@@ -21,7 +21,7 @@ from sluice.ledger.rows import BatchRow
 from sluice.objects.batch_files import BatchFiles
 
 Say = Callable[[str], None]
-# Of more files that have the same to be said of them at every run, the others are counted.
+# At most so many files are named in one run's messages; the others are counted.
 MOST_FILES_NAMED: Final = 20
 
 

@@ -158,8 +158,8 @@ def _instead(ctx: Context, batches: list[str]) -> str:
 
 
 def _published(ctx: Context, batches: list[str]) -> Published:
-    """Return the publications of those of the batches that have changes of their own. Rebuilds that
-    are half rolled back are among them without any: they end with the others.
+    """Return the publications of those of the batches that have changes of their own. A rebuild
+    that is half rolled back is included with no publications; it ends with the others.
 
     Raises RollbackRefusedError unless all batches are still published, or all are half rolled back.
     """
