@@ -77,9 +77,9 @@ def test_uploads_that_were_never_completed_go(store: S3Store, bucket: str) -> No
         found = store.client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
         return {upload["Key"] for upload in found}
 
-    store.forget_unfinished("p/", datetime.now(UTC) - timedelta(hours=1))
+    store.delete_unfinished("p/", datetime.now(UTC) - timedelta(hours=1))
     assert there() == set(names.values())
-    store.forget_unfinished("p/", datetime.now(UTC) + timedelta(hours=1))
+    store.delete_unfinished("p/", datetime.now(UTC) + timedelta(hours=1))
     assert there() == {names["others"]}
 
 

@@ -105,7 +105,7 @@ def test_advice_for_a_half_published_batch_does_not_say_that_no_table_has_it(
     load = submit.LoadOperator(task_id="load", project_dir=str(tmp_path), manifest=MANIFEST)
     does = {
         "load": lambda: load.execute({"ti": run}),
-        "batch.rollback": lambda: clean_up(str(tmp_path), "shop", MANIFEST),
+        "batch.rollback": lambda: clean_up(str(tmp_path), MANIFEST),
     }
     with pytest.raises(TransientError):
         does[task]()

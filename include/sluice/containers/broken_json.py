@@ -46,14 +46,16 @@ def next_start(offset: int) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True)
-class Balance:
-    """How far a scan went (`at`), and whether all brackets were closed there."""
+class BracketScan:
+    """How far a scan went (`end`), and whether all brackets were closed there."""
 
     end: int
     closed: bool = False
 
 
-def balance(text: str, at: int, until: int, next_start: re.Pattern[str] = NEXT_START) -> Balance:
+def find_closing_bracket(
+    text: str, at: int, until: int, next_start: re.Pattern[str] = NEXT_START
+) -> BracketScan:
     """Find the brace or bracket that closes the one at `at`; those in strings do not count.
 
     There is none if a string is not closed on its line, a bracket closes a brace, or a line starts
@@ -67,15 +69,15 @@ def balance(text: str, at: int, until: int, next_start: re.Pattern[str] = NEXT_S
         if mark in _CLOSED_BY:
             open_brackets.append(_CLOSED_BY[mark])
         elif not open_brackets or mark != open_brackets.pop():
-            return Balance(token.end())
+            return BracketScan(token.end())
         elif not open_brackets:
-            return Balance(token.end(), closed=True)
-    return Balance(until)
+            return BracketScan(token.end(), closed=True)
+    return BracketScan(until)
 
 
 def ends_another(text: str) -> bool:
     """Whether a broken document ends with a bracket that closes none of its own brackets."""
-    scanned = balance(text + "\n", 0, len(text) + 1)
+    scanned = find_closing_bracket(text + "\n", 0, len(text) + 1)
     return text.endswith("]") and scanned.end <= len(text)
 
 
@@ -128,7 +130,7 @@ def are_alike(one: Iterable[str], other: Iterable[str]) -> bool:
 
 def may_go_on(line: str) -> bool:
     """Whether more documents may follow the broken one that a line begins with."""
-    scanned = balance(line, 0, len(line)) if line.startswith("{") else Balance(0)
+    scanned = find_closing_bracket(line, 0, len(line)) if line.startswith("{") else BracketScan(0)
     more = scanned.closed and scanned.end < len(line)
     return more and FOLLOWS.match(line, scanned.end) is not None
 
@@ -162,7 +164,7 @@ class DocumentEnds:
         while True:
             begin = window.at + offset
             until = self._until(begin, self._unclosed, self._far)
-            scanned = balance(window.text, begin, until, next_start(offset))
+            scanned = find_closing_bracket(window.text, begin, until, next_start(offset))
             if scanned.end + NEAR_END > len(window.text) and window.more_within_limit():
                 continue
             if scanned.closed and FOLLOWS.match(window.text, scanned.end):

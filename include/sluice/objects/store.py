@@ -130,7 +130,7 @@ class ObjectStore(Protocol):
         """Delete every object whose key begins with `prefix`, hidden ones too."""
         ...
 
-    def forget_unfinished(self, prefix: str, before: datetime) -> None:
+    def delete_unfinished(self, prefix: str, before: datetime) -> None:
         """Remove what writers that died left under the prefix, if begun before the given time."""
         ...
 
@@ -272,7 +272,7 @@ class LocalStore:
         for one in path.parent.glob(f"{path.name}*"):
             shutil.rmtree(one) if one.is_dir() else one.unlink(missing_ok=True)
 
-    def forget_unfinished(self, prefix: str, before: datetime) -> None:
+    def delete_unfinished(self, prefix: str, before: datetime) -> None:
         """See `ObjectStore`; removes temporary files."""
         for path in self._path(prefix).rglob(f"{_TEMPORARY}*"):
             if path.stat().st_mtime < before.timestamp():

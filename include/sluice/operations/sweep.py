@@ -35,7 +35,7 @@ def sweep(files: BatchFiles, ledger: PipelineLedger, before: datetime, *, dry_ru
     if not dry_run:
         for key in doomed:
             files.store.delete_prefix(key)
-        files.store.forget_unfinished(f"{pipeline}/", before)
+        files.store.delete_unfinished(f"{pipeline}/", before)
     return len(doomed)
 
 
@@ -43,8 +43,8 @@ def clean_up(files: BatchFiles, ledger: PipelineLedger, manifest: Manifest, say:
     """Remove a finished batch's staged and scratch files."""
     batch_id = manifest.batch_id
     with defer_to_maintenance(f"batch {batch_id}", say):
-        forget_staged(files, ledger, manifest.files, but=batch_id)
-        files.forget_scratch(manifest.pipeline, batch_id)
+        delete_staged(files, ledger, manifest.files, but=batch_id)
+        files.delete_scratch(manifest.pipeline, batch_id)
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def defer_to_maintenance(subject: str, say: Say) -> Iterator[None]:
         say(f"{subject}: files beside the tables are left to maintenance: {error}")
 
 
-def forget_staged(
+def delete_staged(
     files: BatchFiles, ledger: PipelineLedger, landed: Iterable[SourceFile], but: str = ""
 ) -> None:
     """Remove the staged files of these, unless an unfinished batch other than `but` may read
@@ -80,7 +80,7 @@ def forget_staged(
         if row.batch_id not in {but, *others} and row.state != PUBLISHING
     ]
     needed = {key for name in names for key in _staged(files, pipeline, name)}
-    files.forget_staged(sorted(staged.keys() - needed))
+    files.delete_staged(sorted(staged.keys() - needed))
 
 
 def _needs(files: BatchFiles, ledger: PipelineLedger) -> _Needs:
@@ -93,7 +93,7 @@ def _needs(files: BatchFiles, ledger: PipelineLedger) -> _Needs:
 
 def _staged(files: BatchFiles, pipeline: str, batch_id: str) -> list[str]:
     try:
-        manifest = files.read_manifest(files.manifest_key(pipeline, batch_id))
+        manifest = files.manifest_of(pipeline, batch_id)
     except TerminalError:  # its landing failed before it had one
         return []
     return [files.staged_key(pipeline, file) for file in manifest.files if file.staged]
