@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from json import JSONDecodeError, JSONDecoder
@@ -11,6 +10,10 @@ from typing import Any, Final
 # Only strings are longer tokens; an error this near the end may just mean that more text follows.
 NEAR_END: Final = 32
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_PAIR: Final = r"\\u[dD][89abAB]..\\u[dD][c-fC-F].."
+_TO_A_LONE_SURROGATE: Final = re.compile(
+    rf"(?:[^\\]++|{_PAIR}|\\(?!u[dD][89a-fA-F]).)*+{_SURROGATE_ESCAPE.pattern}", re.DOTALL
+)
 
 
 def _as_text(number: str) -> str:
@@ -52,12 +55,7 @@ def read_document(text: str, at: int) -> Document:
     return Document(end=end, value=value)
 
 
-def is_lossy(text: str, value: Any) -> bool:
-    """Whether a string of the document has half a surrogate pair, which UTF-8 cannot encode."""
-    if not _SURROGATE_ESCAPE.search(text):
-        return False
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return True
-    return False
+def is_lossy(text: str) -> bool:
+    """Whether a string of a document has half a surrogate pair, which UTF-8 cannot encode."""
+    # Most texts have no such escape, which is found faster than that each of them is paired.
+    return bool(_SURROGATE_ESCAPE.search(text) and _TO_A_LONE_SURROGATE.match(text))

@@ -191,6 +191,13 @@ def test_deep_nesting_does_not_end_the_run() -> None:
     assert [p[:5] for p in parts(f'{deep}\n{{"b":1}}', 1000, 1 << 20)] == [b'{"a":', b'{"b":']
 
 
+def test_a_document_as_deep_as_can_just_be_parsed_costs_no_other() -> None:
+    """At which depth that is depends on the caller."""
+    deep = [f'{{"a":{"[" * n}"\\ud83d\\ude00"{"]" * n}}}'.encode() for n in range(800, 1000)]
+    assert parts(b"\n".join(deep), 1 << 16, 1 << 20) == deep
+    assert not any(map(needs_split, deep))
+
+
 @pytest.mark.parametrize("size", [64, 1000])
 def test_a_document_beyond_the_limit(size: int) -> None:
     large = '{"a":"' + "x" * 20_000
