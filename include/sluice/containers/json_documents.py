@@ -227,7 +227,7 @@ class _Splitter(TextWindow):
         one may begin."""
         if parsed.incomplete and self.ended and self.cut:
             return self._cut_off()
-        end = self.ends.own(offset)
+        end = self.ends.own(offset, parsed.too_deep)
         if end < 0 and self.in_array:
             end = self.ends.by_the_next()
         if end >= 0:

@@ -27,13 +27,15 @@ _DECODER: Final = JSONDecoder(parse_float=_as_text, parse_int=_as_text, parse_co
 class Document:
     """The result of `read_document`: the document and where it ends, or why there is none.
 
-    `error_at`: offset of the error from where the document begins.
+    `error_at`: offset of the error from where the document begins. `too_deep`: it nests more than
+    can be parsed, so it may be sound.
     """
 
     end: int = 0
     value: Any = None
     error_at: int = -1
     incomplete: bool = False
+    too_deep: bool = False
 
     @property
     def found(self) -> bool:
@@ -51,7 +53,7 @@ def read_document(text: str, at: int) -> Document:
             error_at=error.pos - at, incomplete=unterminated or error.pos + NEAR_END > len(text)
         )
     except RecursionError:
-        return Document(error_at=0)
+        return Document(error_at=0, too_deep=True)
     return Document(end=end, value=value)
 
 
