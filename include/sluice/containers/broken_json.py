@@ -27,7 +27,8 @@ FOLLOWS: Final = re.compile(_FOLLOWS)
 STRAY: Final = re.compile(rf"[ \t]*+[^\s\d\",:^{{\[\]]{_FOLLOWS}")
 _MARK: Final = rf'{_STRING}("?)|[{{}}\[\]]'
 _TOKENS: Final = {
-    start: re.compile(rf"{_MARK}|{start.pattern}") for start in (NEXT_START, NEXT_KEYED)
+    start: re.compile(rf"{_MARK}|{start.pattern}" if start else _MARK)
+    for start in (NEXT_START, NEXT_KEYED, None)
 }
 _LIST: Final = re.compile(r"\[[ \t\r\n]*+\{")
 # How far the end of a broken document may be if no whole one came before it.
@@ -54,7 +55,7 @@ class BracketScan:
 
 
 def find_closing_bracket(
-    text: str, at: int, until: int, next_start: re.Pattern[str] = NEXT_START
+    text: str, at: int, until: int, next_start: re.Pattern[str] | None = NEXT_START
 ) -> BracketScan:
     """Find the brace or bracket that closes the one at `at`; those in strings do not count.
 
@@ -156,15 +157,21 @@ class DocumentEnds:
             self._nests = self._nests or _nests_alike(value, text)
         self._longest = max(self._longest, len(text))
 
-    def own(self, offset: int) -> int:
-        """Return where the part at `offset` closes with no more of it after; -1 if nowhere."""
-        window = self._window
+    def own(self, offset: int, too_deep: bool = False) -> int:
+        """Return where the part at `offset` closes with no more of it after; -1 if nowhere.
+
+        One that is `too_deep` to be parsed may be sound: what begins like a document on a line of
+        it is a part of it, and it may be as long as any.
+        """
+        window, starts = self._window, None if too_deep else next_start(offset)
         if not window.text.startswith(("{", "["), window.at + offset):
             return -1
         while True:
             begin = window.at + offset
-            until = self._until(begin, self._unclosed, self._far)
-            scanned = find_closing_bracket(window.text, begin, until, next_start(offset))
+            until = self._until(begin, self._unclosed, sys.maxsize if too_deep else self._far)
+            if too_deep and until > begin:
+                until = len(window.text)
+            scanned = find_closing_bracket(window.text, begin, until, starts)
             if scanned.end + NEAR_END > len(window.text) and window.more_within_limit():
                 continue
             if scanned.closed and FOLLOWS.match(window.text, scanned.end):

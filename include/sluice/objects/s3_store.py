@@ -94,7 +94,7 @@ class S3Store:
         session = boto3.session.Session(region_name=self.region)
         return session.client("s3", endpoint_url=s3_endpoint(), config=config)
 
-    def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
+    def list(self, pattern: str = "**/*", *, hidden: bool = False) -> Iterator[StoredObject]:
         """See `ObjectStore`; returns the newest version of each object."""
         wanted = Glob(pattern)
         start = self.prefix + re.split(r"[*?\[]", pattern, maxsplit=1)[0]
@@ -103,7 +103,8 @@ class S3Store:
             for one in objects:
                 # A folder created by hand is an object too, as may be the prefix itself.
                 is_folder = one.key == "" or one.key.endswith("/")
-                if wanted.matches(one.key) and not is_hidden(one.key) and not is_folder:
+                is_listed = (hidden or not is_hidden(one.key)) and not is_folder
+                if is_listed and wanted.matches(one.key):
                     yield one
 
     @cached_property

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sluice.errors import SluiceError, TerminalError
+from sluice.globs import is_hidden
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.states import PUBLISHING
 from sluice.manifest import Manifest, SourceFile
@@ -101,7 +102,7 @@ def _staged(files: BatchFiles, pipeline: str, batch_id: str) -> list[str]:
 
 def _doomed(files: BatchFiles, pipeline: str, needs: _Needs, before: datetime) -> Iterator[str]:
     staging = files.staging_prefix(pipeline)
-    for found in files.store.list(f"{pipeline}/**/*"):
+    for found in files.store.list(f"{pipeline}/**/*", hidden=True):
         needed = found.key in needs.staged if found.key.startswith(staging) else _kept(found, needs)
         if found.modified < before and not needed:
             yield found.key
@@ -109,6 +110,8 @@ def _doomed(files: BatchFiles, pipeline: str, needs: _Needs, before: datetime) -
 
 def _kept(found: StoredObject, needs: _Needs) -> bool:
     """Whether the file must stay: manifests and results as long as the ledger has the batch,
-    scratch files until the batch is finished."""
+    scratch files until the batch is finished; hidden files elsewhere are not the batches'."""
     _, batch_id, name = (*found.key.split("/", 2), "", "")[:3]
-    return batch_id in (needs.unfinished if name.startswith(SCRATCH) else needs.batches)
+    if name.startswith(SCRATCH):  # Spark hides what it has not finished
+        return batch_id in needs.unfinished
+    return batch_id in needs.batches or is_hidden(found.key)
