@@ -130,7 +130,9 @@ class LedgerTables:
         Returns the numbers of rows before and after. After a concurrent write nothing is
         rewritten; the next maintenance tries again.
         """
-        table = self.open(name)
+        table = self.find(name)
+        if table is None:
+            return 0, 0
         rows = _with_retries(lambda: scan(table, AlwaysTrue()))
         kept = keep(rows)
         if not dry_run and (kept.num_rows < rows.num_rows or _files(table) > 1):
