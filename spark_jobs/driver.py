@@ -30,6 +30,7 @@ from sluice.names import branch_name
 from sluice.objects.batch_files import BatchFiles
 from sluice.objects.originals import refuse_replaced
 from sluice.operations.context import Context
+from sluice.operations.lake_mark import own_ledger
 from sluice.operations.obsolete import why_obsolete
 from sluice.operations.open_transactions import holding_back, with_completed
 from sluice.operations.valid_publications import publications
@@ -84,7 +85,7 @@ class Driver:
 
     def run(self) -> BatchResult:
         """Load, write the result, then record success or failure in the ledger."""
-        Ledger(self.catalog).ensure()
+        own_ledger(self.project, self.catalog)
         row = self.lease.row()
         try:
             self.lease.begin(row)

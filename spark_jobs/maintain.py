@@ -16,9 +16,10 @@ from pathlib import Path
 from sluice.catalog.client import open_catalog
 from sluice.config.pipeline import Pipeline
 from sluice.config.project import load_sound
-from sluice.ledger.ledger import Ledger, PipelineLedger
+from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.maintenance_lease import MaintenanceLease
 from sluice.objects.batch_files import BatchFiles
+from sluice.operations.lake_mark import own_ledger
 from sluice.operations.maintenance import MaintenanceResult
 from spark_jobs.failures import exit_code
 from spark_jobs.lake.tables import Lake
@@ -51,9 +52,7 @@ def run(folder: Path, pipeline: str, minutes: float, dry_run: bool) -> Maintenan
     """
     project = load_sound(folder)
     chosen, catalog = project.pipeline(pipeline), open_catalog(project)
-    ledger = Ledger(catalog)
-    ledger.ensure()
-    own = ledger.of(pipeline)
+    own = own_ledger(project, catalog, read_only=dry_run).of(pipeline)
     with _maintenance_lease(own, chosen, minutes, dry_run) as proceed:
         spark = open_session(project, f"sluice maintain {pipeline}")
         lake, now = Lake(spark, catalog, pipeline), datetime.now(UTC)

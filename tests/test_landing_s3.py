@@ -8,6 +8,7 @@ import io
 import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import boto3
 import pyarrow as pa
@@ -16,10 +17,11 @@ import pytest
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
-from sluice.errors import TerminalError, TransientError, UnstableFileError
+from sluice.errors import OtherLakeError, TerminalError, TransientError, UnstableFileError
 from sluice.landing.inspection import Inspector
 from sluice.objects.s3_store import S3Store
 from sluice.objects.store import open_store
+from sluice.operations.lake_mark import own_ledger
 from tests.s3_server import S3Server
 
 pytestmark = pytest.mark.s3
@@ -162,13 +164,16 @@ def test_inspect_takes_and_stages(store: S3Store, bucket: str) -> None:
     assert staging.get(staged.url.removeprefix(prefix)) == LINES
 
 
-def test_tables_in_a_bucket(bucket: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    root = tmp_path_factory.mktemp("catalog")
+def lake_in(bucket: str, database: Path) -> Project:
     lake = LakeConfig(
-        catalog=CatalogConfig(type="jdbc", uri=f"sqlite:///{root}/catalog.db"),
+        catalog=CatalogConfig(type="jdbc", uri=f"sqlite:///{database}"),
         warehouse=f"s3://{bucket}/warehouse",
     )
-    project = Project(root=root, lake=lake, spark=SparkConfig(), pipelines={})
+    return Project(root=database.parent, lake=lake, spark=SparkConfig(), pipelines={})
+
+
+def test_tables_in_a_bucket(bucket: str, tmp_path: Path) -> None:
+    project = lake_in(bucket, tmp_path / "catalog.db")
     catalog = open_catalog(project)
     catalog.create_namespace("shop")
     rows = pa.table({"id": [1, 2]})
@@ -176,3 +181,12 @@ def test_tables_in_a_bucket(bucket: str, tmp_path_factory: pytest.TempPathFactor
     table = open_catalog(project).load_table("shop.orders")
     assert table.location() == f"s3://{bucket}/warehouse/shop/orders"
     assert table.scan().to_arrow().to_pylist() == rows.to_pylist()
+
+
+def test_a_bucket_has_one_lake(bucket: str, tmp_path: Path) -> None:
+    project, other = (lake_in(bucket, tmp_path / name) for name in ("own.db", "other.db"))
+    own_ledger(project, open_catalog(project))
+    with pytest.raises(OtherLakeError, match=r"own\.db, and the catalog .*other\.db has no ledger"):
+        own_ledger(other, open_catalog(other))
+    own_ledger(project, open_catalog(project))
+    assert [o.key for o in open_store(f"s3://{bucket}/warehouse/sluice").list("*")] == ["lake.json"]

@@ -40,7 +40,7 @@ from sluice.escaping import LINES, shown
 from sluice.fast_start import without_pandas
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import Reprocess, as_batch_id
-from sluice.operations import maintenance, stages
+from sluice.operations import lake_mark, maintenance, stages
 from sluice.operations.context import Context, open_context
 from sluice.operations.preview import preview
 from sluice.operations.reprocess import reprocess as reprocess_batches
@@ -184,7 +184,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show what a run would do, without doing it."""
-    ctx = open_context(project, pipeline, _say)
+    ctx = open_context(project, pipeline, _say, read_only=True)
     requested = _selection(since, to, file, changed)
     planned = preview(ctx, requested)
     for note in planned.forecast.notes:
@@ -246,6 +246,8 @@ def status(
         those = f"{', '.join(sorted(others))} (renamed, removed, or of another project)"
         _say(f"in this lake, but of no file here: {those}")
     found = {name: batch_statuses(ledger.of(name)) for name in names}
+    if not (others or any(found.values()) or ledger.uuid()):
+        _say(lake_mark.no_ledger(loaded))
     listed = [one for own in found.values() for one in last_and_waiting(own, limit)]
     if as_json:
         _print_json(status_json(listed))
@@ -287,7 +289,7 @@ def verify(
     """Recompute the tables from the changelogs and compare; exit code 1 where one differs."""
     live = live_source(source, watermark)
     verify_report.refuse_unwritable_page(html)
-    verification = verify_stage(open_context(project, pipeline, _say), table, live)
+    verification = verify_stage(open_context(project, pipeline, _say, read_only=True), table, live)
     if as_json:
         _print_json(verification.as_dict())
     else:
@@ -317,7 +319,7 @@ def rollback(
     With --rebuild, rebuild targets from their changelogs.
     """
     requested = RollbackRequest(batch, to, rebuild, table, dry_run=dry_run)
-    _done(roll_back(open_context(project, pipeline, _say), requested), as_json)
+    _done(roll_back(open_context(project, pipeline, _say, read_only=dry_run), requested), as_json)
 
 
 @app.command()
@@ -375,7 +377,8 @@ def maintain(
     as_json: AsJson = False,
 ) -> None:
     """Rewrite small files and deletes, expire what is old, remove orphans, compact the ledger."""
-    result = maintenance.maintain(open_context(project, pipeline, _say), budget, dry_run)
+    ctx = open_context(project, pipeline, _say, read_only=dry_run)
+    result = maintenance.maintain(ctx, budget, dry_run)
     if as_json:
         _print_json(asdict(result))
         return

@@ -94,6 +94,10 @@ class LakeMovedError(TerminalError):
     hand may be fine."""
 
 
+class OtherLakeError(TerminalError):
+    """The warehouse is that of another ledger than the catalog's; nothing was written to it."""
+
+
 class ConfigError(TerminalError):
     """The project's YAML is wrong; the message names file, key path and what was expected."""
 

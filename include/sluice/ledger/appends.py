@@ -68,12 +68,16 @@ SUMMARY_TOKEN: Final = "sluice.ledger-token"
 
 
 class LedgerTables:
-    """Opens the ledger's tables, creates missing ones, and appends rows by decisions on
-    what they have."""
+    """Opens the ledger's tables, creates missing ones to write them, and appends rows by decisions
+    on what they have."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._scans = Scans()
+
+    def find(self, name: str) -> Table | None:
+        """Load a table as it is now; None if it does not exist."""
+        return _with_retries(lambda: self._find(name))
 
     def open(self, name: str) -> Table:
         """Load a table as it is now; creates it on first use."""
@@ -82,8 +86,8 @@ class LedgerTables:
     def read(
         self, name: str, where: BooleanExpression, columns: tuple[str, ...] = ALL_COLUMNS
     ) -> pa.Table:
-        """Read the rows of a table's newest snapshot into Arrow."""
-        return _with_retries(lambda: self._scans.read(self._open(name), where, columns))
+        """Read the rows of a table's newest snapshot into Arrow; none if it does not exist."""
+        return _with_retries(lambda: self._read(name, where, columns))
 
     def scan(self, table: Table, where: BooleanExpression) -> pa.Table:
         """Read the rows of the table object's own snapshot into Arrow."""
@@ -126,7 +130,9 @@ class LedgerTables:
         Returns the numbers of rows before and after. After a concurrent write nothing is
         rewritten; the next maintenance tries again.
         """
-        table = self.open(name)
+        table = self.find(name)
+        if table is None:
+            return 0, 0
         rows = _with_retries(lambda: scan(table, AlwaysTrue()))
         kept = keep(rows)
         if not dry_run and (kept.num_rows < rows.num_rows or _files(table) > 1):
@@ -139,13 +145,22 @@ class LedgerTables:
             return sent[arrived]
         raise _not_written(f"{LEDGER_NAMESPACE}.{name}", problem) from problem
 
+    def _find(self, name: str) -> Table | None:
+        with suppress(NoSuchTableError, NoSuchNamespaceError):
+            return self._catalog.load_table((LEDGER_NAMESPACE, name))
+        return None
+
     def _open(self, name: str) -> Table:
-        identifier = (LEDGER_NAMESPACE, name)
-        try:
-            return self._catalog.load_table(identifier)
-        except (NoSuchTableError, NoSuchNamespaceError):
-            self._create(name)
-            return self._catalog.load_table(identifier)
+        if (table := self._find(name)) is not None:
+            return table
+        self._create(name)
+        return self._catalog.load_table((LEDGER_NAMESPACE, name))
+
+    def _read(self, name: str, where: BooleanExpression, columns: tuple[str, ...]) -> pa.Table:
+        if (table := self._find(name)) is not None:
+            return self._scans.read(table, where, columns)
+        none = schema_of(name).as_arrow().empty_table()
+        return none if columns == ALL_COLUMNS else none.select(columns)
 
     def _create(self, name: str) -> None:
         self._create_namespace()

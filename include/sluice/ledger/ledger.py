@@ -28,16 +28,25 @@ _NOW: Final = partial(datetime.now, UTC)
 
 
 class Ledger:
-    """The ledger of all pipelines of one lake. Its tables are created on first use."""
+    """The ledger of all pipelines of one lake. Its tables are created when they are written."""
 
     def __init__(self, catalog: Catalog, clock: Callable[[], datetime] = _NOW) -> None:
         self._tables = LedgerTables(catalog)
         self._clock = clock
+        self._uuid = ""
+
+    def uuid(self) -> str:
+        """Return the UUID of the table of batches, by which the lake is known; "" without one."""
+        if not self._uuid and (batches := self._tables.find(BATCHES)) is not None:
+            self._uuid = str(batches.metadata.table_uuid)
+        return self._uuid
 
     def ensure(self) -> None:
         """Create missing tables; others (renames, comments …) follow on first use."""
-        for name in (FILES, BATCHES, PUBLICATIONS, QUARANTINE):
+        for name in (FILES, PUBLICATIONS, QUARANTINE):
             self._tables.open(name)
+        if not self.uuid():
+            self._tables.open(BATCHES)
 
     def pipelines(self) -> set[str]:
         """Return the names of the pipelines that have batches, or were maintained."""

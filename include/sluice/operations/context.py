@@ -16,9 +16,10 @@ from sluice.errors import TerminalError
 from sluice.escaping import shown
 from sluice.ledger import states
 from sluice.ledger.leases import Lease, this_holder
-from sluice.ledger.ledger import Ledger, PipelineLedger
+from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import BatchRow
 from sluice.objects.batch_files import BatchFiles
+from sluice.operations.lake_mark import own_ledger
 
 Say = Callable[[str], None]
 # At most so many files are named in one run's messages; the others are counted.
@@ -58,21 +59,20 @@ def say_of_files(ctx: Context, lines: Iterable[str]) -> None:
         ctx.say(f"land: and {len(more)} more such files")
 
 
-def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context:
-    """Open a project for one pipeline; raises ConfigError. `say` gets single lines, escaped."""
+def open_context(
+    project_dir: Path, pipeline: str, say: Say = _quiet, *, read_only: bool = False
+) -> Context:
+    """Open a project for one pipeline, and make its ledger unless this is `read_only`; raises
+    ConfigError, and OtherLakeError as `own_ledger` does. `say` gets single lines, escaped."""
     project = load_sound(project_dir)
     chosen = project.pipeline(pipeline)
     catalog = open_catalog(project)
-    ledger = Ledger(catalog)
-    ledger.ensure()
-    return Context(
-        project,
-        chosen,
-        catalog,
-        ledger.of(chosen.name),
-        BatchFiles(project),
-        lambda text: say(shown(text)),
-    )
+
+    def say_shown(text: str) -> None:
+        say(shown(text))
+
+    ledger = own_ledger(project, catalog, say_shown, read_only=read_only).of(chosen.name)
+    return Context(project, chosen, catalog, ledger, BatchFiles(project), say_shown)
 
 
 def known_batch(ctx: Context, batch_id: str) -> BatchRow:

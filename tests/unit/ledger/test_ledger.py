@@ -34,6 +34,7 @@ from sluice.ledger.states import (
 )
 from sluice.ledger.tables import QUARANTINE
 from sluice.manifest import SourceFile
+from sluice.names import LEDGER_NAMESPACE
 from tests.unit.clocks import FrozenClock
 from tests.unit.ledger_rows import claim, named, publication, some_files
 
@@ -56,6 +57,13 @@ def test_claimed_files_are_known_and_not_claimed_again(
     assert sorted(known) == ["a", "b", "c"]
     assert known["a"].batch_id == batch
     assert Ledger(catalog_in(tmp_path)).of("another").files.known() == {}
+
+
+def test_reading_makes_no_table(catalog: SqlCatalog, ledger: PipelineLedger) -> None:
+    assert (ledger.unfinished(), ledger.files.known()) == ([], {})
+    assert ledger.publications.batches_of("shop", "orders") == set()
+    assert (Ledger(catalog).pipelines(), Ledger(catalog).uuid()) == (set(), "")
+    assert not catalog.namespace_exists(LEDGER_NAMESPACE)
 
 
 def test_held_files_stay_held_until_they_are_released(ledger: PipelineLedger) -> None:

@@ -36,6 +36,7 @@ NO_SPARK: Any = None
 @pytest.fixture
 def context(tmp_path: Path, messages: list[str]) -> Context:
     context = open_shop(tmp_path, say=messages.append)
+    messages.clear()
     for namespace in ("shop", "shop__cdc"):
         context.catalog.create_namespace(namespace)
     for name in OWN:

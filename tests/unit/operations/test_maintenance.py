@@ -254,6 +254,8 @@ def test_compaction_keeps_what_a_file_was_before_it_changed(
 
 
 def test_an_empty_ledger_needs_no_compaction(catalog: SqlCatalog) -> None:
+    assert compact_ledger(catalog, PUBLICATIONS, dry_run=True).before == 0
+    assert not catalog.namespace_exists(LEDGER_NAMESPACE)
     Ledger(catalog).ensure()
     assert compact_ledger(catalog, PUBLICATIONS, dry_run=False).before == 0
 

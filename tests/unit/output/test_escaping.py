@@ -167,4 +167,4 @@ def test_messages_of_a_driver_are_escaped(capsys: pytest.CaptureFixture[str]) ->
 def test_messages_of_stages_are_escaped(tmp_path: Path) -> None:
     lines: list[str] = []
     open_shop(tmp_path, say=lines.append).say(HOSTILE)
-    assert lines == [HARMLESS]
+    assert lines.pop() == HARMLESS
