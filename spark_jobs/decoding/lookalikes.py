@@ -12,7 +12,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.manifest import JSON_LINES
-from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, holds_record, place
+from spark_jobs.canonical import (
+    OUTCOME_IGNORE,
+    OUTCOME_REJECT,
+    PLACE,
+    changed_where,
+    holds_record,
+    place,
+)
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 
@@ -43,9 +50,8 @@ def rejected(job: Job, envelope: DataFrame) -> DataFrame | None:
     if marks.isEmpty():
         return None
     marked = envelope.join(F.broadcast(marks), list(PLACE), "left")
-    outcome = {"outcome": OUTCOME_REJECT, "reason": _REASON}
-    changed = {n: F.when(F.col("more"), F.lit(v)).otherwise(F.col(n)) for n, v in outcome.items()}
-    return marked.withColumns(changed).drop("more")
+    rejected = {"outcome": F.lit(OUTCOME_REJECT), "reason": F.lit(_REASON)}
+    return marked.withColumns(changed_where(F.col("more"), rejected)).drop("more")
 
 
 def _lines(job: Job) -> DataFrame:
