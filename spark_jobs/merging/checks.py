@@ -30,8 +30,8 @@ from sluice.config.pipeline import SHARE_COUNTS_FROM
 from sluice.errors import AuditFailedError
 from sluice.result import StagedTable
 from spark_jobs.job import Job
+from spark_jobs.lake.published import live_rows
 from spark_jobs.lake.table_id import TableId, target_id
-from spark_jobs.modes.soft_delete import live_rows
 from spark_jobs.planning.plan import TablePlan
 
 _SHOWN: Final = 3

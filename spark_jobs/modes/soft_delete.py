@@ -77,13 +77,6 @@ def with_marks(rows: DataFrame) -> DataFrame:
     )
 
 
-def live_rows(rows: DataFrame) -> DataFrame:
-    """Return a target's rows without the soft-deleted ones."""
-    if names.IS_DELETED not in rows.columns:
-        return rows
-    return rows.where(~F.coalesce(names.IS_DELETED, F.lit(False)))
-
-
 def newest(found: DataFrame, key: tuple[str, ...], data: list[str]) -> DataFrame:
     """Return the newest version of every key (see `versions.versions`) as rows of the target."""
     kept = [*(c for c in data if c not in key), names.SOURCE_TS, names.BATCH_ID, ENDED_AT, ENDED_TS]

@@ -16,7 +16,7 @@ from sluice.source_names import is_reserved
 from sluice.verification import TableReport, Verification
 from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
-from spark_jobs.lake.published import changes_at, is_partial, living_at, rows_at
+from spark_jobs.lake.published import changes_at, is_partial, live_rows_at, rows_at
 from spark_jobs.materialize import materialize
 from spark_jobs.planning.dropped import without_values
 from spark_jobs.threads import side_by_side, together
@@ -59,7 +59,7 @@ def _compare_all(spark: SparkSession, targets: list[TargetTables], cut: Cut) -> 
 def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> TableReport:
     floor = cut.floor(tables.target) if tables.key else None
     changelog = above(changes_at(spark, cut, tables), floor)
-    target = _with_lost_columns(living_at(spark, cut, tables, changelog), changelog)
+    target = _with_lost_columns(live_rows_at(spark, cut, tables, changelog), changelog)
     data = tuple(c for c in target.columns if c not in names.RESERVED_COLUMNS)
     columns = [c for c in data if c in changelog.columns]
     recomputed = materialize(

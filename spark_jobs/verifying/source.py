@@ -27,7 +27,7 @@ from sluice.verification import TableReport, Verification
 from spark_jobs.canonical import quoted
 from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
-from spark_jobs.lake.published import changes_at, is_partial, living_at
+from spark_jobs.lake.published import changes_at, is_partial, live_rows_at
 from spark_jobs.planning.key_names import KeyNames
 from spark_jobs.planning.renames_known import names_at_source, published
 from spark_jobs.verifying.comparison import compared
@@ -144,7 +144,7 @@ class _Side:
             changes = changes.where(~F.coalesce(later, F.lit(False)))
         self._note_newest(changes)
         if until is None:
-            return living_at(self.spark, self.cut, self.tables, changes)
+            return live_rows_at(self.spark, self.cut, self.tables, changes)
         data = [c for c in changes.columns if c not in names.RESERVED_COLUMNS]
         return rows_of(recompute(changes, self.tables.key, data, is_partial(changes, self.tables)))
 
