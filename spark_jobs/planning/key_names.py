@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sluice.column_renames import NOWHERE, Renames, is_drop, name_at
+from sluice.column_renames import NOWHERE, Renames, in_lower_case, is_drop, name_at
 from sluice.config.collations import source_name
 from sluice.config.pipeline import TableConfig
 from sluice.errors import ELSEWHERE, PlanError
@@ -78,13 +78,11 @@ def key_for_names(
 
 
 def _groups(renames: Renames, key: Iterable[str]) -> list[_Group]:
-    pairs = [pair for rename in renames for pair in _folded(rename.columns)]
+    # A dropped column is not in the key.
+    pairs = [
+        in_lower_case(pair) for rename in renames for pair in rename.columns if not is_drop(*pair)
+    ]
     return [_Group(column, _joined(column.lower(), pairs)) for column in key]
-
-
-def _folded(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return pairs in lower case, without drops, since a dropped column is not in the key."""
-    return [(old.lower(), new.lower()) for old, new in pairs if not is_drop(old, new)]
 
 
 def _joined(name: str, pairs: Collection[tuple[str, str]]) -> frozenset[str]:
@@ -145,4 +143,4 @@ def without_key(renames: Renames, key: Iterable[str]) -> Renames:
 
 def _is_of(pair: tuple[str, str], names: set[str]) -> bool:
     gone = pair[1] == NOWHERE and pair[0].lower() in names
-    return gone or any(names.issuperset(both) for both in _folded([pair]))
+    return gone or (not is_drop(*pair) and names.issuperset(in_lower_case(pair)))
