@@ -166,7 +166,7 @@ def _decode_with_discovery(job: Job) -> DecodedBatch:
         lambda plan: decode_table(job, envelope, plan),
     )
     # Unplanned tables may have changes of an earlier attempt, or of the pass with cached shapes.
-    planned = {(changelog.namespace, changelog.name) for changelog in map(changelog_id, plans)}
+    planned = {changelog_id(plan).identifier for plan in plans}
     namespace, batch_id = job.pipeline.namespace, job.manifest.batch_id
     forget_changes(job.lake.catalog, namespace, batch_id, planned, confirm=job.require_current)
     side_by_side(tables, lambda table: _store_shapes(job, table))

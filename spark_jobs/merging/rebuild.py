@@ -22,7 +22,14 @@ from sluice.result import BatchResult, Counts, TableResult
 from sluice.types.columns import parse_type
 from spark_jobs.canonical import of_batches
 from spark_jobs.job import Job
-from spark_jobs.lake.table_id import TableId, changelog_id, events_id, history_id, target_id
+from spark_jobs.lake.table_id import (
+    TableId,
+    changelog_id,
+    changelog_of,
+    events_id,
+    history_id,
+    target_id,
+)
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.writer import Writer
 from spark_jobs.merging.desired_state import DesiredState
@@ -61,10 +68,11 @@ def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]
 def _plan(job: Job, target: str) -> TablePlan:
     """Plan a table from its stored columns or, if it is gone, from those of its changelog."""
     namespace = job.pipeline.namespace
-    changelog = TableId(names.changelog_namespace(namespace), names.changelog_table(target))
+    table = TableId(namespace, target)
+    changelog = changelog_of(table)
     source = Source("", "", job.lake.property(changelog, names.PROP_SOURCE) or target)
     key = names.decode_key(job.lake.property(changelog, names.PROP_KEY) or "[]")
-    now = job.lake.columns(TableId(namespace, target)) or {}
+    now = job.lake.columns(table) or {}
     # A rollback restores narrower types in the target alone.
     stored = {
         name: now.get(name, kind) for name, kind in (job.lake.columns(changelog) or {}).items()
