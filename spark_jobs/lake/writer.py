@@ -39,13 +39,15 @@ class Writer(Reader):
     def __init__(
         self, lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool
     ) -> None:
-        """Mark a target whose updates carry only part of a row."""
         super().__init__(lake, plan, attempt, span)
         self.created = created
         self.branched: list[TableId] = []
         self.begun: dict[TableId, int] = {}
+
+    def mark_partials(self) -> None:
+        """Mark a target whose updates carry only part of a row."""
         if self.partial:
-            lake.set_property(target_id(plan), names.PROP_PARTIALS, "true")
+            self.lake.set_property(target_id(self.plan), names.PROP_PARTIALS, "true")
 
     def branch(self, table: TableId) -> str:
         if table not in self.branched:

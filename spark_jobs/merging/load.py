@@ -141,6 +141,7 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
     with floor_unchanged(job.lake, plan):
         beyond = quarantine_beyond_floor(job, envelope, table)
         writer = Writer(job.lake, plan, job.attempt, table.span, table.created)
+        writer.mark_partials()
         merged = merge_table(writer, job.manifest.accepts_late)
     reach(Point.LOAD_MERGED)
     refuse_reset(job.pipeline, plan, merged)

@@ -107,6 +107,7 @@ def _rebuild_table(job: Job, plan: TablePlan, request: Rebuild) -> TableResult:
     plan, span = _of_changes(job.lake, plan, job.attempt.published)
     with floor_unchanged(job.lake, plan):
         writer = Writer(job.lake, plan, job.attempt, span, created)
+        writer.mark_partials()
         write_desired(DesiredState.open(writer, request))
     return TableResult(
         plan.source.name, plan.name, Counts(), writer.staged(),
