@@ -178,8 +178,8 @@ def _record_ddl(
 ) -> dict[Source, list[ColumnStatement]]:
     """Record the comments and column statements of the batch's DDL; return the statements."""
     statements = statements_of_batch(job, envelope, summaries)
-    said = comments_by(job, envelope, summaries)
-    comment_log.record(job.lake.catalog, job.pipeline.name, job.manifest.batch_id, said)
+    table_comments = comments_by(job, envelope, summaries)
+    comment_log.record(job.lake.catalog, job.pipeline.name, job.manifest.batch_id, table_comments)
     # An earlier attempt may have recorded DDL of tables that are left out or without a target.
     if statements or job.left_out or any(table.drops for table in summaries):
         _record(job, statements)

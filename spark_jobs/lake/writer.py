@@ -26,7 +26,7 @@ from spark_jobs.materialize import materialize
 from spark_jobs.planning.column_history import NO_HISTORY
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
-from spark_jobs.planning.stored_hints import told_hints
+from spark_jobs.planning.stored_hints import hints_to_store
 
 _SOURCE_VIEW: Final = "sluice_source"
 _DELETED: Final = f"s.{quoted(names.OP)} = '{OP_DELETE}'"
@@ -251,7 +251,7 @@ class Writer(Reader):
         """Return every table that got a branch, with the heads that publish will require."""
         return tuple(self._staged(table) for table in self.bases if table in self.branched)
 
-    def left_alone(self) -> tuple[ComparedTable, ...]:
+    def unchanged_tables(self) -> tuple[ComparedTable, ...]:
         """Return every table with which the batch was compared, and in which it changed nothing."""
         return tuple(
             ComparedTable(table.namespace, table.name, base.snapshot)
@@ -265,7 +265,7 @@ class Writer(Reader):
         staged = self.lake.staged(table, self.attempt.branch, base, highest)
         if table != target_id(self.plan):
             return staged
-        hints = told_hints(self.plan, self.lake.property(table, names.PROP_HINTS))
+        hints = hints_to_store(self.plan, self.lake.property(table, names.PROP_HINTS))
         staged = replace(staged, created=self.created, dropped=self.going)
         return replace(staged, defaults=self._defaults(), hints=hints)
 

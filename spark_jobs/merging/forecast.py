@@ -52,8 +52,11 @@ def forecast(job: Job) -> Forecast:
     lost = len(job.manifest.rejects)
     unassigned = without_table(found, plans) + Counts(read=lost, quarantined=lost)
     made = [plan for plan, table in zip(plans, tables, strict=True) if table.created]
-    told = (*notes(job, envelope, found, made), *(note for _, own in forecasts for note in own))
-    return Forecast(tables, unassigned, told)
+    all_notes = (
+        *notes(job, envelope, found, made),
+        *(note for _, own in forecasts for note in own),
+    )
+    return Forecast(tables, unassigned, all_notes)
 
 
 def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecast, tuple[str, ...]]:

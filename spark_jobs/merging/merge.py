@@ -64,7 +64,7 @@ def merge_table(writer: Writer, accepts_late: bool) -> Merged:
 
     `accepts_late`: the changes may include events at or below the floor.
     """
-    plan, mine = writer.plan, writer.mine()
+    plan, mine = writer.plan, writer.batch_changes()
     stale_plan.refuse_other_columns(plan, writer.attempt.batch_id, writer.stored_columns)
     rows = mine.where(~is_truncate())
     mark_gap(writer)
@@ -110,7 +110,7 @@ def _merged(writer: Writer, rows: DataFrame, tallied: Tally, truncates: Counts) 
         contradicting=tallied.contradicting,
         conflicts=conflicts.located(tallied.conflicts, rows, plan.key, plan.data),
         staged=writer.staged(),
-        compared=writer.left_alone(),
+        compared=writer.unchanged_tables(),
         dropped=writer.gone,
     )
 
@@ -125,7 +125,7 @@ def _merge_anew(writer: Writer, rows: DataFrame, why_rebuilt: str) -> Merged:
     if writer.lake.floor(target_id(plan)):
         raise PlanError(why_rebuilt)
     before = writer.stored(as_written=True)
-    truncated = _truncation(plan, writer.mine(), before)
+    truncated = _truncation(plan, writer.batch_changes(), before)
     stored = before.cut_by(truncated.position)
     data = plan.data
     if plan.keyed:

@@ -111,7 +111,7 @@ def _rebuild_table(job: Job, plan: TablePlan, request: Rebuild) -> TableResult:
         write_desired(DesiredState.open(writer, request))
     return TableResult(
         plan.source.name, plan.name, Counts(), writer.staged(),
-        compared=writer.left_alone(), dropped=writer.gone,
+        compared=writer.unchanged_tables(), dropped=writer.gone,
     )  # fmt: skip
 
 

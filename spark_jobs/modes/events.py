@@ -54,7 +54,7 @@ def write(writer: Writer) -> None:
     else:
         # For a batch above all stored events this skips every file by its bounds.
         there = there.where(F.col(names.POSITION) >= _lowest(writer))
-        _append(writer, materialize(without(once(writer.mine(), writer.plan.data), there)))
+        _append(writer, materialize(without(once(writer.batch_changes(), writer.plan.data), there)))
 
 
 def _lowest(writer: Writer) -> str:
@@ -87,8 +87,10 @@ def identified(events: DataFrame, data: Sequence[str]) -> DataFrame:
     Some formats write a placeholder there, and a TRUNCATE gets no defaults.
     """
     of_rows = ~is_truncate()
-    said = {c: F.when(of_rows & F.expr(listed_as_carried(c)), F.col(quoted(c))) for c in data}
-    plain = events.withColumns(said)
+    carried_values = {
+        c: F.when(of_rows & F.expr(listed_as_carried(c)), F.col(quoted(c))) for c in data
+    }
+    plain = events.withColumns(carried_values)
     return plain.withColumn(CONTENT, event_hash(plain, data))
 
 
