@@ -39,7 +39,7 @@ from spark_jobs.planning.additions import report_unreadable_defaults
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.sources import refuse_unclear
-from spark_jobs.threads import side_by_side
+from spark_jobs.threads import map_concurrently
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _decode_with_cached_shapes(job: Job) -> DecodedBatch | None:
         ShapeCheck(tuple(known), plan.summary, plan.key_columns, whole_before, seeming)
         for plan in plans
     ]
-    results = side_by_side(
+    results = map_concurrently(
         zip(plans, checks, strict=True), lambda pair: _decode_checked(job, envelope, *pair)
     )
     if not _is_proven(job, results):
@@ -169,7 +169,7 @@ def _decode_with_discovery(job: Job) -> DecodedBatch:
     planned = {changelog_id(plan).identifier for plan in plans}
     namespace, batch_id = job.pipeline.namespace, job.manifest.batch_id
     forget_changes(job.lake.catalog, namespace, batch_id, planned, confirm=job.require_current)
-    side_by_side(tables, lambda table: _store_shapes(job, table))
+    map_concurrently(tables, lambda table: _store_shapes(job, table))
     return DecodedBatch(envelope, found, tables, left_out)
 
 

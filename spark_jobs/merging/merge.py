@@ -43,7 +43,7 @@ from spark_jobs.modes import events, history, soft_delete
 from spark_jobs.modes.gaps import mark_gap
 from spark_jobs.planning import stale_plan
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.threads import together
+from spark_jobs.threads import run_concurrently
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: StoredState) -> Tally:
     folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
     read, newest, ends = count_newer(folded, key)
     tallied: Tally
-    tallied, _ = together(
+    tallied, _ = run_concurrently(
         lambda: tally_newer(read, newest, rows, key, data),
         lambda: _write(writer, folded.select(*_columns(data)), stored, ends) if read else None,
     )
@@ -217,7 +217,7 @@ def _applicable(writer: Writer, resolved: DataFrame, stored: StoredState) -> Dat
 
 
 def _write(writer: Writer, applied: DataFrame, stored: StoredState, ends: KeyEnds) -> None:
-    together(
+    run_concurrently(
         lambda: writer.apply(applied, stored, ends),
         lambda: writer.write_tombstones(applied, stored, ends),
     )

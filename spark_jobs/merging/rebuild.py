@@ -42,7 +42,7 @@ from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import declared
 from spark_jobs.planning.renames_known import follows_renames
 from spark_jobs.planning.span import Span
-from spark_jobs.threads import side_by_side
+from spark_jobs.threads import map_concurrently
 
 
 def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]]) -> BatchResult:
@@ -57,7 +57,7 @@ def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]
     plans = [_plan(job, target) for target in request.targets]
     for plan in plans:
         drop_older_branches(job, plan)
-    tables = side_by_side(plans, lambda plan: _rebuild_table(job, plan, request))
+    tables = map_concurrently(plans, lambda plan: _rebuild_table(job, plan, request))
     seconds = round(time.monotonic() - started, 2)
     return BatchResult(
         job.pipeline.name, job.manifest.batch_id, job.attempt.id, tuple(tables),

@@ -19,7 +19,7 @@ from spark_jobs.lake.cut import Cut, Cutter, TargetTables
 from spark_jobs.lake.published import changes_at, is_partial, live_rows_at, rows_at
 from spark_jobs.materialize import materialize
 from spark_jobs.planning.dropped import without_values
-from spark_jobs.threads import side_by_side, together
+from spark_jobs.threads import map_concurrently, run_concurrently
 from spark_jobs.verifying.above_floor import above, comparable_recomputed, comparable_rows
 from spark_jobs.verifying.comparison import compared
 from spark_jobs.verifying.modes import compare_modes
@@ -53,7 +53,7 @@ def verify(spark: SparkSession, cutter: Cutter, only: str | None) -> Verificatio
 
 
 def _compare_all(spark: SparkSession, targets: list[TargetTables], cut: Cut) -> list[TableReport]:
-    return side_by_side(targets, lambda tables: _compare_table(spark, tables, cut))
+    return map_concurrently(targets, lambda tables: _compare_table(spark, tables, cut))
 
 
 def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> TableReport:
@@ -66,7 +66,7 @@ def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> Table
         recompute(changelog, tables.key, columns, is_partial(changelog, tables))
     )
     tombstones = tombstones_of(recomputed, changelog, tables.key)
-    rows, of_tombstones, beside = together(
+    rows, of_tombstones, beside = run_concurrently(
         lambda: compared(
             tables.target, cut, rows_of(comparable_recomputed(recomputed, floor)),
             comparable_rows(target, recomputed, tables.key, floor), _layout(tables.key, data),
