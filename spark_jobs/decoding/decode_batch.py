@@ -106,7 +106,7 @@ def _is_proven(job: Job, results: Sequence[tuple[Decoded, ShapeCheckResult]]) ->
     ):
         return False
     # Every table's check saw the records without a table, so the first one speaks for all.
-    return not (results[0][1].unsure and lookalikes.any_there(job))
+    return not (results[0][1].unsure and lookalikes.has_lookalikes(job))
 
 
 def _known_to_reader(known: list[TableSummary], plans: list[TablePlan]) -> PriorFacts:

@@ -26,13 +26,13 @@ from spark_jobs.job import Job
 _REASON: Final = "not_an_envelope"
 
 
-def seeming(reasons: frozenset[str]) -> Column:
+def needs_second_look(reasons: frozenset[str]) -> Column:
     """Whether a record was ignored for one of the reasons that need a second look."""
-    needs_second_look = F.col("reason").isin(*sorted(reasons)) if reasons else F.lit(False)
-    return (F.col("outcome") == OUTCOME_IGNORE) & needs_second_look
+    among = F.col("reason").isin(*sorted(reasons)) if reasons else F.lit(False)
+    return (F.col("outcome") == OUTCOME_IGNORE) & among
 
 
-def any_there(job: Job) -> bool:
+def has_lookalikes(job: Job) -> bool:
     """Whether any line of the batch may be such a record, judged by its text."""
     fmt = FORMATS[job.pipeline.format]
     text = F.col("value")
@@ -42,7 +42,7 @@ def any_there(job: Job) -> bool:
 def rejected(job: Job, envelope: DataFrame) -> DataFrame | None:
     """Return the envelope with such records rejected; None if it has none."""
     fmt = FORMATS[job.pipeline.format]
-    found = envelope.where(seeming(fmt.seeming)).select(*PLACE)
+    found = envelope.where(needs_second_look(fmt.seeming)).select(*PLACE)
     if not fmt.seeming or found.isEmpty():
         return None
     lines = _lines(job).join(F.broadcast(found), list(PLACE), "left_semi")

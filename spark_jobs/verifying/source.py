@@ -177,7 +177,7 @@ class _Side:
                 f"{self.tables.target.full_name} cannot be compared with {self.source}: no common "
                 f"spelling of {', '.join(missing) or 'any column'}"
             )
-        reasons = _why_not(columns, types)
+        reasons = _excluded_columns(columns, types)
         if unlike := [f"{n} ({why})" for n, why in reasons.items() if n not in shared_names]:
             self._note(f"columns not compared: {', '.join(unlike)}")
         return _Shared(shared, key)
@@ -186,7 +186,7 @@ class _Side:
         self.notes.append(f"{self.tables.target.full_name}: {text}")
 
 
-def _why_not(columns: Sequence[LiveColumn], held: Collection[str]) -> dict[str, str]:
+def _excluded_columns(columns: Sequence[LiveColumn], held: Collection[str]) -> dict[str, str]:
     """Return why each column of either side is left out, if it is."""
     at_source = {c.name: c.kind if c.name in held else "not in the target" for c in columns}
     own = (name for name in held if not is_reserved(name) and name not in at_source)
