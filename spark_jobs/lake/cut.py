@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from sluice import names
 from sluice.catalog.client import find_table
-from sluice.catalog.gaps import has_gap_at
+from sluice.catalog.gap_property import has_gap_at
 from sluice.catalog.lineage import ancestors, foreign
 from sluice.catalog.snapshots import head
 from sluice.errors import TransientError, no_table

@@ -12,7 +12,7 @@ from typing import Final
 from pyiceberg.table import Table
 
 from sluice import names
-from sluice.catalog.gaps import gap_after_rewrite
+from sluice.catalog.gap_property import gap_after_rewrite
 from sluice.catalog.snapshots import drop_branches, drop_tags
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.states import FINISHED

@@ -40,7 +40,7 @@ from spark_jobs.materialize import materialize
 from spark_jobs.merging import stored_column_updates
 from spark_jobs.merging.rebuilt_tables import rebuild_all
 from spark_jobs.modes import events, history, soft_delete
-from spark_jobs.modes.gaps import mark_gap
+from spark_jobs.modes.mode_gaps import mark_gap
 from spark_jobs.planning import stale_plan
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.threads import run_concurrently

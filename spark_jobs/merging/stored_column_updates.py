@@ -13,7 +13,7 @@ from spark_jobs.canonical import OP_TRUNCATE, literal, quoted
 from spark_jobs.folding.fold import listed_as_carried
 from spark_jobs.lake.table_id import TableId, events_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.modes.gaps import written_by
+from spark_jobs.modes.mode_gaps import written_by
 from spark_jobs.planning import defaults
 from spark_jobs.planning.defaults import DefaultChange, Defaults
 

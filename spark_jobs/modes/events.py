@@ -28,7 +28,7 @@ from spark_jobs.folding.fold import event_hash, listed_as_carried
 from spark_jobs.lake.table_id import events_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
-from spark_jobs.modes.gaps import has_gap, written_by
+from spark_jobs.modes.mode_gaps import has_gap, written_by
 
 CONTENT: Final = "_sluice_content"
 IDENTITY: Final = (names.POSITION, CONTENT)

@@ -21,7 +21,7 @@ from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
 from spark_jobs.lake.published import live_rows
 from spark_jobs.lake.table_id import history_id, target_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.modes.gaps import has_gap, written_by
+from spark_jobs.modes.mode_gaps import has_gap, written_by
 from spark_jobs.modes.replay import LiveRows, StoredVersions, replay
 
 

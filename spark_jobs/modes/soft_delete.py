@@ -21,7 +21,7 @@ from spark_jobs.folding.resolve import StoredState
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
 from spark_jobs.lake.table_id import target_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.modes.gaps import has_gap
+from spark_jobs.modes.mode_gaps import has_gap
 from spark_jobs.modes.replay import StoredVersions, replay
 
 _NEWEST: Final = "_sluice_newest"
