@@ -33,14 +33,16 @@ def needs_second_look(reasons: frozenset[str]) -> Column:
 
 
 def has_lookalikes(job: Job) -> bool:
-    """Whether any line of the batch may be such a record, judged by its text."""
+    """Whether, by its text, any line of the batch may be a change that the reader ignored as
+    something else."""
     fmt = FORMATS[job.pipeline.format]
     text = F.col("value")
     return not _lines(job).where(~fmt.is_event(text) & fmt.holds_more(text)).isEmpty()
 
 
 def rejected(job: Job, envelope: DataFrame) -> DataFrame | None:
-    """Return the envelope with such records rejected; None if it has none."""
+    """Return the envelope with the ignored records that hold a change rejected; None if there is
+    none."""
     fmt = FORMATS[job.pipeline.format]
     found = envelope.where(needs_second_look(fmt.seeming)).select(*PLACE)
     if not fmt.seeming or found.isEmpty():

@@ -108,7 +108,7 @@ class Lake:
         return self._columns(table, self.load(table))
 
     def _columns(self, table: TableId, loaded: Table | None) -> dict[str, str] | None:
-        """Do the same for a table whose metadata has been read."""
+        """Do what `columns` does, for a table whose metadata is read already (`loaded`)."""
         if loaded is None:
             return None
         refuse_unreadable_types(loaded)

@@ -59,11 +59,12 @@ def key_for_names(
     script: tuple[str, ...],
     renames: Renames,
 ) -> list[str]:
-    """Return the key whose columns have these names, from the first of these that has one: the
-    stored table, the configuration, the events (under current names), a script of DDL.
+    """Return the key whose column names the events use.
 
-    The stored table comes first, since renames lead to its columns. A plan's own key
-    (`spark_jobs.planning.table_inputs`) asks the configuration first, so that another key is seen.
+    Sources, the first that has a key: the stored table, the configuration, the events (under
+    current names), a DDL script. The stored table comes first, since renames lead to its columns. A
+    plan's own key (`spark_jobs.planning.table_inputs`) asks the configuration first, so that
+    another key is seen.
     """
     if stored is not None:
         return [*map(source_name, stored)]
