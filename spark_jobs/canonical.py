@@ -120,6 +120,11 @@ def replaced(text: Column, texts: Mapping[str, str], otherwise: Column) -> Colum
     return F.coalesce(F.try_element_at(known, text), otherwise)
 
 
+def changed_where(condition: Column, values: Mapping[str, Column]) -> dict[str, Column]:
+    """Return columns with other values where a condition holds, for `withColumns`."""
+    return {name: F.when(condition, v).otherwise(F.col(name)) for name, v in values.items()}
+
+
 def number(text: Column) -> Column:
     """Return `sluice.positions.encode_number` as an expression; NULL if the text is
     not all digits."""

@@ -89,10 +89,10 @@ class Driver:
         row = self.lease.row()
         try:
             self.lease.begin(row)
-            with self.lease.renewing(self._stop_work), collecting() as said:
+            with self.lease.renewing(self._stop_work), collecting() as emitted:
                 refuse_replaced(self.pipeline, self.manifest)
                 result = self._work(bool(self.lease.predecessor))
-            result = replace(result, notes=tuple(dict.fromkeys((*result.notes, *said))))
+            result = replace(result, notes=tuple(dict.fromkeys((*result.notes, *emitted))))
             # Checked before and after: an object that did not change in between was read as
             # inspected.
             refuse_replaced(self.pipeline, self.manifest)

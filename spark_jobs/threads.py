@@ -11,12 +11,12 @@ T = TypeVar("T")
 AT_ONCE: Final = 4
 
 
-def side_by_side(tables: Iterable[S], work: Callable[[S], T]) -> list[T]:
-    """Do the work for every table, AT_ONCE of them at a time; raises the first error."""
+def map_concurrently(items: Iterable[S], work: Callable[[S], T]) -> list[T]:
+    """Do the work for every item, AT_ONCE of them at a time; raises the first error."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(work, tables))
+        return list(pool.map(work, items))
 
 
-def together(*works: Callable[[], Any]) -> list[Any]:
+def run_concurrently(*works: Callable[[], Any]) -> list[Any]:
     """Do all of these concurrently; returns results in order, raises the first error."""
-    return side_by_side(works, lambda work: work())
+    return map_concurrently(works, lambda work: work())

@@ -53,6 +53,11 @@ def nowhere_columns(renames: Renames) -> set[str]:
     return {old.lower() for old, new in pairs if new == NOWHERE}
 
 
+def in_lower_case(pair: tuple[str, str]) -> tuple[str, str]:
+    """Return a pair of names for comparison, since names match in any case."""
+    return pair[0].lower(), pair[1].lower()
+
+
 def from_pairs(raw: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> Renames:
     """Return renames from JSON, which has each as its position and its pairs of names."""
     return tuple(Rename(below, tuple((old, new) for old, new in pairs)) for below, pairs in raw)

@@ -36,8 +36,8 @@ _ACCEPTED: Final = "_sluice_accepted"
 
 
 def quarantine_beyond_floor(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
-    """Move such events from the batch's changes to quarantine; return how many records that
-    concerns.
+    """Move events at or below the floor, of which it is unknown whether they apply, to quarantine;
+    return how many records.
 
     A batch above the floor only costs one read of the target's properties. Events that an operator
     accepts stay, and apply at their own positions. Events that a reprocess reads again, and that
@@ -66,8 +66,8 @@ def quarantine_beyond_floor(job: Job, envelope: DataFrame, table: Decoded) -> Co
 
 
 def drop_beyond_floor(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[DataFrame, int]:
-    """Return changes that are not yet in a changelog, without such events, and the
-    number of these."""
+    """Return changes that are in no changelog yet, without their undecidable events at or below
+    the floor, and the number of these."""
     floor = job.lake.floor(target_id(plan))
     if floor is None:
         return changes, 0

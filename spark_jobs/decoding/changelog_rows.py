@@ -19,7 +19,7 @@ from spark_jobs.decoding import changelog_write, null_misfits, time_units
 from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.envelope_parts import part_of
 from spark_jobs.job import Job
-from spark_jobs.lake.gaps import begin_soft_delete
+from spark_jobs.lake.gap_start import begin_soft_delete
 from spark_jobs.lake.table_id import TableId, changelog_id
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span

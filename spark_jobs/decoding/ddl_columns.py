@@ -142,16 +142,16 @@ def named_by(one: Altered, source: Source, tables: KnownTables) -> Source:
     names one (a statement that Canal's parser cannot read), the table must have rows in the batch
     or be stored. Raises UnreadableDdlError if several tables match, or none has rows.
     """
-    said, here = one.schema.lower(), (source.database.lower(), source.schema.lower())
+    stated, here = one.schema.lower(), (source.database.lower(), source.schema.lower())
     if not one.table:
         return Source(source.database, source.schema, "")
-    if any(here) and (not said or said in here):
+    if any(here) and (not stated or stated in here):
         return tables.one(Source(source.database, source.schema, one.table))
     found = [
         other
         for other in tables.all()
         if other.table.lower() == one.table.lower()
-        and said in ("", (other.schema or other.database).lower())
+        and stated in ("", (other.schema or other.database).lower())
     ]
     near = [other for other in found if other.database.lower() == here[0]] or found
     spelled = [other for other in near if other.table == one.table] or near

@@ -40,11 +40,11 @@ def comments_by(
 def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[CommentStatement]:
     event = source_of(row)
     try:
-        said = [(_table_of(one, event, tables), one) for one in comments(row["ddl"])]
+        table_comments = [(_table_of(one, event, tables), one) for one in comments(row["ddl"])]
     except UnreadableDdlError as problem:
         emit(f"{event.name}: a DDL statement may set a comment and is skipped ({problem})")
         return
-    for turn, (of, one) in enumerate(said):
+    for turn, (of, one) in enumerate(table_comments):
         config = None if of is None else table_config(job.pipeline, of)
         column = None if one.column is None else stored_name(one.column)
         own = column is not None and is_reserved(column)

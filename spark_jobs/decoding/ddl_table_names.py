@@ -55,9 +55,9 @@ def _respelled(
 
 def _as_listed(stated: Source, listed: str) -> Source:
     """Return the source with the last parts of its name spelled as in `tables:`."""
-    said = listed.split(".")[::-1]
+    name_parts = listed.split(".")[::-1]
     of = [part for part in ("table", "schema", "database") if getattr(stated, part)]
-    spelled = dict(zip(of, said, strict=False))
+    spelled = dict(zip(of, name_parts, strict=False))
     return Source(*(spelled.get(part, getattr(stated, part)) for part in SOURCE_PARTS))
 
 
@@ -67,7 +67,7 @@ def _parts(names: dict[Source, Source]) -> dict[str, Column]:
     for part in SOURCE_PARTS:
         spelled = F.col(part)
         for stated, one in names.items():
-            said = F.nullif(F.lit(getattr(one, part)), F.lit(""))
-            spelled = F.when(of_table & is_of(stated), said).otherwise(spelled)
+            stated_part = F.nullif(F.lit(getattr(one, part)), F.lit(""))
+            spelled = F.when(of_table & is_of(stated), stated_part).otherwise(spelled)
         parts[part] = spelled
     return parts

@@ -39,7 +39,7 @@ from spark_jobs.planning.additions import report_unreadable_defaults
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.sources import refuse_unclear
-from spark_jobs.threads import side_by_side
+from spark_jobs.threads import map_concurrently
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _decode_with_cached_shapes(job: Job) -> DecodedBatch | None:
         ShapeCheck(tuple(known), plan.summary, plan.key_columns, whole_before, seeming)
         for plan in plans
     ]
-    results = side_by_side(
+    results = map_concurrently(
         zip(plans, checks, strict=True), lambda pair: _decode_checked(job, envelope, *pair)
     )
     if not _is_proven(job, results):
@@ -106,7 +106,7 @@ def _is_proven(job: Job, results: Sequence[tuple[Decoded, ShapeCheckResult]]) ->
     ):
         return False
     # Every table's check saw the records without a table, so the first one speaks for all.
-    return not (results[0][1].unsure and lookalikes.any_there(job))
+    return not (results[0][1].unsure and lookalikes.has_lookalikes(job))
 
 
 def _known_to_reader(known: list[TableSummary], plans: list[TablePlan]) -> PriorFacts:
@@ -166,10 +166,10 @@ def _decode_with_discovery(job: Job) -> DecodedBatch:
         lambda plan: decode_table(job, envelope, plan),
     )
     # Unplanned tables may have changes of an earlier attempt, or of the pass with cached shapes.
-    planned = {(changelog.namespace, changelog.name) for changelog in map(changelog_id, plans)}
+    planned = {changelog_id(plan).identifier for plan in plans}
     namespace, batch_id = job.pipeline.namespace, job.manifest.batch_id
     forget_changes(job.lake.catalog, namespace, batch_id, planned, confirm=job.require_current)
-    side_by_side(tables, lambda table: _store_shapes(job, table))
+    map_concurrently(tables, lambda table: _store_shapes(job, table))
     return DecodedBatch(envelope, found, tables, left_out)
 
 
@@ -178,8 +178,8 @@ def _record_ddl(
 ) -> dict[Source, list[ColumnStatement]]:
     """Record the comments and column statements of the batch's DDL; return the statements."""
     statements = statements_of_batch(job, envelope, summaries)
-    said = comments_by(job, envelope, summaries)
-    comment_log.record(job.lake.catalog, job.pipeline.name, job.manifest.batch_id, said)
+    table_comments = comments_by(job, envelope, summaries)
+    comment_log.record(job.lake.catalog, job.pipeline.name, job.manifest.batch_id, table_comments)
     # An earlier attempt may have recorded DDL of tables that are left out or without a target.
     if statements or job.left_out or any(table.drops for table in summaries):
         _record(job, statements)

@@ -18,7 +18,7 @@ from sluice.ddl.statements import (
     replaces_table,
 )
 from sluice.errors import PlanError
-from spark_jobs.canonical import OP_TRUNCATE, PLACE
+from spark_jobs.canonical import OP_TRUNCATE, PLACE, changed_where
 from spark_jobs.decoding.statements import placed_statements
 from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
@@ -46,9 +46,7 @@ def by_policy(
         return envelope, summaries
     if job.pipeline.on_drop_table == FAIL:
         raise PlanError(*sorted({_refusal(row) for row in drops}))
-    emptied = envelope.withColumn(
-        "op", F.when(_is_among(drops), F.lit(OP_TRUNCATE)).otherwise(F.col("op"))
-    )
+    emptied = envelope.withColumns(changed_where(_is_among(drops), {"op": F.lit(OP_TRUNCATE)}))
     summaries = discover(emptied)
     for table in summaries:
         mine = (row for row in drops if source_of(row) == table.source)

@@ -12,30 +12,39 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.manifest import JSON_LINES
-from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, holds_record, place
+from spark_jobs.canonical import (
+    OUTCOME_IGNORE,
+    OUTCOME_REJECT,
+    PLACE,
+    changed_where,
+    holds_record,
+    place,
+)
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 
 _REASON: Final = "not_an_envelope"
 
 
-def seeming(reasons: frozenset[str]) -> Column:
+def needs_second_look(reasons: frozenset[str]) -> Column:
     """Whether a record was ignored for one of the reasons that need a second look."""
-    needs_second_look = F.col("reason").isin(*sorted(reasons)) if reasons else F.lit(False)
-    return (F.col("outcome") == OUTCOME_IGNORE) & needs_second_look
+    among = F.col("reason").isin(*sorted(reasons)) if reasons else F.lit(False)
+    return (F.col("outcome") == OUTCOME_IGNORE) & among
 
 
-def any_there(job: Job) -> bool:
-    """Whether any line of the batch may be such a record, judged by its text."""
+def has_lookalikes(job: Job) -> bool:
+    """Whether, by its text, any line of the batch may be a change that the reader ignored as
+    something else."""
     fmt = FORMATS[job.pipeline.format]
     text = F.col("value")
     return not _lines(job).where(~fmt.is_event(text) & fmt.holds_more(text)).isEmpty()
 
 
 def rejected(job: Job, envelope: DataFrame) -> DataFrame | None:
-    """Return the envelope with such records rejected; None if it has none."""
+    """Return the envelope with the ignored records that hold a change rejected; None if there is
+    none."""
     fmt = FORMATS[job.pipeline.format]
-    found = envelope.where(seeming(fmt.seeming)).select(*PLACE)
+    found = envelope.where(needs_second_look(fmt.seeming)).select(*PLACE)
     if not fmt.seeming or found.isEmpty():
         return None
     lines = _lines(job).join(F.broadcast(found), list(PLACE), "left_semi")
@@ -43,9 +52,8 @@ def rejected(job: Job, envelope: DataFrame) -> DataFrame | None:
     if marks.isEmpty():
         return None
     marked = envelope.join(F.broadcast(marks), list(PLACE), "left")
-    outcome = {"outcome": OUTCOME_REJECT, "reason": _REASON}
-    changed = {n: F.when(F.col("more"), F.lit(v)).otherwise(F.col(n)) for n, v in outcome.items()}
-    return marked.withColumns(changed).drop("more")
+    rejected = {"outcome": F.lit(OUTCOME_REJECT), "reason": F.lit(_REASON)}
+    return marked.withColumns(changed_where(F.col("more"), rejected)).drop("more")
 
 
 def _lines(job: Job) -> DataFrame:

@@ -7,7 +7,7 @@ from sluice.config.pipeline import TableConfig
 from sluice.errors import FROM_BEFORE, PlanError
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.planning.discover import Source, TableSummary
-from spark_jobs.planning.shared_targets import told_apart
+from spark_jobs.planning.shared_targets import advice_to_separate
 
 
 def refuse_other_source(
@@ -22,7 +22,7 @@ def refuse_other_source(
     changes = bool(summary.images or summary.truncates)
     if former is None or config.sources or not changes or former == summary.source.name:
         return
-    apart = told_apart(_in_parts(former, summary.source), summary.source)
+    apart = advice_to_separate(_in_parts(former, summary.source), summary.source)
     raise PlanError(
         f"tables {former} and {summary.source.name} both go to {target.full_name}, which has rows "
         f"of the former: where they are one table, name the other in its `sources`; else {apart}, "

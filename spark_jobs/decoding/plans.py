@@ -13,7 +13,7 @@ from sluice.config.pipeline import TableConfig
 from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError, UnknownKeyError
 from sluice.ledger.column_log import ColumnStatement
-from sluice.names import PROP_SHAPES, PROP_SOURCE, changelog_namespace, changelog_table
+from sluice.names import PROP_SHAPES, PROP_SOURCE
 from sluice.source_names import stored_name
 from spark_jobs.decoding.known_tables import known_tables
 from spark_jobs.decoding.missing_target import refuse_missing_target
@@ -21,7 +21,7 @@ from spark_jobs.decoding.other_source import refuse_other_source
 from spark_jobs.decoding.shape_cache import decode_shapes
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
-from spark_jobs.lake.table_id import TableId, target_id
+from spark_jobs.lake.table_id import TableId, changelog_of, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.dropped import leaves_target, may_go, refuse_fixed
@@ -149,11 +149,9 @@ def _returning(
     gone = nowhere_columns(renames).difference(map(str.lower, stored))
     if not gone:
         return {}
-    target = _target(job, candidate.table)
-    changelog = TableId(changelog_namespace(target.namespace), changelog_table(target.name))
     carried = {stored_name(name).lower() for name in candidate.table.columns}
     wanted = gone if candidate.news else gone & carried
-    kept = job.lake.columns(changelog) or {}
+    kept = job.lake.columns(changelog_of(_target(job, candidate.table))) or {}
     return {name: kind for name, kind in kept.items() if name.lower() in wanted}
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from sluice.config.pipeline import Pipeline
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE
+from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, changed_where
 from spark_jobs.decoding import (
     drop_tables,
     lookalikes,
@@ -99,8 +99,8 @@ def _without_tombstones(
     marks = F.broadcast(known.select(*PLACE, F.lit(True).alias("known")))
     marked = envelope.join(marks, list(PLACE), "left")
     passed = F.col("known") & (F.col("outcome") == OUTCOME_REJECT)
-    outcome = F.when(passed, F.lit(OUTCOME_IGNORE)).otherwise(F.col("outcome"))
-    return marked.withColumn("outcome", outcome).drop("known")
+    ignored = changed_where(passed, {"outcome": F.lit(OUTCOME_IGNORE)})
+    return marked.withColumns(ignored).drop("known")
 
 
 def _without_unfit_names(

@@ -19,7 +19,7 @@ from sluice import names
 from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, OUTCOME_IGNORE
 from spark_jobs.decoding.decode import is_of
 from spark_jobs.decoding.halves import changes_key, hides_key
-from spark_jobs.decoding.lookalikes import seeming
+from spark_jobs.decoding.lookalikes import needs_second_look
 from spark_jobs.lake.tables import Lake
 from spark_jobs.planning.discover import Source, TableSummary, short_name
 from spark_jobs.planning.planned_column import PlannedColumn
@@ -29,11 +29,12 @@ MOST_SHAPES: Final = 32
 MOST_CHARACTERS: Final = 64 * 1024
 _LISTS: Final = ("images", "keys")
 _MINE, _CLASS = "_sluice_mine", "_sluice_class"
-_ROWS, _DDL, _TRUNCATES, _SURPRISES = "rows", "ddl", "truncates", "surprises"
-_REJECTED, _IGNORED, _ELSEWHERE, _STRANGERS = "rejected", "ignored", "elsewhere", "strangers"
+_ROWS, _DDL, _TRUNCATES = "rows", "ddl", "truncates"
+_REJECTED, _IGNORED, _ELSEWHERE = "rejected", "ignored", "elsewhere"
+_UNKNOWN_SHAPES, _UNKNOWN_TABLES = "unknown_shapes", "unknown_tables"
 _SEEMING: Final = "seeming"
 _CLASSES: Final = (
-    _ROWS, _DDL, _TRUNCATES, _SURPRISES, _REJECTED, _IGNORED, _ELSEWHERE, _STRANGERS,
+    _ROWS, _DDL, _TRUNCATES, _UNKNOWN_SHAPES, _REJECTED, _IGNORED, _ELSEWHERE, _UNKNOWN_TABLES,
     _SEEMING,
 )  # fmt: skip
 
@@ -109,15 +110,15 @@ class ShapeCheck:
         """
         mine, ignored = F.col(_MINE), F.col("outcome") == OUTCOME_IGNORE
         changing = (
-            F.when(self._surprising(), _class(_SURPRISES))
+            F.when(self._has_unknown_shape(), _class(_UNKNOWN_SHAPES))
             .when(F.col("op") == OP_DDL, _class(_DDL))
             .when(F.col("op") == OP_TRUNCATE, _class(_TRUNCATES))
             .otherwise(_class(_ROWS))
         )
         event = F.when(F.col("outcome") == OUTCOME_EVENT, changing).otherwise(_class(_REJECTED))
         own = F.when(ignored, _class(_IGNORED)).otherwise(event)
-        strange = F.when(seeming(self.seeming), _class(_SEEMING))
-        strange = strange.when(ignored, _class(_ELSEWHERE)).otherwise(_class(_STRANGERS))
+        strange = F.when(needs_second_look(self.seeming), _class(_SEEMING))
+        strange = strange.when(ignored, _class(_ELSEWHERE)).otherwise(_class(_UNKNOWN_TABLES))
         others = F.when(~self._of_another(), strange)
         marked = envelope.withColumn(_MINE, is_of(self.table.source))
         return marked.withColumn(_CLASS, F.when(mine, own).otherwise(others))
@@ -137,7 +138,7 @@ class ShapeCheck:
         counts = [F.count(F.when(of_class == _class(name), 1)).alias(name) for name in _CLASSES]
         return [*counts, newest.cast("string").alias("newest")]
 
-    def _surprising(self) -> Column:
+    def _has_unknown_shape(self) -> Column:
         table, after, before = self.table, F.map_keys("after"), F.map_keys("before")
         known: list[tuple[Column, Iterable[int]]] = [
             (after, table.images),
@@ -145,15 +146,15 @@ class ShapeCheck:
             (F.col("types"), table.types),
         ]
         known += [(before, table.images)] if self.whole_before else []
-        surprise = F.lit(False)
+        unknown = F.lit(False)
         for part, ids in known:
-            surprise |= part.isNotNull() & ~short_name(part).isin(*ids)
-        surprise |= F.col("absent").isNotNull() & F.lit(not table.partial)
+            unknown |= part.isNotNull() & ~short_name(part).isin(*ids)
+        unknown |= F.col("absent").isNotNull() & F.lit(not table.partial)
         if self.key and not table.may_move:
-            surprise |= changes_key(self.key)
+            unknown |= changes_key(self.key)
         if self.key and not self.whole_before:
-            surprise |= hides_key(self.key)
-        return surprise | (F.col("position").isNull() & F.lit(not table.unordered))
+            unknown |= hides_key(self.key)
+        return unknown | (F.col("position").isNull() & F.lit(not table.unordered))
 
     def result(self, noticed: dict[str, Any]) -> ShapeCheckResult:
         """Return the results of the pass."""
@@ -163,7 +164,7 @@ class ShapeCheck:
             **{name: noticed[name] for name in (_IGNORED, _REJECTED, _DDL, _TRUNCATES)},
             newest_source_ts=noticed["newest"],
         )
-        expected = not any(noticed[name] for name in (_STRANGERS, _SURPRISES, _REJECTED))
+        expected = not any(noticed[name] for name in (_UNKNOWN_TABLES, _UNKNOWN_SHAPES, _REJECTED))
         unsure = noticed[_SEEMING] > 0
         return ShapeCheckResult(found, noticed[_ELSEWHERE] + noticed[_SEEMING], expected, unsure)
 

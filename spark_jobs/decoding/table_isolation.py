@@ -18,7 +18,7 @@ from spark_jobs.driver_messages import emit
 from spark_jobs.failures import typed
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import TableSummary
-from spark_jobs.threads import side_by_side
+from spark_jobs.threads import map_concurrently
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -33,7 +33,7 @@ def for_each_table(
     TerminalError then names all that cannot be loaded. `source` returns a table's source name.
     """
     if not pipeline.each_table_alone:
-        return side_by_side(tables, work)
+        return map_concurrently(tables, work)
     wrong: dict[str, str] = {}
 
     def attempt(table: S) -> list[T]:
@@ -43,7 +43,7 @@ def for_each_table(
             wrong[source(table)] = _reason(error)
             return []
 
-    results = side_by_side(tables, attempt)
+    results = map_concurrently(tables, attempt)
     if wrong:
         raise TerminalError("\n".join(wrong[name] for name in sorted(wrong))).of_tables(wrong)
     return [one for each_of in results for one in each_of]

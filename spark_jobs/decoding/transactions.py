@@ -26,6 +26,7 @@ from spark_jobs.canonical import (
     OUTCOME_REJECT,
     SOURCE_PARTS,
     UPDATES,
+    changed_where,
     of_batches,
     record_text,
 )
@@ -55,17 +56,17 @@ def hold_back(job: Job, envelope: DataFrame) -> DataFrame | None:
     open_ones = materialize(_of_changes(envelope).join(ended, TRANSACTION, "left_anti"))
     if open_ones.isEmpty():
         return None
-    detail = F.col("detail") if "detail" in envelope.columns else F.lit("")
+    if "detail" not in envelope.columns:
+        envelope = envelope.withColumn("detail", F.lit(""))
     marked = envelope.join(open_ones.withColumn(_OPEN, F.lit(True)), TRANSACTION, "left")
     waits = _is_change() & F.col(_OPEN).isNotNull()
-    return marked.withColumns(
-        {
-            "outcome": F.when(waits, F.lit(OUTCOME_REJECT)).otherwise(F.col("outcome")),
-            "reason": F.when(waits, F.lit(REASON)).otherwise(F.col("reason")),
-            "detail": F.when(waits, F.col(TRANSACTION)).otherwise(detail),
-            "raw": F.when(waits, F.coalesce("raw", record_text())).otherwise(F.col("raw")),
-        }
-    ).drop(_OPEN)
+    rejected = {
+        "outcome": F.lit(OUTCOME_REJECT),
+        "reason": F.lit(REASON),
+        "detail": F.col(TRANSACTION),
+        "raw": F.coalesce("raw", record_text()),
+    }
+    return marked.withColumns(changed_where(waits, rejected)).drop(_OPEN)
 
 
 def count_held(job: Job, envelope: DataFrame) -> int:

@@ -144,11 +144,8 @@ def _read_avro(
     rows = reader.load([f.url for f in files]).select("*", *place())
     payload = avro.value_of(fields["payload"])
     return rows.select(
-        _top_text("uuid", fields),
-        _top_text("read_method", fields),
-        _list(F.col("sort_keys"), fields["sort_keys"]).alias("sort_keys")
-        if "sort_keys" in fields
-        else F.lit(None).cast("array<string>").alias("sort_keys"),
+        *(_text(F.col(name), name, fields) for name in ("uuid", "read_method")),
+        _texts(F.col("sort_keys"), "sort_keys", fields),
         _metadata(avro.value_of(fields["source_metadata"])).alias("source_metadata"),
         _image(payload, records).alias("payload"),
         F.lit(None).cast("string").alias(CORRUPT),
@@ -171,27 +168,26 @@ def _writer_fields(schema: str, example: SourceFile) -> dict[str, avro.Node]:
     return fields
 
 
-def _top_text(name: str, fields: dict[str, avro.Node]) -> Column:
-    value = avro.text(F.col(name), fields[name]) if name in fields else F.lit(None)
-    return value.cast("string").alias(name)
+def _text(value: Column, name: str, fields: dict[str, avro.Node]) -> Column:
+    """A field's exact text; NULL if the schema lacks the field."""
+    found = avro.text(value, fields[name]) if name in fields else F.lit(None)
+    return found.cast("string").alias(name)
 
 
-def _list(value: Column, node: avro.Node) -> Column:
-    items = avro.value_of(node)["items"]
-    return F.transform(value, lambda v: avro.text(v, items))
+def _texts(value: Column, name: str, fields: dict[str, avro.Node]) -> Column:
+    """The exact texts of a field's list; NULL if the schema lacks the field."""
+    if name not in fields:
+        return F.lit(None).cast("array<string>").alias(name)
+    items = avro.value_of(fields[name])["items"]
+    found = F.transform(value, lambda v: avro.text(v, items))
+    return found.cast("array<string>").alias(name)
 
 
 def _metadata(node: avro.Node) -> Column:
     """`source_metadata` with the fields of all databases; NULL for those that this one lacks."""
     fields, root = avro.fields_of(node), F.col("source_metadata")
-    texts = [
-        (avro.text(root[n], fields[n]) if n in fields else F.lit(None)).cast("string").alias(n)
-        for n in META_TEXTS
-    ]
-    lists = [
-        (_list(root[n], fields[n]) if n in fields else F.lit(None)).cast("array<string>").alias(n)
-        for n in META_LISTS
-    ]
+    texts = (_text(root[name], name, fields) for name in META_TEXTS)
+    lists = (_texts(root[name], name, fields) for name in META_LISTS)
     return F.struct(*texts, *lists)
 
 

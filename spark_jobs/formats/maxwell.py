@@ -36,6 +36,7 @@ from spark_jobs.formats.common.envelope import (
     ZERO,
     any_repeats_column,
     carried_key,
+    is_empty_image,
     line_or,
     looked_up,
     or_zero,
@@ -147,14 +148,13 @@ def _envelope(by_log: bool) -> dict[str, Column]:
 def _reason() -> Column:
     """Why a record is rejected; NULL for an event."""
     op, row = F.col("op"), F.col("op") != OP_DDL
-    without_row = ~F.coalesce(F.size("data") > 0, F.lit(False))
     return F.coalesce(
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json")),
         F.when(F.col("type").isNull(), F.lit("not_an_envelope")),
         F.when(op.isNull(), F.concat(F.lit("unknown_op:"), F.col("type"))),
         F.when(F.col("_twice"), F.lit("duplicate_column")),
         F.when(row & F.col("_table").isNull(), F.lit("table_missing")),
-        F.when(row & without_row, F.lit("image_missing")),
+        F.when(row & is_empty_image(F.col("data")), F.lit("image_missing")),
         F.when(~F.col("xid").rlike(_NUMBER), F.lit("bad_xid")),
         F.when(~F.col("xoffset").rlike(_NUMBER), F.lit("bad_xoffset")),
         F.when(~F.col("position").rlike(_POSITION), F.lit("bad_position")),

@@ -31,6 +31,7 @@ from spark_jobs.formats.common.envelope import (
     DIGITS,
     carried_key,
     instant_of_text,
+    is_empty_image,
     line_or,
     looked_up,
     or_zero,
@@ -141,7 +142,7 @@ def _reason() -> Column:
     """Why a record is rejected; NULL for an event."""
     op, table = F.col("op"), F.col("_named")
     image = F.when(op == OP_DELETE, F.col("_before")).otherwise(F.col("_row"))
-    lacks_image = (op != OP_TRUNCATE) & ~F.coalesce(F.size(image) > 0, F.lit(False))
+    lacks_image = (op != OP_TRUNCATE) & is_empty_image(image)
     return F.coalesce(
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json")),
         F.when(F.col("op_type").isNull(), F.lit("not_an_envelope")),
@@ -155,5 +156,4 @@ def _reason() -> Column:
 
 
 def _raw() -> Column:
-    names = ("table", "op_type", "op_ts", "pos", "primary_keys", "before", "after")
-    return line_or(*(F.col(f"_{n}" if n in _TAKEN else n).alias(n) for n in names))
+    return line_or(*(F.col(f"_{n}" if n in _TAKEN else n).alias(n) for n in _FIELDS))

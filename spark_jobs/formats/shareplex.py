@@ -242,7 +242,7 @@ def _reason(halves: bool) -> Column:
         F.when(op.isNull(), F.concat(F.lit("unknown_op:"), F.col("_op"))),
         F.when(table.isNull() & (op != OP_DDL), F.lit("table_missing")),
         F.when(~table.rlike(TABLE_NAME), F.lit("bad_table")),
-        F.when(rows & ~F.coalesce(F.size(image) > 0, F.lit(False)), F.lit("image_missing")),
+        F.when(rows & is_empty_image(image), F.lit("image_missing")),
         F.when(F.col("_twice"), F.lit("duplicate_column")),
         *([] if halves else [F.when(F.lower("_op").isin(*OLD_HALVES), F.lit("other_half"))]),
         *bad_order,

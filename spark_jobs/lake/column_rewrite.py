@@ -57,7 +57,7 @@ def set_aside(
     """
 
     def once() -> None:
-        loaded = load_table(catalog, (table.namespace, table.name))
+        loaded = load_table(catalog, table.identifier)
         wanted = [change for change in changes if not _is_made(loaded, change)]
         _refuse_changed(loaded, {change.column: change.before for change in wanted})
         there = frozenset(loaded.schema().column_names)
@@ -97,7 +97,7 @@ def rewrite(
 
     def once() -> None:
         _add_wider(spark, table, changes)
-        loaded = load_table(catalog, (table.namespace, table.name))
+        loaded = load_table(catalog, table.identifier)
         try:
             _refuse_changed(loaded, {change.column: change.before for change in changes})
             _refuse_changed(loaded, {WIDER + change.column: change.after for change in changes})
@@ -117,7 +117,7 @@ def rewrite(
 def _drop_added(catalog: Catalog, table: TableId, added: Table) -> None:
     """Drop the wider columns, and the branch, of `added`: not those that another run has put in
     their place since, which have other field ids."""
-    now = load_table(catalog, (table.namespace, table.name))
+    now = load_table(catalog, table.identifier)
     if _wider_ids(now) == _wider_ids(added):
         drop_wider(catalog, table)
 
@@ -131,7 +131,7 @@ def drop_wider(catalog: Catalog, table: TableId) -> None:
 
     One that is still at work begins again, for its commit is refused.
     """
-    drop_left(catalog, (table.namespace, table.name), WIDER, _BRANCH)
+    drop_left(catalog, table.identifier, WIDER, _BRANCH)
 
 
 def has_wider(table: Table) -> bool:

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from sluice import names
 from sluice.catalog.client import find_table
-from sluice.catalog.gaps import has_gap_at
+from sluice.catalog.gap_property import has_gap_at
 from sluice.catalog.lineage import ancestors, foreign
 from sluice.catalog.snapshots import head
 from sluice.errors import TransientError, no_table
@@ -20,7 +20,7 @@ from sluice.ledger.changelogs import changelogs_of
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.refusals import completed_by
 from sluice.ledger.rows import BatchRow
-from spark_jobs.lake.table_id import TableId
+from spark_jobs.lake.table_id import TableId, changelog_of, tombstones_of_target
 from spark_jobs.planning import column_history
 from spark_jobs.planning.column_history import ColumnHistory
 
@@ -110,11 +110,11 @@ class Cutter:
         return chosen
 
     def _of(self, target: str, changelog: Table) -> TargetTables:
-        namespace = names.changelog_namespace(self.namespace)
+        table = TableId(self.namespace, target)
         return TargetTables(
-            TableId(self.namespace, target),
-            TableId(namespace, names.changelog_table(target)),
-            TableId(namespace, names.tombstone_table(target)),
+            table,
+            changelog_of(table),
+            tombstones_of_target(table),
             names.decode_key(changelog.properties.get(names.PROP_KEY, "[]")),
             self._beside(target, names.history_table(target)),
             self._beside(target, names.events_table(target)),

@@ -107,7 +107,7 @@ def _widen(
     changes: Sequence[TypeChange],
     rewrites: bool,
 ) -> None:
-    loaded = load_table(catalog, (table.namespace, table.name))
+    loaded = load_table(catalog, table.identifier)
     fixed = fixed_columns(loaded, names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")))
     for change in changes:
         stale_plan.refuse_narrowing(table.full_name, change)

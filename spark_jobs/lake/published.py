@@ -37,11 +37,16 @@ def changes_at(spark: SparkSession, cut: Cut, tables: TargetTables) -> DataFrame
     return cut.column_history(tables.target).changes(changes_as(changes, types))
 
 
-def living_at(spark: SparkSession, cut: Cut, tables: TargetTables, like: DataFrame) -> DataFrame:
-    """Return a target's rows without those that are marked as deleted."""
-    target = rows_at(spark, cut, tables.target, like)
-    kept = names.IS_DELETED in target.columns
-    return target.where(~F.coalesce(names.IS_DELETED, F.lit(False))) if kept else target
+def live_rows_at(spark: SparkSession, cut: Cut, tables: TargetTables, like: DataFrame) -> DataFrame:
+    """Return a target's rows at the cut without the soft-deleted ones."""
+    return live_rows(rows_at(spark, cut, tables.target, like))
+
+
+def live_rows(rows: DataFrame) -> DataFrame:
+    """Return a target's rows without the soft-deleted ones."""
+    if names.IS_DELETED not in rows.columns:
+        return rows
+    return rows.where(~F.coalesce(names.IS_DELETED, F.lit(False)))
 
 
 def is_partial(changes: DataFrame, tables: TargetTables) -> bool:

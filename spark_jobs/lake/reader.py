@@ -200,7 +200,7 @@ class Reader:
         counted = (*self.attempt.published, self.attempt.batch_id)
         return self.now.changes(self.changes_of(*counted))
 
-    def mine(self) -> DataFrame:
+    def batch_changes(self) -> DataFrame:
         """Return this batch's changes, under current names and with the defaults that may
         concern them."""
         lowest = self.span.lowest or ""

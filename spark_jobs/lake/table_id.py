@@ -21,6 +21,11 @@ class TableId:
         """Namespace and name, for messages."""
         return names.full_name(self.namespace, self.name)
 
+    @property
+    def identifier(self) -> tuple[str, str]:
+        """Namespace and name, for PyIceberg's catalog."""
+        return self.namespace, self.name
+
     def sql(self, branch: str | None = None) -> str:
         """Return the quoted identifier of the table, or of one of its branches."""
         parts = [names.CATALOG, self.namespace, self.name]
@@ -47,7 +52,13 @@ def changelog_of(target: TableId) -> TableId:
 
 def tombstone_id(plan: TablePlan) -> TableId:
     """Return the tombstones of a plan's target."""
-    return TableId(names.changelog_namespace(plan.namespace), names.tombstone_table(plan.target))
+    return tombstones_of_target(target_id(plan))
+
+
+def tombstones_of_target(target: TableId) -> TableId:
+    """Return the tombstones of a target."""
+    namespace = names.changelog_namespace(target.namespace)
+    return TableId(namespace, names.tombstone_table(target.name))
 
 
 def history_id(plan: TablePlan) -> TableId:

@@ -108,7 +108,7 @@ class Lake:
         return self._columns(table, self.load(table))
 
     def _columns(self, table: TableId, loaded: Table | None) -> dict[str, str] | None:
-        """Do the same for a table whose metadata has been read."""
+        """Do what `columns` does, for a table whose metadata is read already (`loaded`)."""
         if loaded is None:
             return None
         refuse_unreadable_types(loaded)
@@ -247,10 +247,10 @@ class Lake:
             refuse_format_version(self.catalog, loaded)
             if has_wider(loaded) and retyped(columns, existing):
                 self._drop_wider(table)
-                loaded = load_table(self.catalog, (table.namespace, table.name))
+                loaded = load_table(self.catalog, table.identifier)
             if options.identifier and not loaded.schema().identifier_field_ids:
                 identify(self.spark, table, options)
-                loaded = load_table(self.catalog, (table.namespace, table.name))
+                loaded = load_table(self.catalog, table.identifier)
             self.schemas_before.setdefault(table, loaded.metadata.current_schema_id)
             self._heads_before.setdefault(table, head(loaded))
         evolve(self.spark, self.catalog, table, columns, existing, options.rewrites)

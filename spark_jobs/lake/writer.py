@@ -26,7 +26,7 @@ from spark_jobs.materialize import materialize
 from spark_jobs.planning.column_history import NO_HISTORY
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
-from spark_jobs.planning.stored_hints import told_hints
+from spark_jobs.planning.stored_hints import hints_to_store
 
 _SOURCE_VIEW: Final = "sluice_source"
 _DELETED: Final = f"s.{quoted(names.OP)} = '{OP_DELETE}'"
@@ -39,13 +39,15 @@ class Writer(Reader):
     def __init__(
         self, lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool
     ) -> None:
-        """Mark a target whose updates carry only part of a row."""
         super().__init__(lake, plan, attempt, span)
         self.created = created
         self.branched: list[TableId] = []
         self.begun: dict[TableId, int] = {}
+
+    def mark_partials(self) -> None:
+        """Mark a target whose updates carry only part of a row."""
         if self.partial:
-            lake.set_property(target_id(plan), names.PROP_PARTIALS, "true")
+            self.lake.set_property(target_id(self.plan), names.PROP_PARTIALS, "true")
 
     def branch(self, table: TableId) -> str:
         if table not in self.branched:
@@ -249,7 +251,7 @@ class Writer(Reader):
         """Return every table that got a branch, with the heads that publish will require."""
         return tuple(self._staged(table) for table in self.bases if table in self.branched)
 
-    def left_alone(self) -> tuple[ComparedTable, ...]:
+    def unchanged_tables(self) -> tuple[ComparedTable, ...]:
         """Return every table with which the batch was compared, and in which it changed nothing."""
         return tuple(
             ComparedTable(table.namespace, table.name, base.snapshot)
@@ -263,7 +265,7 @@ class Writer(Reader):
         staged = self.lake.staged(table, self.attempt.branch, base, highest)
         if table != target_id(self.plan):
             return staged
-        hints = told_hints(self.plan, self.lake.property(table, names.PROP_HINTS))
+        hints = hints_to_store(self.plan, self.lake.property(table, names.PROP_HINTS))
         staged = replace(staged, created=self.created, dropped=self.going)
         return replace(staged, defaults=self._defaults(), hints=hints)
 

@@ -17,7 +17,7 @@ from sluice import names
 from sluice.faults import Point, reach
 from sluice.operations.expiry import published_before
 from spark_jobs.canonical import by_arrival, literal, of_batches
-from spark_jobs.lake.table_id import TableId, changelog_of
+from spark_jobs.lake.table_id import TableId, changelog_of, tombstones_of_target
 from spark_jobs.maintaining.context import MaintenanceContext
 
 _SUMMARY: Final = f"spark.sql.iceberg.snapshot-property.{names.SUMMARY_MAINTENANCE}"
@@ -40,12 +40,11 @@ def expire(ctx: MaintenanceContext, target: TableId) -> str:
     """
     if not _is_keyed_target(ctx, target):
         return ""
-    namespace = names.changelog_namespace(target.namespace)
     rules = ctx.pipeline.maintenance
     expired = [
         found
         for table, days in (
-            (TableId(namespace, names.tombstone_table(target.name)), rules.tombstone_days),
+            (tombstones_of_target(target), rules.tombstone_days),
             (changelog_of(target), rules.changelog_days),
         )
         if (found := _expired(ctx, table, days)) is not None

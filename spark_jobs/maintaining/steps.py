@@ -12,7 +12,7 @@ from typing import Final
 from pyiceberg.table import Table
 
 from sluice import names
-from sluice.catalog.gaps import gap_after_rewrite
+from sluice.catalog.gap_property import gap_after_rewrite
 from sluice.catalog.snapshots import drop_branches, drop_tags
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.states import FINISHED
@@ -180,7 +180,8 @@ def compact(ctx: MaintenanceContext, table: TableId) -> str:
 def mark(ctx: MaintenanceContext, table: TableId) -> str:
     """Record when this pipeline finished the table; the oldest mark comes first in a run.
 
-    One that `refuse_types` refuses stays without: it keeps no other waiting.
+    A table with columns that Spark cannot read gets no mark; so it stays first in line, but delays
+    no other.
     """
     loaded = ctx.lake.load(table)
     if not ctx.dry_run and loaded is not None and not unreadable_types(loaded):

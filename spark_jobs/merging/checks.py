@@ -30,8 +30,8 @@ from sluice.config.pipeline import SHARE_COUNTS_FROM
 from sluice.errors import AuditFailedError
 from sluice.result import StagedTable
 from spark_jobs.job import Job
+from spark_jobs.lake.published import live_rows
 from spark_jobs.lake.table_id import TableId, target_id
-from spark_jobs.modes.soft_delete import live_rows
 from spark_jobs.planning.plan import TablePlan
 
 _SHOWN: Final = 3
@@ -63,16 +63,18 @@ def _refuse_unsound(job: Job, staged: StagedTable, plan: TablePlan) -> None:
     rows = job.lake.rows(table, staged.head_snapshot)
     assert rows is not None
     if config.max_row_swing is not None and before is not None:
-        _refuse_swing(job, staged, plan, live_rows(before).count(), live_rows(rows).count())
+        counts = live_rows(before).count(), live_rows(rows).count()
+        _refuse_swing(job, staged, plan, config.max_row_swing, *counts)
     for check in config.checks:
         if found := _found(job, staged, rows, check):
             raise AuditFailedError(_failure(job, staged, check, found))
 
 
-def _refuse_swing(job: Job, staged: StagedTable, plan: TablePlan, before: int, after: int) -> None:
-    """Raise AuditFailedError if a table, unless small, changes by more than `max_row_swing`."""
-    most = plan.config.max_row_swing
-    if most is None or before < SHARE_COUNTS_FROM or abs(after - before) <= most * before:
+def _refuse_swing(
+    job: Job, staged: StagedTable, plan: TablePlan, most: float, before: int, after: int
+) -> None:
+    """Raise AuditFailedError if a table, unless small, changes by more than `most`."""
+    if before < SHARE_COUNTS_FROM or abs(after - before) <= most * before:
         return
     raise AuditFailedError(
         f"{_where(job, staged)} takes it from {before:,} rows to {after:,}, more than its "

@@ -20,7 +20,7 @@ from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
 from spark_jobs.merging.before import StateBefore, before_undone, take_back_undone_renames
 from spark_jobs.merging.stored_column_updates import rename_stored
-from spark_jobs.modes.gaps import has_gap, written_by
+from spark_jobs.modes.mode_gaps import has_gap, written_by
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.defaults import as_baseline
 
@@ -108,7 +108,8 @@ class DesiredState:
         return reduce(DataFrame.union, every).distinct()
 
     def _has_gap(self) -> bool:
-        """Whether history or target has a gap from before its mode was switched on (see `gaps`)."""
+        """Whether history or target has a gap (see `mode_gaps`) from before its mode was switched
+        on."""
         plan, writer = self.plan, self.writer
         history_lacks = plan.history and has_gap(writer, history_id(plan))
         return history_lacks or (plan.soft_delete and has_gap(writer, target_id(plan)))

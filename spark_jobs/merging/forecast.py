@@ -23,6 +23,7 @@ from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
 from spark_jobs.folding.resolve import APPLY, STATUS, StoredState, resolve, tally
 from spark_jobs.folding.truncations import truncation
 from spark_jobs.job import Job
+from spark_jobs.lake.evolution import retyped
 from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.table_id import changelog_id, target_id, tombstone_id
 from spark_jobs.materialize import materialize
@@ -36,7 +37,7 @@ from spark_jobs.planning.dropped import without_values
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.replaced_columns import changes_as
 from spark_jobs.planning.table_columns import target_columns
-from spark_jobs.planning.type_changes import TypeChange, fixed_columns, refuse_widening
+from spark_jobs.planning.type_changes import fixed_columns, refuse_widening
 
 
 def forecast(job: Job) -> Forecast:
@@ -51,8 +52,11 @@ def forecast(job: Job) -> Forecast:
     lost = len(job.manifest.rejects)
     unassigned = without_table(found, plans) + Counts(read=lost, quarantined=lost)
     made = [plan for plan, table in zip(plans, tables, strict=True) if table.created]
-    told = (*notes(job, envelope, found, made), *(note for _, own in forecasts for note in own))
-    return Forecast(tables, unassigned, told)
+    all_notes = (
+        *notes(job, envelope, found, made),
+        *(note for _, own in forecasts for note in own),
+    )
+    return Forecast(tables, unassigned, all_notes)
 
 
 def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecast, tuple[str, ...]]:
@@ -65,8 +69,9 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
     fits = F.col(BAD) == ""
     (counted,) = typed.agg(*misfit_counts(plan, fits)).collect()
     unfit = misfits_found(plan, counted.asDict())
-    outcome = _outcome(job, plan, typed.where(fits))
-    going = _going(job, plan, typed.where(fits))
+    column_history = _column_history(job, plan)
+    outcome = _outcome(job, plan, typed.where(fits), column_history)
+    going = _going(job, plan, typed.where(fits), column_history)
     existing, target = job.lake.columns(target_id(plan)), job.lake.load(target_id(plan))
     fixed = set() if target is None else fixed_columns(target, plan.key)
     added, widened = _schema_changes(plan, existing, fixed, going)
@@ -97,11 +102,12 @@ def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
     return tuple(f"{former} → {now}" for _, former, now in fresh if now != NOWHERE)
 
 
-def _going(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[str, ...]:
+def _going(
+    job: Job, plan: TablePlan, changes: DataFrame, column_history: ColumnHistory
+) -> tuple[str, ...]:
     """Return the columns that would leave the target, as `Reader.going` does."""
     if not plan.may_go:
         return ()
-    column_history = _column_history(job, plan)
     aside = dropped_since(job.lake.column_history(target_id(plan)).renames, column_history.renames)
     stored = _stored(job, plan, column_history).rows if job.lake.floor(target_id(plan)) else None
     left = without_values(plan.may_go, column_history.changes(changes), stored, aside)
@@ -121,18 +127,15 @@ def _schema_changes(
     """Return columns to add and columns to widen; raise PlanError if a column cannot be widened."""
     if existing is None:
         return (), ()
-    added, widened = [], []
-    for column in target_columns(plan):
-        before = existing.get(column.name)
-        if before is None and column.name in going:
-            continue
-        if before is None:
-            added.append(f"{column.name} {column.type}")
-        elif before != column.type:
-            change = TypeChange(column.name, before, column.type)
-            refuse_widening(plan.name, change, plan.follows, column.name in fixed)
-            widened.append(f"{column.name} {before} → {column.type}")
-    return tuple(added), tuple(widened)
+    columns = target_columns(plan)
+    added = (c for c in columns if c.name not in existing and c.name not in going)
+    widened = retyped(columns, existing)
+    for change in widened:
+        refuse_widening(plan.name, change, plan.follows, change.column in fixed)
+    return (
+        tuple(f"{column.name} {column.type}" for column in added),
+        tuple(f"{change.column} {change.before} → {change.after}" for change in widened),
+    )
 
 
 @dataclass(frozen=True)
@@ -144,10 +147,11 @@ class _Outcome:
     hit_bytes: int | None = None
 
 
-def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
+def _outcome(
+    job: Job, plan: TablePlan, changes: DataFrame, column_history: ColumnHistory
+) -> _Outcome:
     changes, lost = beyond_floor.drop_beyond_floor(job, plan, changes)
     truncated = truncation(changes)
-    column_history = _column_history(job, plan)
     rows = column_history.changes(changes.where(~is_truncate()))
     stored = _stored(job, plan, column_history).cut_by(truncated.position)
     more = truncated.counts(stored.truncated_at) + Counts(read=lost, quarantined=lost)

@@ -41,7 +41,10 @@ def _none_read(job: Job, envelope: DataFrame, plan: TablePlan, records: int) -> 
 
 
 def unread(pipeline: str, plan: TablePlan, records: int, why: str) -> str:
-    """Return the note; `why`: the misfits of one record, as the quarantine has them."""
+    """Return the note on a table none of whose records could be read.
+
+    `why`: the misfits of one record, as the quarantine has them.
+    """
     hinted = any(f"{name}: '" in why for name in plan.config.columns)
     asks = "is its hint right? After" if hinted else "after"
     return (
@@ -59,7 +62,11 @@ def _changed_hints(lake: Lake, plan: TablePlan) -> Iterator[str]:
 
 
 def otherwise_read(pipeline: str, plan: TablePlan, stored: str | None) -> Iterator[str]:
-    """Yield these notes; `stored`: the property, None for a table that has none yet."""
+    """Yield a note on each column whose hint now reads values otherwise than when its stored rows
+    were read.
+
+    `stored`: the property, None for a table that has none yet.
+    """
     before = {name.lower(): hint for name, hint in read_hints(stored).items()}
     for name, hint in plan.config.columns.items():
         then = before.get(name.lower(), hint)

@@ -92,7 +92,7 @@ def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     refuse_too_many_bad(job, found, misfits, held)
     if reads_again(job.manifest):
         for plan in plans:
-            refuse_unidentifiable_rows(job, plan, _mine(job, plan))
+            refuse_unidentifiable_rows(job, plan, _batch_changes(job, plan))
     return unassigned
 
 
@@ -137,10 +137,11 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
 
 def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     plan, found = table.plan, table.plan.summary
-    early_drops.refuse_rows_below_drop(job, plan, _mine(job, plan))
+    early_drops.refuse_rows_below_drop(job, plan, _batch_changes(job, plan))
     with floor_unchanged(job.lake, plan):
         beyond = quarantine_beyond_floor(job, envelope, table)
         writer = Writer(job.lake, plan, job.attempt, table.span, table.created)
+        writer.mark_partials()
         merged = merge_table(writer, job.manifest.accepts_late)
     reach(Point.LOAD_MERGED)
     refuse_reset(job.pipeline, plan, merged)
@@ -160,7 +161,7 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
     )
 
 
-def _mine(job: Job, plan: TablePlan) -> DataFrame:
+def _batch_changes(job: Job, plan: TablePlan) -> DataFrame:
     changes = job.spark.table(changelog_id(plan).sql())
     return changes.where(in_batch(job.manifest.batch_id))
 

@@ -40,10 +40,10 @@ from spark_jobs.materialize import materialize
 from spark_jobs.merging import stored_column_updates
 from spark_jobs.merging.rebuilt_tables import rebuild_all
 from spark_jobs.modes import events, history, soft_delete
-from spark_jobs.modes.gaps import mark_gap
+from spark_jobs.modes.mode_gaps import mark_gap
 from spark_jobs.planning import stale_plan
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.threads import together
+from spark_jobs.threads import run_concurrently
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def merge_table(writer: Writer, accepts_late: bool) -> Merged:
 
     `accepts_late`: the changes may include events at or below the floor.
     """
-    plan, mine = writer.plan, writer.mine()
+    plan, mine = writer.plan, writer.batch_changes()
     stale_plan.refuse_other_columns(plan, writer.attempt.batch_id, writer.stored_columns)
     rows = mine.where(~is_truncate())
     mark_gap(writer)
@@ -110,7 +110,7 @@ def _merged(writer: Writer, rows: DataFrame, tallied: Tally, truncates: Counts) 
         contradicting=tallied.contradicting,
         conflicts=conflicts.located(tallied.conflicts, rows, plan.key, plan.data),
         staged=writer.staged(),
-        compared=writer.left_alone(),
+        compared=writer.unchanged_tables(),
         dropped=writer.gone,
     )
 
@@ -125,7 +125,7 @@ def _merge_anew(writer: Writer, rows: DataFrame, why_rebuilt: str) -> Merged:
     if writer.lake.floor(target_id(plan)):
         raise PlanError(why_rebuilt)
     before = writer.stored(as_written=True)
-    truncated = _truncation(plan, writer.mine(), before)
+    truncated = _truncation(plan, writer.batch_changes(), before)
     stored = before.cut_by(truncated.position)
     data = plan.data
     if plan.keyed:
@@ -157,7 +157,7 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: StoredState) -> Tally:
     folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
     read, newest, ends = count_newer(folded, key)
     tallied: Tally
-    tallied, _ = together(
+    tallied, _ = run_concurrently(
         lambda: tally_newer(read, newest, rows, key, data),
         lambda: _write(writer, folded.select(*_columns(data)), stored, ends) if read else None,
     )
@@ -217,7 +217,7 @@ def _applicable(writer: Writer, resolved: DataFrame, stored: StoredState) -> Dat
 
 
 def _write(writer: Writer, applied: DataFrame, stored: StoredState, ends: KeyEnds) -> None:
-    together(
+    run_concurrently(
         lambda: writer.apply(applied, stored, ends),
         lambda: writer.write_tombstones(applied, stored, ends),
     )

@@ -22,7 +22,14 @@ from sluice.result import BatchResult, Counts, TableResult
 from sluice.types.columns import parse_type
 from spark_jobs.canonical import of_batches
 from spark_jobs.job import Job
-from spark_jobs.lake.table_id import TableId, changelog_id, events_id, history_id, target_id
+from spark_jobs.lake.table_id import (
+    TableId,
+    changelog_id,
+    changelog_of,
+    events_id,
+    history_id,
+    target_id,
+)
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.writer import Writer
 from spark_jobs.merging.desired_state import DesiredState
@@ -35,7 +42,7 @@ from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import declared
 from spark_jobs.planning.renames_known import follows_renames
 from spark_jobs.planning.span import Span
-from spark_jobs.threads import side_by_side
+from spark_jobs.threads import map_concurrently
 
 
 def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]]) -> BatchResult:
@@ -50,7 +57,7 @@ def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]
     plans = [_plan(job, target) for target in request.targets]
     for plan in plans:
         drop_older_branches(job, plan)
-    tables = side_by_side(plans, lambda plan: _rebuild_table(job, plan, request))
+    tables = map_concurrently(plans, lambda plan: _rebuild_table(job, plan, request))
     seconds = round(time.monotonic() - started, 2)
     return BatchResult(
         job.pipeline.name, job.manifest.batch_id, job.attempt.id, tuple(tables),
@@ -61,10 +68,11 @@ def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]
 def _plan(job: Job, target: str) -> TablePlan:
     """Plan a table from its stored columns or, if it is gone, from those of its changelog."""
     namespace = job.pipeline.namespace
-    changelog = TableId(names.changelog_namespace(namespace), names.changelog_table(target))
+    table = TableId(namespace, target)
+    changelog = changelog_of(table)
     source = Source("", "", job.lake.property(changelog, names.PROP_SOURCE) or target)
     key = names.decode_key(job.lake.property(changelog, names.PROP_KEY) or "[]")
-    now = job.lake.columns(TableId(namespace, target)) or {}
+    now = job.lake.columns(table) or {}
     # A rollback restores narrower types in the target alone.
     stored = {
         name: now.get(name, kind) for name, kind in (job.lake.columns(changelog) or {}).items()
@@ -99,10 +107,11 @@ def _rebuild_table(job: Job, plan: TablePlan, request: Rebuild) -> TableResult:
     plan, span = _of_changes(job.lake, plan, job.attempt.published)
     with floor_unchanged(job.lake, plan):
         writer = Writer(job.lake, plan, job.attempt, span, created)
+        writer.mark_partials()
         write_desired(DesiredState.open(writer, request))
     return TableResult(
         plan.source.name, plan.name, Counts(), writer.staged(),
-        compared=writer.left_alone(), dropped=writer.gone,
+        compared=writer.unchanged_tables(), dropped=writer.gone,
     )  # fmt: skip
 
 

@@ -13,10 +13,9 @@ from spark_jobs.canonical import OP_TRUNCATE, literal, quoted
 from spark_jobs.folding.fold import listed_as_carried
 from spark_jobs.lake.table_id import TableId, events_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.modes.gaps import written_by
+from spark_jobs.modes.mode_gaps import written_by
 from spark_jobs.planning import defaults
 from spark_jobs.planning.defaults import DefaultChange, Defaults
-from spark_jobs.planning.renames import moves_of_rows
 
 
 def why_not_renamable(writer: Writer) -> str:
@@ -70,9 +69,7 @@ def rename_stored(writer: Writer) -> None:
             writer, table, _default_changes(writer, before.current_defaults(), defaults.NO_DEFAULTS)
         )
         listed = {names.ABSENT: "array<string>"} if table == events_id(writer.plan) else {}
-        types = {**writer.types, **listed}
-        arrived = now.arrived(before)
-        moved = moves_of_rows(before.renames, now.renames, types, "t.", arrived, now.left)
+        moved = now.renamed_values(before, {**writer.types, **listed}, "t.")
         values = {column: value for column, value in moved.items() if column not in writer.going}
         if values:
             _update(writer, table, writer.lake.spark.range(1), values)

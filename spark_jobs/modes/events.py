@@ -28,7 +28,7 @@ from spark_jobs.folding.fold import event_hash, listed_as_carried
 from spark_jobs.lake.table_id import events_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
-from spark_jobs.modes.gaps import has_gap, written_by
+from spark_jobs.modes.mode_gaps import has_gap, written_by
 
 CONTENT: Final = "_sluice_content"
 IDENTITY: Final = (names.POSITION, CONTENT)
@@ -54,7 +54,7 @@ def write(writer: Writer) -> None:
     else:
         # For a batch above all stored events this skips every file by its bounds.
         there = there.where(F.col(names.POSITION) >= _lowest(writer))
-        _append(writer, materialize(without(once(writer.mine(), writer.plan.data), there)))
+        _append(writer, materialize(without(once(writer.batch_changes(), writer.plan.data), there)))
 
 
 def _lowest(writer: Writer) -> str:
@@ -87,8 +87,10 @@ def identified(events: DataFrame, data: Sequence[str]) -> DataFrame:
     Some formats write a placeholder there, and a TRUNCATE gets no defaults.
     """
     of_rows = ~is_truncate()
-    said = {c: F.when(of_rows & F.expr(listed_as_carried(c)), F.col(quoted(c))) for c in data}
-    plain = events.withColumns(said)
+    carried_values = {
+        c: F.when(of_rows & F.expr(listed_as_carried(c)), F.col(quoted(c))) for c in data
+    }
+    plain = events.withColumns(carried_values)
     return plain.withColumn(CONTENT, event_hash(plain, data))
 
 

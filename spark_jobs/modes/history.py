@@ -18,11 +18,11 @@ from sluice import names
 from spark_jobs.canonical import by_name
 from spark_jobs.folding.resolve import StoredState
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
+from spark_jobs.lake.published import live_rows
 from spark_jobs.lake.table_id import history_id, target_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.modes.gaps import has_gap, written_by
+from spark_jobs.modes.mode_gaps import has_gap, written_by
 from spark_jobs.modes.replay import LiveRows, StoredVersions, replay
-from spark_jobs.modes.soft_delete import live_rows
 
 
 def write(writer: Writer, stored: StoredState, newer: bool) -> None:

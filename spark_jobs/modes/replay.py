@@ -128,7 +128,7 @@ class _Replay:
         key, kept = self.reader.plan.key, self.kept
         keys = self._concerned(rows, cut)
         if self.moved is not None:
-            keys = keys.union(partial_keys_at(self.log, self._mine(), key))
+            keys = keys.union(partial_keys_at(self.log, self._batch_changes(), key))
             keys = keys.union(connected_keys(keys, self.moved, key))
         changes, rows = self._of(self._changes(self.log), keys), self._of(rows, keys)
         if kept.live_rows is not None:
@@ -144,11 +144,11 @@ class _Replay:
         key, data, lowest = reader.plan.key, reader.plan.data, reader.span.lowest
         late = None
         if self.moved is not None and lowest is not None:
-            late = rows_changed_before_move(self.moved, self._mine(), lowest, key)
+            late = rows_changed_before_move(self.moved, self._batch_changes(), lowest, key)
         at, truncates = Floor(floor, key, reader.attempt.batch_id), self.log.where(is_truncate())
         return with_expired_values(changes, truncates, states, at, data, late)
 
-    def _mine(self) -> DataFrame:
+    def _batch_changes(self) -> DataFrame:
         return self.log.where(in_batch(self.reader.attempt.batch_id))
 
     def _changes(self, log: DataFrame) -> DataFrame:
@@ -166,7 +166,7 @@ class _Replay:
         If the batch has a TRUNCATE (`cut`) or a late default, all keys with partial changes are
         included, since their versions may have been completed in another way.
         """
-        reader, mine = self.reader, self._mine()
+        reader, mine = self.reader, self._batch_changes()
         keys = by_name(reader.plan.key)
         changed = self._changes(mine).select(*keys)
         if reader.partial and (cut or reader.reinterprets_changes()):

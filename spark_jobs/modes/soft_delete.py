@@ -21,7 +21,7 @@ from spark_jobs.folding.resolve import StoredState
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
 from spark_jobs.lake.table_id import target_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.modes.gaps import has_gap
+from spark_jobs.modes.mode_gaps import has_gap
 from spark_jobs.modes.replay import StoredVersions, replay
 
 _NEWEST: Final = "_sluice_newest"
@@ -75,13 +75,6 @@ def with_marks(rows: DataFrame) -> DataFrame:
             names.DELETED_AT: nothing.cast("timestamp"),
         }
     )
-
-
-def live_rows(rows: DataFrame) -> DataFrame:
-    """Return a target's rows without the soft-deleted ones."""
-    if names.IS_DELETED not in rows.columns:
-        return rows
-    return rows.where(~F.coalesce(names.IS_DELETED, F.lit(False)))
 
 
 def newest(found: DataFrame, key: tuple[str, ...], data: list[str]) -> DataFrame:

@@ -21,7 +21,7 @@ from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import Addition, Additions, with_stated_defaults
 from spark_jobs.planning.defaults import NO_DEFAULTS, NOTHING, Default, Defaults
 from spark_jobs.planning.rename_clashes import Clash, FilledColumn, clash, current_name
-from spark_jobs.planning.renames import lacking, renamed, rows_renamed
+from spark_jobs.planning.renames import lacking, moves_of_rows, renamed
 
 NO_HISTORY: Final = "{}"
 # No column of a source has such a name.
@@ -178,10 +178,18 @@ class ColumnHistory:
         without_defaults = defaults.with_changed_defaults(
             stored, before.current_defaults(), NO_DEFAULTS
         )
-        named = rows_renamed(
-            without_defaults, before.renames, self.renames, self.arrived(before), self.left
-        )
+        values = self.renamed_values(before, dict(without_defaults.dtypes))
+        moved = {column: F.expr(value) for column, value in values.items()}
+        named = without_defaults.withColumns(moved) if moved else without_defaults
         return defaults.with_changed_defaults(named, NO_DEFAULTS, self.current_defaults())
+
+    def renamed_values(
+        self, before: ColumnHistory, types: Mapping[str, str], row: str = ""
+    ) -> dict[str, str]:
+        """Return SQL by column that gives stored rows, written with the renames `before`, their
+        current column names. `types`, `row`: see `renames.moves_of_rows`."""
+        arrived = self.arrived(before)
+        return moves_of_rows(before.renames, self.renames, types, row, arrived, self.left)
 
 
 def read(text: str | None) -> ColumnHistory:

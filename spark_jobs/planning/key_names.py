@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sluice.column_renames import NOWHERE, Renames, is_drop, name_at
+from sluice.column_renames import NOWHERE, Renames, in_lower_case, is_drop, name_at
 from sluice.config.collations import source_name
 from sluice.config.pipeline import TableConfig
 from sluice.errors import ELSEWHERE, PlanError
@@ -59,11 +59,12 @@ def key_for_names(
     script: tuple[str, ...],
     renames: Renames,
 ) -> list[str]:
-    """Return the key whose columns have these names, from the first of these that has one: the
-    stored table, the configuration, the events (under current names), a script of DDL.
+    """Return the key whose column names the events use.
 
-    The stored table comes first, since renames lead to its columns. A plan's own key
-    (`spark_jobs.planning.table_inputs`) asks the configuration first, so that another key is seen.
+    Sources, the first that has a key: the stored table, the configuration, the events (under
+    current names), a DDL script. The stored table comes first, since renames lead to its columns. A
+    plan's own key (`spark_jobs.planning.table_inputs`) asks the configuration first, so that
+    another key is seen.
     """
     if stored is not None:
         return [*map(source_name, stored)]
@@ -78,13 +79,11 @@ def key_for_names(
 
 
 def _groups(renames: Renames, key: Iterable[str]) -> list[_Group]:
-    pairs = [pair for rename in renames for pair in _folded(rename.columns)]
+    # A dropped column is not in the key.
+    pairs = [
+        in_lower_case(pair) for rename in renames for pair in rename.columns if not is_drop(*pair)
+    ]
     return [_Group(column, _joined(column.lower(), pairs)) for column in key]
-
-
-def _folded(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return pairs in lower case, without drops, since a dropped column is not in the key."""
-    return [(old.lower(), new.lower()) for old, new in pairs if not is_drop(old, new)]
 
 
 def _joined(name: str, pairs: Collection[tuple[str, str]]) -> frozenset[str]:
@@ -145,4 +144,4 @@ def without_key(renames: Renames, key: Iterable[str]) -> Renames:
 
 def _is_of(pair: tuple[str, str], names: set[str]) -> bool:
     gone = pair[1] == NOWHERE and pair[0].lower() in names
-    return gone or any(names.issuperset(both) for both in _folded([pair]))
+    return gone or (not is_drop(*pair) and names.issuperset(in_lower_case(pair)))

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from sluice.config.pipeline import Pipeline
 from sluice.errors import PlanError
 from sluice.source_names import is_column_name, is_table_name
-from spark_jobs.canonical import OUTCOME_EVENT, OUTCOME_REJECT, SOURCE_PARTS
+from spark_jobs.canonical import OUTCOME_EVENT, OUTCOME_REJECT, SOURCE_PARTS, changed_where
 from spark_jobs.planning.descriptions import refuse_too_many_columns
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import table_config, target_name
@@ -40,12 +40,7 @@ class UnusableNames:
             event & self._with_columns(), F.lit(BAD_COLUMN_NAME)
         )
         return envelope.withColumns(
-            {
-                "reason": F.coalesce(reason, "reason"),
-                "outcome": F.when(reason.isNotNull(), F.lit(OUTCOME_REJECT)).otherwise(
-                    F.col("outcome")
-                ),
-            }
+            changed_where(reason.isNotNull(), {"reason": reason, "outcome": F.lit(OUTCOME_REJECT)})
         )
 
     def _of_tables(self) -> Column:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from sluice.column_renames import Rename, Renames
+from sluice.column_renames import Rename, Renames, in_lower_case
 from sluice.config.pipeline import TableConfig
 from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
@@ -83,12 +83,12 @@ def _added(statements: Iterable[ColumnStatement]) -> list[tuple[str, str]]:
 
 def other_names(renames: Renames, added: Iterable[tuple[str, str]]) -> OtherNames:
     """Return the other names of each column; `added`: columns and where they were added."""
-    folded = tuple(Rename(one.below, tuple(_folded(one.columns))) for one in renames)
-    last_renamed = {old: one.below for one in sorted(folded) for old, _ in one.columns}
-    again = reused_names(folded) | {n for n, at in added if at > last_renamed.get(n, at)}
+    lowered = tuple(Rename(one.below, tuple(map(in_lower_case, one.columns))) for one in renames)
+    last_renamed = {old: one.below for one in sorted(lowered) for old, _ in one.columns}
+    again = reused_names(lowered) | {n for n, at in added if at > last_renamed.get(n, at)}
     kept_aside = {dropped_column(name) for name in again}
-    listed = sorted({name for one in folded for pair in one.columns for name in pair})
-    groups = {n: former for n, former in wanted(folded, listed).items() if n not in kept_aside}
+    listed = sorted({name for one in lowered for pair in one.columns for name in pair})
+    groups = {n: former for n, former in wanted(lowered, listed).items() if n not in kept_aside}
     by_name: dict[str, Others] = {}
     for now, former in groups.items():
         names = (now, *sorted(former, key=last_renamed.__getitem__, reverse=True))
@@ -97,10 +97,6 @@ def other_names(renames: Renames, added: Iterable[tuple[str, str]]) -> OtherName
         else:
             by_name[now] = Others(names[1:], alone=False)
     return by_name
-
-
-def _folded(pairs: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
-    return ((old.lower(), new.lower()) for old, new in pairs)
 
 
 def _are_alone(names: Iterable[str], groups: Mapping[str, Iterable[str]]) -> bool:

@@ -72,9 +72,13 @@ def _lost(before: Renames, now: Renames, columns: Collection[str]) -> Clash | No
 
 
 def _mixed(old: Stretch, new: Stretch) -> Clash | None:
-    """Return two columns of events whose precedence changed: in a full-load row that has values in
-    several columns that are one now, the stored rows took the value of another than they would
-    take now. None if there are none."""
+    """Return two event columns, now one column of the table, of which a full-load row with both was
+    stored with the value of the first and would now have that of the second; None if there are
+    none.
+
+    Example: with `b → c` alone, such a row's `c` is stored with the value of `c`. Once an earlier
+    `a → c` is known, it would have that of `a`.
+    """
     for current in dict.fromkeys(name for name in new.now.values() if name != NOWHERE):
         ranked = [name for name in new.of(current).possible if name in old.now]
         stored = dict.fromkeys(old.now[name] for name in ranked)

@@ -168,17 +168,3 @@ def _steps(before: Stretch, now: Stretch) -> dict[str, Origins]:
             if stored not in listed:
                 listed.append(stored)
     return by_name
-
-
-def rows_renamed(
-    rows: DataFrame,
-    before: Renames,
-    now: Renames,
-    arrived: Collection[str] = (),
-    left: Collection[str] = (),
-) -> DataFrame:
-    """Rename the columns of stored rows from the names `before` to the names `now`; `arrived`,
-    `left`: see `moves_of_rows`."""
-    types = dict(rows.dtypes)
-    values = moves_of_rows(before, now, types, arrived=arrived, left=left)
-    return rows.withColumns({c: F.expr(value) for c, value in values.items()}) if values else rows

@@ -61,7 +61,7 @@ def _with_set_aside(changes: DataFrame) -> DataFrame:
 
 
 def in_current_columns(
-    rows: DataFrame, table: Table, snapshot: int, absent: Collection[str] = ()
+    rows: DataFrame, table: Table, snapshot: int, absent: Collection[str]
 ) -> DataFrame:
     """Return a snapshot's rows, read with its own schema, in the table's current columns.
 

@@ -38,7 +38,7 @@ def refuse_shared_targets(plans: Iterable[TablePlan], format_name: str) -> None:
 def _advice(one: Source, other: Source, format_name: str) -> str:
     """Advise how to separate two tables, or how to join them if events name one
     table in two ways."""
-    apart = told_apart(one, other)
+    apart = advice_to_separate(one, other)
     if not _may_be_one(one.name, other.name):
         return apart
     short, long = sorted((one, other), key=lambda source: len(source.name))
@@ -52,7 +52,7 @@ def _advice(one: Source, other: Source, format_name: str) -> str:
     return f"where they are one table, {named}; else {apart}"
 
 
-def told_apart(one: Source, other: Source) -> str:
+def advice_to_separate(one: Source, other: Source) -> str:
     """Advise a `table_name` with the parts of their names in which two source tables differ."""
     around = [part for part in _AROUND if getattr(one, part) != getattr(other, part)]
     if around:

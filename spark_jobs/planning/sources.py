@@ -24,7 +24,7 @@ from sluice.config.source_tables import (
     with_sources,
 )
 from sluice.errors import PlanError
-from spark_jobs.canonical import OP_TRUNCATE, SOURCE_PARTS
+from spark_jobs.canonical import OP_TRUNCATE, SOURCE_PARTS, changed_where
 from spark_jobs.planning.discover import TableSummary
 
 # Spark's default of spark.sql.optimizer.inSetConversionThreshold.
@@ -114,7 +114,7 @@ def _names() -> dict[str, Column]:
         "schema": F.when(of_schema, second),
         "table": F.try_element_at(parts, F.lit(-1)),
     }
-    return {n: F.when(entry.isNotNull(), c).otherwise(F.col(n)) for n, c in stated.items()}
+    return changed_where(entry.isNotNull(), stated)
 
 
 def refuse_unclear(pipeline: Pipeline, summaries: Iterable[TableSummary]) -> None:

@@ -16,7 +16,7 @@ def read_hints(text: str | None) -> dict[str, str]:
     return dict(json.loads(text or "{}"))
 
 
-def told_hints(plan: TablePlan, before: str | None) -> str | None:
+def hints_to_store(plan: TablePlan, before: str | None) -> str | None:
     """Return the property once the plan's rows are stored; None leaves it as it is.
 
     The hint of a column that has none any more stays: rows were read by it. A plan without records,

@@ -154,7 +154,7 @@ def refuse_foreign_types(table: str, stored: Mapping[str, str]) -> None:
 
 
 def refuse_unreadable_types(table: Table) -> None:
-    """Raise the same for `unreadable_types`."""
+    """Raise PlanError that names the columns of types that Spark cannot read."""
     _refuse_foreign(".".join(table.name()), unreadable_types(table))
 
 

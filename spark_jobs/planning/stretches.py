@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sluice.column_renames import NOWHERE, Rename, Renames, is_drop, name_at
+from sluice.column_renames import NOWHERE, Rename, Renames, in_lower_case, is_drop, name_at
 
 DECLARED: Final = "~"
 """Above every position: a rename of the configuration holds for all events."""
@@ -71,7 +71,10 @@ def stretches_of(
     for below in sorted({rename.below for rename in renames}.union(bounds)):
         later = [rename for rename in renames if rename.below >= below]
         done = {
-            _folded(pair) for rename in renames if rename.below < below for pair in rename.columns
+            in_lower_case(pair)
+            for rename in renames
+            if rename.below < below
+            for pair in rename.columns
         }
         turns = sorted(sorted(columns), key=lambda name: _given_at(later, name), reverse=True)
         now = {name: stored.get(name_at(later, name, "").lower(), name) for name in turns}
@@ -89,10 +92,6 @@ def _given_at(later: Iterable[Rename], name: str) -> tuple[str, ...]:
     return at
 
 
-def _folded(pair: tuple[str, str]) -> tuple[str, str]:
-    return pair[0].lower(), pair[1].lower()
-
-
 def _is_taken(later: Iterable[Rename], name: str, done: Collection[tuple[str, str]]) -> bool:
     """Whether another column later takes this column's name.
 
@@ -105,7 +104,7 @@ def _is_taken(later: Iterable[Rename], name: str, done: Collection[tuple[str, st
         given = (
             new.lower()
             for old, new in rename.columns
-            if _folded((old, new)) not in done and not is_drop(old, new)
+            if in_lower_case((old, new)) not in done and not is_drop(old, new)
         )
         if since == name and name.lower() in given and rename.below != DECLARED:
             return True

@@ -16,10 +16,10 @@ from sluice.source_names import is_reserved
 from sluice.verification import TableReport, Verification
 from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
-from spark_jobs.lake.published import changes_at, is_partial, living_at, rows_at
+from spark_jobs.lake.published import changes_at, is_partial, live_rows_at, rows_at
 from spark_jobs.materialize import materialize
 from spark_jobs.planning.dropped import without_values
-from spark_jobs.threads import side_by_side, together
+from spark_jobs.threads import map_concurrently, run_concurrently
 from spark_jobs.verifying.above_floor import above, comparable_recomputed, comparable_rows
 from spark_jobs.verifying.comparison import compared
 from spark_jobs.verifying.modes import compare_modes
@@ -53,20 +53,20 @@ def verify(spark: SparkSession, cutter: Cutter, only: str | None) -> Verificatio
 
 
 def _compare_all(spark: SparkSession, targets: list[TargetTables], cut: Cut) -> list[TableReport]:
-    return side_by_side(targets, lambda tables: _compare_table(spark, tables, cut))
+    return map_concurrently(targets, lambda tables: _compare_table(spark, tables, cut))
 
 
 def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> TableReport:
     floor = cut.floor(tables.target) if tables.key else None
     changelog = above(changes_at(spark, cut, tables), floor)
-    target = _with_lost_columns(living_at(spark, cut, tables, changelog), changelog)
+    target = _with_lost_columns(live_rows_at(spark, cut, tables, changelog), changelog)
     data = tuple(c for c in target.columns if c not in names.RESERVED_COLUMNS)
     columns = [c for c in data if c in changelog.columns]
     recomputed = materialize(
         recompute(changelog, tables.key, columns, is_partial(changelog, tables))
     )
     tombstones = tombstones_of(recomputed, changelog, tables.key)
-    rows, of_tombstones, beside = together(
+    rows, of_tombstones, beside = run_concurrently(
         lambda: compared(
             tables.target, cut, rows_of(comparable_recomputed(recomputed, floor)),
             comparable_rows(target, recomputed, tables.key, floor), _layout(tables.key, data),

@@ -12,7 +12,7 @@ from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.materialize import materialize
-from spark_jobs.threads import together
+from spark_jobs.threads import run_concurrently
 
 _SHOWN_AT_MOST: Final = 20
 
@@ -22,7 +22,9 @@ def compared(
 ) -> Comparison:
     """Compare the rows `found` in a table with the rows `wanted` there."""
     expected, there = (compare.alike(side, found, layout.columns) for side in (wanted, found))
-    left, right = together(lambda: _buckets(expected, layout), lambda: _buckets(there, layout))
+    left, right = run_concurrently(
+        lambda: _buckets(expected, layout), lambda: _buckets(there, layout)
+    )
     unlike = [b for b in sorted(left.keys() | right.keys()) if left.get(b) != right.get(b)]
     kinds, shown = ({}, ()) if not unlike else _differing(expected, there, layout, unlike)
     head = cut.heads.get(table)

@@ -112,6 +112,6 @@ def with_content(events: DataFrame, data: Sequence[str]) -> DataFrame:
     has no values."""
     truncates = F.col(names.OP) == OP_TRUNCATE
     silent = {c: truncates | is_left_out(c) for c in data}
-    said = {c: F.when(~nothing, F.col(quoted(c))) for c, nothing in silent.items()}
-    plain = events.withColumns(said)
+    carried_values = {c: F.when(~nothing, F.col(quoted(c))) for c, nothing in silent.items()}
+    plain = events.withColumns(carried_values)
     return plain.withColumn(CONTENT, content_hash(plain, data))

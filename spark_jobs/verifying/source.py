@@ -27,7 +27,7 @@ from sluice.verification import TableReport, Verification
 from spark_jobs.canonical import quoted
 from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
-from spark_jobs.lake.published import changes_at, is_partial, living_at
+from spark_jobs.lake.published import changes_at, is_partial, live_rows_at
 from spark_jobs.planning.key_names import KeyNames
 from spark_jobs.planning.renames_known import names_at_source, published
 from spark_jobs.verifying.comparison import compared
@@ -144,7 +144,7 @@ class _Side:
             changes = changes.where(~F.coalesce(later, F.lit(False)))
         self._note_newest(changes)
         if until is None:
-            return living_at(self.spark, self.cut, self.tables, changes)
+            return live_rows_at(self.spark, self.cut, self.tables, changes)
         data = [c for c in changes.columns if c not in names.RESERVED_COLUMNS]
         return rows_of(recompute(changes, self.tables.key, data, is_partial(changes, self.tables)))
 
@@ -177,7 +177,7 @@ class _Side:
                 f"{self.tables.target.full_name} cannot be compared with {self.source}: no common "
                 f"spelling of {', '.join(missing) or 'any column'}"
             )
-        reasons = _why_not(columns, types)
+        reasons = _excluded_columns(columns, types)
         if unlike := [f"{n} ({why})" for n, why in reasons.items() if n not in shared_names]:
             self._note(f"columns not compared: {', '.join(unlike)}")
         return _Shared(shared, key)
@@ -186,7 +186,7 @@ class _Side:
         self.notes.append(f"{self.tables.target.full_name}: {text}")
 
 
-def _why_not(columns: Sequence[LiveColumn], held: Collection[str]) -> dict[str, str]:
+def _excluded_columns(columns: Sequence[LiveColumn], held: Collection[str]) -> dict[str, str]:
     """Return why each column of either side is left out, if it is."""
     at_source = {c.name: c.kind if c.name in held else "not in the target" for c in columns}
     own = (name for name in held if not is_reserved(name) and name not in at_source)

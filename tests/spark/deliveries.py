@@ -65,7 +65,7 @@ class Delivery:
                 for record in dialect.tell(change, database, sent):
                     file = files[turn] if self.newest_first and not sent else rng.choice(files)
                     file.append(record)
-        for record in dialect.asides(database):
+        for record in dialect.non_row_records(database):
             rng.choice(files).append(record)
         for file in files:
             rng.shuffle(file)
@@ -76,7 +76,7 @@ class Delivery:
     ) -> list[File]:
         """The log cut into files whose order is the only order of the changes."""
         records = [record for change in log for record in dialect.tell(change, database, 0)]
-        for record in dialect.asides(database):
+        for record in dialect.non_row_records(database):
             records.insert(rng.randrange(len(records)), record)
         cuts = sorted(rng.randrange(len(records)) for _ in range(2 * self.batches))
         ends = [0, *cuts, len(records)]
@@ -119,11 +119,11 @@ def deliver(
     """Land and load a log as the delivery says."""
     batches = delivery.split(log, dialect, database)
     landed = [[written(lake, dialect, *file) for file in batch.items()] for batch in batches]
-    asides = dialect.asides(database)
+    non_row_records = dialect.non_row_records(database)
     for at, published in delivery.turns(len(batches)):
         result = (lake.load if published else lake.stage)(*landed[at])
         assert total(result).balanced
-        ignored = sum(record in asides for file in batches[at].values() for record in file)
+        ignored = sum(record in non_row_records for file in batches[at].values() for record in file)
         assert (total(result).quarantined, total(result).ignored) == (0, ignored)
 
 

@@ -40,7 +40,7 @@ class Killed(BaseException):
     """The exception that ends a process at a point."""
 
 
-def at(point: Point, action: Callable[[], None], time: int = 1) -> Callable[[Point], None]:
+def at_point(point: Point, action: Callable[[], None], time: int = 1) -> Callable[[Point], None]:
     """A function for `reach`: runs the action when the point is reached for the `time`-th time."""
     passed: list[Point] = []
 
@@ -59,7 +59,7 @@ def killed_at(point: Point, time: int = 1) -> Callable[[Point], None]:
     def die() -> None:
         raise Killed
 
-    return at(point, die, time)
+    return at_point(point, die, time)
 
 
 def pass_points(patch: pytest.MonkeyPatch, reach: Callable[[Point], object]) -> None:

@@ -20,7 +20,7 @@ from pyiceberg.types import IcebergType, NestedField
 
 from sluice.catalog.client import load_table
 from sluice.catalog.current_schema import made_current
-from sluice.catalog.gaps import carry_gap
+from sluice.catalog.gap_property import carry_gap
 from sluice.catalog.snapshots import MAIN, commit, head, point
 from sluice.errors import PublishRefusedError
 from sluice.names import SUMMARY_MAINTENANCE

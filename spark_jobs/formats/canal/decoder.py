@@ -31,6 +31,7 @@ from spark_jobs.canonical import (
     OP_UPDATE,
     PLACE,
     SOURCE_PARTS,
+    changed_where,
     full_load_position,
     number,
     quoted,
@@ -206,10 +207,7 @@ def _of_schema_file(applies: bool) -> dict[str, Column]:
         "sql": stated,
         "es": F.shiftright(version, _BITS_BELOW_MILLISECONDS).cast("string"),
     }
-    return {
-        name: F.when(is_one, value).otherwise(F.col(name))
-        for name, value in schema_file_fields.items()
-    }
+    return changed_where(is_one, schema_file_fields)
 
 
 def _parts(options: _Options) -> dict[str, Column]:

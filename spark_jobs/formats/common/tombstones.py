@@ -13,7 +13,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice.config.format_options import DebeziumOptions
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE, OUTCOME_EVENT, SOURCE_PARTS
+from spark_jobs.canonical import (
+    OP_DELETE,
+    OP_INSERT,
+    OP_UPDATE,
+    OUTCOME_EVENT,
+    SOURCE_PARTS,
+    changed_where,
+)
 
 TOMBSTONE: Final = "tombstone"
 DELETE: Final = "delete"
@@ -61,8 +68,7 @@ def as_deletes(envelope: DataFrame) -> DataFrame:
             F.when(F.col("_last")["op"] == OP_DELETE, F.lit("")).otherwise(F.lit(_AFTER)),
         ),
     }
-    changes = {n: F.when(deleted, v).otherwise(F.col(n)) for n, v in taken.items()}
-    return placed.withColumns(changes).drop("_last")
+    return placed.withColumns(changed_where(deleted, taken)).drop("_last")
 
 
 def _ident() -> Column:

@@ -25,7 +25,7 @@ def tell(change: Change, database: str, sent: int) -> list[Row]:
     }]  # fmt: skip
 
 
-def asides(database: str) -> list[Row]:
+def non_row_records(database: str) -> list[Row]:
     """What DMS tells of a table that it makes."""
     metadata = {
         "record-type": "control", "operation": "create-table", "schema-name": database,
@@ -36,7 +36,7 @@ def asides(database: str) -> list[Row]:
 
 ORDERED = Dialect(
     "aws_dms", "aws_dms", tell, {"order_column": "seq"}, truncates=False,
-    table_name="{schema}_{table}", asides=asides,
+    table_name="{schema}_{table}", non_row_records=non_row_records,
 )  # fmt: skip
 
 LETTERS = {"c": "I", "u": "U", "d": "D"}

@@ -12,7 +12,7 @@ from tests.reference import Change
 
 Row = dict[str, Any]
 Tell = Callable[[Change, str, int], list[Any]]
-Asides = Callable[[str], list[Any]]
+NonRowRecords = Callable[[str], list[Any]]
 Names = Callable[[Any, int], str]
 INDEX = "CREATE INDEX by_amount ON keyed (amount)"
 MILLIS = 10**12
@@ -29,8 +29,8 @@ class Dialect:
     files are JSON lines; `content(records)` returns bytes that are landed as any file.
     `file(record, at)`: the file of a record, among those that are written at one time. `only_rows`:
     the format only has rows, so a history has whole rows, each of which replaces the one with its
-    key. `besides`: columns of a table that are not the source's. `asides(database)`: records among
-    the changes that change no row: heartbeats, transaction markers, statements.
+    key. `besides`: columns of a table that are not the source's. `non_row_records(database)`:
+    records among the changes that change no row: heartbeats, transaction markers, statements.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Dialect:
     file: Names = lambda record, at: f"{at:03}.jsonl"
     only_rows: bool = False
     besides: tuple[str, ...] = ()
-    asides: Asides = lambda database: []
+    non_row_records: NonRowRecords = lambda database: []
 
     def pipeline(self, database: str, tables: dict[str, Row]) -> Row:
         """The pipeline that reads the tables of one database."""

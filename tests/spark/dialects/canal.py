@@ -49,7 +49,7 @@ def tell(change: Change, database: str, sent: int, swapped: bool = False) -> lis
     }]  # fmt: skip
 
 
-def asides(database: str) -> list[Row]:
+def non_row_records(database: str) -> list[Row]:
     """A heartbeat, a GTID, a statement."""
     rowless = {"data": None, "old": None, "pkNames": None, "mysqlType": None, "sqlType": None,
                "es": 10**12, "ts": 10**12, "id": 7, "offset": 1}  # fmt: skip
@@ -59,9 +59,11 @@ def asides(database: str) -> list[Row]:
     return [rowless | each for each in messages]
 
 
-ORDERED = Dialect("canal", "canal", tell, {"order": "offset"}, asides=asides)
-ARRIVAL = Dialect("canal by arrival", "canal", tell, by_arrival=True, asides=asides)
+ORDERED = Dialect("canal", "canal", tell, {"order": "offset"}, non_row_records=non_row_records)
+ARRIVAL = Dialect(
+    "canal by arrival", "canal", tell, by_arrival=True, non_row_records=non_row_records
+)
 SWAPPED = Dialect(
     "canal of old DTS", "canal", partial(tell, swapped=True),
-    {"order": "offset", "form": "dts_before_20220320"}, asides=asides,
+    {"order": "offset", "form": "dts_before_20220320"}, non_row_records=non_row_records,
 )  # fmt: skip

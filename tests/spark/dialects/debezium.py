@@ -35,7 +35,7 @@ def tell(change: Change, database: str, sent: int) -> list[Row]:
     return [event(change, database, sent)]
 
 
-def asides(database: str) -> list[Row]:
+def non_row_records(database: str) -> list[Row]:
     """A heartbeat, both ends of a transaction, a logical message."""
     source = {"connector": "postgresql", "db": database, "schema": "", "table": "", "lsn": 7}
     return [
@@ -46,4 +46,4 @@ def asides(database: str) -> list[Row]:
     ]
 
 
-DIALECT = Dialect("debezium", "debezium", tell, asides=asides)
+DIALECT = Dialect("debezium", "debezium", tell, non_row_records=non_row_records)

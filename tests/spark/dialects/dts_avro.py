@@ -64,12 +64,14 @@ def write_datums(path: Path, records: Iterable[Any]) -> SourceFile:
     return bare_file(path, [datum(record) for record in records])
 
 
-def asides(database: str) -> list[Any]:
+def non_row_records(database: str) -> list[Any]:
     """A heartbeat, both ends of a transaction, a statement."""
     about = {"object": f"{database}.keyed", "seconds": 1696984408}
     marks = [message(op, 1, object="") for op in ("HEARTBEAT", "BEGIN", "COMMIT")]
     return [*marks, message("DDL", 1, after=INDEX, **about)]
 
 
-DIALECT = Dialect("dts_avro", "dts_avro", tell, write=write, asides=asides)
-DATUMS = Dialect("dts_avro_datums", "dts_avro", tell, write=write_datums, asides=asides)
+DIALECT = Dialect("dts_avro", "dts_avro", tell, write=write, non_row_records=non_row_records)
+DATUMS = Dialect(
+    "dts_avro_datums", "dts_avro", tell, write=write_datums, non_row_records=non_row_records
+)

@@ -48,7 +48,7 @@ def tell_second(change: Change, database: str, sent: int) -> list[Row]:
     }}]  # fmt: skip
 
 
-def asides(database: str) -> list[Row]:
+def non_row_records(database: str) -> list[Row]:
     """A heartbeat of either version."""
     first = {"DATA_STORE": "POSTGRESQL", "OPERATION": "HEARTBEAT", "data": None, "before": None,
              "HEARTBEAT_IDENTIFIER": "x", "message_version": "1.0"}  # fmt: skip
@@ -57,6 +57,10 @@ def asides(database: str) -> list[Row]:
 
 
 FIRST = Dialect(
-    "huawei_cdl 1.0", "huawei_cdl", tell_first, table_name="{schema}_{table}", asides=asides
+    "huawei_cdl 1.0",
+    "huawei_cdl",
+    tell_first,
+    table_name="{schema}_{table}",
+    non_row_records=non_row_records,
 )
-SECOND = Dialect("huawei_cdl 2.0", "huawei_cdl", tell_second, asides=asides)
+SECOND = Dialect("huawei_cdl 2.0", "huawei_cdl", tell_second, non_row_records=non_row_records)

@@ -25,7 +25,7 @@ def tell(change: Change, database: str, sent: int) -> list[Row]:
     }]  # fmt: skip
 
 
-def asides(database: str) -> list[Row]:
+def non_row_records(database: str) -> list[Row]:
     """The marks of a bootstrap, a statement."""
     named = {"database": database, "table": "keyed", "ts": 1477053234}
     marks = [named | {"type": f"bootstrap-{end}", "data": {}} for end in ("start", "complete")]
@@ -33,4 +33,4 @@ def asides(database: str) -> list[Row]:
     return [*marks, named | altered]
 
 
-DIALECT = Dialect("maxwell", "maxwell", tell, truncates=False, asides=asides)
+DIALECT = Dialect("maxwell", "maxwell", tell, truncates=False, non_row_records=non_row_records)

@@ -32,11 +32,13 @@ def _record(change: Change, database: str, op: str, **rows: Row) -> Row:
     return {"meta": meta, **{name: texts(row) for name, row in rows.items()}}
 
 
-def asides(database: str) -> list[Row]:
+def non_row_records(database: str) -> list[Row]:
     """The end of a transaction, a statement."""
     place = {"scn": "9", "trans": "7.0.1", "time": "2017-06-16T14:24:34"}
     statement = place | {"op": "ddl", "table": f"{database}.keyed"}
     return [{"meta": place | {"op": "commit"}}, {"meta": statement, "ddl": INDEX}]
 
 
-DIALECT = Dialect("shareplex", "shareplex", tell, table_name="{schema}_{table}", asides=asides)
+DIALECT = Dialect(
+    "shareplex", "shareplex", tell, table_name="{schema}_{table}", non_row_records=non_row_records
+)

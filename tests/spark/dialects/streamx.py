@@ -66,7 +66,7 @@ def _filled(value: Any) -> Any:
     return {name: _filled(member) for name, member in value.items() if member is not None}
 
 
-def asides(database: str) -> list[Row]:
+def non_row_records(database: str) -> list[Row]:
     """A heartbeat, both ends of a transaction, a statement."""
     source = {"dbType": "MySQL", "dbName": database, "tableName": "keyed"}
     schema = {"dataColumn": None, "primaryKey": None, "source": source}
@@ -77,5 +77,5 @@ def asides(database: str) -> list[Row]:
     ]
 
 
-DIALECT = Dialect("streamx", "streamx", tell, asides=asides)
-BLOB = Dialect("streamx of blobs", "streamx", tell_blob, asides=asides)
+DIALECT = Dialect("streamx", "streamx", tell, non_row_records=non_row_records)
+BLOB = Dialect("streamx of blobs", "streamx", tell_blob, non_row_records=non_row_records)

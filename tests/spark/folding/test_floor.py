@@ -37,7 +37,7 @@ PIPELINE = {
 
 
 @dataclass(frozen=True)
-class Told:
+class LoadedShop:
     """The shop after the last batch, and its state before it."""
 
     shop: Shop
@@ -52,7 +52,7 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def expired(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def expired(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> LoadedShop:
     shop = Shop(spark, tmp_path_factory.mktemp("floor"), PIPELINE)
     history = (
         shop.run(
@@ -82,7 +82,7 @@ def expired(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> To
         event("u", "papers", 41, id=1, title="b", body=UNSENT),
         event("d", "notes", 42, x=1),
     )
-    return Told(shop, history, killed_at, floors, remembered, last)
+    return LoadedShop(shop, history, killed_at, floors, remembered, last)
 
 
 def maintain_killed_before_it_deletes(shop: Shop) -> tuple[str | None, int]:
@@ -107,7 +107,7 @@ def quarantined(shop: Shop, table: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.long
-def test_retention_forgets_and_the_floor_says_up_to_where(expired: Told) -> None:
+def test_retention_forgets_and_the_floor_says_up_to_where(expired: LoadedShop) -> None:
     """The floor is the highest position of what went: of the insert at 30, of the one at 12."""
     assert (expired.floors["orders"] or "").count("0230") == 2
     assert (expired.floors["papers"] or "").count("0212") == 2
@@ -117,12 +117,12 @@ def test_retention_forgets_and_the_floor_says_up_to_where(expired: Told) -> None
 
 
 @pytest.mark.long
-def test_the_floor_is_there_before_anything_is_forgotten(expired: Told) -> None:
+def test_the_floor_is_there_before_anything_is_forgotten(expired: LoadedShop) -> None:
     assert expired.killed_at == (expired.floors["orders"], 1)
 
 
 @pytest.mark.long
-def test_a_table_without_a_key_forgets_nothing(expired: Told) -> None:
+def test_a_table_without_a_key_forgets_nothing(expired: LoadedShop) -> None:
     """Its rows are counted from its changelog: the delete has to find its insert there."""
     assert expired.floors["notes"] is None
     assert expired.remembered["notes__changes"] == 1
@@ -130,13 +130,13 @@ def test_a_table_without_a_key_forgets_nothing(expired: Told) -> None:
 
 
 @pytest.mark.long
-def test_a_forgotten_row_does_not_come_back(expired: Told) -> None:
+def test_a_forgotten_row_does_not_come_back(expired: LoadedShop) -> None:
     assert expired.shop.seen() == [(1, "paid"), (3, "new"), (4, "new")]
     assert expired.counts("orders") == Counts(read=4, applied=2, superseded=1, quarantined=1)
 
 
 @pytest.mark.long
-def test_quarantine_keeps_the_whole_record_from_below_the_floor(expired: Told) -> None:
+def test_quarantine_keeps_the_whole_record_from_below_the_floor(expired: LoadedShop) -> None:
     (row,) = quarantined(expired.shop, "orders")
     assert row["reason"] == "beyond_floor"
     assert row["raw"].decode() == event("u", "orders", 12, id=2, status="late")
@@ -145,19 +145,19 @@ def test_quarantine_keeps_the_whole_record_from_below_the_floor(expired: Told) -
 
 
 @pytest.mark.long
-def test_a_partial_row_keeps_what_only_forgotten_events_brought(expired: Told) -> None:
+def test_a_partial_row_keeps_what_only_forgotten_events_brought(expired: LoadedShop) -> None:
     assert expired.shop.seen("papers") == [(1, "long", "b")]
     assert expired.counts("papers") == Counts(read=2, applied=1, quarantined=1)
 
 
 @pytest.mark.long
-def test_the_changelog_has_no_event_that_was_set_aside(expired: Told) -> None:
+def test_the_changelog_has_no_event_that_was_set_aside(expired: LoadedShop) -> None:
     assert rows_of(expired.shop, "orders__changes") == 3
     assert rows_of(expired.shop, "papers__changes") == 1
 
 
 @pytest.mark.long
-def test_batches_from_before_retention_can_still_be_undone(expired: Told) -> None:
+def test_batches_from_before_retention_can_still_be_undone(expired: LoadedShop) -> None:
     """Retention's own delete of tombstones is nobody else's write. Last, for it moves the shop."""
     for batch in (expired.last, expired.history[1]):
         undo_batch(expired.shop.context(), batch.batch_id)

@@ -111,24 +111,29 @@ def test_value_not_sent_since_maintenance_is_taken_from_the_row(
 ) -> None:
     """The changes that brought it are forgotten."""
 
-    def paper(op: str, position: int, ident: int, body: str, title: str) -> str:
+    def document_event(op: str, position: int, ident: int, body: str, title: str) -> str:
         return papers(op, "orders", position, id=ident, body=body, title=title)
 
     shop = Shop(spark, tmp_path, pipeline(before))
-    shop.run(paper("c", 10, 1, "a", "first"), paper("c", 11, 2, "c", "first"))
+    shop.run(document_event("c", 10, 1, "a", "first"), document_event("c", 11, 2, "c", "first"))
     shop.configure(**pipeline(OFF))
-    shop.run(paper("u", 12, 1, "b", "second"))
+    shop.run(document_event("u", 12, 1, "b", "second"))
     shop.maintain()
     floor = shop.table("orders").properties[PROP_FLOOR]
-    shop.run(paper("u", 20, 1, PLACEHOLDER, "third"), paper("u", 21, 2, PLACEHOLDER, "second"))
-    shop.run(paper("u", 22, 2, "d", PLACEHOLDER))
+    shop.run(
+        document_event("u", 20, 1, PLACEHOLDER, "third"),
+        document_event("u", 21, 2, PLACEHOLDER, "second"),
+    )
+    shop.run(document_event("u", 22, 2, "d", PLACEHOLDER))
     shop.configure(**pipeline(ON))
-    shop.run(paper("u", 15, 1, PLACEHOLDER, "late"), paper("u", 30, 3, "x", "new"))
+    shop.run(
+        document_event("u", 15, 1, PLACEHOLDER, "late"), document_event("u", 30, 3, "x", "new")
+    )
     found = [(r["id"], r["body"], r["title"]) for r in shop.rows("orders__history")]
     assert {(1, "b", "late"), (1, "b", "third"), (2, "d", "second"), (3, "x", "new")} < set(found)
     newest = sorted((r["id"], r["body"], r["title"]) for r in shop.rows("orders"))
     assert newest == [(1, "b", "third"), (2, "d", "second"), (3, "x", "new")]
-    shop.run(paper("u", 16, 1, PLACEHOLDER, "later"))
+    shop.run(document_event("u", 16, 1, PLACEHOLDER, "later"))
     versions = shop.rows("orders__history", metadata=True)
     assert {r["body"] for r in versions if r["id"] == 1 and r["_position"] > floor} == {"b"}
 

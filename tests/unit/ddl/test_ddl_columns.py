@@ -24,7 +24,7 @@ WITH_ROWS = {Source("db", "", "t"), Source("db2", "", "t"), Source("pg", "public
 KNOWN = KnownTables(frozenset(WITH_ROWS), lambda: ())
 
 
-def of(
+def followed_tables(
     event: Source,
     statement: str,
     with_rows: Collection[Source] = WITH_ROWS,
@@ -52,7 +52,7 @@ def of(
 def test_a_statement_is_of_the_table_that_it_names(
     event: Source, statement: str, table: str
 ) -> None:
-    assert of(event, statement) == [(table, True)]
+    assert followed_tables(event, statement) == [(table, True)]
 
 
 NOWHERE = Source("", "", "")
@@ -71,7 +71,7 @@ def test_statement_without_a_database_is_of_the_only_table_of_its_name(
     statement: str, expected: tuple[str, bool]
 ) -> None:
     """As Canal writes a statement that its parser cannot read."""
-    assert of(NOWHERE, statement, {*WITH_ROWS, Source("db", "", "u")}) == [expected]
+    assert followed_tables(NOWHERE, statement, {*WITH_ROWS, Source("db", "", "u")}) == [expected]
 
 
 def job_of(format_: str, tables: dict[str, None] | None) -> Any:
@@ -167,15 +167,15 @@ def test_repeated_statement_at_one_position_is_followed_once() -> None:
 def test_statement_of_an_unknown_table_is_reported_beside_a_followed_one() -> None:
     """Of one text, as of a table that nobody knows."""
     text = f"{ALTER}RENAME COLUMN a TO b; ALTER TABLE w RENAME COLUMN a TO b"
-    assert of(NOWHERE, text, {Source("db", "", "t")}) == [("db.t", True), ("", False)]
+    assert followed_tables(NOWHERE, text, {Source("db", "", "t")}) == [("db.t", True), ("", False)]
 
 
 def test_columns_of_no_table_are_not_followed() -> None:
-    assert of(MYSQL, "RENAME COLUMN a TO b") == [("db", False)]
+    assert followed_tables(MYSQL, "RENAME COLUMN a TO b") == [("db", False)]
 
 
 def test_of_a_table_without_rows_nothing_is_followed() -> None:
-    assert of(MYSQL, "ALTER TABLE db3.t RENAME COLUMN a TO b") == [("db", False)]
+    assert followed_tables(MYSQL, "ALTER TABLE db3.t RENAME COLUMN a TO b") == [("db", False)]
 
 
 def test_the_schema_that_a_statement_names() -> None:
@@ -208,15 +208,15 @@ def test_a_statement_is_of_the_stored_table_that_it_means(
 ) -> None:
     """DTS tells the database alone, or with a schema, beside the statement."""
     statement = f"ALTER TABLE {table} RENAME COLUMN a TO b"
-    assert of(event, statement, (), stored) == [(expected, True)]
+    assert followed_tables(event, statement, (), stored) == [(expected, True)]
 
 
 @pytest.mark.parametrize("event", [POSTGRESQL, Source("pg", "", "Emp")])
 def test_which_of_several_tables_is_meant_is_not_guessed(event: Source) -> None:
     several = {EMP, Source("pg", "s", "emp")}
-    assert of(event, "ALTER TABLE Emp RENAME COLUMN a TO b", (), several, as_typed=True) == [
-        (event.name, False)
-    ]
+    assert followed_tables(
+        event, "ALTER TABLE Emp RENAME COLUMN a TO b", (), several, as_typed=True
+    ) == [(event.name, False)]
 
 
 @pytest.mark.parametrize(("as_typed", "expected"), [(True, "db.t"), (False, "db.T")])
@@ -224,7 +224,7 @@ def test_an_event_has_the_name_of_its_table_unless_its_format_copies_the_stateme
     as_typed: bool, expected: str
 ) -> None:
     event, stored = Source("db", "", "T"), {Source("db", "", "t")}
-    found = of(event, "ALTER TABLE T RENAME COLUMN a TO b", (), stored, as_typed)
+    found = followed_tables(event, "ALTER TABLE T RENAME COLUMN a TO b", (), stored, as_typed)
     assert found == [(expected, True)]
 
 

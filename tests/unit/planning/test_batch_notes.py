@@ -16,7 +16,7 @@ from spark_jobs.merging.hint_notes import otherwise_read, unread
 from spark_jobs.merging.notes import unknown_columns, unlisted
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan, plan_table
-from spark_jobs.planning.stored_hints import told_hints
+from spark_jobs.planning.stored_hints import hints_to_store
 from spark_jobs.planning.table_inputs import StoredTable
 
 ROWS: dict[int, tuple[str, ...]] = {1: ("id", "Total", "note")}
@@ -107,14 +107,14 @@ def test_a_hint_of_another_encoding_than_the_stored_rows_were_read_by_is_told() 
 
 def test_a_table_keeps_the_hints_by_which_its_rows_were_read() -> None:
     plan = planned_with(note="binary[hex]", id="bigint")
-    first = told_hints(plan, None)
+    first = hints_to_store(plan, None)
     assert first == '{"id": "bigint", "note": "binary[hex]"}'
-    assert told_hints(plan, first) is None
-    assert told_hints(planned_with(id="int"), first) == '{"id": "int", "note": "binary[hex]"}'
-    assert told_hints(planned_with(ID="int"), first) == '{"ID": "int", "note": "binary[hex]"}'
-    assert told_hints(planned_with(), None) is None
+    assert hints_to_store(plan, first) is None
+    assert hints_to_store(planned_with(id="int"), first) == '{"id": "int", "note": "binary[hex]"}'
+    assert hints_to_store(planned_with(ID="int"), first) == '{"ID": "int", "note": "binary[hex]"}'
+    assert hints_to_store(planned_with(), None) is None
     rebuilt = replace(plan, summary=TableSummary(plan.source))
-    assert told_hints(rebuilt, None) is None
+    assert hints_to_store(rebuilt, None) is None
 
 
 def test_a_table_of_which_no_record_fits_is_told_with_what_one_has() -> None:

@@ -25,7 +25,7 @@ FOUND = TableSummary(
 SPELLED = Spelling({}, {"amount": ("Amount", "amount")}, NO_NAMES)
 
 
-def of(
+def type_split(
     early: str,
     late: str,
     stored: str = "",
@@ -44,44 +44,44 @@ def of(
 
 
 def test_first_type_keeps_the_column_and_every_spelling_has_the_suffix() -> None:
-    found = of("int", "string")
+    found = type_split("int", "string")
     assert found.suffixes == {LATE: {"amount": "__string", "Amount": "__string"}}
-    assert of("string", "bigint").suffixes[LATE]["amount"] == "__number"
+    assert type_split("string", "bigint").suffixes[LATE]["amount"] == "__number"
 
 
 def test_the_stored_type_stands_against_all() -> None:
-    assert set(of("int", "double", stored="date").suffixes) == {EARLY, LATE}
-    assert of("string", "int", stored="int").suffixes.keys() == {EARLY}
+    assert set(type_split("int", "double", stored="date").suffixes) == {EARLY, LATE}
+    assert type_split("string", "int", stored="int").suffixes.keys() == {EARLY}
 
 
 def test_types_that_widen_get_no_column_beside() -> None:
-    assert not of("int", "decimal(12,2)").suffixes
-    assert not of("int", "string", policy="string").suffixes
+    assert not type_split("int", "decimal(12,2)").suffixes
+    assert not type_split("int", "string", policy="string").suffixes
 
 
 def test_a_name_that_the_source_has_itself_is_refused() -> None:
     with pytest.raises(PlanError, match=r"have columns \['amount__string'\], which"):
-        of("int", "string", amount__String="string")
-    assert not of("int", "bigint", amount__string="string").suffixes
+        type_split("int", "string", amount__String="string")
+    assert not type_split("int", "bigint", amount__string="string").suffixes
 
 
 def test_table_without_a_key_gets_no_column_beside() -> None:
     with pytest.raises(PlanError, match=r"\['amount'\] changed, and .* new_column needs a key"):
-        of("int", "string", key=())
-    assert not of("int", "bigint", key=()).enabled
-    assert of("int", "bigint").enabled
+        type_split("int", "string", key=())
+    assert not type_split("int", "bigint", key=()).enabled
+    assert type_split("int", "bigint").enabled
 
 
 def test_column_of_the_key_gets_no_column_beside() -> None:
-    assert not of("int", "string", key=("amount",)).suffixes
+    assert not type_split("int", "string", key=("amount",)).suffixes
 
 
 def test_types_that_fit_what_stands_one_by_one_may_not_fit_together() -> None:
-    found = of("decimal(38,20)", "decimal(30,4)", stored="decimal(20,4)")
+    found = type_split("decimal(38,20)", "decimal(30,4)", stored="decimal(20,4)")
     assert found.suffixes == {LATE: {"amount": "__number", "Amount": "__number"}}
 
 
 def test_known_shapes_do_not_say_which_type_came_first() -> None:
     with pytest.raises(PlanError, match="it is unknown which type of 'amount' came first"):
-        of("int", "string", summary=replace(FOUND, lowest={}))
-    assert of("int", "string", stored="int", summary=replace(FOUND, lowest={})).suffixes
+        type_split("int", "string", summary=replace(FOUND, lowest={}))
+    assert type_split("int", "string", stored="int", summary=replace(FOUND, lowest={})).suffixes

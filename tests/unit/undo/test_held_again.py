@@ -23,7 +23,7 @@ from sluice.operations.undo import finish_undone, give_up, undo_batch
 from tests.unit import fake_loads
 from tests.unit.clocks import Clock
 from tests.unit.projects import open_shop
-from tests.unit.undo_lake import at, state
+from tests.unit.undo_lake import at_point, state
 
 pytestmark = pytest.mark.catalog
 
@@ -67,7 +67,9 @@ def test_files_that_a_run_has_claimed_and_not_recorded_are_held_again(
     def roll_back_again() -> None:
         undo_batch(context, released)
 
-    monkeypatch.setattr("sluice.operations.claim.reach", at(Point.LAND_CLAIMED, roll_back_again))
+    monkeypatch.setattr(
+        "sluice.operations.claim.reach", at_point(Point.LAND_CLAIMED, roll_back_again)
+    )
     assert land(context) == []
     assert (held(context), state(context, released)) == (["orders/first.csv"], ROLLED_BACK)
     assert reconcile(context) == []
@@ -80,7 +82,7 @@ def test_files_that_a_run_claims_meanwhile_are_held_again(
     stop, taken = undo._stop, list[str]()
 
     def stop_after_the_claim(*given: Any) -> str:
-        reach = at(Point.LAND_CLAIMED, lambda: taken.append(stop(*given)))
+        reach = at_point(Point.LAND_CLAIMED, lambda: taken.append(stop(*given)))
         monkeypatch.setattr("sluice.operations.claim.reach", reach)
         assert land(context) == []
         return taken[0]

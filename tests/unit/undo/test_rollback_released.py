@@ -13,7 +13,7 @@ from sluice.operations.rollback import RollbackRequest, roll_back
 from tests.unit.undo_lake import (
     Killed,
     an_hour_later,
-    at,
+    at_point,
     killed_at,
     pass_points,
     publish_users,
@@ -99,7 +99,7 @@ def test_a_batch_that_others_followed_is_released_with_its_fold(
 
     with monkeypatch.context() as patch:
         patch.setattr(refolding, "_give_up", lambda *_: None)
-        patch.setattr("sluice.operations.publish.reach", at(Point.PUBLISH_RECORDED, die))
+        patch.setattr("sluice.operations.publish.reach", at_point(Point.PUBLISH_RECORDED, die))
         with pytest.raises(Killed):
             roll_back(context, RollbackRequest("b3", release=release, user="ann"))
     an_hour_later()

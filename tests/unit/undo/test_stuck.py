@@ -17,7 +17,7 @@ from sluice.result import BatchResult, TableResult
 from spark_jobs.job import pipeline_for
 from tests.unit.fake_driver import ONE, play
 from tests.unit.projects import SHOP, open_shop
-from tests.unit.undo_lake import Killed, at, everything, killed_at, stage, state
+from tests.unit.undo_lake import Killed, at_point, everything, killed_at, stage, state
 
 pytestmark = pytest.mark.catalog
 
@@ -68,7 +68,7 @@ def test_no_batch_is_published_beside_a_half_published_one(
     if since is None:
         other()
     else:
-        monkeypatch.setattr("sluice.operations.publish.reach", at(since, other))
+        monkeypatch.setattr("sluice.operations.publish.reach", at_point(since, other))
     with pytest.raises(HalfwayError, match="b4 is half published; sluice reconcile shop first"):
         stages.publish(context, key)
     assert (state(context, "b5"), everything(context)) == (LOADED, [[0, 1, 2, 3]] * 2)

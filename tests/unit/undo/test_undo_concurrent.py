@@ -34,7 +34,7 @@ from tests.unit.undo_lake import (
     TABLES,
     Killed,
     an_hour_later,
-    at,
+    at_point,
     everything,
     ids,
     killed_at,
@@ -103,7 +103,7 @@ def test_first_table_published_during_the_undo_of_a_staged_batch_goes_back_too(
         publish_table(context.catalog, orders, "b4")
         assert everything(context) == [[0, 1, 2, 3, 4], [0, 1, 2, 3]]
 
-    monkeypatch.setattr(undo, "reach", at(Point.ROLLBACK_MARKED, wake_up))
+    monkeypatch.setattr(undo, "reach", at_point(Point.ROLLBACK_MARKED, wake_up))
     undo_batch(context, "b4")
     assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)
 

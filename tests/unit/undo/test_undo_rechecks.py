@@ -27,7 +27,7 @@ from sluice.result import BatchResult
 from tests.unit.undo_lake import (
     TABLES,
     an_hour_later,
-    at,
+    at_point,
     changelog,
     everything,
     fold,
@@ -150,7 +150,7 @@ def suspended_when_loaded(
         return load(ctx, key)
 
     monkeypatch.setattr("sluice.operations.publish.load", load_again)
-    monkeypatch.setattr("sluice.operations.publish.reach", at(Point.PUBLISH_HELD, other_run))
+    monkeypatch.setattr("sluice.operations.publish.reach", at_point(Point.PUBLISH_HELD, other_run))
     return again
 
 

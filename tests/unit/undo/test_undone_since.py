@@ -25,7 +25,7 @@ from tests.unit.projects import SHOP, open_shop
 from tests.unit.undo_lake import (
     Killed,
     an_hour_later,
-    at,
+    at_point,
     changelog,
     counted,
     everything,
@@ -213,7 +213,7 @@ def test_a_rollback_that_stood_still_takes_nothing_from_a_batch_that_came_again(
         release(context, "b3")
         publish(context, "b3", 3)
 
-    monkeypatch.setattr(undo, "reach", at(Point.ROLLBACK_TABLE, meanwhile))
+    monkeypatch.setattr(undo, "reach", at_point(Point.ROLLBACK_TABLE, meanwhile))
     with pytest.raises((LeaseHeldError, RollbackRefusedError)):
         undo.undo_batch(context, "b3")
     assert (state(context, "b3"), everything(context)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
@@ -241,7 +241,9 @@ def test_a_publication_that_stood_still_takes_out_no_batch_that_came_again(
         release(context, "b1")
         publish(context, "b1", 1)
 
-    monkeypatch.setattr("sluice.operations.publish.reach", at(Point.PUBLISH_RECORDED, meanwhile))
+    monkeypatch.setattr(
+        "sluice.operations.publish.reach", at_point(Point.PUBLISH_RECORDED, meanwhile)
+    )
     with pytest.raises(LeaseHeldError, match="attempt a1 stops here"):
         stages.publish(context, key)
     assert state(context, "b1") == PUBLISHED

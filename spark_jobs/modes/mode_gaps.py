@@ -7,9 +7,9 @@ which soft_delete is switched on has a gap too: it lacks the rows that were dele
 from __future__ import annotations
 
 from sluice import names
-from sluice.catalog.gaps import has_gap_at
+from sluice.catalog.gap_property import has_gap_at
 from sluice.catalog.snapshots import head
-from spark_jobs.lake.gaps import start_gap
+from spark_jobs.lake.gap_start import start_gap
 from spark_jobs.lake.reader import Reader
 from spark_jobs.lake.table_id import TableId, events_id, history_id
 from spark_jobs.planning import column_history
