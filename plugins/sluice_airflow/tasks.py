@@ -67,9 +67,11 @@ def publish(
     project_dir: str, pipeline: str, manifest: str, context: dict[str, Any]
 ) -> dict[str, Any]:
     """Publish the batch; the stage merges it again if `main` moved meanwhile."""
-    with advised("publish", pipeline):
+    with advised("publish", pipeline) as advice:
         use_connections_master()
-        result = stages.publish(open_context(project_dir, pipeline), manifest)
+        ctx = open_context(project_dir, pipeline)
+        advice.choose_for(ctx.ledger.batches.get(batch_of(manifest)))
+        result = stages.publish(ctx, manifest)
         emit_assets(result, context["outlet_events"][AssetAlias(alias_name(pipeline))])
         return summary(result)
 
