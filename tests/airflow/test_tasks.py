@@ -33,6 +33,7 @@ from sluice.result import StagedTable
 from sluice_airflow import landing, submit, tasks
 from sluice_airflow.advice import Advice
 from sluice_airflow.assets import asset_uri
+from sluice_airflow.connection import spark_master
 from sluice_airflow.landing import STALE, abandoned_batches, land_selection, selection_of
 from sluice_airflow.tasks import clean_up
 from tests.airflow.one_batch import FILE, MANIFEST, NOW, claim, ledger_at, one_batch
@@ -228,6 +229,19 @@ def test_a_driver_runs_beside_its_task_or_not_at_all(
     open_shop(tmp_path)
     with pytest.raises(ConfigError, match="'spark_default' has deploy-mode 'cluster'"):
         tasks.reconcile(str(tmp_path), "shop")
+
+
+def test_airflows_own_default_connection_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new database may have it: without YARN every driver would be tried three times."""
+    yarn = {"conn_type": "spark", "host": "yarn", "extra": {"queue": "root.default"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(yarn))
+    open_shop(tmp_path)
+    with pytest.raises(ConfigError, match="'spark_default' has the master yarn"):
+        tasks.reconcile(str(tmp_path), "shop")
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop/conf")
+    assert spark_master() == "yarn"
 
 
 @pytest.mark.parametrize("words", ["AuditFailedError: 3 of 3 are bad", "FileDeniedError: a.jsonl"])
