@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -251,16 +252,37 @@ def test_the_error_is_the_drivers_last_words(words: str) -> None:
     assert str(submit._typed(hook, text)) == f"the Spark driver ended with code 1: {words}"
 
 
+def load_of(root: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> submit.LoadOperator:
+    """A load whose driver is a shell's script."""
+    driver = root / "spark-submit"
+    driver.write_text(f"#!/bin/sh\n{script}\n")
+    driver.chmod(0o755)
+    monkeypatch.setattr(submit, "driver_environment", lambda: {"PATH": f"{root}:/usr/bin:/bin"})
+    return submit.LoadOperator(task_id="load", project_dir=str(root), manifest=MANIFEST)
+
+
+def test_a_load_that_is_stopped_ends_its_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a person or a limit of time; else it would go on beside the next attempt."""
+    ctx, begun, until = open_shop(tmp_path), tmp_path / "begun", time.monotonic() + 30
+    load = load_of(tmp_path, monkeypatch, f"touch {begun}\nexec sleep 60")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(submit._run, load, ctx.project)
+        while not begun.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        load.on_kill()
+        with pytest.raises(TransientError, match="ended with code -9"):
+            running.result(timeout=30)
+
+
 def test_an_error_of_many_lines_keeps_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hook of the provider keeps the last 20."""
     ctx = open_shop(tmp_path)
-    driver = tmp_path / "spark-submit"
-    driver.write_text("#!/bin/sh\necho 'PlanError: no key'\nseq -f '- t%g' 25\nexit 1\n")
-    driver.chmod(0o755)
-    monkeypatch.setattr(submit, "driver_environment", lambda: {"PATH": f"{tmp_path}:/usr/bin:/bin"})
-    load = submit.LoadOperator(task_id="load", project_dir=str(tmp_path), manifest=MANIFEST)
+    script = "echo 'PlanError: no key'\nseq -f '- t%g' 25\nexit 1"
+    load = load_of(tmp_path, monkeypatch, script)
     with pytest.raises(TerminalError) as raised:
         submit._run(load, ctx.project)
     tables = [f"- t{number}" for number in range(1, 26)]
