@@ -60,7 +60,7 @@ def goes_on(manifest: Manifest) -> str:
 
 def open_context(project_dir: str, pipeline: str) -> Context:
     """Open the pipeline; messages of the stages go to the task's log."""
-    return stages.open_context(Path(project_dir), pipeline, log.info)
+    return stages.open_context(Path(project_dir), pipeline, log.info, log.warning)
 
 
 def publish(

@@ -162,6 +162,18 @@ def test_released_files_of_a_land_that_died_are_loaded_by_its_next_try(
     assert (tasks.loaded_as(ctx, key, Advice("load")), state(ctx, batch)) == ("", LANDED)
 
 
+def test_a_file_that_changed_since_it_was_loaded_is_a_warning_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run is green; of a file that was not complete the rest is missing for good."""
+    fake_loads.write(ctx := open_shop(tmp_path, fake_loads.PIPELINE), "orders/a.csv")
+    fake_loads.load(ctx)
+    (tmp_path / "landing" / "orders" / "a.csv").write_text("id\n1\n2\n3\n")
+    land_selection(tasks.open_context(str(tmp_path), "shop"), EVERYTHING, False, UnreadableFiles())
+    (line,) = (one for one in caplog.records if "has changed" in one.message)
+    assert line.levelno == logging.WARNING
+
+
 @pytest.mark.parametrize(
     ("state", "lapsed", "told"),
     [

@@ -33,7 +33,7 @@ def _quiet(_: str) -> None:
 class Context:
     """One pipeline of one project, with the open catalog, its ledger and the batch files.
 
-    `say`: prints a line for the operator.
+    `say`: prints a line for the operator; `warn`: one that needs attention.
     """
 
     project: Project
@@ -42,6 +42,7 @@ class Context:
     ledger: PipelineLedger
     files: BatchFiles
     say: Say = _quiet
+    warn: Say = _quiet
 
     @property
     def lease(self) -> Lease:
@@ -50,16 +51,19 @@ class Context:
 
 
 def say_of_files(ctx: Context, lines: Iterable[str]) -> None:
-    """Print lines about one file each; of many, the first ones and how many others there are."""
+    """Warn of one file in each line; of many, the first ones and how many others there are."""
     said = list(lines)
     for line in said[:MOST_FILES_NAMED]:
-        ctx.say(line)
+        ctx.warn(line)
     if more := said[MOST_FILES_NAMED:]:
-        ctx.say(f"land: and {len(more)} more such files")
+        ctx.warn(f"land: and {len(more)} more such files")
 
 
-def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context:
-    """Open a project for one pipeline; raises ConfigError. `say` gets single lines, escaped."""
+def open_context(
+    project_dir: Path, pipeline: str, say: Say = _quiet, warn: Say | None = None
+) -> Context:
+    """Open a project for one pipeline; raises ConfigError. `say`, and `warn` if it is another, get
+    single lines, escaped."""
     project = load_sound(project_dir)
     chosen = project.pipeline(pipeline)
     catalog = open_catalog(project)
@@ -72,6 +76,7 @@ def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context
         ledger.of(chosen.name),
         BatchFiles(project),
         lambda text: say(shown(text)),
+        lambda text: (warn or say)(shown(text)),
     )
 
 
