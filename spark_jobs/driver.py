@@ -110,7 +110,7 @@ class Driver:
     def _forget_scratch(self) -> None:
         """Remove scratch files; a failure is no error, since maintenance removes what is left."""
         try:
-            self.files.forget_scratch(
+            self.files.delete_scratch(
                 self.manifest.pipeline, self.manifest.batch_id, self.lease.attempt
             )
         except (SluiceError, OSError) as error:

@@ -29,20 +29,20 @@ OBJECTS = {f"{n}.jsonl": os.urandom(100_000) for n in range(6)}
 
 
 @pytest.fixture
-def between(server: S3Server) -> Iterator[Flaky]:
+def flaky_proxy(server: S3Server) -> Iterator[Flaky]:
     host, _, port = server.endpoint.removeprefix("http://").partition(":")
     with flaky((host, int(port)), share=0.0, seed=7) as found:
         yield found
 
 
 @pytest.fixture
-def store(server: S3Server, between: Flaky, monkeypatch: pytest.MonkeyPatch) -> S3Store:
-    """A folder of a bucket of the test's own, reached through what lies between."""
+def store(server: S3Server, flaky_proxy: Flaky, monkeypatch: pytest.MonkeyPatch) -> S3Store:
+    """A folder of a bucket of the test's own, reached through the proxy."""
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     bucket = f"b-{os.urandom(6).hex()}"
     boto3.Session().client("s3", endpoint_url=server.endpoint).create_bucket(Bucket=bucket)
-    monkeypatch.setenv("SLUICE_S3_ENDPOINT", f"http://127.0.0.1:{between.port}")
+    monkeypatch.setenv("SLUICE_S3_ENDPOINT", f"http://127.0.0.1:{flaky_proxy.port}")
     found = open_store(f"s3://{bucket}/landing")
     assert isinstance(found, S3Store)
     return found
@@ -53,7 +53,7 @@ def read(store: S3Store, key: str) -> bytes:
         return body.read()
 
 
-def at_last(action: Callable[[], bytes]) -> bytes:
+def read_with_retries(action: Callable[[], bytes]) -> bytes:
     """What is read when it is tried again, as the next run does."""
     for _ in range(5):
         try:
@@ -63,50 +63,50 @@ def at_last(action: Callable[[], bytes]) -> bytes:
     raise AssertionError("failed five times")
 
 
-def test_objects_are_whole_on_a_flaky_store(store: S3Store, between: Flaky) -> None:
-    between.share = 0.4
+def test_objects_are_whole_on_a_flaky_store(store: S3Store, flaky_proxy: Flaky) -> None:
+    flaky_proxy.share = 0.4
     for key, content in OBJECTS.items():
         store.put(key, content)
     assert not store.put_if_absent("0.jsonl", b"another")
     assert {o.key: o.size for o in store.list()} == {k: len(c) for k, c in OBJECTS.items()}
     for key, content in OBJECTS.items():
-        found = at_last(lambda key=key: read(store, key))  # type: ignore[misc]
+        found = read_with_retries(lambda key=key: read(store, key))  # type: ignore[misc]
         assert hashlib.sha256(found).digest() == hashlib.sha256(content).digest()
-    assert len(between.told) > 2
+    assert len(flaky_proxy.told) > 2
 
 
 def test_request_that_fails_each_time_is_a_transient_error(
-    store: S3Store, between: Flaky, monkeypatch: pytest.MonkeyPatch
+    store: S3Store, flaky_proxy: Flaky, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put("a", b"1")
     monkeypatch.setattr("sluice.objects.s3_store.ATTEMPTS", 2)
-    between.share, between.fates = 1.0, ("reset",)
+    flaky_proxy.share, flaky_proxy.fates = 1.0, ("reset",)
     for action in (lambda: list(store.list()), lambda: store.put("b", b"2")):
         with pytest.raises(TransientError, match=rf"s3://{store.bucket}/.*Connection was closed"):
             action()
 
 
 def test_a_conditional_write_that_meets_another_is_sent_again(
-    store: S3Store, between: Flaky
+    store: S3Store, flaky_proxy: Flaky
 ) -> None:
     """S3 answers 409 where a delete or another write of the key is under way."""
-    between.conflicts = 2
+    flaky_proxy.conflicts = 2
     assert store.put_if_absent("a", b"1")
-    between.conflicts = 1
+    flaky_proxy.conflicts = 1
     assert not store.put_if_absent("a", b"2")
-    assert (store.get("a"), between.conflicts) == (b"1", 0)
+    assert (store.get("a"), flaky_proxy.conflicts) == (b"1", 0)
 
 
 def test_a_conditional_write_that_meets_others_each_time_is_to_be_tried_later(
-    store: S3Store, between: Flaky
+    store: S3Store, flaky_proxy: Flaky
 ) -> None:
-    between.conflicts = 1000
+    flaky_proxy.conflicts = 1000
     with pytest.raises(TransientError, match="ConditionalRequestConflict"):
         store.put_if_absent("a", b"1")
 
 
 def test_metadata_of_the_catalog_is_read_from_a_busy_store(
-    store: S3Store, between: Flaky, tmp_path: Path
+    store: S3Store, flaky_proxy: Flaky, tmp_path: Path
 ) -> None:
     """pyarrow by itself gives up after three requests."""
     store.put("metadata.json", b"{}")
@@ -114,18 +114,18 @@ def test_metadata_of_the_catalog_is_read_from_a_busy_store(
     lake = LakeConfig(catalog=catalog, warehouse=f"s3://{store.bucket}/landing")
     opened = open_catalog(Project(root=tmp_path, lake=lake, spark=SparkConfig(), pipelines={}))
     location = f"s3://{store.bucket}/landing/metadata.json"
-    between.throttled = 4
+    flaky_proxy.throttled = 4
     files = load_file_io(opened.properties, location)
     assert files.new_input(location).open().read() == b"{}"
-    assert between.throttled == 0
+    assert flaky_proxy.throttled == 0
 
 
 def test_an_object_that_is_denied_says_nothing_of_the_others(
-    store: S3Store, between: Flaky
+    store: S3Store, flaky_proxy: Flaky
 ) -> None:
     store.put("a", b"1")
     store.put("b", b"2")
-    between.denied = "/landing/b"
+    flaky_proxy.denied = "/landing/b"
     assert {o.key for o in store.list()} == {"a", "b"}
     assert read(store, "a") == b"1"
     with pytest.raises(FileDeniedError, match=r"landing/b: .*AccessDenied.*s3:GetObject"):
@@ -149,25 +149,27 @@ def landed(context: Context, unreadable: UnreadableFiles | None = None) -> list[
 
 
 def test_an_object_that_fails_each_time_keeps_no_other_from_landing(
-    shop: Context, between: Flaky
+    shop: Context, flaky_proxy: Flaky
 ) -> None:
-    between.broken = ("/landing/b.jsonl",)
+    flaky_proxy.broken = ("/landing/b.jsonl",)
     with pytest.raises(FilesUnreadError, match=r"landing/b\.jsonl: .*InternalError"):
         landed(shop)
     assert set(shop.ledger.files.known()) == {"a.jsonl", "c.jsonl"}
-    between.broken = ()
+    flaky_proxy.broken = ()
     assert landed(shop) == ["b.jsonl"]
 
 
-def test_where_all_objects_fail_nothing_is_claimed(shop: Context, between: Flaky) -> None:
-    between.broken = (".jsonl",)
+def test_where_all_objects_fail_nothing_is_claimed(shop: Context, flaky_proxy: Flaky) -> None:
+    flaky_proxy.broken = (".jsonl",)
     with pytest.raises(TransientError) as caught:
         landed(shop, UnreadableFiles())
     assert type(caught.value) is TransientError
     assert shop.ledger.files.known() == {}
 
 
-def test_an_object_that_was_cut_is_read_in_the_second_try(shop: Context, between: Flaky) -> None:
-    between.cut = {"/landing/b.jsonl"}
+def test_an_object_that_was_cut_is_read_in_the_second_try(
+    shop: Context, flaky_proxy: Flaky
+) -> None:
+    flaky_proxy.cut = {"/landing/b.jsonl"}
     assert landed(shop) == ["a.jsonl", "b.jsonl", "c.jsonl"]
-    assert between.cut == set()
+    assert flaky_proxy.cut == set()

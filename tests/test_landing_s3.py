@@ -54,6 +54,7 @@ def test_list_is_relative_and_filtered(store: S3Store, bucket: str) -> None:
     assert found["a.jsonl"].size == len(LINES)
     assert found["a.jsonl"].etag == hashlib.md5(LINES).hexdigest()
     assert found["a.jsonl"].modified.tzinfo is not None
+    assert {o.key for o in store.list("**/*.jsonl", hidden=True)} == {"a.jsonl", "_tmp/d.jsonl"}
 
 
 def test_an_object_that_another_of_its_size_replaced_is_not_taken_for_the_one_listed(
@@ -77,9 +78,9 @@ def test_uploads_that_were_never_completed_go(store: S3Store, bucket: str) -> No
         found = store.client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
         return {upload["Key"] for upload in found}
 
-    store.forget_unfinished("p/", datetime.now(UTC) - timedelta(hours=1))
+    store.delete_unfinished("p/", datetime.now(UTC) - timedelta(hours=1))
     assert there() == set(names.values())
-    store.forget_unfinished("p/", datetime.now(UTC) + timedelta(hours=1))
+    store.delete_unfinished("p/", datetime.now(UTC) + timedelta(hours=1))
     assert there() == {names["others"]}
 
 

@@ -52,9 +52,9 @@ from sluice.operations.why_nothing import why_nothing
 from sluice.operations.window import Window
 from sluice.output import query, report, verify_report
 from sluice.output.projects import show_project
-from sluice.output.report import for_terminal
 from sluice.output.rows import Output, until_it_closes, write_rows
 from sluice.output.status import batch_statuses, last_and_waiting, show_status, status_json
+from sluice.output.terminal import for_terminal, print_line
 from sluice.result import BatchResult
 from sluice.spark_submit.child_process import SIGNALS, stop_children_when_ended
 
@@ -103,7 +103,7 @@ def _version(
 
 
 def _say(text: str) -> None:
-    err.print(for_terminal(text), style="dim", highlight=False, soft_wrap=True)
+    print_line(err, text, "dim")
 
 
 def _print_json(value: object) -> None:
@@ -118,8 +118,8 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
     if as_json:
         types = {n: p.unknown_types for n, p in loaded.pipelines.items() if p.unknown_types}
         names = sorted(loaded.pipelines)
-        told = {"project": str(loaded.root), "pipelines": names, "unknown_types": types}
-        _print_json(told | {"not_read": [str(path) for path in loaded.not_read]})
+        summary = {"project": str(loaded.root), "pipelines": names, "unknown_types": types}
+        _print_json(summary | {"not_read": [str(path) for path in loaded.not_read]})
         return
     show_project(out, loaded)
 
@@ -157,7 +157,7 @@ def _finish(results: list[BatchResult], failure: Exception | None, as_json: bool
 
 def _print_nothing(ctx: Context, requested: Selection) -> None:
     why = why_nothing(ctx, requested)
-    out.print(for_terminal(f"{ctx.pipeline.name}: nothing to load; {why}"), soft_wrap=True)
+    print_line(out, f"{ctx.pipeline.name}: nothing to load; {why}")
 
 
 def _selection(
@@ -223,7 +223,7 @@ def reprocess(
     requested = Reprocess(reason=reason, accept_late=accept_late, accept_open=accept_open)
     results, failure = reprocess_batches(ctx, as_batch_id(batch), requested)
     if _finish(results, failure, as_json):
-        out.print(f"{pipeline}: nothing in quarantine is unresolved")
+        print_line(out, f"{pipeline}: nothing in quarantine is unresolved")
 
 
 @app.command()
@@ -387,7 +387,7 @@ def _done(lines: list[str], as_json: bool) -> None:
         _print_json({"done": lines})
         return
     for line in lines:
-        out.print(for_terminal(line), highlight=False, soft_wrap=True)
+        print_line(out, line)
 
 
 def main() -> None:

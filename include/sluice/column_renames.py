@@ -39,8 +39,8 @@ def is_drop(old: str, new: str) -> bool:
 
 
 def dropped_since(before: Renames, now: Renames) -> frozenset[str]:
-    """Return, in lower case, the columns in which rows that were written under the renames `before`
-    have the values of dropped columns that are NOWHERE since."""
+    """Return, in lower case, the `…__dropped` columns that rows written under `before` still have,
+    and that leave the target under `now`."""
     gone = nowhere_columns(now) - nowhere_columns(before)
     pairs = (pair for rename in before for pair in rename.columns)
     aside = (new for old, new in pairs if new == dropped_column(old) and old.lower() in gone)

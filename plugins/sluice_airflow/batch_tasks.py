@@ -9,7 +9,7 @@ from airflow.sdk import AssetAlias, get_current_context, task, task_group
 
 from sluice.config.pipeline import Pipeline
 from sluice.config.project import Project
-from sluice.objects.batch_files import batch_of, pipeline_of
+from sluice.objects.batch_files import batch_of
 from sluice_airflow import tasks
 from sluice_airflow.assets import alias_name
 from sluice_airflow.dag_settings import SOON, longest_load, longest_stage
@@ -61,7 +61,7 @@ def _publish(project: Project, pipelines: list[Pipeline]) -> Any:
     )
     def publish(manifest: str) -> dict[str, Any]:
         context = _name_batch(manifest)
-        return tasks.publish(str(project.root), pipeline_of(manifest), manifest, context)
+        return tasks.publish(str(project.root), manifest, context)
 
     return publish
 
@@ -70,7 +70,7 @@ def _left_out(project_dir: str) -> Any:
     @task(task_id="left_out", map_index_template=BATCH, priority_weight=SOON)
     def left_out(manifest: str) -> None:
         _name_batch(manifest)
-        tasks.refuse_left_out(project_dir, pipeline_of(manifest), manifest)
+        tasks.refuse_left_out(project_dir, manifest)
 
     return left_out
 
@@ -84,7 +84,7 @@ def _rollback(project: Project) -> Any:
     )
     def rollback(manifest: str) -> list[str]:
         _name_batch(manifest)
-        return tasks.clean_up(str(project.root), pipeline_of(manifest), manifest)
+        return tasks.clean_up(str(project.root), manifest)
 
     return rollback
 

@@ -12,12 +12,12 @@ from airflow.sdk import AssetAlias
 from sluice.escaping import shown
 from sluice.ledger.states import CLOSED, FINISHED, LOADED, PUBLISHING
 from sluice.manifest import Manifest
-from sluice.objects.batch_files import batch_of
+from sluice.objects.batch_files import batch_of, pipeline_of
 from sluice.operations import reprocess, rollback, stages
 from sluice.operations.context import Context
 from sluice.operations.load import SAME_AGAIN
 from sluice.operations.quarantined import require_published
-from sluice.output.report import conflicting, losing, misfitting
+from sluice.output.report import remarks
 from sluice.result import BatchResult
 from sluice_airflow.advice import Advice, about_form, advised, skip
 from sluice_airflow.assets import alias_name, emit_assets
@@ -63,10 +63,9 @@ def open_context(project_dir: str, pipeline: str) -> Context:
     return stages.open_context(Path(project_dir), pipeline, log.info, log.warning)
 
 
-def publish(
-    project_dir: str, pipeline: str, manifest: str, context: dict[str, Any]
-) -> dict[str, Any]:
+def publish(project_dir: str, manifest: str, context: dict[str, Any]) -> dict[str, Any]:
     """Publish the batch; the stage merges it again if `main` moved meanwhile."""
+    pipeline = pipeline_of(manifest)
     with advised("publish", pipeline) as advice:
         use_connections_master()
         ctx = open_context(project_dir, pipeline)
@@ -76,8 +75,9 @@ def publish(
         return summary(result)
 
 
-def refuse_left_out(project_dir: str, pipeline: str, manifest: str) -> None:
+def refuse_left_out(project_dir: str, manifest: str) -> None:
     """Raise TablesLeftOutError if the batch was published without some of its tables."""
+    pipeline = pipeline_of(manifest)
     ctx = open_context(project_dir, pipeline)
     result = stages.current_result(ctx, batch_of(manifest))
     with advised("left_out", pipeline):
@@ -90,12 +90,8 @@ def summary(result: BatchResult) -> dict[str, Any]:
     tables = {table.target: vars(table.counts) for table in result.tables}
     log.info("published batch %s: %s", result.batch_id, json.dumps(tables, sort_keys=True))
     for table in result.tables:
-        if table.conflicts.records:
-            log.warning("%s", shown(conflicting(table)))
-        if table.nulled:
-            log.warning("%s", shown(misfitting(table)))
-        if table.dropped:
-            log.warning("%s", shown(losing(table)))
+        for line in remarks(table):
+            log.warning("%s", shown(line))
     return {"batch_id": result.batch_id, "attempt": result.attempt, "tables": tables}
 
 
@@ -113,9 +109,9 @@ def loaded_as(ctx: Context, manifest: str, advice: Advice) -> str:
     return row.state if handed_on or row.state in FINISHED else ""
 
 
-def clean_up(project_dir: str, pipeline: str, manifest: str) -> list[str]:
+def clean_up(project_dir: str, manifest: str) -> list[str]:
     """Drop what a failed batch staged; a published one is left alone."""
-    batch_id = batch_of(manifest)
+    pipeline, batch_id = pipeline_of(manifest), batch_of(manifest)
     with advised("batch.rollback", pipeline) as advice:
         # Where publishing was cut short, what completes it may merge again.
         use_connections_master()

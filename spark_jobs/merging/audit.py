@@ -81,7 +81,8 @@ def refuse_too_many_bad(job: Job, summaries: list[TableSummary], misfits: int, h
     again = job.manifest.reprocess
     if again is not None and lost <= again.records:
         return  # a published batch had them already
-    lost += sum(reject.records - 1 for reject in job.manifest.rejects)
+    rejected = sum(reject.records for reject in job.manifest.rejects)
+    read, lost = read + rejected, lost + rejected - len(job.manifest.rejects)
     if job.pipeline.too_many_bad(lost, read):
         raise AuditFailedError(
             f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the limit "

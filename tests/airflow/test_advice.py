@@ -110,8 +110,8 @@ def test_advice_for_a_half_published_batch_does_not_say_that_no_table_has_it(
     load = submit.LoadOperator(task_id="load", project_dir=str(tmp_path), manifest=MANIFEST)
     does = {
         "load": lambda: load.execute({"ti": run}),
-        "publish": lambda: tasks.publish(str(tmp_path), "shop", MANIFEST, {}),
-        "batch.rollback": lambda: clean_up(str(tmp_path), "shop", MANIFEST),
+        "publish": lambda: tasks.publish(str(tmp_path), MANIFEST, {}),
+        "batch.rollback": lambda: clean_up(str(tmp_path), MANIFEST),
     }
     with pytest.raises(TransientError):
         does[task]()
@@ -124,7 +124,7 @@ def test_publishing_what_was_rolled_back_is_not_advised_to_be_cleared(
     """Whoever clears its load and what follows sees a green load, and this error."""
     one_batch(tmp_path, ROLLED_BACK).files.write_manifest(Manifest("shop", "b", (FILE,)))
     with pytest.raises(TerminalError, match="sluice release shop --batch b, then run again"):
-        tasks.publish(str(tmp_path), "shop", MANIFEST, {})
+        tasks.publish(str(tmp_path), MANIFEST, {})
     assert "clearing this task only repeats it" in advice_of(caplog)
 
 

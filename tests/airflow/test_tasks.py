@@ -324,7 +324,7 @@ def test_teardown_reconciles_on_the_connections_spark_master(
     monkeypatch.setenv(ENV_SPARK_MASTER, "spark://elsewhere:7077")
     one_batch(tmp_path, PUBLISHING)
     monkeypatch.setattr(stages, "reconcile", lambda ctx: [ctx.project.spark.master])
-    assert clean_up(str(tmp_path), "shop", MANIFEST) == ["local[2]"]
+    assert clean_up(str(tmp_path), MANIFEST) == ["local[2]"]
 
 
 def test_land_that_runs_again_reconciles_on_the_connections_spark_master(

@@ -33,7 +33,7 @@ def server(tmp_path: Path) -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def between(server: S3Server) -> Iterator[Flaky]:
+def flaky_proxy(server: S3Server) -> Iterator[Flaky]:
     host, _, port = server.endpoint.removeprefix("http://").partition(":")
     with flaky((host, int(port)), share=0.0, seed=11) as found:
         yield found
@@ -67,7 +67,7 @@ def _data(row: str) -> str:
 
 
 def test_a_run_on_a_store_that_fails_ends_as_on_one_that_does_not(
-    tmp_path: Path, server: S3Server, between: Flaky, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, server: S3Server, flaky_proxy: Flaky, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
@@ -77,15 +77,15 @@ def test_a_run_on_a_store_that_fails_ends_as_on_one_that_does_not(
     wanted = rows(calm.contents())
 
     stormy = on_s3(tmp_path, server, "stormy")
-    monkeypatch.setenv("SLUICE_S3_ENDPOINT", f"http://127.0.0.1:{between.port}")
-    between.share = SHARE
+    monkeypatch.setenv("SLUICE_S3_ENDPOINT", f"http://127.0.0.1:{flaky_proxy.port}")
+    flaky_proxy.share = SHARE
     runs = [stormy.command("run", "shop")]
     while runs[-1][0] != 0 and len(runs) < 4:
         assert runs[-1][0] == 75, runs[-1][1]
         runs.append(stormy.command("run", "shop"))
     assert runs[-1][0] == 0, runs[-1][1]
-    assert set(between.told) == {"", *FATES}
-    between.share = 0.0
+    assert set(flaky_proxy.told) == {"", *FATES}
+    flaky_proxy.share = 0.0
     assert rows(stormy.contents()) == wanted
 
 

@@ -6,8 +6,15 @@ from collections.abc import Iterable
 
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, TableUpdate
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    RemovePropertiesUpdate,
+    SetCurrentSchemaUpdate,
+    TableUpdate,
+)
 from pyiceberg.types import NestedField
+
+from sluice.names import PROP_SHAPES
 
 
 def made_current(table: Table, fields: Iterable[NestedField]) -> list[TableUpdate]:
@@ -20,3 +27,13 @@ def made_current(table: Table, fields: Iterable[NestedField]) -> list[TableUpdat
         if known == schema:
             return [SetCurrentSchemaUpdate(schema_id=known.schema_id)]
     return [AddSchemaUpdate(schema_=schema), SetCurrentSchemaUpdate(schema_id=-1)]
+
+
+def forget_shapes(table: Table) -> list[TableUpdate]:
+    """Return the update that removes the cached shapes; none if the table has none.
+
+    They are of the schema that is left: the next batch would be planned with them.
+    """
+    return (
+        [RemovePropertiesUpdate(removals=[PROP_SHAPES])] if PROP_SHAPES in table.properties else []
+    )

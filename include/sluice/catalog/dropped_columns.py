@@ -5,28 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from pyiceberg.table import Table
-from pyiceberg.table.update import (
-    RemovePropertiesUpdate,
-    TableUpdate,
-)
+from pyiceberg.table.update import TableUpdate
 
-from sluice.catalog.current_schema import made_current
-from sluice.names import PROP_SHAPES
+from sluice.catalog.current_schema import forget_shapes, made_current
 
 
 def without_columns(table: Table, dropped: Collection[str]) -> tuple[TableUpdate, ...]:
     """Return the updates that drop columns of a table; none if it has none of them.
 
     Data files keep the values, which a rollback shows again with the schema. A column that is added
-    again has another id, and is NULL in earlier rows. The cached shapes are removed too: the next
-    batch would be planned with them, and add the columns again.
+    again has another id, and is NULL in earlier rows. With the cached shapes the next batch would
+    add the columns again.
     """
     left = [field for field in table.schema().fields if field.name not in dropped]
     if len(left) == len(table.schema().fields):
         return ()
-    shapes = [PROP_SHAPES] if PROP_SHAPES in table.properties else []
-    forgotten = [RemovePropertiesUpdate(removals=shapes)] if shapes else []
-    return (*made_current(table, left), *forgotten)
+    return (*made_current(table, left), *forget_shapes(table))
 
 
 def schema_of_published(table: Table, schema_id: int) -> int:

@@ -50,9 +50,9 @@ def foreign(table: Table, among: Container[int]) -> list[str]:
 
 
 def _is_foreign(snapshot: Snapshot) -> bool:
-    """Whether a snapshot is such a one (see `foreign`).
+    """Whether a snapshot changed rows and was written by neither a batch nor maintenance.
 
-    An empty snapshot is not: creating a branch of an empty table writes one.
+    An empty snapshot does not count: creating a branch of an empty table writes one.
     """
     summary = snapshot.summary.additional_properties if snapshot.summary else {}
     empty = summary.get("changed-partition-count") == "0"

@@ -28,11 +28,11 @@ class RetryingRestCatalog(RestCatalog):
     def _config_headers(self, session: Session) -> None:
         # Called first for a new session, before it fetches a token.
         for scheme in ("https://", "http://"):
-            session.mount(scheme, _Impatient(max_retries=_AGAIN))
+            session.mount(scheme, _TimeoutAdapter(max_retries=_AGAIN))
         super()._config_headers(session)
 
 
-class _Impatient(HTTPAdapter):
+class _TimeoutAdapter(HTTPAdapter):
     def send(self, request: PreparedRequest, *args: Any, **kwargs: Any) -> Response:
         kwargs["timeout"] = kwargs.get("timeout") or (CONNECT_SECONDS, READ_SECONDS)
         return super().send(request, *args, **kwargs)

@@ -29,6 +29,7 @@ from pyiceberg.table.update import (
 from sluice.catalog.client import find_table, load_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.retries import OUTCOME_UNKNOWN, error_text, limited_retries
+from sluice.config.format_versions import WRITABLE_VERSION
 from sluice.errors import (
     CommitStateUnknownError,
     PublishRefusedError,
@@ -42,7 +43,6 @@ from sluice.names import (
 
 MAIN: Final = "main"
 COMMIT_TRIES: Final = 3
-WRITABLE_VERSION: Final = 2  # of the format, by pyiceberg
 
 
 def head(table: Table, ref: str = MAIN) -> int | None:
@@ -65,12 +65,12 @@ def drop_branches(
     catalog: Catalog, namespace: str, name: str, prefix: str | tuple[str, ...]
 ) -> list[str]:
     """Remove the branches that `branches` returns; returns their names."""
-    doomed = branches(catalog, namespace, name, prefix)
-    for ref in doomed:
+    to_delete = branches(catalog, namespace, name, prefix)
+    for ref in to_delete:
         table = load_table(catalog, (namespace, name))
         requirement = AssertRefSnapshotId(ref=ref, snapshot_id=head(table, ref))
         commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
-    return doomed
+    return to_delete
 
 
 def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:

@@ -13,7 +13,6 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
-    RemovePropertiesUpdate,
     RemoveSnapshotRefUpdate,
     SetCurrentSchemaUpdate,
     TableRequirement,
@@ -22,13 +21,13 @@ from pyiceberg.table.update import (
 from pyiceberg.types import IcebergType, NestedField
 
 from sluice.catalog.client import load_table
-from sluice.catalog.current_schema import made_current
+from sluice.catalog.current_schema import forget_shapes, made_current
 from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of, passes_over
 from sluice.catalog.placing import placing_ids
 from sluice.catalog.published_properties import properties_back
 from sluice.catalog.snapshots import MAIN, commit, head, point
 from sluice.errors import FollowedError, RollbackRefusedError
-from sluice.names import PROP_SHAPES, SUMMARY_BATCH, tag_name
+from sluice.names import SUMMARY_BATCH, tag_name
 from sluice.result import StagedTable
 
 
@@ -146,19 +145,14 @@ def _fields_back(table: Table, before: Schema) -> list[NestedField]:
 
 
 def _schema_back(table: Table, before: Schema) -> list[TableUpdate]:
-    """Return the updates that make an earlier schema current again; none if it is.
-
-    They remove the cached shapes, which may be of the later schema: the next batch would be planned
-    with them.
-    """
+    """Return the updates that make an earlier schema current again, and remove the cached shapes;
+    none if it is current."""
     fields = _fields_back(table, before)
     if fields == list(table.schema().fields):
         return []
-    known = [PROP_SHAPES] if PROP_SHAPES in table.properties else []
-    forgotten = [RemovePropertiesUpdate(removals=known)] if known else []
     if fields == list(table.schemas()[before.schema_id].fields):
-        return [SetCurrentSchemaUpdate(schema_id=before.schema_id), *forgotten]
-    return [*made_current(table, fields), *forgotten]
+        return [SetCurrentSchemaUpdate(schema_id=before.schema_id), *forget_shapes(table)]
+    return [*made_current(table, fields), *forget_shapes(table)]
 
 
 def refuse_rollback(table: Table, current: int | None, staged: StagedTable, batch_id: str) -> None:

@@ -59,13 +59,13 @@ def rules(collations: Mapping[str, str], null_keys: Iterable[str]) -> dict[str, 
     return {**collations, **nulls}
 
 
-def beside_key(key: Sequence[str] | None, named: Iterable[str]) -> str:
+def not_in_key(key: Sequence[str] | None, named: Iterable[str]) -> str:
     """Return the columns in `named` that a configured key lacks, joined; '' if none."""
     key_columns = {column.lower() for column in key or ()}
     return "" if key is None else ", ".join(n for n in named if n.lower() not in key_columns)
 
 
-def of_key(key: Sequence[str] | None, named: Iterable[str]) -> str:
+def in_key(key: Sequence[str] | None, named: Iterable[str]) -> str:
     """Return the columns in `named` that are part of a configured key, joined; '' if none."""
     key_columns = {column.lower() for column in key or ()}
     return ", ".join(n for n in named if n.lower() in key_columns)

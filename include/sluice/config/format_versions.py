@@ -11,14 +11,15 @@ if TYPE_CHECKING:
     from sluice.config.project_file import LakeConfig
     from sluice.config.yaml_file import Document
 
-_WRITTEN: Final = 2
+# Of the format, by pyiceberg.
+WRITABLE_VERSION: Final = 2
 
 
 def refuse_unpublishable_version(document: Document, pipeline: Pipeline, lake: LakeConfig) -> None:
     """Raise ConfigError for a table that could be staged but never published: for `jdbc` catalogs
     pyiceberg writes the metadata itself, and does not support version 3."""
     for name, table in (pipeline.tables or {}).items():
-        if table.format_version > _WRITTEN and lake.catalog.type == "jdbc":
+        if table.format_version > WRITABLE_VERSION and lake.catalog.type == "jdbc":
             key = ("tables", name, "format_version")
-            expected = f"{_WRITTEN} with a jdbc catalog, for 3 needs a rest catalog"
+            expected = f"{WRITABLE_VERSION} with a jdbc catalog, for 3 needs a rest catalog"
             raise refused(document, key, expected)

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator
 
 from sluice.bounds import FILE_BYTES, MEBIBYTE, RATIO
 from sluice.config.checks import Check
-from sluice.config.collations import Collations, NullKeys, beside_key, of_key
+from sluice.config.collations import Collations, NullKeys, in_key, not_in_key
 from sluice.config.ddl_files import PipelineDdl
 from sluice.config.epochs import MAX_EPOCH, FullLoads
 from sluice.config.fields import (
@@ -55,7 +55,7 @@ from sluice.config.source_tables import (
 )
 from sluice.modes import CURRENT, Modes, needs_key
 from sluice.names import full_name
-from sluice.types.columns import ColumnType, parse_type
+from sluice.types.columns import parse_type
 
 SHARE_COUNTS_FROM: Final = 100
 HOLD: Final = "hold"
@@ -123,11 +123,6 @@ class TableConfig(SourceTables):
         if wrong := [*unfit(map(parse_partition, value), types)]:
             raise ValueError(f"fields that the types in `columns` allow: {'; '.join(wrong)}")
         return value
-
-    @property
-    def types(self) -> dict[str, ColumnType]:
-        """The type hints, parsed."""
-        return {column: parse_type(hint) for column, hint in self.columns.items()}
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
@@ -322,11 +317,11 @@ class Pipeline(PipelineDdl):
             refused = needs_key(table.modes or info.data.get("modes", []))
             if refused and table.key == []:
                 raise ValueError(f"a key for {name}, or its modes without {', '.join(refused)}")
-            if beside := beside_key(table.key, (*table.collations, *table.null_keys)):
+            if beside := not_in_key(table.key, (*table.collations, *table.null_keys)):
                 raise ValueError(
                     f"of {name} only columns of its key in `collations` and `null_keys`: {beside}"
                 )
-            if keyed := of_key(table.key, table.null_misfits):
+            if keyed := in_key(table.key, table.null_misfits):
                 raise ValueError(f"of {name} no column of its key in `null_misfits`: {keyed}")
         return value
 

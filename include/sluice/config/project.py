@@ -47,8 +47,8 @@ class Project(BaseModel):
     """A validated project folder with absolute paths.
 
     `files`: the file of each pipeline. `broken`: the mistakes of each invalid pipeline file, by the
-    pipeline's name or else the file's stem. `not_read`: pipeline files in folders of that of
-    pipelines, or with an end in capitals, which are nobody's.
+    pipeline's name or else the file's stem. `not_read`: YAML files that Sluice ignores: those in
+    subfolders of `pipelines/`, or with a suffix in capitals.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -74,9 +74,10 @@ def regex(patterns: Iterable[str]) -> str:
 
 
 def _part(glob: str) -> str:
-    """Return the expression for one part of a name; atomic, since a name of a file may be long.
+    """Return the expression for one part of a name.
 
-    Only the last `*` has to try more than the first place of what follows it.
+    Atomic groups: each `*` but the last takes the first match, so that a long name costs no
+    backtracking.
     """
     first, *others = (
         "".join("[^.]" if c == "?" else re.escape(c) for c in s) for s in glob.split("*")

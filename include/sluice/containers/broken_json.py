@@ -27,7 +27,8 @@ FOLLOWS: Final = re.compile(_FOLLOWS)
 STRAY: Final = re.compile(rf"[ \t]*+[^\s\d\",:^{{\[\]]{_FOLLOWS}")
 _MARK: Final = rf'{_STRING}("?)|[{{}}\[\]]'
 _TOKENS: Final = {
-    start: re.compile(rf"{_MARK}|{start.pattern}") for start in (NEXT_START, NEXT_KEYED)
+    start: re.compile(rf"{_MARK}|{start.pattern}" if start else _MARK)
+    for start in (NEXT_START, NEXT_KEYED, None)
 }
 _LIST: Final = re.compile(r"\[[ \t\r\n]*+\{")
 # How far the end of a broken document may be if no whole one came before it.
@@ -46,14 +47,16 @@ def next_start(offset: int) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True)
-class Balance:
-    """How far a scan went (`at`), and whether all brackets were closed there."""
+class BracketScan:
+    """How far a scan went (`end`), and whether all brackets were closed there."""
 
     end: int
     closed: bool = False
 
 
-def balance(text: str, at: int, until: int, next_start: re.Pattern[str] = NEXT_START) -> Balance:
+def find_closing_bracket(
+    text: str, at: int, until: int, next_start: re.Pattern[str] | None = NEXT_START
+) -> BracketScan:
     """Find the brace or bracket that closes the one at `at`; those in strings do not count.
 
     There is none if a string is not closed on its line, a bracket closes a brace, or a line starts
@@ -67,15 +70,15 @@ def balance(text: str, at: int, until: int, next_start: re.Pattern[str] = NEXT_S
         if mark in _CLOSED_BY:
             open_brackets.append(_CLOSED_BY[mark])
         elif not open_brackets or mark != open_brackets.pop():
-            return Balance(token.end())
+            return BracketScan(token.end())
         elif not open_brackets:
-            return Balance(token.end(), closed=True)
-    return Balance(until)
+            return BracketScan(token.end(), closed=True)
+    return BracketScan(until)
 
 
 def ends_another(text: str) -> bool:
     """Whether a broken document ends with a bracket that closes none of its own brackets."""
-    scanned = balance(text + "\n", 0, len(text) + 1)
+    scanned = find_closing_bracket(text + "\n", 0, len(text) + 1)
     return text.endswith("]") and scanned.end <= len(text)
 
 
@@ -128,7 +131,7 @@ def are_alike(one: Iterable[str], other: Iterable[str]) -> bool:
 
 def may_go_on(line: str) -> bool:
     """Whether more documents may follow the broken one that a line begins with."""
-    scanned = balance(line, 0, len(line)) if line.startswith("{") else Balance(0)
+    scanned = find_closing_bracket(line, 0, len(line)) if line.startswith("{") else BracketScan(0)
     more = scanned.closed and scanned.end < len(line)
     return more and FOLLOWS.match(line, scanned.end) is not None
 
@@ -154,15 +157,21 @@ class DocumentEnds:
             self._nests = self._nests or _nests_alike(value, text)
         self._longest = max(self._longest, len(text))
 
-    def own(self, offset: int) -> int:
-        """Return where the part at `offset` closes with no more of it after; -1 if nowhere."""
-        window = self._window
+    def own(self, offset: int, too_deep: bool = False) -> int:
+        """Return where the part at `offset` closes with no more of it after; -1 if nowhere.
+
+        One that is `too_deep` to be parsed may be sound: what begins like a document on a line of
+        it is a part of it, and it may be as long as any.
+        """
+        window, starts = self._window, None if too_deep else next_start(offset)
         if not window.text.startswith(("{", "["), window.at + offset):
             return -1
         while True:
             begin = window.at + offset
-            until = self._until(begin, self._unclosed, self._far)
-            scanned = balance(window.text, begin, until, next_start(offset))
+            until = self._until(begin, self._unclosed, sys.maxsize if too_deep else self._far)
+            if too_deep and until > begin:
+                until = len(window.text)
+            scanned = find_closing_bracket(window.text, begin, until, starts)
             if scanned.end + NEAR_END > len(window.text) and window.more_within_limit():
                 continue
             if scanned.closed and FOLLOWS.match(window.text, scanned.end):

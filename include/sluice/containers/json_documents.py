@@ -171,7 +171,7 @@ class _Splitter(TextWindow):
             return self._key_and_value(key, offset)
         self.ends.learn(parsed.value, key)
         text = self.pass_to(self.at + len(key))
-        return self._unless_large(text, _line(text, is_lossy(text, parsed.value)))
+        return self._unless_large(text, _line(text, is_lossy(text)))
 
     def _is_of_key(self, key: Any, offset: int) -> bool:
         """Whether `key` is the key of the record at `offset`, and not a record itself.
@@ -209,8 +209,8 @@ class _Splitter(TextWindow):
             return self._take_broken(parsed, value_at)
         whole = self.pass_to(parsed.end)
         value = whole[value_at:]
-        lossy = is_lossy(key + value, [key, parsed.value])
-        return self._unless_large(whole, _line(self._pair(key, value), lossy))
+        pair = self._pair(key, value)
+        return self._unless_large(whole, _line(pair, is_lossy(pair)))
 
     def _unless_large(self, whole: str, part: Line | Rejected) -> Line | Rejected:
         """Return the part if its text is within the limit, which a window may exceed."""
@@ -227,7 +227,7 @@ class _Splitter(TextWindow):
         one may begin."""
         if parsed.incomplete and self.ended and self.cut:
             return self._cut_off()
-        end = self.ends.own(offset)
+        end = self.ends.own(offset, parsed.too_deep)
         if end < 0 and self.in_array:
             end = self.ends.by_the_next()
         if end >= 0:

@@ -108,6 +108,7 @@ def _is_odd(line: bytes, last: bool = False) -> bool:
         return True
     parsed = read_document(f"{text} ", 0)
     if parsed.found:
-        return bool(text[parsed.end :].strip()) or is_lossy(text, parsed.value)
-    goes_on = parsed.error_at >= len(text)  # a string cut by the line's end cannot
+        return bool(text[parsed.end :].strip()) or is_lossy(text)
+    # A string cut by the line's end cannot go on.
+    goes_on = parsed.too_deep or parsed.error_at >= len(text)
     return "^" in text or "\t" in text or (goes_on and not last) or may_go_on(text)

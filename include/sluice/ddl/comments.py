@@ -21,7 +21,7 @@ from sluice.ddl.spelling import (
     words,
 )
 from sluice.ddl.statements import (
-    SLIPS,
+    PARSER_BUGS,
     UnreadableDdlError,
     column_definitions,
     read_by,
@@ -119,7 +119,7 @@ def _inline_comments(text: str, *, redefines: bool) -> list[Comment] | None:
         if read is None:
             return None
         return [one for part in read for one in _of_statement(part, redefines)]
-    except SLIPS:
+    except PARSER_BUGS:
         return None
 
 

@@ -58,7 +58,7 @@ _RENAMES: Final = "sp_rename"
 _RENAMES_GIVEN: Final = ("objname", "newname", "objtype")
 _KEYWORDS: Final = frozenset({"add", "alter", "change", "drop", "modify", "rename"})
 _ESCAPE: Final = "\\"
-SLIPS: Final = (TypeError, AttributeError, LookupError, ValueError)
+PARSER_BUGS: Final = (TypeError, AttributeError, LookupError, ValueError)
 """What parsing an unknown text, or reading its result, may raise."""
 _TABLE: Final = "TABLE"
 _COLUMN: Final = "COLUMN"
@@ -191,7 +191,7 @@ def _altered(text: str, grammar: str) -> list[Altered] | None:
             for s in read
             if isinstance(s, exp.Alter | exp.Execute)
         ]
-    except (SqlglotError, *SLIPS):
+    except (SqlglotError, *PARSER_BUGS):
         return None
     return None if None in changes else [t for t in changes if t is not None and t.columns]
 
@@ -218,7 +218,7 @@ def read_by(grammar: str, text: str) -> list[exp.Expr | None] | None:
             read = parsed(_spelled_out(text, grammar), grammar)
     except TooIntricateError:
         raise
-    except (SqlglotError, *SLIPS):
+    except (SqlglotError, *PARSER_BUGS):
         return None
     return None if any(isinstance(s, exp.Command) or _is_call(s) for s in read) else read
 

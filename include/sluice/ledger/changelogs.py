@@ -15,7 +15,7 @@ from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.expressions import equals
 from sluice.catalog.listing import tables_of
 from sluice.catalog.retries import limited_retries
-from sluice.catalog.snapshots import WRITABLE_VERSION
+from sluice.config.format_versions import WRITABLE_VERSION
 from sluice.errors import TerminalError
 from sluice.names import (
     BATCH_ID,

@@ -49,6 +49,10 @@ def _row(batch: tuple[str, str], stated: Mapping[str, Any]) -> Row:
 def _unless_there(
     batch: tuple[str, str], rows: list[Row], nothing: Row, fields: tuple[str, ...], table: Table
 ) -> Decision[None]:
+    """Return the rows to append so that `rows` are the batch's newest; none if they are already.
+
+    `nothing`: the row that says the batch has none any more.
+    """
     pipeline, batch_id = batch
     stored = [r for r in _newest(_of_pipeline(table, pipeline)) if r["batch_id"] == batch_id]
     new = rows or ([nothing] if stored else [])

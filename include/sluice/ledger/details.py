@@ -104,8 +104,8 @@ def of_rebuild(manifest: Manifest) -> dict[str, Any]:
 
 
 def of_deleting_undone(attempt: str) -> dict[str, str]:
-    """Details of a batch that undoes others, between the publication of its last
-    table and its own."""
+    """Details of an undoing batch whose tables are all published, but which is not yet recorded as
+    published itself."""
     return {UNDOING: attempt}
 
 

@@ -65,6 +65,10 @@ class BatchFiles:
                 "changed, or the file deleted?"
             ) from error
 
+    def manifest_of(self, pipeline: str, batch_id: str) -> Manifest:
+        """Read the manifest of a batch; raises TerminalError if there is none."""
+        return self.read_manifest(self.manifest_key(pipeline, batch_id))
+
     def write_result(self, result: BatchResult) -> None:
         """Write the result of an attempt, which has one."""
         self.store.put(
@@ -94,14 +98,14 @@ class BatchFiles:
         """Return the store's key of the folder for an attempt's intermediate files."""
         return f"{self._scratch_prefix(pipeline, batch_id)}{attempt}"
 
-    def forget_scratch(self, pipeline: str, batch_id: str, attempt: str = "") -> None:
+    def delete_scratch(self, pipeline: str, batch_id: str, attempt: str = "") -> None:
         """Remove the intermediate files of one attempt, or of all attempts at a batch."""
         self.store.delete_prefix(f"{self._scratch_prefix(pipeline, batch_id)}{attempt}")
 
     def _scratch_prefix(self, pipeline: str, batch_id: str) -> str:
         return f"{pipeline}/{batch_id}/{SCRATCH}"
 
-    def forget_staged(self, keys: Iterable[str]) -> None:
+    def delete_staged(self, keys: Iterable[str]) -> None:
         """Remove staged files."""
         for key in keys:
             self.store.delete_prefix(key)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import GetObjectRequestTypeDef, ObjectIdentifierTypeDef
 
-    Doomed = list[ObjectIdentifierTypeDef]
+    ObjectsToDelete = list[ObjectIdentifierTypeDef]
 
 CONNECT_SECONDS: Final = 10
 READ_SECONDS: Final = 60
@@ -94,7 +94,7 @@ class S3Store:
         session = boto3.session.Session(region_name=self.region)
         return session.client("s3", endpoint_url=s3_endpoint(), config=config)
 
-    def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
+    def list(self, pattern: str = "**/*", *, hidden: bool = False) -> Iterator[StoredObject]:
         """See `ObjectStore`; returns the newest version of each object."""
         wanted = Glob(pattern)
         start = self.prefix + re.split(r"[*?\[]", pattern, maxsplit=1)[0]
@@ -103,7 +103,8 @@ class S3Store:
             for one in objects:
                 # A folder created by hand is an object too, as may be the prefix itself.
                 is_folder = one.key == "" or one.key.endswith("/")
-                if wanted.matches(one.key) and not is_hidden(one.key) and not is_folder:
+                is_listed = (hidden or not is_hidden(one.key)) and not is_folder
+                if is_listed and wanted.matches(one.key):
                     yield one
 
     @cached_property
@@ -200,29 +201,29 @@ class S3Store:
 
     def delete_prefix(self, prefix: str) -> None:
         """See `ObjectStore`."""
-        doomed: Doomed = []
+        to_delete: ObjectsToDelete = []
         with self._explained(prefix):
             for one in self._objects(self.prefix + prefix):
-                doomed.append({"Key": self.prefix + one.key})
-                if len(doomed) == DELETED_AT_ONCE:
-                    self._delete(doomed)
-                    doomed = []
-            self._delete(doomed)
+                to_delete.append({"Key": self.prefix + one.key})
+                if len(to_delete) == DELETED_AT_ONCE:
+                    self._delete(to_delete)
+                    to_delete = []
+            self._delete(to_delete)
 
-    def _delete(self, doomed: Doomed) -> None:
-        if not doomed:
+    def _delete(self, to_delete: ObjectsToDelete) -> None:
+        if not to_delete:
             return
         answer = self.client.delete_objects(
-            Bucket=self.bucket, Delete={"Objects": doomed, "Quiet": True}
+            Bucket=self.bucket, Delete={"Objects": to_delete, "Quiet": True}
         )
         if left := answer.get("Errors"):
             first = left[0]
             raise TransientError(
                 f"s3://{self.bucket}/{first.get('Key')}: not deleted: {first.get('Code')}: "
-                f"{first.get('Message')}, and so {len(left)} of {len(doomed)} objects; try again"
+                f"{first.get('Message')}, and so {len(left)} of {len(to_delete)} objects; try again"
             )
 
-    def forget_unfinished(self, prefix: str, before: datetime) -> None:
+    def delete_unfinished(self, prefix: str, before: datetime) -> None:
         """See `ObjectStore`; removes the parts of incomplete uploads."""
         with self._explained(prefix):
             pages = self.client.get_paginator("list_multipart_uploads")

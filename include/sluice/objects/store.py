@@ -1,7 +1,7 @@
 """Folders and buckets behind one small interface: list, open, put once.
 
 Keys are relative to the store's URL, with `/` between their parts. Names that begin with `_` or `.`
-are ignored, as Spark does: they are unfinished files of other writers.
+are ignored unless asked for, as Spark does: they are unfinished files of other writers.
 """
 
 from __future__ import annotations
@@ -94,8 +94,11 @@ def is_same_object(one: Identity, other: Identity) -> bool:
 class ObjectStore(Protocol):
     """The operations that Sluice needs on a folder or a bucket."""
 
-    def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
-        """List the objects whose key matches a glob; `**/` also matches no folder at all."""
+    def list(self, pattern: str = "**/*", *, hidden: bool = False) -> Iterator[StoredObject]:
+        """List the objects whose key matches a glob; `**/` also matches no folder at all.
+
+        `hidden`: list those too whose names are ignored.
+        """
         ...
 
     def describe(self, key: str) -> StoredObject:
@@ -130,7 +133,7 @@ class ObjectStore(Protocol):
         """Delete every object whose key begins with `prefix`, hidden ones too."""
         ...
 
-    def forget_unfinished(self, prefix: str, before: datetime) -> None:
+    def delete_unfinished(self, prefix: str, before: datetime) -> None:
         """Remove what writers that died left under the prefix, if begun before the given time."""
         ...
 
@@ -192,16 +195,16 @@ class LocalStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
 
-    def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
+    def list(self, pattern: str = "**/*", *, hidden: bool = False) -> Iterator[StoredObject]:
         """See `ObjectStore`; a missing folder is empty, and files that vanish meanwhile
         are left out."""
         wanted = Glob(pattern)
         for parent, folders, names in os.walk(self.folder, onerror=_raise_unless_gone):
-            folders[:] = sorted(name for name in folders if not is_hidden(name))
+            folders[:] = sorted(name for name in folders if hidden or not is_hidden(name))
             for name in sorted(names):
                 path = Path(parent, name)
                 key = path.relative_to(self.folder).as_posix()
-                if not is_hidden(name) and wanted.matches(key):
+                if (hidden or not is_hidden(name)) and wanted.matches(key):
                     yield from self._described(key, path)
 
     def _described(self, key: str, path: Path) -> Iterator[StoredObject]:
@@ -272,7 +275,7 @@ class LocalStore:
         for one in path.parent.glob(f"{path.name}*"):
             shutil.rmtree(one) if one.is_dir() else one.unlink(missing_ok=True)
 
-    def forget_unfinished(self, prefix: str, before: datetime) -> None:
+    def delete_unfinished(self, prefix: str, before: datetime) -> None:
         """See `ObjectStore`; removes temporary files."""
         for path in self._path(prefix).rglob(f"{_TEMPORARY}*"):
             if path.stat().st_mtime < before.timestamp():

@@ -31,7 +31,7 @@ class Replaced:
 
 
 @dataclass(frozen=True)
-class Group:
+class LoadableGroup:
     """Objects that may share a batch: new ones, or changed ones that were loaded at one `epoch`.
 
     `before`: what was loaded under the keys of changed ones; `replaced`: their rows in the ledger.
@@ -54,7 +54,9 @@ class Group:
         return replace(one, inspection=replace(one.inspection, file=file))
 
 
-def grouped(ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow]) -> list[Group]:
+def grouped(
+    ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow]
+) -> list[LoadableGroup]:
     """Group objects that may share a batch, new ones first, without known copies.
 
     Changed objects get groups of their own: they may be refused, which must not keep others from
@@ -66,10 +68,10 @@ def grouped(ctx: Context, objects: list[StoredObject], known: Mapping[str, FileR
 
 def _by_epoch(
     ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow]
-) -> list[Group]:
+) -> list[LoadableGroup]:
     loaded = _loaded(ctx, objects, known)
     if not loaded:
-        return [Group(objects)]
+        return [LoadableGroup(objects)]
     places = arrivals(ctx, (row for rows in loaded.values() for row in rows))
     at = ctx.ledger.batches.epochs()
     before = {key: _before(rows, places) for key, rows in loaded.items()}
@@ -77,8 +79,11 @@ def _by_epoch(
     groups: defaultdict[int | None, list[StoredObject]] = defaultdict(list)
     for found in (o for o in objects if o.key in loaded):
         groups[at.get(loaded[found.key][-1].batch_id)].append(found)
-    new = Group([o for o in objects if o.key not in loaded])
-    return [new, *(Group(found, epoch, before, replaced) for epoch, found in groups.items())]
+    new = LoadableGroup([o for o in objects if o.key not in loaded])
+    return [
+        new,
+        *(LoadableGroup(found, epoch, before, replaced) for epoch, found in groups.items()),
+    ]
 
 
 def _loaded(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sluice.faults import Point, reach
 from sluice.landing.inspection import Inspection
@@ -16,7 +17,7 @@ from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, nam
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
 from sluice.operations.loaded_files import epochs_of_same_load
-from sluice.operations.sweep import defer_to_maintenance, forget_staged
+from sluice.operations.sweep import defer_to_maintenance, delete_staged
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,28 @@ def claim(
     return _record(ctx, claimed, manifests.seqs[claimed.batch_id], lease) if claimed.files else ""
 
 
+def record_landed(
+    ctx: Context, manifest: Manifest, details: Mapping[str, Any], lease: Lease | None
+) -> str:
+    """Record that a batch which claims no files is landed; return its manifest's key.
+
+    A batch that the ledger has stays as it is, unless it is rolled back.
+    """
+    key = ctx.files.write_manifest(manifest)
+    ctx.ledger.batches.record(
+        manifest.batch_id, states.LANDED, manifest=key, lease=lease,
+        replace_details=details, expected=may_land,
+    )  # fmt: skip
+    return key
+
+
 def _drop_unclaimed(ctx: Context, files: Collection[SourceFile]) -> None:
     """Report the files that the batch did not get, and remove their staged files if no
     batch needs them."""
     for file in files:
         ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
     with defer_to_maintenance("land", ctx.say):
-        forget_staged(ctx.files, ctx.ledger, files)
+        delete_staged(ctx.files, ctx.ledger, files)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from sluice.ledger.rows import BatchRow
 from sluice.objects.batch_files import BatchFiles
 
 Say = Callable[[str], None]
-# Of more files that have the same to be said of them at every run, the others are counted.
+# At most so many files are named in one run's messages; the others are counted.
 MOST_FILES_NAMED: Final = 20
 
 
@@ -52,10 +52,10 @@ class Context:
 
 def say_of_files(ctx: Context, lines: Iterable[str]) -> None:
     """Warn of one file in each line; of many, the first ones and how many others there are."""
-    said = list(lines)
-    for line in said[:MOST_FILES_NAMED]:
+    messages = list(lines)
+    for line in messages[:MOST_FILES_NAMED]:
         ctx.warn(line)
-    if more := said[MOST_FILES_NAMED:]:
+    if more := messages[MOST_FILES_NAMED:]:
         ctx.warn(f"land: and {len(more)} more such files")
 
 

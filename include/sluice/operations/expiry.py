@@ -32,25 +32,25 @@ class Retention:
 
 @dataclass
 class Retentions:
-    """The retention of one pipeline, which is derived again only where the ledger has changed.
+    """The retention of one pipeline, cached until the ledger changes.
 
     It does not change while maintenance holds the lease, which it gives back between two steps.
     """
 
     _ledger: PipelineLedger
     _pipeline: Pipeline
-    _of: tuple[object, ...] = ()
-    _last: Retention = Retention(frozenset(), frozenset())
+    _ledger_state: tuple[object, ...] = ()
+    _cached: Retention = Retention(frozenset(), frozenset())
 
     def current(self) -> Retention:
         """Return which snapshots and tags may go according to the ledger as it is now."""
         written = self._ledger.publications.version()
         batches = self._ledger.batches.all()
-        of = (written, *((row.batch_id, row.state) for row in batches))
-        if of != self._of:
-            self._last = _retention(self._ledger, self._pipeline, batches)
-            self._of = of
-        return self._last
+        state = (written, *((row.batch_id, row.state) for row in batches))
+        if state != self._ledger_state:
+            self._cached = _retention(self._ledger, self._pipeline, batches)
+            self._ledger_state = state
+        return self._cached
 
 
 def _retention(

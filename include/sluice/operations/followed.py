@@ -27,6 +27,9 @@ from sluice.operations.pipeline_tables import changelogs, has_floor, tables_rena
 from sluice.operations.published_batches import followers, published_rows, published_until
 from sluice.operations.valid_publications import Published
 
+# The batches that others followed, with these others.
+Followed = dict[str, list[BatchRow]]
+
 
 def refuse_if_followed(ctx: Context, published: Published) -> None:
     """Raise FollowedError if a batch that stays was built on one of these, or compared with it.
@@ -39,7 +42,8 @@ def refuse_if_followed(ctx: Context, published: Published) -> None:
         for publications in published.values()
         for p in publications
     }
-    others = {row.batch_id for row in published_rows(ctx)} - published.keys()
+    rows = published_rows(ctx)
+    others = {row.batch_id for row in rows} - published.keys()
     built = ctx.ledger.publications.built_on({snapshot for _, _, snapshot in own})
     later = ctx.ledger.publications.of_batches(*(others & built))
     for p in sorted(later, key=lambda p: p.seq, reverse=True):
@@ -47,35 +51,34 @@ def refuse_if_followed(ctx: Context, published: Published) -> None:
         if p.state == states.PUBLISHED and before is not None:
             did = f"wrote {p.full_name} after batch {before}"
             raise FollowedError(f"batch {p.batch_id} {did}")
-    _refuse_if_base_has_undone_rows(ctx, published)
-    _refuse_if_changes_compared(ctx, published)
-    _refuse_if_nothing_written(ctx, published)
-    _refuse_if_expired(ctx, published)
+    followed = _followed(rows, published)
+    _refuse_if_base_has_undone_rows(published, followed)
+    _refuse_if_changes_compared(ctx, published, followed)
+    _refuse_if_nothing_written(ctx, published, followed)
+    _refuse_if_expired(ctx, published, followed, rows)
 
 
-def _refuse_if_base_has_undone_rows(ctx: Context, published: Published) -> None:
+def _refuse_if_base_has_undone_rows(published: Published, followed: Followed) -> None:
     """Raise FollowedError if a later batch undid others: the snapshot from before `published` still
     has the undone rows.
 
     This holds even if the undo wrote nothing to the table, as for keys that the batch deleted.
     Batches without publications move no table back and pass.
     """
-    rows = published_rows(ctx)
-    for batch_id in (batch for batch, own in published.items() if own):
-        for later in followers(rows, batch_id, published):
+    for batch_id in (batch for batch in followed if published[batch]):
+        for later in followed[batch_id]:
             if undone := later.details.get(UNDONE):
                 did = f"undid {', '.join(undone)} after batch {batch_id}"
                 raise FollowedError(f"batch {later.batch_id} {did}")
 
 
-def _refuse_if_changes_compared(ctx: Context, published: Published) -> None:
+def _refuse_if_changes_compared(ctx: Context, published: Published, followed: Followed) -> None:
     """Raise FollowedError if a later batch has changes in a changelog of one of these batches.
 
     Changes that were late, or stored already, wrote nothing; after the undo no table would have
     them.
     """
-    rows = published_rows(ctx)
-    for batch_id, others in _followed(rows, published).items():
+    for batch_id, others in followed.items():
         for log in _changelogs_written(ctx, published[batch_id]):
             stored = batches_in(log)  # one scan, however many batches followed
             if other := next((row for row in others if row.batch_id in stored), None):
@@ -84,15 +87,14 @@ def _refuse_if_changes_compared(ctx: Context, published: Published) -> None:
                 raise FollowedError(f"batch {other.batch_id} {did}")
 
 
-def _refuse_if_nothing_written(ctx: Context, published: Published) -> None:
+def _refuse_if_nothing_written(ctx: Context, published: Published, followed: Followed) -> None:
     """Raise FollowedError if a batch has changes or renames of a table to which it wrote nothing,
     and later batches exist.
 
     Such a batch had only duplicates or DDL. What later batches wrote may depend on it, and no
     snapshot shows that.
     """
-    rows, statements = published_rows(ctx), recorded(ctx.catalog, ctx.pipeline.name)
-    followed = _followed(rows, published)
+    statements = recorded(ctx.catalog, ctx.pipeline.name)
     logs = changelogs(ctx) if followed else {}
     for batch_id, others in followed.items():
         written = {p.table_name for p in published[batch_id]}
@@ -107,15 +109,16 @@ def _refuse_if_nothing_written(ctx: Context, published: Published) -> None:
                 )
 
 
-def _refuse_if_expired(ctx: Context, published: Published) -> None:
+def _refuse_if_expired(
+    ctx: Context, published: Published, followed: Followed, rows: list[BatchRow]
+) -> None:
     """Raise RollbackRefusedError if the changes of a batch expired, and with them maybe those of a
     later batch that was compared with it.
 
     The oldest changes expire first: while the changelog has any of this batch or an earlier one, it
     has all later ones.
     """
-    rows = published_rows(ctx)
-    for batch_id, others in _followed(rows, published).items():
+    for batch_id, others in followed.items():
         for log in _changelogs_written(ctx, published[batch_id]):
             namespace, target = target_of(log)
             if not has_floor(ctx, namespace, target) or files_of(log, batch_id):
@@ -129,7 +132,7 @@ def _refuse_if_expired(ctx: Context, published: Published) -> None:
                 )
 
 
-def _followed(rows: list[BatchRow], published: Published) -> dict[str, list[BatchRow]]:
+def _followed(rows: list[BatchRow], published: Published) -> Followed:
     """Return those of the batches that others followed, with these others."""
     found = {batch_id: followers(rows, batch_id, published) for batch_id in published}
     return {batch_id: others for batch_id, others in found.items() if others}

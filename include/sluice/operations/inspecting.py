@@ -14,7 +14,7 @@ from sluice.errors import SluiceError
 from sluice.landing.inspection import Inspection, Inspector
 from sluice.landing.reading import Reading, reading_of
 from sluice.objects.store import ObjectStore, StoredObject
-from sluice.operations.ceilings import within_ceilings
+from sluice.operations.batch_limits import split_by_limits
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.unreadable_files import UnreadableFiles, inspect_or_skip, with_retries
@@ -44,11 +44,11 @@ class Inspecting:
         """Inspect the objects; yield one list for each batch."""
         most = self.ctx.pipeline.max_bytes_per_batch
         for chunk in chunks(self.ctx, objects):
-            yield from within_ceilings(self._each(chunk), self._most_rejects, most)
+            yield from split_by_limits(self._each(chunk), self._most_rejects, most)
 
     def all(self, objects: list[StoredObject]) -> list[Inspected]:
         """Inspect the objects, as many as there are."""
-        lists = within_ceilings(self._each(objects), self._most_rejects)
+        lists = split_by_limits(self._each(objects), self._most_rejects)
         return [one for some in lists for one in some]
 
     @property

@@ -11,7 +11,7 @@ from sluice.ledger.claims import is_free, may_be_replaced
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FileRow
 from sluice.objects.store import ObjectStore, StoredObject
-from sluice.operations.changed import Group, grouped
+from sluice.operations.changed import LoadableGroup, grouped
 from sluice.operations.claim import claim
 from sluice.operations.context import Context, say_of_files
 from sluice.operations.inspecting import Inspecting
@@ -57,7 +57,7 @@ def candidates(ctx: Context, selection: Selection = EVERYTHING) -> list[StoredOb
     return [one for group in groups for one in group.objects]
 
 
-def loadable_groups(ctx: Context, store: ObjectStore, selection: Selection) -> list[Group]:
+def loadable_groups(ctx: Context, store: ObjectStore, selection: Selection) -> list[LoadableGroup]:
     """Group the selected objects that no batch has and, with `changed`, those that replaced loaded
     ones."""
     taken, changes = [], []

@@ -58,7 +58,7 @@ def _comes_again(ctx: Context, batch_id: str) -> str:
     """Return how the records of a rolled back batch are loaded after all: only a batch that claimed
     its files has any to release."""
     name = ctx.pipeline.name
-    manifest = ctx.files.read_manifest(ctx.files.manifest_key(name, batch_id))
+    manifest = ctx.files.manifest_of(name, batch_id)
     if origin := manifest.share_of:
         return (
             f"its files are those of batch {origin}: sluice rollback {name} --batch {origin}, "

@@ -55,10 +55,8 @@ def at_another_epoch(ctx: Context, batch_id: str) -> str:
 def arrivals(ctx: Context, rows: Iterable[FileRow]) -> dict[tuple[str, str], str]:
     """Return by batch and key the places, in the order of arrival, of all files of these
     rows' batches."""
-    batches = sorted({row.batch_id for row in rows})
-    keys = {batch: ctx.files.manifest_key(ctx.pipeline.name, batch) for batch in batches}
     return {
         (batch, file.key): file.arrival
-        for batch, key in keys.items()
-        for file in ctx.files.read_manifest(key).files
+        for batch in sorted({row.batch_id for row in rows})
+        for file in ctx.files.manifest_of(ctx.pipeline.name, batch).files
     }

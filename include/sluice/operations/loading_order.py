@@ -81,8 +81,8 @@ class Shares:
 
 
 def shares_to_try(ctx: Context, rows: Iterable[BatchRow]) -> Iterator[BatchRow]:
-    """Yield the batches, of the shares of a table only the first one; but all that were last tried
-    before another share of the table was published, since its cause seems to be mended.
+    """Yield each batch, but of several shares of one table only the first; the others too if they
+    were last tried before a share of that table was published, for then the cause seems mended.
 
     It is for runs that decide which batches they load before the first one is loaded.
     """

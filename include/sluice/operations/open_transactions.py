@@ -17,7 +17,7 @@ from sluice.manifest import Manifest
 from sluice.operations.context import Context
 from sluice.operations.loaded_files import epoch_of
 from sluice.operations.quarantined import Unresolved, unresolved
-from sluice.operations.reprocess import reread_manifest, take
+from sluice.operations.reprocess import quarantined_files_of, reread_manifest
 
 REASON: Final = "transaction_open"
 
@@ -52,8 +52,8 @@ def with_completed(ctx: Context, manifest: Manifest, ended: Iterable[HoldingBack
     naming a file that is gone or changed.
     """
     epoch = epoch_of(ctx, manifest.epoch)
-    batches = [(take(ctx, one.unresolved), len(one.transactions)) for one in ended]
-    alike = [(one, held) for one, held in batches if one.alike == (epoch, manifest.tables)]
+    batches = [(quarantined_files_of(ctx, one.unresolved), len(one.transactions)) for one in ended]
+    alike = [(one, held) for one, held in batches if one.group_key == (epoch, manifest.tables)]
     if not alike:
         return manifest
     bad = sum(one.unresolved.records - held for one, held in alike)

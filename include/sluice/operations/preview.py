@@ -17,8 +17,8 @@ from sluice.ledger.claims import fresh_content
 from sluice.ledger.leases import new_attempt
 from sluice.ledger.states import ROLLING_BACK
 from sluice.manifest import Manifest, SourceFile
-from sluice.operations.ceilings import within_ceilings
-from sluice.operations.changed import Group
+from sluice.operations.batch_limits import split_by_limits
+from sluice.operations.changed import LoadableGroup
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.inspecting import Inspecting, chunks
@@ -120,7 +120,7 @@ def preview(ctx: Context, selection: Selection = EVERYTHING) -> Preview:
     )
 
 
-def _inspect(inspecting: Inspecting, groups: Sequence[Group]) -> ByEpoch:
+def _inspect(inspecting: Inspecting, groups: Sequence[LoadableGroup]) -> ByEpoch:
     inspections: ByEpoch = {}
     for group in groups:
         epoch = other_epoch(inspecting.ctx, group.epoch)
@@ -129,7 +129,7 @@ def _inspect(inspecting: Inspecting, groups: Sequence[Group]) -> ByEpoch:
     return inspections
 
 
-def _count_batches(ctx: Context, groups: Sequence[Group], fresh: list[Inspection]) -> int:
+def _count_batches(ctx: Context, groups: Sequence[LoadableGroup], fresh: list[Inspection]) -> int:
     inspections = {one.file.key: one for one in fresh}
     kept = ([o for o in group.objects if o.key in inspections] for group in groups)
     landed = (
@@ -139,7 +139,7 @@ def _count_batches(ctx: Context, groups: Sequence[Group], fresh: list[Inspection
     )
     rejects = rejects_of_a_batch(ctx.pipeline.max_bad_records)
     most = ctx.pipeline.max_bytes_per_batch
-    return sum(len(list(within_ceilings(chunk, rejects, most))) for chunk in landed)
+    return sum(len(list(split_by_limits(chunk, rejects, most))) for chunk in landed)
 
 
 def _unfinished(ctx: Context) -> tuple[str, ...]:

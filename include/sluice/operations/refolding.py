@@ -23,7 +23,7 @@ from sluice.ledger import states
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.column_log import recorded
 from sluice.ledger.details import KEEP_FILES_HELD, REBUILT, UNDONE, UndoOrder, of_rebuild
-from sluice.ledger.rows import BatchRow, Publication, may_land
+from sluice.ledger.rows import BatchRow, Publication
 from sluice.manifest import Manifest, Rebuild, name_by_content
 from sluice.names import (
     PROP_SOURCE,
@@ -32,6 +32,7 @@ from sluice.names import (
     target_namespace,
 )
 from sluice.operations import undo
+from sluice.operations.claim import record_landed
 from sluice.operations.context import Context, known_batch
 from sluice.operations.foreign_writes import recovery_advice
 from sluice.operations.held_files import would_hold
@@ -157,8 +158,8 @@ def _instead(ctx: Context, batches: list[str]) -> str:
 
 
 def _published(ctx: Context, batches: list[str]) -> Published:
-    """Return the publications of those of the batches that have changes of their own. Rebuilds that
-    are half rolled back are among them without any: they end with the others.
+    """Return the publications of those of the batches that have changes of their own. A rebuild
+    that is half rolled back is included with no publications; it ends with the others.
 
     Raises RollbackRefusedError unless all batches are still published, or all are half rolled back.
     """
@@ -290,7 +291,8 @@ def _carry_out(ctx: Context, request: Rebuild) -> list[str]:
     """Load and publish the batch; if that fails, remove all it left."""
     manifest = Manifest(ctx.pipeline.name, "", (), rebuild=request)
     batch_id = name_by_content(manifest)
-    key = _record(ctx, replace(manifest, batch_id=batch_id))
+    # It has no files, so without a lease it would look abandoned until its driver begins.
+    key = record_landed(ctx, replace(manifest, batch_id=batch_id), of_rebuild(manifest), ctx.lease)
     try:
         load(ctx, key)
         result = publish(ctx, key)
@@ -300,18 +302,6 @@ def _carry_out(ctx: Context, request: Rebuild) -> list[str]:
     return [
         f"{s.full_name}: main {moved_main(s.base_snapshot, s.head_snapshot)}" for s in result.staged
     ]
-
-
-def _record(ctx: Context, manifest: Manifest) -> str:
-    """Record the batch with a lease. It has no files, so without a lease it would look abandoned
-    until its driver begins."""
-    key = ctx.files.write_manifest(manifest)
-    ctx.ledger.batches.record(
-        manifest.batch_id, states.LANDED, manifest=key,
-        replace_details=of_rebuild(manifest), expected=may_land,
-        lease=ctx.lease,
-    )  # fmt: skip
-    return key
 
 
 def _finish_dead_rebuilds(ctx: Context, dry_run: bool, requested: str = "") -> None:

@@ -14,12 +14,11 @@ from typing import Final
 from sluice.bounds import SCHEMA_BYTES_OF_A_BATCH
 from sluice.errors import SluiceError, TerminalError
 from sluice.landing.inspection import Inspection
-from sluice.ledger import states
 from sluice.ledger.details import of_reprocess
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import may_land
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.objects.store import is_same_object
+from sluice.operations.claim import record_landed
 from sluice.operations.context import Context
 from sluice.operations.inspecting import Inspecting
 from sluice.operations.quarantined import Unresolved, repeated, unresolved
@@ -47,7 +46,7 @@ class QuarantinedFiles:
     tables: tuple[str, ...] = ()
 
     @property
-    def alike(self) -> tuple[int | None, tuple[str, ...]]:
+    def group_key(self) -> tuple[int | None, tuple[str, ...]]:
         """Epoch and tables, which must be equal for batches that are decoded again together."""
         return self.unresolved.epoch, self.tables
 
@@ -91,7 +90,7 @@ def land_quarantined(
     """
     _give_up(ctx, reconcile(ctx))
     waiting = _for_reason(ctx, unresolved(ctx, batch_id), request.reason)
-    taken = [take(ctx, batch) for batch in waiting]
+    taken = [quarantined_files_of(ctx, batch) for batch in waiting]
     request = replace(request, reason=f"{request.reason} {signature}".strip())
     manifests = [m for chunk in _chunks(ctx, taken) for m in _read_apart(ctx, chunk, request)]
     return [_record(ctx, manifest, lease) for manifest in manifests]
@@ -115,11 +114,11 @@ def _give_up(ctx: Context, unfinished: list[str]) -> None:
             undo_batch(ctx, manifest.batch_id)
 
 
-def take(ctx: Context, batch: Unresolved) -> QuarantinedFiles:
+def quarantined_files_of(ctx: Context, batch: Unresolved) -> QuarantinedFiles:
     """Return a batch's files with quarantined records; raises TerminalError if its manifest does
     not name one of them."""
     name, wanted = ctx.pipeline.name, set(batch.files)
-    manifest = ctx.files.read_manifest(ctx.files.manifest_key(name, batch.batch_id))
+    manifest = ctx.files.manifest_of(name, batch.batch_id)
     files, generation = _find(ctx, manifest, wanted)
     if unknown := sorted(wanted.difference(files)):
         raise TerminalError(
@@ -157,8 +156,7 @@ def _completed_by(ctx: Context, manifests: list[Manifest]) -> list[Manifest]:
     """Return the manifests of the batches whose transactions these ones completed."""
     completed = repeated(ctx.ledger.batches.all())
     others = sorted({b for m in manifests for b in completed.get(m.batch_id, ())})
-    keys = (ctx.files.manifest_key(ctx.pipeline.name, other) for other in others)
-    return [ctx.files.read_manifest(key) for key in keys]
+    return [ctx.files.manifest_of(ctx.pipeline.name, other) for other in others]
 
 
 def _chunks(ctx: Context, taken: list[QuarantinedFiles]) -> Iterator[list[QuarantinedFiles]]:
@@ -167,7 +165,7 @@ def _chunks(ctx: Context, taken: list[QuarantinedFiles]) -> Iterator[list[Quaran
     chunk: list[QuarantinedFiles] = []
     for one in taken:
         together = [*chunk, one]
-        if chunk and (_too_much(ctx, together) or chunk[0].alike != one.alike):
+        if chunk and (_too_much(ctx, together) or chunk[0].group_key != one.group_key):
             yield chunk
             together = [one]
         chunk = together
@@ -238,7 +236,7 @@ def _manifest(
     records = sum(taken.unresolved.records for taken in chunk)
     again = replace(request, batches=batches, records=records, generation=generation)
     rejects = tuple(reject for i in inspections for reject in i.rejects)
-    epoch, tables = chunk[0].alike
+    epoch, tables = chunk[0].group_key
     manifest = Manifest(
         ctx.pipeline.name, "", files, rejects, reprocess=again, tables=tables, epoch=epoch
     )
@@ -291,16 +289,11 @@ def _as_before(old: SourceFile, new: SourceFile, generation: int) -> SourceFile:
 
 
 def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
-    batch_id = manifest.batch_id
-    key = ctx.files.write_manifest(manifest)
-    ctx.ledger.batches.record(
-        batch_id, states.LANDED, manifest=key, lease=lease, expected=may_land,
-        replace_details=of_reprocess(manifest.reprocess),
-    )  # fmt: skip
     again = manifest.reprocess
+    key = record_landed(ctx, manifest, of_reprocess(again), lease)
     if again is not None:
         ctx.say(
-            f"reprocess: batch {batch_id}, {len(manifest.files)} files with {again.records} "
-            f"quarantined records of {', '.join(again.batches)}"
+            f"reprocess: batch {manifest.batch_id}, {len(manifest.files)} files with "
+            f"{again.records} quarantined records of {', '.join(again.batches)}"
         )
     return key

@@ -21,7 +21,8 @@ from sluice.operations.waiting import given_up
 class RollbackMark:
     """What a rollback left in the ledger of one batch.
 
-    `unchanged`: whether the batch's row is still so. `order`: None if the row has it.
+    `unchanged`: whether the batch's row is still as the rollback left it. `order`: None if the row
+    itself says what was ordered.
     """
 
     ctx: Context

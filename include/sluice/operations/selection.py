@@ -75,9 +75,7 @@ def landed(ctx: Context, selection: Selection = EVERYTHING) -> list[StoredObject
     return selected(ctx, open_landing(ctx), selection)
 
 
-def selected(
-    ctx: Context, store: ObjectStore, selection: Selection = EVERYTHING
-) -> list[StoredObject]:
+def selected(ctx: Context, store: ObjectStore, selection: Selection) -> list[StoredObject]:
     """Return the selected objects of an open store, whether a batch has them or not.
 
     Raises TerminalError for a named file that is not there, and for a landing folder that is none.

@@ -16,11 +16,11 @@ from sluice.landing.table_folders import content_of
 from sluice.ledger import details, states
 from sluice.ledger.claims import ContentKey, fresh_content, is_free, may_be_replaced
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import FileRow, may_land
+from sluice.ledger.rows import FileRow
 from sluice.ledger.states import FILE_HELD, FILE_LOADED
 from sluice.manifest import Manifest, SourceFile, name_by_content
 from sluice.objects.store import ObjectStore, StoredObject, is_same_object
-from sluice.operations.claim import Inspected
+from sluice.operations.claim import Inspected, record_landed
 from sluice.operations.context import Context, say_of_files
 from sluice.operations.inspecting import Inspecting
 from sluice.operations.loaded_files import arrivals, epochs_of_same_load, other_epoch
@@ -208,11 +208,7 @@ def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     if row is not None and row.state == states.PUBLISHED:
         ctx.say(f"land: batch {manifest.batch_id} has read these files for these tables already")
         return ""
-    key = ctx.files.write_manifest(manifest)
-    ctx.ledger.batches.record(
-        manifest.batch_id, states.LANDED, manifest=key, lease=lease,
-        replace_details=details.of_tables(manifest), expected=may_land,
-    )  # fmt: skip
+    key = record_landed(ctx, manifest, details.of_tables(manifest), lease)
     listed = ", ".join(manifest.tables)
     ctx.say(f"land: batch {manifest.batch_id}, {len(manifest.files)} files for {listed} alone")
     return key

@@ -24,7 +24,7 @@ def drop_all_branches(ctx: Context, *batches: str) -> list[str]:
     dropped = _of_each_table(ctx, batches, drop_branches)
     for batch_id in batches:
         with defer_to_maintenance(f"batch {batch_id}", ctx.say):
-            ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
+            ctx.files.delete_scratch(ctx.pipeline.name, batch_id)
     return dropped
 
 

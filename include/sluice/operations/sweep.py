@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sluice.errors import SluiceError, TerminalError
+from sluice.globs import is_hidden
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.states import PUBLISHING
 from sluice.manifest import Manifest, SourceFile
@@ -35,7 +36,7 @@ def sweep(files: BatchFiles, ledger: PipelineLedger, before: datetime, *, dry_ru
     if not dry_run:
         for key in doomed:
             files.store.delete_prefix(key)
-        files.store.forget_unfinished(f"{pipeline}/", before)
+        files.store.delete_unfinished(f"{pipeline}/", before)
     return len(doomed)
 
 
@@ -43,8 +44,8 @@ def clean_up(files: BatchFiles, ledger: PipelineLedger, manifest: Manifest, say:
     """Remove a finished batch's staged and scratch files."""
     batch_id = manifest.batch_id
     with defer_to_maintenance(f"batch {batch_id}", say):
-        forget_staged(files, ledger, manifest.files, but=batch_id)
-        files.forget_scratch(manifest.pipeline, batch_id)
+        delete_staged(files, ledger, manifest.files, but=batch_id)
+        files.delete_scratch(manifest.pipeline, batch_id)
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def defer_to_maintenance(subject: str, say: Say) -> Iterator[None]:
         say(f"{subject}: files beside the tables are left to maintenance: {error}")
 
 
-def forget_staged(
+def delete_staged(
     files: BatchFiles, ledger: PipelineLedger, landed: Iterable[SourceFile], but: str = ""
 ) -> None:
     """Remove the staged files of these, unless an unfinished batch other than `but` may read
@@ -80,7 +81,7 @@ def forget_staged(
         if row.batch_id not in {but, *others} and row.state != PUBLISHING
     ]
     needed = {key for name in names for key in _staged(files, pipeline, name)}
-    files.forget_staged(sorted(staged.keys() - needed))
+    files.delete_staged(sorted(staged.keys() - needed))
 
 
 def _needs(files: BatchFiles, ledger: PipelineLedger) -> _Needs:
@@ -93,7 +94,7 @@ def _needs(files: BatchFiles, ledger: PipelineLedger) -> _Needs:
 
 def _staged(files: BatchFiles, pipeline: str, batch_id: str) -> list[str]:
     try:
-        manifest = files.read_manifest(files.manifest_key(pipeline, batch_id))
+        manifest = files.manifest_of(pipeline, batch_id)
     except TerminalError:  # its landing failed before it had one
         return []
     return [files.staged_key(pipeline, file) for file in manifest.files if file.staged]
@@ -101,7 +102,7 @@ def _staged(files: BatchFiles, pipeline: str, batch_id: str) -> list[str]:
 
 def _doomed(files: BatchFiles, pipeline: str, needs: _Needs, before: datetime) -> Iterator[str]:
     staging = files.staging_prefix(pipeline)
-    for found in files.store.list(f"{pipeline}/**/*"):
+    for found in files.store.list(f"{pipeline}/**/*", hidden=True):
         needed = found.key in needs.staged if found.key.startswith(staging) else _kept(found, needs)
         if found.modified < before and not needed:
             yield found.key
@@ -109,6 +110,8 @@ def _doomed(files: BatchFiles, pipeline: str, needs: _Needs, before: datetime) -
 
 def _kept(found: StoredObject, needs: _Needs) -> bool:
     """Whether the file must stay: manifests and results as long as the ledger has the batch,
-    scratch files until the batch is finished."""
+    scratch files until the batch is finished; hidden files elsewhere are not the batches'."""
     _, batch_id, name = (*found.key.split("/", 2), "", "")[:3]
-    return batch_id in (needs.unfinished if name.startswith(SCRATCH) else needs.batches)
+    if name.startswith(SCRATCH):  # Spark hides what it has not finished
+        return batch_id in needs.unfinished
+    return batch_id in needs.batches or is_hidden(found.key)

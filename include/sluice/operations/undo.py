@@ -29,6 +29,7 @@ from sluice.operations.followed import refuse_if_followed
 from sluice.operations.foreign_writes import advise_recovery
 from sluice.operations.held_files import hold_files, to_hold, would_hold
 from sluice.operations.in_use import refuse_in_use, refuse_undoing_batches
+from sluice.operations.published_batches import published_rows
 from sluice.operations.rollback_mark import RollbackMark, changed_meanwhile, mark_of
 from sluice.operations.staged_branches import drop_all_branches, staged_branches
 from sluice.operations.upgraded import refuse_upgraded_tables
@@ -160,9 +161,7 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
             f"batch {batch_id} of pipeline {ctx.pipeline.name} is {row.state}: name one that is "
             "published, to which the tables shall go back"
         )
-    rows = ctx.ledger.batches.all()
-    newer = [r.batch_id for r in rows if r.state == states.PUBLISHED and r.seq > row.seq]
-    return begun(ctx) + newer
+    return begun(ctx) + [r.batch_id for r in published_rows(ctx) if r.seq > row.seq]
 
 
 def _undo_published(

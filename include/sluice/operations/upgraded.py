@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sluice.catalog.client import find_table
 from sluice.catalog.listing import pipeline_tables
-from sluice.catalog.snapshots import WRITABLE_VERSION, refuse_format_version
+from sluice.catalog.snapshots import refuse_format_version
 from sluice.catalog.table_publish import is_published
+from sluice.config.format_versions import WRITABLE_VERSION
 from sluice.ledger.changelogs import files_of, refuse_upgraded_changelog
 from sluice.names import branch_name, is_changelog
 from sluice.operations.context import Context

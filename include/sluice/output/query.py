@@ -41,7 +41,7 @@ _LITERAL: Final = tuple("'0123456789")
 
 
 @dataclass(frozen=True)
-class Used:
+class TableReference:
     """A table as a statement names it; `version` is a tag, a branch or a snapshot's number."""
 
     namespace: str
@@ -84,8 +84,8 @@ def _answer(connection: duckdb.DuckDBPyConnection, catalog: Catalog, statement: 
     if lists_are_asked_for(tree):
         return answered_list(_all_tables(catalog), tree)
     columns = _columns(tree)
-    for number, (used, table) in enumerate(_loaded(catalog, tree)):
-        _register(connection, _scan(table, used, columns, tree), used, f"loaded_{number}")
+    for number, (reference, table) in enumerate(_loaded(catalog, tree)):
+        _register(connection, _scan(table, reference, columns, tree), reference, f"loaded_{number}")
     _forbid_files(connection)
     relation = connection.sql(statement)
     return _integers(relation, relation.to_arrow_table())
@@ -151,8 +151,10 @@ def _base_tables(tree: Node) -> Iterator[Node]:
     return (n for n in nodes(tree) if n.get("type") == BASE_TABLE)
 
 
-def _used(node: Node) -> Used:
-    return Used(str(node["schema_name"]), str(node["table_name"]), _version(node["at_clause"]))
+def _reference(node: Node) -> TableReference:
+    return TableReference(
+        str(node["schema_name"]), str(node["table_name"]), _version(node["at_clause"])
+    )
 
 
 def _version(at_clause: Node | None) -> str | int | None:
@@ -171,7 +173,7 @@ def _name_in_full(node: Node) -> None:
 
 
 def _point_to_view(node: Node) -> None:
-    view = _used(node).view
+    view = _reference(node).view
     node["alias"] = node["alias"] or node["table_name"]
     node["table_name"] = node["qualified_name"]["path"][-1] = view
     node["at_clause"] = None
@@ -191,19 +193,19 @@ def _is_query(argument: Node) -> bool:
     return bool(argument["expression"]["type"] == "SUBQUERY")
 
 
-def _tables(catalog: Catalog, tree: Node) -> set[Used]:
+def _tables(catalog: Catalog, tree: Node) -> set[TableReference]:
     queries = {entry["key"].lower() for node in nodes(tree) for entry in _ctes(node)}
-    used = {_used(node) for node in _base_tables(tree)}
-    for table in used:
+    references = {_reference(node) for node in _base_tables(tree)}
+    for table in references:
         if not table.namespace and table.name.lower() not in queries:
             raise TerminalError(_unknown(catalog, table))
-    return {t for t in used if t.namespace}
+    return {t for t in references if t.namespace}
 
 
-def _loaded(catalog: Catalog, tree: Node) -> list[tuple[Used, Table]]:
+def _loaded(catalog: Catalog, tree: Node) -> list[tuple[TableReference, Table]]:
     """Load each table and version once, however often the statement names it."""
-    loaded = [(used, _load(catalog, used)) for used in sorted(_tables(catalog, tree), key=str)]
-    return list({(table.name(), used.version): (used, table) for used, table in loaded}.values())
+    loaded = [(ref, _load(catalog, ref)) for ref in sorted(_tables(catalog, tree), key=str)]
+    return list({(table.name(), ref.version): (ref, table) for ref, table in loaded}.values())
 
 
 def _ctes(node: Node) -> list[Node]:
@@ -243,21 +245,23 @@ def _path(node: Node) -> list[str]:
     return [str(part).lower() for part in path]
 
 
-def _scan(table: Table, used: Used, columns: set[str] | None, tree: Node) -> pa.Table:
+def _scan(
+    table: Table, reference: TableReference, columns: set[str] | None, tree: Node
+) -> pa.Table:
     return table.scan(
-        row_filter=row_filter(tree, table.schema()) if used.version is None else AlwaysTrue(),
-        selected_fields=_selected(table, None if used.version else columns),
-        snapshot_id=_snapshot(table, used),
+        row_filter=row_filter(tree, table.schema()) if reference.version is None else AlwaysTrue(),
+        selected_fields=_selected(table, None if reference.version else columns),
+        snapshot_id=_snapshot(table, reference),
     ).to_arrow()
 
 
 def _register(
-    connection: duckdb.DuckDBPyConnection, rows: pa.Table, used: Used, loaded: str
+    connection: duckdb.DuckDBPyConnection, rows: pa.Table, reference: TableReference, loaded: str
 ) -> None:
     connection.register(loaded, rows)
-    schema = f"{CATALOG}.{_quoted(used.namespace)}"
+    schema = f"{CATALOG}.{_quoted(reference.namespace)}"
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    connection.execute(f"CREATE VIEW {schema}.{_quoted(used.view)} AS SELECT * FROM {loaded}")
+    connection.execute(f"CREATE VIEW {schema}.{_quoted(reference.view)} AS SELECT * FROM {loaded}")
 
 
 def _selected(table: Table, columns: set[str] | None) -> tuple[str, ...]:
@@ -268,29 +272,31 @@ def _selected(table: Table, columns: set[str] | None) -> tuple[str, ...]:
     return tuple(name for name in names if name.lower() in columns) or tuple(names[:1])
 
 
-def _snapshot(table: Table, used: Used) -> int | None:
-    if used.version is None:
+def _snapshot(table: Table, reference: TableReference) -> int | None:
+    if reference.version is None:
         return None
-    if isinstance(used.version, int):
-        found = table.snapshot_by_id(used.version)
+    if isinstance(reference.version, int):
+        found = table.snapshot_by_id(reference.version)
     else:
-        found = table.snapshot_by_name(used.version)
+        found = table.snapshot_by_name(reference.version)
     if found is None:
         known = ", ".join(sorted(table.refs())) or "none"
-        raise TerminalError(f"{used.full_name} has no version {used.version!r}; there are: {known}")
+        raise TerminalError(
+            f"{reference.full_name} has no version {reference.version!r}; there are: {known}"
+        )
     return found.snapshot_id
 
 
-def _load(catalog: Catalog, used: Used) -> Table:
+def _load(catalog: Catalog, reference: TableReference) -> Table:
     """Load a table by its exact name, else by the only name that matches ignoring
     case, as in SQL."""
     try:
-        return catalog.load_table((used.namespace, used.name))
+        return catalog.load_table((reference.namespace, reference.name))
     except NoSuchTableError:
-        wanted = used.full_name.lower()
+        wanted = reference.full_name.lower()
         near = [i for i in _all_tables(catalog) if ".".join(i).lower() == wanted]
         if len(near) != 1:
-            raise TerminalError(_unknown(catalog, used)) from None
+            raise TerminalError(_unknown(catalog, reference)) from None
         return catalog.load_table(near[0])
 
 
@@ -298,9 +304,9 @@ def _all_tables(catalog: Catalog) -> list[tuple[str, ...]]:
     return sorted(t for ns in catalog.list_namespaces() for t in catalog.list_tables(ns))
 
 
-def _unknown(catalog: Catalog, used: Used) -> str:
+def _unknown(catalog: Catalog, reference: TableReference) -> str:
     existing = ", ".join(".".join(name) for name in _all_tables(catalog)) or "none yet"
-    name = used.full_name
+    name = reference.full_name
     return f"there is no table {name}; there are: {existing}"
 
 

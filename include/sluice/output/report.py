@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from typing import Any, Final
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from sluice.escaping import shown
 from sluice.ledger.quarantine import query_of
 from sluice.names import changelog_namespace, changelog_table
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.operations.preview import Preview, TableForecast
+from sluice.output.terminal import for_terminal, print_line
 from sluice.result import BatchResult, Counts, Nulled, TableResult, moved_main
 
 _OUTCOMES: Final = [f.name for f in fields(Counts)]
-
-
-def for_terminal(text: str, keep: str = "") -> str:
-    """Return text without control characters or markup, for a terminal; `keep` as for `shown`."""
-    return escape(shown(text, keep))
 
 
 def batch_json(result: BatchResult) -> dict[str, Any]:
@@ -72,20 +66,25 @@ def show_batch(console: Console, result: BatchResult) -> None:
         table.add_row("(no table)", *_numbers(result.unassigned))
     console.print(table)
     for t in result.tables:
-        console.print(f"{for_terminal(t.target)}: {_moved(t)}", highlight=False, soft_wrap=True)
-        if t.conflicts.records:
-            console.print(for_terminal(conflicting(t)), highlight=False, soft_wrap=True)
-        if t.nulled:
-            console.print(for_terminal(misfitting(t)), highlight=False, soft_wrap=True)
-        if t.dropped:
-            console.print(for_terminal(losing(t)), highlight=False, soft_wrap=True)
+        print_line(console, f"{t.target}: {_moved(t)}")
+        for line in remarks(t):
+            print_line(console, line)
     if bad := result.total.quarantined:
-        query = for_terminal(query_of(result.batch_id))
-        message = f'{bad:,} quarantined; look: sluice sql "{query}"'
-        console.print(message, highlight=False, soft_wrap=True)
+        query = query_of(result.batch_id)
+        print_line(console, f'{bad:,} quarantined; look: sluice sql "{query}"')
 
 
-def conflicting(result: TableResult) -> str:
+def remarks(result: TableResult) -> Iterator[str]:
+    """Yield what needs attention in a table after a batch."""
+    if result.conflicts.records:
+        yield _conflict_note(result)
+    if result.nulled:
+        yield f"{result.target}: values that did not fit are NULL: {_listed(result.nulled)}"
+    if result.dropped:
+        yield f"{result.target}: columns dropped, as at the source: {', '.join(result.dropped)}"
+
+
+def _conflict_note(result: TableResult) -> str:
     """Return the message about records that conflict at one position, and where to look."""
     namespace, _, target = result.target.rpartition(".")
     changes = f"{changelog_namespace(namespace)}.{changelog_table(target)}"
@@ -96,16 +95,6 @@ def conflicting(result: TableResult) -> str:
         "their key at the same position, and the greater content hash decided; "
         f'look: sluice sql "{query}"'
     )
-
-
-def misfitting(result: TableResult) -> str:
-    """Return the message about values that became NULL (`null_misfits`)."""
-    return f"{result.target}: values that did not fit are NULL: {_listed(result.nulled)}"
-
-
-def losing(result: TableResult) -> str:
-    """Return the message about columns that the target lost (`on_dropped_column`)."""
-    return f"{result.target}: columns dropped, as at the source: {', '.join(result.dropped)}"
 
 
 def _listed(nulled: Iterable[Nulled]) -> str:
@@ -139,26 +128,21 @@ def show_preview(console: Console, preview: Preview) -> None:
     """Show what a run would do: files, one line per table, changes of schema."""
     if preview.unfinished:
         listed = ", ".join(preview.unfinished)
-        again = f"would first load again, and is not looked into here: {listed}"
-        console.print(again, soft_wrap=True)
-    console.print(
+        print_line(console, f"would first load again, and is not looked into here: {listed}")
+    print_line(
+        console,
         f"{preview.pipeline}: {len(preview.files)} files, {preview.bytes:,} bytes, "
         f"{preview.batches} batches; {len(preview.repeated)} files repeat others",
-        highlight=False,
-        soft_wrap=True,
     )
     for key in preview.changed:
-        changed = f"has changed since it was loaded, and would be too: {key}"
-        console.print(for_terminal(changed), soft_wrap=True)
+        print_line(console, f"has changed since it was loaded, and would be too: {key}")
     for key, why in preview.denied.items():
-        denied = f"cannot be read, and would be left out: {key}: {why}"
-        console.print(for_terminal(denied), soft_wrap=True)
+        print_line(console, f"cannot be read, and would be left out: {key}: {why}")
     if preview.files:
         console.print(_preview_table(preview))
     for table in preview.forecast.tables:
         for line in _schema_lines(table):
-            message = for_terminal(f"{table.target}: {line}")
-            console.print(message, highlight=False, soft_wrap=True)
+            print_line(console, f"{table.target}: {line}")
 
 
 def _preview_table(preview: Preview) -> Table:
@@ -191,7 +175,7 @@ def _schema_lines(table: TableForecast) -> list[str]:
 def show_maintenance(console: Console, result: MaintenanceResult) -> None:
     """Show what maintenance did, one line per step, and what it left."""
     if not result.steps and not result.left:
-        console.print(f"{result.pipeline}: nothing to maintain")
+        print_line(console, f"{result.pipeline}: nothing to maintain")
         return
     done = "would be done" if result.dry_run else f"done in {result.seconds} s"
     table = Table(title=f"{result.pipeline}: maintenance, {len(result.steps)} steps {done}")
@@ -201,5 +185,4 @@ def show_maintenance(console: Console, result: MaintenanceResult) -> None:
         table.add_row(for_terminal(step.table), step.step, for_terminal(step.detail))
     console.print(table)
     if result.left:
-        message = f"time is up; left for the next run: {', '.join(result.left)}"
-        console.print(for_terminal(message), highlight=False, soft_wrap=True)
+        print_line(console, f"time is up; left for the next run: {', '.join(result.left)}")

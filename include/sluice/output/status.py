@@ -17,7 +17,7 @@ from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import FAILED, FILE_HELD, FILE_RELEASED, FINISHED, ROLLED_BACK
 from sluice.operations.quarantined import resolutions, unresolved_records
-from sluice.output.report import for_terminal
+from sluice.output.terminal import for_terminal, print_line
 
 _ANY_WIDTH: Final = 10_000
 _NEWEST: Final = "newest source time"
@@ -102,8 +102,7 @@ def show_status(
     if statuses or not without:
         _show_batches(console, statuses)
     for name in without:
-        line = f"{name}: no batch yet; to load what landed: sluice run {name}"
-        console.print(line, highlight=False, soft_wrap=True)
+        print_line(console, f"{name}: no batch yet; to load what landed: sluice run {name}")
 
 
 def _show_batches(console: Console, statuses: Sequence[BatchStatus]) -> None:
@@ -116,7 +115,7 @@ def _show_batches(console: Console, statuses: Sequence[BatchStatus]) -> None:
     for status in statuses:
         _show_remarks(console, status)
     for line in _next_commands(statuses):
-        console.print(for_terminal(line), highlight=False, soft_wrap=True)
+        print_line(console, line)
 
 
 def _next_commands(statuses: Sequence[BatchStatus]) -> Iterator[str]:
@@ -136,11 +135,11 @@ def _show_remarks(console: Console, status: BatchStatus) -> None:
     error = row.details.get(details.ERROR)
     undone = row.state == ROLLED_BACK
     if undone:
-        console.print(for_terminal(_undone(status)), highlight=False, soft_wrap=True)
+        print_line(console, _undone(status))
     elif error:
-        console.print(f"{for_terminal(row.batch_id)} is {row.state}:", highlight=False)
+        print_line(console, f"{row.batch_id} is {row.state}:")
     if error and undone:
-        console.print("  before that it had failed:", highlight=False)
+        print_line(console, "  before that it had failed:")
     if error:
         style = "dim" if undone else "red"
         # Its lines are indented, unlike those of Sluice; and whole, so that the commands in them
@@ -151,14 +150,14 @@ def _show_remarks(console: Console, status: BatchStatus) -> None:
 
 def _undone(status: BatchStatus) -> str:
     row = status.row
-    said = [f"{row.batch_id} is undone"]
+    parts = [f"{row.batch_id} is undone"]
     if status.held:
         command = f"sluice release {row.pipeline} --batch {row.batch_id}"
-        said.append(f"{status.held} files held: {command}")
+        parts.append(f"{status.held} files held: {command}")
     if status.released:
         those = "the next run takes those that are still there"
-        said.append(f"{status.released} files are released: {those}")
-    return "; ".join(said)
+        parts.append(f"{status.released} files are released: {those}")
+    return "; ".join(parts)
 
 
 def _table(statuses: Iterable[BatchStatus]) -> Table:
@@ -168,18 +167,18 @@ def _table(statuses: Iterable[BatchStatus]) -> Table:
     for status in statuses:
         row = status.row
         counts = (str(n) for n in _counts(status).values())
-        table.add_row(row.pipeline, row.batch_id, row.state, _at(row), *counts, _newest(row))
+        newest = for_terminal(_newest(row))
+        table.add_row(row.pipeline, row.batch_id, row.state, _at(row), *counts, newest)
     return table
 
 
 def _show_in_blocks(console: Console, statuses: Iterable[BatchStatus]) -> None:
     for status in statuses:
         row = status.row
-        line = " ".join((row.pipeline, row.batch_id, row.state, _at(row)))
-        console.print(for_terminal(line), highlight=False, soft_wrap=True)
+        print_line(console, " ".join((row.pipeline, row.batch_id, row.state, _at(row))))
         facts = [f"{name} {n}" for name, n in _counts(status).items() if n != ""]
         facts += [f"{_NEWEST} {newest}"] if (newest := _newest(row)) else []
-        console.print(f"  {', '.join(facts)}", highlight=False, soft_wrap=True)
+        print_line(console, f"  {', '.join(facts)}")
 
 
 def _counts(status: BatchStatus) -> dict[str, Any]:
@@ -193,4 +192,4 @@ def _at(row: BatchRow) -> str:
 
 def _newest(row: BatchRow) -> str:
     """Return a time without fractions of a second, which only programs need."""
-    return for_terminal(str(row.details.get(details.NEWEST_SOURCE_TS) or "").partition(".")[0])
+    return str(row.details.get(details.NEWEST_SOURCE_TS) or "").partition(".")[0]

@@ -16,7 +16,7 @@ from sluice.errors import ConfigError
 from sluice.escaping import shown
 from sluice.objects.store import LocalStore
 from sluice.operations.verify import differences_in_words
-from sluice.output.report import for_terminal
+from sluice.output.terminal import for_terminal, print_line
 from sluice.verification import (
     BUCKETS,
     Comparison,
@@ -89,7 +89,7 @@ def show(console: Console, report: Verification) -> None:
     nothing = f"{for_terminal(report.pipeline)}: no table is published yet"
     console.print(listed if report.tables else nothing)
     for line in _remarks(report):
-        console.print(for_terminal(line), highlight=False, soft_wrap=True)
+        print_line(console, line)
     for comparison in _comparisons(report):
         _show_keys(console, comparison)
 
@@ -98,15 +98,13 @@ def _show_keys(console: Console, comparison: Comparison) -> None:
     if comparison.agrees:
         return
     table = f"[bold]{for_terminal(comparison.table)}[/bold]"
-    console.print(f"\n{table}: {for_terminal(_extent(comparison))}", soft_wrap=True)
+    heading = f"\n{table}: {for_terminal(_extent(comparison))}"
+    console.print(heading, highlight=False, soft_wrap=True)
     for difference in comparison.shown:
         columns = f" in {', '.join(difference.columns)}" if difference.columns else ""
-        console.print(
-            f"  {difference.kind}{for_terminal(columns)}", highlight=False, soft_wrap=True
-        )
+        print_line(console, f"  {difference.kind}{columns}")
         for side, row in _sides(difference):
-            text = for_terminal(_spelled(row))
-            console.print(f"    {side}: {text}", highlight=False, soft_wrap=True)
+            print_line(console, f"    {side}: {_spelled(row)}")
 
 
 def as_html(report: Verification) -> str:

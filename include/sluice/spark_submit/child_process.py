@@ -22,7 +22,7 @@ SIGNALS: Final = 128
 
 
 @dataclass(frozen=True)
-class Ended:
+class ChildResult:
     """How a child ended; `code` None: it was stopped when its time was up."""
 
     code: int | None
@@ -30,7 +30,9 @@ class Ended:
     errors: str
 
 
-def run_child(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> Ended:
+def run_child(
+    command: Sequence[str], environment: Mapping[str, str], seconds: float
+) -> ChildResult:
     """Run a command for at most `seconds`, then stop it with its child processes.
 
     The last MOST_OUTPUT bytes of its output and MOST_ERRORS of its errors are kept.
@@ -53,7 +55,7 @@ def run_child(command: Sequence[str], environment: Mapping[str, str], seconds: f
     finally:
         # An interrupt of this process does not reach the child, which has its own session.
         _stop(child)
-    return Ended(code, output.text(), errors.text())
+    return ChildResult(code, output.text(), errors.text())
 
 
 def stop_children_when_ended() -> None:

@@ -11,7 +11,6 @@ from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.project import load_project, load_sound
 from sluice.environment import ENV_CATALOG_URI, ENV_SPARK_MASTER
 from sluice.errors import ConfigError
-from sluice.types.columns import ColumnType
 from tests.unit.projects import LAKE, SHOP, load, mistake
 
 REST = """\
@@ -42,7 +41,7 @@ schedule: "0 * * * *"
     assert pipeline.tables is not None
     orders = pipeline.tables["public.orders"]
     assert orders.key == ["id"]
-    assert orders.types == {"amount": ColumnType("decimal", "", 18, 2)}
+    assert orders.columns == {"amount": "decimal(18,2)"}
     assert orders.partitions == (Partition("created_at", "days"),)
 
 

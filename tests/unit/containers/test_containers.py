@@ -191,6 +191,24 @@ def test_deep_nesting_does_not_end_the_run() -> None:
     assert [p[:5] for p in parts(f'{deep}\n{{"b":1}}', 1000, 1 << 20)] == [b'{"a":', b'{"b":']
 
 
+@pytest.mark.parametrize("depth", [1200, 40_000])
+@pytest.mark.parametrize("form", ["%s\n%s\n%s\n", "[%s,%s,%s]", "%s%s%s", "1^%s\n2^%s\n3^%s\n"])
+def test_no_part_of_a_document_that_is_too_deep_becomes_a_record(form: str, depth: int) -> None:
+    deep = f'{{"b":{"[" * depth}\n{{"a":2}}\n{"]" * depth}}}'
+    text = form % ('{"a":1}', deep, '{"a":3}')
+    assert needs_split(text.encode())
+    first, refused, last = parts(text, 1000, 1 << 20)
+    assert all(b'{"a":%d}' % n in part for n, part in ((1, first), (3, last)))
+    assert refused == (UNPARSEABLE, f"{'2^' if '^' in form else ''}{deep}".encode())
+
+
+def test_a_document_as_deep_as_can_just_be_parsed_costs_no_other() -> None:
+    """At which depth that is depends on the caller."""
+    deep = [f'{{"a":{"[" * n}"\\ud83d\\ude00"{"]" * n}}}'.encode() for n in range(800, 1000)]
+    assert parts(b"\n".join(deep), 1 << 16, 1 << 20) == deep
+    assert not any(map(needs_split, deep))
+
+
 @pytest.mark.parametrize("size", [64, 1000])
 def test_a_document_beyond_the_limit(size: int) -> None:
     large = '{"a":"' + "x" * 20_000

@@ -291,9 +291,7 @@ def test_records_of_the_file_before_it_are_not_taken_for_read_again(context: Con
 
 def test_manifest_without_changed_files_has_no_new_field(context: Context) -> None:
     """A batch that repeats others is named by its manifest's text."""
-    first = context.files.read_manifest(
-        context.files.manifest_key("shop", batch_of(context, "b.jsonl"))
-    )
+    first = context.files.manifest_of("shop", batch_of(context, "b.jsonl"))
     assert "replaces" not in first.to_json()
     assert "replaces" in taken(context, changed=True).to_json()
 

@@ -10,14 +10,14 @@ import fastavro
 import pytest
 
 from sluice.manifest import AVRO, Manifest, SourceFile
-from sluice.operations import ceilings as ceilings_module
+from sluice.operations import batch_limits as batch_limits_module
 from sluice.operations import reprocess as reprocess_module
 from sluice.operations.context import Context
 from sluice.operations.inspecting import Inspecting
 from sluice.operations.land import land
 from sluice.operations.quarantined import Unresolved
 from sluice.operations.reprocess import QuarantinedFiles
-from sluice.operations.selection import Selection, open_landing, selected
+from sluice.operations.selection import EVERYTHING, Selection, open_landing, selected
 from sluice.operations.single_tables import land_tables
 from tests.unit.oldmanifests import inline
 from tests.unit.projects import SHOP, keys, open_shop
@@ -43,10 +43,10 @@ def write(context: Context, key: str, name: str) -> None:
 
 def room_for(monkeypatch: pytest.MonkeyPatch, schemas: int) -> None:
     most = schemas * (len(DOC) + 200)
-    monkeypatch.setattr(ceilings_module, "SCHEMA_BYTES_OF_A_BATCH", most)
+    monkeypatch.setattr(batch_limits_module, "SCHEMA_BYTES_OF_A_BATCH", most)
 
 
-def test_distinct_schemas_above_the_ceiling_make_further_batches(
+def test_distinct_schemas_above_the_limit_make_further_batches(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(5):
@@ -68,7 +68,7 @@ def test_distinct_schemas_make_further_batches_in_a_run_for_some_tables(
     assert len(land_tables(context, Selection(tables=("orders",)))) == 2
 
 
-def test_a_schema_counts_once_and_alone_it_may_be_above_the_ceiling(
+def test_a_schema_counts_once_and_alone_it_may_be_above_the_limit(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(3):
@@ -82,7 +82,7 @@ def test_a_schema_counts_once_and_alone_it_may_be_above_the_ceiling(
 
 
 @pytest.mark.parametrize(("distinct", "batches"), [(2, 1), (3, 2)])
-def test_batches_that_are_decoded_again_share_the_ceiling(
+def test_batches_that_are_decoded_again_share_the_limit(
     context: Context, monkeypatch: pytest.MonkeyPatch, distinct: int, batches: int
 ) -> None:
     monkeypatch.setattr(reprocess_module, "SCHEMA_BYTES_OF_A_BATCH", 2 * len(DOC) + 2)
@@ -95,7 +95,7 @@ def test_files_of_one_schema_share_its_text(context: Context) -> None:
     for n in range(3):
         write(context, f"{n}.avro", "row")
     store = open_landing(context)
-    looks = Inspecting(context, store, named=False).all(selected(context, store))
+    looks = Inspecting(context, store, named=False).all(selected(context, store, EVERYTHING))
     assert len({id(one.inspection.file.avro_schema) for one in looks}) == 1
 
 

@@ -104,7 +104,7 @@ def test_nothing_is_dropped_of_a_batch_that_another_run_took_up_meanwhile(
         scratch.append(f"{pipeline} {batch}")
 
     monkeypatch.setattr("sluice.operations.reconcile.why_obsolete", meanwhile)
-    monkeypatch.setattr(type(shop.files), "forget_scratch", forget)
+    monkeypatch.setattr(type(shop.files), "delete_scratch", forget)
     assert reconcile(shop) == keys
     assert (branches(shop), scratch) == ([branch_name("b4", "live")], ["shop b5"])
 

@@ -51,6 +51,6 @@ def test_a_file_read_again_keeps_the_place_of_its_first_reading(
         quarantined(ctx, monkeypatch)
     for generation in (1, 2):
         (again,), _ = reprocess(ctx)
-        (file,) = ctx.files.read_manifest(ctx.files.manifest_key("shop", again.batch_id)).files
+        (file,) = ctx.files.manifest_of("shop", again.batch_id).files
         assert file.arrival == arrival_again("as-it-was", generation)
         quarantine(ctx, again.batch_id, file.key)

@@ -47,7 +47,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return fake
 
 
-def has(context: Context, batch_id: str, lease: Lease, attempt: str = "") -> None:
+def record_with_lease(context: Context, batch_id: str, lease: Lease, attempt: str = "") -> None:
     context.ledger.batches.record(batch_id, LANDED, attempt=attempt, lease=lease)
 
 
@@ -67,7 +67,7 @@ def test_a_run_that_waits_does_not_read_the_files_of_all_batches(
 
     really = LedgerTables.read
     monkeypatch.setattr(LedgerTables, "read", noted)
-    has(context, "b1", context.lease)
+    record_with_lease(context, "b1", context.lease)
     wait_for_others(context)
     wait_for_turn(context, "b1")
     assert not is_blocked(context)
@@ -75,11 +75,11 @@ def test_a_run_that_waits_does_not_read_the_files_of_all_batches(
 
 
 def test_the_run_with_the_earliest_batch_has_its_turn_first(context: Context, clock: Clock) -> None:
-    has(context, "b2", context.lease)
-    has(context, "b3", OTHER)
+    record_with_lease(context, "b2", context.lease)
+    record_with_lease(context, "b3", OTHER)
     wait_for_turn(context, "b2")
     assert clock.slept == []
-    has(context, "b1", OTHER)
+    record_with_lease(context, "b1", OTHER)
     clock.meanwhile(publishes(context, "b1"))
     wait_for_turn(context, "b2")
     assert clock.slept == [1]
@@ -91,8 +91,8 @@ def test_the_run_with_the_earliest_batch_has_its_turn_first(context: Context, cl
 def test_run_waits_for_a_later_batch_that_is_being_loaded(
     context: Context, clock: Clock, attempt: str, waited: list[float]
 ) -> None:
-    has(context, "b2", context.lease)
-    has(context, "b3", OTHER, attempt)
+    record_with_lease(context, "b2", context.lease)
+    record_with_lease(context, "b3", OTHER, attempt)
     clock.meanwhile(publishes(context, "b3"))
     wait_for_turn(context, "b2")
     assert clock.slept == waited
@@ -105,7 +105,7 @@ def test_a_load_waits_for_maintenance_or_a_rollback_and_landing_does_not(
     context: Context, clock: Clock, wait: Callable[[Context], None], waited: list[float]
 ) -> None:
     """Their lease is in no batch's row."""
-    has(context, "b2", context.lease)
+    record_with_lease(context, "b2", context.lease)
     lease = context.ledger.lease
     lease.acquire_for_maintenance("m1", OTHER)
     clock.meanwhile(lambda: lease.release(MAINTENANCE, "m1"))
@@ -117,7 +117,7 @@ def test_a_halfway_batch_blocks_a_run_unless_somebody_is_at_work(context: Contex
     """Another run's batch that only waits does not hide it."""
     assert not is_blocked(context)
     context.ledger.batches.record("b1", PUBLISHING, attempt="a1", lease=Lease("gone", 0))
-    has(context, "b2", OTHER)
+    record_with_lease(context, "b2", OTHER)
     assert is_blocked(context)
     context.ledger.batches.record("b3", LOADING, attempt="a1", lease=OTHER)
     assert not is_blocked(context)
@@ -128,7 +128,7 @@ def test_two_waiting_runs_never_wait_for_each_other(
 ) -> None:
     """This one goes on with its later batch, and the other one waits for the earlier one."""
     for batch, lease in (("b1", context.lease), ("b2", OTHER), ("b3", context.lease)):
-        has(context, batch, lease)
+        record_with_lease(context, batch, lease)
     wait_for_turn(context, "b3")
     assert clock.slept == []
     monkeypatch.setattr(waiting, "this_holder", lambda: OTHER.holder)
@@ -151,8 +151,8 @@ def test_run_stops_waiting_for_a_load_without_progress(context: Context, clock: 
 
 
 def test_renew_waiting_extends_leases_of_this_process_alone(context: Context) -> None:
-    has(context, "b1", Lease(context.lease.holder, 5))
-    has(context, "b2", OTHER)
+    record_with_lease(context, "b1", Lease(context.lease.holder, 5))
+    record_with_lease(context, "b2", OTHER)
     context.ledger.batches.record("b3", LOADING, attempt="a1", lease=context.lease)
     before = {row.batch_id: row for row in context.ledger.batches.all()}
     renew_waiting(context)
@@ -167,7 +167,7 @@ def test_renew_waiting_extends_leases_of_this_process_alone(context: Context) ->
 def test_all_that_waits_in_this_process_is_kept_by_one_commit(context: Context) -> None:
     """One by one, the commits for many batches would take longer than the lease lasts."""
     for batch in ("b1", "b2", "b3"):
-        has(context, batch, Lease(context.lease.holder, 5))
+        record_with_lease(context, batch, Lease(context.lease.holder, 5))
     before = [row.at for row in context.ledger.batches.all()]
     renew_waiting(context)
     after = context.ledger.batches.all()
@@ -176,7 +176,7 @@ def test_all_that_waits_in_this_process_is_kept_by_one_commit(context: Context) 
 
 
 def test_nothing_is_written_for_a_process_in_which_nothing_waits(context: Context) -> None:
-    has(context, "b2", OTHER)
+    record_with_lease(context, "b2", OTHER)
     before = context.ledger.batches.all()
     renew_waiting(context)
     assert context.ledger.batches.all() == before

@@ -384,6 +384,6 @@ def test_scratch_that_cannot_be_removed_does_not_fail_the_load(
         raise OSError(errno.ENOTEMPTY, "Directory not empty")
 
     driver = driver_of(context, Manifest("shop", "b1", ()))
-    monkeypatch.setattr(driver.files, "forget_scratch", refuse)
+    monkeypatch.setattr(driver.files, "delete_scratch", refuse)
     driver._forget_scratch()
     assert "is left to maintenance" in capsys.readouterr().err

@@ -260,7 +260,7 @@ def test_scratch_that_cannot_be_removed_is_left_to_maintenance_and_fails_no_roll
     def refuse(*_: object) -> Never:
         raise OSError(errno.EBUSY, "Device or resource busy", "decoded-a1")
 
-    monkeypatch.setattr(context.files, "forget_scratch", refuse)
+    monkeypatch.setattr(context.files, "delete_scratch", refuse)
     undo_batch(replace(context, say=messages.append), "b4")
     assert state(context, "b4") == ROLLED_BACK
     assert messages == [

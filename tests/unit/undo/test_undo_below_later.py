@@ -50,7 +50,7 @@ def made_again(context: Context, batch: str, *values: int) -> StagedTable:
     return replace(staged, head_snapshot=after)
 
 
-def come(
+def publish_batch(
     context: Context, batch: str, *staged: StagedTable, rebuild: Rebuild | None = None
 ) -> None:
     key = context.files.write_manifest(Manifest("shop", batch, (), rebuild=rebuild))
@@ -61,7 +61,7 @@ def come(
     stages.publish(context, key)
 
 
-def would(context: Context, batch: str) -> str:
+def dry_run_text(context: Context, batch: str) -> str:
     return "\n".join(refolding.undo_or_refold(context, batch, dry_run=True))
 
 
@@ -69,26 +69,30 @@ def test_foreign_writes_from_before_a_rebuild_do_not_stop_an_undo(
     context: Context,
 ) -> None:
     changelog(context, "orders", "b4")
-    come(context, "b4", stage(context, "b4", "orders", 4))
+    publish_batch(context, "b4", stage(context, "b4", "orders", 4))
     write(context, "orders", 100)
     with pytest.raises(RollbackRefusedError, match=r"--rebuild"):
-        would(context, "b4")
+        dry_run_text(context, "b4")
     again = made_again(context, "r1", 0, 1, 2, 3, 4)
-    come(context, "r1", again, rebuild=Rebuild(("orders",), "now"))
-    assert "would fold again without: shop.orders: 1 changes of batch b4" in would(context, "b4")
+    publish_batch(context, "r1", again, rebuild=Rebuild(("orders",), "now"))
+    assert "would fold again without: shop.orders: 1 changes of batch b4" in dry_run_text(
+        context, "b4"
+    )
     write(context, "orders", 101)
     with pytest.raises(RollbackRefusedError, match="somebody else wrote"):
-        would(context, "b4")
+        dry_run_text(context, "b4")
 
 
 def test_a_batch_of_a_table_that_was_dropped_and_made_again_can_be_undone(context: Context) -> None:
     changelog(context, "orders", "b4")
-    come(context, "b4", stage(context, "b4", "orders", 4))
+    publish_batch(context, "b4", stage(context, "b4", "orders", 4))
     context.catalog.drop_table(ORDERS)
     made = context.catalog.create_table(ORDERS, staged_tables.SCHEMA)
     made.append(pa.table({"id": [4]}), snapshot_properties={SUMMARY_BATCH: "r1"})
-    come(context, "r1", rebuild=Rebuild(("orders",), "now"))
-    assert "would fold again without: shop.orders: 1 changes of batch b4" in would(context, "b4")
+    publish_batch(context, "r1", rebuild=Rebuild(("orders",), "now"))
+    assert "would fold again without: shop.orders: 1 changes of batch b4" in dry_run_text(
+        context, "b4"
+    )
 
 
 def test_a_batch_whose_base_has_expired_is_folded_out(context: Context) -> None:
@@ -102,8 +106,10 @@ def test_a_batch_whose_base_has_expired_is_folded_out(context: Context) -> None:
     assert base is not None
     table = context.catalog.load_table(("shop", "users"))
     table.maintenance.expire_snapshots().by_id(base).commit()
-    assert f"snapshot {base}, from before batch b3, has expired" in would(context, "b3")
-    assert "would fold again without: shop.users: 1 changes of batch b3" in would(context, "b3")
+    assert f"snapshot {base}, from before batch b3, has expired" in dry_run_text(context, "b3")
+    assert "would fold again without: shop.users: 1 changes of batch b3" in dry_run_text(
+        context, "b3"
+    )
 
 
 def test_an_undo_that_is_half_published_goes_back(context: Context) -> None:

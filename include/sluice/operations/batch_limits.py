@@ -15,7 +15,7 @@ from sluice.containers.rejects import BatchRejects
 from sluice.operations.claim import Inspected
 
 
-def within_ceilings(
+def split_by_limits(
     inspected: Iterable[Inspected], most_rejects: int, most_bytes: float = math.inf
 ) -> Iterator[list[Inspected]]:
     """Yield lists of as many files as the limits allow; a single file may exceed them.
@@ -23,17 +23,17 @@ def within_ceilings(
     A file counts with the larger of its own size and its staged file's. `BatchRejects`
     keeps about `most_rejects` rejects of each list.
     """
-    batch, room = list[Inspected](), _Room(most_rejects, most_bytes)
+    batch, remaining = list[Inspected](), _Remaining(most_rejects, most_bytes)
     for one in inspected:
-        if batch and not room.is_left_for(one):
+        if batch and not remaining.is_left_for(one):
             yield batch
-            batch, room = [], _Room(most_rejects, most_bytes)
-        batch.append(room.add(one))
+            batch, remaining = [], _Remaining(most_rejects, most_bytes)
+        batch.append(remaining.add(one))
     if batch:
         yield batch
 
 
-class _Room:
+class _Remaining:
     """What is left of one batch's limits."""
 
     def __init__(self, most_rejects: int, most_bytes: float) -> None:
