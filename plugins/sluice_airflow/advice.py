@@ -15,6 +15,7 @@ from sluice.catalog.retries import EXPECTED, as_sluice_error
 from sluice.config.project import PROJECT_FILE
 from sluice.escaping import LINES, shown
 from sluice.ledger.rows import BatchRow
+from sluice.ledger.states import ROLLED_BACK
 from sluice_airflow.requests import RIGHT_FORM
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ ADVICE: Final = {
     "batch.rollback": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
     "halfway": "some tables may have the batch. The DAG sluice_reconcile, or the pipeline's next"
     " run, completes it; the DAG sluice_rollback undoes it",
+    "undone": "the message above says how its records are loaded after all; clearing this task only"
+    " repeats it",
     "rollback": "if it was refused, nothing moved, and the message says why; else the DAG"
     " sluice_reconcile completes it as it was asked for. Look at sluice status before you fill in"
     " To again: it undoes what was published since",
@@ -46,9 +49,12 @@ class Advice:
     about: str
 
     def choose_for(self, row: BatchRow | None) -> None:
-        """Choose the advice about a batch of which some tables may be published, if this is one."""
+        """Choose the advice about a batch of which some tables may be published, or about one that
+        is rolled back, if this is one."""
         if row is not None and row.halfway:
             self.about = "halfway"
+        elif row is not None and row.state == ROLLED_BACK:
+            self.about = "undone"
 
 
 def _log_advice(stage: str, pipeline: str, error: BaseException, advice: Advice) -> None:

@@ -14,6 +14,13 @@ from sluice.errors import ConfigError
 
 SPARK_CONNECTION: Final = "spark_default"
 _CLIENT: Final = "client"
+_ADD: Final = (
+    f"airflow connections add {SPARK_CONNECTION} --conn-type spark --conn-host 'local[*]', or"
+    " spark://host:7077"
+)
+_YARN: Final = "yarn"
+# Spark refuses YARN without one of the first two, which may also be set in a conf folder.
+_YARN_NEEDS: Final = frozenset({"HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR"})
 
 
 def _require_connection() -> None:
@@ -22,14 +29,13 @@ def _require_connection() -> None:
         BaseHook.get_connection(SPARK_CONNECTION)
     except AirflowNotFoundException as error:
         raise ConfigError(
-            f"Airflow has no connection {SPARK_CONNECTION!r}. Add it: airflow connections add"
-            f" {SPARK_CONNECTION} --conn-type spark --conn-host 'local[*]', or spark://host:7077"
+            f"Airflow has no connection {SPARK_CONNECTION!r}. Add it: {_ADD}"
         ) from error
 
 
 def spark_master() -> str:
-    """Return the connection's master; raises ConfigError without the connection, and for one whose
-    drivers would not run on the worker."""
+    """Return the connection's master; raises ConfigError without the connection, for one whose
+    drivers would not run on the worker, and for YARN where Spark is not set up for it."""
     _require_connection()
     connection = SparkSubmitHook(conn_id=SPARK_CONNECTION)._connection
     if (mode := connection["deploy_mode"]) not in (None, "", _CLIENT):
@@ -37,6 +43,13 @@ def spark_master() -> str:
             f"Airflow's connection {SPARK_CONNECTION!r} has deploy-mode {mode!r}, where a driver"
             " has neither Sluice nor the environment's secrets. Take it out of the extra, or write"
             f" {_CLIENT}"
+        )
+    if connection["master"] == _YARN and _YARN_NEEDS.isdisjoint(os.environ):
+        raise ConfigError(
+            f"Airflow's connection {SPARK_CONNECTION!r} has the master {_YARN}, as that of"
+            " `airflow connections create-default-connections` has, and neither HADOOP_CONF_DIR nor"
+            f" YARN_CONF_DIR is set. Set one, or replace the connection: airflow connections delete"
+            f" {SPARK_CONNECTION}, then {_ADD}"
         )
     return str(connection["master"])
 

@@ -60,15 +60,17 @@ def goes_on(manifest: Manifest) -> str:
 
 def open_context(project_dir: str, pipeline: str) -> Context:
     """Open the pipeline; messages of the stages go to the task's log."""
-    return stages.open_context(Path(project_dir), pipeline, log.info)
+    return stages.open_context(Path(project_dir), pipeline, log.info, log.warning)
 
 
 def publish(project_dir: str, manifest: str, context: dict[str, Any]) -> dict[str, Any]:
     """Publish the batch; the stage merges it again if `main` moved meanwhile."""
     pipeline = pipeline_of(manifest)
-    with advised("publish", pipeline):
+    with advised("publish", pipeline) as advice:
         use_connections_master()
-        result = stages.publish(open_context(project_dir, pipeline), manifest)
+        ctx = open_context(project_dir, pipeline)
+        advice.choose_for(ctx.ledger.batches.get(batch_of(manifest)))
+        result = stages.publish(ctx, manifest)
         emit_assets(result, context["outlet_events"][AssetAlias(alias_name(pipeline))])
         return summary(result)
 

@@ -47,7 +47,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
     """Replace the stages by one that remembers."""
     fake = Stages()
     module: Any = ModuleType("stages")
-    module.open_context = lambda folder, pipeline, say: fake_context(fake, folder, pipeline)
+    module.open_context = lambda folder, pipeline, *say: fake_context(fake, folder, pipeline)
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
     module.land = lambda ctx, asked, unreadable: landed(
         fake, unreadable, *parts_of(asked), *(["changed"] if asked.changed else [])

@@ -11,14 +11,14 @@ import pytest
 
 from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.ledger.details import HALF_PUBLISHED
-from sluice.ledger.states import FAILED, LANDED, PUBLISHING
+from sluice.ledger.states import FAILED, LANDED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest, Rebuild, Reprocess
 from sluice.operations import stages
 from sluice_airflow import landing, submit, tasks
 from sluice_airflow.advice import advised
 from sluice_airflow.requests import RIGHT_FORM
 from sluice_airflow.tasks import clean_up
-from tests.airflow.one_batch import MANIFEST, one_batch
+from tests.airflow.one_batch import FILE, MANIFEST, one_batch
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,11 @@ def test_a_reprocess_of_an_unknown_batch_is_not_advised_to_be_cleared(
 )
 @pytest.mark.parametrize(
     ("task", "of_others"),
-    [("load", "nothing was published"), ("batch.rollback", "main was not moved")],
+    [
+        ("load", "nothing was published"),
+        ("publish", "a table published already stays so"),
+        ("batch.rollback", "main was not moved"),
+    ],
 )
 def test_advice_for_a_half_published_batch_does_not_say_that_no_table_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
@@ -100,16 +104,28 @@ def test_advice_for_a_half_published_batch_does_not_say_that_no_table_has_it(
         ctx.ledger.batches.record("b", state, replace_details={HALF_PUBLISHED: True})
     monkeypatch.setattr(stages, "reconcile", fails)
     monkeypatch.setattr(stages, "give_up", fails)
+    monkeypatch.setattr(stages, "publish", fails)
     monkeypatch.setattr(submit, "_is_small", fails)
     run = SimpleNamespace(xcom_pull=lambda task_ids: [])
     load = submit.LoadOperator(task_id="load", project_dir=str(tmp_path), manifest=MANIFEST)
     does = {
         "load": lambda: load.execute({"ti": run}),
+        "publish": lambda: tasks.publish(str(tmp_path), MANIFEST, {}),
         "batch.rollback": lambda: clean_up(str(tmp_path), MANIFEST),
     }
     with pytest.raises(TransientError):
         does[task]()
     assert words.format(of_others) in advice_of(caplog)
+
+
+def test_publishing_what_was_rolled_back_is_not_advised_to_be_cleared(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever clears its load and what follows sees a green load, and this error."""
+    one_batch(tmp_path, ROLLED_BACK).files.write_manifest(Manifest("shop", "b", (FILE,)))
+    with pytest.raises(TerminalError, match="sluice release shop --batch b, then run again"):
+        tasks.publish(str(tmp_path), MANIFEST, {})
+    assert "clearing this task only repeats it" in advice_of(caplog)
 
 
 @pytest.mark.parametrize(

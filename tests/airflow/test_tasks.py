@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -33,6 +34,7 @@ from sluice.result import StagedTable
 from sluice_airflow import landing, submit, tasks
 from sluice_airflow.advice import Advice
 from sluice_airflow.assets import asset_uri
+from sluice_airflow.connection import spark_master
 from sluice_airflow.landing import STALE, abandoned_batches, land_selection, selection_of
 from sluice_airflow.tasks import clean_up
 from tests.airflow.one_batch import FILE, MANIFEST, NOW, claim, ledger_at, one_batch
@@ -160,6 +162,18 @@ def test_released_files_of_a_land_that_died_are_loaded_by_its_next_try(
     assert (tasks.loaded_as(ctx, key, Advice("load")), state(ctx, batch)) == ("", LANDED)
 
 
+def test_a_file_that_changed_since_it_was_loaded_is_a_warning_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run is green; of a file that was not complete the rest is missing for good."""
+    fake_loads.write(ctx := open_shop(tmp_path, fake_loads.PIPELINE), "orders/a.csv")
+    fake_loads.load(ctx)
+    (tmp_path / "landing" / "orders" / "a.csv").write_text("id\n1\n2\n3\n")
+    land_selection(tasks.open_context(str(tmp_path), "shop"), EVERYTHING, False, UnreadableFiles())
+    (line,) = (one for one in caplog.records if "has changed" in one.message)
+    assert line.levelno == logging.WARNING
+
+
 @pytest.mark.parametrize(
     ("state", "lapsed", "told"),
     [
@@ -230,6 +244,19 @@ def test_a_driver_runs_beside_its_task_or_not_at_all(
         tasks.reconcile(str(tmp_path), "shop")
 
 
+def test_airflows_own_default_connection_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new database may have it: without YARN every driver would be tried three times."""
+    yarn = {"conn_type": "spark", "host": "yarn", "extra": {"queue": "root.default"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(yarn))
+    open_shop(tmp_path)
+    with pytest.raises(ConfigError, match="'spark_default' has the master yarn"):
+        tasks.reconcile(str(tmp_path), "shop")
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop/conf")
+    assert spark_master() == "yarn"
+
+
 @pytest.mark.parametrize("words", ["AuditFailedError: 3 of 3 are bad", "FileDeniedError: a.jsonl"])
 def test_the_error_is_the_drivers_last_words(words: str) -> None:
     hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
@@ -237,16 +264,37 @@ def test_the_error_is_the_drivers_last_words(words: str) -> None:
     assert str(submit._typed(hook, text)) == f"the Spark driver ended with code 1: {words}"
 
 
+def load_of(root: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> submit.LoadOperator:
+    """A load whose driver is a shell's script."""
+    driver = root / "spark-submit"
+    driver.write_text(f"#!/bin/sh\n{script}\n")
+    driver.chmod(0o755)
+    monkeypatch.setattr(submit, "driver_environment", lambda: {"PATH": f"{root}:/usr/bin:/bin"})
+    return submit.LoadOperator(task_id="load", project_dir=str(root), manifest=MANIFEST)
+
+
+def test_a_load_that_is_stopped_ends_its_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a person or a limit of time; else it would go on beside the next attempt."""
+    ctx, begun, until = open_shop(tmp_path), tmp_path / "begun", time.monotonic() + 30
+    load = load_of(tmp_path, monkeypatch, f"touch {begun}\nexec sleep 60")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(submit._run, load, ctx.project)
+        while not begun.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        load.on_kill()
+        with pytest.raises(TransientError, match="ended with code -9"):
+            running.result(timeout=30)
+
+
 def test_an_error_of_many_lines_keeps_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hook of the provider keeps the last 20."""
     ctx = open_shop(tmp_path)
-    driver = tmp_path / "spark-submit"
-    driver.write_text("#!/bin/sh\necho 'PlanError: no key'\nseq -f '- t%g' 25\nexit 1\n")
-    driver.chmod(0o755)
-    monkeypatch.setattr(submit, "driver_environment", lambda: {"PATH": f"{tmp_path}:/usr/bin:/bin"})
-    load = submit.LoadOperator(task_id="load", project_dir=str(tmp_path), manifest=MANIFEST)
+    script = "echo 'PlanError: no key'\nseq -f '- t%g' 25\nexit 1"
+    load = load_of(tmp_path, monkeypatch, script)
     with pytest.raises(TerminalError) as raised:
         submit._run(load, ctx.project)
     tables = [f"- t{number}" for number in range(1, 26)]

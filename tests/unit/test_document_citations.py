@@ -49,7 +49,8 @@ def test_the_readme_has_the_versions_of_the_locks() -> None:
     packages, jars, setup = (
         (ROOT / file).read_text() for file in ("requirements.txt", "jars.lock", "scripts/setup.sh")
     )
-    versions = dict(re.findall(r"^(apache-airflow|pyspark)==(\S+)", packages, re.M))
+    versions = dict(re.findall(r"^(apache-airflow|pyspark|pyspark-client)==(\S+)", packages, re.M))
+    assert versions["pyspark"] == versions["pyspark-client"]  # they share a folder
     scala = set(re.findall(r"^[\w.]+:[\w.-]+_([\d.]+):", jars, re.M))
     java = re.findall(r'version "\((\d+)\|(\d+)\)', setup)
     assert (len(scala), len(java)) == (1, 1)

@@ -60,6 +60,7 @@ from sluice.types.columns import parse_type
 SHARE_COUNTS_FROM: Final = 100
 HOLD: Final = "hold"
 MAX_LEASE_SECONDS: Final = 7 * 24 * 3600
+MOST_QUIET_SECONDS: Final = 24 * 3600
 USUAL_SCHEDULE: Final = "0 * * * *"
 
 
@@ -69,6 +70,12 @@ class Landing(Strict):
     url: Location = Field(description="a folder, relative to sluice.yaml, or s3://bucket/prefix")
     pattern: Pattern = Field("**/*", description="glob below url; ** is any number of folders")
     region: Region | None = Field(None, description="the bucket's region, if it differs")
+    quiet_seconds: int = Field(
+        0,
+        ge=0,
+        le=MOST_QUIET_SECONDS,
+        description="files that changed less than so long ago are left to a later run",
+    )
 
     @property
     def on_s3(self) -> bool:

@@ -34,7 +34,7 @@ def _quiet(_: str) -> None:
 class Context:
     """One pipeline of one project, with the open catalog, its ledger and the batch files.
 
-    `say`: prints a line for the operator.
+    `say`: prints a line for the operator; `warn`: one that needs attention.
     """
 
     project: Project
@@ -43,6 +43,7 @@ class Context:
     ledger: PipelineLedger
     files: BatchFiles
     say: Say = _quiet
+    warn: Say = _quiet
 
     @property
     def lease(self) -> Lease:
@@ -51,19 +52,25 @@ class Context:
 
 
 def say_of_files(ctx: Context, lines: Iterable[str]) -> None:
-    """Print lines about one file each; of many, the first ones and how many others there are."""
+    """Warn of one file in each line; of many, the first ones and how many others there are."""
     messages = list(lines)
     for line in messages[:MOST_FILES_NAMED]:
-        ctx.say(line)
+        ctx.warn(line)
     if more := messages[MOST_FILES_NAMED:]:
-        ctx.say(f"land: and {len(more)} more such files")
+        ctx.warn(f"land: and {len(more)} more such files")
 
 
 def open_context(
-    project_dir: Path, pipeline: str, say: Say = _quiet, *, read_only: bool = False
+    project_dir: Path,
+    pipeline: str,
+    say: Say = _quiet,
+    warn: Say | None = None,
+    *,
+    read_only: bool = False,
 ) -> Context:
     """Open a project for one pipeline, and make its ledger unless this is `read_only`; raises
-    ConfigError, and OtherLakeError as `own_ledger` does. `say` gets single lines, escaped."""
+    ConfigError, and OtherLakeError as `own_ledger` does. `say`, and `warn` if it is another, get
+    single lines, escaped."""
     project = load_sound(project_dir)
     chosen = project.pipeline(pipeline)
     catalog = open_catalog(project)
@@ -71,8 +78,11 @@ def open_context(
     def say_shown(text: str) -> None:
         say(shown(text))
 
+    def warn_shown(text: str) -> None:
+        (warn or say)(shown(text))
+
     ledger = own_ledger(project, catalog, say_shown, read_only=read_only).of(chosen.name)
-    return Context(project, chosen, catalog, ledger, BatchFiles(project), say_shown)
+    return Context(project, chosen, catalog, ledger, BatchFiles(project), say_shown, warn_shown)
 
 
 def known_batch(ctx: Context, batch_id: str) -> BatchRow:

@@ -15,6 +15,7 @@ from sluice.operations.changed import LoadableGroup, grouped
 from sluice.operations.claim import claim
 from sluice.operations.context import Context, say_of_files
 from sluice.operations.inspecting import Inspecting
+from sluice.operations.quiet_period import without_young
 from sluice.operations.selection import EVERYTHING, Selection, open_landing, selected
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 
@@ -33,7 +34,8 @@ def land(
     them once the others are claimed. If the store fails for all files, its error is raised.
 
     A file that is still being written, or that the store fails to return, is left to the next run;
-    if it was requested by name, UnstableFileError or TransientError is raised.
+    if it was requested by name, UnstableFileError or TransientError is raised. One that changed
+    within `landing.quiet_seconds` is left too, unless it was requested by name.
     """
     store = open_landing(ctx)
     refused = UnreadableFiles() if unreadable is None else unreadable
@@ -61,7 +63,7 @@ def loadable_groups(ctx: Context, store: ObjectStore, selection: Selection) -> l
     taken, changes = [], []
     published = ctx.ledger.batches.published() if selection.changed else set()
     left, known = ctx.ledger.files.unclaimed_or_changed(selected(ctx, store, selection))
-    for found in left:
+    for found in without_young(ctx, selection, left):
         row = known.get(found.key)
         if row is None or is_free(row):
             taken.append(found)

@@ -24,6 +24,7 @@ from sluice.operations.claim import Inspected, record_landed
 from sluice.operations.context import Context, say_of_files
 from sluice.operations.inspecting import Inspecting
 from sluice.operations.loaded_files import arrivals, epochs_of_same_load, other_epoch
+from sluice.operations.quiet_period import without_young
 from sluice.operations.selection import Selection, open_landing, selected
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 
@@ -74,7 +75,8 @@ def land_tables(
     only(ctx.pipeline, names)
     store = open_landing(ctx)
     known = _known_files(ctx)
-    found = _readable(ctx, selected(ctx, store, selection), known)
+    quiet = without_young(ctx, selection, selected(ctx, store, selection))
+    found = _readable(ctx, quiet, known)
     refused = UnreadableFiles() if unreadable is None else unreadable
     inspecting = Inspecting(ctx, store, bool(selection.files), refused)
     made = []

@@ -13,6 +13,7 @@ from sluice.ledger.claims import may_be_replaced
 from sluice.ledger.states import FILE_CLAIMED
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
+from sluice.operations.quiet_period import young, young_in_words
 from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing
 
 MOST_COUNTED: Final = 1000
@@ -30,9 +31,11 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
         )
     if not listed:
         return f"no file in {landing.url} matches {landing.pattern}; {_others(ctx)}"
+    left = [*_young(ctx, selection, found)]
     if selection.tables and found:
-        return f"the batches with these tables of the {len(found)} files are published or under way"
-    left = [*_held(ctx, found if selection.explicit else None), *_replaced(ctx, found)]
+        done = f"the batches with these tables of the {len(found)} files are published or under way"
+        return left[0] if left else done
+    left += [*_held(ctx, found if selection.explicit else None), *_replaced(ctx, found)]
     left += _later(selection, [one for one in listed if not selection.holds(one.hour)])
     if left:
         others = "that was asked for" if selection.explicit else f"of {landing.url}"
@@ -41,6 +44,14 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
     if selection.explicit:
         return f"the {len(found)} files that were asked for are in the ledger already"
     return f"every landed file of {landing.url} is in the ledger already"
+
+
+def _young(ctx: Context, selection: Selection, found: list[StoredObject]) -> Iterator[str]:
+    """Describe the files that changed a moment ago; of loaded ones only if a run reads them."""
+    if not selection.tables:
+        found, _ = ctx.ledger.files.unclaimed_or_changed(found)
+    if objects := young(ctx, selection, found):
+        yield young_in_words(ctx, objects)
 
 
 def _later(selection: Selection, files: list[StoredObject]) -> list[str]:

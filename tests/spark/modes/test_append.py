@@ -99,6 +99,14 @@ def test_events_are_the_set_of_changes(lake: Sandbox, tables: tuple[str, ...]) -
     load(lake, "0.jsonl", first)
     load(lake, "1.jsonl", [*second, *first[::3]])
     refuse_difference(lake, log, tables)
+    # Else Spark's streams would stop.
+    operations = {o for name in tables for o in operations_on(lake, f"{name}__events")}
+    assert operations == {"append"}
+
+
+def operations_on(lake: Sandbox, table: str) -> list[str]:
+    found = lake.spark.table(f"lake.shop.{table}.snapshots").select("operation").collect()
+    return [one["operation"] for one in found]
 
 
 @pytest.mark.long

@@ -15,6 +15,7 @@ from tests.spark.shop import Shop, orders
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 KEYS: Final = range(1, 7)
+POSITION_DELETES: Final = 1
 ORDERS: Final = TableId("shop", "orders")
 PIPELINE: Final[dict[str, Any]] = {
     "format": "debezium",
@@ -86,3 +87,5 @@ def test_delete_files_of_several_data_files_become_few_once(shop: Shop) -> None:
     assert delete_files(shop) < before
     assert shop.seen() == rows
     assert steps.rewrite_deletes(shop.upkeep(), ORDERS) == ""
+    kinds = shop.table("orders").inspect.all_delete_files()["content"].to_pylist()
+    assert set(kinds) == {POSITION_DELETES}  # of all snapshots, before and after

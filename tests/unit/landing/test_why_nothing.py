@@ -3,16 +3,19 @@ them."""
 
 from __future__ import annotations
 
+import os
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from sluice.operations import refolding, stages
+from sluice.operations.land import candidates
 from sluice.operations.selection import Selection
 from sluice.operations.why_nothing import why_nothing
 from tests.unit.fake_driver import ONE, play
-from tests.unit.projects import open_shop
+from tests.unit.projects import SHOP, keys, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -56,3 +59,24 @@ def test_files_of_a_future_hour_are_reported_and_not_landed(tmp_path: Path) -> N
     for path in (tmp_path / "landing" / name, loaded):
         path.unlink()
     assert "the folder is empty" in why_nothing(ctx, Selection(until=now))
+
+
+def test_a_file_that_changed_lately_is_left_to_a_later_run(tmp_path: Path) -> None:
+    """Its writer may only have paused. One with a wrong time, far in the future, is taken."""
+    messages: list[str] = []
+    pipeline = SHOP.replace("url: landing", "url: landing, quiet_seconds: 3600")
+    ctx = open_shop(tmp_path, pipeline, messages.append)
+    for name, age in (("young", 60), ("old", 4000), ("to_come", -4000)):
+        path = tmp_path / "landing" / f"{name}.jsonl"
+        path.write_text(f'{{"op": "{name}"}}\n')
+        os.utime(path, (time.time() - age,) * 2)
+    assert keys(ctx, stages.land(ctx)) == ["old.jsonl", "to_come.jsonl"]
+    why = "1 files, such as young.jsonl, changed less than 3600 s ago (landing.quiet_seconds)"
+    assert messages[0] == f"land: {why}, and are left to a later run"
+    assert why_nothing(ctx).startswith(f"{why}, and every other one of")
+    assert why_nothing(ctx, Selection(tables=("t",))) == why
+    one_table = stages.land_tables(ctx, Selection(tables=("t",)))
+    assert keys(ctx, one_table) == ["old.jsonl", "to_come.jsonl"]
+    assert [one.key for one in candidates(ctx, Selection(files=("young.jsonl",)))]
+    os.utime(tmp_path / "landing" / "young.jsonl", (time.time() - 3601,) * 2)
+    assert keys(ctx, stages.land(ctx)) == ["young.jsonl"]

@@ -1,0 +1,41 @@
+"""Files that changed a moment ago: their writer may only have paused, so a later run takes them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from sluice.escaping import shown
+from sluice.objects.store import StoredObject
+from sluice.operations.context import Context
+from sluice.operations.selection import Selection
+
+
+def without_young(
+    ctx: Context, selection: Selection, objects: list[StoredObject]
+) -> list[StoredObject]:
+    """Return the objects without the young ones, which are reported."""
+    found = young(ctx, selection, objects)
+    if found:
+        ctx.say(f"land: {young_in_words(ctx, found)}, and are left to a later run")
+    left_out = {one.key for one in found}
+    return [one for one in objects if one.key not in left_out]
+
+
+def young(ctx: Context, selection: Selection, objects: list[StoredObject]) -> list[StoredObject]:
+    """Return the objects that changed less than `landing.quiet_seconds` ago; none if they were
+    requested by name.
+
+    A time may be wrong, and far in the future: such an object would never be taken.
+    """
+    if selection.files:
+        return []
+    now, period = datetime.now(UTC), timedelta(seconds=ctx.pipeline.landing.quiet_seconds)
+    return [one for one in objects if abs(now - one.modified) < period]
+
+
+def young_in_words(ctx: Context, objects: list[StoredObject]) -> str:
+    """Describe young objects."""
+    return (
+        f"{len(objects)} files, such as {shown(objects[0].key)}, changed less than "
+        f"{ctx.pipeline.landing.quiet_seconds} s ago (landing.quiet_seconds)"
+    )
