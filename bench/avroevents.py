@@ -83,7 +83,7 @@ def _dts_value(name: str, value: Any) -> Any:
     return dts_records.integer(value) if isinstance(value, int) else dts_records.text(value)
 
 
-_SOURCE: Final = _record("Source", _fields(
+_SOURCE: Final = _record("io.debezium.connector.postgresql.Source", _fields(
     version="string", connector="string", name="string", ts_ms="long", snapshot="string",
     db="string", sequence="string", schema="string", table="string", txId="long", lsn="long",
     xmin=["null", "long"],
