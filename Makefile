@@ -66,7 +66,7 @@ test-formats: setup ## Conformance suites of the newer formats: canal, shareplex
 
 .PHONY: test-long
 test-long: setup ## What takes too long for every run: recordings, verify and defaults at length (an hour)
-	@.venv/bin/python -m pytest tests/spark tests/airflow -m long $(PYTEST_ARGS)
+	@.venv/bin/python -m pytest tests/spark tests/airflow tests/unit -m long $(PYTEST_ARGS)
 
 .PHONY: faults
 faults: setup ## A process killed at every named point and, SLUICE_KILLS times, at random (over an hour)

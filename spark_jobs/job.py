@@ -57,3 +57,22 @@ class Job:
     scratch: str
     left_out: Mapping[str, str] = field(default_factory=dict)
     require_current: Callable[[], None] = _no_check
+
+
+def how_to_go_on(job: Job) -> str:
+    """Return the commands with which an operator goes on without a bad batch."""
+    pipeline, batch = job.pipeline.name, job.manifest.batch_id
+    if not job.manifest.claims:  # its files are other batches'
+        return how_to_give_up(job)
+    return (
+        f"If the data is wrong: `sluice rollback {pipeline} --batch {batch}` goes on without its "
+        f"files, and `sluice release {pipeline} --batch {batch}` loads them together with what "
+        "corrects them, once that has landed"
+    )
+
+
+def how_to_give_up(job: Job) -> str:
+    """Return the command that ends a batch."""
+    return (
+        f"To give the batch up: sluice rollback {job.pipeline.name} --batch {job.manifest.batch_id}"
+    )

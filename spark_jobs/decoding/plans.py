@@ -20,7 +20,7 @@ from spark_jobs.decoding.missing_target import refuse_missing_target
 from spark_jobs.decoding.other_source import refuse_other_source
 from spark_jobs.decoding.shape_cache import decode_shapes
 from spark_jobs.formats import FORMATS
-from spark_jobs.job import Job
+from spark_jobs.job import Job, how_to_go_on
 from spark_jobs.lake.table_id import TableId, changelog_of, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Source, TableSummary
@@ -57,6 +57,7 @@ def make_plans(
     """
     plans: list[TablePlan] = []
     mistakes: dict[str, str] = {}
+    refused = False
     known, tables = {table.source for table in summaries}, known_tables(job, summaries)
     others = cache(lambda: [source.name for source in tables.all()])
     with_published = [*published(job.lake.catalog, job.pipeline.name), *chain(*statements.values())]
@@ -74,10 +75,11 @@ def make_plans(
             if not _is_gone(job, table):
                 mistakes[table.source.name] = str(error)
         except PlanError as error:
-            mistakes[table.source.name] = str(error)
+            mistakes[table.source.name], refused = str(error), True
     if mistakes:
         lines = [line for text in mistakes.values() for line in text.split("\n")]
-        raise PlanError(*lines).of_tables(mistakes)
+        told = [how_to_go_on(job)] if refused and job.attempt.id else []  # a preview has no batch
+        raise PlanError(*lines, *told).of_tables(mistakes)
     refuse_shared_targets(plans, job.pipeline.format)
     return plans
 

@@ -60,8 +60,8 @@ def apply_record_rules(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[T
     """Return the envelope after all rules about whole records, and a summary of each table."""
     found = discover(envelope)
     refuse_unclear(job.pipeline, found)
-    envelope, found = _after(_OUTCOMES, job, envelope, found)
     refuse_too_many(job.pipeline, found)
+    envelope, found = _after(_OUTCOMES, job, envelope, found)
     truncates.report_unclear(job.pipeline, envelope, found)
     table_renames.by_policy(job, envelope, found)
     envelope, found = _after((_respelled,), job, envelope, found)

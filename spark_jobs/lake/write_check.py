@@ -9,18 +9,21 @@ from pyiceberg.table import Table
 
 from sluice.catalog.snapshots import head
 from sluice.errors import AuditFailedError
+from spark_jobs.attempt import Attempt
 
 _APPENDED: Final = "added-records"
 _MERGED: Final = tuple(f"spark.merge-into.num-target-rows-{n}" for n in ("inserted", "updated"))
 
 
-def refuse_row_loss(table: Table, branch: str, base: int | None, rows: int) -> None:
-    """Raise AuditFailedError unless the first write to the branch inserted or updated this many
-    rows.
+def refuse_row_loss(
+    table: Table, pipeline: str, attempt: Attempt, base: int | None, rows: int
+) -> None:
+    """Raise AuditFailedError unless the attempt's first write to its branch inserted or updated
+    this many rows.
 
     The rows are counted by a separate query, whose result may differ from the rows written.
     """
-    newest = head(table, branch)
+    newest = head(table, attempt.branch)
     snapshot = None if newest is None else table.snapshot_by_id(newest)
     summary = None if snapshot is None or newest == base else snapshot.summary
     metrics = {} if summary is None else summary.additional_properties
@@ -28,6 +31,7 @@ def refuse_row_loss(table: Table, branch: str, base: int | None, rows: int) -> N
     written = sum(int(metrics.get(name, 0)) for name in counted)
     if written != rows:
         raise AuditFailedError(
-            f"{'.'.join(table.name())}: {rows} rows were to be written to branch {branch}, but its "
-            f"snapshot {newest} says {written}; nothing is published. Run the batch again"
+            f"{'.'.join(table.name())}: batch {attempt.batch_id}: {rows} rows were to be written "
+            f"to branch {attempt.branch}, but its snapshot {newest} says {written}; nothing is "
+            f"published. Run the batch again: sluice run {pipeline}"
         )

@@ -120,7 +120,7 @@ class Writer(Reader):
         loaded = None if rows is None else self.lake.load(table)
         if rows is not None and loaded is not None:
             begun = self.begun.get(table, self.bases[table].snapshot)
-            refuse_row_loss(loaded, self.attempt.branch, begun, rows)
+            refuse_row_loss(loaded, self.lake.pipeline, self.attempt, begun, rows)
 
     def upsert(self, table: TableId, rows: DataFrame, by: tuple[str, ...]) -> None:
         """Insert or update rows, identified by the columns `by`, in a table's branch."""

@@ -8,30 +8,36 @@ from sluice.config.source_tables import truncate_policy
 from sluice.errors import AuditFailedError, ResetSuspectedError
 from sluice.ledger.quarantine import query_of
 from sluice.result import BatchResult, Counts
-from spark_jobs.job import Job
-from spark_jobs.merging.checks import how_to_go_on
+from spark_jobs.job import Job, how_to_give_up, how_to_go_on
+from spark_jobs.merging.checks import look_at
 from spark_jobs.merging.merge import Merged
 from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.plan import TablePlan
 
 
-def audit(result: BatchResult) -> None:
+def audit(job: Job, result: BatchResult) -> None:
     """Raise AuditFailedError naming a table whose records do not each have exactly one outcome."""
     for table in result.tables:
         if not table.counts.balanced:
-            raise AuditFailedError(f"{table.target}: the counts do not add up: {table.counts}")
+            raise _miscounted(job, table.target, f"the counts do not add up: {table.counts}")
     if not result.unassigned.balanced:
-        raise AuditFailedError(f"the counts without a table do not add up: {result.unassigned}")
+        found = f"the counts do not add up: {result.unassigned}"
+        raise _miscounted(job, "records without a table", found)
 
 
-def refuse_lost(plan: TablePlan, counts: Counts) -> None:
+def refuse_lost(job: Job, plan: TablePlan, counts: Counts) -> None:
     """Raise AuditFailedError unless as many records have an outcome as were read."""
-    expected = plan.summary.total
-    if counts.read != expected:
-        raise AuditFailedError(
-            f"{plan.name}: {expected} records were read, "
-            f"but {counts.read} are accounted for: {counts}"
-        )
+    read, counted = plan.summary.total, counts.read
+    if counted != read:
+        found = f"{read} records were read, but {counted} are accounted for: {counts}"
+        raise _miscounted(job, plan.name, found)
+
+
+def _miscounted(job: Job, whose: str, found: str) -> AuditFailedError:
+    return AuditFailedError(
+        f"{whose}: batch {job.manifest.batch_id}: {found}; nothing is published. This is a mistake "
+        f"of Sluice's: report it, and keep the batch's files. {how_to_give_up(job)}"
+    )
 
 
 def unmerged(pipeline: Pipeline, plan: TablePlan, bad: int) -> Counts:
@@ -56,16 +62,16 @@ def without_table(summaries: list[TableSummary], plans: list[TablePlan]) -> Coun
     return total
 
 
-def refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
+def refuse_reset(job: Job, plan: TablePlan, merged: Merged) -> None:
     """Raise ResetSuspectedError if most records are late by position but newer by time."""
-    late, read = merged.contradicting, merged.counts.read
+    pipeline, late, read = job.pipeline, merged.contradicting, merged.counts.read
     if pipeline.on_position_reset == FAIL and 2 * late > read:
         raise ResetSuspectedError(
             f"position_reset_suspected: {late} of {read} records of {plan.name} are older by "
-            "position than the stored rows of their keys, but newer by the source's time. If the "
-            "source restarted its positions (failover, reset log, restored cluster), run: "
-            f"sluice raise-epoch {pipeline.name}, with --full-load where it sends all rows again; "
-            "then load again. If it does not, set "
+            "position than the stored rows of their keys, but newer by the source's time. "
+            f"{look_at(job, plan)}. If the source restarted its positions (failover, reset log, "
+            f"restored cluster), run: sluice raise-epoch {pipeline.name}, with --full-load "
+            "where it sends all rows again; then load again. If it does not, set "
             f"`on_position_reset: accept` in the pipeline {pipeline.name}"
         )
 

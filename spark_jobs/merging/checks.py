@@ -28,10 +28,11 @@ from sluice.config import checks as configchecks
 from sluice.config.checks import Check
 from sluice.config.pipeline import SHARE_COUNTS_FROM
 from sluice.errors import AuditFailedError
+from sluice.names import BATCH_ID
 from sluice.result import StagedTable
-from spark_jobs.job import Job
+from spark_jobs.job import Job, how_to_go_on
 from spark_jobs.lake.published import live_rows
-from spark_jobs.lake.table_id import TableId, target_id
+from spark_jobs.lake.table_id import TableId, changelog_id, target_id
 from spark_jobs.planning.plan import TablePlan
 
 _SHOWN: Final = 3
@@ -78,9 +79,17 @@ def _refuse_swing(
         return
     raise AuditFailedError(
         f"{_where(job, staged)} takes it from {before:,} rows to {after:,}, more than its "
-        f"max_row_swing of {most} allows; nothing is published. {_of_full_load(plan)}If that is "
-        f"right, raise max_row_swing and run again. {how_to_go_on(job)}"
+        f"max_row_swing of {most} allows; nothing is published. {look_at(job, plan)}. "
+        f"{_of_full_load(plan)}If that is right, raise max_row_swing and run again. "
+        f"{how_to_go_on(job)}"
     )
+
+
+def look_at(job: Job, plan: TablePlan) -> str:
+    """Return the command that shows the batch's changes of a table, which stay in its changelog
+    when the batch fails."""
+    mine = f"{BATCH_ID} = '{job.manifest.batch_id}'"
+    return f'Look: sluice sql "SELECT * FROM {changelog_id(plan).full_name} WHERE {mine}"'
 
 
 def _of_full_load(plan: TablePlan) -> str:
@@ -142,18 +151,6 @@ def _failure(job: Job, staged: StagedTable, check: Check, found: list[dict[str, 
 
 def _where(job: Job, staged: StagedTable) -> str:
     return f"{staged.full_name}: batch {job.manifest.batch_id}"
-
-
-def how_to_go_on(job: Job) -> str:
-    """Return the commands with which an operator goes on without a bad batch."""
-    pipeline, batch = job.pipeline.name, job.manifest.batch_id
-    if not job.manifest.claims:  # its files are other batches'
-        return f"To give the batch up: sluice rollback {pipeline} --batch {batch}"
-    return (
-        f"If the data is wrong: `sluice rollback {pipeline} --batch {batch}` goes on without its "
-        f"files, and `sluice release {pipeline} --batch {batch}` loads them together with what "
-        "corrects them, once that has landed"
-    )
 
 
 def _short(row: dict[str, object]) -> str:

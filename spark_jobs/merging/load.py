@@ -77,7 +77,7 @@ def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
         completed=job.manifest.reprocess.batches if job.manifest.reprocess else (),
         notes=note_lines,
     )
-    audit(result)
+    audit(job, result)
     return result
 
 
@@ -144,10 +144,10 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
         writer.mark_partials()
         merged = merge_table(writer, job.manifest.accepts_late)
     reach(Point.LOAD_MERGED)
-    refuse_reset(job.pipeline, plan, merged)
+    refuse_reset(job, plan, merged)
     refuse_unsound(job, plan, merged.staged)
     counts = merged.counts + unmerged(job.pipeline, plan, table.misfits.bad) + beyond
-    refuse_lost(plan, counts)
+    refuse_lost(job, plan, counts)
     return TableResult(
         source=found.source.name,
         target=plan.name,

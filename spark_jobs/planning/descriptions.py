@@ -8,7 +8,7 @@ from dataclasses import replace
 from sluice.config.format_options import FormatOptions
 from sluice.config.pipeline import Pipeline
 from sluice.errors import PlanError
-from sluice.source_names import is_column_name
+from sluice.source_names import LONGEST, is_column_name
 from spark_jobs.formats.base import Format, SourceColumn
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.planned_column import PlannedColumn
@@ -54,7 +54,7 @@ def refuse_too_many_columns(pipeline: Pipeline, source: Source, columns: Collect
     """Raise PlanError above the pipeline's limit, which bounds a table's metadata."""
     if len(columns) > pipeline.max_columns_per_table:
         raise PlanError(
-            f"table {source.name}: its events have {len(columns)} columns, above "
+            f"table {source.name[:LONGEST]}: its events have {len(columns)} columns, above "
             f"max_columns_per_table ({pipeline.max_columns_per_table}) of pipeline "
             f"{pipeline.name}: raise it, or take the table out of `tables:`"
         )

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.pipeline import Pipeline
 from sluice.errors import PlanError
-from sluice.source_names import is_column_name, is_table_name
+from sluice.source_names import LONGEST, is_column_name, is_table_name
 from spark_jobs.canonical import OUTCOME_EVENT, OUTCOME_REJECT, SOURCE_PARTS, changed_where
 from spark_jobs.planning.descriptions import refuse_too_many_columns
 from spark_jobs.planning.discover import Source, TableSummary
@@ -62,20 +62,18 @@ class UnusableNames:
 
 def unusable_names(pipeline: Pipeline, summaries: Sequence[TableSummary]) -> UnusableNames:
     """Return a batch's names that no table or column may have (see `sluice.source_names`)."""
-    # Statements create no table, and those on databases or roles name none.
-    ours = [
-        f for f in summaries if f.records > f.ddl and table_config(pipeline, f.source) is not None
-    ]
+    ours = _with_events(pipeline, summaries)
     tables = [f.source for f in ours if not is_table_name(target_name(pipeline, f.source))]
     columns = {name for f in ours for name in f.columns if not is_column_name(name)}
     return UnusableNames(tuple(tables), tuple(sorted(columns)))
 
 
 def refuse_too_many(pipeline: Pipeline, summaries: Sequence[TableSummary]) -> None:
-    """Raise PlanError above the pipeline's limits, which bound a batch's metadata."""
-    ours = [f for f in summaries if f.images and table_config(pipeline, f.source) is not None]
+    """Raise PlanError above the pipeline's limits, which bound a batch's metadata, and the
+    `unusable_names` that the driver lists."""
+    ours = _with_events(pipeline, summaries)
     if len(ours) > pipeline.max_tables_per_batch:
-        shown = ", ".join(f.source.name for f in ours[:_SHOWN_AT_MOST])
+        shown = ", ".join(f.source.name[:LONGEST] for f in ours[:_SHOWN_AT_MOST])
         raise PlanError(
             f"the batch has events of {len(ours)} tables ({shown}, …), above max_tables_per_batch "
             f"({pipeline.max_tables_per_batch}) of pipeline {pipeline.name}: list those to load in "
@@ -83,3 +81,10 @@ def refuse_too_many(pipeline: Pipeline, summaries: Sequence[TableSummary]) -> No
         )
     for table in ours:
         refuse_too_many_columns(pipeline, table.source, table.columns)
+
+
+def _with_events(pipeline: Pipeline, summaries: Sequence[TableSummary]) -> list[TableSummary]:
+    # Statements create no table, and those on databases or roles name none.
+    return [
+        f for f in summaries if f.records > f.ddl and table_config(pipeline, f.source) is not None
+    ]

@@ -34,7 +34,7 @@ landing: {url: landing, pattern: "**/*.jsonl*"}
 namespace: shop
 tables:
   public.orders: {key: [id], columns: {id: int, total: "decimal(9,2)"}}
-  public.customers: {key: [id], columns: {id: int}, modes: [current, history]}
+  public.customers: {key: [id], columns: {id: int}, modes: [soft_delete, history, append]}
   public.visits: {key: [], columns: {at: int}}
 """
 
@@ -115,7 +115,9 @@ class Lake:
         (self.root / "landing" / key).write_bytes(whole[:-6])
 
     def land_second_hour(self) -> None:
-        """Land two files, of which landing has to decode one."""
+        """Land two files, of which landing has to decode one, and hint a wider type."""
+        pipeline = self.root / "pipelines" / "shop.yaml"
+        pipeline.write_text(pipeline.read_text().replace("{at: int}", "{at: bigint}"))
         self.land("dt=2026-03-01/hr=01/b.jsonl", second_hour())
         self.land_cut("dt=2026-03-01/hr=01/c.jsonl.gz", second_hour()[:30])
 

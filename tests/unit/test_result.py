@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from sluice.errors import AuditFailedError
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.operations.preview import Forecast
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from sluice.verification import Verification
+from spark_jobs.merging.audit import audit, refuse_lost
 
 
 def test_result_survives_json() -> None:
@@ -28,6 +31,19 @@ def test_every_record_has_one_outcome() -> None:
     assert Counts().balanced
     assert not Counts(read=1).balanced
     assert not Counts(applied=1).balanced
+
+
+def test_counts_that_do_not_add_up_name_the_batch_and_how_to_give_it_up() -> None:
+    job, plan, odd = Mock(), Mock(), Counts(read=1)
+    job.pipeline.name, job.manifest.batch_id, plan.name = "p", "b1", "shop.orders"
+    table = TableResult("db.orders", "shop.orders", odd)
+    for check in (
+        lambda: audit(job, BatchResult("p", "b1", "a", (table,))),
+        lambda: audit(job, BatchResult("p", "b1", "a", (), odd)),
+        lambda: refuse_lost(job, plan, odd),
+    ):
+        with pytest.raises(AuditFailedError, match=r"batch b1: .*sluice rollback p --batch b1"):
+            check()
 
 
 def test_counts_add() -> None:

@@ -113,7 +113,7 @@ def named_targets(ctx: Context, table: str) -> list[str]:
 def _refold_without(
     ctx: Context, batches: list[str], why: str, dry_run: bool, orders: undo.Orders
 ) -> list[str]:
-    published = _published(ctx, batches)
+    published = taken_out(ctx, batches)
     if not published:
         raise RollbackRefusedError(f"{why}; {_instead(ctx, batches)}")
     refuse_in_use(ctx, list(published))
@@ -125,11 +125,12 @@ def _refold_without(
         f"{ctx.pipeline.full_name(c.target)}: {c.records} changes of batch {c.batch_id}"
         for c in changes
     ]
+    stay = _undos_that_stay(ctx, batches)
     if dry_run:
         folds = (f"would fold again without: {line}" for line in lines)
-        return [why, *folds, _COST, would_hold(ctx, list(published))]
-    ctx.say(f"rollback: {why}: keys are folded again without it")
-    return lines + _carry_out(ctx, _rebuild_without(ctx, published, changes, orders))
+        return [why, *folds, *stay, _COST, would_hold(ctx, list(published))]
+    ctx.say(f"rollback: {why}: keys are folded again without {', '.join(published)}")
+    return lines + stay + _carry_out(ctx, _rebuild_without(ctx, published, changes, orders))
 
 
 def _rebuild_without(
@@ -152,12 +153,29 @@ def _instead(ctx: Context, batches: list[str]) -> str:
     """Return what to do instead of undoing batches that have no changes of their own."""
     rows = (known_batch(ctx, batch_id) for batch_id in batches)
     if undone := [batch for row in rows for batch in row.details.get(UNDONE, ())]:
-        releases = ", ".join(f"sluice release {ctx.pipeline.name} --batch {one}" for one in undone)
-        return f"to have that back, release its files and run: {releases}"
+        return _to_have_back(ctx, undone)
     return "targets that were rebuilt agree with the published batches: there is nothing to undo"
 
 
-def _published(ctx: Context, batches: list[str]) -> Published:
+def _to_have_back(ctx: Context, undone: list[str]) -> str:
+    releases = ", ".join(f"sluice release {ctx.pipeline.name} --batch {one}" for one in undone)
+    return f"to have that back, release its files and run: {releases}"
+
+
+def _undos_that_stay(ctx: Context, batches: list[str]) -> list[str]:
+    """Name those of the batches that undid others: no fold brings back what they took out, so the
+    tables are not quite as they were before the batches. What is undone with them does not count.
+    """
+    rows = [known_batch(ctx, batch_id) for batch_id in batches]
+    undone = {r.batch_id: [b for b in r.details.get(UNDONE, ()) if b not in batches] for r in rows}
+    return [
+        f"batch {batch} stays, which undid {', '.join(gone)}; {_to_have_back(ctx, gone)}"
+        for batch, gone in undone.items()
+        if gone
+    ]
+
+
+def taken_out(ctx: Context, batches: list[str]) -> Published:
     """Return the publications of those of the batches that have changes of their own. A rebuild
     that is half rolled back is included with no publications; it ends with the others.
 

@@ -81,13 +81,13 @@ def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
     return [*lines, *_held(ctx, undone)]
 
 
-def _would(ctx: Context, request: RollbackRequest, undone: Sequence[str]) -> list[str]:
+def _would(ctx: Context, request: RollbackRequest, undone: list[str]) -> list[str]:
     """Describe what would be done, with all batches that would be undone and their changes."""
     lines = _undo(ctx, request)
-    named = [f"would undo: batch {', '.join(undone)}"] if request.to and undone else []
-    if any(line.startswith(_FOLDS) for line in lines):
-        return named + lines
-    return [*named, *lines, *_changes(ctx, undone)]
+    folds = any(line.startswith(_FOLDS) for line in lines)
+    goes = refolding.taken_out(ctx, undone) if folds else undone
+    named = [f"would undo: batch {', '.join(goes)}"] if request.to and undone else []
+    return named + lines if folds else [*named, *lines, *_changes(ctx, undone)]
 
 
 def _changes(ctx: Context, batches: Sequence[str]) -> Iterator[str]:

@@ -66,12 +66,14 @@ def test_on_schema_change_fail_refuses_a_new_column(lake: Sandbox) -> None:
     lake.configure(**project(on_schema_change="fail"))
     message = refusal(lake, event(51, "orders", {"id": 2, "coupon": "x"}))
     assert "s.orders: new columns ['coupon'], and on_schema_change is fail" in message
+    assert "`sluice rollback p --batch " in message
 
 
 def test_on_truncate_fail_refuses_a_truncate(lake: Sandbox) -> None:
     lake.configure(**project(on_truncate="fail"))
     message = refusal(lake, event(51, "orders", None, "t"))
     assert "s.orders: a TRUNCATE came, and on_truncate is fail" in message
+    assert "`sluice rollback p --batch " in message
 
 
 @pytest.mark.parametrize("owner", ["another", ""])

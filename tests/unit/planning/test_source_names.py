@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.source_names import is_reserved, stored_name
+from spark_jobs.decoding import record_rules
 from spark_jobs.formats import FORMATS
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan, plan_table
@@ -122,6 +124,31 @@ def test_a_column_that_begins_like_sluices_own_is_refused_at_once() -> None:
         PlanError, match=r"columns \['_SLUICE_x'\] have names that begin with _sluice_"
     ):
         planned("id", "_SLUICE_x")
+
+
+BAD_COLUMNS = tuple(f"c\n{n}" for n in range(4))
+
+
+@pytest.mark.parametrize(
+    ("found", "limit"),
+    [
+        ([TableSummary(Source("", "", "t"), 1, images={1: BAD_COLUMNS})], "max_columns_per_table"),
+        (
+            [TableSummary(Source("", "", f"t/{n}"), 1, truncates=1) for n in range(4)],
+            "max_tables_per_batch",
+        ),
+    ],
+    ids=["columns", "tables"],
+)
+def test_names_that_none_may_have_count_before_they_are_listed(
+    monkeypatch: pytest.MonkeyPatch, found: list[TableSummary], limit: str
+) -> None:
+    """Each would be an expression of its own in the driver, and a batch may bring a million."""
+    monkeypatch.setattr(record_rules, "discover", lambda _: found)
+    pipeline = Pipeline(name="p", format="maxwell", namespace="n", landing=Landing(url="landing"))
+    job = Mock(pipeline=pipeline.model_copy(update={limit: 3}))
+    with pytest.raises(PlanError, match=limit):
+        record_rules.apply_record_rules(job, Mock())
 
 
 def planned(*columns: str, **config: Any) -> TablePlan:

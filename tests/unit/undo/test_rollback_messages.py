@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.types import StringType
 
 from sluice.errors import TerminalError
-from sluice.ledger.states import FAILED, FILE_HELD, PUBLISHED
+from sluice.ledger.states import FAILED, FILE_HELD, PUBLISHED, ROLLED_BACK
 from sluice.operations import refolding
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
 from sluice.operations.rollback import RollbackRequest, roll_back
 from tests.unit import fake_loads, staged_tables
 from tests.unit.projects import open_shop
-from tests.unit.undo_lake import changelog, fold, publish, state
+from tests.unit.undo_lake import TABLES, changelog, fold, publish, state
 
 pytestmark = pytest.mark.catalog
 
@@ -126,6 +127,28 @@ def test_a_dry_run_that_would_fold_says_what_it_takes_and_how_many_files_it_hold
         "would take a Spark job and the pipeline's lease, as a load does",
         "would hold: 1 files",
     ]
+
+
+@pytest.mark.usefixtures("folded")
+def test_an_undo_among_the_newer_batches_stays_and_is_named_with_the_release(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines_of(context, batch="b1")
+    undo = next(row.batch_id for row in context.ledger.batches.all() if "undone" in row.details)
+    publish(context, "b5", 5)
+    for name in TABLES:
+        table = context.catalog.load_table(("shop__cdc", f"{name}__changes"))
+        table.append(pa.table({"_batch_id": ["b5"]}))
+    monkeypatch.setattr(refolding, "load", fold(context, 98, "a2"))
+    stays = (
+        f"batch {undo} stays, which undid b1; to have that back, release its files and run: "
+        "sluice release shop --batch b1"
+    )
+    would = lines_of(context, to="b3", dry_run=True)
+    assert would[0] == "would undo: batch b5"
+    assert stays in would
+    assert stays in lines_of(context, to="b3")
+    assert [state(context, batch) for batch in (undo, "b5")] == [PUBLISHED, ROLLED_BACK]
 
 
 def test_files_that_are_held_already_are_not_counted_in_a_dry_run(context: Context) -> None:
