@@ -157,11 +157,13 @@ def _rows(changes: DataFrame, key: Sequence[str], values: Sequence[str]) -> Data
 
 def _changes_in_span(rows: DataFrame, lives: DataFrame) -> DataFrame:
     """Return the changes in each move's span (see `_row_spans`), with the stored row that replaces
-    the expired ones."""
-    position, below = F.col(names.POSITION), F.col(AT)[_POSITION]
-    within = (position < below) & (F.col(ENDED).isNull() | (position > F.col(ENDED)))
-    baseline_at = F.col(BASELINE_AT)
-    return rows.join(lives, _KEY).where(within & (baseline_at.isNull() | (baseline_at < below)))
+    the expired ones.
+
+    That row stands at the floor, but its own position says which of its key's rows it is.
+    """
+    at = F.coalesce(BASELINE_AT, names.POSITION)
+    within = (at < F.col(AT)[_POSITION]) & (F.col(ENDED).isNull() | (at > F.col(ENDED)))
+    return rows.join(lives, _KEY).where(within)
 
 
 def _filled_from_baseline(given: DataFrame, rows: DataFrame, values: Sequence[str]) -> DataFrame:
