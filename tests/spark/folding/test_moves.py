@@ -76,6 +76,7 @@ AFTER_MOVED = [
     *renamed("50", 4, 5, absent=["text", "doc"]),
 ]
 TWO = [change("10.1", "insert", 1, "a", "one"), change("11.1", "insert", 2, "b", "two")]
+NUMBERED = [change("7.101.1", "insert", 1, "a", "one"), change("7.102.1", "insert", 2, "b", "two")]
 THIRD = change("20.1", "insert", 3, "c", absent=UNSENT)
 # Changes, and text and doc of the rows that are left, by id.
 CASES: dict[str, tuple[list[tuple[Any, ...]], dict[int, tuple[str | None, str | None]]]] = {
@@ -145,10 +146,16 @@ CASES: dict[str, tuple[list[tuple[Any, ...]], dict[int, tuple[str | None, str | 
         change("7.103~102.1", "update", 2, "b", absent=UNSENT),
     ], {2: ("b", "big")}),
     "halves that follow each other": ([
-        change("7.101.1", "insert", 1, "a", "one"), change("7.102.1", "insert", 2, "b", "two"),
+        *NUMBERED,
         change("7.103~.0", "delete", 1), change("7.103~102.1", "update", 3, absent=UNSENT),
         change("7.104~.0", "delete", 2), change("7.104~103.1", "update", 4, absent=UNSENT),
     ], {3: (None, "one"), 4: (None, "two")}),
+    "a swap of halves with one number each": ([
+        *NUMBERED,
+        change("7.105~.0", "delete", 1), change("7.105~104.1", "update", 3, absent=[ALL_BUT]),
+        change("7.106~.0", "delete", 2), change("7.106~105.1", "update", 1, absent=[ALL_BUT]),
+        change("7.107~.0", "delete", 3), change("7.107~106.1", "update", 2, absent=[ALL_BUT]),
+    ], {1: ("b", "two"), 2: ("a", "one")}),
 }  # fmt: skip
 
 

@@ -55,10 +55,15 @@ HISTORY = [
     change(9, "ins", row(5)), change(10, "del", row(5), 1), change(10, "ins", {"ID": "5"}, 2),
     # another key: what it leaves out is what the row had under the old one
     change(11, "ins", row(6)), change(12, OLD, {"ID": "6"}, 1), change(12, NEW, {"ID": "7"}, 2),
+    # a swap, one number for both halves of each update, the next number for the next update
+    change(13, "ins", row(8), 1), change(13, "ins", row(9), 2),
+    change(14, OLD, row(8), 1), change(14, NEW, {"ID": "0"}, 1),
+    change(14, OLD, row(9), 2), change(14, NEW, {"ID": "8"}, 2),
+    change(14, OLD, row(8, ID="0"), 3), change(14, NEW, {"ID": "9"}, 3),
 ]  # fmt: skip
 ROWS = [
     ("1", "z", "b1"), ("2", "z", "b2"), ("3", "z", "b3"), ("4", "z", "b4"), ("5", None, None),
-    ("7", "a6", "b6"),
+    ("7", "a6", "b6"), ("8", "a9", "b9"), ("9", "a8", "b8"),
 ]  # fmt: skip
 CUTS = {
     "whole": [HISTORY],
@@ -110,6 +115,7 @@ def test_halves_in_a_history(spark: SparkSession, tmp_path: Path) -> None:
         (r["A"], r["B"]) for r in sandbox.rows("ROWS__history", True) if r["ID"] in ("2", "3")
     ]
     assert sorted(versions) == [("a2", "b2"), ("a3", "b3"), ("y", "b2"), ("z", "b2"), ("z", "b3")]
+    refuse_difference(sandbox)
 
 
 MOVES = [
