@@ -23,6 +23,7 @@ from spark_jobs.materialize import materialize
 
 # No column of a source has one of these names.
 KNOWN: Final = "_sluice_known"
+RENEWED: Final = "_sluice_renewed"
 _CONTENT: Final = "_sluice_content"
 _TRUNCATED_AT: Final = "_sluice_truncated_at"
 _PLACE: Final = "_sluice_place"
@@ -33,6 +34,7 @@ _ROW: Final = "_sluice_row"
 _COMES: Final = "_sluice_comes"
 _ELSEWHERE: Final = "_sluice_elsewhere"
 _UPSERT: Final = "_sluice_upsert"
+_HALVED: Final = "_sluice_halved"
 _GOING: Final = "_sluice_going"
 _ALIVE: Final = "_sluice_alive"
 _ALONE: Final = "_sluice_alone"
@@ -136,18 +138,28 @@ def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
     another key (_COMES).
 
     A delete with an upsert of the same key at the same place is the old half of an update in two
-    records. It ends nothing and is dropped.
+    records. It ends nothing and is dropped. An upsert only counts at the place before its own if
+    its own has no old half.
+
+    RENEWED marks deletes that would be dropped if upserts counted at both.
     """
+    place, before = _places()
+    # Changes that share a place in other ways may be many, so these are kept apart by their keys.
+    own = (place, F.when(F.instr(names.POSITION, "~") == 0, F.struct(*by_name(key))))
+    halved = F.bool_or(~_upserts()).over(Window.partitionBy(*own))
     at_place = Window.partitionBy(*by_name(key), F.col(_PLACE))
-    ends = ~_upserts() & ~F.bool_or(_upserts()).over(at_place)
+    renews = _upserts() & ((F.col(_PLACE) == place) | ~F.col(_HALVED))
+    ends = ~_upserts() & ~F.bool_or(renews).over(at_place)
+    renewed = ~_upserts() & F.bool_or(_upserts()).over(at_place)
     so_far = (
         Window.partitionBy(*by_name(key))
         .orderBy(names.POSITION, _CONTENT)
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    place, before = _places()
-    spread = events.withColumn(_PLACE, F.explode(F.array_distinct(F.array(place, before))))
-    events_there = spread.withColumn(_ENDS, ends).where(F.col(_PLACE) == place)
+    both = F.explode(F.array_distinct(F.array(place, before)))
+    spread = events.withColumn(_HALVED, halved).withColumn(_PLACE, both)
+    marked = spread.withColumns({_ENDS: ends, RENEWED: renewed})
+    events_there = marked.where(F.col(_PLACE) == place)
     real = events_there.where(_upserts() | F.col(_ENDS))
     in_order = Window.partitionBy(*by_name(key)).orderBy(names.POSITION, _CONTENT)
     real = real.withColumn(_ALIVE, F.lag(_upserts(), 1, False).over(in_order))

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, by_name, quoted
 from spark_jobs.folding.fold import content_hash
-from spark_jobs.verifying.recompute import KNOWN, is_left_out, lives_filled_in, newest
+from spark_jobs.verifying.recompute import KNOWN, RENEWED, is_left_out, lives_filled_in, newest
 
 CONTENT: Final = "_sluice_said"
 TIMED: Final = "_sluice_timed"
@@ -32,10 +32,11 @@ _CHANGE: Final = "_sluice_change"
 def versions_of(changelog: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
     """Return every version of every row: `data`, the history's other columns, KNOWN and TIMED.
 
-    A TRUNCATE ends all rows: below and above it a key belongs to different rows.
+    A TRUNCATE ends all rows: below and above it a key belongs to different rows. As in the table, a
+    version ends at the change that follows it where its delete is RENEWED.
     """
     row_key = [_ERA, *key]
-    filled = lives_filled_in(_eras(changelog), row_key, data)
+    filled = lives_filled_in(_eras(changelog), row_key, data).where(~F.col(RENEWED))
     at_place = Window.partitionBy(*by_name([*row_key, names.POSITION]))
     sure = (F.col(names.OP) != OP_DELETE) | (F.size(_times().over(at_place)) == 1)
     timed = filled.withColumn(TIMED, sure)

@@ -76,6 +76,7 @@ AFTER_MOVED = [
     *renamed("50", 4, 5, absent=["text", "doc"]),
 ]
 TWO = [change("10.1", "insert", 1, "a", "one"), change("11.1", "insert", 2, "b", "two")]
+NUMBERED = [change("7.101.1", "insert", 1, "a", "one"), change("7.102.1", "insert", 2, "b", "two")]
 THIRD = change("20.1", "insert", 3, "c", absent=UNSENT)
 # Changes, and text and doc of the rows that are left, by id.
 CASES: dict[str, tuple[list[tuple[Any, ...]], dict[int, tuple[str | None, str | None]]]] = {
@@ -145,10 +146,16 @@ CASES: dict[str, tuple[list[tuple[Any, ...]], dict[int, tuple[str | None, str | 
         change("7.103~102.1", "update", 2, "b", absent=UNSENT),
     ], {2: ("b", "big")}),
     "halves that follow each other": ([
-        change("7.101.1", "insert", 1, "a", "one"), change("7.102.1", "insert", 2, "b", "two"),
+        *NUMBERED,
         change("7.103~.0", "delete", 1), change("7.103~102.1", "update", 3, absent=UNSENT),
         change("7.104~.0", "delete", 2), change("7.104~103.1", "update", 4, absent=UNSENT),
     ], {3: (None, "one"), 4: (None, "two")}),
+    "a swap of halves with one number each": ([
+        *NUMBERED,
+        change("7.105~.0", "delete", 1), change("7.105~104.1", "update", 3, absent=[ALL_BUT]),
+        change("7.106~.0", "delete", 2), change("7.106~105.1", "update", 1, absent=[ALL_BUT]),
+        change("7.107~.0", "delete", 3), change("7.107~106.1", "update", 2, absent=[ALL_BUT]),
+    ], {1: ("b", "two"), 2: ("a", "one")}),
 }  # fmt: skip
 
 
@@ -280,15 +287,27 @@ def test_a_stored_row_stands_for_what_is_forgotten(spark: SparkSession) -> None:
     assert [row["doc"] for row in found] == [wanted for _, wanted in STANDING]
 
 
+# A later change of a key that both rows had, and the rows that are left.
+AFTER_SWAP: list[tuple[list[tuple[Any, ...]], list[tuple[int, str, str]]]] = [
+    ([change("30.1", "update", 1, "c", absent=UNSENT)], [(1, "c", "two"), (2, "a", "one")]),
+    (renamed("30", 1, 5, "c", absent=UNSENT), [(2, "a", "one"), (5, "c", "two")]),
+]
+
+
 def test_stored_rows_that_were_swapped_stand_where_their_keys_are_used_again(
     spark: SparkSession,
 ) -> None:
     """What both had before the swap is forgotten; a later change of one brings both up."""
     swap = [folded for folded in CASES["a swap"][0] if folded[4] > "15"]
-    log = frame(spark, [*swap, change("30.1", "update", 1, "c", absent=UNSENT)])
-    stored = [(1, "b", "two", "21.1"), (2, "a", "one", "22.1")]
-    rows = spark.createDataFrame([(0, *row, EVER, "batch") for row in stored], STORED)
+    cases = list(enumerate(AFTER_SWAP))
+    log = frame(spark, [row for n, (later, _) in cases for row in of_case(n, [*swap, *later])])
+    stored = [
+        row
+        for n, _ in cases
+        for row in of_case(n, [(0, 1, "b", "two", "21.1"), (0, 2, "a", "one", "22.1")])
+    ]
+    rows = spark.createDataFrame([(*row, EVER, "batch") for row in stored], STORED)
     stood = since_floor(log, rows, log.select(*KEY).distinct(), Floor("15", KEY))
     folded = fold_columns(with_moved_values(stood, moves(log, KEY), None, KEY, DATA), KEY, DATA)
-    left = folded.where(F.col("_op") != OP_DELETE).select("id", "text", "doc").collect()
-    assert sorted(map(tuple, left)) == [(1, "c", "two"), (2, "a", "one")]
+    left = by_case(folded.where(F.col("_op") != OP_DELETE))
+    assert left == {n: wanted for n, (_, wanted) in cases}

@@ -19,6 +19,7 @@ from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.changelogs import verify
 from tests.spark.envelopes import by_name, jsonl
 from tests.spark.sandbox import NAMESPACE, Sandbox
+from tests.spark.shop import Shop
 
 DEFAULTS = FormatOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -55,10 +56,15 @@ HISTORY = [
     change(9, "ins", row(5)), change(10, "del", row(5), 1), change(10, "ins", {"ID": "5"}, 2),
     # another key: what it leaves out is what the row had under the old one
     change(11, "ins", row(6)), change(12, OLD, {"ID": "6"}, 1), change(12, NEW, {"ID": "7"}, 2),
+    # a swap, one number for both halves of each update, the next number for the next update
+    change(13, "ins", row(8), 1), change(13, "ins", row(9), 2),
+    change(14, OLD, row(8), 1), change(14, NEW, {"ID": "0"}, 1),
+    change(14, OLD, row(9), 2), change(14, NEW, {"ID": "8"}, 2),
+    change(14, OLD, row(8, ID="0"), 3), change(14, NEW, {"ID": "9"}, 3),
 ]  # fmt: skip
 ROWS = [
     ("1", "z", "b1"), ("2", "z", "b2"), ("3", "z", "b3"), ("4", "z", "b4"), ("5", None, None),
-    ("7", "a6", "b6"),
+    ("7", "a6", "b6"), ("8", "a9", "b9"), ("9", "a8", "b8"),
 ]  # fmt: skip
 CUTS = {
     "whole": [HISTORY],
@@ -110,6 +116,25 @@ def test_halves_in_a_history(spark: SparkSession, tmp_path: Path) -> None:
         (r["A"], r["B"]) for r in sandbox.rows("ROWS__history", True) if r["ID"] in ("2", "3")
     ]
     assert sorted(versions) == [("a2", "b2"), ("a3", "b3"), ("y", "b2"), ("z", "b2"), ("z", "b3")]
+    refuse_difference(sandbox)
+
+
+def test_halves_apart_keep_values_that_only_expired_changes_brought(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The old half takes the row, and with it the only copy of them."""
+    shop = Shop(spark, tmp_path, {"format": "shareplex", "tables": {"O.ROWS": {"key": ["ID"]}}})
+    shop.run(change(1, "ins", row(1)), change(2, "ins", row(2)))
+    shop.maintain()
+    shop.run(change(3, OLD, {"ID": "1"}), change(4, OLD, {"ID": "2"}, 1))
+    assert shop.rows("ROWS") == []
+    for time in ("1", "2"):
+        shop.run(
+            change(3, NEW, {"ID": "1", "A": "z"}, posttime=time),
+            change(4, NEW, {"ID": "5", "A": "y"}, 1, posttime=time),
+        )
+        found = sorted((r["ID"], r["A"], r["B"]) for r in shop.rows("ROWS"))
+        assert found == [("1", "z", "b1"), ("5", "y", "b2")]
 
 
 MOVES = [
