@@ -78,8 +78,8 @@ def make_plans(
             mistakes[table.source.name], refused = str(error), True
     if mistakes:
         lines = [line for text in mistakes.values() for line in text.split("\n")]
-        told = [how_to_go_on(job)] if refused and job.attempt.id else []  # a preview has no batch
-        raise PlanError(*lines, *told).of_tables(mistakes)
+        advice = [how_to_go_on(job)] if refused and job.attempt.id else []  # a preview has no batch
+        raise PlanError(*lines, *advice).of_tables(mistakes)
     refuse_shared_targets(plans, job.pipeline.format)
     return plans
 

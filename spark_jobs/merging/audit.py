@@ -33,9 +33,9 @@ def refuse_lost(job: Job, plan: TablePlan, counts: Counts) -> None:
         raise _miscounted(job, plan.name, found)
 
 
-def _miscounted(job: Job, whose: str, found: str) -> AuditFailedError:
+def _miscounted(job: Job, subject: str, found: str) -> AuditFailedError:
     return AuditFailedError(
-        f"{whose}: batch {job.manifest.batch_id}: {found}; nothing is published. This is a mistake "
+        f"{subject}: batch {job.manifest.batch_id}: {found}; nothing is published. This is a mistake "
         f"of Sluice's: report it, and keep the batch's files. {how_to_give_up(job)}"
     )
 

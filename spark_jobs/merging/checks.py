@@ -88,8 +88,8 @@ def _refuse_swing(
 def look_at(job: Job, plan: TablePlan) -> str:
     """Return the command that shows the batch's changes of a table, which stay in its changelog
     when the batch fails."""
-    mine = f"{BATCH_ID} = '{job.manifest.batch_id}'"
-    return f'Look: sluice sql "SELECT * FROM {changelog_id(plan).full_name} WHERE {mine}"'
+    of_batch = f"{BATCH_ID} = '{job.manifest.batch_id}'"
+    return f'Look: sluice sql "SELECT * FROM {changelog_id(plan).full_name} WHERE {of_batch}"'
 
 
 def _of_full_load(plan: TablePlan) -> str:
