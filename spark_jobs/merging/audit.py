@@ -35,8 +35,8 @@ def refuse_lost(job: Job, plan: TablePlan, counts: Counts) -> None:
 
 def _miscounted(job: Job, subject: str, found: str) -> AuditFailedError:
     return AuditFailedError(
-        f"{subject}: batch {job.manifest.batch_id}: {found}; nothing is published. This is a mistake "
-        f"of Sluice's: report it, and keep the batch's files. {how_to_give_up(job)}"
+        f"{subject}: batch {job.manifest.batch_id}: {found}; nothing is published. This is a "
+        f"mistake of Sluice's: report it, and keep the batch's files. {how_to_give_up(job)}"
     )
 
 
