@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
@@ -180,19 +180,12 @@ def since_floor(
         above = above.unionByName(ends, allowMissingColumns=True)
     if rows is None:
         return above
-    live = standing(rows.join(keys, key, "left_semi"), F.least(position, F.lit(floor.at)))
-    return above.unionByName(live, allowMissingColumns=True)
-
-
-def standing(rows: DataFrame, at: Column) -> DataFrame:
-    """Return stored rows as inserts at the position `at`, with BASELINE_AT."""
-    position = F.col(names.POSITION)
-    return rows.withColumns(
-        {
-            names.OP: F.lit(OP_INSERT),
-            names.POSITION: at,
-            names.ABSENT: F.lit(None).cast("array<string>"),
-            names.COUNTED: F.lit(False),
-            BASELINE_AT: position,
-        }
-    )
+    live = rows.join(keys, key, "left_semi")
+    stands = {
+        names.OP: F.lit(OP_INSERT),
+        names.POSITION: F.least(position, F.lit(floor.at)),
+        names.ABSENT: F.lit(None).cast("array<string>"),
+        names.COUNTED: F.lit(False),
+        BASELINE_AT: position,
+    }
+    return above.unionByName(live.withColumns(stands), allowMissingColumns=True)

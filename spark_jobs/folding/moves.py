@@ -169,10 +169,11 @@ def _changes_in_span(rows: DataFrame, lives: DataFrame) -> DataFrame:
 def _filled_from_baseline(given: DataFrame, rows: DataFrame, values: Sequence[str]) -> DataFrame:
     """Fill columns that no change of the moved row carried from a stored row of the new key, if
     that is from after the move."""
-    each = F.struct(*(F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values))
-    baseline = rows.where(F.col(BASELINE_AT).isNotNull()).groupBy(_KEY)
-    newest = F.max_by(each, BASELINE_AT).alias(_BASELINE), F.max(BASELINE_AT).alias(BASELINE_AT)
-    joined = given.join(baseline.agg(*newest), _KEY, "left")
+    each = (F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values)
+    baseline = rows.where(F.col(BASELINE_AT).isNotNull())
+    joined = given.join(
+        baseline.select(_KEY, BASELINE_AT, F.struct(*each).alias(_BASELINE)), _KEY, "left"
+    )
     moved, stands = F.col(_MOVED), F.col(BASELINE_AT) >= F.col(TO)
     either = (F.coalesce(moved[c], F.when(stands, F.col(_BASELINE)[c])).alias(c) for c in values)
     found = F.when(moved.isNotNull() | stands, F.struct(*either))

@@ -4,14 +4,12 @@ their changes."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
 from pyspark.sql import DataFrame
 
 from sluice import names
-from sluice.catalog.lineage import before_first
 from sluice.catalog.snapshots import head
 from sluice.column_renames import Rename, dropped_since
 from sluice.ledger.column_log import ColumnStatement
@@ -192,18 +190,6 @@ class Reader:
         """Return the rows at the bases, read with the current defaults and renames, or
         `as_written`."""
         return stored_at(self.lake, self.plan, self.bases, None if as_written else self.now)
-
-    def rows_before(self, batches: Collection[str]) -> DataFrame | None:
-        """Return the target's rows from before the first of some published batches, or from as near
-        to it as a snapshot is kept; None if none is."""
-        target = self.compared[0]
-        loaded = self.lake.load(target)
-        if loaded is None:
-            return None
-        rows = self.lake.rows(target, before_first(loaded, self.bases[target].snapshot, batches))
-        # The defaults of that time are not stored; current ones fill missing columns.
-        written = replace(self.before, defaults=NO_DEFAULTS, additions=())
-        return None if rows is None else self.now.rows(rows, written, self.types)
 
     def _has_partials(self) -> bool:
         mark = self.lake.property(target_id(self.plan), names.PROP_PARTIALS)

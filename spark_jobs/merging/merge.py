@@ -38,7 +38,6 @@ from spark_jobs.lake.table_id import history_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
 from spark_jobs.merging import stored_column_updates
-from spark_jobs.merging.deleted_rows import with_deleted_rows
 from spark_jobs.merging.rebuilt_tables import rebuild_all
 from spark_jobs.modes import events, history, soft_delete
 from spark_jobs.modes.mode_gaps import mark_gap
@@ -252,8 +251,6 @@ def _with_folded_again(
         at = Floor(floor, plan.key, writer.attempt.batch_id)
         baseline = None if stored.rows is None else writer.baseline_rows(stored.rows, floor)
         known = since_floor(known, baseline, again, at, stored.tombstones)
-        if moved is not None and not plan.soft_delete:  # soft deletes keep the row
-            known = with_deleted_rows(writer, known, mine, at, stored.truncated_at)
     folded = fold_columns(with_moved_values(known, moved, None, plan.key, data), plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")

@@ -31,18 +31,6 @@ def passes_over(table: Table, past: Container[int], snapshot: int) -> bool:
     return other is not None and min(line, default=0) <= (other.sequence_number or 0)
 
 
-def before_first(table: Table, snapshot: int | None, batches: Container[str]) -> int | None:
-    """Return the oldest ancestor of a snapshot that the table still has and onto which one of the
-    batches wrote; None if there is none."""
-    found, current = None, snapshot and table.snapshot_by_id(snapshot)
-    while current and current.parent_snapshot_id is not None:
-        batch, parent = _summary(current).get(SUMMARY_BATCH), current.parent_snapshot_id
-        current = table.snapshot_by_id(parent)
-        if current and batch in batches:
-            found = parent
-    return found
-
-
 def with_equal_rows(table: Table, snapshot: int | None) -> Iterator[int]:
     """Yield a snapshot and its ancestors, as long as only maintenance lies between them."""
     while snapshot is not None:
@@ -66,7 +54,7 @@ def _is_foreign(snapshot: Snapshot) -> bool:
 
     An empty snapshot does not count: creating a branch of an empty table writes one.
     """
-    summary = _summary(snapshot)
+    summary = snapshot.summary.additional_properties if snapshot.summary else {}
     empty = summary.get("changed-partition-count") == "0"
     return changes_rows(snapshot) and SUMMARY_BATCH not in summary and not empty
 
@@ -82,9 +70,5 @@ def changes_rows(snapshot: Snapshot) -> bool:
     Sluice's maintenance does not count: the floor covers what retention deletes, and a wider type
     keeps the values.
     """
-    summary = _summary(snapshot)
+    summary = snapshot.summary.additional_properties if snapshot.summary else {}
     return operation_of(snapshot) != "replace" and SUMMARY_MAINTENANCE not in summary
-
-
-def _summary(snapshot: Snapshot) -> dict[str, str]:
-    return snapshot.summary.additional_properties if snapshot.summary else {}

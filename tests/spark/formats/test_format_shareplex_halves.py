@@ -19,7 +19,6 @@ from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.changelogs import verify
 from tests.spark.envelopes import by_name, jsonl
 from tests.spark.sandbox import NAMESPACE, Sandbox
-from tests.spark.shop import Shop
 
 DEFAULTS = FormatOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -117,24 +116,6 @@ def test_halves_in_a_history(spark: SparkSession, tmp_path: Path) -> None:
     ]
     assert sorted(versions) == [("a2", "b2"), ("a3", "b3"), ("y", "b2"), ("z", "b2"), ("z", "b3")]
     refuse_difference(sandbox)
-
-
-def test_halves_apart_keep_values_that_only_expired_changes_brought(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """The old half takes the row, and with it the only copy of them."""
-    shop = Shop(spark, tmp_path, {"format": "shareplex", "tables": {"O.ROWS": {"key": ["ID"]}}})
-    shop.run(change(1, "ins", row(1)), change(2, "ins", row(2)))
-    shop.maintain()
-    shop.run(change(3, OLD, {"ID": "1"}), change(4, OLD, {"ID": "2"}, 1))
-    assert shop.rows("ROWS") == []
-    for time in ("1", "2"):
-        shop.run(
-            change(3, NEW, {"ID": "1", "A": "z"}, posttime=time),
-            change(4, NEW, {"ID": "5", "A": "y"}, 1, posttime=time),
-        )
-        found = sorted((r["ID"], r["A"], r["B"]) for r in shop.rows("ROWS"))
-        assert found == [("1", "z", "b1"), ("5", "y", "b2")]
 
 
 MOVES = [
