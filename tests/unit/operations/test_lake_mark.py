@@ -160,6 +160,7 @@ def test_what_only_reads_makes_no_ledger(tmp_path: Path, mark: Path) -> None:
     ctx = open_context(tmp_path, "shop", messages.append, read_only=True)
     assert ctx.ledger.unfinished() == []
     assert Ledger(ctx.catalog).pipelines() == set()
+    assert ctx.ledger.publications.version() is None
     assert not ctx.catalog.namespace_exists(LEDGER_NAMESPACE)
     assert not mark.exists()
     (said,) = messages
