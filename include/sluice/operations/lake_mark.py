@@ -42,11 +42,11 @@ def own_ledger(
 ) -> Ledger:
     """Return the lake's ledger, made and its warehouse marked unless this is `read_only`.
 
-    Raises OtherLakeError if the warehouse is marked for another ledger than the catalog's, before
-    anything is made. `say` is told of a catalog without a ledger.
+    Raises OtherLakeError if the warehouse is marked for another ledger than the catalog's, or its
+    mark cannot be read, before anything is made. `say` is told of a catalog without a ledger.
     """
-    ledger, store = Ledger(catalog), open_store(f"{project.lake.warehouse}/{LEDGER_NAMESPACE}")
-    mark = _read(store)
+    ledger, store = Ledger(catalog), open_store(_folder(project))
+    mark = _read(project, store)
     if mark is not None:
         _refuse_other(project, mark, ledger)
     elif not ledger.uuid():
@@ -71,27 +71,36 @@ def _place(project: Project) -> str:
     return f"catalog {lake.catalog.address}, warehouse {lake.warehouse}"
 
 
-def _read(store: ObjectStore) -> _Mark | None:
+def _folder(project: Project) -> str:
+    return f"{project.lake.warehouse}/{LEDGER_NAMESPACE}"
+
+
+def _read(project: Project, store: ObjectStore) -> _Mark | None:
     try:
         return _Mark.from_json(store.get(_KEY).decode())
     except FileNotFoundError:
         return None
-    except ValueError:  # somebody wrote it by hand
-        return _Mark("", "an unknown catalog")
+    except ValueError as error:  # somebody wrote it by hand
+        raise OtherLakeError(
+            f"{_folder(project)}/{_KEY} is no mark of a lake, so nothing was done: delete it if "
+            f"this catalog is the right one ({_place(project)})"
+        ) from error
 
 
 def _written(store: ObjectStore, project: Project, ledger: Ledger) -> _Mark:
     """Mark the warehouse, unless another process was faster; return the mark that it has."""
     own = _Mark(ledger.uuid(), project.lake.catalog.address)
-    return own if store.put_if_absent(_KEY, own.to_json().encode()) else _read(store) or own
+    if store.put_if_absent(_KEY, own.to_json().encode()):
+        return own
+    return _read(project, store) or own
 
 
 def _refuse_other(project: Project, mark: _Mark, ledger: Ledger) -> None:
-    if mark.ledger == ledger.uuid():
+    if mark.ledger and mark.ledger == ledger.uuid():
         return
     lake = project.lake
     has = "another ledger" if ledger.uuid() else "no ledger"
-    path = f"{lake.warehouse}/{LEDGER_NAMESPACE}/{_KEY}"
+    path = f"{_folder(project)}/{_KEY}"
     raise OtherLakeError(
         f"the warehouse {lake.warehouse} has the lake of {mark.catalog}, and the catalog "
         f"{lake.catalog.address} has {has}: two catalogs over one warehouse remove each other's "

@@ -129,10 +129,20 @@ def test_a_recovered_catalog_has_the_same_lake(
     assert mark.read_text() == marked
 
 
-def test_a_mark_that_is_none_is_refused(tmp_path: Path, mark: Path) -> None:
-    open_shop(tmp_path)
+def test_a_mark_that_is_none_is_refused_before_a_new_catalog_begins(
+    tmp_path: Path, mark: Path
+) -> None:
+    write_project(tmp_path, LAKE, shop=SHOP)
+    mark.parent.mkdir(parents=True)
     mark.write_text("{}")
-    with pytest.raises(OtherLakeError, match="an unknown catalog"):
+    for read_only in (True, False):
+        with pytest.raises(OtherLakeError, match=f"{mark} is no mark.*delete it if"):
+            open_context(tmp_path, "shop", read_only=read_only)
+    assert not open_catalog(load_project(tmp_path)).namespace_exists(LEDGER_NAMESPACE)
+    mark.unlink()
+    open_context(tmp_path, "shop")
+    mark.write_bytes(b"\xff")
+    with pytest.raises(OtherLakeError, match="is no mark"):
         open_context(tmp_path, "shop")
 
 
