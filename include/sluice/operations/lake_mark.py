@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from pyiceberg.catalog import Catalog
 
+from sluice.catalog.retries import retry_while_away
 from sluice.config.project import Project
 from sluice.environment import ENV_CATALOG_URI
-from sluice.errors import OtherLakeError
+from sluice.errors import OtherLakeError, TransientError
 from sluice.ledger.ledger import Ledger
 from sluice.names import LEDGER_NAMESPACE
 from sluice.objects.store import ObjectStore, open_store
 from sluice.typed_json import TypedJson
+
+T = TypeVar("T")
 
 _KEY: Final = "lake.json"
 
@@ -77,7 +80,7 @@ def _folder(project: Project) -> str:
 
 def _read(project: Project, store: ObjectStore) -> _Mark | None:
     try:
-        return _Mark.from_json(store.get(_KEY).decode())
+        return _Mark.from_json(_waiting(lambda: store.get(_KEY)).decode())
     except FileNotFoundError:
         return None
     except ValueError as error:  # somebody wrote it by hand
@@ -90,9 +93,14 @@ def _read(project: Project, store: ObjectStore) -> _Mark | None:
 def _written(store: ObjectStore, project: Project, ledger: Ledger) -> _Mark:
     """Mark the warehouse, unless another process was faster; return the mark that it has."""
     own = _Mark(ledger.uuid(), project.lake.catalog.address)
-    if store.put_if_absent(_KEY, own.to_json().encode()):
+    if _waiting(lambda: store.put_if_absent(_KEY, own.to_json().encode())):
         return own
     return _read(project, store) or own
+
+
+def _waiting(request: Callable[[], T]) -> T:
+    """Wait for a store that is away as long as for the ledger's tables, which are beside."""
+    return retry_while_away(request, also=(TransientError,))
 
 
 def _refuse_other(project: Project, mark: _Mark, ledger: Ledger) -> None:

@@ -13,7 +13,7 @@ from sluice.catalog.client import open_catalog
 from sluice.config.project import load_project
 from sluice.config.project_file import CatalogConfig
 from sluice.environment import ENV_CATALOG_URI
-from sluice.errors import OtherLakeError, SluiceError
+from sluice.errors import OtherLakeError, SluiceError, TransientError
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import Manifest
 from sluice.names import LEDGER_NAMESPACE
@@ -23,6 +23,7 @@ from sluice.operations.context import open_context
 from sluice.operations.lake_mark import own_ledger
 from spark_jobs import maintain as maintain_driver
 from tests.unit.fake_driver import driver_of
+from tests.unit.outages import failing
 from tests.unit.projects import LAKE, SHOP, open_shop, write_project
 
 pytestmark = pytest.mark.catalog
@@ -112,6 +113,16 @@ def test_of_two_lakes_that_begin_at_once_one_gets_the_warehouse(
     with ThreadPoolExecutor(2) as pool:
         lost = list(pool.map(begin, [project.lake.catalog.uri, other(tmp_path)]))
     assert sum(error is None for error in lost) == 1
+
+
+@pytest.mark.parametrize("request_", ["get", "put_if_absent"])
+def test_a_store_that_is_away_for_a_moment_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: Path, request_: str
+) -> None:
+    whole = getattr(LocalStore, request_)
+    monkeypatch.setattr(LocalStore, request_, failing(3, TransientError("no answer"), whole))
+    open_shop(tmp_path)
+    assert mark.exists()
 
 
 def test_a_recovered_catalog_has_the_same_lake(
