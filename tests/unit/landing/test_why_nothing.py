@@ -72,7 +72,7 @@ def test_a_file_that_changed_lately_is_left_to_a_later_run(tmp_path: Path) -> No
         os.utime(path, (time.time() - age,) * 2)
     assert keys(ctx, stages.land(ctx)) == ["old.jsonl", "to_come.jsonl"]
     why = "1 files, such as young.jsonl, changed less than 3600 s ago (landing.quiet_seconds)"
-    assert messages[0] == f"land: {why}, and are left to a later run"
+    assert f"land: {why}, and are left to a later run" in messages
     assert why_nothing(ctx).startswith(f"{why}, and every other one of")
     assert why_nothing(ctx, Selection(tables=("t",))) == why
     one_table = stages.land_tables(ctx, Selection(tables=("t",)))
