@@ -16,6 +16,7 @@ from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.land import candidates
 from sluice.operations.loading_order import shares_to_try
+from sluice.operations.quiet_period import without_young
 from sluice.operations.selection import Selection, covers, landed
 from sluice.operations.shares import waiting_files
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
@@ -137,7 +138,10 @@ def _is_selected(ctx: Context, row: BatchRow, chosen: Selection) -> bool:
 
 def dry_run(ctx: Context, chosen: Selection) -> str:
     """Log what the run would take, without taking it."""
-    files = landed(ctx, chosen) if chosen.tables else candidates(ctx, chosen)
+    if chosen.tables:
+        files = without_young(ctx, chosen, landed(ctx, chosen))
+    else:
+        files = candidates(ctx, chosen)
     for item in files:
         log.info("would take %s (%s bytes, hour %s)", shown(item.key), item.size, item.hour or "-")
     return f"dry run: {len(files)} files, {sum(item.size for item in files)} bytes"

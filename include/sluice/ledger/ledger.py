@@ -14,6 +14,7 @@ from typing import Final
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.table import Table
 
 from sluice.ledger import states
 from sluice.ledger.appends import LedgerTables
@@ -33,13 +34,23 @@ class Ledger:
     def __init__(self, catalog: Catalog, clock: Callable[[], datetime] = _NOW) -> None:
         self._tables = LedgerTables(catalog)
         self._clock = clock
-        self._uuid = ""
+        self._batches: Table | None = None
 
     def uuid(self) -> str:
         """Return the UUID of the table of batches, by which the lake is known; "" without one."""
-        if not self._uuid and (batches := self._tables.find(BATCHES)) is not None:
-            self._uuid = str(batches.metadata.table_uuid)
-        return self._uuid
+        batches = self._found_batches()
+        return "" if batches is None else str(batches.metadata.table_uuid)
+
+    def folder(self) -> str:
+        """Return the address of the folder that has the table of batches; "" without one."""
+        batches = self._found_batches()
+        return "" if batches is None else batches.location().rpartition("/")[0]
+
+    def _found_batches(self) -> Table | None:
+        """Return the table of batches as it was when it was found; its UUID and place stay."""
+        if self._batches is None:
+            self._batches = self._tables.find(BATCHES)
+        return self._batches
 
     def ensure(self) -> None:
         """Create missing tables; others (renames, comments …) follow on first use."""

@@ -40,8 +40,10 @@ class Publications:
         self._tables.append(PUBLICATIONS, decide)
 
     def version(self) -> int | None:
-        """Return a number that changes whenever any pipeline's publications are written."""
-        snapshot = self._tables.open(PUBLICATIONS).current_snapshot()
+        """Return a number that changes whenever any pipeline's publications are written; None if
+        none ever were."""
+        table = self._tables.find(PUBLICATIONS)
+        snapshot = None if table is None else table.current_snapshot()
         return None if snapshot is None else snapshot.snapshot_id
 
     def of_batches(self, *batch_ids: str) -> list[Publication]:

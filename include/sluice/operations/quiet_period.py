@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from sluice.escaping import shown
+from sluice.ledger.claims import is_free
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
 from sluice.operations.selection import Selection
@@ -25,12 +26,18 @@ def young(ctx: Context, selection: Selection, objects: list[StoredObject]) -> li
     """Return the objects that changed less than `landing.quiet_seconds` ago; none if they were
     requested by name.
 
-    A time may be wrong, and far in the future: such an object would never be taken.
+    A run for some tables leaves only those to a later run that this would take: the others it reads
+    as they were loaded. A time may be wrong, and far in the future: such an object would never be
+    taken.
     """
     if selection.files:
         return []
     now, period = datetime.now(UTC), timedelta(seconds=ctx.pipeline.landing.quiet_seconds)
-    return [one for one in objects if abs(now - one.modified) < period]
+    found = [one for one in objects if abs(now - one.modified) < period]
+    if not (found and selection.tables):
+        return found
+    known = ctx.ledger.files.known()
+    return [one for one in found if is_free(known.get(one.key))]
 
 
 def young_in_words(ctx: Context, objects: list[StoredObject]) -> str:

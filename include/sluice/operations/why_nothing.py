@@ -47,7 +47,7 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
 
 
 def _young(ctx: Context, selection: Selection, found: list[StoredObject]) -> Iterator[str]:
-    """Describe the files that changed a moment ago; of loaded ones only if a run reads them."""
+    """Describe the files that changed a moment ago, and that no batch has in this version."""
     if not selection.tables:
         found, _ = ctx.ledger.files.unclaimed_or_changed(found)
     if objects := young(ctx, selection, found):

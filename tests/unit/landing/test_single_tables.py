@@ -48,6 +48,18 @@ def test_loaded_and_free_files_are_read_as_one_batch(context: Context) -> None:
     assert taken(context) == [(0, ["a.jsonl", "b.jsonl"])]
 
 
+def test_the_quiet_period_is_for_files_that_no_batch_has(
+    context: Context, messages: list[str]
+) -> None:
+    """No later run would read a loaded file for the table."""
+    write_event(context, "b.jsonl", "second")
+    path = context.project.root / "pipelines" / "shop.yaml"
+    path.write_text(PIPELINE.replace("url: landing", "url: landing, quiet_seconds: 3600"))
+    quiet = open_context(context.project.root, "shop", messages.append)
+    assert taken(quiet) == [(0, ["a.jsonl"])]
+    assert messages[-2].startswith("land: 1 files, such as b.jsonl, changed less than 3600 s ago")
+
+
 def test_targets_in_another_place_are_filled_although_the_old_ones_were(context: Context) -> None:
     (key,) = land_tables(context, Selection(tables=("s.notes",)))
     filled = context.files.read_manifest(key).batch_id

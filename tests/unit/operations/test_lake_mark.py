@@ -13,8 +13,9 @@ from sluice.catalog.client import open_catalog
 from sluice.config.project import load_project
 from sluice.config.project_file import CatalogConfig
 from sluice.environment import ENV_CATALOG_URI
-from sluice.errors import OtherLakeError, SluiceError
+from sluice.errors import OtherLakeError, SluiceError, TransientError
 from sluice.ledger.ledger import Ledger
+from sluice.ledger.states import PUBLISHED
 from sluice.manifest import Manifest
 from sluice.names import LEDGER_NAMESPACE
 from sluice.objects.store import LocalStore
@@ -23,6 +24,7 @@ from sluice.operations.context import open_context
 from sluice.operations.lake_mark import own_ledger
 from spark_jobs import maintain as maintain_driver
 from tests.unit.fake_driver import driver_of
+from tests.unit.outages import failing
 from tests.unit.projects import LAKE, SHOP, open_shop, write_project
 
 pytestmark = pytest.mark.catalog
@@ -49,7 +51,7 @@ def test_another_catalog_over_the_warehouse_is_refused_and_gets_no_ledger(
     said = str(refused.value)
     for part in (
         f"{tmp_path}/data/warehouse", f"sqlite:///{tmp_path}/data/catalog.db", other(tmp_path),
-        "has no ledger", "SLUICE_CATALOG_URI", "mistyped", f"delete {mark}",
+        "has no ledger", "SLUICE_CATALOG_URI", "mistyped", f"move the folder {mark.parent} away",
     ):  # fmt: skip
         assert part in said
     foreign = load_project(tmp_path)
@@ -78,13 +80,50 @@ def test_of_lakes_that_shared_a_warehouse_unmarked_the_first_to_write_keeps_it(
     open_context(tmp_path, "shop")
     assert mark.exists()
     monkeypatch.setenv(ENV_CATALOG_URI, other(tmp_path))
-    with pytest.raises(OtherLakeError, match="has another ledger"):
+    with pytest.raises(OtherLakeError, match="has another ledger") as refused:
         open_context(tmp_path, "shop")
+    assert "a new, empty catalog and a lake.warehouse of its own" in str(refused.value)
+    assert f"the other never loaded anything, delete {mark}" in str(refused.value)
     mark.unlink()  # how to take the warehouse over
     open_context(tmp_path, "shop")
     monkeypatch.delenv(ENV_CATALOG_URI)
     with pytest.raises(OtherLakeError, match=r"other\.db"):
         open_context(tmp_path, "shop")
+
+
+def test_a_ledger_in_the_warehouse_of_another_lake_is_refused_with_another_warehouse_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: Path
+) -> None:
+    """Its tables stay at their full addresses."""
+    open_shop(tmp_path)
+    mark.unlink()
+    monkeypatch.setenv(ENV_CATALOG_URI, other(tmp_path))
+    open_context(tmp_path, "shop")
+    monkeypatch.delenv(ENV_CATALOG_URI)
+    write_project(tmp_path, LAKE.replace("data/warehouse", "data/own"), shop=SHOP)
+    with pytest.raises(OtherLakeError, match=f"{mark.parents[1]} has .* another ledger"):
+        open_context(tmp_path, "shop")
+    assert not (tmp_path / "data" / "own" / "sluice").exists()
+    monkeypatch.setenv(ENV_CATALOG_URI, f"sqlite:///{tmp_path}/data/new.db")
+    open_context(tmp_path, "shop")
+    assert (tmp_path / "data" / "own" / "sluice" / "lake.json").exists()
+
+
+def test_an_unmarked_warehouse_that_was_loaded_is_not_of_a_new_catalog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: Path
+) -> None:
+    """As that of an earlier release, whose catalog is mistyped in the first run after it."""
+    open_shop(tmp_path).ledger.batches.record("b1", PUBLISHED)
+    mark.unlink()
+    monkeypatch.setenv(ENV_CATALOG_URI, other(tmp_path))
+    for read_only in (True, False):
+        with pytest.raises(OtherLakeError, match="has no ledger"):
+            open_context(tmp_path, "shop", read_only=read_only)
+    assert not mark.exists()
+    assert not open_catalog(load_project(tmp_path)).namespace_exists(LEDGER_NAMESPACE)
+    mark.parent.rename(tmp_path / "former")  # how to take the warehouse over
+    open_context(tmp_path, "shop")
+    assert mark.exists()
 
 
 def test_of_two_lakes_that_begin_at_once_one_gets_the_warehouse(
@@ -114,6 +153,16 @@ def test_of_two_lakes_that_begin_at_once_one_gets_the_warehouse(
     assert sum(error is None for error in lost) == 1
 
 
+@pytest.mark.parametrize("request_", ["get", "put_if_absent"])
+def test_a_store_that_is_away_for_a_moment_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: Path, request_: str
+) -> None:
+    whole = getattr(LocalStore, request_)
+    monkeypatch.setattr(LocalStore, request_, failing(3, TransientError("no answer"), whole))
+    open_shop(tmp_path)
+    assert mark.exists()
+
+
 def test_a_recovered_catalog_has_the_same_lake(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: Path
 ) -> None:
@@ -129,10 +178,20 @@ def test_a_recovered_catalog_has_the_same_lake(
     assert mark.read_text() == marked
 
 
-def test_a_mark_that_is_none_is_refused(tmp_path: Path, mark: Path) -> None:
-    open_shop(tmp_path)
+def test_a_mark_that_is_none_is_refused_before_a_new_catalog_begins(
+    tmp_path: Path, mark: Path
+) -> None:
+    write_project(tmp_path, LAKE, shop=SHOP)
+    mark.parent.mkdir(parents=True)
     mark.write_text("{}")
-    with pytest.raises(OtherLakeError, match="an unknown catalog"):
+    for read_only in (True, False):
+        with pytest.raises(OtherLakeError, match=f"{mark} is no mark.*delete it if"):
+            open_context(tmp_path, "shop", read_only=read_only)
+    assert not open_catalog(load_project(tmp_path)).namespace_exists(LEDGER_NAMESPACE)
+    mark.unlink()
+    open_context(tmp_path, "shop")
+    mark.write_bytes(b"\xff")
+    with pytest.raises(OtherLakeError, match="is no mark"):
         open_context(tmp_path, "shop")
 
 
@@ -160,6 +219,7 @@ def test_what_only_reads_makes_no_ledger(tmp_path: Path, mark: Path) -> None:
     ctx = open_context(tmp_path, "shop", messages.append, read_only=True)
     assert ctx.ledger.unfinished() == []
     assert Ledger(ctx.catalog).pipelines() == set()
+    assert ctx.ledger.publications.version() is None
     assert not ctx.catalog.namespace_exists(LEDGER_NAMESPACE)
     assert not mark.exists()
     (said,) = messages
