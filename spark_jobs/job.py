@@ -61,7 +61,7 @@ class Job:
 
 def how_to_go_on(job: Job) -> str:
     """Return the commands with which an operator goes on without a bad batch."""
-    pipeline, batch = job.pipeline.name, job.manifest.batch_id
+    pipeline, batch = job.pipeline.name, batch_to_name(job)
     if not job.manifest.claims:  # its files are other batches'
         return how_to_give_up(job)
     return (
@@ -73,6 +73,14 @@ def how_to_go_on(job: Job) -> str:
 
 def how_to_give_up(job: Job) -> str:
     """Return the command that ends a batch."""
-    return (
-        f"To give the batch up: sluice rollback {job.pipeline.name} --batch {job.manifest.batch_id}"
-    )
+    return f"To give the batch up: sluice rollback {job.pipeline.name} --batch {batch_to_name(job)}"
+
+
+def batch_to_name(job: Job) -> str:
+    """Return the batch for a command that an error of one table advises.
+
+    With `consistency: table` that is "ID": the batch may be published without the table, which is
+    then left to a batch that the run's error names.
+    """
+    alone = job.pipeline.each_table_alone and not job.manifest.share_of
+    return "ID" if alone else job.manifest.batch_id

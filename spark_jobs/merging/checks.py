@@ -30,7 +30,7 @@ from sluice.config.pipeline import SHARE_COUNTS_FROM
 from sluice.errors import AuditFailedError
 from sluice.names import BATCH_ID
 from sluice.result import StagedTable
-from spark_jobs.job import Job, how_to_go_on
+from spark_jobs.job import Job, batch_to_name, how_to_go_on
 from spark_jobs.lake.published import live_rows
 from spark_jobs.lake.table_id import TableId, changelog_id, target_id
 from spark_jobs.planning.plan import TablePlan
@@ -88,7 +88,7 @@ def _refuse_swing(
 def look_at(job: Job, plan: TablePlan) -> str:
     """Return the command that shows the batch's changes of a table, which stay in its changelog
     when the batch fails."""
-    of_batch = f"{BATCH_ID} = '{job.manifest.batch_id}'"
+    of_batch = f"{BATCH_ID} = '{batch_to_name(job)}'"
     return f'Look: sluice sql "SELECT * FROM {changelog_id(plan).full_name} WHERE {of_batch}"'
 
 
