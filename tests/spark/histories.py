@@ -20,8 +20,10 @@ TEXTS = ("", "a", "ü \u0000", None, "NULL", '"z", z\r\n' + "z" * 40)
 AMOUNTS = ("0", "1.10", "-0.01", None, "99999999.99")
 KEYED: dict[str, Any] = {"key": ["id"], "columns": {"id": "int", "amount": "decimal(10,2)"}}
 TABLES: dict[str, dict[str, Any]] = {
-    "keyed": KEYED, "partial": KEYED, "keyless": {"key": [], "columns": {"x": "int"}},
-}  # fmt: skip
+    "keyed": KEYED,
+    "partial": KEYED | {"partition_by": ["bucket(2, amount)"]},
+    "keyless": {"key": [], "columns": {"x": "int"}, "write_mode": "copy-on-write"},
+}
 Step = tuple[int, int, int]
 STEPS = st.lists(st.tuples(*[st.integers(0, 11)] * 3), min_size=30, max_size=60)
 
