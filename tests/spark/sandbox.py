@@ -129,7 +129,7 @@ class Sandbox:
     def look(self, project: Project, entry: Path, *arguments: str) -> str:
         """Replaces it for `sluice plan`."""
         assert entry == PLAN_BATCH
-        context = self.context()
+        context = self.context(read_only=True)
         manifest = context.files.read_manifest(arguments[arguments.index("--manifest") + 1])
         published = tuple(context.ledger.batches.published())
         job = Job(
@@ -139,9 +139,9 @@ class Sandbox:
         )  # fmt: skip
         return forecast(job).to_json()
 
-    def context(self) -> Context:
+    def context(self, *, read_only: bool = False) -> Context:
         """The context of the stages."""
-        return open_context(self.root, "p")
+        return open_context(self.root, "p", read_only=read_only)
 
     def load_landed(self) -> BatchResult:
         """Land what is new, load and publish it; every record has to have an outcome."""

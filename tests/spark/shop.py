@@ -10,7 +10,6 @@ from typing import Any
 from sluice.ledger import states
 from sluice.ledger.leases import Lease, this_holder
 from sluice.operations import stages
-from sluice.operations.context import Context, open_context
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.result import BatchResult
 from spark_jobs.lake.tables import Lake
@@ -38,10 +37,6 @@ def truncate(lsn: int) -> str:
 
 class Shop(Sandbox):
     """A sandbox with a ledger, which has what was published when, as a rollback needs it."""
-
-    def context(self) -> Context:
-        """The pipeline as the stages see it."""
-        return open_context(self.root, "p")
 
     def run(self, *events: Any) -> BatchResult:
         """Land the events as one file, load them and publish them, as the stages do."""

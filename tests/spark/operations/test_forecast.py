@@ -37,6 +37,11 @@ def event(lsn: int, table: str = "orders", **after: Any) -> Row:
     return {"op": "u" if table == "orders" else "c", "after": after, "source": source, "ts_ms": 1}
 
 
+def preview_of(sandbox: Sandbox) -> Preview:
+    """What `sluice plan` finds."""
+    return preview(sandbox.context(read_only=True))
+
+
 def traces(sandbox: Sandbox) -> set[Path]:
     """Every file below the project, and what the catalog holds."""
     return {path for path in sandbox.root.rglob("*") if path.is_file()}
@@ -49,7 +54,7 @@ def one(found: Preview, target: str) -> TableForecast:
 def test_plan_forecasts_what_the_run_then_does(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(20, id=1, amount="1.00"), event(21, "log", id=1)])
     before = traces(lake)
-    first = preview(lake.context())
+    first = preview_of(lake)
     assert traces(lake) == before
     assert one(first, "shop.orders").created
     assert one(first, "shop.orders").counts == Counts(read=1, applied=1)
@@ -66,7 +71,7 @@ def test_plan_forecasts_what_the_run_then_does(lake: Sandbox) -> None:
     ])  # fmt: skip
     lake.write("c.jsonl", [event(20, id=1, amount="1.00"), event(21, "log", id=1)])
     before = traces(lake)
-    found = preview(lake.context())
+    found = preview_of(lake)
     assert traces(lake) == before
     assert (found.files, found.repeated, found.batches) == (("b.jsonl",), ("c.jsonl",), 1)
     orders, log = one(found, "shop.orders"), one(found, "shop.log")
@@ -85,7 +90,7 @@ def test_plan_forecasts_what_the_run_then_does(lake: Sandbox) -> None:
     }
     planned = sum((t.counts for t in found.forecast.tables), found.forecast.unassigned)
     assert total(result) == planned
-    assert preview(lake.context()).files == ()
+    assert preview_of(lake).files == ()
 
 
 def test_plan_fails_where_the_run_would(lake: Sandbox) -> None:
@@ -93,7 +98,7 @@ def test_plan_fails_where_the_run_would(lake: Sandbox) -> None:
     lake.configure(format="debezium")
     before = traces(lake)
     with pytest.raises(PlanError, match="no key is known"):
-        preview(lake.context())
+        preview_of(lake)
     assert traces(lake) == before
 
 
@@ -112,6 +117,6 @@ def test_a_look_refuses_another_type_of_a_column_that_places_rows_as_the_run_doe
     lake.write("b.jsonl", [event(2, id="2", amount="1.125")])
     refused = r"'amount' cannot become decimal\(6, ?3\)"
     with pytest.raises(PlanError, match=refused):
-        preview(lake.context())
+        preview_of(lake)
     _, failure = stages.run(lake.context())
     assert re.search(refused, str(failure))
