@@ -33,7 +33,7 @@ from sluice.names import (
 )
 from sluice.operations import undo
 from sluice.operations.claim import record_landed
-from sluice.operations.context import Context, known_batch
+from sluice.operations.context import Context
 from sluice.operations.foreign_writes import recovery_advice
 from sluice.operations.held_files import would_hold
 from sluice.operations.in_use import refuse_in_use
@@ -151,8 +151,7 @@ def _rebuild_without(
 
 def _instead(ctx: Context, batches: list[str]) -> str:
     """Return what to do instead of undoing batches that have no changes of their own."""
-    rows = (known_batch(ctx, batch_id) for batch_id in batches)
-    if undone := [batch for row in rows for batch in row.details.get(UNDONE, ())]:
+    if undone := [one for gone in _undone_by(ctx, batches).values() for one in gone]:
         return _to_have_back(ctx, undone)
     return "targets that were rebuilt agree with the published batches: there is nothing to undo"
 
@@ -166,13 +165,18 @@ def _undos_that_stay(ctx: Context, batches: list[str]) -> list[str]:
     """Name those of the batches that undid others: no fold brings back what they took out, so the
     tables are not quite as they were before the batches. What is undone with them does not count.
     """
-    rows = [known_batch(ctx, batch_id) for batch_id in batches]
-    undone = {r.batch_id: [b for b in r.details.get(UNDONE, ()) if b not in batches] for r in rows}
-    return [
-        f"batch {batch} stays, which undid {', '.join(gone)}; {_to_have_back(ctx, gone)}"
-        for batch, gone in undone.items()
-        if gone
-    ]
+    lines = []
+    for batch, undone in _undone_by(ctx, batches).items():
+        if gone := [one for one in undone if one not in batches]:
+            back = _to_have_back(ctx, gone)
+            lines.append(f"batch {batch} stays, which undid {', '.join(gone)}; {back}")
+    return lines
+
+
+def _undone_by(ctx: Context, batches: list[str]) -> dict[str, list[str]]:
+    """Return which batches each of the batches undid."""
+    rows = {row.batch_id: row for row in ctx.ledger.batches.all()}
+    return {one: rows[one].details.get(UNDONE, []) for one in batches if one in rows}
 
 
 def taken_out(ctx: Context, batches: list[str]) -> Published:
