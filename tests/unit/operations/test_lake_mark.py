@@ -39,6 +39,15 @@ def other(root: Path) -> str:
     return f"sqlite:///{root}/data/other.db"
 
 
+def share_unmarked(root: Path, monkeypatch: pytest.MonkeyPatch, mark: Path) -> None:
+    """Give two catalogs a ledger in one warehouse, which has the other's mark then."""
+    open_shop(root)
+    mark.unlink()
+    monkeypatch.setenv(ENV_CATALOG_URI, other(root))
+    open_context(root, "shop")
+    monkeypatch.delenv(ENV_CATALOG_URI)
+
+
 def test_another_catalog_over_the_warehouse_is_refused_and_gets_no_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: Path
 ) -> None:
@@ -69,12 +78,8 @@ def test_another_catalog_over_the_warehouse_is_refused_and_gets_no_ledger(
 def test_of_lakes_that_shared_a_warehouse_unmarked_the_first_to_write_keeps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: Path
 ) -> None:
-    open_shop(tmp_path)
-    mark.unlink()
-    monkeypatch.setenv(ENV_CATALOG_URI, other(tmp_path))
-    open_context(tmp_path, "shop")
+    share_unmarked(tmp_path, monkeypatch, mark)
     mark.unlink()  # as in a lake of an earlier release
-    monkeypatch.delenv(ENV_CATALOG_URI)
     open_context(tmp_path, "shop", read_only=True)
     assert not mark.exists()
     open_context(tmp_path, "shop")
@@ -95,11 +100,7 @@ def test_a_ledger_in_the_warehouse_of_another_lake_is_refused_with_another_wareh
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: Path
 ) -> None:
     """Its tables stay at their full addresses."""
-    open_shop(tmp_path)
-    mark.unlink()
-    monkeypatch.setenv(ENV_CATALOG_URI, other(tmp_path))
-    open_context(tmp_path, "shop")
-    monkeypatch.delenv(ENV_CATALOG_URI)
+    share_unmarked(tmp_path, monkeypatch, mark)
     write_project(tmp_path, LAKE.replace("data/warehouse", "data/own"), shop=SHOP)
     with pytest.raises(OtherLakeError, match=f"{mark.parents[1]} has .* another ledger"):
         open_context(tmp_path, "shop")
