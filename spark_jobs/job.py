@@ -71,6 +71,11 @@ def how_to_go_on(job: Job) -> str:
     )
 
 
+def advice(job: Job) -> list[str]:
+    """Return `how_to_go_on` as a message's last lines; none for a preview, which has no batch."""
+    return [how_to_go_on(job)] if job.attempt.id else []
+
+
 def how_to_give_up(job: Job) -> str:
     """Return the command that ends a batch."""
     return f"To give the batch up: sluice rollback {job.pipeline.name} --batch {batch_to_name(job)}"
