@@ -13,6 +13,7 @@ from sluice.config.table_choice import only
 from sluice.errors import ConfigError
 from sluice.manifest import Manifest
 from spark_jobs.attempt import Attempt
+from spark_jobs.failures import NOTHING
 from spark_jobs.lake.tables import Lake
 
 
@@ -57,6 +58,12 @@ class Job:
     scratch: str
     left_out: Mapping[str, str] = field(default_factory=dict)
     require_current: Callable[[], None] = _no_check
+
+
+def unpublished(pipeline: Pipeline) -> str:
+    """Return what an error of one table leaves unpublished: with `consistency: table` the batch's
+    other tables may be published."""
+    return "the table is not published" if pipeline.each_table_alone else NOTHING
 
 
 def how_to_go_on(job: Job) -> str:

@@ -141,7 +141,7 @@ class UnknownKeyError(PlanError):
 
 
 class AuditFailedError(TerminalError):
-    """An audit of the staged batch failed; nothing was published."""
+    """An audit of the staged batch, or of one of its tables, failed: that was not published."""
 
 
 class ResetSuspectedError(AuditFailedError):
