@@ -50,7 +50,7 @@ _BESIDE_OTHERS: Final = re.compile(
 _CALL: Final = re.compile(r"An error occurred while calling [\w.]+?\.?\n: ")
 _FRAME: Final = re.compile(r"\s*(Suppressed: |at [\w$./<>]+\(|\.\.\. \d+ more)")
 
-
+NOTHING: Final = "nothing is published"
 _GONE: Final = "[PATH_NOT_FOUND]"
 """Spark's error class for a file that is missing when a query on it is planned."""
 
@@ -72,8 +72,9 @@ def exit_code(work: Callable[[], TypedJson]) -> int:
     return 0
 
 
-def typed(error: Exception) -> SluiceError:
-    """Return the error as one of Sluice's.
+def typed(error: Exception, unpublished: str = NOTHING) -> SluiceError:
+    """Return the error as one of Sluice's; `unpublished`: what an error that will come again leaves
+    unpublished.
 
     Errors of stores, catalogs and executors are transient: a later try may succeed. A missing file
     is transient too, since the next try reports it or makes it again. Mistakes are not, nor is
@@ -91,11 +92,11 @@ def typed(error: Exception) -> SluiceError:
         )
     if isinstance(error, _OUTSIDE) and not isinstance(error, _MISTAKES):
         if _is_refused(error):
-            return TerminalError(f"{text}. No other try mends this: nothing was published")
+            return TerminalError(f"{text}. No other try mends this: {unpublished}")
         lasting = next((s for s in _sql_states(error) if s.startswith(_LASTING)), "")
-        return _lasting(text, lasting) if lasting else TransientError(text)
+        return _lasting(text, lasting, unpublished) if lasting else TransientError(text)
     return TerminalError(
-        f"unexpected {text}. Trying again will not help: nothing was published. "
+        f"unexpected {text}. Trying again will not help: {unpublished}. "
         "Please report it with the traceback in the driver's log"
     )
 
@@ -118,9 +119,9 @@ def _is_refused(error: Exception) -> bool:
     )
 
 
-def _lasting(text: str, state: str) -> TerminalError:
+def _lasting(text: str, state: str, unpublished: str) -> TerminalError:
     return TerminalError(
-        f"SQLSTATE {state}, which no other try mends: nothing was published. If a hint in "
+        f"SQLSTATE {state}, which no other try mends: {unpublished}. If a hint in "
         "`columns:` or another option cannot mend it, please report it with the traceback in the "
         f"driver's log. {text}"
     )

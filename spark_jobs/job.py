@@ -13,6 +13,7 @@ from sluice.config.table_choice import only
 from sluice.errors import ConfigError
 from sluice.manifest import Manifest
 from spark_jobs.attempt import Attempt
+from spark_jobs.failures import NOTHING
 from spark_jobs.lake.tables import Lake
 
 
@@ -59,6 +60,12 @@ class Job:
     require_current: Callable[[], None] = _no_check
 
 
+def unpublished(pipeline: Pipeline) -> str:
+    """Return what an error of one table leaves unpublished: with `consistency: table` the batch's
+    other tables may be published."""
+    return "the table is not published" if pipeline.each_table_alone else NOTHING
+
+
 def how_to_go_on(job: Job) -> str:
     """Return the commands with which an operator goes on without a bad batch."""
     pipeline, batch = job.pipeline.name, batch_to_name(job)
@@ -69,6 +76,11 @@ def how_to_go_on(job: Job) -> str:
         f"files, and `sluice release {pipeline} --batch {batch}` loads them together with what "
         "corrects them, once that has landed"
     )
+
+
+def advice(job: Job) -> list[str]:
+    """Return `how_to_go_on` as a message's last lines; none for a preview, which has no batch."""
+    return [how_to_go_on(job)] if job.attempt.id else []
 
 
 def how_to_give_up(job: Job) -> str:

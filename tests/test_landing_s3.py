@@ -7,6 +7,7 @@ import hashlib
 import io
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -98,13 +99,15 @@ def test_versions_are_recorded(store: S3Store, bucket: str) -> None:
     store.put("unversioned", b"0")
     assert [o.version_id for o in store.list()] == [""]
     store.client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    fresh = open_store(f"s3://{bucket}/landing/shop")
+    fresh = open_store(f"s3://{bucket}/landing/shop", versions=True)
     fresh.put("a", b"1")
     (one,) = [o for o in fresh.list() if o.key == "a"]
     fresh.put("a", b"2")
     (two,) = [o for o in fresh.list() if o.key == "a"]
     assert one.version_id
     assert one.version_id != two.version_id
+    (plain,) = [o for o in open_store(f"s3://{bucket}/landing/shop").list() if o.key == "a"]
+    assert plain == replace(two, version_id="")
 
 
 def test_put_if_absent(store: S3Store) -> None:
@@ -183,7 +186,12 @@ def test_tables_in_a_bucket(bucket: str, tmp_path: Path) -> None:
     assert table.scan().to_arrow().to_pylist() == rows.to_pylist()
 
 
-def test_a_bucket_has_one_lake(bucket: str, tmp_path: Path) -> None:
+def test_a_bucket_has_one_lake(
+    bucket: str, store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a versioned one whose versions the role may not list."""
+    store.client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    monkeypatch.delattr(S3Store, "_versions")
     project, other = (lake_in(bucket, tmp_path / name) for name in ("own.db", "other.db"))
     own_ledger(project, open_catalog(project))
     with pytest.raises(OtherLakeError, match=r"own\.db, and the catalog .*other\.db has no ledger"):

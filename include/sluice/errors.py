@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, Self
 
 from sluice.escaping import LINES, shown
@@ -105,16 +106,34 @@ class ConfigError(TerminalError):
     layout = LINES
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """Which records of a table show why it is refused; without `columns` and `op`, none.
+
+    `columns`: records that have one of these columns; of them, where there are `types` or `keys`
+    (hashes by `short_name` in `spark_jobs`), those with one of these descriptions or keys. `op`:
+    records of this operation; where there are `texts`, those whose statement has one of them.
+    """
+
+    columns: Collection[str] = ()
+    types: Collection[int] = ()
+    keys: Collection[int] = ()
+    op: str = ""
+    texts: Collection[str] = ()
+
+
 class PlanError(TerminalError):
     """A table cannot be loaded as configured (no key known, two sources for one target, …).
 
     `lines`: of the message; a line break within one is escaped, since it came with a name.
+    `evidence`: which records show it.
     """
 
     layout = LINES
 
-    def __init__(self, *lines: str) -> None:
+    def __init__(self, *lines: str, evidence: Evidence | None = None) -> None:
         super().__init__("\n".join(map(shown, lines)))
+        self.evidence = evidence
 
 
 class UnknownKeyError(PlanError):
@@ -122,7 +141,7 @@ class UnknownKeyError(PlanError):
 
 
 class AuditFailedError(TerminalError):
-    """An audit of the staged batch failed; nothing was published."""
+    """An audit of the staged batch, or of one of its tables, failed: that was not published."""
 
 
 class ResetSuspectedError(AuditFailedError):

@@ -151,7 +151,7 @@ def _decode_with_discovery(job: Job) -> DecodedBatch:
     envelope, found = table_isolation.drop_left_out(job, envelope, found)
     transactions.record_transactions(job, envelope)
     statements = _record_ddl(job, envelope, found)
-    plans = make_plans(job, found, statements)
+    plans = make_plans(job, found, statements, envelope)
     if dropped := early_drops.unplanned_drops(job.pipeline, found, plans):
         _record(job, statements, dropped)
     for plan in (plan for plan in plans if plan.source in statements):

@@ -19,10 +19,11 @@ from sluice.ddl.statements import (
 )
 from sluice.errors import PlanError
 from spark_jobs.canonical import OP_TRUNCATE, PLACE, changed_where
+from spark_jobs.decoding.refused_records import lines_of_statements
 from spark_jobs.decoding.statements import placed_statements
 from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
-from spark_jobs.job import Job
+from spark_jobs.job import Job, advice
 from spark_jobs.planning.discover import Source, TableSummary, discover, source_of
 from spark_jobs.planning.plan import table_config
 
@@ -45,7 +46,8 @@ def by_policy(
     if not drops:
         return envelope, summaries
     if job.pipeline.on_drop_table == FAIL:
-        raise PlanError(*sorted({_refusal(row) for row in drops}))
+        seen = lines_of_statements(job, envelope, drops)
+        raise PlanError(*sorted({*map(_refusal, drops)}), *seen, *advice(job))
     emptied = envelope.withColumns(changed_where(_is_among(drops), {"op": F.lit(OP_TRUNCATE)}))
     summaries = discover(emptied)
     for table in summaries:
@@ -124,7 +126,7 @@ def _refusal(row: Row) -> str:
     statement = "CREATE OR REPLACE TABLE" if replaces_table(row["ddl"]) else "DROP TABLE"
     return (
         f"table {source_of(row).name}: a {statement} came, and on_drop_table is {FAIL}; set it to "
-        f"{KEEP} or empty and run again, or roll the batch back to go on without its files"
+        f"{KEEP} or empty and run again"
     )
 
 

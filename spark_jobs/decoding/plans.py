@@ -8,6 +8,8 @@ from functools import cache
 from itertools import chain
 from typing import Final
 
+from pyspark.sql import DataFrame
+
 from sluice.column_renames import Renames, dropped_since, nowhere_columns
 from sluice.config.pipeline import TableConfig
 from sluice.config.source_tables import truncate_policy
@@ -15,12 +17,15 @@ from sluice.errors import PlanError, UnknownKeyError
 from sluice.ledger.column_log import ColumnStatement
 from sluice.names import PROP_SHAPES, PROP_SOURCE
 from sluice.source_names import stored_name
+from sluice.types.columns import parse_type, widest
 from spark_jobs.decoding.known_tables import known_tables
 from spark_jobs.decoding.missing_target import refuse_missing_target
 from spark_jobs.decoding.other_source import refuse_other_source
+from spark_jobs.decoding.refused_records import lines_by_table
 from spark_jobs.decoding.shape_cache import decode_shapes
 from spark_jobs.formats import FORMATS
-from spark_jobs.job import Job, how_to_go_on
+from spark_jobs.job import Job, advice
+from spark_jobs.lake.evolution import retyped
 from spark_jobs.lake.table_id import TableId, changelog_of, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Source, TableSummary
@@ -39,8 +44,10 @@ from spark_jobs.planning.renames_known import (
     renames_of,
 )
 from spark_jobs.planning.shared_targets import refuse_shared_targets
+from spark_jobs.planning.stored_types import stored_form
 from spark_jobs.planning.table_columns import target_columns
 from spark_jobs.planning.table_inputs import StoredTable
+from spark_jobs.planning.type_changes import TypeChange, refuse_widening
 
 NO_STATEMENTS: Final[Mapping[Source, list[ColumnStatement]]] = {}
 
@@ -49,15 +56,17 @@ def make_plans(
     job: Job,
     summaries: list[TableSummary],
     statements: Mapping[Source, list[ColumnStatement]] = NO_STATEMENTS,
+    envelope: DataFrame | None = None,
 ) -> list[TablePlan]:
     """Plan every table with row events, or with columns that the batch's DDL changes
     (`statements`, by table).
 
-    Raises one PlanError that names every mistake.
+    Raises one PlanError that names every mistake and shows, where it has the batch's records
+    (`envelope`), some of those that are refused.
     """
     plans: list[TablePlan] = []
     mistakes: dict[str, str] = {}
-    refused = False
+    refused: list[tuple[TableSummary, PlanError]] = []
     known, tables = {table.source for table in summaries}, known_tables(job, summaries)
     others = cache(lambda: [source.name for source in tables.all()])
     with_published = [*published(job.lake.catalog, job.pipeline.name), *chain(*statements.values())]
@@ -75,13 +84,24 @@ def make_plans(
             if not _is_gone(job, table):
                 mistakes[table.source.name] = str(error)
         except PlanError as error:
-            mistakes[table.source.name], refused = str(error), True
+            mistakes[table.source.name] = str(error)
+            refused.append((table, error))
     if mistakes:
+        mistakes |= _with_records(job, envelope, refused)
         lines = [line for text in mistakes.values() for line in text.split("\n")]
-        advice = [how_to_go_on(job)] if refused and job.attempt.id else []  # a preview has no batch
-        raise PlanError(*lines, *advice).of_tables(mistakes)
+        raise PlanError(*lines, *(advice(job) if refused else ())).of_tables(mistakes)
     refuse_shared_targets(plans, job.pipeline.format)
     return plans
+
+
+def _with_records(
+    job: Job, envelope: DataFrame | None, refused: Sequence[tuple[TableSummary, PlanError]]
+) -> dict[str, str]:
+    """Return, by source table, why it is refused and the records that show it."""
+    shown = [(table, error.evidence) for table, error in refused if error.evidence is not None]
+    lines = {} if envelope is None else lines_by_table(job, envelope, shown)
+    names = {table.source.name: error for table, error in refused}
+    return {name: "\n".join([str(e), *lines.get(name, ())]) for name, e in names.items()}
 
 
 @dataclass(frozen=True)
@@ -136,6 +156,7 @@ def _plan(job: Job, candidate: _Candidate) -> TablePlan:
     known = {**stored, **_returning(job, candidate, stored, renames or ())} if stored else stored
     plan = following(job.pipeline, _by_events(job, candidate, known, renames or ()), renames, known)
     _refuse_partitions(job, plan, stored)
+    _refuse_widening(job, plan, stored)
     return replace(
         plan,
         additions=additions_of(candidate.statements, config, plan.types, plan.renames),
@@ -196,6 +217,23 @@ def _refuse_partitions(job: Job, plan: TablePlan, stored: Mapping[str, str]) -> 
         refuse_fields(table, plan.config.partitions, types)
     elif new := [name for name in plan.data if name not in stored]:
         refuse_taken(table, job.lake.partition_fields(target_id(plan)), new)
+
+
+def _refuse_widening(job: Job, plan: TablePlan, stored: Mapping[str, str]) -> None:
+    """Raise PlanError if a stored column needs a wider type that it cannot get."""
+    changes = retyped(target_columns(plan), stored)
+    fixed = job.lake.fixed_columns(target_id(plan), plan.key) if changes else set()
+    for change in changes:
+        wider = _wider(plan, change)
+        refuse_widening(plan.name, change, plan.follows, change.column in fixed, wider)
+
+
+def _wider(plan: TablePlan, change: TypeChange) -> list[int]:
+    """Return the descriptions of a column whose values its stored type does not hold."""
+    before = parse_type(change.before)
+    of_column = (c.readings.items() for c in plan.columns if c.name == change.column)
+    kinds = ((i, stored_form(kind)) for i, kind in chain.from_iterable(of_column))
+    return [i for i, kind in kinds if i is not None and widest(before, kind) != before]
 
 
 def _target(job: Job, summary: TableSummary) -> TableId:

@@ -16,7 +16,7 @@ from spark_jobs.decoding.decode import is_of
 from spark_jobs.decoding.staged_files import is_of_a_file
 from spark_jobs.driver_messages import emit
 from spark_jobs.failures import typed
-from spark_jobs.job import Job
+from spark_jobs.job import Job, unpublished
 from spark_jobs.planning.discover import TableSummary
 from spark_jobs.threads import map_concurrently
 
@@ -40,7 +40,7 @@ def for_each_table(
         try:
             return [work(table)]
         except Exception as error:
-            wrong[source(table)] = _reason(error)
+            wrong[source(table)] = _reason(error, pipeline)
             return []
 
     results = map_concurrently(tables, attempt)
@@ -49,13 +49,13 @@ def for_each_table(
     return [one for each_of in results for one in each_of]
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, pipeline: Pipeline) -> str:
     """Return why a table cannot be loaded.
 
     Raises the error itself if a later try may succeed, or if it concerns a file, the lake or the
     whole source rather than the table.
     """
-    failure = typed(error)
+    failure = typed(error, unpublished(pipeline))
     of_the_lake = isinstance(failure, LakeMovedError | ResetSuspectedError) or is_permanent(error)
     if is_of_a_file(error) or of_the_lake or not isinstance(failure, TerminalError):
         raise error

@@ -17,9 +17,10 @@ from sluice.config.source_tables import claimants, matches, with_sources
 from sluice.ddl.statements import UnreadableDdlError
 from sluice.ddl.tables import MENTIONS_TABLE_RENAMES, TableName, renamed_tables
 from sluice.errors import PlanError
+from spark_jobs.decoding.refused_records import lines_of_statements
 from spark_jobs.decoding.statements import ddl_events, statement_columns
 from spark_jobs.driver_messages import emit
-from spark_jobs.job import Job
+from spark_jobs.job import Job, advice
 from spark_jobs.planning.discover import Source, TableSummary, source_of
 
 _MOST: Final = 1_000
@@ -36,14 +37,16 @@ def by_policy(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> N
         ddl_events(envelope, MENTIONS_TABLE_RENAMES).select(*statement_columns()).limit(_MOST + 1)
     )
     rows = asked.collect()
-    messages = sorted({line for row in rows[:_MOST] for line in _messages(job.pipeline, row)})
+    of_rows = [(row, [*_messages(job.pipeline, row)]) for row in rows[:_MOST]]
+    messages = sorted({line for _, lines in of_rows for line in lines})
     if len(rows) > _MOST:
         messages.append(f"the batch has more than {_MOST} DDL statements that may rename a table")
     if messages and job.pipeline.on_rename_table == FAIL:
         raise PlanError(
             *messages,
-            f"on_rename_table is {FAIL}: see to it, or set it to keep, and run again; or roll the "
-            "batch back to go on without its files",
+            *lines_of_statements(job, envelope, (row for row, lines in of_rows if lines)),
+            f"on_rename_table is {FAIL}: see to it, or set it to keep, and run again",
+            *advice(job),
         )
     for line in messages:
         emit(line)

@@ -8,7 +8,8 @@ from sluice.config.source_tables import truncate_policy
 from sluice.errors import AuditFailedError, ResetSuspectedError
 from sluice.ledger.quarantine import query_of
 from sluice.result import BatchResult, Counts
-from spark_jobs.job import Job, how_to_give_up, how_to_go_on
+from spark_jobs.failures import NOTHING
+from spark_jobs.job import Job, how_to_give_up, how_to_go_on, unpublished
 from spark_jobs.merging.checks import look_at
 from spark_jobs.merging.merge import Merged
 from spark_jobs.planning.discover import TableSummary
@@ -19,9 +20,10 @@ def audit(job: Job, result: BatchResult) -> None:
     """Raise AuditFailedError naming a table whose records do not each have exactly one outcome."""
     for table in result.tables:
         if not table.counts.balanced:
-            raise _miscounted(job, table.target, f"the counts do not add up: {table.counts}")
+            found = f"the counts do not add up: {table.counts}; {NOTHING}"
+            raise _miscounted(job, table.target, found)
     if not result.unassigned.balanced:
-        found = f"the counts do not add up: {result.unassigned}"
+        found = f"the counts do not add up: {result.unassigned}; {NOTHING}"
         raise _miscounted(job, "records without a table", found)
 
 
@@ -30,12 +32,12 @@ def refuse_lost(job: Job, plan: TablePlan, counts: Counts) -> None:
     read, counted = plan.summary.total, counts.read
     if counted != read:
         found = f"{read} records were read, but {counted} are accounted for: {counts}"
-        raise _miscounted(job, plan.name, found)
+        raise _miscounted(job, plan.name, f"{found}; {unpublished(job.pipeline)}")
 
 
 def _miscounted(job: Job, subject: str, found: str) -> AuditFailedError:
     return AuditFailedError(
-        f"{subject}: batch {job.manifest.batch_id}: {found}; nothing is published. This is a "
+        f"{subject}: batch {job.manifest.batch_id}: {found}. This is a "
         f"mistake of Sluice's: report it, and keep the batch's files. {how_to_give_up(job)}"
     )
 

@@ -30,7 +30,7 @@ from sluice.config.pipeline import SHARE_COUNTS_FROM
 from sluice.errors import AuditFailedError
 from sluice.names import BATCH_ID
 from sluice.result import StagedTable
-from spark_jobs.job import Job, batch_to_name, how_to_go_on
+from spark_jobs.job import Job, batch_to_name, how_to_go_on, unpublished
 from spark_jobs.lake.published import live_rows
 from spark_jobs.lake.table_id import TableId, changelog_id, target_id
 from spark_jobs.planning.plan import TablePlan
@@ -79,7 +79,7 @@ def _refuse_swing(
         return
     raise AuditFailedError(
         f"{_where(job, staged)} takes it from {before:,} rows to {after:,}, more than its "
-        f"max_row_swing of {most} allows; nothing is published. {look_at(job, plan)}. "
+        f"max_row_swing of {most} allows; {unpublished(job.pipeline)}. {look_at(job, plan)}. "
         f"{_of_full_load(plan)}If that is right, raise max_row_swing and run again. "
         f"{how_to_go_on(job)}"
     )
@@ -110,8 +110,9 @@ def _found(job: Job, staged: StagedTable, rows: DataFrame, check: Check) -> list
         return _collected(found)
     except _OWN_FAULT as error:
         raise AuditFailedError(
-            f"{_where(job, staged)} cannot be checked, so nothing is published: {check.name}: "
-            f"{str(error).splitlines()[0]}. Mend its sql and run again. {how_to_go_on(job)}"
+            f"{_where(job, staged)} cannot be checked, so {unpublished(job.pipeline)}: "
+            f"{check.name}: {str(error).splitlines()[0]}. Mend its sql and run again. "
+            f"{how_to_go_on(job)}"
         ) from error
     finally:
         job.spark.catalog.dropTempView(view)
@@ -144,8 +145,8 @@ def _failure(job: Job, staged: StagedTable, check: Check, found: list[dict[str, 
     shown = "; ".join(_short(row) for row in found[:_SHOWN])
     more = " and more" if len(found) > _SHOWN else ""
     return (
-        f"{_where(job, staged)} fails check {check.name}, so nothing is published: {shown}{more}. "
-        f"If the check is wrong, mend it and run again. {how_to_go_on(job)}"
+        f"{_where(job, staged)} fails check {check.name}, so {unpublished(job.pipeline)}: "
+        f"{shown}{more}. If the check is wrong, mend it and run again. {how_to_go_on(job)}"
     )
 
 

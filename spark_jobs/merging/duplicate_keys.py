@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from sluice.errors import AuditFailedError
 from spark_jobs.canonical import by_name
-from spark_jobs.job import Job
+from spark_jobs.job import Job, unpublished
 from spark_jobs.lake.table_id import target_id
 from spark_jobs.planning.plan import TablePlan
 
@@ -29,9 +29,9 @@ def refuse_duplicate_keys(job: Job, plan: TablePlan, error: Exception) -> None:
     if shown:
         raise AuditFailedError(
             f"{target_id(plan).full_name}: key_not_unique: it holds more than one row of a key, "
-            f"which somebody else wrote: {', '.join(shown)}; nothing is published. Rebuild it "
-            f"from its changelog: sluice rollback {job.pipeline.name} --rebuild --table {plan.name}"
-            ", then run again"
+            f"which somebody else wrote: {', '.join(shown)}; {unpublished(job.pipeline)}. "
+            f"Rebuild it from its changelog: sluice rollback {job.pipeline.name} --rebuild "
+            f"--table {plan.name}, then run again"
         ) from error
 
 

@@ -37,7 +37,6 @@ from spark_jobs.planning.dropped import without_values
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.replaced_columns import changes_as
 from spark_jobs.planning.table_columns import target_columns
-from spark_jobs.planning.type_changes import fixed_columns, refuse_widening
 
 
 def forecast(job: Job) -> Forecast:
@@ -46,7 +45,7 @@ def forecast(job: Job) -> Forecast:
     `job.attempt.published`: the batches that count as published.
     """
     envelope, found = apply_record_rules(job, whole_envelope(job))
-    plans = make_plans(job, found, statements_of_batch(job, envelope, found))
+    plans = make_plans(job, found, statements_of_batch(job, envelope, found), envelope)
     forecasts = [_table(job, envelope, plan) for plan in plans]
     tables = tuple(table for table, _ in forecasts)
     lost = len(job.manifest.rejects)
@@ -72,9 +71,8 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
     column_history = _column_history(job, plan)
     outcome = _outcome(job, plan, typed.where(fits), column_history)
     going = _going(job, plan, typed.where(fits), column_history)
-    existing, target = job.lake.columns(target_id(plan)), job.lake.load(target_id(plan))
-    fixed = set() if target is None else fixed_columns(target, plan.key)
-    added, widened = _schema_changes(plan, existing, fixed, going)
+    existing = job.lake.columns(target_id(plan))
+    added, widened = _schema_changes(plan, existing, going)
     forecast_ = TableForecast(
         source=plan.source.name,
         target=plan.name,
@@ -122,16 +120,14 @@ def _published(job: Job, plan: TablePlan, column_history: ColumnHistory) -> Data
 
 
 def _schema_changes(
-    plan: TablePlan, existing: dict[str, str] | None, fixed: set[str], going: tuple[str, ...]
+    plan: TablePlan, existing: dict[str, str] | None, going: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return columns to add and columns to widen; raise PlanError if a column cannot be widened."""
+    """Return columns to add and columns to widen."""
     if existing is None:
         return (), ()
     columns = target_columns(plan)
     added = (c for c in columns if c.name not in existing and c.name not in going)
     widened = retyped(columns, existing)
-    for change in widened:
-        refuse_widening(plan.name, change, plan.follows, change.column in fixed)
     return (
         tuple(f"{column.name} {column.type}" for column in added),
         tuple(f"{change.column} {change.before} → {change.after}" for change in widened),

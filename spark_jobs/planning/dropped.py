@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 from sluice.column_renames import Renames, nowhere_columns
 from sluice.config.pipeline import TableConfig
 from sluice.config.policies import DROP
-from sluice.errors import PlanError
+from sluice.errors import Evidence, PlanError
 from sluice.ledger.column_log import ColumnStatement
-from spark_jobs.canonical import quoted
+from spark_jobs.canonical import OP_DDL, quoted
 
 
 def leaves_target(config: TableConfig) -> bool:
@@ -89,5 +89,6 @@ def refuse_fixed(table: str, renames: Renames, fixed: Collection[str]) -> None:
         raise PlanError(
             f"table {table}: the source dropped columns {found}, and on_dropped_column is drop; "
             "the target's rows are identified or laid out by them, so they cannot go: set "
-            "on_dropped_column: keep for the table"
+            "on_dropped_column: keep for the table",
+            evidence=Evidence(op=OP_DDL, texts=found),
         )

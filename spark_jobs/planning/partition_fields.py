@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from sluice.config.partitions import TIME_TRANSFORMS, Partition, unfit
-from sluice.errors import ELSEWHERE, PlanError
+from sluice.errors import ELSEWHERE, Evidence, PlanError
 
 _SUFFIXES: Final = {
     "years": "year", "months": "month", "days": "day", "hours": "hour", "bucket": "bucket",
@@ -33,7 +33,8 @@ def refuse_taken(table: str, fields: Iterable[str], new: Collection[str]) -> Non
         raise PlanError(
             f"table {table}: its new columns {taken} are called as partition fields of the stored "
             "table, which Iceberg refuses; leave them out with on_schema_change: ignore, or "
-            f"partition otherwise: {ELSEWHERE}"
+            f"partition otherwise: {ELSEWHERE}",
+            evidence=Evidence(taken),
         )
 
 

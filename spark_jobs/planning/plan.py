@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sluice.column_renames import Renames
@@ -11,14 +11,15 @@ from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import FAIL, IGNORE
 from sluice.config.schema_change import dropped_column_policy
 from sluice.config.source_tables import listed_name, truncate_policy
-from sluice.errors import ELSEWHERE, PlanError, UnknownKeyError
+from sluice.errors import ELSEWHERE, Evidence, PlanError, UnknownKeyError
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key, target_metadata
 from sluice.names import (
     IS_DELETED,
     OWN_COLUMNS,
     full_name,
 )
-from sluice.source_names import is_reserved
+from sluice.source_names import is_reserved, stored_name
+from spark_jobs.canonical import OP_TRUNCATE
 from spark_jobs.formats.base import Format
 from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import Additions
@@ -192,7 +193,8 @@ def _refuse_truncates(pipeline: Pipeline, summary: TableSummary, config: TableCo
     if summary.truncates and truncate_policy(pipeline, config) == FAIL:
         raise PlanError(
             f"table {summary.source.name}: a TRUNCATE came, and on_truncate is fail; set it to "
-            "apply or ignore and run again, or roll the batch back to go on without its files"
+            "apply or ignore and run again, or roll the batch back to go on without its files",
+            evidence=Evidence(op=OP_TRUNCATE),
         )
 
 
@@ -203,7 +205,8 @@ def _by_policy(
     if new and pipeline.on_schema_change == FAIL:
         raise PlanError(
             f"table {summary.source.name}: new columns {new}, and on_schema_change is fail; "
-            "set it to additive or evolve to add them"
+            "set it to additive or evolve to add them",
+            evidence=Evidence(new),
         )
     return [n for n in names if n in existing] if pipeline.on_schema_change == IGNORE else names
 
@@ -256,10 +259,19 @@ def _refuse_unfit(plan: TablePlan, names: list[str], stored: StoredTable) -> Non
 
 def _refuse_other_key(plan: TablePlan, stored: tuple[str, ...] | None) -> None:
     if stored is not None and plan.key != stored:
+        names = [column.source_name for column in plan.key_columns]
         raise PlanError(
             f"table {plan.source.name}: the key is {list(plan.key)}, but the stored table has "
-            f"{list(stored)}; take back what `key` and `collations` say, or {ELSEWHERE}"
+            f"{list(stored)}; take back what `key` and `collations` say, or {ELSEWHERE}",
+            evidence=Evidence(names, keys=_telling(plan.summary, names)),
         )
+
+
+def _telling(summary: TableSummary, key: Iterable[str]) -> list[int]:
+    """Return the keys in events that have these columns, by short name."""
+    columns = {name.lower() for name in key}
+    told = {i: {stored_name(n).lower() for n in names} for i, names in summary.keys.items()}
+    return [ident for ident, names in told.items() if names == columns]
 
 
 def _refuse_reserved(plan: TablePlan, names: list[str]) -> None:
@@ -267,7 +279,8 @@ def _refuse_reserved(plan: TablePlan, names: list[str]) -> None:
     if reserved:
         raise PlanError(
             f"table {plan.source.name}: columns {reserved} have names that begin with "
-            f"{OWN_COLUMNS}, as Sluice's own do"
+            f"{OWN_COLUMNS}, as Sluice's own do",
+            evidence=Evidence(reserved),
         )
 
 

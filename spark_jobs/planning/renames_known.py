@@ -14,12 +14,13 @@ from sluice.config.collations import source_name
 from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import EVOLVE, FAIL, STRING
 from sluice.ddl.stated_names import in_case_of, may_be
-from sluice.errors import ELSEWHERE, PlanError
+from sluice.errors import ELSEWHERE, Evidence, PlanError
 from sluice.ledger.changelogs import stored_sources
 from sluice.ledger.column_log import ColumnStatement, recorded
 from sluice.ledger.ledger import Ledger
 from sluice.names import dropped_column
 from sluice.types.columns import ColumnType, widest, widest_or_text
+from spark_jobs.canonical import OP_DDL
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.dropped import leaves_target
 from spark_jobs.planning.key_names import KeyNames, key_names, without_key
@@ -82,12 +83,18 @@ def refuse_renames(
     pipeline: Pipeline, source: Source, statements: Iterable[ColumnStatement]
 ) -> None:
     """Raise PlanError if a batch renames columns and on_schema_change is fail."""
-    pairs = (pair for one in statements for pair in one.columns if None not in pair)
+    pairs = [
+        (old, new)
+        for one in statements
+        for old, new in one.columns
+        if old is not None and new is not None
+    ]
     renames = [f"{old} to {new}" for old, new in pairs]
     if renames and pipeline.on_schema_change == FAIL:
         raise PlanError(
             f"table {source.name}: renamed {', '.join(renames)}, and on_schema_change is fail; set "
-            "it to evolve to follow, or to additive to keep both columns"
+            "it to evolve to follow, or to additive to keep both columns",
+            evidence=Evidence(op=OP_DDL, texts=[old for old, _ in pairs]),
         )
 
 
@@ -210,7 +217,8 @@ def _refuse_key(plan: TablePlan, columns: Sequence[str]) -> None:
             f"table {plan.source.name}: columns {sorted(columns)} are one that was renamed, and "
             f"the key is {list(plan.key)}: by another key its rows are others. Set "
             "on_schema_change: additive, which follows no renames, or, with the new `key`, "
-            f"{ELSEWHERE}"
+            f"{ELSEWHERE}",
+            evidence=Evidence(op=OP_DDL, texts=columns),
         )
 
 

@@ -23,7 +23,7 @@ from pyiceberg.types import (
 )
 
 from sluice.config import policies
-from sluice.errors import ELSEWHERE, PlanError
+from sluice.errors import ELSEWHERE, Evidence, PlanError
 from sluice.types.columns import (
     LISTED,
     STRING,
@@ -42,6 +42,7 @@ from spark_jobs.planning.other_names import NO_OTHERS, OtherNames, Others
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.type_changes import is_promoted
 
+NOT_DESCRIBED: Final[Mapping[int, SourceColumn]] = {}
 _UNKNOWN_TO_SPARK: Final = (TimeType, TimestampNanoType, TimestamptzNanoType)
 
 
@@ -215,7 +216,7 @@ def _by_descriptions(
         readings = {**types.described_encodings(name), **readings}
     if types.keeps_stored_type(name):
         return PlannedColumn(name, _wider(parse_type(types.stored[name]), kinds), readings)
-    return PlannedColumn(name, _stored(name, kinds, types), readings)
+    return PlannedColumn(name, _stored(name, kinds, types, columns), readings)
 
 
 def needs_description(kind: ColumnType) -> bool:
@@ -306,7 +307,14 @@ def _zone_of_days(name: str, types: KnownTypes) -> PlanError:
     )
 
 
-def _stored(name: str, kinds: list[ColumnType], types: KnownTypes) -> ColumnType:
+def _stored(
+    name: str,
+    kinds: list[ColumnType],
+    types: KnownTypes,
+    columns: Mapping[int, SourceColumn] = NOT_DESCRIBED,
+) -> ColumnType:
+    """Return the type that holds all `kinds` and what is stored; `columns`: as events describe
+    the column."""
     existing = types.stored
     everything = kinds + ([parse_type(existing[name])] if name in existing else [])
     result = stored_form(everything[0])
@@ -320,10 +328,19 @@ def _stored(name: str, kinds: list[ColumnType], types: KnownTypes) -> ColumnType
                 f"table {types.table}, column {name!r}: {result.spark} and {kind.spark} do not "
                 f"fit together; say which in `columns: {{{name}: …}}`, or have the text of both "
                 "stored (on_type_change: string), which bytes have none of, what does not fit "
-                "the stored one in a column beside it (new_column), or quarantined (quarantine)"
+                "the stored one in a column beside it (new_column), or quarantined (quarantine)",
+                evidence=Evidence([name], types=_unfit(name, columns, types)),
             )
         result = wider
     return result
+
+
+def _unfit(name: str, columns: Mapping[int, SourceColumn], types: KnownTypes) -> list[int]:
+    """Return the descriptions of a stored column whose type does not fit it."""
+    if name not in types.stored:
+        return []
+    stored, rule = stored_form(parse_type(types.stored[name])), types.widening_rule(name)
+    return [i for i, column in columns.items() if rule(stored, stored_form(column.type)) is None]
 
 
 def _unfit_hint(name: str, types: KnownTypes) -> PlanError:

@@ -7,14 +7,14 @@ type → text) a column of the new type replaces the old one (`planning.replaced
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pyiceberg.table import Table
 
 from sluice.catalog.placing import placing_ids
-from sluice.errors import ELSEWHERE, PlanError
+from sluice.errors import ELSEWHERE, Evidence, PlanError
 from sluice.types.columns import parse_type
 
 _PROMOTED: Final = {("int", "bigint"), ("float", "double")}
@@ -41,10 +41,13 @@ def is_promoted(before: str, after: str) -> bool:
     return (decimals and old.precision < new.precision) or (before, after) in _PROMOTED
 
 
-def refuse_widening(table: str, change: TypeChange, rewrites: bool, fixed: bool) -> None:
+def refuse_widening(
+    table: str, change: TypeChange, rewrites: bool, fixed: bool, wider: Collection[int] = ()
+) -> None:
     """Raise PlanError unless the column can get the type.
 
-    `rewrites`: the pipeline allows tables to be rewritten; `fixed`: one of `fixed_columns`.
+    `rewrites`: the pipeline allows tables to be rewritten; `fixed`: one of `fixed_columns`;
+    `wider`: the descriptions in events that need the type, by short name.
     """
     if change.promoted or (rewrites and not fixed):
         return
@@ -52,7 +55,9 @@ def refuse_widening(table: str, change: TypeChange, rewrites: bool, fixed: bool)
     why = placed if fixed else "where on_schema_change is not evolve"
     raise PlanError(
         f"{table}: column {change.column!r} cannot become {change.after} from {change.before}, "
-        f"{why}; hint a type that holds both, and where the table has the narrower one, {ELSEWHERE}"
+        f"{why}; hint a type that holds both, and where the table has the narrower one, "
+        f"{ELSEWHERE}",
+        evidence=Evidence([change.column], types=wider),
     )
 
 

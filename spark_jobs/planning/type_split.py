@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.config.policies import NEW_COLUMN
-from sluice.errors import PlanError
+from sluice.errors import Evidence, PlanError
 from sluice.types.columns import ColumnType, parse_type, widest
 from spark_jobs.canonical import ALL_BUT, replaced
 from spark_jobs.formats.base import SourceColumn
@@ -179,11 +179,13 @@ def _refuse(
     if clash := sorted(name for name in taken if name.lower() in own):
         raise PlanError(
             f"table {summary.source.name}: its events have columns {clash}, which on_type_change: "
-            f"{NEW_COLUMN} would make; hint the types of the columns before `__`"
+            f"{NEW_COLUMN} would make; hint the types of the columns before `__`",
+            evidence=Evidence(clash),
         )
     if changed and not key:
         raise PlanError(
             f"table {summary.source.name}: the type of {changed} changed, and on_type_change: "
             f"{NEW_COLUMN} needs a key: rows without one are known by all that they hold; hint "
-            "the type, or set on_type_change to string"
+            "the type, or set on_type_change to string",
+            evidence=Evidence(changed, types=suffixes),
         )

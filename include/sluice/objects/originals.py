@@ -34,7 +34,7 @@ def differing(pipeline: Pipeline, files: Sequence[SourceFile]) -> list[str]:
     It takes one request per object; an object that was written again is read, to compare its
     checksum.
     """
-    store = open_store(pipeline.landing.url, region=pipeline.landing.region)
+    store = open_store(pipeline.landing.url, pipeline.landing.region, versions=True)
     with ThreadPoolExecutor(LOOKED_AT_ONCE) as pool:
         verdicts = pool.map(lambda file: _verdict(store, file), files)
         return [f"{f.key} {why}" for f, why in zip(files, verdicts, strict=True) if why]

@@ -77,10 +77,13 @@ _VERSIONED: Final = ("Enabled", "Suspended")
 class S3Store:
     """A prefix of a bucket; `SLUICE_S3_ENDPOINT` names a server other than Amazon's."""
 
-    def __init__(self, bucket: str, prefix: str, region: str | None = None) -> None:
+    def __init__(
+        self, bucket: str, prefix: str, region: str | None = None, *, versions: bool = False
+    ) -> None:
         self.bucket = bucket
         self.prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self.region = region
+        self.versions = versions
 
     @cached_property
     def client(self) -> S3Client:
@@ -95,7 +98,7 @@ class S3Store:
         return session.client("s3", endpoint_url=s3_endpoint(), config=config)
 
     def list(self, pattern: str = "**/*", *, hidden: bool = False) -> Iterator[StoredObject]:
-        """See `ObjectStore`; returns the newest version of each object."""
+        """See `ObjectStore`; of a bucket with versions the newest one of each object."""
         wanted = Glob(pattern)
         start = self.prefix + re.split(r"[*?\[]", pattern, maxsplit=1)[0]
         with self._explained(start):
@@ -109,7 +112,9 @@ class S3Store:
 
     @cached_property
     def _is_versioned(self) -> bool:
-        """Whether the bucket has versions; False if that may not be read."""
+        """Whether the bucket's versions are read; False if it may not be read that it has any."""
+        if not self.versions:
+            return False
         try:
             return self.client.get_bucket_versioning(Bucket=self.bucket).get("Status") in _VERSIONED
         except ClientError as error:

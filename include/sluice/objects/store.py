@@ -150,13 +150,14 @@ def written_again(key: str) -> UnstableFileError:
     )
 
 
-def open_store(url: str, region: str | None = None) -> ObjectStore:
-    """Return the store of a folder, or of `s3://bucket/prefix`."""
+def open_store(url: str, region: str | None = None, *, versions: bool = False) -> ObjectStore:
+    """Return the store of a folder, or of `s3://bucket/prefix`; `versions`: its objects have their
+    versions, where the bucket keeps any, which takes the right to list these."""
     if url.startswith(S3_SCHEME):
         from sluice.objects.s3_store import S3Store  # boto3 takes a while to import
 
         bucket, _, prefix = url.removeprefix(S3_SCHEME).partition("/")
-        return S3Store(bucket, prefix, region)
+        return S3Store(bucket, prefix, region, versions=versions)
     return LocalStore(Path(url))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 
 from sluice.errors import TerminalError
 from sluice.ledger import states
@@ -60,6 +60,23 @@ def release_held(ctx: Context, batch_id: str, confirm: Callable[[], None]) -> No
     confirm()
     if held and ctx.ledger.files.mark(batch_id, states.FILE_RELEASED, frozenset(held)):
         _say_epoch(ctx, batch_id)
+
+
+def to_have_back(ctx: Context, undone: Iterable[str], going: Container[str] = ()) -> str:
+    """Return how what these batches brought comes back: by the batches that have their files now,
+    of which those that are `going` will be undone."""
+    files = [file for batch_id in undone for file in ctx.ledger.files.once_of(batch_id)]
+    if not files:
+        return "it claimed no files: ask for the same again"
+    held = {f.batch_id for f in files if f.state == states.FILE_HELD or f.batch_id in going}
+    in_use = {f.batch_id for f in files if f.state != states.FILE_RELEASED} - held
+    ways = []
+    if held:
+        releases = (f"sluice release {ctx.pipeline.name} --batch {one}" for one in sorted(held))
+        ways.append(f"to have that back, release its files and run: {', '.join(releases)}")
+    if in_use:
+        ways.append(f"its files are those of batch {', '.join(sorted(in_use))} by now")
+    return "; ".join(ways) or "its files are released: the next run loads them"
 
 
 def _say_epoch(ctx: Context, batch_id: str) -> None:

@@ -35,7 +35,7 @@ from sluice.operations import undo
 from sluice.operations.claim import record_landed
 from sluice.operations.context import Context
 from sluice.operations.foreign_writes import recovery_advice
-from sluice.operations.held_files import would_hold
+from sluice.operations.held_files import to_have_back, would_hold
 from sluice.operations.in_use import refuse_in_use
 from sluice.operations.load import load
 from sluice.operations.pipeline_tables import changelogs, has_floor, tables_renamed
@@ -152,13 +152,8 @@ def _rebuild_without(
 def _instead(ctx: Context, batches: list[str]) -> str:
     """Return what to do instead of undoing batches that have no changes of their own."""
     if undone := [one for gone in _undone_by(ctx, batches).values() for one in gone]:
-        return _to_have_back(ctx, undone)
+        return to_have_back(ctx, undone)
     return "targets that were rebuilt agree with the published batches: there is nothing to undo"
-
-
-def _to_have_back(ctx: Context, undone: list[str]) -> str:
-    releases = ", ".join(f"sluice release {ctx.pipeline.name} --batch {one}" for one in undone)
-    return f"to have that back, release its files and run: {releases}"
 
 
 def _undos_that_stay(ctx: Context, batches: list[str]) -> list[str]:
@@ -168,7 +163,7 @@ def _undos_that_stay(ctx: Context, batches: list[str]) -> list[str]:
     lines = []
     for batch, undone in _undone_by(ctx, batches).items():
         if gone := [one for one in undone if one not in batches]:
-            back = _to_have_back(ctx, gone)
+            back = to_have_back(ctx, gone, going=batches)
             lines.append(f"batch {batch} stays, which undid {', '.join(gone)}; {back}")
     return lines
 

@@ -67,7 +67,7 @@ _HOURS_KEPT: Final = 1 << 16
 
 def open_landing(ctx: Context) -> ObjectStore:
     """Open the store in which the pipeline's files land."""
-    return open_store(ctx.pipeline.landing.url, region=ctx.pipeline.landing.region)
+    return open_store(ctx.pipeline.landing.url, ctx.pipeline.landing.region, versions=True)
 
 
 def landed(ctx: Context, selection: Selection = EVERYTHING) -> list[StoredObject]:

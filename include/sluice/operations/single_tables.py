@@ -75,7 +75,7 @@ def land_tables(
     only(ctx.pipeline, names)
     store = open_landing(ctx)
     known = _known_files(ctx)
-    quiet = without_young(ctx, selection, selected(ctx, store, selection))
+    quiet = without_young(ctx, selection, selected(ctx, store, selection), known.rows)
     found = _readable(ctx, quiet, known)
     refused = UnreadableFiles() if unreadable is None else unreadable
     inspecting = Inspecting(ctx, store, bool(selection.files), refused)

@@ -60,5 +60,5 @@ def test_validation_errors_of_iceberg_are_terminal_and_keep_their_message(
     assert type(found) is TerminalError
     assert str(found) == (
         "Py4JJavaError: org.apache.iceberg.exceptions.ValidationException: Invalid source type "
-        "string for transform: day. No other try mends this: nothing was published"
+        "string for transform: day. No other try mends this: nothing is published"
     )

@@ -64,7 +64,7 @@ def test_one_table_waits_and_catches_up(lake: Sandbox) -> None:
     (batch,), failure = run(lake)
     assert isinstance(failure, TablesLeftOutError)
     assert "d.s.notes (1 records)" in str(failure)
-    assert "fails check no_bad_text" in str(failure)
+    assert "fails check no_bad_text, so the table is not published" in str(failure)
     assert f"--batch {batch.batch_id}" not in str(failure)  # which is published
     assert total(batch) == Counts(read=1, applied=1)
     assert texts(lake, "orders") == {1: "a"}

@@ -120,3 +120,4 @@ def test_a_look_refuses_another_type_of_a_column_that_places_rows_as_the_run_doe
         preview_of(lake)
     _, failure = stages.run(lake.context())
     assert re.search(refused, str(failure))
+    assert 'seen in b.jsonl, record 1: {"amount":"1.125"}' in str(failure)

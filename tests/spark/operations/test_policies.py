@@ -62,10 +62,20 @@ def refusal(lake: Sandbox, *events: dict[str, Any]) -> str:
     return str(failure)
 
 
+def seen(message: str) -> list[str]:
+    """The records that a refusal shows, which are in one file."""
+    lines = (line.partition(".jsonl, ") for line in message.split("\n"))
+    return [record for file, _, record in lines if file.startswith("seen in ")]
+
+
 def test_on_schema_change_fail_refuses_a_new_column(lake: Sandbox) -> None:
     lake.configure(**project(on_schema_change="fail"))
-    message = refusal(lake, event(51, "orders", {"id": 2, "coupon": "x"}))
+    texts = ("x", None, "y" * 101, "z")
+    coupons = [event(51 + i, "orders", {"id": 2, "coupon": text}) for i, text in enumerate(texts)]
+    message = refusal(lake, event(50, "orders", {"id": 2}), *coupons)
     assert "s.orders: new columns ['coupon'], and on_schema_change is fail" in message
+    shown = ((3, '"x"'), (4, "null"), (5, f'"{"y" * 100}…"'))
+    assert seen(message) == [f'record {at}: {{"coupon":{text}}}' for at, text in shown]
     assert "`sluice rollback p --batch " in message
 
 
@@ -73,6 +83,7 @@ def test_on_truncate_fail_refuses_a_truncate(lake: Sandbox) -> None:
     lake.configure(**project(on_truncate="fail"))
     message = refusal(lake, event(51, "orders", None, "t"))
     assert "s.orders: a TRUNCATE came, and on_truncate is fail" in message
+    assert seen(message) == ["record 2"]
     assert "`sluice rollback p --batch " in message
 
 

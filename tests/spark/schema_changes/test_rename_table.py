@@ -63,7 +63,10 @@ def test_on_rename_table_fail_stops_and_names_the_sources_to_add(
 ) -> None:
     shop = shop_of(spark, tmp_path, tables={"orders": ORDERS}, on_rename_table="fail")
     records = [change(1, "orders", 1), statement(2, RENAME)]
-    expected = r"shop\.orders: it was renamed to shop\.orders_2, .*`sources: \[shop\.orders\]`"
+    expected = (
+        r"(?s)shop\.orders: it was renamed to shop\.orders_2, .*`sources: \[shop\.orders\]`.*"
+        r"\nseen in \S+, record 2: \w+ TABLE .*\n.*on_rename_table .*\n.*`sluice rollback "
+    )
     with pytest.raises(PlanError, match=expected):
         shop.load_records(records)
     shop.configure(

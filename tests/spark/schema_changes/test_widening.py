@@ -230,10 +230,15 @@ def test_on_type_change_quarantine_quarantines_types_that_do_not_widen(lake: San
 
 def test_types_that_do_not_widen_stop_the_batch_by_default(lake: Sandbox) -> None:
     run(lake, "whole")
-    lake.write("named.jsonl", BATCHES["named"])
+    lake.write("named.jsonl", [event("u", 14, INT, 9, 1), *BATCHES["named"]])
     _, failure = stages.run(lake.context())
-    assert "'amount': string and int do not fit together" in str(failure)
+    assert "'amount': int and string do not fit together" in str(failure)
     assert "on_type_change: string" in str(failure)
+    shown = [line for line in str(failure).split("\n") if line.startswith("seen in ")]
+    assert shown == [
+        f'seen in named.jsonl, record {at}: {{"amount":"{text}"}}'
+        for at, text in ((2, "none"), (3, "007"))
+    ]
 
 
 @pytest.mark.parametrize(

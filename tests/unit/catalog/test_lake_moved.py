@@ -64,6 +64,19 @@ def test_denied_access_is_not_blamed_on_a_table(shop: Context) -> None:
         table_isolation.for_each_table(pipeline, ["s.orders", "s.notes"], str, denied)
 
 
+def test_the_error_of_a_table_alone_says_nothing_of_the_others(shop: Context) -> None:
+    pipeline = shop.pipeline.model_copy(update={"consistency": "table"})
+
+    def mistaken(table: str) -> None:
+        if table == "s.orders":
+            raise KeyError(table)
+
+    with pytest.raises(TerminalError, match="the table is not published") as caught:
+        table_isolation.for_each_table(pipeline, ["s.orders", "s.notes"], str, mistaken)
+    assert [*caught.value.tables] == ["s.orders"]
+    assert "nothing" not in str(caught.value)
+
+
 def test_moved_lake_does_not_advise_to_give_the_batch_up(
     shop: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

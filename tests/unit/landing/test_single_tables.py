@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluice.landing import inspection
+from sluice.ledger.files import Files
 from sluice.ledger.states import PUBLISHED
 from sluice.operations.context import Context, open_context
 from sluice.operations.held_files import release
@@ -49,14 +50,17 @@ def test_loaded_and_free_files_are_read_as_one_batch(context: Context) -> None:
 
 
 def test_the_quiet_period_is_for_files_that_no_batch_has(
-    context: Context, messages: list[str]
+    context: Context, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No later run would read a loaded file for the table."""
+    """No later run would read a loaded file for the table. What the ledger has is read once."""
     write_event(context, "b.jsonl", "second")
     path = context.project.root / "pipelines" / "shop.yaml"
     path.write_text(PIPELINE.replace("url: landing", "url: landing, quiet_seconds: 3600"))
     quiet = open_context(context.project.root, "shop", messages.append)
+    known, reads = Files.known, []
+    monkeypatch.setattr(Files, "known", lambda self: reads.append(self) or known(self))
     assert taken(quiet) == [(0, ["a.jsonl"])]
+    assert len(reads) == 1
     assert messages[-2].startswith("land: 1 files, such as b.jsonl, changed less than 3600 s ago")
 
 

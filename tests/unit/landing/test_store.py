@@ -278,10 +278,38 @@ class _SaysNothingOfVersions:
 
 
 def test_a_bucket_that_is_asked_too_often_is_asked_again() -> None:
-    store = S3Store("bucket", "p")
+    store = S3Store("bucket", "p", versions=True)
     store.__dict__["client"] = _SaysNothingOfVersions()
     with pytest.raises(TransientError, match="s3://bucket/p/a: "):
         store.describe("a")
+
+
+class _KeepsVersions(_Keeps):
+    """A bucket with versions, which the role may not list."""
+
+    def get_bucket_versioning(self, **_: str) -> dict[str, str]:
+        return {"Status": "Enabled"}
+
+    def get_paginator(self, operation: str) -> _Keeps:
+        if operation == "list_object_versions":
+            denied = {
+                "Error": {"Code": "AccessDenied"},
+                "ResponseMetadata": {"HTTPStatusCode": 403},
+            }
+            raise ClientError(denied, "ListObjectVersions")  # type: ignore[arg-type]
+        return self
+
+
+def test_versions_are_listed_only_where_they_are_wanted() -> None:
+    """So a warehouse needs no right to list them."""
+    for versions in (False, True):
+        store = S3Store("bucket", "p", versions=versions)
+        store.__dict__["client"] = _KeepsVersions("p/x")
+        if versions:
+            with pytest.raises(TerminalError, match="AccessDenied"):
+                list(store.list())
+        else:
+            assert [(found.key, found.version_id) for found in store.list()] == [("x", "")]
 
 
 def test_a_folder_made_by_hand_is_no_object() -> None:

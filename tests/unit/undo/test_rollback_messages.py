@@ -10,7 +10,9 @@ import pytest
 from pyiceberg.types import StringType
 
 from sluice.errors import TerminalError
+from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.states import FAILED, FILE_HELD, PUBLISHED, ROLLED_BACK
+from sluice.manifest import SourceFile
 from sluice.operations import refolding
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
@@ -149,6 +151,33 @@ def test_an_undo_among_the_newer_batches_stays_and_is_named_with_the_release(
     assert stays in would
     assert stays in lines_of(context, to="b3")
     assert [state(context, batch) for batch in (undo, "b5")] == [PUBLISHED, ROLLED_BACK]
+
+
+@pytest.mark.usefixtures("folded")
+@pytest.mark.parametrize(
+    ("taken_by", "comes_back"),
+    [
+        ("", "its files are released: the next run loads them"),
+        ("b6", "its files are those of batch b6 by now"),
+        ("b5", "to have that back, release its files and run: sluice release shop --batch b5"),
+    ],
+    ids=["released", "of a batch that stays", "of one that goes"],
+)
+def test_what_an_undo_took_out_comes_back_from_the_batch_that_has_its_files(
+    context: Context, taken_by: str, comes_back: str
+) -> None:
+    lines_of(context, batch="b1")
+    undo = next(row.batch_id for row in context.ledger.batches.all() if "undone" in row.details)
+    release(context, "b1")
+    if taken_by:
+        first = SourceFile("b1.jsonl", "file:///b1.jsonl", 1)
+        context.ledger.files.claim(ClaimRequest((first,), lambda _: taken_by))
+    publish(context, "b5", 5)
+    for name in TABLES:
+        table = context.catalog.load_table(("shop__cdc", f"{name}__changes"))
+        table.append(pa.table({"_batch_id": ["b5"]}))
+    would = lines_of(context, to="b3", dry_run=True)
+    assert f"batch {undo} stays, which undid b1; {comes_back}" in would
 
 
 def test_files_that_are_held_already_are_not_counted_in_a_dry_run(context: Context) -> None:

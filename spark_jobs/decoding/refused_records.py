@@ -1,0 +1,109 @@
+"""The records of a batch that show why a table of it is refused, for the message.
+
+They are looked up only once the batch is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import reduce
+from itertools import chain
+from operator import or_
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import functions as F
+
+from sluice.errors import Evidence
+from sluice.source_names import stored_name
+from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, PLACE
+from spark_jobs.decoding import quarantine
+from spark_jobs.decoding.decode import is_of, with_origin
+from spark_jobs.decoding.envelope_parts import part_of
+from spark_jobs.decoding.record_numbers import in_landed_file
+from spark_jobs.job import Job
+from spark_jobs.planning.discover import Source, TableSummary, short_name, source_of
+
+_SHOWN: Final = 3
+_MOST_TABLES: Final = 10
+_MOST_COLUMNS: Final = 3
+_CHARACTERS: Final = 100
+
+
+def lines_by_table(
+    job: Job, envelope: DataFrame, refused: Iterable[tuple[TableSummary, Evidence]]
+) -> Mapping[str, list[str]]:
+    """Return, by source table, a line for each of up to three records that show why it is refused:
+    file, number and what is refused in it.
+
+    Of the first ten tables; none if they cannot be read, since the refusal is what matters.
+    """
+    asked = [*refused][:_MOST_TABLES]
+    try:
+        found = [_found(envelope, *one) for one in asked]
+        return _lines(job, envelope, reduce(DataFrame.unionByName, found)) if found else {}
+    except Exception:  # the refusal is the error to report
+        return {}
+
+
+def lines_of_statements(job: Job, envelope: DataFrame, refused: Iterable[Row]) -> list[str]:
+    """Return such lines for refused statements, which have the columns of `statement_columns`."""
+    texts: dict[Source, set[str]] = {}
+    for row in refused:
+        texts.setdefault(source_of(row), set()).add(row["ddl"])
+    tables = ((TableSummary(s), Evidence(op=OP_DDL, texts=t)) for s, t in texts.items())
+    return [*chain.from_iterable(lines_by_table(job, envelope, tables).values())]
+
+
+def _lines(job: Job, envelope: DataFrame, found: DataFrame) -> dict[str, list[str]]:
+    numbers = quarantine.texts(job.spark, job.manifest.files, envelope).select(*PLACE, "record")
+    located = with_origin(found.join(numbers, list(PLACE), "left"), job.spark, job.manifest.files)
+    rows = in_landed_file(located, job.spark, job.manifest).orderBy("turn", "origin", "record")
+    lines: dict[str, list[str]] = {}
+    for row in rows.collect():
+        text = f": {row['text']}" if row["text"] else ""
+        line = f"seen in {row['origin']}, record {row['record']}{text}"
+        lines.setdefault(row["refused"], []).append(line)
+    return lines
+
+
+def _found(envelope: DataFrame, table: TableSummary, evidence: Evidence) -> DataFrame:
+    """Return the first records of a table that show it, of each description in turn."""
+    wanted = {name.lower() for name in evidence.columns}
+    names = [name for name in sorted(table.columns) if stored_name(name).lower() in wanted]
+    mine = (F.col("outcome") == OUTCOME_EVENT) & is_of(table.source) & _shows(evidence, names)
+    alike = Window.partitionBy(short_name(F.col("types"))).orderBy(*PLACE)
+    rows = part_of(envelope, table.source).where(mine)
+    found = rows.select(
+        *PLACE,
+        F.lit(table.source.name).alias("refused"),
+        _shown(evidence, names[:_MOST_COLUMNS]).alias("text"),
+        F.row_number().over(alike).alias("turn"),
+    )
+    return found.where(F.col("turn") <= _SHOWN).orderBy("turn", *PLACE).limit(_SHOWN)
+
+
+def _shows(evidence: Evidence, names: Collection[str]) -> Column:
+    """Whether a record is one of those that the evidence means; `names`: the columns in events."""
+    if evidence.op:
+        texts = [F.contains(F.lower("ddl"), F.lit(text.lower())) for text in evidence.texts]
+        return (F.col("op") == evidence.op) & reduce(or_, texts, F.lit(not texts))
+    images = [F.map_contains_key(i, n) for i in ("after", "before") for n in names]
+    has = reduce(or_, (F.coalesce(image, F.lit(False)) for image in images), F.lit(False))
+    for shape, of in (("types", evidence.types), ("key", evidence.keys)):
+        has &= short_name(F.col(shape)).isin([*of]) if of else F.lit(True)
+    return has
+
+
+def _shown(evidence: Evidence, names: Collection[str]) -> Column:
+    """Return what is refused in a record: its statement, or its values of the columns as JSON."""
+    if evidence.op:
+        return _cut(F.col("ddl")) if evidence.op == OP_DDL else F.lit("")
+    of_columns = F.map_filter(F.coalesce("after", "before"), lambda name, _: name.isin([*names]))
+    values = F.transform_values(of_columns, lambda _, value: _cut(value))
+    return F.to_json(values, {"ignoreNullFields": "false"})
+
+
+def _cut(text: Column) -> Column:
+    start = F.concat(F.substring(text, 1, _CHARACTERS), F.lit("…"))
+    return F.when(F.length(text) > _CHARACTERS, start).otherwise(text)
