@@ -31,6 +31,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.decoding.halves import OTHER, OWN, SPLIT, split_key_changes, splits
 from spark_jobs.decoding.misfits import misfit
+from spark_jobs.decoding.texts import column_texts, text_name, with_texts
 from spark_jobs.formats.common.envelope import is_empty_image, repeats
 from spark_jobs.formats.common.scans import with_facts
 from spark_jobs.planning.discover import Source, short_name
@@ -103,8 +104,9 @@ def changes(
     checks the texts of the other half: a record fits as a whole or not at all.
     """
     sides = (OWN, OTHER) if splits(plan) else (OWN,)
-    texts = split_key_changes(events, plan).select(
-        *(text for side in sides for text in _texts(plan, side)), *_carried(plan, batch)
+    halves = with_texts(split_key_changes(events, plan), plan, sides)
+    texts = halves.select(
+        *(text for side in sides for text in column_texts(plan, side)), *_carried(plan, batch)
     )
     of_sides = [_value(c, i, side) for side in sides for i, c in enumerate(plan.columns)]
     values = texts.select("*", *of_sides)
@@ -117,7 +119,7 @@ def changes(
 def _named(plan: TablePlan, index: int) -> Column:
     """Return a column's value; for a column that replaces a nullable key column, its
     comparable form."""
-    column, text = plan.columns[index], F.col(_text_name(index))
+    column, text = plan.columns[index], F.col(text_name(index))
     if not column.holds_nulls:
         return F.col(_value_name(index))
     of = next(i for i, c in enumerate(plan.columns) if c.name == column.compares)
@@ -125,39 +127,12 @@ def _named(plan: TablePlan, index: int) -> Column:
     return F.when(text.isNotNull(), compared)
 
 
-def _text_name(index: int, side: str = OWN) -> str:
-    return f"_text{side}_{index}"
-
-
 def _value_name(index: int, side: str = OWN) -> str:
     return f"_value{side}_{index}"
 
 
-def _texts(plan: TablePlan, side: str) -> list[Column]:
-    """Return the text of every column; of a deleted row the key only, for other values
-    may be made up."""
-    deleted, image = F.col(f"deleted{side}"), F.col(f"image{side}")
-    found = []
-    for index, column in enumerate(plan.columns):
-        text = column.text_in(image)
-        if plan.keyed and column.name not in plan.identity:
-            text = F.when(~deleted, text)
-        elif plan.keyed:
-            text = F.coalesce(text, _unchanged(column, deleted))
-        found.append(text.alias(_text_name(index, side)))
-    return found
-
-
-def _unchanged(column: PlannedColumn, deleted: Column) -> Column:
-    """Return a key column's text if the old row leaves it out because only other key
-    columns changed."""
-    old_half = deleted & (F.col("op") == OP_UPDATE)
-    names_it = reduce(or_, (F.map_contains_key("before", name) for name in column.spellings))
-    return F.when(old_half & ~names_it, column.text_in(F.col("after")))
-
-
 def _value(column: PlannedColumn, index: int, side: str) -> Column:
-    text = F.col(_text_name(index, side))
+    text = F.col(text_name(index, side))
     kinds = sorted(set(column.readings.values()), key=str)
     result = fitted(text, kinds[0], column.stored)
     if len(kinds) > 1:
@@ -199,7 +174,7 @@ def _misfits(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Iterat
     for index, column in enumerate(plan.columns):
         if _always_fits(column) or column in passed:
             continue
-        texts = [F.col(_text_name(index, side)) for side in sides]
+        texts = [F.col(text_name(index, side)) for side in sides]
         unfit = [_unfit(plan, index, side) for side in sides]
         detail = misfit(column, texts, unfit) if with_values else F.lit(column.name)
         yield F.when(reduce(or_, unfit), detail)
@@ -208,7 +183,7 @@ def _misfits(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Iterat
 def _unfit(plan: TablePlan, index: int, side: str) -> Column:
     """Whether a text does not fit its column; what stands for a value that was not sent is no
     text of it, but in a key, which every row needs."""
-    text, value = F.col(_text_name(index, side)), F.col(_value_name(index, side))
+    text, value = F.col(text_name(index, side)), F.col(_value_name(index, side))
     unfit, name = text.isNotNull() & value.isNull(), plan.columns[index].name
     if not plan.summary.partial or name in plan.identity:
         return unfit
@@ -219,7 +194,7 @@ def _null_keys(plan: TablePlan, sides: Sequence[str]) -> Iterator[Column]:
     row = ~is_truncate()
     for index, column in enumerate(plan.columns):
         if column.name in plan.key:
-            texts = [F.col(_text_name(index, side)) for side in sides]
+            texts = [F.col(text_name(index, side)) for side in sides]
             lacking = texts[0].isNull() | (F.col(SPLIT) & texts[-1].isNull())
             yield F.when(row & lacking, F.lit(f"{_KEY_IS_NULL}:{column.source_name}"))
 

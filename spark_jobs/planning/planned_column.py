@@ -16,6 +16,7 @@ from sluice.errors import PlanError
 from sluice.types.columns import STRING, ColumnType
 from spark_jobs.values import as_type
 
+NO_TEXTS: Final[Mapping[str, Column]] = {}
 _NO_TEXT: Final = ("float", "double", "binary")
 
 
@@ -60,11 +61,15 @@ class PlannedColumn:
         """Return the type of the texts in events with a description; a hint takes precedence."""
         return self.readings[description if description in self.readings else None]
 
-    def text_in(self, image: Column) -> Column:
-        """Return the column's text in an image; NULL if the image has none."""
+    def text_in(self, image: Column, texts: Mapping[str, Column] = NO_TEXTS) -> Column:
+        """Return the column's text in an image; NULL if the image has none.
+
+        `texts`: what the image has under some names, where that is cheaper than a lookup.
+        """
         if self.silent:
             return F.lit(None).cast("string")
-        text = _compared(F.coalesce(*(image[name] for name in self.spellings)), self.rule)
+        carried = (texts.get(name, image[name]) for name in self.spellings)
+        text = _compared(F.coalesce(*carried), self.rule)
         if not self.holds_nulls:
             return text
         carried = (F.map_contains_key(image, name) for name in self.spellings)

@@ -177,6 +177,17 @@ def test_unknown_shapes_fall_back_to_discovery(
     assert ("colour" in lake.types("orders")) == ("colour" in str(record))
 
 
+def test_values_are_found_by_name_in_any_order_of_columns(lake: Sandbox) -> None:
+    """Those of the usual order, which most records have, are taken by place."""
+    usual = event(20, before=order(2, "b"), after=order(2, "usual", colour="red"))
+    other = event(21, after={"colour": "blue", "note": "other", "id": 6})
+    lake.load_records([usual, other, event(22, after=order(7, "short"))])
+    found = {row["id"]: (row["note"], row["colour"]) for row in lake.rows("orders")}
+    assert found[2] == ("usual", "red")
+    assert found[6] == ("other", "blue")
+    assert found[7] == ("short", None)
+
+
 def test_a_batch_above_all_rows_is_not_compared_with_them(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
