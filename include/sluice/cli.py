@@ -239,7 +239,7 @@ def status(
     names = [loaded.checked(pipeline).name] if pipeline else sorted(loaded.pipelines)
     mistakes = [] if pipeline else "\n".join(loaded.mistakes()).splitlines()
     for mistake in mistakes:
-        _say(f"does not run, since a file of it is wrong: {mistake}")
+        _say(f"a pipeline does not run, since a file of it is wrong: {mistake}")
     ledger = Ledger(open_catalog(loaded))
     others = set() if pipeline else ledger.pipelines() - {*names, *loaded.broken}
     if others:

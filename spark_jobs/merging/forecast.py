@@ -122,9 +122,10 @@ def _published(job: Job, plan: TablePlan, column_history: ColumnHistory) -> Data
 def _schema_changes(
     plan: TablePlan, existing: dict[str, str] | None, going: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return columns to add and columns to widen."""
+    """Return columns to add (of a new table all that are the source's) and columns to widen."""
     if existing is None:
-        return (), ()
+        own = (column for column in plan.columns if column.name not in going)
+        return tuple(f"{column.name} {column.stored.spark}" for column in own), ()
     columns = target_columns(plan)
     added = (c for c in columns if c.name not in existing and c.name not in going)
     widened = retyped(columns, existing)

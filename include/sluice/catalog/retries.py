@@ -31,7 +31,7 @@ from pyiceberg.exceptions import (
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
 
-from sluice.environment import ENV_CATALOG_URI
+from sluice.environment import ENV_CATALOG_URI, ENV_S3_ENDPOINT
 from sluice.errors import (
     CommitStateUnknownError,
     LakeMovedError,
@@ -228,6 +228,10 @@ def as_sluice_error(problem: Exception) -> SluiceError:
 
 
 def _place(problem: Exception) -> str:
-    """Return which setting has the address that an error is about."""
-    catalog = isinstance(problem, (DBAPIError, RESTError))
-    return f"lake.catalog.uri, or {ENV_CATALOG_URI}" if catalog else "the address"
+    """Return which settings have the address that an error is about, and the keys to it."""
+    if isinstance(problem, (DBAPIError, RESTError)):
+        return f"lake.catalog.uri, or {ENV_CATALOG_URI}"
+    if _is_of_a_store(problem):
+        keys = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        return f"{keys}, the address (lake.warehouse, {ENV_S3_ENDPOINT})"
+    return "the address"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -88,4 +89,5 @@ def _replace(path: Path, text: str, changed: dict[str, Any]) -> None:
     except OSError as error:
         raise ConfigError(f"{path}: {error}; write {lines} into it by hand") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # it would hide the error; a read-only disk refuses any deletion
+            draft.unlink()

@@ -35,6 +35,14 @@ def this_holder() -> str:
     return f"{_machine()}:{os.getpid()}:{_started(os.getpid())}"
 
 
+def holder_in_words(holder: str) -> str:
+    """Return the process and host of a holder, as an operator looks for them."""
+    machine, _, process = holder.partition(":")
+    if not process:
+        return holder  # none yet, see ANY_PUBLISHER
+    return f"process {process.partition(':')[0]} on {machine.partition('/')[0]}"
+
+
 def new_attempt() -> str:
     """Return a name that no other attempt has."""
     return uuid.uuid4().hex[:10]

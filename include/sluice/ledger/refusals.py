@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from sluice.errors import HalfwayError, LeaseHeldError
-from sluice.ledger.leases import new_attempt
+from sluice.ledger.leases import holder_in_words, new_attempt
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import (
     CLOSED,
@@ -34,9 +34,9 @@ def refuse_held(
             continue
         if not has_lapsed(row):
             raise LeaseHeldError(
-                f"pipeline {row.pipeline}: batch {row.batch_id} is {row.state}; {row.holder}"
-                f" has the lease until {row.lease_until:%Y-%m-%d %H:%M:%SZ}."
-                " Wait for it, or retry later"
+                f"pipeline {row.pipeline}: batch {row.batch_id} is {row.state}; "
+                f"{holder_in_words(row.holder)} has the lease until "
+                f"{row.lease_until:%Y-%m-%d %H:%M:%SZ}. Wait for it, or retry later"
             )
 
 

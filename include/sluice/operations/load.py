@@ -6,7 +6,7 @@ from typing import Final
 
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.ledger import states
-from sluice.ledger.leases import this_holder
+from sluice.ledger.leases import holder_in_words, this_holder
 from sluice.operations.context import Context
 from sluice.operations.waiting import is_held
 from sluice.result import BatchResult
@@ -49,7 +49,8 @@ def current_result(ctx: Context, batch_id: str) -> BatchResult:
         )
     if row.state in (states.LANDED, states.LOADING) and is_held(ctx, row):
         raise LeaseHeldError(
-            f"batch {batch_id} of {ctx.pipeline.name} is being loaded by {row.holder}"
+            f"batch {batch_id} of {ctx.pipeline.name} is being loaded by "
+            f"{holder_in_words(row.holder)}"
         )
     return ctx.files.read_result(ctx.pipeline.name, batch_id, row.attempt)
 

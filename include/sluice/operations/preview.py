@@ -38,10 +38,11 @@ ByEpoch = dict[int | None, list[Inspection]]
 class TableForecast:
     """The changes that a run would make to one target.
 
-    `added` and `widened`: columns with their types; `renamed`: both names. `hit_files` and
-    `hit_bytes`: data files of the target with rows to be replaced or deleted; None if unknown (no
-    key). `nulled`: the values that would become NULL (`null_misfits`). `dropped`: columns that the
-    source dropped and that would go (`on_dropped_column`).
+    `added` (of a table that is made: all columns of the source) and `widened`: columns with their
+    types; `renamed`: both names. `hit_files` and `hit_bytes`: data files of the target with rows to
+    be replaced or deleted; None if unknown (no key). `nulled`: the values that would become NULL
+    (`null_misfits`). `dropped`: columns that the source dropped and that would go
+    (`on_dropped_column`).
     """
 
     source: str

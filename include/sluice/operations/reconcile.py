@@ -8,6 +8,7 @@ from functools import partial
 
 from sluice.errors import FollowedError
 from sluice.ledger import states
+from sluice.ledger.leases import holder_in_words
 from sluice.ledger.rows import BatchRow, may_land, seq_of
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
@@ -75,7 +76,8 @@ def _reconcile_batch(ctx: Context, row: BatchRow, loads: Callable[[Manifest], bo
     Returns None if another process has it, or it is now finished or undone.
     """
     if not ctx.ledger.lease.has_lapsed(row):
-        ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
+        holder = holder_in_words(row.holder)
+        ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {holder}")
         return None
     key = row.manifest or ctx.files.manifest_key(ctx.pipeline.name, row.batch_id)
     with advise_rollback(ctx, row.batch_id):

@@ -19,7 +19,7 @@ from sluice.faults import Point, reach
 from sluice.ledger import states
 from sluice.ledger.batches import Refuse
 from sluice.ledger.details import KEEP_FILES_HELD, UNDOING, UndoOrder, of_undo
-from sluice.ledger.leases import this_holder
+from sluice.ledger.leases import holder_in_words, this_holder
 from sluice.ledger.refusals import require_lease
 from sluice.ledger.rows import BatchRow, Publication, seq_of
 from sluice.names import tag_name
@@ -91,7 +91,8 @@ def _refuse_at_work(ctx: Context, row: BatchRow) -> None:
     own = row.holder == this_holder()
     if row.state != states.LOADED and not own and not ctx.ledger.lease.has_lapsed(row):
         raise LeaseHeldError(
-            f"batch {row.batch_id} is {row.state}, held by {row.holder}: stop that first"
+            f"batch {row.batch_id} is {row.state}, held by {holder_in_words(row.holder)}: stop "
+            "that first"
         )
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from sluice.errors import LeaseHeldError
 from sluice.ledger import states
-from sluice.ledger.leases import new_attempt, this_holder
+from sluice.ledger.leases import holder_in_words, new_attempt, this_holder
 from sluice.ledger.rows import BatchRow
 from sluice.operations.context import Context
 
@@ -99,7 +99,7 @@ def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
     """
     reported, last, deadline = "", None, 0.0
     while ahead := before(*_held_and_own(ctx)):
-        message = f"{_work_message(ahead[0])}, held by {ahead[0].holder}"
+        message = f"{_work_message(ahead[0])}, held by {holder_in_words(ahead[0].holder)}"
         now = [(row.batch_id, row.state, row.attempt) for row in ahead]
         if now != last:
             last, deadline = now, time.monotonic() + ctx.pipeline.lease_seconds

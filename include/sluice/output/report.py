@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from sluice.operations.preview import Preview, TableForecast
 from sluice.output.terminal import for_terminal, print_line
 from sluice.result import BatchResult, Counts, Nulled, TableResult, moved_main
 
+MOST_COLUMNS: Final = 50
 _OUTCOMES: Final = [f.name for f in fields(Counts)]
 
 
@@ -159,8 +160,11 @@ def _preview_table(preview: Preview) -> Table:
 
 
 def _schema_lines(table: TableForecast) -> list[str]:
-    lines = [f"would be made, with the key {', '.join(table.key) or '(none)'}"] * table.created
-    lines += [f"column {column} would be added" for column in table.added]
+    if table.created:
+        lines = [f"would be made, with the key {', '.join(table.key) or '(none)'}"]
+        lines.append(f"its columns would be {_bounded(table.added)}")
+    else:
+        lines = [f"column {column} would be added" for column in table.added]
     lines += [f"column {column} would be widened" for column in table.widened]
     lines += [f"column {columns} would be renamed" for columns in table.renamed]
     lines += [f"column {column} would be dropped" for column in table.dropped]
@@ -170,6 +174,11 @@ def _schema_lines(table: TableForecast) -> list[str]:
         how = "rewritten" if table.write_mode == "copy-on-write" else "kept, with deletes beside"
         lines.append(f"{table.hit_files} data files would be {how}")
     return lines
+
+
+def _bounded(columns: Sequence[str]) -> str:
+    more = len(columns) - MOST_COLUMNS
+    return ", ".join(columns[:MOST_COLUMNS]) + (f" and {more} more (--json)" if more > 0 else "")
 
 
 def show_maintenance(console: Console, result: MaintenanceResult) -> None:

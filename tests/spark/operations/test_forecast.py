@@ -57,6 +57,7 @@ def test_plan_forecasts_what_the_run_then_does(lake: Sandbox) -> None:
     first = preview_of(lake)
     assert traces(lake) == before
     assert one(first, "shop.orders").created
+    assert one(first, "shop.orders").added == ("id bigint", "amount decimal(4,2)")
     assert one(first, "shop.orders").counts == Counts(read=1, applied=1)
     stages.run(lake.context())
 

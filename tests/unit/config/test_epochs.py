@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -94,15 +95,20 @@ def test_full_loads_in_another_form_are_left_to_the_operator(tmp_path: Path) -> 
     assert path.read_text() == shop
 
 
+@pytest.mark.parametrize(
+    "refused", [["os.replace"], ["pathlib.Path.write_text", "pathlib.Path.unlink"]]
+)
 def test_a_file_that_cannot_be_written_names_the_line_to_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: list[str]
 ) -> None:
+    """A read-only file system refuses to delete even a file that is not there."""
     path = project(tmp_path, SHOP)
 
-    def refuse(*_: object) -> None:
-        raise PermissionError("read-only file system")
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr("os.replace", refuse)
+    for function in refused:
+        monkeypatch.setattr(function, refuse)
     with pytest.raises(ConfigError, match="write epoch: 1 into it by hand"):
         raise_epoch(load_project(tmp_path), "shop")
     assert path.read_text() == SHOP

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from sluice.ledger import leases
-from sluice.ledger.leases import is_dead, this_holder
+from sluice.ledger.leases import ANY_PUBLISHER, holder_in_words, is_dead, this_holder
 
 
 def test_holders_are_dead_only_when_that_is_sure() -> None:
@@ -19,6 +20,11 @@ def test_holders_are_dead_only_when_that_is_sure() -> None:
     host = this_holder().split(":")[0]
     assert is_dead(f"{host}:{2**22 + 1}:77")
     assert is_dead(f"{host}:{os.getpid()}:1")
+
+
+def test_a_holder_is_named_as_its_process_is_found() -> None:
+    assert holder_in_words(this_holder()) == f"process {os.getpid()} on {socket.gethostname()}"
+    assert holder_in_words(ANY_PUBLISHER) == ANY_PUBLISHER
 
 
 def test_a_process_of_another_machine_of_the_same_name_is_no_dead_one(

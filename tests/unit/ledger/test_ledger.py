@@ -180,7 +180,7 @@ def test_one_batch_at_a_time_has_the_lease(
 ) -> None:
     ledger.lease.acquire("b1", "a1", Lease("elsewhere:1:1", 60))
     with pytest.raises(
-        LeaseHeldError, match=r"b1 is loading; elsewhere:1:1 has the lease until 2026"
+        LeaseHeldError, match=r"b1 is loading; process 1 on elsewhere has the lease until 2026"
     ):
         ledger.lease.acquire("b2", "a1", Lease("elsewhere:2:1", 60))
     Ledger(catalog_in(tmp_path)).of("another").lease.acquire("b9", "a1", Lease("elsewhere:3:1", 60))

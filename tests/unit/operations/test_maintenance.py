@@ -300,7 +300,7 @@ def test_a_command_says_which_load_maintenance_waits_for(
     report = MaintenanceResult("shop", False, ()).to_json()
     monkeypatch.setattr(maintenance, "submit", lambda *_: report)
     maintenance.maintain(ctx, 60)
-    assert "reconcile: batch b is loading, held by elsewhere:1:1" in messages
+    assert "reconcile: batch b is loading, held by process 1 on elsewhere" in messages
     assert (
         messages[-1] == "maintain: pipeline shop, 60 minutes at most, the wait for a load included"
     )

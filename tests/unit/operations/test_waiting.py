@@ -144,7 +144,7 @@ def test_run_stops_waiting_for_a_load_without_progress(context: Context, clock: 
         context.ledger.batches.record(batch, LOADING, attempt="a1", lease=forever)
     clock.meanwhile(*[lambda: None] * 9, publishes(context, "b1"))
     with pytest.raises(
-        LeaseHeldError, match="batch b2 is loading, held by elsewhere:1:1; run again"
+        LeaseHeldError, match="batch b2 is loading, held by process 1 on elsewhere; run again"
     ):
         wait_for_others(context)
     assert sum(clock.slept[10:]) == pytest.approx(context.pipeline.lease_seconds, abs=2)

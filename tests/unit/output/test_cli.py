@@ -191,7 +191,7 @@ def test_pipelines_that_cannot_be_shown_are_named_and_the_others_shown(
     first, second, *more, last = done.stderr.splitlines()
     assert last.startswith("nothing was ever loaded by this catalog")
     for line in (first, second, *more):
-        assert line.startswith(f"does not run, since a file of it is wrong: {folder}/pipelines")
+        assert line.startswith(f"a pipeline does not run, since a file of it is wrong: {folder}/p")
     assert done.stdout.strip()
     assert sluice(folder, "status", "shop").exit_code == 0
 

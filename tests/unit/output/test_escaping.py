@@ -110,6 +110,16 @@ def test_a_preview() -> None:
     assert (as_json["target"], as_json["nulled"]) == (f"shop.{HOSTILE}", {HOSTILE: 12_345})
 
 
+def test_a_preview_names_the_columns_of_a_table_that_would_be_made_as_far_as_they_fit() -> None:
+    columns = tuple(f"c{number} string" for number in range(report.MOST_COLUMNS + 2))
+    table = TableForecast("t", "shop.t", ("c0",), True, columns, (), COUNTS, "merge-on-read")
+    found = Preview("shop", ("a.jsonl",), 1, 1, (), (), Forecast((table,)))
+    text = printed(lambda console: report.show_preview(console, found))
+    assert "shop.t: would be made, with the key c0\n" in text
+    assert "shop.t: its columns would be c0 string, c1 string, " in text
+    assert text.strip().endswith("string and 2 more (--json)")
+
+
 def test_lines_of_a_preview_are_whole_in_any_width() -> None:
     """A key that is broken cannot be copied, nor found by grep."""
     long = "a" * 200
