@@ -28,6 +28,7 @@ pytestmark = [
 ]  # fmt: skip
 FORGETFUL: Final = "maintenance: {tombstone_days: 1, changelog_days: 1}\nkeep_tags: 1\n"
 BATCH: Final = "<the first batch>"
+CHECK: Final = 'checks: [{name: fails, sql: "SELECT 1 FROM {table}"}]'
 
 
 def _age(lake: Lake) -> None:
@@ -47,8 +48,23 @@ def _damage(lake: Lake) -> None:
 
 def _mend(lake: Lake) -> None:
     """Hint a wider type, so that values fit that did not fit the first time."""
+    _pipeline_is(lake, "decimal(9,2)", "decimal(18,2)")
+
+
+def _fail(lake: Lake) -> None:
+    """Land events with a new column, which fail a check."""
+    _pipeline_is(lake, "shop.visits: {", f"shop.visits: {{{CHECK}, ")
+    tiers = [event("u", "customers", 200 + k, {"id": k, "tier": "new"}) for k in (4, 5)]
+    lake.land("dt=2026-03-01/hr=02/d.jsonl", [*tiers, event("c", "visits", 210, {"at": 7})])
+
+
+def _let_pass(lake: Lake) -> None:
+    _pipeline_is(lake, f"{CHECK}, ", "")
+
+
+def _pipeline_is(lake: Lake, before: str, after: str) -> None:
     path = lake.root / "pipelines" / "shop.yaml"
-    path.write_text(path.read_text().replace("decimal(9,2)", "decimal(18,2)"))
+    path.write_text(path.read_text().replace(before, after))
 
 
 def _nothing(_: Lake) -> None:
@@ -57,11 +73,13 @@ def _nothing(_: Lake) -> None:
 
 @dataclass(frozen=True)
 class Operation:
-    """A command, what is done to the lake before it, and the points at which it is killed."""
+    """A command, what is done to the lake before it, and the points at which it is killed; `then`:
+    what is done before it is started again."""
 
     command: tuple[str, ...]
     before: Callable[[Lake], None]
     points: tuple[str, ...]
+    then: Callable[[Lake], None] = _nothing
 
 
 OPERATIONS: Final = {
@@ -69,6 +87,7 @@ OPERATIONS: Final = {
         ("maintain", "shop"), _age,
         (
             f"{Point.MAINTAIN_FLOOR}:1", f"{Point.MAINTAIN_FLOOR}:2",
+            f"{Point.TABLE_PROPERTY}:1", f"{Point.LEDGER_REWRITTEN}:1",
             f"{Point.MAINTAIN_FORGOTTEN}:1", f"{Point.MAINTAIN_FORGOTTEN}:3",
             f"{Point.MAINTAIN_STEP}:1", f"{Point.MAINTAIN_STEP}:4", f"{Point.MAINTAIN_STEP}:9",
         ),
@@ -76,6 +95,7 @@ OPERATIONS: Final = {
     "reprocess": Operation(
         ("reprocess", "shop", "--reason", "wider"), _mend,
         (
+            Point.LAND_MANIFEST, Point.LAND_RECORDED, Point.LOAD_PROMOTED,
             Point.LOAD_DECODED, Point.LOAD_MERGED, Point.LOAD_RECORDED, Point.PUBLISH_INTENT,
             Point.PUBLISH_MARKED, Point.PUBLISH_TABLE,
         ),
@@ -83,6 +103,7 @@ OPERATIONS: Final = {
     "rebuild": Operation(
         ("rollback", "shop", "--rebuild"), _damage,
         (
+            Point.LAND_MANIFEST, Point.LAND_RECORDED,
             Point.LOAD_BRANCHED, Point.LOAD_RESULT, Point.LOAD_RECORDED, Point.PUBLISH_MARKED,
             Point.PUBLISH_INTENT, Point.PUBLISH_TABLE,
         ),
@@ -91,9 +112,18 @@ OPERATIONS: Final = {
         ("rollback", "shop", "--batch", BATCH), _nothing,
         (
             Point.LOAD_BRANCHED, Point.LOAD_RECORDED, Point.PUBLISH_INTENT, Point.PUBLISH_TABLE,
-            Point.ROLLBACK_CHANGES, Point.ROLLBACK_RECORDED, Point.ROLLBACK_FILES,
-            Point.PUBLISH_FILES,
+            Point.PUBLISH_UNDOING, f"{Point.PUBLISH_UNTAGGED}:1", f"{Point.PUBLISH_UNTAGGED}:2",
+            f"{Point.TABLE_CHANGES}:1", Point.ROLLBACK_CHANGES, Point.ROLLBACK_RECORDED,
+            Point.ROLLBACK_HELD, Point.ROLLBACK_FILES, Point.ROLLBACK_DONE, Point.PUBLISH_FILES,
         ),
+    ),
+    "fail": Operation(
+        ("run", "shop"), _fail,
+        (
+            f"{Point.LOAD_RESTORED}:1", f"{Point.LOAD_RESTORED}:2", f"{Point.TABLE_BRANCH}:1",
+            Point.LOAD_FAILED,
+        ),
+        _let_pass,
     ),
 }  # fmt: skip
 FAULTS: Final = [(name, point) for name, found in OPERATIONS.items() for point in found.points]
@@ -128,6 +158,7 @@ def wanted(lake: Lake) -> Callable[[str], Contents]:
         if name not in known:
             command = _prepared(lake, OPERATIONS[name])
             before = lake.contents()
+            OPERATIONS[name].then(lake)
             code, output = lake.command(*command)
             assert code == 0, output
             known[name] = lake.contents()
@@ -152,7 +183,9 @@ def test_an_operation_that_dies_is_completed_by_the_next(
     command = _prepared(lake, OPERATIONS[name])
     code, output = lake.command(*command, fault=fault)
     assert code != 0, f"{fault} was never reached: {output}"
+    assert "check fails" not in output, f"{fault} was never reached: {output}"
 
+    OPERATIONS[name].then(lake)
     code, output = lake.command(*command)
     assert code == 0, output
     assert lake.contents().rows == complete.rows
