@@ -69,7 +69,7 @@ test-long: setup ## What takes too long for every run: recordings, verify and de
 	@.venv/bin/python -m pytest tests/spark tests/airflow tests/unit -m long $(PYTEST_ARGS)
 
 .PHONY: faults
-faults: setup ## A process killed at every named point and, SLUICE_KILLS times, at random (over an hour)
+faults: setup ## A process killed at every named point and, SLUICE_KILLS times, at random (two hours)
 	@.venv/bin/python -m pytest tests/faults -m faults $(PYTEST_ARGS)
 
 .PHONY: prove

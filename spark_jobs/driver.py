@@ -89,6 +89,7 @@ class Driver:
         row = self.lease.row()
         try:
             self.lease.begin(row)
+            reach(Point.LOAD_BEGUN)
             with self.lease.renewing(self._stop_work), collecting() as emitted:
                 refuse_replaced(self.pipeline, self.manifest)
                 result = self._work(bool(self.lease.predecessor))
@@ -233,6 +234,7 @@ class Driver:
             add_details=failed(f"{type(reason).__name__}: {reason}"),
             expected=self.lease.is_current,
         )  # fmt: skip
+        reach(Point.LOAD_FAILED)
 
     def _drop_branches(self) -> None:
         """Drop this attempt's branches.

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.catalog.snapshots import head
+from sluice.faults import Point, reach
 from spark_jobs.canonical import OP_TRUNCATE, in_batch, quoted
 from spark_jobs.job import Job
 from spark_jobs.lake.table_id import TableId
@@ -37,6 +38,7 @@ def overwrite_batch(job: Job, changelog: TableId, rows: DataFrame, since: int | 
     except Exception:  # Spark wraps the refusal in whatever its job died of; a lost batch says why
         job.require_current()
         raise
+    reach(Point.LOAD_CHANGES)
 
 
 def append_opening(spark: SparkSession, changelog: str, opening: Opening, batch_id: str) -> None:
@@ -45,6 +47,7 @@ def append_opening(spark: SparkSession, changelog: str, opening: Opening, batch_
     row = _opening_row(spark, opening, batch_id)
     values = [quoted(c) if c in row.columns else F.lit(None).alias(c) for c in columns]
     row.select(*values).writeTo(changelog).append()
+    reach(Point.LOAD_CHANGES)
 
 
 def _opening_row(spark: SparkSession, opening: Opening, batch_id: str) -> DataFrame:

@@ -12,6 +12,7 @@ from sluice import names
 from sluice.config.policies import FAIL
 from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError
+from sluice.faults import Point, reach
 from sluice.ledger import comment_log
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.column_log import ColumnStatement, record
@@ -145,6 +146,7 @@ def _decode_checked(
 def _decode_with_discovery(job: Job) -> DecodedBatch:
     """Discover the batch's shapes, plan and decode its tables, and cache the shapes."""
     kept, written = write_parts(job, whole_envelope(job))
+    reach(Point.LOAD_READ)
     envelope, found = apply_record_rules(job, kept)
     require_all(job, written, found)
     left_out = table_isolation.left_out(job, found)
@@ -159,6 +161,7 @@ def _decode_with_discovery(job: Job) -> DecodedBatch:
             job.spark, plan.source.name, plan.types, plan.defaults, plan.additions
         )
     job.lake.ensure_namespaces(job.pipeline.namespace)
+    reach(Point.LOAD_NAMESPACES)
     tables = table_isolation.for_each_table(
         job.pipeline,
         plans,
@@ -180,6 +183,7 @@ def _record_ddl(
     statements = statements_of_batch(job, envelope, summaries)
     table_comments = comments_by(job, envelope, summaries)
     comment_log.record(job.lake.catalog, job.pipeline.name, job.manifest.batch_id, table_comments)
+    reach(Point.LOAD_STATEMENTS)
     # An earlier attempt may have recorded DDL of tables that are left out or without a target.
     if statements or job.left_out or any(table.drops for table in summaries):
         _record(job, statements)
@@ -193,6 +197,7 @@ def _record(
 ) -> None:
     batch = (job.pipeline.name, job.manifest.batch_id)
     record(job.lake.catalog, *batch, [*chain.from_iterable(statements.values()), *dropped])
+    reach(Point.LOAD_STATEMENTS)
 
 
 def _store_shapes(job: Job, table: Decoded) -> None:

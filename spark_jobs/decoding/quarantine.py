@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from sluice.containers import datums
+from sluice.faults import Point, reach
 from sluice.ledger.tables import QUARANTINE
 from sluice.manifest import JSON_LINES, LandingReject, SourceFile
 from sluice.names import LEDGER_NAMESPACE
@@ -89,12 +90,14 @@ def landing_rows(
 def write(spark: SparkSession, frame: DataFrame) -> None:
     """Append rows to the quarantine."""
     _as_stored(spark, frame).writeTo(TABLE.sql()).append()
+    reach(Point.LOAD_QUARANTINED)
 
 
 def replace(spark: SparkSession, frame: DataFrame, batch_id: str) -> None:
     """Replace all quarantine rows of a batch."""
     mine = F.col("batch_id") == batch_id
     _as_stored(spark, frame).writeTo(TABLE.sql()).overwrite(mine)
+    reach(Point.LOAD_QUARANTINED)
 
 
 def _as_stored(spark: SparkSession, frame: DataFrame) -> DataFrame:

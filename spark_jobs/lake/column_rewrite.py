@@ -29,6 +29,7 @@ from sluice.catalog.replaced_columns import (
 from sluice.catalog.retries import limited_retries
 from sluice.catalog.snapshots import head
 from sluice.errors import PublishRefusedError, TransientError
+from sluice.faults import Point, reach
 from sluice.types.columns import parse_type
 from spark_jobs.canonical import quoted
 from spark_jobs.iceberg_types import iceberg_type_of, spark_type_of
@@ -45,6 +46,7 @@ def promote(spark: SparkSession, table: TableId, change: TypeChange) -> None:
     """Change a type in place."""
     column = quoted(change.column)
     spark.sql(f"ALTER TABLE {table.sql()} ALTER COLUMN {column} TYPE {change.after}")
+    reach(Point.LOAD_PROMOTED)
 
 
 def set_aside(
@@ -65,6 +67,7 @@ def set_aside(
         if aside:
             types = {change.column: iceberg_type_of(change.after) for change in wanted}
             set_columns_aside(catalog, loaded, aside, types)
+            reach(Point.LOAD_ASIDE)
 
     _tried(spark, table, once)
 
@@ -106,6 +109,7 @@ def rewrite(
                 _write_again(spark, table, base, changes, signature)
             replaced = {change.column: WIDER + change.column for change in changes}
             replace_columns(catalog, loaded, replaced, _BRANCH, signature)
+            reach(Point.LOAD_REPLACED)
         except BaseException:
             with suppress(Exception):  # the first error is the one to report
                 _drop_added(catalog, table, loaded)
@@ -132,6 +136,7 @@ def drop_wider(catalog: Catalog, table: TableId) -> None:
     One that is still at work begins again, for its commit is refused.
     """
     drop_left(catalog, table.identifier, WIDER, _BRANCH)
+    reach(Point.LOAD_WIDER)
 
 
 def has_wider(table: Table) -> bool:
@@ -164,6 +169,7 @@ def _add_wider(spark: SparkSession, table: TableId, changes: Sequence[TypeChange
     spark.catalog.refreshTable(table.sql())
     listed = ", ".join(f"{quoted(WIDER + c.column)} {c.after}" for c in changes)
     spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
+    reach(Point.LOAD_WIDER)
 
 
 def _write_again(
@@ -173,6 +179,7 @@ def _write_again(
     spark.sql(
         f"ALTER TABLE {table.sql()} CREATE OR REPLACE BRANCH {quoted(_BRANCH)} AS OF VERSION {base}"
     )
+    reach(Point.LOAD_WIDER)
     spark.catalog.refreshTable(table.sql())
     rows = spark.table(table.sql())
     types = dict(rows.dtypes)
@@ -182,3 +189,4 @@ def _write_again(
     writer = rows.writeTo(table.sql(_BRANCH))
     writer = writer.option(f"snapshot-property.{names.SUMMARY_MAINTENANCE}", signature)
     writer.overwrite(F.lit(True))
+    reach(Point.LOAD_WIDER)

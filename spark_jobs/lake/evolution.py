@@ -48,6 +48,7 @@ def identify(spark: SparkSession, table: TableId, options: TableOptions) -> None
     if options.identifier:
         fields = ", ".join(quoted(c) for c in options.identifier)
         spark.sql(f"ALTER TABLE {table.sql()} SET IDENTIFIER FIELDS {fields}")
+        reach(Point.LOAD_IDENTIFIED)
 
 
 def evolve(
@@ -63,6 +64,7 @@ def evolve(
     if added:
         listed = ", ".join(f"{quoted(c.name)} {c.type}" for c in added)
         spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
+        reach(Point.LOAD_ADDED)
     changes = retyped(columns, existing)
     if changes and names.is_changelog_namespace(table.namespace):
         _change_types(spark, catalog, table, changes)

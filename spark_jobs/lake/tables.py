@@ -184,6 +184,7 @@ class Lake:
         if self.property(table, name) != value:
             pair = f"{literal(name)} = {literal(value)}"
             self.spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pair})")
+            reach(Point.TABLE_PROPERTY)
 
     def ensure_namespaces(self, namespace: str) -> None:
         """Create the namespaces of targets and changelogs, before tables are loaded in parallel."""
@@ -286,6 +287,7 @@ class Lake:
             if now.metadata.current_schema_id != after:
                 continue
             if restore_schema(self.catalog, table.namespace, table.name, before):
+                reach(Point.LOAD_RESTORED)
                 restored.append(table.full_name)
         return restored
 

@@ -76,14 +76,21 @@ class Writer(Reader):
         columns = self.plan.data + list(names.TARGET_METADATA)
         living = ~is_delete()
         if stored.rows is None or append:
-            self._append(target, changes.where(living), columns)
+            self.append(target, changes.where(living).select(*by_name(columns)))
         else:
             ranges = ends.ranges if ends else ()
             self._merge(target, changes, by or self.plan.key, columns, _DELETED, ranges)
         self.audit_written(target, ends.rows if ends else None)
 
-    def _append(self, table: TableId, rows: DataFrame, columns: list[str]) -> None:
-        rows.select(*by_name(columns)).writeTo(self.branch(table)).append()
+    def append(self, table: TableId, rows: DataFrame) -> None:
+        """Append rows to a table's branch."""
+        rows.writeTo(self.branch(table)).append()
+        reach(Point.LOAD_WRITTEN)
+
+    def overwrite(self, table: TableId, rows: DataFrame) -> None:
+        """Replace all rows of a table's branch."""
+        rows.writeTo(self.branch(table)).overwrite(F.lit(True))
+        reach(Point.LOAD_WRITTEN)
 
     def _merge(
         self,
@@ -116,7 +123,6 @@ class Writer(Reader):
     def audit_written(self, table: TableId, rows: int | None) -> None:
         """Raise AuditFailedError unless the first write to the branch inserted or updated `rows`
         rows; None: they were not counted."""
-        reach(Point.LOAD_WRITTEN)
         loaded = None if rows is None else self.lake.load(table)
         if rows is not None and loaded is not None:
             begun = self.begun.get(table, self.bases[table].snapshot)
@@ -124,10 +130,10 @@ class Writer(Reader):
 
     def upsert(self, table: TableId, rows: DataFrame, by: tuple[str, ...]) -> None:
         """Insert or update rows, identified by the columns `by`, in a table's branch."""
-        branch = self.branch(table)
         if self.bases[table].snapshot is None:
-            rows.writeTo(branch).append()
+            self.append(table, rows)
             return
+        branch = self.branch(table)
         on = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in by)
         content = [c for c in rows.columns if c not in (*by, names.BATCH_ID)]
         differs = " OR ".join(f"NOT (t.{quoted(c)} <=> s.{quoted(c)})" for c in content)
@@ -149,7 +155,7 @@ class Writer(Reader):
         Rows are identified by the columns `by`; only rows that are `there` may be deleted.
         """
         if there is None:
-            wanted.writeTo(self.branch(table)).append()
+            self.append(table, wanted)
             return
         changed = wanted.subtract(alike(there, wanted))
         gone = there.join(wanted, list(by), "left_anti")
@@ -170,7 +176,7 @@ class Writer(Reader):
         """
         if there is not None and same_rows(wanted, alike(there, wanted)):
             return False
-        wanted.writeTo(self.branch(table)).overwrite(F.lit(True))
+        self.overwrite(table, wanted)
         return True
 
     def sql(self, table: TableId, source: DataFrame, statement: Callable[[str], str]) -> None:
@@ -186,6 +192,7 @@ class Writer(Reader):
             self.lake.spark.sql(statement(view)).collect()
         finally:
             self.lake.spark.catalog.dropTempView(view)
+        reach(Point.LOAD_WRITTEN)
 
     def write_tombstones(self, applied: DataFrame, stored: StoredState, ends: KeyEnds) -> None:
         """Write a tombstone for every key whose newest event is a delete, and delete those of other
@@ -198,7 +205,7 @@ class Writer(Reader):
         columns = [*self.plan.key, *names.TARGET_METADATA]
         if stored.tombstones is None:
             if deletes:
-                self._append(table, applied.where(is_delete()), columns)
+                self.append(table, applied.where(is_delete()).select(*by_name(columns)))
                 self.audit_written(table, deletes)
             return
         with_tombstone = applied.select(*key).join(
@@ -245,7 +252,7 @@ class Writer(Reader):
             f"CAST(NULL AS timestamp) AS {names.SOURCE_TS}",
             f"{literal(batch_id)} AS {names.BATCH_ID}",
         )
-        mark.writeTo(self.branch(tombstone_id(self.plan))).append()
+        self.append(tombstone_id(self.plan), mark)
 
     def staged(self) -> tuple[StagedTable, ...]:
         """Return every table that got a branch, with the heads that publish will require."""

@@ -153,6 +153,7 @@ def _ensure_snapshot(writer: Writer) -> None:
     if writer.now == writer.before and not writer.going:
         return
     target = target_id(writer.plan)
-    branch, loaded = writer.branch(target), writer.lake.load(target)
+    writer.branch(target)
+    loaded = writer.lake.load(target)
     if loaded and head(loaded, writer.attempt.branch) == writer.bases[target].snapshot:
-        writer.lake.spark.table(target.sql()).limit(0).writeTo(branch).append()
+        writer.append(target, writer.lake.spark.table(target.sql()).limit(0))

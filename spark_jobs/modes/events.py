@@ -67,7 +67,7 @@ def _lowest(writer: Writer) -> str:
 def _append(writer: Writer, found: DataFrame) -> None:
     table, rows = events_id(writer.plan), found.count()
     if rows:
-        found.drop(CONTENT).writeTo(writer.branch(table)).append()
+        writer.append(table, found.drop(CONTENT))
         writer.audit_written(table, rows)
 
 
@@ -145,8 +145,7 @@ def replace(writer: Writer, wanted: DataFrame, there: DataFrame | None) -> None:
         sides = (rows.drop(names.BATCH_ID) for rows in (wanted, alike(there, wanted)))
         if same_rows(*sides):
             return
-    branch = writer.branch(events_id(writer.plan))
-    wanted.drop(CONTENT).writeTo(branch).overwrite(F.lit(True))
+    writer.overwrite(events_id(writer.plan), wanted.drop(CONTENT))
 
 
 def _brought_alone(

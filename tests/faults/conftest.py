@@ -21,7 +21,7 @@ format: debezium
 landing: {url: landing, pattern: "**/*.jsonl"}
 namespace: shop
 tables:
-  public.orders: {key: [id], columns: {id: int, status: string}}
+  shop.orders: {key: [id], columns: {id: int, status: string}}
 """
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from pyiceberg.catalog import Catalog
 from sluice.catalog.client import open_catalog
 from sluice.config.project import load_project
 from sluice.environment import ENV_FAULT
+from sluice.names import OWN_COLUMNS
 from sluice.operations.context import Context, open_context
 
 SLUICE: Final = str(Path(sys.executable).parent / "sluice")
@@ -33,19 +35,29 @@ format: debezium
 landing: {url: landing, pattern: "**/*.jsonl*"}
 namespace: shop
 tables:
-  public.orders: {key: [id], columns: {id: int, total: "decimal(9,2)"}}
-  public.customers: {key: [id], columns: {id: int}, modes: [soft_delete, history, append]}
-  public.visits: {key: [], columns: {at: int}}
+  shop.orders: {key: [id], columns: {id: int, total: "decimal(9,2)"}}
+  shop.customers: {key: [id], columns: {id: int}, modes: [soft_delete, history, append]}
+  shop.visits: {key: [], columns: {at: int}}
 """
 
 
-def event(op: str, table: str, lsn: int, after: Any = None, before: Any = None) -> str:
-    """One change as Debezium writes it without schema."""
-    source = {
-        "connector": "postgresql", "db": "shop", "schema": "public", "table": table,
-        "lsn": lsn, "sequence": json.dumps([str(lsn), str(lsn)]), "ts_ms": 1_760_000_000_000 + lsn,
+def _place(table: str, pos: int) -> dict[str, Any]:
+    """Where MySQL's log has an event."""
+    return {
+        "connector": "mysql", "db": "shop", "table": table,
+        "file": "mysql-bin.000007", "pos": pos, "row": 0, "ts_ms": 1_760_000_000_000 + pos,
     }  # fmt: skip
-    return json.dumps({"before": before, "after": after, "source": source, "op": op})
+
+
+def event(op: str, table: str, pos: int, after: Any = None, before: Any = None) -> str:
+    """One change as Debezium writes it without schema."""
+    return json.dumps({"before": before, "after": after, "source": _place(table, pos), "op": op})
+
+
+def statement(table: str, pos: int, text: str) -> str:
+    """One DDL statement as Debezium writes it to the topic of schema changes."""
+    place = {"source": _place(table, pos), "databaseName": "shop"}
+    return json.dumps({**place, "ddl": f"ALTER TABLE {table} {text}", "tableChanges": []})
 
 
 def first_hour() -> list[str]:
@@ -56,8 +68,8 @@ def first_hour() -> list[str]:
 
 
 def second_hour() -> list[str]:
-    """Updates, deletes, a key that changes, a new column, a late event, a record that
-    cannot be read."""
+    """Updates, deletes, a key that changes, a new column, a late event, statements that add,
+    rename and comment columns, a record that cannot be read."""
     return [
         *(event("u", "orders", 100 + k, {"id": k, "total": "2.50"}) for k in range(1, 11)),
         *(event("d", "orders", 120 + k, before={"id": k, "total": "1.00"}) for k in range(20, 25)),
@@ -67,6 +79,10 @@ def second_hour() -> list[str]:
         event("d", "customers", 161, before={"id": 2, "name": "c2"}),
         *(event("c", "visits", 170 + k, {"at": k}) for k in range(4)),
         event("d", "visits", 180, before={"at": 1}),
+        statement("orders", 182, "ADD COLUMN note VARCHAR(20) DEFAULT 'none' COMMENT 'by hand'"),
+        statement("customers", 183, "RENAME COLUMN name TO full_name"),
+        event("u", "orders", 184, {"id": 11, "total": "3.00", "note": "gift"}),
+        event("u", "customers", 185, {"id": 3, "full_name": "three", "city": None}),
         '{"this is": "cut',
     ]
 
@@ -75,12 +91,13 @@ def second_hour() -> list[str]:
 class Contents:
     """The content of a lake, without what differs from one attempt to the next.
 
-    `keys`: the identifier fields of its tables.
+    `keys`: the identifier fields of its tables; `columns`: their columns, with types and comments.
     """
 
     rows: dict[str, list[str]]
     states: dict[str, str]
     keys: dict[str, set[str]]
+    columns: dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -115,9 +132,11 @@ class Lake:
         (self.root / "landing" / key).write_bytes(whole[:-6])
 
     def land_second_hour(self) -> None:
-        """Land two files, of which landing has to decode one, and hint a wider type."""
+        """Land two files, of which landing has to decode one, and hint two wider types, of which
+        Iceberg promotes one."""
         pipeline = self.root / "pipelines" / "shop.yaml"
-        pipeline.write_text(pipeline.read_text().replace("{at: int}", "{at: bigint}"))
+        wider = pipeline.read_text().replace("{at: int}", "{at: bigint}")
+        pipeline.write_text(wider.replace("decimal(9,2)", "decimal(12,3)"))
         self.land("dt=2026-03-01/hr=01/b.jsonl", second_hour())
         self.land_cut("dt=2026-03-01/hr=01/c.jsonl.gz", second_hour()[:30])
 
@@ -158,22 +177,25 @@ class Lake:
         kept = ("batch_id", "reason", "file", "record", "raw")
         rows["quarantine"] = sorted(repr([row.get(c) for c in kept]) for row in bad)
         ledger = self.context().ledger
-        keys = {
-            ".".join(name): catalog.load_table(name).schema().identifier_field_names()
-            for name in named
+        schemas = {".".join(name): catalog.load_table(name).schema() for name in named}
+        keys = {name: schema.identifier_field_names() for name, schema in schemas.items()}
+        columns = {
+            name: sorted(f"{field.name} {field.field_type} {field.doc}" for field in schema.fields)
+            for name, schema in schemas.items()
         }
-        return Contents(rows, {b.batch_id: b.state for b in ledger.batches.all()}, keys)
+        return Contents(rows, {b.batch_id: b.state for b in ledger.batches.all()}, keys, columns)
 
     def leftovers(self) -> list[str]:
-        """Branches, scratch files, staged files, and manifests of batches that the ledger
-        does not have."""
+        """Branches, columns of an unfinished change of type, scratch files, staged files, and
+        manifests of batches that the ledger does not have."""
         catalog = open_catalog(load_project(self.root))
         found = [
-            f"{'.'.join(name)}: {ref}"
+            f"{'.'.join(name)}: {left}"
             for space in ("shop", "shop__cdc")
             for name in catalog.list_tables(space)
-            for ref in catalog.load_table(name).metadata.refs
-            if ref.startswith("batch_")
+            for table in [catalog.load_table(name)]
+            for left in (*table.metadata.refs, *table.schema().column_names)
+            if left.startswith(("batch_", f"{OWN_COLUMNS}wider"))
         ]
         batches = {b.batch_id for b in self.context().ledger.batches.all()}
         files = self.root / "data" / "warehouse" / "_sluice" / "shop"
@@ -186,9 +208,17 @@ class Lake:
 
 def _all(catalog: Catalog, name: tuple[str, ...]) -> list[dict[str, Any]]:
     """The rows of a table without NULL values, since a column that a dead attempt added is NULL
-    until the batch is loaded."""
+    until the batch is loaded, and without the places of decimals, of which it may have added some.
+    """
     rows = catalog.load_table(name).scan().to_arrow().to_pylist()
-    return [{column: v for column, v in row.items() if v is not None} for row in rows]
+    return [
+        {
+            column: v.normalize() if isinstance(v, Decimal) else v
+            for column, v in row.items()
+            if v is not None
+        }
+        for row in rows
+    ]
 
 
 def finish(process: subprocess.Popen[str], patience: float = PATIENCE_SECONDS) -> tuple[int, str]:

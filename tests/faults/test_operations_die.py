@@ -69,6 +69,7 @@ OPERATIONS: Final = {
         ("maintain", "shop"), _age,
         (
             f"{Point.MAINTAIN_FLOOR}:1", f"{Point.MAINTAIN_FLOOR}:2",
+            f"{Point.TABLE_PROPERTY}:1", f"{Point.LEDGER_REWRITTEN}:1",
             f"{Point.MAINTAIN_FORGOTTEN}:1", f"{Point.MAINTAIN_FORGOTTEN}:3",
             f"{Point.MAINTAIN_STEP}:1", f"{Point.MAINTAIN_STEP}:4", f"{Point.MAINTAIN_STEP}:9",
         ),
@@ -76,6 +77,7 @@ OPERATIONS: Final = {
     "reprocess": Operation(
         ("reprocess", "shop", "--reason", "wider"), _mend,
         (
+            Point.LAND_MANIFEST, Point.LAND_RECORDED, Point.LOAD_PROMOTED,
             Point.LOAD_DECODED, Point.LOAD_MERGED, Point.LOAD_RECORDED, Point.PUBLISH_INTENT,
             Point.PUBLISH_MARKED, Point.PUBLISH_TABLE,
         ),
@@ -83,6 +85,7 @@ OPERATIONS: Final = {
     "rebuild": Operation(
         ("rollback", "shop", "--rebuild"), _damage,
         (
+            Point.LAND_MANIFEST, Point.LAND_RECORDED,
             Point.LOAD_BRANCHED, Point.LOAD_RESULT, Point.LOAD_RECORDED, Point.PUBLISH_MARKED,
             Point.PUBLISH_INTENT, Point.PUBLISH_TABLE,
         ),
@@ -91,8 +94,9 @@ OPERATIONS: Final = {
         ("rollback", "shop", "--batch", BATCH), _nothing,
         (
             Point.LOAD_BRANCHED, Point.LOAD_RECORDED, Point.PUBLISH_INTENT, Point.PUBLISH_TABLE,
-            Point.ROLLBACK_CHANGES, Point.ROLLBACK_RECORDED, Point.ROLLBACK_FILES,
-            Point.PUBLISH_FILES,
+            Point.PUBLISH_UNDOING, f"{Point.PUBLISH_UNTAGGED}:1", f"{Point.PUBLISH_UNTAGGED}:2",
+            f"{Point.TABLE_CHANGES}:1", Point.ROLLBACK_CHANGES, Point.ROLLBACK_RECORDED,
+            Point.ROLLBACK_HELD, Point.ROLLBACK_FILES, Point.ROLLBACK_DONE, Point.PUBLISH_FILES,
         ),
     ),
 }  # fmt: skip

@@ -36,6 +36,7 @@ from sluice.errors import (
     TerminalError,
     TransientError,
 )
+from sluice.faults import Point, reach
 from sluice.names import (
     PROP_PIPELINE,
     full_name,
@@ -70,6 +71,7 @@ def drop_branches(
         table = load_table(catalog, (namespace, name))
         requirement = AssertRefSnapshotId(ref=ref, snapshot_id=head(table, ref))
         commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
+        reach(Point.TABLE_BRANCH)
     return to_delete
 
 

@@ -42,6 +42,7 @@ from sluice.catalog.retries import (
     retry_while_away,
 )
 from sluice.errors import CommitStateUnknownError, SluiceError, TerminalError, TransientError
+from sluice.faults import Point, reach
 from sluice.ledger.arrow_rows import newest
 from sluice.ledger.scans import ALL_COLUMNS, Scans, scan
 from sluice.ledger.tables import (
@@ -262,6 +263,7 @@ def _rewrite(table: Table, rows: pa.Table) -> None:
     with suppress(CommitStateUnknownException, *EXPECTED):
         with table.transaction() as transaction:
             transaction.overwrite(rows)
+        reach(Point.LEDGER_REWRITTEN)
         old = datetime.now(UTC) - KEEP_SNAPSHOTS
         table.maintenance.expire_snapshots().older_than(old).commit()
 

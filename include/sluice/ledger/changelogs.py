@@ -17,6 +17,7 @@ from sluice.catalog.listing import tables_of
 from sluice.catalog.retries import limited_retries
 from sluice.config.format_versions import WRITABLE_VERSION
 from sluice.errors import TerminalError
+from sluice.faults import Point, reach
 from sluice.names import (
     BATCH_ID,
     PROP_PIPELINE,
@@ -88,6 +89,7 @@ def _forget(
         refuse_upgraded_changelog(table)
         confirm()
         _drop(table, files)
+        reach(Point.TABLE_CHANGES)
     return bool(files)
 
 

@@ -69,10 +69,12 @@ def record_landed(
     A batch that the ledger has stays as it is, unless it is rolled back.
     """
     key = ctx.files.write_manifest(manifest)
+    reach(Point.LAND_MANIFEST)
     ctx.ledger.batches.record(
         manifest.batch_id, states.LANDED, manifest=key, lease=lease,
         replace_details=details, expected=may_land,
     )  # fmt: skip
+    reach(Point.LAND_RECORDED)
     return key
 
 

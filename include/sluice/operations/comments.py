@@ -23,6 +23,7 @@ from sluice.catalog.retries import Errors, error_text, limited_retries, retry_wh
 from sluice.column_renames import Renames, from_pairs, name_at
 from sluice.config.policies import EVOLVE
 from sluice.errors import TransientError
+from sluice.faults import Point, reach
 from sluice.ledger.comment_log import CommentStatement, recorded
 from sluice.names import PROP_DEFAULTS, RENAMES_IN_DEFAULTS, full_name
 from sluice.operations.context import Context
@@ -124,6 +125,7 @@ def _write(table: Table, comments: _Comments) -> None:
                 for name, doc in docs.items():
                     schema.update_column((name,), doc=doc or "")
         _set_properties(transaction, props)
+    reach(Point.TABLE_COMMENTS)
 
 
 def _set_properties(transaction: Transaction, props: Mapping[str, str | None]) -> None:

@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table
 from sluice.catalog.listing import tables_of
 from sluice.errors import LeaseHeldError
+from sluice.faults import Point, reach
 from sluice.ledger import states
 from sluice.ledger.changelogs import batches_in
 from sluice.ledger.leases import this_holder
@@ -109,4 +110,5 @@ def _drop(ctx: Context, target: str) -> bool:
             return False
         with suppress(NoSuchTableError):
             ctx.catalog.drop_table(ident)
+            reach(Point.RECONCILE_TABLE)
     return True

@@ -18,6 +18,7 @@ from sluice.config.locations import S3_SCHEME
 from sluice.config.project import Project
 from sluice.environment import ENV_CATALOG_URI
 from sluice.errors import OtherLakeError, TransientError
+from sluice.faults import Point, reach
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.tables import BATCHES
 from sluice.names import LEDGER_NAMESPACE
@@ -75,8 +76,10 @@ def own_ledger(
         say(no_ledger(project) if read_only else f"this lake is new: {_place(project)}")
     if not read_only:
         ledger.ensure()
+        reach(Point.LAKE_LEDGER)
         for folder in (folder for folder, mark in marks.items() if mark is None):
             _refuse_other(project, folder, _written(project, folder, ledger), ledger)
+            reach(Point.LAKE_MARKED)
     return ledger
 
 

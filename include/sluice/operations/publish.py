@@ -132,6 +132,7 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     files as loaded."""
     if manifest.undone:
         begin_undoing(ctx, result)
+        reach(Point.PUBLISH_UNDOING)
     for undone in manifest.undone:
         require_current(ctx, result)  # the undone batch may have been published anew
         finish_undone(ctx, undone, details.order_of(manifest, undone))
@@ -147,6 +148,7 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         # Before the batch is recorded as published, for nobody looks at it after that.
         split_off(ctx, manifest, result)
         clean_up(ctx.files, ctx.ledger, manifest, ctx.say)
+    reach(Point.PUBLISH_CLEANED)
     done = ctx.ledger.batches.record(
         result.batch_id, states.PUBLISHED,
         replace_details=details.of_published(result)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 from sluice.errors import FollowedError
+from sluice.faults import Point, reach
 from sluice.ledger import states
 from sluice.ledger.leases import holder_in_words
 from sluice.ledger.rows import BatchRow, may_land, seq_of
@@ -95,6 +96,7 @@ def _reconcile_batch(ctx: Context, row: BatchRow, loads: Callable[[Manifest], bo
     if not record(ctx, row, key):
         ctx.say(f"reconcile: batch {row.batch_id} was taken up by another run")
         return None
+    reach(Point.RECONCILE_TAKEN)
     return key
 
 

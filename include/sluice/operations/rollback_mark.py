@@ -40,9 +40,7 @@ class RollbackMark:
         """Finish a rollback once no table has the batch: remove its changes and hold its files, or
         release them; return what was done."""
         done = self.forget_changes()
-        reach(Point.ROLLBACK_CHANGES)
         self.record_undone()
-        reach(Point.ROLLBACK_RECORDED)
         comments.apply_comments(self.ctx)
         self.end()
         return done
@@ -50,7 +48,9 @@ class RollbackMark:
     def forget_changes(self) -> list[str]:
         """Remove the batch's changes from the changelogs; return what was done."""
         namespace = self.ctx.pipeline.namespace
-        return forget_changes(self.ctx.catalog, namespace, self.batch_id, confirm=self.require)
+        done = forget_changes(self.ctx.catalog, namespace, self.batch_id, confirm=self.require)
+        reach(Point.ROLLBACK_CHANGES)
+        return done
 
     def record_undone(self) -> None:
         """Mark the publications of all attempts as rolled back, since the batch may be published
@@ -59,11 +59,13 @@ class RollbackMark:
         self.require()
         undone = (replace(p, state=states.ROLLED_BACK) for p in recorded)
         self.ctx.ledger.publications.record(undone)
+        reach(Point.ROLLBACK_RECORDED)
 
     def end(self) -> None:
         """End a rollback: hold the files, and release them if that was ordered. A batch that is
         marked stays so until then, so that whoever completes the rollback does all of it."""
         hold_files(self.ctx, self.batch_id, self.require)
+        reach(Point.ROLLBACK_HELD)
         details = known_batch(self.ctx, self.batch_id).details
         details = details if self.order is None else of_undo(details, self.order)
         if RELEASE in details:
@@ -75,6 +77,7 @@ class RollbackMark:
         )  # fmt: skip
         if not ended:
             raise LeaseHeldError(changed_meanwhile(self.ctx, self.batch_id))
+        reach(Point.ROLLBACK_DONE)
 
 
 def mark_of(ctx: Context, batch_id: str, attempt: str) -> RollbackMark:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from sluice.config.pipeline import Pipeline
 from sluice.config.source_tables import listed_name
 from sluice.errors import TablesLeftOutError
+from sluice.faults import Point, reach
 from sluice.ledger import details, states
 from sluice.ledger.rows import BatchRow, may_land
 from sluice.manifest import Manifest, name_by_content
@@ -29,12 +30,14 @@ def split_off(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     for left in result.left_out:
         share = share_of(ctx.pipeline, manifest, left.source, result.epoch)
         key = ctx.files.write_manifest(share)
+        reach(Point.PUBLISH_SHARE)
         ctx.ledger.batches.record(
             share.batch_id, states.FAILED, manifest=key,
             replace_details=details.failed(left.error) | details.of_tables(share)
             | details.of_share(share) | made_by,
             expected=lambda row: may_land(row) and not _has_details(row, made_by),
         )  # fmt: skip
+        reach(Point.PUBLISH_SHARE)
 
 
 def _has_details(row: BatchRow | None, wanted: Mapping[str, str]) -> bool:

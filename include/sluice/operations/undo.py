@@ -313,6 +313,7 @@ def finish_undone(ctx: Context, batch_id: str, order: UndoOrder) -> None:
         return
     for p in publications(ctx, batch_id):
         drop_tag(ctx.catalog, p.namespace, p.table_name, tag_name(batch_id))
+        reach(Point.PUBLISH_UNTAGGED)
     RollbackMark(ctx, batch_id, lambda now: seq_of(now) == row.seq, order).close()
 
 

@@ -13,6 +13,7 @@ from typing import Never
 import pytest
 
 from sluice.errors import AuditFailedError
+from sluice.faults import Point
 from sluice.ledger.states import FAILED, PUBLISHED, ROLLED_BACK
 from sluice.manifest import Manifest
 from sluice.operations import stages
@@ -25,6 +26,7 @@ from sluice.result import Counts, LeftOut
 from sluice.spark_submit.submit import LOAD_BATCH
 from tests.unit.fake_driver import ONE, play
 from tests.unit.projects import SHOP, open_shop
+from tests.unit.undo_lake import Killed, killed_at
 
 pytestmark = pytest.mark.catalog
 
@@ -81,6 +83,23 @@ def test_share_that_was_given_up_stays_given_up(
     assert again == key
     stages.publish(ctx, again)
     assert state_of(ctx, share) == FAILED
+
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_a_publication_that_dies_at_a_share_is_completed(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch, time: int
+) -> None:
+    """Once its manifest is written, and once it is recorded."""
+    key = landed_and_loaded(ctx)
+    with monkeypatch.context() as cut_short:
+        reach = killed_at(Point.PUBLISH_SHARE, time)
+        cut_short.setattr("sluice.operations.shares.reach", reach)
+        with pytest.raises(Killed):
+            stages.publish(ctx, key)
+    stages.publish(ctx, key)
+    batch, share = sorted(ctx.ledger.batches.all(), key=lambda row: row.state, reverse=True)
+    assert (batch.state, share.state) == (PUBLISHED, FAILED)
+    assert ctx.files.read_manifest(share.manifest).share_of == batch.batch_id
 
 
 def test_a_share_stays_at_the_epoch_of_its_batch(ctx: Context) -> None:
