@@ -112,14 +112,15 @@ class Evidence:
 
     `columns`: records that have one of these columns; of them, where there are `types` or `keys`
     (hashes by `short_name` in `spark_jobs`), those with one of these descriptions or keys. `op`:
-    records of this operation; where there are `texts`, those whose statement has one of them.
+    records of this operation; of statements, where there are `columns` or `statements`, those that
+    name one of these columns, or are one of these statements.
     """
 
     columns: Collection[str] = ()
     types: Collection[int] = ()
     keys: Collection[int] = ()
     op: str = ""
-    texts: Collection[str] = ()
+    statements: Collection[str] = ()
 
 
 class PlanError(TerminalError):

@@ -99,7 +99,7 @@ def changes(
     """Return typed changelog rows of one table, with PLACED, RECORD, BAD (misfits; "" for none)
     and, for tables with `null_misfits`, NULLED.
 
-    BAD names the columns; `with_values` adds the values, which costs time on every record. In three
+    BAD names the columns; `with_values` adds the values, which costs time on every record. In
     steps, texts → values → misfits, Spark computes each value once. Each half of an update also
     checks the texts of the other half: a record fits as a whole or not at all.
     """

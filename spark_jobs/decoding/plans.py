@@ -100,8 +100,8 @@ def _with_records(
     """Return, by source table, why it is refused and the records that show it."""
     shown = [(table, error.evidence) for table, error in refused if error.evidence is not None]
     lines = {} if envelope is None else lines_by_table(job, envelope, shown)
-    names = {table.source.name: error for table, error in refused}
-    return {name: "\n".join([str(e), *lines.get(name, ())]) for name, e in names.items()}
+    errors = {table.source.name: str(error) for table, error in refused}
+    return {name: "\n".join([text, *lines.get(name, ())]) for name, text in errors.items()}
 
 
 @dataclass(frozen=True)

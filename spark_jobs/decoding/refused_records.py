@@ -5,6 +5,7 @@ They are looked up only once the batch is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import reduce
 from itertools import chain
@@ -15,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from sluice.errors import Evidence
+from sluice.escaping import shown
 from sluice.source_names import stored_name
 from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, PLACE
 from spark_jobs.decoding import quarantine
@@ -51,7 +53,7 @@ def lines_of_statements(job: Job, envelope: DataFrame, refused: Iterable[Row]) -
     texts: dict[Source, set[str]] = {}
     for row in refused:
         texts.setdefault(source_of(row), set()).add(row["ddl"])
-    tables = ((TableSummary(s), Evidence(op=OP_DDL, texts=t)) for s, t in texts.items())
+    tables = ((TableSummary(s), Evidence(op=OP_DDL, statements=t)) for s, t in texts.items())
     return [*chain.from_iterable(lines_by_table(job, envelope, tables).values())]
 
 
@@ -63,12 +65,17 @@ def _lines(job: Job, envelope: DataFrame, found: DataFrame) -> dict[str, list[st
     for row in rows.collect():
         text = f": {row['text']}" if row["text"] else ""
         line = f"seen in {row['origin']}, record {row['record']}{text}"
-        lines.setdefault(row["refused"], []).append(line)
+        # A statement's own line breaks must not become lines of the message.
+        lines.setdefault(row["refused"], []).append(shown(line))
     return lines
 
 
 def _found(envelope: DataFrame, table: TableSummary, evidence: Evidence) -> DataFrame:
-    """Return the first records of a table that show it, of each description in turn."""
+    """Return the first records of a table that show it.
+
+    `turn`: a record's number among those with its description of types. The first of each
+    description are taken first, so that different types are seen.
+    """
     wanted = {name.lower() for name in evidence.columns}
     names = [name for name in sorted(table.columns) if stored_name(name).lower() in wanted]
     mine = (F.col("outcome") == OUTCOME_EVENT) & is_of(table.source) & _shows(evidence, names)
@@ -77,7 +84,7 @@ def _found(envelope: DataFrame, table: TableSummary, evidence: Evidence) -> Data
     found = rows.select(
         *PLACE,
         F.lit(table.source.name).alias("refused"),
-        _shown(evidence, names[:_MOST_COLUMNS]).alias("text"),
+        _refused_part(evidence, names).alias("text"),
         F.row_number().over(alike).alias("turn"),
     )
     return found.where(F.col("turn") <= _SHOWN).orderBy("turn", *PLACE).limit(_SHOWN)
@@ -86,21 +93,34 @@ def _found(envelope: DataFrame, table: TableSummary, evidence: Evidence) -> Data
 def _shows(evidence: Evidence, names: Collection[str]) -> Column:
     """Whether a record is one of those that the evidence means; `names`: the columns in events."""
     if evidence.op:
-        texts = [F.contains(F.lower("ddl"), F.lit(text.lower())) for text in evidence.texts]
-        return (F.col("op") == evidence.op) & reduce(or_, texts, F.lit(not texts))
-    images = [F.map_contains_key(i, n) for i in ("after", "before") for n in names]
-    has = reduce(or_, (F.coalesce(image, F.lit(False)) for image in images), F.lit(False))
+        return (F.col("op") == evidence.op) & _stated(evidence)
+    has = _has("after", names) | _has("before", names)
     for shape, of in (("types", evidence.types), ("key", evidence.keys)):
         has &= short_name(F.col(shape)).isin([*of]) if of else F.lit(True)
     return has
 
 
-def _shown(evidence: Evidence, names: Collection[str]) -> Column:
+def _stated(evidence: Evidence) -> Column:
+    """Whether a statement names one of the columns, as a word, or is one of the statements."""
+    means = [F.col("ddl").rlike(rf"(?iU)\b{re.escape(name)}\b") for name in evidence.columns]
+    if evidence.statements:
+        means.append(F.col("ddl").isin([*evidence.statements]))
+    return reduce(or_, means) if means else F.lit(True)
+
+
+def _has(image: str, names: Collection[str]) -> Column:
+    carried = (F.map_contains_key(image, name) for name in names)
+    return reduce(or_, (F.coalesce(c, F.lit(False)) for c in carried), F.lit(False))
+
+
+def _refused_part(evidence: Evidence, names: Collection[str]) -> Column:
     """Return what is refused in a record: its statement, or its values of the columns as JSON."""
     if evidence.op:
         return _cut(F.col("ddl")) if evidence.op == OP_DDL else F.lit("")
-    of_columns = F.map_filter(F.coalesce("after", "before"), lambda name, _: name.isin([*names]))
-    values = F.transform_values(of_columns, lambda _, value: _cut(value))
+    image = F.when(_has("after", names), F.col("after")).otherwise(F.col("before"))
+    of_columns = F.map_filter(image, lambda name, _: name.isin([*names]))
+    few = F.map_from_entries(F.slice(F.map_entries(of_columns), 1, _MOST_COLUMNS))
+    values = F.transform_values(few, lambda _, value: _cut(value))
     return F.to_json(values, {"ignoreNullFields": "false"})
 
 

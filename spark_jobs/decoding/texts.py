@@ -1,7 +1,8 @@
 """The text of every column in an event's images.
 
-A lookup in a map compares the names before it, so a row of n columns takes n²/2 comparisons. Most
-images of a table name the same columns in the same order: their texts are taken by place.
+A lookup in a map compares the names before it, so a row of n columns takes n²/2 comparisons. Images
+that have all of a table's columns, in one order, are the most frequent ones: their texts are taken
+by place. Where a column was dropped at the source, none has all, and each text is looked up.
 """
 
 from __future__ import annotations
@@ -25,16 +26,18 @@ def text_name(index: int, side: str = OWN) -> str:
 
 
 def with_texts(events: DataFrame, plan: TablePlan, sides: Iterable[str]) -> DataFrame:
-    """Add, for each half, the texts of its image by place: those of the table's usual image."""
-    usual = _usual_image(plan)
-    return events.withColumns({_texts_name(side): _by_place(side, usual) for side in sides})
+    """Add, for each half, the texts of its image by place: those of the table's longest image."""
+    longest = _longest_image(plan)
+    return events.withColumns({_texts_name(side): _by_place(side, longest) for side in sides})
 
 
 def column_texts(plan: TablePlan, side: str) -> list[Column]:
     """Return the text of every column, from `with_texts`; of a deleted row the key only, for other
     values may be made up."""
     deleted, image = F.col(f"deleted{side}"), F.col(f"image{side}")
-    texts = {name: F.get(_texts_name(side), F.lit(i)) for i, name in enumerate(_usual_image(plan))}
+    texts = {
+        name: F.get(_texts_name(side), F.lit(i)) for i, name in enumerate(_longest_image(plan))
+    }
     found = []
     for index, column in enumerate(plan.columns):
         text = column.text_in(image, texts)
@@ -50,18 +53,18 @@ def _texts_name(side: str) -> str:
     return f"_texts{side}"
 
 
-def _usual_image(plan: TablePlan) -> tuple[str, ...]:
+def _longest_image(plan: TablePlan) -> tuple[str, ...]:
     """The names of the table's longest image, in order; () if it has none."""
     images = [image for image in plan.summary.images.values() if len(set(image)) == len(image)]
     return max(images, key=lambda image: (len(image), image), default=())
 
 
-def _by_place(side: str, usual: Sequence[str]) -> Column:
+def _by_place(side: str, longest: Sequence[str]) -> Column:
     image = F.col(f"image{side}")
-    if not usual:
+    if not longest:
         return F.array().cast("array<string>")
-    is_usual = F.map_keys(image) == F.array(*map(F.lit, usual))
-    return F.when(is_usual, F.map_values(image)).otherwise(F.array(*(image[n] for n in usual)))
+    has_all = F.map_keys(image) == F.array(*map(F.lit, longest))
+    return F.when(has_all, F.map_values(image)).otherwise(F.array(*(image[n] for n in longest)))
 
 
 def _unchanged(column: PlannedColumn, deleted: Column) -> Column:

@@ -90,5 +90,5 @@ def refuse_fixed(table: str, renames: Renames, fixed: Collection[str]) -> None:
             f"table {table}: the source dropped columns {found}, and on_dropped_column is drop; "
             "the target's rows are identified or laid out by them, so they cannot go: set "
             "on_dropped_column: keep for the table",
-            evidence=Evidence(op=OP_DDL, texts=found),
+            evidence=Evidence(found, op=OP_DDL),
         )

@@ -193,7 +193,7 @@ def _refuse_truncates(pipeline: Pipeline, summary: TableSummary, config: TableCo
     if summary.truncates and truncate_policy(pipeline, config) == FAIL:
         raise PlanError(
             f"table {summary.source.name}: a TRUNCATE came, and on_truncate is fail; set it to "
-            "apply or ignore and run again, or roll the batch back to go on without its files",
+            "apply or ignore and run again",
             evidence=Evidence(op=OP_TRUNCATE),
         )
 
@@ -260,10 +260,11 @@ def _refuse_unfit(plan: TablePlan, names: list[str], stored: StoredTable) -> Non
 def _refuse_other_key(plan: TablePlan, stored: tuple[str, ...] | None) -> None:
     if stored is not None and plan.key != stored:
         names = [column.source_name for column in plan.key_columns]
+        keys = _telling(plan.summary, names)
         raise PlanError(
             f"table {plan.source.name}: the key is {list(plan.key)}, but the stored table has "
             f"{list(stored)}; take back what `key` and `collations` say, or {ELSEWHERE}",
-            evidence=Evidence(names, keys=_telling(plan.summary, names)),
+            evidence=Evidence(names, keys=keys) if keys else None,
         )
 
 

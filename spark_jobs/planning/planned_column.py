@@ -68,8 +68,8 @@ class PlannedColumn:
         """
         if self.silent:
             return F.lit(None).cast("string")
-        carried = (texts.get(name, image[name]) for name in self.spellings)
-        text = _compared(F.coalesce(*carried), self.rule)
+        found = (texts[name] if name in texts else image[name] for name in self.spellings)
+        text = _compared(F.coalesce(*found), self.rule)
         if not self.holds_nulls:
             return text
         carried = (F.map_contains_key(image, name) for name in self.spellings)

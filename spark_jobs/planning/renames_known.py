@@ -94,7 +94,7 @@ def refuse_renames(
         raise PlanError(
             f"table {source.name}: renamed {', '.join(renames)}, and on_schema_change is fail; set "
             "it to evolve to follow, or to additive to keep both columns",
-            evidence=Evidence(op=OP_DDL, texts=[old for old, _ in pairs]),
+            evidence=Evidence([old for old, _ in pairs], op=OP_DDL),
         )
 
 
@@ -218,7 +218,7 @@ def _refuse_key(plan: TablePlan, columns: Sequence[str]) -> None:
             f"the key is {list(plan.key)}: by another key its rows are others. Set "
             "on_schema_change: additive, which follows no renames, or, with the new `key`, "
             f"{ELSEWHERE}",
-            evidence=Evidence(op=OP_DDL, texts=columns),
+            evidence=Evidence(columns, op=OP_DDL),
         )
 
 

@@ -57,7 +57,7 @@ def refuse_widening(
         f"{table}: column {change.column!r} cannot become {change.after} from {change.before}, "
         f"{why}; hint a type that holds both, and where the table has the narrower one, "
         f"{ELSEWHERE}",
-        evidence=Evidence([change.column], types=wider),
+        evidence=Evidence([change.column], types=wider) if wider else None,
     )
 
 

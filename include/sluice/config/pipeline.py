@@ -109,7 +109,8 @@ class TableConfig(SourceTables):
         description="Iceberg's; 3 has deletion vectors and needs a rest catalog; used at creation",
     )
     checks: list[Check] = Field(
-        default_factory=list, description="queries that must find nothing, or nothing is published"
+        default_factory=list,
+        description="queries that must find nothing, else the batch fails",
     )
     max_row_swing: float | None = Field(
         None, gt=0, description="share of its rows that a batch may add or take; absent: any"
