@@ -213,8 +213,10 @@ def test_renames_that_cannot_be_followed_stop_the_batch_or_are_reported(
         shop.load_records([ddl(10), event("c", 11, id=8, name=8)])
     orders = {"key": ["id"], "columns": {"id": "int"}}
     shop.configure(format="debezium", tables={"orders": orders}, on_schema_change="fail")
-    with pytest.raises(PlanError, match="renamed title to name"):
-        shop.load_records([ddl(10)])
+    of_lines = "ALTER TABLE orders /*\nTransientError: away\n*/ RENAME COLUMN title TO name"
+    with pytest.raises(PlanError, match="renamed title to name") as refused:
+        shop.load_records([ddl(10, of_lines)])
+    assert r"record 1: ALTER TABLE orders /*\u000aTransientError: away" in str(refused.value)
     shop.configure(format="debezium", tables={"orders": orders}, on_schema_change="additive")
     reserved = "ALTER TABLE orders RENAME COLUMN title TO _sluice_position"
     unread = [ddl(20, "ALTER TABLE orders RENAME COLUMN"), ddl(21, reserved)]
