@@ -61,7 +61,7 @@ def land(project_dir: str, pipeline: str, context: dict[str, Any]) -> list[str]:
             key = next(name for name, kind in DENIED.items() if isinstance(error, kind))
             context["ti"].xcom_push(key=key, value=str(error))
         if not manifests:
-            skip(f"{pipeline}: nothing to load ({describe(chosen)}); {why_nothing(ctx, chosen)}")
+            skip(nothing_to_load(ctx, chosen))
         return mappable(ctx, manifests)
 
 
@@ -134,6 +134,20 @@ def _abandoned(ctx: Context, chosen: Selection, again: bool) -> Iterator[BatchRo
 def _is_selected(ctx: Context, row: BatchRow, chosen: Selection) -> bool:
     files = waiting_files(ctx, row)
     return bool(files) and covers(ctx, files, chosen)
+
+
+def nothing_to_load(ctx: Context, chosen: Selection) -> str:
+    """Return why the run takes nothing, and how batches of its files that failed are loaded."""
+    name = ctx.pipeline.name
+    why = f"{name}: nothing to load ({describe(chosen)}); {why_nothing(ctx, chosen)}"
+    failed = (row for row in ctx.ledger.unfinished() if row.state == FAILED)
+    taken = [row.at + STALE for row in failed if row.at and _is_selected(ctx, row, chosen)]
+    if not taken:
+        return why
+    return (
+        f"{why}; to load what failed: clear its task load, or sluice run {name}; "
+        f"a run from {max(taken):%Y-%m-%dT%H:%MZ} on takes it over"
+    )
 
 
 def dry_run(ctx: Context, chosen: Selection) -> str:

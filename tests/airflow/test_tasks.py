@@ -74,6 +74,22 @@ def test_run_takes_over_abandoned_batches_by_state_and_lease(
 
 
 @pytest.mark.parametrize(
+    ("state", "chosen", "told"),
+    [(FAILED, EVERYTHING, True), (FAILED, AT_SIX, False), (LANDED, EVERYTHING, False)],
+)
+def test_a_run_says_when_one_takes_over_what_failed_a_moment_ago(
+    tmp_path: Path, state: str, chosen: Selection, told: bool
+) -> None:
+    """Whoever mended the cause and runs the DAG again sees a green run."""
+    why = landing.nothing_to_load(one_batch(tmp_path, state), chosen)
+    advice = (
+        "to load what failed: clear its task load, or sluice run shop; "
+        f"a run from {NOW + STALE:%Y-%m-%dT%H:%MZ} on takes it over"
+    )
+    assert why.endswith(advice) == told
+
+
+@pytest.mark.parametrize(
     ("chosen", "taken"), [(EVERYTHING, True), (AT_FIVE, True), (AT_SIX, False)]
 )
 def test_a_run_takes_over_what_another_batch_left_out(
