@@ -295,6 +295,19 @@ def test_the_error_is_the_drivers_last_words(words: str) -> None:
     assert str(submit._typed(hook, text)) == f"the Spark driver ended with code 1: {words}"
 
 
+def test_a_driver_that_was_killed_is_reported_without_its_command() -> None:
+    hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=-9))
+    text = (
+        "Cannot execute: spark-submit --master x. Error code is: -9.\n"
+        "Last spark-submit output:\n26/11/21 INFO Executor"
+    )
+    assert str(submit._typed(hook, text)) == (
+        "the Spark driver ended with code -9 (killed by signal 9, often for want of memory: "
+        "spark.driver.memory): 26/11/21 INFO Executor"
+    )
+    assert str(submit._typed(hook, text.partition("\n")[0])).endswith(": it printed nothing")
+
+
 def load_of(root: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> submit.LoadOperator:
     """A load whose driver is a shell's script."""
     driver = root / "spark-submit"
