@@ -9,6 +9,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from functools import wraps
@@ -40,6 +41,7 @@ from sluice.escaping import LINES, shown
 from sluice.fast_start import without_pandas
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import Reprocess, as_batch_id
+from sluice.objects.batch_files import batch_of
 from sluice.operations import lake_mark, maintenance, stages
 from sluice.operations.context import Context, open_context
 from sluice.operations.preview import preview
@@ -64,6 +66,8 @@ _WIDTH: Final = None if sys.stdout.isatty() else 120
 out = ShownCommands(width=_WIDTH)
 err = ShownCommands(stderr=True, width=_WIDTH)
 
+_STOPPED: Final = "stopped; no table is half published, and what is landed stays so (sluice status)"
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -80,8 +84,12 @@ def _reporting(command: F) -> F:
             err.print(text, highlight=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from raw
         except KeyboardInterrupt as stopped:
-            _say("stopped; no table is half published (sluice status)")
+            _say(_STOPPED)
             raise typer.Exit(SIGNALS + signal.SIGINT) from stopped
+        except SystemExit:  # of `stop_children_when_ended`
+            with suppress(OSError):  # the terminal may be closed
+                _say(_STOPPED)
+            raise
 
     return wrapped  # type: ignore[return-value]
 
@@ -343,7 +351,8 @@ def reconcile(
 ) -> None:
     """Finish or undo what dead attempts left behind."""
     again = stages.reconcile(open_context(project, pipeline, _say))
-    _done([f"to be loaded again: {key}" for key in again] or ["no batch is left to load"], as_json)
+    lines = [f"to be loaded again: {batch_of(key)}" for key in again]
+    _done(lines or ["no batch is left to load"], as_json)
 
 
 @app.command("raise-epoch")
