@@ -36,6 +36,7 @@ from sluice.cli_options import (
 from sluice.config import new_epoch
 from sluice.config.live_source import live_source
 from sluice.config.project import load_project, load_sound
+from sluice.counting import counted
 from sluice.errors import ConfigError
 from sluice.escaping import LINES, shown
 from sluice.fast_start import without_pandas
@@ -340,7 +341,7 @@ def release(
 ) -> None:
     """Let the files of a rolled back batch be landed again."""
     count = stages.release(open_context(project, pipeline, _say), as_batch_id(batch))
-    message = f"{count} files of batch {batch} are free to be landed again"
+    message = f"{counted(count, 'file')} of batch {batch} may be landed again"
     _done([message if count else f"no file of batch {batch} is held any more"], as_json)
 
 

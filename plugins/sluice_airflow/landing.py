@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sluice.config.table_choice import only
+from sluice.counting import counted
 from sluice.errors import FilesLeftOutError, FilesUnreadError
 from sluice.escaping import shown
 from sluice.ledger.rows import BatchRow
@@ -158,7 +159,7 @@ def dry_run(ctx: Context, chosen: Selection) -> str:
         files = candidates(ctx, chosen)
     for item in files:
         log.info("would take %s (%s bytes, hour %s)", shown(item.key), item.size, item.hour or "-")
-    return f"dry run: {len(files)} files, {sum(item.size for item in files)} bytes"
+    return f"dry run: {counted(len(files), 'file')}, {sum(item.size for item in files)} bytes"
 
 
 def describe(chosen: Selection) -> str:
@@ -171,7 +172,7 @@ def describe(chosen: Selection) -> str:
 def files_in_words(chosen: Selection) -> str:
     """Return which files a run takes; times are in UTC, whatever zone they were given in."""
     if chosen.files:
-        return f"{len(chosen.files)} named files"
+        return f"{counted(len(chosen.files), 'named file')}"
     if chosen.window:
         start, end = (time.astimezone(UTC) for time in (chosen.window.start, chosen.window.end))
         return f"exactly {start:%Y-%m-%dT%H:%MZ} to {end:%Y-%m-%dT%H:%MZ}"

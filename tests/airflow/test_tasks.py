@@ -188,7 +188,7 @@ def test_a_dry_run_for_a_table_lists_loaded_files_and_none_that_changed_lately(
     fake_loads.write(context, "orders/young.csv", "id\n3\n")
     quiet = fake_loads.PIPELINE.replace("url: landing", "url: landing, quiet_seconds: 3600")
     only = Selection(tables=("orders",))
-    assert landing.dry_run(open_shop(tmp_path, quiet), only).startswith("dry run: 1 files")
+    assert landing.dry_run(open_shop(tmp_path, quiet), only).startswith("dry run: 1 file,")
     assert "loaded.csv" in caplog.text
     assert "young.csv" not in caplog.text
 

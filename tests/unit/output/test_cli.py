@@ -107,7 +107,7 @@ def test_a_batch_that_is_undone_says_how_its_files_come_back(tmp_path: Path) -> 
     assert sluice(tmp_path, "rollback", "shop", "--batch", "b1").exit_code == 0
     done = sluice(tmp_path, "status").stdout
     release = f"sluice release --project {tmp_path} shop --batch b1"
-    assert f"b1 is undone; 1 files held: {release}" in done
+    assert f"b1 is undone; 1 file held: {release}" in done
 
 
 def test_window_without_files_is_reported(tmp_path: Path) -> None:
