@@ -32,6 +32,7 @@ from sluice.cli_options import (
     Tables,
     To,
     moment,
+    selected,
 )
 from sluice.config import new_epoch
 from sluice.config.live_source import live_source
@@ -52,7 +53,6 @@ from sluice.operations.selection import Selection
 from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
 from sluice.operations.why_nothing import why_nothing
-from sluice.operations.window import Window
 from sluice.output import query, report, verify_report
 from sluice.output.projects import show_project
 from sluice.output.rows import Output, until_it_closes, write_rows
@@ -66,8 +66,6 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC fi
 _WIDTH: Final = None if sys.stdout.isatty() else 120
 out = ShownCommands(width=_WIDTH)
 err = ShownCommands(stderr=True, width=_WIDTH)
-
-_STOPPED: Final = "stopped; no table is half published, and what is landed stays so (sluice status)"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -85,11 +83,10 @@ def _reporting(command: F) -> F:
             err.print(text, highlight=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from raw
         except KeyboardInterrupt as stopped:
-            _say(_STOPPED)
+            _say_stopped()
             raise typer.Exit(SIGNALS + signal.SIGINT) from stopped
         except SystemExit:  # of `stop_children_when_ended`
-            with suppress(OSError):  # the terminal may be closed
-                _say(_STOPPED)
+            _say_stopped()
             raise
 
     return wrapped  # type: ignore[return-value]
@@ -113,6 +110,11 @@ def _version(
 
 def _say(text: str) -> None:
     print_line(err, text, "dim")
+
+
+def _say_stopped() -> None:
+    with suppress(OSError):  # the terminal may be closed
+        _say("stopped; no table is half published, and what is landed stays so (sluice status)")
 
 
 def _print_json(value: object) -> None:
@@ -147,7 +149,7 @@ def run(
 ) -> None:
     """Load what has landed: all stages, batch after batch until nothing is left."""
     ctx = open_context(project, pipeline, _say)
-    requested = _selection(since, to, file, changed, table)
+    requested = selected(since, to, file, changed, table)
     results, failure = stages.run(ctx, requested)
     if _finish(results, failure, as_json):
         _print_nothing(ctx, requested)
@@ -169,18 +171,6 @@ def _print_nothing(ctx: Context, requested: Selection) -> None:
     print_line(out, f"{ctx.pipeline.name}: nothing to load; {why}")
 
 
-def _selection(
-    since: datetime | None,
-    to: datetime | None,
-    files: list[str] | None,
-    changed: bool,
-    tables: list[str] | None = None,
-) -> Selection:
-    bounded = since is not None or to is not None
-    window = Window.between(since, to, ("--from", "--to")) if bounded else None
-    return Selection(window, files=tuple(files or ()), tables=tuple(tables or ()), changed=changed)
-
-
 @app.command()
 @_reporting
 def plan(
@@ -194,7 +184,7 @@ def plan(
 ) -> None:
     """Show what a run would do, without doing it."""
     ctx = open_context(project, pipeline, _say, read_only=True)
-    requested = _selection(since, to, file, changed)
+    requested = selected(since, to, file, changed)
     planned = preview(ctx, requested)
     for note in planned.forecast.notes:
         _say(f"plan: {note}")
