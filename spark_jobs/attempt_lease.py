@@ -77,7 +77,7 @@ class AttemptLease:
 
         Raises LeaseHeldError if another batch keeps the lease; the task then tries again later.
         """
-        deadline = time.monotonic() + _LEASE_WAIT_SECONDS
+        deadline, reported = time.monotonic() + _LEASE_WAIT_SECONDS, ""
         while True:
             self.require_current()  # else it would wait for what it is refused
             try:
@@ -91,7 +91,9 @@ class AttemptLease:
             except LeaseHeldError as held:
                 if time.monotonic() > deadline:
                     raise
-                emit(f"waiting: {held}")
+                if str(held) != reported:
+                    emit(f"waiting: {held}")
+                reported = str(held)
                 time.sleep(_POLL_SECONDS)
 
     def _lease(self) -> Lease:

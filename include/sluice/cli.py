@@ -9,6 +9,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from functools import wraps
@@ -31,15 +32,18 @@ from sluice.cli_options import (
     Tables,
     To,
     moment,
+    selected,
 )
 from sluice.config import new_epoch
 from sluice.config.live_source import live_source
 from sluice.config.project import load_project, load_sound
+from sluice.counting import counted
 from sluice.errors import ConfigError
 from sluice.escaping import LINES, shown
 from sluice.fast_start import without_pandas
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import Reprocess, as_batch_id
+from sluice.objects.batch_files import batch_of
 from sluice.operations import lake_mark, maintenance, stages
 from sluice.operations.context import Context, open_context
 from sluice.operations.preview import preview
@@ -49,7 +53,6 @@ from sluice.operations.selection import Selection
 from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
 from sluice.operations.why_nothing import why_nothing
-from sluice.operations.window import Window
 from sluice.output import query, report, verify_report
 from sluice.output.projects import show_project
 from sluice.output.rows import Output, until_it_closes, write_rows
@@ -80,8 +83,11 @@ def _reporting(command: F) -> F:
             err.print(text, highlight=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from raw
         except KeyboardInterrupt as stopped:
-            _say("stopped; no table is half published (sluice status)")
+            _say_stopped()
             raise typer.Exit(SIGNALS + signal.SIGINT) from stopped
+        except SystemExit:  # of `stop_children_when_ended`
+            _say_stopped()
+            raise
 
     return wrapped  # type: ignore[return-value]
 
@@ -104,6 +110,11 @@ def _version(
 
 def _say(text: str) -> None:
     print_line(err, text, "dim")
+
+
+def _say_stopped() -> None:
+    with suppress(OSError):  # the terminal may be closed
+        _say("stopped; no table is half published, and what is landed stays so (sluice status)")
 
 
 def _print_json(value: object) -> None:
@@ -138,7 +149,7 @@ def run(
 ) -> None:
     """Load what has landed: all stages, batch after batch until nothing is left."""
     ctx = open_context(project, pipeline, _say)
-    requested = _selection(since, to, file, changed, table)
+    requested = selected(since, to, file, changed, table)
     results, failure = stages.run(ctx, requested)
     if _finish(results, failure, as_json):
         _print_nothing(ctx, requested)
@@ -160,18 +171,6 @@ def _print_nothing(ctx: Context, requested: Selection) -> None:
     print_line(out, f"{ctx.pipeline.name}: nothing to load; {why}")
 
 
-def _selection(
-    since: datetime | None,
-    to: datetime | None,
-    files: list[str] | None,
-    changed: bool,
-    tables: list[str] | None = None,
-) -> Selection:
-    bounded = since is not None or to is not None
-    window = Window.between(since, to, ("--from", "--to")) if bounded else None
-    return Selection(window, files=tuple(files or ()), tables=tuple(tables or ()), changed=changed)
-
-
 @app.command()
 @_reporting
 def plan(
@@ -185,7 +184,7 @@ def plan(
 ) -> None:
     """Show what a run would do, without doing it."""
     ctx = open_context(project, pipeline, _say, read_only=True)
-    requested = _selection(since, to, file, changed)
+    requested = selected(since, to, file, changed)
     planned = preview(ctx, requested)
     for note in planned.forecast.notes:
         _say(f"plan: {note}")
@@ -332,7 +331,7 @@ def release(
 ) -> None:
     """Let the files of a rolled back batch be landed again."""
     count = stages.release(open_context(project, pipeline, _say), as_batch_id(batch))
-    message = f"{count} files of batch {batch} are free to be landed again"
+    message = f"{counted(count, 'file')} of batch {batch} may be landed again"
     _done([message if count else f"no file of batch {batch} is held any more"], as_json)
 
 
@@ -343,7 +342,8 @@ def reconcile(
 ) -> None:
     """Finish or undo what dead attempts left behind."""
     again = stages.reconcile(open_context(project, pipeline, _say))
-    _done([f"to be loaded again: {key}" for key in again] or ["no batch is left to load"], as_json)
+    lines = [f"to be loaded again: {batch_of(key)}" for key in again]
+    _done(lines or ["no batch is left to load"], as_json)
 
 
 @app.command("raise-epoch")

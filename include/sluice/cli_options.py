@@ -11,6 +11,8 @@ import typer
 from sluice.cli_console import ShownCommands
 from sluice.config.project import PROJECT_FILE
 from sluice.environment import ENV_PROJECT, project_folder
+from sluice.operations.selection import Selection
+from sluice.operations.window import Window
 
 
 def _default_project() -> Path:
@@ -60,3 +62,16 @@ Changed = Annotated[
     bool, typer.Option("--changed", help="Also load files that changed after they were loaded")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
+
+
+def selected(
+    since: datetime | None,
+    to: datetime | None,
+    files: list[str] | None,
+    changed: bool,
+    tables: list[str] | None = None,
+) -> Selection:
+    """Return the files that the options select."""
+    bounded = since is not None or to is not None
+    window = Window.between(since, to, ("--from", "--to")) if bounded else None
+    return Selection(window, files=tuple(files or ()), tables=tuple(tables or ()), changed=changed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
 
 from sluice.catalog.retries import EXPECTED, as_sluice_error
 from sluice.config.project import PROJECT_FILE
+from sluice.errors import TerminalError
 from sluice.escaping import LINES, shown
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import ROLLED_BACK
@@ -63,7 +64,18 @@ def _log_advice(stage: str, pipeline: str, error: BaseException, advice: Advice)
         limit = get_current_context()["task"].execution_timeout
         setting = f"spark.max_load_seconds in {PROJECT_FILE}"
         log.error("Stopped after %s: see %s (at least 6 hours for stages)", limit, setting)
-    log.error("What to do: %s. To look: sluice status %s", ADVICE[advice.about], pipeline)
+    what = ADVICE[advice.about]
+    if not isinstance(error, (TerminalError, AirflowTaskTimeout)) and _has_tries_left():
+        what = f"nothing yet, Airflow tries it again by itself. If the last try fails: {what}"
+    log.error("What to do: %s. To look: sluice status %s", what, pipeline)
+
+
+def _has_tries_left() -> bool:
+    """Whether Airflow tries the task again after an error that its rules do not call lasting."""
+    with suppress(RuntimeError):  # outside of a task there is no context
+        ti = get_current_context()["ti"]
+        return ti.try_number <= ti.max_tries
+    return False
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sluice.config.table_choice import only
+from sluice.counting import counted
 from sluice.errors import FilesLeftOutError, FilesUnreadError
 from sluice.escaping import shown
 from sluice.ledger.rows import BatchRow
@@ -61,7 +62,7 @@ def land(project_dir: str, pipeline: str, context: dict[str, Any]) -> list[str]:
             key = next(name for name, kind in DENIED.items() if isinstance(error, kind))
             context["ti"].xcom_push(key=key, value=str(error))
         if not manifests:
-            skip(f"{pipeline}: nothing to load ({describe(chosen)}); {why_nothing(ctx, chosen)}")
+            skip(nothing_to_load(ctx, chosen))
         return mappable(ctx, manifests)
 
 
@@ -136,6 +137,20 @@ def _is_selected(ctx: Context, row: BatchRow, chosen: Selection) -> bool:
     return bool(files) and covers(ctx, files, chosen)
 
 
+def nothing_to_load(ctx: Context, chosen: Selection) -> str:
+    """Return why the run takes nothing, and how batches of its files that failed are loaded."""
+    name = ctx.pipeline.name
+    why = f"{name}: nothing to load ({describe(chosen)}); {why_nothing(ctx, chosen)}"
+    failed = (row for row in ctx.ledger.unfinished() if row.state == FAILED)
+    taken = [row.at + STALE for row in failed if row.at and _is_selected(ctx, row, chosen)]
+    if not taken:
+        return why
+    return (
+        f"{why}; to load what failed: clear its task load, or sluice run {name}; "
+        f"a run from {max(taken):%Y-%m-%dT%H:%MZ} on takes it over"
+    )
+
+
 def dry_run(ctx: Context, chosen: Selection) -> str:
     """Log what the run would take, without taking it."""
     if chosen.tables:
@@ -144,7 +159,7 @@ def dry_run(ctx: Context, chosen: Selection) -> str:
         files = candidates(ctx, chosen)
     for item in files:
         log.info("would take %s (%s bytes, hour %s)", shown(item.key), item.size, item.hour or "-")
-    return f"dry run: {len(files)} files, {sum(item.size for item in files)} bytes"
+    return f"dry run: {counted(len(files), 'file')}, {sum(item.size for item in files)} bytes"
 
 
 def describe(chosen: Selection) -> str:
@@ -157,7 +172,7 @@ def describe(chosen: Selection) -> str:
 def files_in_words(chosen: Selection) -> str:
     """Return which files a run takes; times are in UTC, whatever zone they were given in."""
     if chosen.files:
-        return f"{len(chosen.files)} named files"
+        return f"{counted(len(chosen.files), 'named file')}"
     if chosen.window:
         start, end = (time.astimezone(UTC) for time in (chosen.window.start, chosen.window.end))
         return f"exactly {start:%Y-%m-%dT%H:%MZ} to {end:%Y-%m-%dT%H:%MZ}"

@@ -34,6 +34,8 @@ from sluice_airflow.landing import STALE
 # The hook's error has so many of the driver's last lines: an error may have one for each table.
 _LINES_KEPT: Final = 10_000
 WAITING_EVERY_SECONDS: Final = STALE.total_seconds() / 3
+# The hook's own lines in its error, among the driver's.
+_OF_THE_HOOK: Final = ("Cannot execute: ", "Last spark-submit output:")
 _DRIVER_NEEDS: Final = (
     "PATH", "PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR", "JAVA_HOME", "LC_ALL",
 )  # fmt: skip
@@ -155,4 +157,5 @@ def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
     """Return the error of a driver; one that the hook did not start is refused again."""
     if hook._submit_sp is None:
         return TerminalError(f"no Spark driver was started: {text}").in_lines()
-    return driver_error(hook._submit_sp.returncode, text)
+    lines = (line for line in text.splitlines() if not line.startswith(_OF_THE_HOOK))
+    return driver_error(hook._submit_sp.returncode, "\n".join(lines))

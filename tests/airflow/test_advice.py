@@ -8,13 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.ledger.details import HALF_PUBLISHED
 from sluice.ledger.states import FAILED, LANDED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest, Rebuild, Reprocess
 from sluice.operations import stages
-from sluice_airflow import landing, submit, tasks
+from sluice_airflow import advice, landing, submit, tasks
 from sluice_airflow.advice import advised
 from sluice_airflow.requests import RIGHT_FORM
 from sluice_airflow.tasks import clean_up
@@ -61,6 +62,30 @@ def test_an_error_of_a_store_says_whether_the_task_is_tried_again(
 def advice_of(caplog: pytest.LogCaptureFixture) -> str:
     (message,) = (line for line in caplog.messages if line.startswith("What to do"))
     return message
+
+
+@pytest.mark.parametrize(
+    ("error", "try_number", "again"),
+    [
+        (TransientError("away"), 2, True),
+        (ValueError("odd"), 2, True),
+        (TransientError("away"), 3, False),
+        (TerminalError("wrong"), 1, False),
+        (AirflowTaskTimeout("long"), 1, False),
+    ],
+)
+def test_a_task_that_airflow_tries_again_is_not_to_be_cleared_yet(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    error: BaseException, try_number: int, again: bool,
+) -> None:  # fmt: skip
+    ti = SimpleNamespace(try_number=try_number, max_tries=2)
+    task = SimpleNamespace(execution_timeout=None)
+    monkeypatch.setattr(advice, "get_current_context", lambda: {"ti": ti, "task": task})
+    with pytest.raises(type(error)), advised("load", "shop"):
+        raise error
+    told = advice_of(caplog).startswith("What to do: nothing yet, Airflow tries it again by itself")
+    assert told == again
+    assert "Clear this task to load the same manifest again" in advice_of(caplog)
 
 
 def test_a_reprocess_of_an_unknown_batch_is_not_advised_to_be_cleared(

@@ -74,6 +74,22 @@ def test_run_takes_over_abandoned_batches_by_state_and_lease(
 
 
 @pytest.mark.parametrize(
+    ("state", "chosen", "told"),
+    [(FAILED, EVERYTHING, True), (FAILED, AT_SIX, False), (LANDED, EVERYTHING, False)],
+)
+def test_a_run_says_when_one_takes_over_what_failed_a_moment_ago(
+    tmp_path: Path, state: str, chosen: Selection, told: bool
+) -> None:
+    """Whoever mended the cause and runs the DAG again sees a green run."""
+    why = landing.nothing_to_load(one_batch(tmp_path, state), chosen)
+    advice = (
+        "to load what failed: clear its task load, or sluice run shop; "
+        f"a run from {NOW + STALE:%Y-%m-%dT%H:%MZ} on takes it over"
+    )
+    assert why.endswith(advice) == told
+
+
+@pytest.mark.parametrize(
     ("chosen", "taken"), [(EVERYTHING, True), (AT_FIVE, True), (AT_SIX, False)]
 )
 def test_a_run_takes_over_what_another_batch_left_out(
@@ -172,7 +188,7 @@ def test_a_dry_run_for_a_table_lists_loaded_files_and_none_that_changed_lately(
     fake_loads.write(context, "orders/young.csv", "id\n3\n")
     quiet = fake_loads.PIPELINE.replace("url: landing", "url: landing, quiet_seconds: 3600")
     only = Selection(tables=("orders",))
-    assert landing.dry_run(open_shop(tmp_path, quiet), only).startswith("dry run: 1 files")
+    assert landing.dry_run(open_shop(tmp_path, quiet), only).startswith("dry run: 1 file,")
     assert "loaded.csv" in caplog.text
     assert "young.csv" not in caplog.text
 
@@ -277,6 +293,19 @@ def test_the_error_is_the_drivers_last_words(words: str) -> None:
     hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
     text = f"Cannot execute: spark-submit\n26/11/21 INFO Executor\n{words}\n"
     assert str(submit._typed(hook, text)) == f"the Spark driver ended with code 1: {words}"
+
+
+def test_a_driver_that_was_killed_is_reported_without_its_command() -> None:
+    hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=-9))
+    text = (
+        "Cannot execute: spark-submit --master x. Error code is: -9.\n"
+        "Last spark-submit output:\n26/11/21 INFO Executor"
+    )
+    assert str(submit._typed(hook, text)) == (
+        "the Spark driver ended with code -9 (killed by signal 9, often for want of memory: "
+        "spark.driver.memory): 26/11/21 INFO Executor"
+    )
+    assert str(submit._typed(hook, text.partition("\n")[0])).endswith(": it printed nothing")
 
 
 def load_of(root: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> submit.LoadOperator:

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from sluice.ledger import states
 from sluice.ledger.appends import LedgerTables
 from sluice.ledger.arrow_rows import latest, where_in
-from sluice.ledger.details import EPOCH, HALF_PUBLISHED, UndoOrder, of_undo
+from sluice.ledger.details import EPOCH, ERROR, HALF_PUBLISHED, UndoOrder, of_undo
 from sluice.ledger.filters import of_pipeline
 from sluice.ledger.leases import Lease, leased
 from sluice.ledger.rows import BatchRow
@@ -148,9 +148,10 @@ class Batches:
 
 
 def _details_in(state: str, details: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the details without the mark of a publication that is over in this state."""
-    over = state in states.FINISHED
-    return {key: value for key, value in details.items() if not (over and key == HALF_PUBLISHED)}
+    """Return the details without what is over in this state: a publication, or a failed try."""
+    over = {HALF_PUBLISHED} if state in states.FINISHED else set()
+    over |= {ERROR} if state == states.LANDED else set()
+    return {key: value for key, value in details.items() if key not in over}
 
 
 def _ordered(row: BatchRow, order: UndoOrder | None) -> BatchRow:

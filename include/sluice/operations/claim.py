@@ -6,6 +6,7 @@ from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sluice.counting import counted
 from sluice.faults import Point, reach
 from sluice.landing.inspection import Inspection
 from sluice.landing.table_folders import content_of
@@ -130,5 +131,7 @@ def _record(ctx: Context, claimed: Claim, seq: int, lease: Lease | None) -> str:
     if not landed:
         ctx.say(f"land: batch {batch_id} was taken up by another run")
         return ""
-    ctx.say(f"land: batch {batch_id}, {len(won)} files, {sum(f.size for f in won):,} bytes")
+    ctx.say(
+        f"land: batch {batch_id}, {counted(len(won), 'file')}, {sum(f.size for f in won):,} bytes"
+    )
     return key

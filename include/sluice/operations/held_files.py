@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 
+from sluice.counting import counted
 from sluice.errors import TerminalError
 from sluice.ledger import states
 from sluice.ledger.rows import FileRow
@@ -14,7 +15,8 @@ from sluice.operations.loaded_files import at_another_epoch
 
 def would_hold(ctx: Context, batches: list[str]) -> str:
     """Say how many files the undo of these batches would hold."""
-    return f"would hold: {sum(len(to_hold(ctx, batch_id)) for batch_id in batches)} files"
+    number = sum(len(to_hold(ctx, batch_id)) for batch_id in batches)
+    return f"would hold: {counted(number, 'file')}"
 
 
 def hold_files(ctx: Context, batch_id: str, confirm: Callable[[], None]) -> None:

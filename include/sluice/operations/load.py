@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from sluice.counting import counted
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.ledger import states
 from sluice.ledger.leases import holder_in_words, this_holder
@@ -22,7 +23,7 @@ def load(ctx: Context, manifest_key: str) -> BatchResult:
     Raises TransientError or TerminalError with the driver's own message.
     """
     manifest = ctx.files.read_manifest(manifest_key)
-    ctx.say(f"load: batch {manifest.batch_id}, {len(manifest.files)} files")
+    ctx.say(f"load: batch {manifest.batch_id}, {counted(len(manifest.files), 'file')}")
     submit(
         ctx.project, LOAD_BATCH, "--manifest", manifest_key, "--publisher", this_holder(),
         small=is_small(manifest),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sluice.bounds import SCHEMA_BYTES_OF_A_BATCH
+from sluice.counting import counted
 from sluice.errors import SluiceError, TerminalError
 from sluice.landing.inspection import Inspection
 from sluice.ledger.details import of_reprocess
@@ -293,7 +294,7 @@ def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     key = record_landed(ctx, manifest, of_reprocess(again), lease)
     if again is not None:
         ctx.say(
-            f"reprocess: batch {manifest.batch_id}, {len(manifest.files)} files with "
+            f"reprocess: batch {manifest.batch_id}, {counted(len(manifest.files), 'file')} with "
             f"{again.records} quarantined records of {', '.join(again.batches)}"
         )
     return key

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from sluice.counting import counted
 from sluice.errors import ConfigError
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import UndoOrder, of_rollback_by
@@ -77,7 +78,7 @@ def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
     if request.release:
         states = Counter((file.batch_id, file.state) for file in ctx.ledger.files.undone())
         count = sum(states[batch, FILE_RELEASED] for batch in undone)
-        lines.append(f"{count} files released: the next run takes them")
+        lines.append(f"{counted(count, 'file')} released to the next run")
     return [*lines, *_held(ctx, undone)]
 
 
@@ -105,7 +106,8 @@ def _held(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
     for batch in batches:
         if held[batch]:
             command = f"sluice release {ctx.pipeline.name} --batch {batch}"
-            until = f"{held[batch]} files of batch {batch} are held until: {command}"
+            are = "is" if held[batch] == 1 else "are"
+            until = f"{counted(held[batch], 'file')} of batch {batch} {are} held until: {command}"
             yield "; ".join(filter(None, (until, at_another_epoch(ctx, batch))))
 
 

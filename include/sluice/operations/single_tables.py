@@ -11,6 +11,7 @@ from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sluice.config.table_choice import only
+from sluice.counting import counted
 from sluice.escaping import shown
 from sluice.landing.table_folders import content_of
 from sluice.ledger import details, states
@@ -210,5 +211,6 @@ def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
         return ""
     key = record_landed(ctx, manifest, details.of_tables(manifest), lease)
     listed = ", ".join(manifest.tables)
-    ctx.say(f"land: batch {manifest.batch_id}, {len(manifest.files)} files for {listed} alone")
+    files = counted(len(manifest.files), "file")
+    ctx.say(f"land: batch {manifest.batch_id}, {files} for {listed} alone")
     return key

@@ -125,9 +125,9 @@ def load_and_publish(
             continue
         done = _load_or_complete(ctx, key)
         if done.error is not None:
-            # The caller prints the first failure.
-            why = f": {done.error}" if failure is not None else ""
-            ctx.say(f"batch {batch_of(key)} is not published, {type(done.error).__name__}{why}")
+            # The caller prints the first failure whole.
+            text = str(done.error) if failure is not None else str(done.error).partition("\n")[0]
+            ctx.say(f"batch {batch_of(key)} is not published, {type(done.error).__name__}: {text}")
             failure = failure or done.error
             if done.blocked:
                 break

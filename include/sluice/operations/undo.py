@@ -14,6 +14,7 @@ from pyiceberg.table import Table
 from sluice.catalog.client import load_table
 from sluice.catalog.snapshots import drop_tag, head, refuse_format_version
 from sluice.catalog.table_rollback import columns_after, refuse_rollback, rollback_table
+from sluice.counting import counted
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import states
@@ -101,7 +102,7 @@ def _hold_again(ctx: Context, row: BatchRow, dry_run: bool) -> list[str]:
     its row changed."""
     files = to_hold(ctx, row.batch_id)
     if not files or dry_run:
-        return [f"would hold: {len(files)} files"] if files else []
+        return [f"would hold: {counted(len(files), 'file')}"] if files else []
     undone = (states.ROLLED_BACK, _stop(ctx, row, states.ROLLED_BACK))
 
     def unchanged(now: BatchRow | None) -> bool:

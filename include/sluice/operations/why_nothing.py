@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC
@@ -10,13 +11,16 @@ from typing import Final
 
 from sluice.escaping import shown
 from sluice.ledger.claims import may_be_replaced
+from sluice.ledger.details import SHARE_OF
 from sluice.ledger.states import FILE_CLAIMED
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
 from sluice.operations.quiet_period import young, young_in_words
 from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing
+from sluice.operations.shares import waiting_files
 
 MOST_COUNTED: Final = 1000
+_BATCHES_NAMED: Final = 3
 
 
 def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
@@ -37,6 +41,7 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
         return left[0] if left else done
     left += [*_held(ctx, found if selection.explicit else None), *_replaced(ctx, found)]
     left += _later(selection, [one for one in listed if not selection.holds(one.hour)])
+    left += _unfinished(ctx, found)
     if left:
         others = "that was asked for" if selection.explicit else f"of {landing.url}"
         rest = f", and every other one {others} is in the ledger already" if found else ""
@@ -60,6 +65,25 @@ def _later(selection: Selection, files: list[StoredObject]) -> list[str]:
         return []
     begins = f"{selection.until.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
     return [f"{len(files)} files, such as {shown(files[0].key)}, have an hour from {begins} on"]
+
+
+def _unfinished(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
+    """Describe the batches that have some of the files and are not published."""
+    keys = {one.key for one in found}
+    claimed = Counter(row.batch_id for row in ctx.ledger.files.claimed() if row.object_key in keys)
+    waiting = []
+    for row in ctx.ledger.unfinished():
+        of_share = waiting_files(ctx, row) if SHARE_OF in row.details else []
+        if number := claimed[row.batch_id] or sum(file.key in keys for file in of_share):
+            waiting.append((row, number))
+    for row, number in waiting[:_BATCHES_NAMED]:
+        since = f"{row.state} {row.at:%Y-%m-%dT%H:%MZ}" if row.at else row.state
+        yield (
+            f"batch {row.batch_id} has {number} of the files and is not published "
+            f"({since}: sluice status {ctx.pipeline.name})"
+        )
+    if more := waiting[_BATCHES_NAMED:]:
+        yield f"{len(more)} more batches are not published"
 
 
 def _others(ctx: Context) -> str:

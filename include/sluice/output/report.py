@@ -9,6 +9,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from sluice.counting import counted
 from sluice.ledger.quarantine import query_of
 from sluice.names import changelog_namespace, changelog_table
 from sluice.operations.maintenance import MaintenanceResult
@@ -132,8 +133,8 @@ def show_preview(console: Console, preview: Preview) -> None:
         print_line(console, f"would first load again, and is not looked into here: {listed}")
     print_line(
         console,
-        f"{preview.pipeline}: {len(preview.files)} files, {preview.bytes:,} bytes, "
-        f"{preview.batches} batches; {len(preview.repeated)} files repeat others",
+        f"{preview.pipeline}: {counted(len(preview.files), 'file')}, {preview.bytes:,} bytes, "
+        f"{counted(preview.batches, 'batch')}; repeated files: {len(preview.repeated)}",
     )
     for key in preview.changed:
         print_line(console, f"has changed since it was loaded, and would be too: {key}")

@@ -11,6 +11,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from sluice.counting import counted
 from sluice.escaping import LINES
 from sluice.ledger import details
 from sluice.ledger.ledger import PipelineLedger
@@ -153,7 +154,7 @@ def _undone(status: BatchStatus) -> str:
     parts = [f"{row.batch_id} is undone"]
     if status.held:
         command = f"sluice release {row.pipeline} --batch {row.batch_id}"
-        parts.append(f"{status.held} files held: {command}")
+        parts.append(f"{counted(status.held, 'file')} held: {command}")
     if status.released:
         those = "the next run takes those that are still there"
         parts.append(f"{status.released} files are released: {those}")

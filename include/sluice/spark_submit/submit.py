@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Final
@@ -158,7 +159,8 @@ def driver_error(code: int, printed: str) -> SluiceError:
     )
     again = code == TransientError.exit_code or _has_died(code) or not lasts
     kind = TransientError if again else TerminalError
-    return kind(f"the Spark driver ended with code {code}: {message}").in_lines()
+    said = message or "it printed nothing"
+    return kind(f"the Spark driver ended with code {code}{_killed(code)}: {said}").in_lines()
 
 
 def _has_died(code: int) -> bool:
@@ -168,6 +170,13 @@ def _has_died(code: int) -> bool:
     A shell reports a signal as 128 plus its number.
     """
     return code < 0 or code > SIGNALS
+
+
+def _killed(code: int) -> str:
+    """Return in brackets that a driver was killed, as the kernel does where memory is short."""
+    if code not in (-signal.SIGKILL, SIGNALS + signal.SIGKILL):
+        return ""
+    return " (killed by signal 9, often for want of memory: spark.driver.memory)"
 
 
 def _last_words(printed: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +63,16 @@ def test_one_failed_request_does_not_keep_the_other_batches_waiting(
     for batch in BATCHES:
         context.ledger.batches.record(batch, LANDED)
     tried: list[str] = []
+    said: list[str] = []
 
     def load(ctx: Context, key: str) -> None:
         tried.append(key)
         raise error
 
     monkeypatch.setattr(stages, "load", load)
-    results, failure = stages.load_and_publish(context, keys)
+    results, failure = stages.load_and_publish(replace(context, say=said.append), keys)
     assert (results, type(failure), tried) == ([], kind, keys)
+    assert f"batch b1 is not published, {kind.__name__}: {failure}" in said
     rows = {row.batch_id: row.state for row in context.ledger.batches.all()}
     assert rows == dict.fromkeys(BATCHES, FAILED)
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from sluice.ledger.details import SHARE_OF
+from sluice.ledger.states import FAILED, FILE_LOADED, PUBLISHED
+from sluice.objects.batch_files import batch_of
 from sluice.operations import refolding, stages
 from sluice.operations.land import candidates
 from sluice.operations.selection import Selection
@@ -36,6 +40,51 @@ def test_held_files_asked_for_by_name_are_reported_with_their_release(
     assert f"files of {batch} are held (sluice release shop --batch {batch})" in why_nothing(
         ctx, asked
     )
+
+
+@pytest.mark.parametrize("asked", [Selection(), Selection(files=("a.jsonl",))])
+def test_a_file_of_a_batch_that_failed_is_reported_with_the_batch(
+    tmp_path: Path, asked: Selection
+) -> None:
+    """Of the ledger alone, it would sound as if it were loaded."""
+    ctx = open_shop(tmp_path)
+    landing = tmp_path / "landing"
+    (landing / "a.jsonl").write_text('{"x": 1}\n')
+    batch = batch_of(*stages.land(ctx))
+    ctx.ledger.batches.record(batch, FAILED)
+    row = ctx.ledger.batches.get(batch)
+    assert row is not None
+    assert row.at is not None
+    (landing / "b.jsonl").write_text('{"x": 2}\n')
+    other = batch_of(*stages.land(ctx))
+    ctx.ledger.batches.record(other, FAILED)
+    since = f"failed {row.at:%Y-%m-%dT%H:%MZ}: sluice status shop"
+    why = why_nothing(ctx, asked)
+    assert f"batch {batch} has 1 of the files and is not published ({since})" in why
+    assert (f"batch {other} has 1 of" in why) == (not asked.files)
+
+
+def test_many_unfinished_batches_are_counted(tmp_path: Path) -> None:
+    ctx = open_shop(tmp_path)
+    for name in "abcde":
+        (tmp_path / "landing" / f"{name}.jsonl").write_text(f'{{"x": "{name}"}}\n')
+        assert stages.land(ctx)
+    why = why_nothing(ctx)
+    assert why.count("is not published") == 3
+    assert "2 more batches are not published" in why
+
+
+def test_a_table_that_was_left_out_is_reported_with_its_batch(tmp_path: Path) -> None:
+    """Its batch claims no file: its manifest names them."""
+    ctx = open_shop(tmp_path)
+    (tmp_path / "landing" / "a.jsonl").write_text('{"x": 1}\n')
+    (key,) = stages.land(ctx)
+    ctx.ledger.batches.record(batch_of(key), PUBLISHED)
+    ctx.ledger.files.mark(batch_of(key), FILE_LOADED)
+    share = ctx.files.write_manifest(replace(ctx.files.read_manifest(key), batch_id="share"))
+    details = {SHARE_OF: batch_of(key)}
+    ctx.ledger.batches.record("share", FAILED, manifest=share, replace_details=details)
+    assert why_nothing(ctx).startswith("batch share has 1 of the files and is not published (")
 
 
 def test_files_of_a_future_hour_are_reported_and_not_landed(tmp_path: Path) -> None:
@@ -73,7 +122,8 @@ def test_a_file_that_changed_lately_is_left_to_a_later_run(tmp_path: Path) -> No
     assert keys(ctx, stages.land(ctx)) == ["old.jsonl", "to_come.jsonl"]
     why = "1 files, such as young.jsonl, changed less than 3600 s ago (landing.quiet_seconds)"
     assert f"land: {why}, and are left to a later run" in messages
-    assert why_nothing(ctx).startswith(f"{why}, and every other one of")
+    assert why_nothing(ctx).startswith(f"{why}, batch ")
+    assert "), and every other one of" in why_nothing(ctx)
     assert why_nothing(ctx, Selection(tables=("t",))) == why
     one_table = stages.land_tables(ctx, Selection(tables=("t",)))
     assert keys(ctx, one_table) == ["old.jsonl", "to_come.jsonl"]

@@ -201,6 +201,16 @@ def test_nobody_loads_beside_a_half_published_batch(ledger: PipelineLedger) -> N
     ledger.lease.acquire("b1", "a2", Lease(this_holder(), 600))
 
 
+def test_a_batch_that_is_tried_again_has_no_error_until_it_fails_again(
+    ledger: PipelineLedger,
+) -> None:
+    ledger.batches.record("b1", FAILED, replace_details={"error": "away", "share_of": "b0"})
+    ledger.batches.record("b1", LANDED, attempt="a2")
+    row = ledger.batches.get("b1")
+    assert row is not None
+    assert row.details == {"share_of": "b0"}
+
+
 @pytest.mark.parametrize("state", [PUBLISHED, ROLLED_BACK])
 def test_a_finished_batch_is_not_loaded_again(ledger: PipelineLedger, state: str) -> None:
     ledger.batches.record("b1", state, attempt="a1")

@@ -107,7 +107,7 @@ def test_a_batch_that_is_undone_says_how_its_files_come_back(tmp_path: Path) -> 
     assert sluice(tmp_path, "rollback", "shop", "--batch", "b1").exit_code == 0
     done = sluice(tmp_path, "status").stdout
     release = f"sluice release --project {tmp_path} shop --batch b1"
-    assert f"b1 is undone; 1 files held: {release}" in done
+    assert f"b1 is undone; 1 file held: {release}" in done
 
 
 def test_window_without_files_is_reported(tmp_path: Path) -> None:
@@ -381,6 +381,15 @@ def test_a_commit_that_failed_is_one_line_and_to_be_tried_again(
     done = sluice(project(tmp_path), "reconcile", "shop")
     assert done.exit_code == 75
     assert f"{type(error).__name__}: {error}" in done.stderr
+
+
+def test_reconcile_names_the_batches_to_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their ids, as every command takes them."""
+    monkeypatch.setattr(stages, "reconcile", lambda _: ["shop/b1/manifest.json"])
+    done = sluice(project(tmp_path), "reconcile", "shop")
+    assert done.stdout == "to be loaded again: b1\n"
 
 
 @pytest.mark.parametrize("text", ["a table called [/x]", "columns [id#1, b]"])

@@ -56,6 +56,18 @@ def test_a_driver_that_stood_still_as_it_took_the_lease_leaves_the_batch_to_its_
     assert (row.attempt, row.state) == ("later", LANDED)
 
 
+def test_a_driver_that_waits_says_so_once(
+    context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    driver = driver_of(context, Manifest("shop", "b1", ()))
+    context.ledger.lease.acquire("b2", "a2", Lease("elsewhere:1:1", 600))
+    monkeypatch.setattr("spark_jobs.attempt_lease._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("spark_jobs.attempt_lease._LEASE_WAIT_SECONDS", 1.0)
+    with pytest.raises(LeaseHeldError, match="b2"):
+        driver._take_lease()
+    assert capsys.readouterr().err.count("waiting: ") == 1
+
+
 @pytest.mark.parametrize(
     ("batch", "state", "attempt", "alive", "beside"),
     [

@@ -50,9 +50,9 @@ def held(context: Context) -> list[str]:
 def test_released_files_are_held_again(context: Context, released: str) -> None:
     already = f"batch {released} is rolled back already"
     dry = roll_back(context, RollbackRequest(released, dry_run=True))
-    assert dry == [already, "would hold: 1 files"]
+    assert dry == [already, "would hold: 1 file"]
     assert held(context) == []
-    until = f"1 files of batch {released} are held until: sluice release shop --batch {released}"
+    until = f"1 file of batch {released} is held until: sluice release shop --batch {released}"
     for _ in range(2):
         assert roll_back(context, RollbackRequest(released)) == [already, until]
         assert held(context) == ["orders/first.csv"]

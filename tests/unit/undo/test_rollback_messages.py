@@ -23,7 +23,7 @@ from tests.unit.undo_lake import TABLES, changelog, fold, publish, state
 
 pytestmark = pytest.mark.catalog
 
-RELEASE = "1 files of batch {0} are held until: sluice release shop --batch {0}"
+RELEASE = "1 file of batch {0} is held until: sluice release shop --batch {0}"
 
 
 def lines_of(context: Context, **asked: object) -> list[str]:
@@ -115,7 +115,7 @@ def test_dry_run_lists_what_an_unpublished_batch_loses(context: Context) -> None
         "would undo: batch b4, which is failed",
         "would undo: shop.orders: branch batch_b4_a1 dropped",
         "would undo: shop.users: branch batch_b4_a1 dropped",
-        "would hold: 1 files",
+        "would hold: 1 file",
     ]
     assert state(context, "b4") == FAILED
     assert lines_of(context, batch="b4")[-1] == RELEASE.format("b4")
@@ -127,7 +127,7 @@ def test_a_dry_run_that_would_fold_says_what_it_takes_and_how_many_files_it_hold
 ) -> None:
     assert lines_of(context, batch="b2", dry_run=True)[-2:] == [
         "would take a Spark job and the pipeline's lease, as a load does",
-        "would hold: 1 files",
+        "would hold: 1 file",
     ]
 
 

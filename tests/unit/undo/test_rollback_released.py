@@ -71,8 +71,8 @@ def test_files_that_another_rollback_holds_stay_held(
     killed(context, monkeypatch, RollbackRequest("b3", user="bob"))
     lines = roll_back(context, TO_B1)
     assert lines[-2:] == [
-        "1 files released: the next run takes them",
-        "1 files of batch b3 are held until: sluice release shop --batch b3",
+        "1 file released to the next run",
+        "1 file of batch b3 is held until: sluice release shop --batch b3",
     ]
     assert files(context) == {"b1": FILE_CLAIMED, "b2": FILE_RELEASED, "b3": FILE_HELD}
     assert (details(context, "b2"), details(context, "b3")) == (SIGNED, {ROLLED_BACK_BY: "bob"})
@@ -122,5 +122,5 @@ def test_a_batch_that_is_released_again_is_signed_by_whoever_asked(context: Cont
     roll_back(context, RollbackRequest("b3", user="bob"))
     assert details(context, "b3") == {ROLLED_BACK_BY: "bob"}
     lines = roll_back(context, RollbackRequest("b3", release=True, user="ann"))
-    assert lines[-1] == "1 files released: the next run takes them"
+    assert lines[-1] == "1 file released to the next run"
     assert (files(context)["b3"], details(context, "b3")) == (FILE_RELEASED, SIGNED)

@@ -109,7 +109,7 @@ def test_a_claim_that_was_never_recorded_and_has_no_manifest(
 
     told = refolding.undo_or_refold(ctx, batch, dry_run)
     if dry_run:
-        assert told[-1] == "would hold: 1 files"
+        assert told[-1] == "would hold: 1 file"
         assert ctx.ledger.batches.all() == []
         return
     assert stages.release(ctx, batch) == 1
