@@ -150,7 +150,7 @@ def _decode_with_discovery(job: Job) -> DecodedBatch:
     envelope, found = apply_record_rules(job, kept)
     require_all(job, written, found)
     left_out = table_isolation.left_out(job, found)
-    envelope, found = table_isolation.drop_left_out(job, envelope, found)
+    envelope, found = table_isolation.ignore_left_out(job, envelope, found)
     transactions.record_transactions(job, envelope)
     statements = _record_ddl(job, envelope, found)
     plans = make_plans(job, found, statements, envelope)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from operator import or_
 from typing import TypeVar
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from sluice.catalog.retries import is_permanent
 from sluice.config.pipeline import Pipeline
 from sluice.errors import LakeMovedError, ResetSuspectedError, TerminalError
 from sluice.escaping import LINES, shown
 from sluice.result import LeftOut
+from spark_jobs.canonical import OUTCOME_IGNORE, changed_where
 from spark_jobs.decoding.decode import is_of
 from spark_jobs.decoding.staged_files import is_of_a_file
 from spark_jobs.driver_messages import emit
@@ -74,14 +78,19 @@ def report_left_out(error: TerminalError) -> None:
         emit(f"goes on without {shown(source)}: {wrong}", LINES)
 
 
-def drop_left_out(
+def ignore_left_out(
     job: Job, envelope: DataFrame, summaries: list[TableSummary]
 ) -> tuple[DataFrame, list[TableSummary]]:
-    """Return the batch without the records of tables to be left out, and the remaining tables."""
-    for table in summaries:
-        if table.source.name in job.left_out:
-            envelope = envelope.where(~is_of(table.source))
-    return envelope, [table for table in summaries if table.source.name not in job.left_out]
+    """Return the batch with the records of tables to be left out ignored, and the other tables.
+
+    The records stay in the envelope: records of containers and Parquet are numbered by it.
+    """
+    kept = [table for table in summaries if table.source.name not in job.left_out]
+    gone = [is_of(table.source) for table in summaries if table.source.name in job.left_out]
+    if gone:
+        ignored = changed_where(reduce(or_, gone), {"outcome": F.lit(OUTCOME_IGNORE)})
+        envelope = envelope.withColumns(ignored)
+    return envelope, kept
 
 
 def left_out(job: Job, summaries: list[TableSummary]) -> tuple[LeftOut, ...]:

@@ -115,11 +115,11 @@ class Files:
         rows = where_in(self._newest(), "batch_id", [batch_id])
         return sorted(rows_of(FileRow, rows), key=lambda row: row.object_key)
 
-    def once_of(self, batch_id: str) -> list[FileState]:
-        """Return the objects that the batch ever claimed, as they are now: another batch may have
-        them."""
+    def once_of(self, batch_ids: Iterable[str]) -> list[FileState]:
+        """Return the objects that one of the batches ever claimed, as they are now: another batch
+        may have them."""
         rows = self._rows(*_STATE)
-        keys = where_in(rows, "batch_id", [batch_id])["object_key"].unique().to_pylist()
+        keys = where_in(rows, "batch_id", batch_ids)["object_key"].unique().to_pylist()
         return list(rows_of(FileState, where_in(newest(rows, "object_key"), "object_key", keys)))
 
     def of_keys(self, keys: Collection[str]) -> list[FileRow]:

@@ -67,7 +67,7 @@ def release_held(ctx: Context, batch_id: str, confirm: Callable[[], None]) -> No
 def to_have_back(ctx: Context, undone: Iterable[str], going: Container[str] = ()) -> str:
     """Return how what these batches brought comes back: by the batches that have their files now,
     of which those that are `going` will be undone."""
-    files = [file for batch_id in undone for file in ctx.ledger.files.once_of(batch_id)]
+    files = ctx.ledger.files.once_of(undone)
     if not files:
         return "it claimed no files: ask for the same again"
     held = {f.batch_id for f in files if f.state == states.FILE_HELD or f.batch_id in going}

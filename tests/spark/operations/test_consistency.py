@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
@@ -12,6 +13,8 @@ from sluice.errors import RollbackRefusedError, SluiceError, TablesLeftOutError
 from sluice.ledger.states import FAILED, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.operations import refolding, stages
 from sluice.result import BatchResult, Counts
+from tests.spark.avroevents import container, envelope, optional, source
+from tests.spark.avroevents import event as avro_event
 from tests.spark.sandbox import NAMESPACE, Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -99,6 +102,29 @@ def test_what_a_table_waits_for_may_come_with_the_next_batch(lake: Sandbox) -> N
     assert total(caught_up) == Counts(read=2, late=1, ignored=1)
     assert texts(lake, "notes") == {7: "good"}
     assert lake.agrees()
+
+
+def test_record_numbers_of_a_container_count_the_records_of_a_table_that_waits(
+    lake: Sandbox,
+) -> None:
+    """In each part of the file that Spark reads on its own."""
+
+    def record(lsn: int, table: str, op: str) -> dict[str, Any]:
+        src = source("postgresql", db="d", schema="s", table=table, lsn=lsn)
+        return avro_event(op, {"id": lsn, "text": "bad"}, src, before=None)
+
+    waits, unknown, good = ("notes", "c"), ("orders", "x"), ("orders", "c")
+    rows = [record(n, *of) for n, of in enumerate([waits, unknown, good, unknown] * 2, start=1)]
+    schema = envelope({"id": {"type": "int"}, "text": optional("string")})
+    file = container(lake.landing / "a.avro", schema, rows[:4])
+    with (lake.landing / "a.avro").open("a+b") as sink:
+        fastavro.writer(sink, schema, rows[4:])
+    mark = 16  # the bytes that end a block, by which a reader finds the next
+    lake.spark.conf.set("spark.sql.files.maxPartitionBytes", file.size - mark)
+    (batch,), failure = run(lake)
+    assert isinstance(failure, TablesLeftOutError)
+    assert total(batch) == Counts(read=6, applied=2, quarantined=4)
+    assert sorted(row["record"] for row in lake.quarantined()) == [2, 4, 6, 8]
 
 
 def test_error_of_a_batch_without_any_table_names_all_tables(lake: Sandbox) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table import Table
 from pyiceberg.types import StringType
 
 from sluice.errors import TerminalError
+from sluice.ledger import scans
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.states import FAILED, FILE_HELD, PUBLISHED, ROLLED_BACK
 from sluice.manifest import SourceFile
 from sluice.operations import refolding
 from sluice.operations.context import Context
-from sluice.operations.held_files import release
+from sluice.operations.held_files import release, to_have_back
 from sluice.operations.rollback import RollbackRequest, roll_back
 from tests.unit import fake_loads, staged_tables
 from tests.unit.projects import open_shop
@@ -178,6 +181,26 @@ def test_what_an_undo_took_out_comes_back_from_the_batch_that_has_its_files(
         table.append(pa.table({"_batch_id": ["b5"]}))
     would = lines_of(context, to="b3", dry_run=True)
     assert f"batch {undo} stays, which undid b1; {comes_back}" in would
+
+
+def test_what_several_undone_batches_brought_is_read_at_once(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scan of the files of years is too large to be kept for the next batch."""
+    monkeypatch.setattr(scans, "_KEPT_BYTES", 0)
+    lines_of(context, to="b1")
+    read, really = [], scans.scan
+
+    def noted(table: Table, *asked: Any) -> pa.Table:
+        read.append(table.name()[-1])
+        return really(table, *asked)
+
+    monkeypatch.setattr(scans, "scan", noted)
+    assert to_have_back(context, ["b2", "b3"]) == (
+        "to have that back, release its files and run: sluice release shop --batch b2, "
+        "sluice release shop --batch b3"
+    )
+    assert read == ["files"]
 
 
 def test_files_that_are_held_already_are_not_counted_in_a_dry_run(context: Context) -> None:
