@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from airflow.sdk import Asset
@@ -258,12 +258,6 @@ def test_batches_behind_a_loading_one_are_kept_waiting(
     assert abandoned_batches(ctx, EVERYTHING, False) == []
 
 
-def test_a_driver_that_was_never_started_is_not_tried_again() -> None:
-    """The hook refuses the connection's or the operator's own settings before it starts one."""
-    error = submit._typed(cast("Any", SimpleNamespace(_submit_sp=None)), "no such mode")
-    assert (type(error), str(error)) == (TerminalError, "no Spark driver was started: no such mode")
-
-
 def test_a_driver_runs_beside_its_task_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,26 +280,6 @@ def test_airflows_own_default_connection_is_refused(
         tasks.reconcile(str(tmp_path), "shop")
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop/conf")
     assert spark_master() == "yarn"
-
-
-@pytest.mark.parametrize("words", ["AuditFailedError: 3 of 3 are bad", "FileDeniedError: a.jsonl"])
-def test_the_error_is_the_drivers_last_words(words: str) -> None:
-    hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
-    text = f"Cannot execute: spark-submit\n26/11/21 INFO Executor\n{words}\n"
-    assert str(submit._typed(hook, text)) == f"the Spark driver ended with code 1: {words}"
-
-
-def test_a_driver_that_was_killed_is_reported_without_its_command() -> None:
-    hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=-9))
-    text = (
-        "Cannot execute: spark-submit --master x. Error code is: -9.\n"
-        "Last spark-submit output:\n26/11/21 INFO Executor"
-    )
-    assert str(submit._typed(hook, text)) == (
-        "the Spark driver ended with code -9 (killed by signal 9, often for want of memory: "
-        "spark.driver.memory): 26/11/21 INFO Executor"
-    )
-    assert str(submit._typed(hook, text.partition("\n")[0])).endswith(": it printed nothing")
 
 
 def load_of(root: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> submit.LoadOperator:

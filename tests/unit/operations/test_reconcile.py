@@ -5,16 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from sluice.catalog.retries import CatalogAwayError
+from sluice.cli import app
 from sluice.errors import TerminalError
 from sluice.ledger.leases import ANY_PUBLISHER, Lease
 from sluice.ledger.states import LANDED, LOADED
 from sluice.manifest import Manifest
 from sluice.names import BRANCHES, branch_name
+from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.obsolete import why_obsolete
 from sluice.operations.reconcile import reconcile
+from tests.unit.projects import open_shop
 from tests.unit.undo_lake import TABLES, stage, three_batches
 
 pytestmark = pytest.mark.catalog
@@ -123,3 +127,13 @@ def test_an_error_of_dropping_does_not_hide_why_a_batch_failed(
     monkeypatch.setattr("sluice.operations.reconcile.drop_all_branches", away)
     with pytest.raises(TerminalError if fails else CatalogAwayError):
         reconcile(shop, lambda _: True)
+
+
+def test_reconcile_names_the_batches_to_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their ids, as every command takes them."""
+    monkeypatch.setattr(stages, "reconcile", lambda _: ["shop/b1/manifest.json"])
+    open_shop(tmp_path)
+    done = CliRunner().invoke(app, ["reconcile", "shop", "--project", str(tmp_path)])
+    assert done.stdout == "to be loaded again: b1\n"

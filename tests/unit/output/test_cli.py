@@ -383,15 +383,6 @@ def test_a_commit_that_failed_is_one_line_and_to_be_tried_again(
     assert f"{type(error).__name__}: {error}" in done.stderr
 
 
-def test_reconcile_names_the_batches_to_load(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By their ids, as every command takes them."""
-    monkeypatch.setattr(stages, "reconcile", lambda _: ["shop/b1/manifest.json"])
-    done = sluice(project(tmp_path), "reconcile", "shop")
-    assert done.stdout == "to be loaded again: b1\n"
-
-
 @pytest.mark.parametrize("text", ["a table called [/x]", "columns [id#1, b]"])
 def test_a_text_that_looks_like_markup_is_shown_as_it_is(tmp_path: Path, text: str) -> None:
     context = open_context(project(tmp_path), "shop")
