@@ -172,7 +172,7 @@ def describe(chosen: Selection) -> str:
 def files_in_words(chosen: Selection) -> str:
     """Return which files a run takes; times are in UTC, whatever zone they were given in."""
     if chosen.files:
-        return f"{counted(len(chosen.files), 'named file')}"
+        return counted(len(chosen.files), "named file")
     if chosen.window:
         start, end = (time.astimezone(UTC) for time in (chosen.window.start, chosen.window.end))
         return f"exactly {start:%Y-%m-%dT%H:%MZ} to {end:%Y-%m-%dT%H:%MZ}"
