@@ -5,6 +5,7 @@ Each is killed at a point and started again, and the result is compared with an 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,6 +29,9 @@ pytestmark = [
 ]  # fmt: skip
 FORGETFUL: Final = "maintenance: {tombstone_days: 1, changelog_days: 1}\nkeep_tags: 1\n"
 BATCH: Final = "<the first batch>"
+# In seconds. A batch's id depends on it, and the rows have the id.
+LANDED_AT: Final = 1_772_330_400
+CHECK: Final = 'checks: [{name: fails, sql: "SELECT 1 FROM {table}"}]'
 
 
 def _age(lake: Lake) -> None:
@@ -47,8 +51,25 @@ def _damage(lake: Lake) -> None:
 
 def _mend(lake: Lake) -> None:
     """Hint a wider type, so that values fit that did not fit the first time."""
+    _pipeline_is(lake, "decimal(9,2)", "decimal(18,2)")
+
+
+def _fail(lake: Lake) -> None:
+    """Land events with a new column, which fail a check."""
+    _pipeline_is(lake, "shop.visits: {", f"shop.visits: {{{CHECK}, ")
+    tiers = [event("u", "customers", 200 + k, {"id": k, "tier": "new"}) for k in (4, 5)]
+    key = "dt=2026-03-01/hr=02/d.jsonl"
+    lake.land(key, [*tiers, event("c", "visits", 210, {"at": 7})])
+    os.utime(lake.root / "landing" / key, (LANDED_AT, LANDED_AT))
+
+
+def _let_pass(lake: Lake) -> None:
+    _pipeline_is(lake, f"{CHECK}, ", "")
+
+
+def _pipeline_is(lake: Lake, before: str, after: str) -> None:
     path = lake.root / "pipelines" / "shop.yaml"
-    path.write_text(path.read_text().replace("decimal(9,2)", "decimal(18,2)"))
+    path.write_text(path.read_text().replace(before, after))
 
 
 def _nothing(_: Lake) -> None:
@@ -57,11 +78,13 @@ def _nothing(_: Lake) -> None:
 
 @dataclass(frozen=True)
 class Operation:
-    """A command, what is done to the lake before it, and the points at which it is killed."""
+    """A command, what is done to the lake before it, and the points at which it is killed; `then`:
+    what is done before it is started again."""
 
     command: tuple[str, ...]
     before: Callable[[Lake], None]
     points: tuple[str, ...]
+    then: Callable[[Lake], None] = _nothing
 
 
 OPERATIONS: Final = {
@@ -99,6 +122,14 @@ OPERATIONS: Final = {
             Point.ROLLBACK_HELD, Point.ROLLBACK_FILES, Point.ROLLBACK_DONE, Point.PUBLISH_FILES,
         ),
     ),
+    "fail": Operation(
+        ("run", "shop"), _fail,
+        (
+            f"{Point.LOAD_RESTORED}:1", f"{Point.LOAD_RESTORED}:2", f"{Point.TABLE_BRANCH}:1",
+            Point.LOAD_FAILED,
+        ),
+        _let_pass,
+    ),
 }  # fmt: skip
 FAULTS: Final = [(name, point) for name, found in OPERATIONS.items() for point in found.points]
 
@@ -132,6 +163,7 @@ def wanted(lake: Lake) -> Callable[[str], Contents]:
         if name not in known:
             command = _prepared(lake, OPERATIONS[name])
             before = lake.contents()
+            OPERATIONS[name].then(lake)
             code, output = lake.command(*command)
             assert code == 0, output
             known[name] = lake.contents()
@@ -156,7 +188,9 @@ def test_an_operation_that_dies_is_completed_by_the_next(
     command = _prepared(lake, OPERATIONS[name])
     code, output = lake.command(*command, fault=fault)
     assert code != 0, f"{fault} was never reached: {output}"
+    assert "check fails" not in output, f"{fault} was never reached: {output}"
 
+    OPERATIONS[name].then(lake)
     code, output = lake.command(*command)
     assert code == 0, output
     assert lake.contents().rows == complete.rows
