@@ -120,6 +120,18 @@ def replaced(text: Column, texts: Mapping[str, str], otherwise: Column) -> Colum
     return F.coalesce(F.try_element_at(known, text), otherwise)
 
 
+def cut(text: Column, characters: int) -> Column:
+    """Return a text to be shown, with `…` for what it has beyond so many characters."""
+    start = F.concat(F.substring(text, 1, characters), F.lit("…"))
+    return F.when(F.length(text) > characters, start).otherwise(text)
+
+
+def names_any(image: str, names: Iterable[str]) -> Column:
+    """Whether an image names one of the columns; never NULL."""
+    listed = F.array(*map(F.lit, names)).cast("array<string>")
+    return F.coalesce(F.arrays_overlap(F.map_keys(image), listed), F.lit(False))
+
+
 def changed_where(condition: Column, values: Mapping[str, Column]) -> dict[str, Column]:
     """Return columns with other values where a condition holds, for `withColumns`."""
     return {name: F.when(condition, v).otherwise(F.col(name)) for name, v in values.items()}

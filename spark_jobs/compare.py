@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType
 
 from sluice.verification import BUCKETS, DIFFERS, MISSING, REPEATED, UNEXPECTED
-from spark_jobs.canonical import by_name, quoted
+from spark_jobs.canonical import by_name, cut, quoted
 
 BUCKET: Final = "bucket"
 ROWS: Final = "rows"
@@ -138,8 +138,7 @@ def _texts(layout: Layout, types: dict[str, DataType], side: str) -> Column:
 
 def _text(value: Column, kind: DataType) -> Column:
     text = F.hex(value) if isinstance(kind, BinaryType) else value.cast("string")
-    short = F.concat(F.left(text, F.lit(_SHOWN_CHARACTERS)), F.lit("…"))
-    return F.when(F.length(text) > _SHOWN_CHARACTERS, short).otherwise(text)
+    return cut(text, _SHOWN_CHARACTERS)
 
 
 def same_rows(one: DataFrame, two: DataFrame) -> bool:

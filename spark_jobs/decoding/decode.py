@@ -100,8 +100,8 @@ def changes(
     and, for tables with `null_misfits`, NULLED.
 
     BAD names the columns; `with_values` adds the values, which costs time on every record. In
-    steps, texts → values → misfits, Spark computes each value once. Each half of an update also
-    checks the texts of the other half: a record fits as a whole or not at all.
+    these steps, texts → values → misfits, Spark computes each value once. Each half of an update
+    also checks the texts of the other half: a record fits as a whole or not at all.
     """
     sides = (OWN, OTHER) if splits(plan) else (OWN,)
     halves = with_texts(split_key_changes(events, plan), plan, sides)

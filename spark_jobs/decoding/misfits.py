@@ -9,6 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from sluice.types.columns import ENCODINGS
+from spark_jobs.canonical import cut
 from spark_jobs.planning.planned_column import PlannedColumn
 
 _SHOWN: Final = 100
@@ -20,9 +21,9 @@ def misfit(column: PlannedColumn, texts: Iterable[Column], unfit: Iterable[Colum
     It shows the first of the `texts` that is `unfit`, cut where it is long.
     """
     text = F.coalesce(*map(F.when, unfit, texts))
-    cut = F.concat(F.substring(text, 1, _SHOWN), F.lit("…"))
-    value = F.when(F.length(text) > _SHOWN, cut).otherwise(text)
-    return F.concat(F.lit(f"{column.name}: '"), value, F.lit(f"' does not fit {_wanted(column)}"))
+    return F.concat(
+        F.lit(f"{column.name}: '"), cut(text, _SHOWN), F.lit(f"' does not fit {_wanted(column)}")
+    )
 
 
 def _wanted(column: PlannedColumn) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from sluice.errors import Evidence
 from sluice.escaping import shown
 from sluice.source_names import stored_name
-from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, PLACE
+from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, PLACE, cut, names_any
 from spark_jobs.decoding import quarantine
 from spark_jobs.decoding.decode import is_of, with_origin
 from spark_jobs.decoding.envelope_parts import part_of
@@ -94,7 +94,7 @@ def _shows(evidence: Evidence, names: Collection[str]) -> Column:
     """Whether a record is one of those that the evidence means; `names`: the columns in events."""
     if evidence.op:
         return (F.col("op") == evidence.op) & _stated(evidence)
-    has = _has("after", names) | _has("before", names)
+    has = names_any("after", names) | names_any("before", names)
     for shape, of in (("types", evidence.types), ("key", evidence.keys)):
         has &= short_name(F.col(shape)).isin([*of]) if of else F.lit(True)
     return has
@@ -108,22 +108,12 @@ def _stated(evidence: Evidence) -> Column:
     return reduce(or_, means) if means else F.lit(True)
 
 
-def _has(image: str, names: Collection[str]) -> Column:
-    carried = (F.map_contains_key(image, name) for name in names)
-    return reduce(or_, (F.coalesce(c, F.lit(False)) for c in carried), F.lit(False))
-
-
 def _refused_part(evidence: Evidence, names: Collection[str]) -> Column:
     """Return what is refused in a record: its statement, or its values of the columns as JSON."""
     if evidence.op:
-        return _cut(F.col("ddl")) if evidence.op == OP_DDL else F.lit("")
-    image = F.when(_has("after", names), F.col("after")).otherwise(F.col("before"))
+        return cut(F.col("ddl"), _CHARACTERS) if evidence.op == OP_DDL else F.lit("")
+    image = F.when(names_any("after", names), F.col("after")).otherwise(F.col("before"))
     of_columns = F.map_filter(image, lambda name, _: name.isin([*names]))
     few = F.map_from_entries(F.slice(F.map_entries(of_columns), 1, _MOST_COLUMNS))
-    values = F.transform_values(few, lambda _, value: _cut(value))
+    values = F.transform_values(few, lambda _, value: cut(value, _CHARACTERS))
     return F.to_json(values, {"ignoreNullFields": "false"})
-
-
-def _cut(text: Column) -> Column:
-    start = F.concat(F.substring(text, 1, _CHARACTERS), F.lit("…"))
-    return F.when(F.length(text) > _CHARACTERS, start).otherwise(text)

@@ -13,7 +13,13 @@ from pyspark.sql import functions as F
 from sluice.config.pipeline import Pipeline
 from sluice.errors import PlanError
 from sluice.source_names import LONGEST, is_column_name, is_table_name
-from spark_jobs.canonical import OUTCOME_EVENT, OUTCOME_REJECT, SOURCE_PARTS, changed_where
+from spark_jobs.canonical import (
+    OUTCOME_EVENT,
+    OUTCOME_REJECT,
+    SOURCE_PARTS,
+    changed_where,
+    names_any,
+)
 from spark_jobs.planning.descriptions import refuse_too_many_columns
 from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import table_config, target_name
@@ -54,10 +60,7 @@ class UnusableNames:
     def _with_columns(self) -> Column:
         if not self.columns:
             return F.lit(False)
-        listed = F.array(*(F.lit(name) for name in self.columns))
-        images = (F.arrays_overlap(F.map_keys(image), listed) for image in ("before", "after"))
-        before, after = (F.coalesce(overlap, F.lit(False)) for overlap in images)
-        return before | after
+        return names_any("before", self.columns) | names_any("after", self.columns)
 
 
 def unusable_names(pipeline: Pipeline, summaries: Sequence[TableSummary]) -> UnusableNames:
