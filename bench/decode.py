@@ -33,8 +33,8 @@ from sluice.environment import CHECKOUT
 from sluice.manifest import AVRO, SourceFile
 from spark_jobs.canonical import PLACED
 from spark_jobs.decoding.decode import BAD, RECORD, Batch, changes, of_table, with_origin
-from spark_jobs.decoding.record_rules import read_envelope
 from spark_jobs.decoding.shape_cache import ShapeCheck
+from spark_jobs.decoding.whole_envelope import read_envelope
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import NO_PRIOR_FACTS, PriorFacts
 from spark_jobs.planning.discover import discover

@@ -1,6 +1,7 @@
 """The canonical form of an event, which every decoder returns, before columns get their types.
 
-A decoder returns one row for each record (one that changes a key is split later), in these columns:
+A decoder returns one row for each record, or for each row of a record that has several; one that
+changes a key is split later. The columns:
 
 | column | type | what |
 |---|---|---|

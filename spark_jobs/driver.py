@@ -39,9 +39,9 @@ from sluice.result import BatchResult
 from spark_jobs.attempt import Attempt
 from spark_jobs.attempt_lease import AttemptLease
 from spark_jobs.decoding import transactions
-from spark_jobs.decoding.record_rules import whole_envelope
 from spark_jobs.decoding.staged_files import is_of_a_file, with_staged_files, without_damage
 from spark_jobs.decoding.table_isolation import can_leave_out, report_left_out
+from spark_jobs.decoding.whole_envelope import whole_envelope
 from spark_jobs.driver_messages import collecting, emit
 from spark_jobs.failures import typed
 from spark_jobs.job import Job, pipeline_for

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -13,31 +11,16 @@ from sluice import names
 from sluice.config.policies import APPLY
 from sluice.config.source_tables import truncate_policy
 from sluice.faults import Point, reach
-from sluice.result import Nulled
-from spark_jobs.canonical import is_truncate, quoted
-from spark_jobs.decoding import changelog_write, null_misfits, time_units
+from spark_jobs.canonical import quoted
+from spark_jobs.decoding import changelog_write
 from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.envelope_parts import part_of
+from spark_jobs.decoding.misfit_counts import Misfits, misfit_counts, misfits_found
 from spark_jobs.job import Job
 from spark_jobs.lake.gap_start import begin_soft_delete
 from spark_jobs.lake.table_id import TableId, changelog_id
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
-
-
-@dataclass(frozen=True)
-class Misfits:
-    """What did not fit in a table's records.
-
-    `bad`: number of counted records that did not fit, `unread`: the same if no record with a row
-    fits, else 0; `nulled`: the values of the others that NULL replaces; `odd_times`: notes on their
-    times.
-    """
-
-    bad: int
-    unread: int
-    nulled: tuple[Nulled, ...]
-    odd_times: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -83,24 +66,6 @@ def _observed(plan: TablePlan, fits: Column) -> list[Column]:
         F.max(F.when(fits, F.col(names.POSITION))).alias("highest"),
         F.count_if(~F.col(names.COUNTED)).alias("halves"),
     ]
-
-
-def misfit_counts(plan: TablePlan, fits: Column) -> list[Column]:
-    """Return the counts that `misfits_found` reads; `fits`: whether the record is loaded."""
-    counted = F.col(names.COUNTED)
-    return [
-        F.count_if(~fits & counted).alias("bad"),
-        F.count_if(counted & ~is_truncate()).alias("rows"),
-        *null_misfits.counts(plan, fits),
-        *time_units.counts(plan, fits),
-    ]
-
-
-def misfits_found(plan: TablePlan, counted: Mapping[str, Any]) -> Misfits:
-    """Return the results of `misfit_counts`."""
-    bad = counted["bad"]
-    unread = bad if bad == counted["rows"] else 0
-    return Misfits(bad, unread, null_misfits.found(plan, counted), time_units.found(plan, counted))
 
 
 def _stored_columns(spark: SparkSession, changelog: TableId, typed: DataFrame) -> list[Column]:

@@ -16,8 +16,8 @@ from spark_jobs.decoding.known_tables import KnownTables, known_tables
 from spark_jobs.decoding.statements import placed_statements
 from spark_jobs.driver_messages import emit
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Source, TableSummary, source_of
-from spark_jobs.planning.plan import table_config, target_name
+from spark_jobs.planning.table_summary import Source, TableSummary, source_of
+from spark_jobs.planning.targets import table_config, target_name
 
 _MOST: Final = 10_000
 

@@ -20,7 +20,7 @@ from spark_jobs.decoding.decode import is_of
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
 from spark_jobs.driver_messages import emit
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Source, TableSummary
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 
 def with_spelling_of_rows(

@@ -30,13 +30,13 @@ from spark_jobs.canonical import (
     replaced,
 )
 from spark_jobs.decoding.halves import OTHER, OWN, SPLIT, split_key_changes, splits
-from spark_jobs.decoding.misfits import misfit
+from spark_jobs.decoding.misfit_text import misfit
 from spark_jobs.decoding.texts import column_texts, text_name, with_texts
 from spark_jobs.formats.common.envelope import is_empty_image, repeats
 from spark_jobs.formats.common.scans import with_facts
-from spark_jobs.planning.discover import Source, short_name
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
+from spark_jobs.planning.table_summary import Source, short_name
 from spark_jobs.values import fitted
 
 BAD: Final = "_sluice_bad"

@@ -23,7 +23,7 @@ from spark_jobs.decoding.ddl_columns import statements_of_batch
 from spark_jobs.decoding.ddl_comments import comments_by
 from spark_jobs.decoding.envelope_parts import require_all, write_parts
 from spark_jobs.decoding.plans import make_plans
-from spark_jobs.decoding.record_rules import apply_record_rules, whole_envelope
+from spark_jobs.decoding.record_rules import apply_record_rules
 from spark_jobs.decoding.shape_cache import (
     ShapeCheck,
     ShapeCheckResult,
@@ -31,15 +31,16 @@ from spark_jobs.decoding.shape_cache import (
     encode_shapes,
     load_shapes,
 )
+from spark_jobs.decoding.whole_envelope import whole_envelope
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import PriorFacts
 from spark_jobs.job import Job
 from spark_jobs.lake.table_id import changelog_id, target_id
 from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import report_unreadable_defaults
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.sources import refuse_unclear
+from spark_jobs.planning.table_summary import Source, TableSummary
 from spark_jobs.threads import map_concurrently
 
 

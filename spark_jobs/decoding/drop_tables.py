@@ -24,8 +24,9 @@ from spark_jobs.decoding.statements import placed_statements
 from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job, advice
-from spark_jobs.planning.discover import Source, TableSummary, discover, source_of
-from spark_jobs.planning.plan import table_config
+from spark_jobs.planning.discover import discover
+from spark_jobs.planning.table_summary import Source, TableSummary, source_of
+from spark_jobs.planning.targets import table_config
 
 _MOST: Final = 1_000
 

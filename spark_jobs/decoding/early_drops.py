@@ -24,9 +24,10 @@ from spark_jobs.formats import FORMATS
 from spark_jobs.formats.common.truncates import is_stated
 from spark_jobs.job import Job
 from spark_jobs.lake.table_id import TableId, changelog_id
-from spark_jobs.planning.discover import TableSummary
-from spark_jobs.planning.plan import TablePlan, table_config, target_name
+from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames_known import statements_on
+from spark_jobs.planning.table_summary import TableSummary
+from spark_jobs.planning.targets import table_config, target_name
 
 
 def unplanned_drops(

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sluice.errors import TransientError
 from spark_jobs.canonical import SOURCE_PARTS
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Source, TableSummary, short_name
+from spark_jobs.planning.table_summary import Source, TableSummary, short_name
 
 PART: Final = "part"
 _MOST_FOLDERS: Final = 512

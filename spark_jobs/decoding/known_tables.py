@@ -11,8 +11,8 @@ from sluice.ddl.stated_names import named
 from sluice.ddl.statements import UnreadableDdlError
 from sluice.ledger.changelogs import stored_sources
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Source, TableSummary
-from spark_jobs.planning.plan import target_name
+from spark_jobs.planning.table_summary import Source, TableSummary
+from spark_jobs.planning.targets import target_name
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from sluice.config.fields import TABLE_PLACEHOLDERS
 from sluice.config.pipeline import TableConfig
 from sluice.errors import FROM_BEFORE, PlanError
 from spark_jobs.lake.table_id import TableId
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.shared_targets import advice_to_separate
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 
 def refuse_other_source(

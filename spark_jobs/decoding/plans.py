@@ -28,12 +28,11 @@ from spark_jobs.job import Job, advice
 from spark_jobs.lake.evolution import retyped
 from spark_jobs.lake.table_id import TableId, changelog_of, target_id
 from spark_jobs.planning.additions import additions_of
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.dropped import leaves_target, may_go, refuse_fixed
 from spark_jobs.planning.key_names import key_for_names
 from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.partition_fields import refuse_fields, refuse_taken
-from spark_jobs.planning.plan import TablePlan, plan_table, table_config, target_name
+from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.renames_known import (
     following,
     of_table,
@@ -47,6 +46,8 @@ from spark_jobs.planning.shared_targets import refuse_shared_targets
 from spark_jobs.planning.stored_types import stored_form
 from spark_jobs.planning.table_columns import target_columns
 from spark_jobs.planning.table_inputs import StoredTable
+from spark_jobs.planning.table_summary import Source, TableSummary
+from spark_jobs.planning.targets import table_config, target_name
 from spark_jobs.planning.type_changes import TypeChange, refuse_widening
 
 NO_STATEMENTS: Final[Mapping[Source, list[ColumnStatement]]] = {}

@@ -1,17 +1,13 @@
-"""The records of a batch in generic form, and the rules that concern whole records."""
+"""The rules that concern whole records of a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.config.pipeline import Pipeline
-from sluice.errors import PlanError
-from sluice.manifest import SourceFile
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, changed_where
 from spark_jobs.decoding import (
     drop_tables,
@@ -24,36 +20,14 @@ from spark_jobs.decoding import (
 from spark_jobs.decoding.ddl_table_names import with_spelling_of_rows
 from spark_jobs.decoding.envelope_parts import PART, in_parts
 from spark_jobs.formats import FORMATS
-from spark_jobs.formats.base import NO_PRIOR_FACTS, PriorFacts
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import TableSummary, discover
+from spark_jobs.planning.discover import discover
 from spark_jobs.planning.name_limits import refuse_too_many, unusable_names
-from spark_jobs.planning.sources import as_listed, refuse_unclear
+from spark_jobs.planning.sources import refuse_unclear
+from spark_jobs.planning.table_summary import TableSummary
 
 # Returns the batch's records with other outcomes or names; None where it changes none.
 Rule = Callable[[Job, DataFrame, list[TableSummary]], DataFrame | None]
-
-
-def whole_envelope(job: Job, facts: PriorFacts = NO_PRIOR_FACTS) -> DataFrame:
-    """Return the batch's records in generic form; raise PlanError for a batch without files."""
-    files = job.manifest.files
-    if not files:
-        raise PlanError(f"batch {job.manifest.batch_id} has no files")
-    facts = replace(facts, transactions=job.pipeline.holds_transactions)
-    return read_envelope(job.spark, job.pipeline, files, facts)
-
-
-def read_envelope(
-    spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...], facts: PriorFacts
-) -> DataFrame:
-    """Return the records in generic form, with tables renamed by their `sources`.
-
-    `absent` and `old_absent` exist for formats without partial rows too.
-    """
-    envelope = FORMATS[pipeline.format].read(spark, files, pipeline.format_options, facts)
-    lacking = {"absent", "old_absent"} - set(envelope.columns)
-    whole = {name: F.lit(None).cast("array<string>") for name in sorted(lacking)}
-    return as_listed(envelope.withColumns(whole), pipeline)
 
 
 def apply_record_rules(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[TableSummary]]:

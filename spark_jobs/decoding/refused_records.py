@@ -24,7 +24,7 @@ from spark_jobs.decoding.decode import is_of, with_origin
 from spark_jobs.decoding.envelope_parts import part_of
 from spark_jobs.decoding.record_numbers import in_landed_file
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Source, TableSummary, short_name, source_of
+from spark_jobs.planning.table_summary import Source, TableSummary, short_name, source_of
 
 _SHOWN: Final = 3
 _MOST_TABLES: Final = 10

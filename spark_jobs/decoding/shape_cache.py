@@ -21,8 +21,8 @@ from spark_jobs.decoding.decode import is_of
 from spark_jobs.decoding.halves import changes_key, hides_key
 from spark_jobs.decoding.lookalikes import needs_second_look
 from spark_jobs.lake.tables import Lake
-from spark_jobs.planning.discover import Source, TableSummary, short_name
 from spark_jobs.planning.planned_column import PlannedColumn
+from spark_jobs.planning.table_summary import Source, TableSummary, short_name
 
 MOST_TABLES: Final = 4
 MOST_SHAPES: Final = 32

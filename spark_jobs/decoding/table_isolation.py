@@ -21,7 +21,7 @@ from spark_jobs.decoding.staged_files import is_of_a_file
 from spark_jobs.driver_messages import emit
 from spark_jobs.failures import typed
 from spark_jobs.job import Job, unpublished
-from spark_jobs.planning.discover import TableSummary
+from spark_jobs.planning.table_summary import TableSummary
 from spark_jobs.threads import map_concurrently
 
 S = TypeVar("S")

@@ -21,7 +21,7 @@ from spark_jobs.decoding.refused_records import lines_of_statements
 from spark_jobs.decoding.statements import ddl_events, statement_columns
 from spark_jobs.driver_messages import emit
 from spark_jobs.job import Job, advice
-from spark_jobs.planning.discover import Source, TableSummary, source_of
+from spark_jobs.planning.table_summary import Source, TableSummary, source_of
 
 _MOST: Final = 1_000
 

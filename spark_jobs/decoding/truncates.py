@@ -16,8 +16,8 @@ from spark_jobs.decoding.statements import ddl_events, statement_columns, statem
 from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import TableSummary, source_of
-from spark_jobs.planning.plan import table_config
+from spark_jobs.planning.table_summary import TableSummary, source_of
+from spark_jobs.planning.targets import table_config
 
 _MOST: Final = 100
 

@@ -1,4 +1,4 @@
-"""The wire formats by name: a new one is one file and one line here."""
+"""The wire formats by name: a new one is one file or folder and one line here."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ NO_PRIOR_FACTS: Final = PriorFacts()
 
 
 class Format(ABC):
-    """A decoder: one file for each format, registered in `FORMATS`."""
+    """A decoder: one file or folder for each format, registered in `FORMATS`."""
 
     name: ClassVar[str]
     describes_defaults: ClassVar[bool] = False
@@ -103,7 +103,8 @@ class Format(ABC):
         options: Any,
         facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
-        """Decode files into the columns of `canonical.ENVELOPE`, lazily, one row a record.
+        """Decode files into the columns of `canonical.ENVELOPE`, lazily, one row a record,
+        or one for each row of a record that has several.
 
         `options`: the format's own, as `sluice.config.formats.WIRE_FORMATS` has them.
         """

@@ -52,8 +52,8 @@ def promote(spark: SparkSession, table: TableId, change: TypeChange) -> None:
 def set_aside(
     spark: SparkSession, catalog: Catalog, table: TableId, changes: Sequence[TypeChange]
 ) -> None:
-    """Replace columns of a changelog by columns of other types; the old ones are kept under other
-    names. Columns whose types another batch has changed like this meanwhile stay.
+    """Replace columns of a changelog or of tombstones by columns of other types; the old ones are
+    kept under other names. Columns whose types another batch has changed like this meanwhile stay.
 
     Raises TransientError as `rewrite` does.
     """

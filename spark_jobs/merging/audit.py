@@ -12,8 +12,8 @@ from spark_jobs.failures import NOTHING
 from spark_jobs.job import Job, how_to_give_up, how_to_go_on, unpublished
 from spark_jobs.merging.checks import look_at
 from spark_jobs.merging.merge import Merged
-from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.table_summary import TableSummary
 
 
 def audit(job: Job, result: BatchResult) -> None:

@@ -31,7 +31,7 @@ from sluice.errors import AuditFailedError
 from sluice.names import BATCH_ID
 from sluice.result import StagedTable
 from spark_jobs.job import Job, batch_to_name, how_to_go_on, unpublished
-from spark_jobs.lake.published import live_rows
+from spark_jobs.lake.rows_at_cut import live_rows
 from spark_jobs.lake.table_id import TableId, changelog_id, target_id
 from spark_jobs.planning.plan import TablePlan
 

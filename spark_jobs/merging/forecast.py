@@ -12,12 +12,14 @@ from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts
 from spark_jobs.canonical import by_name, is_truncate, of_batches
 from spark_jobs.decoding import beyond_floor
-from spark_jobs.decoding.changelog_rows import misfit_counts, misfits_found, typed_changes
+from spark_jobs.decoding.changelog_rows import typed_changes
 from spark_jobs.decoding.ddl_columns import statements_of_batch
 from spark_jobs.decoding.decode import BAD
 from spark_jobs.decoding.early_drops import refuse_rows_below_drop
+from spark_jobs.decoding.misfit_counts import misfit_counts, misfits_found
 from spark_jobs.decoding.plans import make_plans
-from spark_jobs.decoding.record_rules import apply_record_rules, whole_envelope
+from spark_jobs.decoding.record_rules import apply_record_rules
+from spark_jobs.decoding.whole_envelope import whole_envelope
 from spark_jobs.folding.fold import fold_counting
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
 from spark_jobs.folding.resolve import APPLY, STATUS, StoredState, resolve, tally

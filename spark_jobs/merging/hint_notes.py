@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.catalog.snapshots import head
 from sluice.types.columns import parse_type
-from spark_jobs.decoding.changelog_rows import Misfits, typed_changes
+from spark_jobs.decoding.changelog_rows import typed_changes
 from spark_jobs.decoding.decode import BAD
+from spark_jobs.decoding.misfit_counts import Misfits
 from spark_jobs.job import Job
 from spark_jobs.lake.table_id import target_id
 from spark_jobs.lake.tables import Lake

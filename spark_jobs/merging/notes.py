@@ -16,9 +16,9 @@ from sluice.config.pipeline import Pipeline
 from sluice.config.source_tables import listed_name
 from spark_jobs.canonical import OUTCOME_REJECT
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.shown_columns import shown_columns
+from spark_jobs.planning.table_summary import TableSummary
 
 _MOST: Final = 5
 

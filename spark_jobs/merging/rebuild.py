@@ -36,12 +36,13 @@ from spark_jobs.merging.desired_state import DesiredState
 from spark_jobs.merging.floor_guard import floor_unchanged
 from spark_jobs.merging.load import drop_older_branches
 from spark_jobs.merging.rebuilt_tables import write_desired
-from spark_jobs.planning.discover import Source, TableSummary
-from spark_jobs.planning.plan import TablePlan, table_config
+from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import declared
 from spark_jobs.planning.renames_known import follows_renames
 from spark_jobs.planning.span import Span
+from spark_jobs.planning.table_summary import Source, TableSummary
+from spark_jobs.planning.targets import table_config
 from spark_jobs.threads import map_concurrently
 
 

@@ -18,7 +18,7 @@ from sluice import names
 from spark_jobs.canonical import by_name
 from spark_jobs.folding.resolve import StoredState
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
-from spark_jobs.lake.published import live_rows
+from spark_jobs.lake.rows_at_cut import live_rows
 from spark_jobs.lake.table_id import history_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.mode_gaps import has_gap, written_by

@@ -102,7 +102,7 @@ class ColumnHistory:
 
     def clash(self, before: ColumnHistory, columns: Collection[str]) -> Clash | None:
         """Return two columns that cannot be told apart in stored rows, written with the defaults
-        and renames `before`; None if there are none. See `renames.clash`."""
+        and renames `before`; None if there are none. See `rename_clashes.clash`."""
         columns = [*columns, *self.left]
         held = {n: default for n, default in before.current_defaults().items() if default.limits}
         filled = {

@@ -10,8 +10,8 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import PlanError
 from sluice.source_names import LONGEST, is_column_name
 from spark_jobs.formats.base import Format, SourceColumn
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.planned_column import PlannedColumn
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 
 def descriptions(

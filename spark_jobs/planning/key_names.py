@@ -17,7 +17,7 @@ from sluice.config.pipeline import TableConfig
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.column_log import ColumnStatement
 from sluice.source_names import stored_name
-from spark_jobs.planning.discover import TableSummary
+from spark_jobs.planning.table_summary import TableSummary
 
 KeyNames = Mapping[str, str]
 """Any other name of a key column at the source, in lower case → the key column."""

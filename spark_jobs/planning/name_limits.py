@@ -21,8 +21,8 @@ from spark_jobs.canonical import (
     names_any,
 )
 from spark_jobs.planning.descriptions import refuse_too_many_columns
-from spark_jobs.planning.discover import Source, TableSummary
-from spark_jobs.planning.plan import table_config, target_name
+from spark_jobs.planning.table_summary import Source, TableSummary
+from spark_jobs.planning.targets import table_config, target_name
 
 BAD_TABLE_NAME: Final = "bad_table_name"
 BAD_COLUMN_NAME: Final = "bad_column_name"

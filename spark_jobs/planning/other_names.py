@@ -14,9 +14,9 @@ from sluice.column_renames import Rename, Renames, in_lower_case
 from sluice.config.pipeline import TableConfig
 from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
-from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.key_names import NO_NAMES, KeyNames, key_names, without_key
 from spark_jobs.planning.renames import reused_names, wanted
+from spark_jobs.planning.table_summary import TableSummary
 
 
 @dataclass(frozen=True)

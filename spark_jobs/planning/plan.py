@@ -1,4 +1,4 @@
-"""The plan of a batch: for every source table its target, key and columns."""
+"""The plan of one source table of a batch: its target, key and columns."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from sluice.column_renames import Renames
 from sluice.config.collations import rules
 from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.config.policies import FAIL, IGNORE
-from sluice.config.schema_change import dropped_column_policy
-from sluice.config.source_tables import listed_name, truncate_policy
+from sluice.config.source_tables import truncate_policy
 from sluice.errors import ELSEWHERE, Evidence, PlanError, UnknownKeyError
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key, target_metadata
 from sluice.names import (
@@ -25,7 +24,6 @@ from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import Additions
 from spark_jobs.planning.defaults import Defaults
 from spark_jobs.planning.descriptions import as_read
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.opening import Opening, opening_of
 from spark_jobs.planning.planned_column import PlannedColumn, key_by_rules
 from spark_jobs.planning.shown_columns import shown_columns
@@ -36,6 +34,8 @@ from spark_jobs.planning.table_inputs import (
     gather_inputs,
     planned_columns,
 )
+from spark_jobs.planning.table_summary import Source, TableSummary
+from spark_jobs.planning.targets import target_name
 from spark_jobs.planning.type_split import NO_SPLIT, TypeSplit
 
 
@@ -128,30 +128,6 @@ class TablePlan:
     def name(self) -> str:
         """Namespace and table, for messages."""
         return full_name(self.namespace, self.target)
-
-
-def table_config(pipeline: Pipeline, source: Source) -> TableConfig | None:
-    """Return the configuration of a source table, by its full name or the end of it, with the
-    pipeline's policy for dropped columns if it has none.
-
-    None if the pipeline lists tables without this one, or the run does not load it.
-    """
-    name = listed_name(pipeline.tables or (), source.name)
-    if pipeline.tables is None:
-        found = TableConfig()
-    elif name is not None and pipeline.loads(name):
-        found = pipeline.tables[name]
-    else:
-        return None
-    policy = dropped_column_policy(pipeline, found)
-    return found.model_copy(update={"on_dropped_column": policy})
-
-
-def target_name(pipeline: Pipeline, source: Source) -> str:
-    """Return the target's name, by the pipeline's `table_name` template."""
-    return pipeline.table_name.format(
-        database=source.database, schema=source.schema, table=source.table
-    )
 
 
 def plan_table(

@@ -21,14 +21,15 @@ from sluice.ledger.ledger import Ledger
 from sluice.names import dropped_column
 from sluice.types.columns import ColumnType, widest, widest_or_text
 from spark_jobs.canonical import OP_DDL
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.dropped import leaves_target
 from spark_jobs.planning.key_names import KeyNames, key_names, without_key
 from spark_jobs.planning.partial_hints import refuse_partial_hint
-from spark_jobs.planning.plan import TablePlan, table_config
+from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import declared, reused_names, wanted
 from spark_jobs.planning.stored_types import needs_description
+from spark_jobs.planning.table_summary import Source, TableSummary
+from spark_jobs.planning.targets import table_config
 
 
 def renames_from(statements: Iterable[ColumnStatement], config: TableConfig) -> Renames:

@@ -8,8 +8,8 @@ from typing import Final
 from sluice.config.formats import options_model
 from sluice.errors import PlanError
 from sluice.names import events_table, full_name, history_table
-from spark_jobs.planning.discover import Source
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.table_summary import Source
 
 _DATABASE: Final = "database"
 _AROUND: Final = (_DATABASE, "schema")

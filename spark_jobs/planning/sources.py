@@ -25,7 +25,7 @@ from sluice.config.source_tables import (
 )
 from sluice.errors import PlanError
 from spark_jobs.canonical import OP_TRUNCATE, SOURCE_PARTS, changed_where
-from spark_jobs.planning.discover import TableSummary
+from spark_jobs.planning.table_summary import TableSummary
 
 # Spark's default of spark.sql.optimizer.inSetConversionThreshold.
 _HASHED_ABOVE: Final = 10

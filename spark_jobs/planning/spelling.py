@@ -20,8 +20,8 @@ from sluice.errors import PlanError
 from sluice.source_names import is_column_name, stored_name
 from sluice.types.columns import STRING
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.key_names import KeyNames
+from spark_jobs.planning.table_summary import TableSummary
 
 NO_SCRIPT: Final = DdlTable("", "", {})
 Described = Mapping[int, Mapping[str, SourceColumn]]

@@ -12,11 +12,11 @@ from sluice.modes import target_metadata
 from sluice.source_names import is_reserved
 from spark_jobs.formats.base import Format
 from spark_jobs.planning.descriptions import descriptions, refuse_too_many_columns
-from spark_jobs.planning.discover import TableSummary
 from spark_jobs.planning.other_names import NOTHING_RENAMED, KnownNames
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.spelling import Described, Spelling, spelling
 from spark_jobs.planning.stored_types import KnownTypes, planned, refuse_foreign_types
+from spark_jobs.planning.table_summary import TableSummary
 from spark_jobs.planning.type_split import TypeSplit, split_by_type
 
 

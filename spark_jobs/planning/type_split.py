@@ -21,9 +21,9 @@ from sluice.errors import Evidence, PlanError
 from sluice.types.columns import ColumnType, parse_type, widest
 from spark_jobs.canonical import ALL_BUT, replaced
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.planning.discover import TableSummary, short_name
 from spark_jobs.planning.spelling import Described, Spelling
 from spark_jobs.planning.stored_types import KnownTypes, stored_form
+from spark_jobs.planning.table_summary import TableSummary, short_name
 
 # Types that widen to one another share a column, in whatever order they come.
 _FAMILIES: Final = {"int": "number", "bigint": "number", "decimal": "number", "float": "double"}

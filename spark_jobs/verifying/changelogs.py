@@ -16,7 +16,7 @@ from sluice.source_names import is_reserved
 from sluice.verification import TableReport, Verification
 from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
-from spark_jobs.lake.published import changes_at, is_partial, live_rows_at, rows_at
+from spark_jobs.lake.rows_at_cut import changes_at, is_partial, live_rows_at, rows_at
 from spark_jobs.materialize import materialize
 from spark_jobs.planning.dropped import without_values
 from spark_jobs.threads import map_concurrently, run_concurrently

@@ -11,7 +11,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import AuditFailedError
 from sluice.manifest import WHOLE, LandingReject, Manifest
 from spark_jobs.merging.audit import refuse_too_many_bad
-from spark_jobs.planning.discover import Source, TableSummary
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 PIPELINE = Pipeline.model_validate(
     {"name": "shop", "format": "debezium", "landing": {"url": "l"}, "namespace": "n"}

@@ -12,6 +12,8 @@ from sluice.types.columns import LISTED, STRING, UNSCALED, VARIABLE, ColumnType,
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.number_text import MOST_SCALE
 
+NULL: Final = r'(null|\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\})'
+"""A null value in JSON, bare or with a null schema."""
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
 _UUID: Final = "io.debezium.data.Uuid"

@@ -1,9 +1,9 @@
 """Debezium in Avro, read into the flat columns that `decoder.py` makes of JSON.
 
 Container files hold envelopes, or records of `key` and `value`, which may be wire messages. Other
-files hold wire messages (`common/confluent.py`) or Avro's JSON encoding (`common/avro_json.py`).
-Values become the texts of Connect's JSON converter (`common/connect_avro.py`), so later steps are
-those of JSON. The rules are in docs/formats/debezium-avro.md.
+files hold wire messages (`confluent.py`) or Avro's JSON encoding (`avro_json.py`). Values become
+the texts of Connect's JSON converter (`connect_avro.py`), so later steps are those of JSON. The
+rules are in docs/formats/debezium-avro.md.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from sluice.containers.avro_schemas import Schemas, open_schemas
 from sluice.errors import TerminalError, landed_again
 from sluice.manifest import AVRO, SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, place
-from spark_jobs.formats.common import avro, avro_json, confluent, connect_avro
+from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.avro import Node
-from spark_jobs.formats.common.connect_avro import Datum, Records
 from spark_jobs.formats.common.scans import by_schema, in_own_projection
+from spark_jobs.formats.debezium import avro_json, confluent, connect_avro
+from spark_jobs.formats.debezium.connect_avro import Datum, Records
 from spark_jobs.formats.debezium.head import MARKER, Head
 
 JSON_ENCODING: Final[Layout] = "avro_json"

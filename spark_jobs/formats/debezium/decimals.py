@@ -12,7 +12,7 @@ from typing import Any, Final
 from sluice.config.format_options import DebeziumOptions, DecimalFormat
 from sluice.errors import TerminalError
 from spark_jobs.formats.common.connect import DECIMAL
-from spark_jobs.formats.common.connect_avro import Records
+from spark_jobs.formats.debezium.connect_avro import Records
 from spark_jobs.formats.debezium.head import field_at, record_of
 
 BASE64: Final[DecimalFormat] = "base64"

@@ -17,16 +17,16 @@ from sluice.manifest import SourceFile
 from sluice.types.columns import BASE64
 from spark_jobs.canonical import OP_DELETE, OP_UPDATE, OUTCOME_REJECT
 from spark_jobs.formats.base import COUNTS, NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
-from spark_jobs.formats.common import tombstones, truncates
-from spark_jobs.formats.common.connect import row_columns
+from spark_jobs.formats.common import truncates
+from spark_jobs.formats.common.connect import NULL, row_columns
 from spark_jobs.formats.common.default_table import DefaultTable, in_schema
 from spark_jobs.formats.common.envelope import instant, instant_of_micros
 from spark_jobs.formats.common.scans import with_arrival
-from spark_jobs.formats.common.tombstones import BESIDE, KEY, NULL
 from spark_jobs.formats.common.unsent import any_unsent, unsent
 from spark_jobs.formats.debezium import avro as debezium_avro
 from spark_jobs.formats.debezium import decimals as debezium_decimals
 from spark_jobs.formats.debezium import documents as debezium_documents
+from spark_jobs.formats.debezium import tombstones
 from spark_jobs.formats.debezium import transactions as debezium_transactions
 from spark_jobs.formats.debezium.head import HEARTBEAT, TRANSACTION_MARKER, misread
 from spark_jobs.formats.debezium.names import names, table_of
@@ -34,6 +34,7 @@ from spark_jobs.formats.debezium.ops import kind_sql, op
 from spark_jobs.formats.debezium.order import sharing, with_position
 from spark_jobs.formats.debezium.reasons import holds_more, outcome, reason
 from spark_jobs.formats.debezium.scan import NOT_JSON, scan
+from spark_jobs.formats.debezium.tombstones import BESIDE, KEY
 
 
 class Debezium(Format):

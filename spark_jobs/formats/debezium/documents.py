@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from sluice.config.format_options import DebeziumOptions
 from spark_jobs.canonical import ALL_BUT, IMAGE_TYPE
 from spark_jobs.formats.common.envelope import WHOLE_TEXTS, repeats
-from spark_jobs.formats.common.extended_json import one_spelling
 from spark_jobs.formats.common.scans import union
+from spark_jobs.formats.debezium.extended_json import one_spelling
 
 SCALARS: Final = ("updateDescription", "patch")
 """Fields to read beside those of every envelope."""

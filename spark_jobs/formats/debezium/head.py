@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from sluice.manifest import SourceFile
 from spark_jobs.formats.common.first_lines import first_lines
-from spark_jobs.formats.common.tombstones import TOMBSTONE
+from spark_jobs.formats.debezium.tombstones import TOMBSTONE
 
 FORMS: Final = ("", "payload.", "value.", "value.payload.")
 TRANSACTION_MARKER: Final = "transaction_marker"

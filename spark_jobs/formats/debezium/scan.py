@@ -14,15 +14,15 @@ from sluice.config.format_options import DebeziumOptions
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, place, quoted
 from spark_jobs.formats.base import PriorFacts
-from spark_jobs.formats.common import tombstones
-from spark_jobs.formats.common.connect_avro import Records
 from spark_jobs.formats.common.envelope import WHOLE_TEXTS
 from spark_jobs.formats.common.first_lines import first_lines
 from spark_jobs.formats.common.scans import only_of, union
 from spark_jobs.formats.debezium import avro as debezium_avro
 from spark_jobs.formats.debezium import decimals as debezium_decimals
 from spark_jobs.formats.debezium import documents as debezium_documents
+from spark_jobs.formats.debezium import tombstones
 from spark_jobs.formats.debezium import transactions as debezium_transactions
+from spark_jobs.formats.debezium.connect_avro import Records
 from spark_jobs.formats.debezium.head import FORMS, Head, read_head
 from spark_jobs.formats.debezium.order import CONNECTORS, MONGODB, source_fields
 from spark_jobs.formats.debezium.reasons import FLATTENED

@@ -34,7 +34,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats.base import COUNTS, NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common import truncates
-from spark_jobs.formats.common.connect import connect_type, row_fields, source_column
+from spark_jobs.formats.common.connect import NULL, connect_type, row_fields, source_column
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
     ZERO,
@@ -52,7 +52,6 @@ from spark_jobs.formats.common.envelope import (
     with_numbers,
 )
 from spark_jobs.formats.common.scans import ARRIVAL, with_arrival
-from spark_jobs.formats.common.tombstones import NULL
 from spark_jobs.formats.huawei_cdl.lobs import left_out, lob_columns, old_left_out
 from spark_jobs.formats.huawei_cdl.old_rows import all_but_key, deleted_row, old_row
 

@@ -23,8 +23,8 @@ from sluice.operations.selection import Selection
 from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult
 from spark_jobs.decoding import record_rules
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.sources import as_listed, refuse_unclear
+from spark_jobs.planning.table_summary import Source, TableSummary
 from tests.spark import canal_messages as canal
 from tests.spark.sandbox import Sandbox, driven_here, total
 

@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import DebeziumOptions
 from sluice.types.columns import ColumnType, decimal
-from spark_jobs.formats.common import connect_avro
+from spark_jobs.formats.debezium import connect_avro
 from spark_jobs.formats.debezium.decoder import Debezium
 from tests.spark.avroevents import (
     GEOMETRY,

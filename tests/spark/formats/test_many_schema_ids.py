@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice.errors import PlanError
-from spark_jobs.formats.common import confluent
+from spark_jobs.formats.debezium import confluent
 
 pytestmark = pytest.mark.spark
 

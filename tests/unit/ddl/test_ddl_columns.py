@@ -14,7 +14,7 @@ from sluice.ddl.statements import Altered, altered
 from spark_jobs.decoding import ddl_columns, known_tables
 from spark_jobs.decoding.ddl_columns import _of_statement
 from spark_jobs.decoding.known_tables import KnownTables
-from spark_jobs.planning.discover import Source, TableSummary
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 pytestmark = pytest.mark.catalog
 

@@ -14,11 +14,11 @@ from sluice.errors import PlanError
 from sluice.types.columns import STRING, ColumnType, decimal
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.stored_types import KnownTypes, planned
 from spark_jobs.planning.table_inputs import StoredTable
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 TOLD = {
     "Id": ColumnType("bigint"), "total": decimal(9, 2), "ok": ColumnType("boolean"),

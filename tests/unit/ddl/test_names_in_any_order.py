@@ -17,13 +17,13 @@ from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.ledger.column_log import ColumnStatement
 from sluice.types.columns import STRING
 from spark_jobs.planning.column_history import ColumnHistory
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.dropped import may_go
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import _steps
 from spark_jobs.planning.renames_known import following, known_renames, renames_from
 from spark_jobs.planning.stretches import NO_ORIGINS, Origins, stretch_pairs, stretches_of
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 Row = dict[str, str]
 NOTES = Source("", "", "notes")

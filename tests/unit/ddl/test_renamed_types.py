@@ -10,10 +10,10 @@ from sluice.column_renames import Rename
 from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.types.columns import parse_type
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames_known import following
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 ORDERS = Source("shop", "", "orders")
 

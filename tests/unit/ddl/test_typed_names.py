@@ -12,7 +12,7 @@ from sluice.ddl.stated_names import may_be, named
 from sluice.ledger.column_log import ColumnStatement, tables_named_in
 from spark_jobs.decoding import ddl_table_names
 from spark_jobs.decoding.known_tables import KnownTables, _sources
-from spark_jobs.planning.discover import Source, TableSummary
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 pytestmark = pytest.mark.catalog
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sluice.types.columns import STRING, ColumnType, element_of, is_code, listed
-from spark_jobs.formats.common import connect_avro
 from spark_jobs.formats.common.connect import DECIMAL, VARIABLE_DECIMAL, connect_type
+from spark_jobs.formats.debezium import connect_avro
 
 SCALE = {"parameters": {"scale": "2"}}
 AVRO_SCALE = {"connect.parameters": {"scale": "2", "connect.decimal.precision": "60"}}

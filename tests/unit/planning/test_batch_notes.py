@@ -14,10 +14,10 @@ from spark_jobs.decoding import time_units
 from spark_jobs.formats import FORMATS
 from spark_jobs.merging.hint_notes import otherwise_read, unread
 from spark_jobs.merging.notes import unknown_columns, unlisted
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.stored_hints import hints_to_store
 from spark_jobs.planning.table_inputs import StoredTable
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 ROWS: dict[int, tuple[str, ...]] = {1: ("id", "Total", "note")}
 

@@ -19,10 +19,10 @@ from sluice.types.columns import (
 )
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import plan_table
 from spark_jobs.planning.stored_types import KnownTypes, planned
 from spark_jobs.planning.table_inputs import StoredTable
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 SAMPLES = [
     parse_type(text)

@@ -14,7 +14,6 @@ from sluice.ledger.column_log import ColumnStatement
 from sluice.types.columns import STRING
 from spark_jobs.planning.column_history import ColumnHistory, read
 from spark_jobs.planning.defaults import Default
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.dropped import may_go, refuse_fixed
 from spark_jobs.planning.key_names import without_key
 from spark_jobs.planning.plan import TablePlan
@@ -23,6 +22,7 @@ from spark_jobs.planning.rename_clashes import clash
 from spark_jobs.planning.renames import moves_of_rows, reused_names, wanted
 from spark_jobs.planning.renames_known import known_renames, renames_from
 from spark_jobs.planning.stale_plan import refuse_other_names
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 KEEPING = TableConfig()
 DROPPING = TableConfig(on_dropped_column="drop")

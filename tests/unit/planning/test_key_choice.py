@@ -7,9 +7,9 @@ import pytest
 from sluice.config.pipeline import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
 from spark_jobs.formats import FORMATS
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import plan_table
 from spark_jobs.planning.table_inputs import StoredTable
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 STORED = {"a": "string", "b": "string", "v": "string"}
 

@@ -9,9 +9,9 @@ from sluice.config.pipeline import TableConfig
 from sluice.errors import PlanError
 from sluice.ledger.column_log import ColumnStatement
 from sluice.names import dropped_column
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.key_names import key_for_names, key_names, without_key
 from spark_jobs.planning.stretches import DECLARED
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 FOUND = TableSummary(Source("shop", "", "orders"))
 NOTHING = TableConfig()

@@ -10,10 +10,10 @@ from sluice.config.policies import NEW_COLUMN
 from sluice.errors import PlanError
 from sluice.types.columns import parse_type
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.key_names import NO_NAMES
 from spark_jobs.planning.spelling import Spelling
 from spark_jobs.planning.stored_types import KnownTypes
+from spark_jobs.planning.table_summary import Source, TableSummary
 from spark_jobs.planning.type_split import TypeSplit, split_by_type
 
 EARLY, LATE = 1, 2

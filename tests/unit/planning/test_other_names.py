@@ -15,12 +15,12 @@ from sluice.errors import PlanError
 from sluice.ledger.column_log import ColumnStatement
 from sluice.types.columns import ColumnType, parse_type
 from spark_jobs.formats import FORMATS
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.renames import declared
 from spark_jobs.planning.renames_known import following, renames_from
 from spark_jobs.planning.table_inputs import StoredTable
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 ORDERS = Source("shop", "", "orders")
 RENAMED = Rename("0000.2.0010", (("size", "girth"),))

@@ -8,11 +8,11 @@ from sluice.config.pipeline import TableConfig
 from sluice.errors import TransientError
 from sluice.modes import CURRENT, SOFT_DELETE
 from sluice.types.columns import parse_type
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.stale_plan import refuse_missing_columns
 from spark_jobs.planning.table_columns import history_columns, target_columns
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 SOURCE = Source("shop", "public", "orders")
 COLUMNS = (PlannedColumn("id", parse_type("int"), {}), PlannedColumn("note", parse_type("int"), {}))

@@ -10,9 +10,9 @@ from sluice.config.pipeline import TableConfig
 from sluice.errors import PlanError
 from spark_jobs.decoding.other_source import refuse_other_source
 from spark_jobs.lake.table_id import TableId
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.shared_targets import refuse_shared_targets
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 ONE, TWO = Source("", "public", "t"), Source("cdl", "public", "t")
 APART = "tell them apart in `table_name`, for example "

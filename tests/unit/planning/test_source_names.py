@@ -12,10 +12,10 @@ from sluice.errors import PlanError
 from sluice.source_names import is_reserved, stored_name
 from spark_jobs.decoding import record_rules
 from spark_jobs.formats import FORMATS
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.sources import refuse_unclear
 from spark_jobs.planning.table_inputs import StoredTable
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 
 @pytest.mark.parametrize(

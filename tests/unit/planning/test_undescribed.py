@@ -13,12 +13,12 @@ from sluice.config.schema_change import OnTypeChange
 from sluice.ledger.column_log import ColumnStatement
 from sluice.types.columns import STRING, ColumnType, parse_type
 from spark_jobs.formats import FORMATS
-from spark_jobs.planning.discover import Source, TableSummary
 from spark_jobs.planning.other_names import known_names
 from spark_jobs.planning.plan import plan_table
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames_known import following
 from spark_jobs.planning.table_inputs import StoredTable
+from spark_jobs.planning.table_summary import Source, TableSummary
 from tests.spark.connect import BIGINT, TEXT, Type, money, schema_of
 
 BEFORE, OTHER = 7, 8

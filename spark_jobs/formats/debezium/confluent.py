@@ -21,10 +21,11 @@ from sluice.containers.avro_schemas import OTHER_KIND, Schemas
 from sluice.errors import PlanError, TerminalError, landed_again
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import PLACE, holds_record, place
-from spark_jobs.formats.common import avro, connect_avro
+from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.avro import Node
-from spark_jobs.formats.common.connect_avro import Datum, Records
 from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS
+from spark_jobs.formats.debezium import connect_avro
+from spark_jobs.formats.debezium.connect_avro import Datum, Records
 
 NOT_WIRE: Final = "not_confluent_avro"
 NOT_AVRO: Final = "not_avro"

@@ -24,8 +24,6 @@ from spark_jobs.canonical import (
 
 TOMBSTONE: Final = "tombstone"
 DELETE: Final = "delete"
-NULL: Final = r'(null|\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\})'
-"""A null value in JSON, bare or with a null schema."""
 _TEXT: Final = r'"(?:[^"\\]|\\.)*+"'
 _PLAIN: Final = rf"(?:{_TEXT}|[\w.+-]++)"
 _NESTED: Final = rf'(?:null|\[(?:[^"\]]|{_TEXT})*+\]|\{{(?:[^"{{}}]|{_TEXT})*+\}})'
