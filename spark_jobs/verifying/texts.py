@@ -70,9 +70,12 @@ def spelled_target(value: Column, column: LiveColumn, held: DataType) -> Column:
 
 
 def _spelled(text: Column, column: LiveColumn) -> Column:
-    """1.50 and 1.5 are equal, and so are documents that differ only by blanks and order."""
-    if column.form in (TextForm.NUMBER, TextForm.CLOCK):
+    """1.50 and 1.5 are equal, and so are documents that differ only by blanks and order, and a time
+    with the `Z` of Debezium's IsoTime."""
+    if column.form == TextForm.NUMBER:
         return _short(text)
+    if column.form == TextForm.CLOCK:
+        return _short(F.rtrim(text, F.lit("Z")))
     if column.form == TextForm.JSON:
         return F.coalesce(F.to_json(F.try_parse_json(text)), text)
     return text

@@ -179,3 +179,14 @@ def test_documents_of_mysql_are_one_however_they_are_written(spark: SparkSession
     same, other = (spelled_target(F.col(c), column, StringType()) for c in ("_2", "_3"))
     expected = spelled_source(F.col("_1"), column, StringType())
     assert written.select(expected == same, expected == other).collect() == [(True, False)]
+
+
+@pytest.mark.parametrize(("held", "equal"), [("23:59:59Z", True), ("23:59:59.120Z", False)])
+def test_a_time_is_compared_without_the_zone_that_isostring_adds(
+    spark: SparkSession, held: str, equal: bool
+) -> None:
+    column = LiveColumn("at", "time", TextForm.CLOCK, "at")
+    rows = spark.createDataFrame([("23:59:59.000", held)])
+    source = spelled_source(F.col("_1"), column, StringType())
+    target = spelled_target(F.col("_2"), column, StringType())
+    assert rows.select((source == target).alias("equal")).collect() == [(equal,)]
