@@ -119,7 +119,7 @@ def test_a_table_keeps_the_hints_by_which_its_rows_were_read() -> None:
 
 def test_a_table_of_which_no_record_fits_is_told_with_what_one_has() -> None:
     plan = planned_with(note="timestamp[ms]")
-    assert unread("shop", plan, 2, "note: 'x' does not fit timestamp[ms]") == (
+    assert unread("shop", plan, 2, "note: 'x' does not fit timestamp[ms]", ["note"]) == (
         "none of 2 records of shop.public.orders was read: note: 'x' does not fit timestamp[ms]; "
         "is its hint right? After a change: sluice reprocess shop"
     )
