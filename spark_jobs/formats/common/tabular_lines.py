@@ -13,7 +13,7 @@ from sluice.containers import csv_rows
 from sluice.manifest import SourceFile
 from sluice.source_names import is_column_name
 from spark_jobs.canonical import PLACE, as_landed, holds_record, place, quoted
-from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS
+from spark_jobs.formats.common.envelope import CORRUPT, json_reader
 from spark_jobs.formats.common.scans import union
 from spark_jobs.formats.common.tabular_columns import META, REPEATS, ROW, Meta, parts
 from spark_jobs.formats.common.tabular_names import (
@@ -95,9 +95,7 @@ def _scan(
     about = meta.spelled(names)
     wanted = sorted({*names, *about.values()})
     schema = T.StructType([T.StructField(n, T.StringType()) for n in (*wanted, corrupt)])
-    reader = spark.read.schema(schema).option("mode", "PERMISSIVE")
-    reader = reader.option("columnNameOfCorruptRecord", corrupt).options(**WHOLE_TEXTS)
-    lines = reader.json([f.url for f in files])
+    lines = json_reader(spark, schema, corrupt).json([f.url for f in files])
     rows = lines.select(
         *parts(_values(wanted, about.values()), set(names), about),
         F.lit(None).cast("string").alias("types"),
