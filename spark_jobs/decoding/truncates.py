@@ -4,13 +4,12 @@ without other events."""
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice.config.pipeline import Pipeline
-from spark_jobs.canonical import OP_TRUNCATE, OUTCOME_EVENT
+from spark_jobs.canonical import OP_TRUNCATE, OUTCOME_EVENT, SOURCE_PARTS
 from spark_jobs.decoding.decode import with_origin
 from spark_jobs.decoding.statements import ddl_events, statement_columns, statement_position
 from spark_jobs.driver_messages import emit
@@ -19,16 +18,14 @@ from spark_jobs.job import Job
 from spark_jobs.planning.table_summary import TableSummary, source_of
 from spark_jobs.planning.targets import table_config
 
-_MOST: Final = 100
-
 
 def report_unclear(pipeline: Pipeline, envelope: DataFrame, summaries: list[TableSummary]) -> None:
     """Report TRUNCATEs of an unknown table or of a part of one, in formats that send them."""
     pattern = FORMATS[pipeline.format].unclear_truncates
     if not (pattern and any(table.ddl for table in summaries)):
         return
-    rows = ddl_events(envelope, pattern).select(*statement_columns()).limit(_MOST).collect()
-    sources = {source_of(row) for row in rows}
+    tables = ddl_events(envelope, pattern).select(*SOURCE_PARTS).distinct()
+    sources = {source_of(row) for row in tables.collect()}
     listed = (s for s in sources if not s.table or table_config(pipeline, s) is not None)
     for name in sorted(source.name for source in listed):
         emit(
