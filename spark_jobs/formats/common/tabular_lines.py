@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from sluice.containers import csv_rows
 from sluice.manifest import SourceFile
 from sluice.source_names import is_column_name
-from spark_jobs.canonical import PLACE, as_landed, holds_record, place, quoted
+from spark_jobs.canonical import PLACE, as_landed, place, quoted, text_lines
 from spark_jobs.formats.common.envelope import CORRUPT, json_reader
 from spark_jobs.formats.common.scans import union
 from spark_jobs.formats.common.tabular_columns import META, REPEATS, ROW, Meta, parts
@@ -118,12 +118,11 @@ def _values(names: Sequence[str], meta: Collection[str]) -> dict[str, Column]:
 
 def _nameless(spark: SparkSession, files: Sequence[SourceFile], meta: Meta) -> DataFrame:
     """Read files of only broken lines and empty objects, which the JSON reader would refuse."""
-    lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
-    return lines.select(
+    return text_lines(spark, files).select(
         *parts({}, set(), meta.spelled(())),
         F.lit(None).cast("string").alias("types"),
         F.when(line_keys().isNull(), F.col("value")).alias(CORRUPT),
-        *place(),
+        *PLACE,
         F.lit(False).alias(REPEATS),
     )
 
@@ -132,8 +131,7 @@ def _with_repeats(
     rows: DataFrame, spark: SparkSession, files: Sequence[SourceFile], meta: Meta
 ) -> DataFrame:
     """Mark lines that have a column twice, of which the reader shows only the last value."""
-    lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
-    placed = lines.select(line_keys().alias("keys"), *place())
+    placed = text_lines(spark, files).select(line_keys().alias("keys"), *PLACE)
     marks = placed.where(has_twice(F.col("keys"), meta)).select(*PLACE, F.lit(True).alias(REPEATS))
     joined = rows.join(F.broadcast(marks), list(PLACE), "left")
     return joined.withColumn(REPEATS, F.coalesce(REPEATS, F.lit(False)))
