@@ -59,8 +59,8 @@ def lines_of_statements(job: Job, envelope: DataFrame, refused: Iterable[Row]) -
 
 def _lines(job: Job, envelope: DataFrame, found: DataFrame) -> dict[str, list[str]]:
     numbers = quarantine.texts(job.spark, job.manifest.files, envelope).select(*PLACE, "record")
-    located = with_origin(found.join(numbers, list(PLACE), "left"), job.spark, job.manifest.files)
-    rows = in_landed_file(located, job.spark, job.manifest).orderBy("turn", "origin", "record")
+    placed = with_origin(found.join(numbers, list(PLACE), "left"), job.spark, job.manifest.files)
+    rows = in_landed_file(job, placed).orderBy("turn", "origin", "record")
     lines: dict[str, list[str]] = {}
     for row in rows.collect():
         text = f": {row['text']}" if row["text"] else ""
