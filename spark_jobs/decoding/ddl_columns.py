@@ -17,7 +17,7 @@ from sluice.ddl.statements import MENTIONS_COLUMNS, Altered, UnreadableDdlError,
 from sluice.ledger.column_log import ColumnStatement
 from sluice.source_names import is_column_name, is_reserved, stored_name
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
-from spark_jobs.decoding.statements import placed_statements
+from spark_jobs.decoding.statements import has_statements, ordered_tables, placed_statements
 from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
@@ -35,12 +35,12 @@ def statements_of_batch(
 
     Raises PlanError for more statements than a driver can read.
     """
-    if not any(table.ddl for table in summaries):
+    if not has_statements(summaries):
         return {}
     rows = placed_statements(job, envelope, MENTIONS_COLUMNS, _MOST, "change a column's name")
     statements: dict[Source, list[ColumnStatement]] = {}
     tables = known_tables(job, summaries)
-    ordered = {f.source for f in summaries if f.records > f.ddl and not f.unordered}
+    ordered = ordered_tables(summaries)
     labels = FORMATS[job.pipeline.format].labels
     for row in rows:
         source = source_of(row)

@@ -13,7 +13,7 @@ from sluice.ledger.comment_log import CommentStatement
 from sluice.source_names import is_reserved, stored_name
 from spark_jobs.decoding.ddl_columns import named_by
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
-from spark_jobs.decoding.statements import placed_statements
+from spark_jobs.decoding.statements import has_statements, placed_statements
 from spark_jobs.driver_messages import emit
 from spark_jobs.job import Job
 from spark_jobs.planning.table_summary import Source, TableSummary, source_of
@@ -30,7 +30,7 @@ def comments_by(
     A target with `sources` gets none, since each source table has its own. Raises PlanError for
     more statements than a driver can read.
     """
-    if not any(table.ddl for table in summaries):
+    if not has_statements(summaries):
         return []
     rows = placed_statements(job, envelope, MENTIONS_COMMENTS, _MOST, "set a comment")
     tables = known_tables(job, summaries)

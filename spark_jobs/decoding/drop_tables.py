@@ -20,7 +20,7 @@ from sluice.ddl.statements import (
 from sluice.errors import PlanError
 from spark_jobs.canonical import OP_TRUNCATE, PLACE, changed_where
 from spark_jobs.decoding.refused_records import lines_of_statements
-from spark_jobs.decoding.statements import placed_statements
+from spark_jobs.decoding.statements import has_statements, ordered_tables, placed_statements
 from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job, advice
@@ -38,9 +38,9 @@ def by_policy(
 
     Raises PlanError if the policy is to fail, or if it is unclear what is dropped.
     """
-    if job.pipeline.on_drop_table == KEEP or not any(table.ddl for table in summaries):
+    if job.pipeline.on_drop_table == KEEP or not has_statements(summaries):
         return envelope, summaries
-    ordered = {f.source for f in summaries if f.records > f.ddl and not f.unordered}
+    ordered = ordered_tables(summaries)
     rows = placed_statements(job, envelope, MENTIONS_DROPS, _MOST, "drop a table")
     drops = [row for row in rows if _drops(job, row, ordered)]
     _report_others(rows, drops)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -11,6 +13,17 @@ from sluice.positions import epoch_prefix
 from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, PLACE, SOURCE_PARTS
 from spark_jobs.decoding.decode import by_place, with_origin
 from spark_jobs.job import Job
+from spark_jobs.planning.table_summary import Source, TableSummary
+
+
+def has_statements(summaries: Iterable[TableSummary]) -> bool:
+    """Whether a table of the batch has DDL events."""
+    return any(table.ddl for table in summaries)
+
+
+def ordered_tables(summaries: Iterable[TableSummary]) -> set[Source]:
+    """Return the tables whose rows all have a position from the source."""
+    return {t.source for t in summaries if t.has_changes and not t.unordered}
 
 
 def ddl_events(envelope: DataFrame, pattern: str) -> DataFrame:

@@ -18,7 +18,7 @@ from sluice.ddl.statements import UnreadableDdlError
 from sluice.ddl.tables import MENTIONS_TABLE_RENAMES, TableName, renamed_tables
 from sluice.errors import PlanError
 from spark_jobs.decoding.refused_records import lines_of_statements
-from spark_jobs.decoding.statements import ddl_events, statement_columns
+from spark_jobs.decoding.statements import ddl_events, has_statements, statement_columns
 from spark_jobs.driver_messages import emit
 from spark_jobs.job import Job, advice
 from spark_jobs.planning.table_summary import Source, TableSummary, source_of
@@ -31,7 +31,7 @@ def by_policy(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> N
 
     Raises one PlanError for all of them if the policy is to fail.
     """
-    if not any(table.ddl for table in summaries):
+    if not has_statements(summaries):
         return
     asked = (
         ddl_events(envelope, MENTIONS_TABLE_RENAMES).select(*statement_columns()).limit(_MOST + 1)

@@ -11,7 +11,12 @@ from pyspark.sql import functions as F
 from sluice.config.pipeline import Pipeline
 from spark_jobs.canonical import OP_TRUNCATE, OUTCOME_EVENT, SOURCE_PARTS
 from spark_jobs.decoding.decode import with_origin
-from spark_jobs.decoding.statements import ddl_events, statement_columns, statement_position
+from spark_jobs.decoding.statements import (
+    ddl_events,
+    has_statements,
+    statement_columns,
+    statement_position,
+)
 from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
@@ -22,7 +27,7 @@ from spark_jobs.planning.targets import table_config
 def report_unclear(pipeline: Pipeline, envelope: DataFrame, summaries: list[TableSummary]) -> None:
     """Report TRUNCATEs of an unknown table or of a part of one, in formats that send them."""
     pattern = FORMATS[pipeline.format].unclear_truncates
-    if not (pattern and any(table.ddl for table in summaries)):
+    if not (pattern and has_statements(summaries)):
         return
     tables = ddl_events(envelope, pattern).select(*SOURCE_PARTS).distinct()
     sources = {source_of(row) for row in tables.collect()}

@@ -88,6 +88,4 @@ def refuse_too_many(pipeline: Pipeline, summaries: Sequence[TableSummary]) -> No
 
 def _with_events(pipeline: Pipeline, summaries: Sequence[TableSummary]) -> list[TableSummary]:
     # Statements create no table, and those on databases or roles name none.
-    return [
-        f for f in summaries if f.records > f.ddl and table_config(pipeline, f.source) is not None
-    ]
+    return [f for f in summaries if f.has_changes and table_config(pipeline, f.source) is not None]

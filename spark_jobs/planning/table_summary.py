@@ -61,6 +61,11 @@ class TableSummary:
         return self.records + self.ignored + self.rejected
 
     @property
+    def has_changes(self) -> bool:
+        """Whether it has other events than statements."""
+        return self.records > self.ddl
+
+    @property
     def columns(self) -> set[str]:
         """The names of all columns in images."""
         return {name for image in self.images.values() for name in image}
