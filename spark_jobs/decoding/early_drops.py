@@ -36,11 +36,11 @@ def unplanned_drops(
     """Return the batch's statements that drop or empty tables without a plan; they are recorded."""
     planned = {plan.source for plan in plans}
     return [
-        ColumnStatement(table.source.name, at, (), statement)
+        ColumnStatement(table.source.name, drop.at, (), drop.text)
         for table in summaries
         if table.source not in planned
-        for at, statement in sorted(set(table.drops))
-        if _empties(pipeline, table_config(pipeline, table.source), statement)
+        for drop in sorted(set(table.drops))
+        if _empties(pipeline, table_config(pipeline, table.source), drop.text)
     ]
 
 

@@ -40,8 +40,7 @@ def apply_record_rules(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[T
     table_renames.by_policy(job, envelope, found)
     envelope, found = _after((_respelled,), job, envelope, found)
     envelope, found = drop_tables.by_policy(job, envelope, found)
-    truncates.add_lone_truncates(job, envelope, found)
-    return envelope, found
+    return envelope, truncates.with_lone_truncates(job, envelope, found)
 
 
 def _after(
