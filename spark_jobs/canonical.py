@@ -37,10 +37,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.manifest import SourceFile
 from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE
 
 OUTCOME_EVENT: Final = "event"
@@ -212,9 +213,11 @@ def place() -> tuple[Column, Column, Column]:
     )
 
 
-def holds_record(line: Column) -> Column:
-    """Whether the JSON reader takes a line as a record; it skips lines of white space."""
-    return line.rlike(r"[^ \t\r\n]")
+def text_lines(spark: SparkSession, files: Iterable[SourceFile]) -> DataFrame:
+    """Return the lines of text files that the JSON reader takes as records, as `value`, with their
+    place; it skips lines of white space before it counts, and splits files in the same way."""
+    lines = spark.read.text([f.url for f in files])
+    return lines.where(F.col("value").rlike(r"[^ \t\r\n]")).select("value", *place())
 
 
 def as_landed(file: Column) -> Column:

@@ -10,9 +10,9 @@ from sluice.result import Counts
 from spark_jobs.canonical import OUTCOME_REJECT, PLACE, SOURCE_PARTS, as_place
 from spark_jobs.decoding import quarantine
 from spark_jobs.decoding.changelog_rows import typed_changes
-from spark_jobs.decoding.decode import BAD, RECORD, with_origin
+from spark_jobs.decoding.decode import BAD, RECORD
 from spark_jobs.decoding.decode_batch import DecodedBatch
-from spark_jobs.decoding.record_numbers import in_landed_file
+from spark_jobs.decoding.record_numbers import located
 from spark_jobs.job import Job
 from spark_jobs.materialize import optimizer_barrier
 
@@ -29,8 +29,7 @@ def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     pipeline, batch_id = job.pipeline.name, job.manifest.batch_id
     rows = quarantine.landing_rows(job.spark, job.manifest.rejects, pipeline, batch_id)
     if bad:
-        rejects = with_origin(_rejects(job, batch), job.spark, job.manifest.files)
-        rejects = in_landed_file(rejects, job.spark, job.manifest)
+        rejects = located(job, batch.envelope, _rejects(job, batch))
         rows = rows.unionByName(quarantine.rows(rejects, pipeline, batch_id))
     job.require_current()  # replacing could delete the rows of a later attempt
     quarantine.replace(job.spark, rows, batch_id)
@@ -39,7 +38,7 @@ def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
 
 
 def _rejects(job: Job, batch: DecodedBatch) -> DataFrame:
-    """Return rejected records and records that did not fit, with their text."""
+    """Return rejected records and records that did not fit, with their place."""
     envelope = batch.envelope
     kept: list[Column | str] = [
         F.concat_ws(".", *SOURCE_PARTS).alias("source_table"),
@@ -61,5 +60,4 @@ def _rejects(job: Job, batch: DecodedBatch) -> DataFrame:
                 *as_place(),
             )
         )
-    lines = quarantine.texts(job.spark, job.manifest.files, envelope)
-    return quarantine.with_text(rejects, lines)
+    return rejects

@@ -13,8 +13,8 @@ from sluice.result import Counts
 from spark_jobs.canonical import as_place, by_name, in_batch
 from spark_jobs.decoding import changelog_write, quarantine, reprocessed
 from spark_jobs.decoding.changelog_rows import Decoded, typed_changes
-from spark_jobs.decoding.decode import BAD, RECORD, with_origin
-from spark_jobs.decoding.record_numbers import in_landed_file
+from spark_jobs.decoding.decode import BAD, RECORD
+from spark_jobs.decoding.record_numbers import located
 from spark_jobs.folding.floor import (
     BEYOND_FLOOR,
     mark_below,
@@ -129,24 +129,22 @@ def _located(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame) 
     events = typed.where(names.COUNTED).where(F.col(BAD) == "")
     found = events.join(beyond.select(*by_name(by)).distinct(), by, "left_semi")
     rejects = found.select(names.POSITION, F.col(RECORD).alias("raw"), *as_place())
-    texts = quarantine.texts(job.spark, job.manifest.files, envelope)
-    located = with_origin(quarantine.with_text(rejects, texts), job.spark, job.manifest.files)
-    return in_landed_file(located, job.spark, job.manifest)
+    return located(job, envelope, rejects)
 
 
 def _quarantine(
     job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame, floor: str
 ) -> int:
     """Write the events that were not applied before to the quarantine; return their number."""
-    located = _located(job, envelope, plan, beyond)
+    rejects = _located(job, envelope, plan, beyond)
     if job.manifest.reprocess is not None:
-        located = reprocessed.unapplied(job, located)
+        rejects = reprocessed.unapplied(job, rejects)
     columns = {
         "source_table": F.lit(plan.source.name),
         "reason": F.lit(REASON),
         "detail": F.concat(F.lit(f"floor {floor}, position "), F.col(names.POSITION)),
     }
-    rows = quarantine.rows(located.withColumns(columns), job.pipeline.name, job.manifest.batch_id)
+    rows = quarantine.rows(rejects.withColumns(columns), job.pipeline.name, job.manifest.batch_id)
     rows = materialize(rows)
     quarantine.write(job.spark, rows)
     return rows.count()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Final, TypeVar
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
 from sluice import names
 from sluice.config.pipeline import Pipeline
@@ -17,11 +17,16 @@ from sluice.ddl.statements import MENTIONS_COLUMNS, Altered, UnreadableDdlError,
 from sluice.ledger.column_log import ColumnStatement
 from sluice.source_names import is_column_name, is_reserved, stored_name
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
-from spark_jobs.decoding.statements import placed_statements
+from spark_jobs.decoding.statements import (
+    Statement,
+    has_statements,
+    ordered_tables,
+    placed_statements,
+)
 from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
-from spark_jobs.planning.table_summary import Source, TableSummary, source_of
+from spark_jobs.planning.table_summary import Source, TableSummary
 from spark_jobs.planning.targets import table_config
 
 _MOST: Final = 10_000
@@ -35,17 +40,16 @@ def statements_of_batch(
 
     Raises PlanError for more statements than a driver can read.
     """
-    if not any(table.ddl for table in summaries):
+    if not has_statements(summaries):
         return {}
-    rows = placed_statements(job, envelope, MENTIONS_COLUMNS, _MOST, "change a column's name")
+    found = placed_statements(job, envelope, MENTIONS_COLUMNS, _MOST, "change a column's name")
     statements: dict[Source, list[ColumnStatement]] = {}
     tables = known_tables(job, summaries)
-    ordered = {f.source for f in summaries if f.records > f.ddl and not f.unordered}
+    ordered = ordered_tables(summaries)
     labels = FORMATS[job.pipeline.format].labels
-    for row in rows:
-        source = source_of(row)
-        for of, statement in _of_statement(source, row, ordered, tables):
-            if _concerns(job.pipeline, source, of, statement):
+    for stated in found:
+        for of, statement in _of_statement(stated, ordered, tables):
+            if _concerns(job.pipeline, stated.source, of, statement):
                 statements.setdefault(of, []).append(_as_written(statement, labels))
     return {of: _by_place(stated) for of, stated in statements.items()}
 
@@ -93,18 +97,19 @@ def _in_turn(first: _Altering, then: _Altering) -> _Altering:
 
 
 def _of_statement(
-    source: Source, row: Row, ordered: Collection[Source], tables: KnownTables
+    stated: Statement, ordered: Collection[Source], tables: KnownTables
 ) -> Iterator[tuple[Source, ColumnStatement]]:
     """Yield the column changes of a statement by table: the event's or, in a topic of schema
     changes, the statement's.
 
     `ordered`: the tables whose rows all have a position from the source.
     """
+    source, text = stated.source, stated.text
     followed: dict[Source, Altered] = {}
     problem = None
     try:
-        for one in map(_as_stored, altered(row["ddl"])):
-            of = _table_of(one, source, row["lost"], ordered, tables)
+        for one in map(_as_stored, altered(text)):
+            of = _table_of(one, source, stated.lost, ordered, tables)
             followed[of] = _in_turn(followed.get(of, Altered("", ())), one)
     except UnreadableDdlError as unreadable:
         problem = str(unreadable)
@@ -113,9 +118,9 @@ def _of_statement(
             f"followed ({problem}); it is in sluice.renames, and changes nothing"
         )
     for of, one in followed.items():
-        yield of, ColumnStatement(of.name, row["at"], one.columns, row["ddl"], added=one.added)
+        yield of, ColumnStatement(of.name, stated.at, one.columns, text, added=one.added)
     if problem is not None:
-        yield source, ColumnStatement(source.name, row["at"], (), row["ddl"], problem)
+        yield source, ColumnStatement(source.name, stated.at, (), text, problem)
 
 
 def _table_of(

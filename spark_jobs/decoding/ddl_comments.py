@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
 from sluice.ddl.comments import MENTIONS_COMMENTS, Comment, comments
 from sluice.ddl.statements import Altered, UnreadableDdlError
@@ -13,10 +13,10 @@ from sluice.ledger.comment_log import CommentStatement
 from sluice.source_names import is_reserved, stored_name
 from spark_jobs.decoding.ddl_columns import named_by
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
-from spark_jobs.decoding.statements import placed_statements
+from spark_jobs.decoding.statements import Statement, has_statements, placed_statements
 from spark_jobs.driver_messages import emit
 from spark_jobs.job import Job
-from spark_jobs.planning.table_summary import Source, TableSummary, source_of
+from spark_jobs.planning.table_summary import Source, TableSummary
 from spark_jobs.planning.targets import table_config, target_name
 
 _MOST: Final = 10_000
@@ -30,17 +30,21 @@ def comments_by(
     A target with `sources` gets none, since each source table has its own. Raises PlanError for
     more statements than a driver can read.
     """
-    if not any(table.ddl for table in summaries):
+    if not has_statements(summaries):
         return []
-    rows = placed_statements(job, envelope, MENTIONS_COMMENTS, _MOST, "set a comment")
+    found = placed_statements(job, envelope, MENTIONS_COMMENTS, _MOST, "set a comment")
     tables = known_tables(job, summaries)
-    return list(dict.fromkeys(one for row in rows for one in _of_statement(job, row, tables)))
+    return list(
+        dict.fromkeys(one for stated in found for one in _of_statement(job, stated, tables))
+    )
 
 
-def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[CommentStatement]:
-    event = source_of(row)
+def _of_statement(
+    job: Job, statement: Statement, tables: KnownTables
+) -> Iterator[CommentStatement]:
+    event = statement.source
     try:
-        table_comments = [(_table_of(one, event, tables), one) for one in comments(row["ddl"])]
+        table_comments = [(_table_of(one, event, tables), one) for one in comments(statement.text)]
     except UnreadableDdlError as problem:
         emit(f"{event.name}: a DDL statement may set a comment and is skipped ({problem})")
         return
@@ -50,7 +54,7 @@ def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[CommentSt
         own = column is not None and is_reserved(column)
         if of is not None and config is not None and not (config.sources or own):
             target = (job.pipeline.namespace, target_name(job.pipeline, of))
-            yield CommentStatement(*target, row["at"], turn, column, one.text)
+            yield CommentStatement(*target, statement.at, turn, column, one.text)
 
 
 def _table_of(one: Comment, event: Source, tables: KnownTables) -> Source | None:

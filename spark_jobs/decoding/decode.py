@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -42,6 +42,8 @@ from spark_jobs.values import fitted
 BAD: Final = "_sluice_bad"
 NULLED: Final = "_sluice_nulled"
 """For a table with `null_misfits`: the columns whose value did not fit and is NULL."""
+UNFIT: Final = "_sluice_unfit"
+"""The columns whose value did not fit, as a list."""
 _KEY_IS_NULL: Final = "key_is_null"
 _DUPLICATE_COLUMN: Final = "duplicate_column"
 _NOT_SENT: Final = "not_sent"
@@ -99,9 +101,9 @@ def changes(
     """Return typed changelog rows of one table, with PLACED, RECORD, BAD (misfits; "" for none)
     and, for tables with `null_misfits`, NULLED.
 
-    BAD names the columns; `with_values` adds the values, which costs time on every record. In
-    these steps, texts → values → misfits, Spark computes each value once. Each half of an update
-    also checks the texts of the other half: a record fits as a whole or not at all.
+    BAD names the columns; `with_values` adds the values, and UNFIT, which costs time on every
+    record. In these steps, texts → values → misfits, Spark computes each value once. Each half of
+    an update also checks the texts of the other half: a record fits as a whole or not at all.
     """
     sides = (OWN, OTHER) if splits(plan) else (OWN,)
     halves = with_texts(split_key_changes(events, plan), plan, sides)
@@ -113,6 +115,8 @@ def changes(
     named = [_named(plan, i).alias(c.name) for i, c in enumerate(plan.columns)]
     placed = [F.col(own).alias(name) for own, name in zip(PLACE, PLACED, strict=True)]
     about = [_bad(plan, sides, with_values).alias(BAD), *_nulled(plan), F.col(RECORD), *placed]
+    if with_values:
+        about.append(_unfit_columns(plan, sides))
     return values.select(*named, *map(F.col, names.CHANGELOG_METADATA), *about)
 
 
@@ -170,14 +174,35 @@ def _bad(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Column:
 
 
 def _misfits(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Iterator[Column]:
-    passed = plan.null_misfits
-    for index, column in enumerate(plan.columns):
-        if _always_fits(column) or column in passed:
-            continue
+    for index, column in _checked(plan):
         texts = [F.col(text_name(index, side)) for side in sides]
         unfit = [_unfit(plan, index, side) for side in sides]
         detail = misfit(column, texts, unfit) if with_values else F.lit(column.name)
         yield F.when(reduce(or_, unfit), detail)
+
+
+def _unfit_columns(plan: TablePlan, sides: Sequence[str]) -> Column:
+    found = {
+        column.name: reduce(or_, (_unfit(plan, index, side) for side in sides))
+        for index, column in _checked(plan)
+    }
+    return _names_where(found).alias(UNFIT)
+
+
+def _checked(plan: TablePlan) -> list[tuple[int, PlannedColumn]]:
+    """Return the columns, with their index, whose misfits reject a record."""
+    passed = plan.null_misfits
+    return [
+        (index, column)
+        for index, column in enumerate(plan.columns)
+        if not _always_fits(column) and column not in passed
+    ]
+
+
+def _names_where(conditions: Mapping[str, Column]) -> Column:
+    """Return a list of the names whose condition holds."""
+    listed = (F.when(condition, F.lit(name)) for name, condition in conditions.items())
+    return F.array_compact(F.array(*listed).cast("array<string>"))
 
 
 def _unfit(plan: TablePlan, index: int, side: str) -> Column:
@@ -210,11 +235,13 @@ def _other_reasons(plan: TablePlan) -> Iterator[Column]:
 
 
 def _nulled(plan: TablePlan) -> list[Column]:
-    listed = []
-    for index, column in enumerate(plan.columns):
-        if column in plan.null_misfits:
-            listed.append(F.when(_unfit(plan, index, OWN), F.lit(column.name)))
-    return [F.array_compact(F.array(*listed)).alias(NULLED)] if listed else []
+    passed = plan.null_misfits
+    found = {
+        column.name: _unfit(plan, index, OWN)
+        for index, column in enumerate(plan.columns)
+        if column in passed
+    }
+    return [_names_where(found).alias(NULLED)] if found else []
 
 
 def _always_fits(column: PlannedColumn) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.config.pipeline import Pipeline
@@ -20,12 +20,18 @@ from sluice.ddl.statements import (
 from sluice.errors import PlanError
 from spark_jobs.canonical import OP_TRUNCATE, PLACE, changed_where
 from spark_jobs.decoding.refused_records import lines_of_statements
-from spark_jobs.decoding.statements import placed_statements
+from spark_jobs.decoding.statements import (
+    Statement,
+    has_statements,
+    ordered_tables,
+    placed_statements,
+    with_drops,
+)
 from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job, advice
 from spark_jobs.planning.discover import discover
-from spark_jobs.planning.table_summary import Source, TableSummary, source_of
+from spark_jobs.planning.table_summary import Source, TableSummary
 from spark_jobs.planning.targets import table_config
 
 _MOST: Final = 1_000
@@ -38,37 +44,33 @@ def by_policy(
 
     Raises PlanError if the policy is to fail, or if it is unclear what is dropped.
     """
-    if job.pipeline.on_drop_table == KEEP or not any(table.ddl for table in summaries):
+    if job.pipeline.on_drop_table == KEEP or not has_statements(summaries):
         return envelope, summaries
-    ordered = {f.source for f in summaries if f.records > f.ddl and not f.unordered}
-    rows = placed_statements(job, envelope, MENTIONS_DROPS, _MOST, "drop a table")
-    drops = [row for row in rows if _drops(job, row, ordered)]
-    _report_others(rows, drops)
+    ordered = ordered_tables(summaries)
+    found = placed_statements(job, envelope, MENTIONS_DROPS, _MOST, "drop a table")
+    drops = [one for one in found if _drops(job, one, ordered)]
+    _report_others(found, drops)
     if not drops:
         return envelope, summaries
     if job.pipeline.on_drop_table == FAIL:
         seen = lines_of_statements(job, envelope, drops)
         raise PlanError(*sorted({*map(_refusal, drops)}), *seen, *advice(job))
     emptied = envelope.withColumns(changed_where(_is_among(drops), {"op": F.lit(OP_TRUNCATE)}))
-    summaries = discover(emptied)
-    for table in summaries:
-        mine = (row for row in drops if source_of(row) == table.source)
-        table.drops = tuple((row["at"], row["ddl"]) for row in mine)
-    return emptied, summaries
+    return emptied, with_drops(discover(emptied), drops)
 
 
-def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
+def _drops(job: Job, statement: Statement, ordered: Collection[Source]) -> bool:
     """Whether a statement drops the table that its event names. Unclear statements are reported
     and change nothing."""
-    source = source_of(row)
+    source = statement.source
     try:
-        tables = dropped_tables(row["ddl"])
+        tables = dropped_tables(statement.text)
         if not tables or (source.table and table_config(job.pipeline, source) is None):
             return False
         if not any(_is_of(job.pipeline, source, table) for table in tables):
             raise UnreadableDdlError(f"it drops {', '.join(tables)}, and its event names another")
         if job.pipeline.on_drop_table != FAIL:
-            _refuse_unsafe(job.pipeline, row, ordered)
+            _refuse_unsafe(job.pipeline, statement, ordered)
     except UnreadableDdlError as problem:
         emit(
             f"{source.name}: a DDL statement that may drop a table could not be followed "
@@ -78,9 +80,9 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
     return True
 
 
-def _refuse_unsafe(pipeline: Pipeline, row: Row, ordered: Collection[Source]) -> None:
+def _refuse_unsafe(pipeline: Pipeline, statement: Statement, ordered: Collection[Source]) -> None:
     """Raise UnreadableDdlError for a DROP TABLE that must not remove all rows below it."""
-    source = source_of(row)
+    source = statement.source
     if FORMATS[pipeline.format].drops_to_load:
         raise UnreadableDdlError("a full load may begin with it, and its rows would go too")
     if _of_a_part(pipeline, source):
@@ -88,20 +90,20 @@ def _refuse_unsafe(pipeline: Pipeline, row: Row, ordered: Collection[Source]) ->
             "the target has several `sources`; `on_truncate: apply` of the table lets one of them "
             "empty it"
         )
-    if row["lost"] and source in ordered:
+    if statement.lost and source in ordered:
         raise UnreadableDdlError("its place in the source's order is unknown")
 
 
-def _report_others(rows: Sequence[Row], drops: Sequence[Row]) -> None:
+def _report_others(statements: Sequence[Statement], drops: Sequence[Statement]) -> None:
     """Report dropped tables that have no event of their own: for a DROP of several tables Maxwell
     1.22.6 writes one event each, Canal 1.1.7 only one for the first."""
-    reported = {(row["table"].lower(), row["ddl"]) for row in rows}
-    for row in drops:
-        tables = dropped_tables(row["ddl"])
-        silent = [name for name in tables if (name.lower(), row["ddl"]) not in reported]
+    reported = {(one.source.table.lower(), one.text) for one in statements}
+    for drop in drops:
+        tables = dropped_tables(drop.text)
+        silent = [name for name in tables if (name.lower(), drop.text) not in reported]
         if len(tables) > 1 and silent:
             emit(
-                f"{source_of(row).name}: a DROP TABLE is of {', '.join(silent)} too, of which the "
+                f"{drop.source.name}: a DROP TABLE is of {', '.join(silent)} too, of which the "
                 "batch has no event: the rows stay"
             )
 
@@ -123,14 +125,17 @@ def _of_a_part(pipeline: Pipeline, source: Source) -> bool:
     return config.on_truncate is None and truncate_policy(pipeline, config) == APPLY
 
 
-def _refusal(row: Row) -> str:
-    statement = "CREATE OR REPLACE TABLE" if replaces_table(row["ddl"]) else "DROP TABLE"
+def _refusal(drop: Statement) -> str:
+    statement = "CREATE OR REPLACE TABLE" if replaces_table(drop.text) else "DROP TABLE"
     return (
-        f"table {source_of(row).name}: a {statement} came, and on_drop_table is {FAIL}; set it to "
+        f"table {drop.source.name}: a {statement} came, and on_drop_table is {FAIL}; set it to "
         f"{KEEP} or empty and run again"
     )
 
 
-def _is_among(rows: Sequence[Row]) -> Column:
-    places = (F.struct(*(F.lit(row[name]).alias(name) for name in PLACE)) for row in rows)
+def _is_among(statements: Iterable[Statement]) -> Column:
+    places = (
+        F.struct(*(F.lit(part).alias(name) for name, part in zip(PLACE, one.place, strict=True)))
+        for one in statements
+    )
     return F.struct(*PLACE).isin(*places)

@@ -7,7 +7,7 @@ they had arrived before the statement, they would be gone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Iterator
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -26,7 +26,7 @@ from spark_jobs.job import Job
 from spark_jobs.lake.table_id import TableId, changelog_id
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames_known import statements_on
-from spark_jobs.planning.table_summary import TableSummary
+from spark_jobs.planning.table_summary import Drop, Source, TableSummary
 from spark_jobs.planning.targets import table_config, target_name
 
 
@@ -34,29 +34,34 @@ def unplanned_drops(
     pipeline: Pipeline, summaries: Iterable[TableSummary], plans: Iterable[TablePlan]
 ) -> list[ColumnStatement]:
     """Return the batch's statements that drop or empty tables without a plan; they are recorded."""
-    planned = {plan.source for plan in plans}
-    return [
-        ColumnStatement(table.source.name, at, (), statement)
-        for table in summaries
-        if table.source not in planned
-        for at, statement in sorted(set(table.drops))
-        if _empties(pipeline, table_config(pipeline, table.source), statement)
-    ]
+    unplanned = _unplanned(pipeline, summaries, plans)
+    return [ColumnStatement(source.name, drop.at, (), drop.text) for source, drop in unplanned]
 
 
 def refuse_made_since(
-    job: Job, summaries: Collection[TableSummary], plans: Iterable[TablePlan]
+    job: Job, summaries: Iterable[TableSummary], plans: Iterable[TablePlan]
 ) -> None:
     """Raise TransientError if another batch created the target of a dropped table while this
     batch was decoded."""
-    for one in unplanned_drops(job.pipeline, summaries, plans):
-        source = next(table.source for table in summaries if table.source.name == one.source_table)
+    for source, _ in _unplanned(job.pipeline, summaries, plans):
         target = TableId(job.pipeline.namespace, target_name(job.pipeline, source))
         if job.lake.load(target) is not None:
             raise TransientError(
                 f"{target.full_name}: it was made while {job.manifest.batch_id}, which drops it, "
                 "was decoded; run again"
             )
+
+
+def _unplanned(
+    pipeline: Pipeline, summaries: Iterable[TableSummary], plans: Iterable[TablePlan]
+) -> Iterator[tuple[Source, Drop]]:
+    planned = {plan.source for plan in plans}
+    for table in summaries:
+        if table.source not in planned:
+            config = table_config(pipeline, table.source)
+            for drop in sorted(set(table.drops)):
+                if _empties(pipeline, config, drop.text):
+                    yield table.source, drop
 
 
 def _empties(pipeline: Pipeline, config: TableConfig | None, statement: str) -> bool:

@@ -17,8 +17,7 @@ from spark_jobs.canonical import (
     OUTCOME_REJECT,
     PLACE,
     changed_where,
-    holds_record,
-    place,
+    text_lines,
 )
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
@@ -57,6 +56,4 @@ def rejected(job: Job, envelope: DataFrame) -> DataFrame | None:
 
 
 def _lines(job: Job) -> DataFrame:
-    files = [f.url for f in job.manifest.files if f.container == JSON_LINES]
-    lines = job.spark.read.text(files) if files else job.spark.createDataFrame([], "value string")
-    return lines.where(holds_record(F.col("value"))).select("value", *place())
+    return text_lines(job.spark, (f for f in job.manifest.files if f.container == JSON_LINES))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
@@ -65,34 +65,57 @@ def make_plans(
     Raises one PlanError that names every mistake and shows, where it has the batch's records
     (`envelope`), some of those that are refused.
     """
-    plans: list[TablePlan] = []
-    mistakes: dict[str, str] = {}
-    refused: list[tuple[TableSummary, PlanError]] = []
+    plans, refused = _planned(job, _candidates(job, summaries, statements))
+    if refused:
+        raise _refusal(job, envelope, refused)
+    refuse_shared_targets(plans, job.pipeline.format)
+    return plans
+
+
+def _candidates(
+    job: Job,
+    summaries: Sequence[TableSummary],
+    statements: Mapping[Source, list[ColumnStatement]],
+) -> Iterator[_Candidate]:
     known, tables = {table.source for table in summaries}, known_tables(job, summaries)
     others = cache(lambda: [source.name for source in tables.all()])
     with_published = [*published(job.lake.catalog, job.pipeline.name), *chain(*statements.values())]
     unknown = (TableSummary(source) for source in statements if source not in known)
     for table in (*summaries, *unknown):
         config = table_config(job.pipeline, table.source)
-        if config is None:
-            continue
-        mine = of_table(with_published, table.source.name, tables.as_typed, others)
-        candidate = _Candidate(table, config, statements.get(table.source, []), mine)
+        if config is not None:
+            mine = of_table(with_published, table.source.name, tables.as_typed, others)
+            yield _Candidate(table, config, statements.get(table.source, []), mine)
+
+
+def _planned(
+    job: Job, candidates: Iterable[_Candidate]
+) -> tuple[list[TablePlan], list[tuple[TableSummary, PlanError]]]:
+    """Return the plans, and the tables that cannot be planned with the reason."""
+    plans: list[TablePlan] = []
+    refused: list[tuple[TableSummary, PlanError]] = []
+    for candidate in candidates:
         try:
             if _is_planned(job, candidate):
                 plans.append(_plan(job, candidate))
         except UnknownKeyError as error:
-            if not _is_gone(job, table):
-                mistakes[table.source.name] = str(error)
+            if not _is_gone(job, candidate.table):
+                refused.append((candidate.table, error))
         except PlanError as error:
-            mistakes[table.source.name] = str(error)
-            refused.append((table, error))
-    if mistakes:
-        mistakes |= _with_records(job, envelope, refused)
-        lines = [line for text in mistakes.values() for line in text.split("\n")]
-        raise PlanError(*lines, *(advice(job) if refused else ())).of_tables(mistakes)
-    refuse_shared_targets(plans, job.pipeline.format)
-    return plans
+            refused.append((candidate.table, error))
+    return plans, refused
+
+
+def _refusal(
+    job: Job, envelope: DataFrame | None, refused: Sequence[tuple[TableSummary, PlanError]]
+) -> PlanError:
+    """Return one error for all tables; unless only keys or types are unknown, it shows records and
+    how to go on without the batch."""
+    of_events = [one for one in refused if not isinstance(one[1], UnknownKeyError)]
+    mistakes = {table.source.name: str(error) for table, error in refused}
+    mistakes |= _with_records(job, envelope, of_events)
+    lines = [line for text in mistakes.values() for line in text.split("\n")]
+    return PlanError(*lines, *(advice(job) if of_events else ())).of_tables(mistakes)
 
 
 def _with_records(

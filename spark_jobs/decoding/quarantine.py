@@ -12,7 +12,7 @@ from sluice.faults import Point, reach
 from sluice.ledger.tables import QUARANTINE
 from sluice.manifest import JSON_LINES, LandingReject, SourceFile
 from sluice.names import LEDGER_NAMESPACE
-from spark_jobs.canonical import PLACE, holds_record, place, quoted
+from spark_jobs.canonical import PLACE, place, quoted, text_lines
 from spark_jobs.lake.table_id import TableId
 
 TABLE: Final = TableId(LEDGER_NAMESPACE, QUARANTINE)
@@ -24,13 +24,11 @@ def texts(
 ) -> DataFrame:
     """Return every line of the JSON-lines files with its place and its number within the file.
 
-    Places match those of the JSON reader, which skips blank lines and splits files in the same way.
     A bare Avro datum has no text; its bytes are in `datum`. Records of containers and Parquet, read
     from the `envelope`, only get a number.
     """
-    lines = spark.read.text([f.url for f in files if f.container == JSON_LINES])
-    # The reader skips a blank line before it counts, so the numbering here must too.
-    kept = lines.where(holds_record(F.col("value"))).select("value", F.expr(_NO_DATUM), *place())
+    lines = text_lines(spark, (f for f in files if f.container == JSON_LINES))
+    kept = lines.select("value", F.expr(_NO_DATUM), *PLACE)
     if bare := [f.url for f in files if f.avro_schema == datums.SCHEMA]:
         found = spark.read.format("avro").schema(f"{datums.COLUMN} binary").load(bare)
         text = F.lit(None).cast("string").alias("value")

@@ -1,29 +1,41 @@
-"""A record's number in the landed file, if landing left rejected records out of the staged file."""
+"""A record's landed file and its number there, from its place in what Spark reads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice.containers import datums
 from sluice.manifest import JSON_LINES, WHOLE, Manifest
+from spark_jobs.decoding import quarantine
+from spark_jobs.decoding.decode import with_origin
+from spark_jobs.job import Job
 
 _KEPT: Final = "_kept_before"
 
 
-def in_landed_file(rejects: DataFrame, spark: SparkSession, manifest: Manifest) -> DataFrame:
+def located(job: Job, envelope: DataFrame, records: DataFrame) -> DataFrame:
+    """Add to records with a place their bytes (`raw`), the landed file (`origin`) and their number
+    in it (`record`)."""
+    texts = quarantine.texts(job.spark, job.manifest.files, envelope)
+    found = with_origin(quarantine.with_text(records, texts), job.spark, job.manifest.files)
+    return in_landed_file(job, found)
+
+
+def in_landed_file(job: Job, rejects: DataFrame) -> DataFrame:
     """Return rejects, located by `origin`, with `record` as the number in the file as it landed.
 
-    Before, `record` is counted from 1 in what Spark reads. Blocks of an Avro container that landing
-    left out are not counted, since the number of their records is unknown.
+    Before, `record` is counted from 1 in what Spark reads, which lacks the records that landing
+    rejected. Blocks of an Avro container that landing left out are not counted, since the number of
+    their records is unknown.
     """
-    kept = _kept_before(manifest)
+    kept = _kept_before(job.manifest)
     if not kept:
         return rejects
-    frame = spark.createDataFrame(list(kept.items()), f"origin string, {_KEPT} array<bigint>")
+    frame = job.spark.createDataFrame(list(kept.items()), f"origin string, {_KEPT} array<bigint>")
     joined = rejects.join(F.broadcast(frame), "origin", "left")
     rejected = F.size(F.filter(_KEPT, lambda before: before < F.col("record")))
     number = F.when(F.col(_KEPT).isNull(), F.col("record")).otherwise(F.col("record") + rejected)

@@ -22,7 +22,7 @@ from spark_jobs.decoding.envelope_parts import PART, in_parts
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import discover
-from spark_jobs.planning.name_limits import refuse_too_many, unusable_names
+from spark_jobs.planning.name_limits import refuse_too_many, without_unusable_names
 from spark_jobs.planning.sources import refuse_unclear
 from spark_jobs.planning.table_summary import TableSummary
 
@@ -40,8 +40,7 @@ def apply_record_rules(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[T
     table_renames.by_policy(job, envelope, found)
     envelope, found = _after((_respelled,), job, envelope, found)
     envelope, found = drop_tables.by_policy(job, envelope, found)
-    truncates.add_lone_truncates(job, envelope, found)
-    return envelope, found
+    return envelope, truncates.with_lone_truncates(job, envelope, found)
 
 
 def _after(
@@ -80,8 +79,7 @@ def _without_tombstones(
 def _without_unfit_names(
     job: Job, envelope: DataFrame, summaries: list[TableSummary]
 ) -> DataFrame | None:
-    unfit = unusable_names(job.pipeline, summaries)
-    return unfit.rejected(envelope) if unfit else None
+    return without_unusable_names(job.pipeline, envelope, summaries)
 
 
 def _without_open_transactions(

@@ -12,7 +12,7 @@ from itertools import chain
 from operator import or_
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice.errors import Evidence
@@ -23,8 +23,9 @@ from spark_jobs.decoding import quarantine
 from spark_jobs.decoding.decode import is_of, with_origin
 from spark_jobs.decoding.envelope_parts import part_of
 from spark_jobs.decoding.record_numbers import in_landed_file
+from spark_jobs.decoding.statements import Statement
 from spark_jobs.job import Job
-from spark_jobs.planning.table_summary import Source, TableSummary, short_name, source_of
+from spark_jobs.planning.table_summary import Source, TableSummary, short_name
 
 _SHOWN: Final = 3
 _MOST_TABLES: Final = 10
@@ -48,19 +49,19 @@ def lines_by_table(
         return {}
 
 
-def lines_of_statements(job: Job, envelope: DataFrame, refused: Iterable[Row]) -> list[str]:
-    """Return such lines for refused statements, which have the columns of `statement_columns`."""
+def lines_of_statements(job: Job, envelope: DataFrame, refused: Iterable[Statement]) -> list[str]:
+    """Return such lines for refused statements."""
     texts: dict[Source, set[str]] = {}
-    for row in refused:
-        texts.setdefault(source_of(row), set()).add(row["ddl"])
+    for one in refused:
+        texts.setdefault(one.source, set()).add(one.text)
     tables = ((TableSummary(s), Evidence(op=OP_DDL, statements=t)) for s, t in texts.items())
     return [*chain.from_iterable(lines_by_table(job, envelope, tables).values())]
 
 
 def _lines(job: Job, envelope: DataFrame, found: DataFrame) -> dict[str, list[str]]:
     numbers = quarantine.texts(job.spark, job.manifest.files, envelope).select(*PLACE, "record")
-    located = with_origin(found.join(numbers, list(PLACE), "left"), job.spark, job.manifest.files)
-    rows = in_landed_file(located, job.spark, job.manifest).orderBy("turn", "origin", "record")
+    placed = with_origin(found.join(numbers, list(PLACE), "left"), job.spark, job.manifest.files)
+    rows = in_landed_file(job, placed).orderBy("turn", "origin", "record")
     lines: dict[str, list[str]] = {}
     for row in rows.collect():
         text = f": {row['text']}" if row["text"] else ""

@@ -17,11 +17,10 @@ from spark_jobs.decoding import quarantine
 from spark_jobs.job import Job
 
 
-def quarantined(job: Job, records: DataFrame, reasons: Collection[str] = ()) -> DataFrame:
-    """Return the records that the reprocessed batches quarantined, for some reasons or
-    (`()`) for any."""
+def quarantined(job: Job, records: DataFrame, reasons: Collection[str]) -> DataFrame:
+    """Return the records that the reprocessed batches quarantined for one of these reasons."""
     rows = _in_quarantine(job)
-    cut, wanted = _cut(rows), rows.where(F.col("reason").isin(*reasons)) if reasons else rows
+    cut, wanted = _cut(rows), rows.where(F.col("reason").isin(*reasons))
     numbered = records.join(cut, "origin", "left_anti")
     by_bytes = records.join(cut, "origin", "left_semi").join(wanted, ["origin", "raw"], "left_semi")
     return numbered.join(wanted, ["origin", "record"], "left_semi").unionByName(by_bytes)

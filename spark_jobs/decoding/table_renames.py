@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
 from sluice.config.pipeline import Pipeline
 from sluice.config.policies import FAIL
@@ -18,10 +18,10 @@ from sluice.ddl.statements import UnreadableDdlError
 from sluice.ddl.tables import MENTIONS_TABLE_RENAMES, TableName, renamed_tables
 from sluice.errors import PlanError
 from spark_jobs.decoding.refused_records import lines_of_statements
-from spark_jobs.decoding.statements import ddl_events, statement_columns
+from spark_jobs.decoding.statements import Statement, any_statements, has_statements
 from spark_jobs.driver_messages import emit
 from spark_jobs.job import Job, advice
-from spark_jobs.planning.table_summary import Source, TableSummary, source_of
+from spark_jobs.planning.table_summary import Source, TableSummary
 
 _MOST: Final = 1_000
 
@@ -31,20 +31,17 @@ def by_policy(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> N
 
     Raises one PlanError for all of them if the policy is to fail.
     """
-    if not any(table.ddl for table in summaries):
+    if not has_statements(summaries):
         return
-    asked = (
-        ddl_events(envelope, MENTIONS_TABLE_RENAMES).select(*statement_columns()).limit(_MOST + 1)
-    )
-    rows = asked.collect()
-    of_rows = [(row, [*_messages(job.pipeline, row)]) for row in rows[:_MOST]]
-    messages = sorted({line for _, lines in of_rows for line in lines})
-    if len(rows) > _MOST:
+    found = any_statements(envelope, MENTIONS_TABLE_RENAMES, _MOST + 1)
+    told = [(one, [*_messages(job.pipeline, one)]) for one in found[:_MOST]]
+    messages = sorted({line for _, lines in told for line in lines})
+    if len(found) > _MOST:
         messages.append(f"the batch has more than {_MOST} DDL statements that may rename a table")
     if messages and job.pipeline.on_rename_table == FAIL:
         raise PlanError(
             *messages,
-            *lines_of_statements(job, envelope, (row for row, lines in of_rows if lines)),
+            *lines_of_statements(job, envelope, (one for one, lines in told if lines)),
             f"on_rename_table is {FAIL}: see to it, or set it to keep, and run again",
             *advice(job),
         )
@@ -52,10 +49,10 @@ def by_policy(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> N
         emit(line)
 
 
-def _messages(pipeline: Pipeline, row: Row) -> Iterator[str]:
-    event = source_of(row)
+def _messages(pipeline: Pipeline, statement: Statement) -> Iterator[str]:
+    event = statement.source
     try:
-        renames = renamed_tables(row["ddl"])
+        renames = renamed_tables(statement.text)
     except UnreadableDdlError as problem:
         yield (
             f"{event.name}: a DDL statement that may rename a table could not be read ({problem})"

@@ -3,32 +3,26 @@ without other events."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import Final
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice.config.pipeline import Pipeline
-from spark_jobs.canonical import OP_TRUNCATE, OUTCOME_EVENT
-from spark_jobs.decoding.decode import with_origin
-from spark_jobs.decoding.statements import ddl_events, statement_columns, statement_position
+from spark_jobs.canonical import OP_TRUNCATE, OUTCOME_EVENT, SOURCE_PARTS
+from spark_jobs.decoding.statements import ddl_events, has_statements, statements_of, with_drops
 from spark_jobs.driver_messages import emit
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.planning.table_summary import TableSummary, source_of
 from spark_jobs.planning.targets import table_config
 
-_MOST: Final = 100
-
 
 def report_unclear(pipeline: Pipeline, envelope: DataFrame, summaries: list[TableSummary]) -> None:
     """Report TRUNCATEs of an unknown table or of a part of one, in formats that send them."""
     pattern = FORMATS[pipeline.format].unclear_truncates
-    if not (pattern and any(table.ddl for table in summaries)):
+    if not (pattern and has_statements(summaries)):
         return
-    rows = ddl_events(envelope, pattern).select(*statement_columns()).limit(_MOST).collect()
-    sources = {source_of(row) for row in rows}
+    tables = ddl_events(envelope, pattern).select(*SOURCE_PARTS).distinct()
+    sources = {source_of(row) for row in tables.collect()}
     listed = (s for s in sources if not s.table or table_config(pipeline, s) is not None)
     for name in sorted(source.name for source in listed):
         emit(
@@ -37,17 +31,15 @@ def report_unclear(pipeline: Pipeline, envelope: DataFrame, summaries: list[Tabl
         )
 
 
-def add_lone_truncates(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> None:
-    """Add the TRUNCATEs of tables without other events to their `drops`, in formats that send
-    statements of tables whose rows they do not send."""
+def with_lone_truncates(
+    job: Job, envelope: DataFrame, summaries: list[TableSummary]
+) -> list[TableSummary]:
+    """Return the summaries with the TRUNCATEs of tables without other events among their `drops`,
+    in formats that send statements of tables whose rows they do not send."""
     alone = [t.source for t in summaries if t.truncates and t.records == t.truncates + t.ddl]
     if not (alone and FORMATS[job.pipeline.format].states_other_tables):
-        return
+        return summaries
     is_event = (F.col("outcome") == OUTCOME_EVENT) & (F.col("op") == OP_TRUNCATE)
     stated = envelope.where(is_event & F.col("ddl").isNotNull())
-    located = with_origin(stated, job.spark, job.manifest.files)
-    drops = defaultdict(list)
-    for row in located.select(*statement_columns(), statement_position(job).alias("at")).collect():
-        drops[source_of(row)].append((row["at"], row["ddl"]))
-    for table in summaries:
-        table.drops = tuple(drops[table.source]) if table.source in alone else table.drops
+    own = [one for one in statements_of(job, stated) if one.source in alone]
+    return with_drops(summaries, own)

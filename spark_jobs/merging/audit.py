@@ -85,15 +85,15 @@ def refuse_too_many_bad(job: Job, summaries: list[TableSummary], misfits: int, h
     of open transactions, which are not counted as bad.
     """
     read = sum(table.total for table in summaries)
-    lost = sum(table.rejected for table in summaries) + misfits + len(job.manifest.rejects) - held
-    again = job.manifest.reprocess
-    if again is not None and lost <= again.records:
+    bad = sum(table.rejected for table in summaries) + misfits - held
+    landing, again = job.manifest.rejects, job.manifest.reprocess
+    if again is not None and bad + len(landing) <= again.records:
         return  # a published batch had them already
-    rejected = sum(reject.records for reject in job.manifest.rejects)
-    read, lost = read + rejected, lost + rejected - len(job.manifest.rejects)
-    if job.pipeline.too_many_bad(lost, read):
+    lost = sum(reject.records for reject in landing)
+    read, bad = read + lost, bad + lost
+    if job.pipeline.too_many_bad(bad, read):
         raise AuditFailedError(
-            f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the limit "
+            f"batch {job.manifest.batch_id}: {bad} of {read} records are bad, above the limit "
             f"of pipeline {job.pipeline.name} (on_bad_record, max_bad_records, max_bad_share); "
             f'nothing is published. Look: sluice sql "{query_of(job.manifest.batch_id)}". If they '
             f"may be left out, raise the limit and run again. {how_to_go_on(job)}"

@@ -4,7 +4,7 @@ others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -13,7 +13,7 @@ from sluice import names
 from sluice.catalog.snapshots import head
 from sluice.types.columns import parse_type
 from spark_jobs.decoding.changelog_rows import typed_changes
-from spark_jobs.decoding.decode import BAD
+from spark_jobs.decoding.decode import BAD, UNFIT
 from spark_jobs.decoding.misfit_counts import Misfits
 from spark_jobs.job import Job
 from spark_jobs.lake.table_id import target_id
@@ -36,18 +36,20 @@ def notes_on_hints(
 def _none_read(job: Job, envelope: DataFrame, plan: TablePlan, records: int) -> str:
     """Return a note on a table none of whose records fits, with what one of them has."""
     typed = optimizer_barrier(typed_changes(job, envelope, plan, with_values=True))
-    misfits = typed.where(names.COUNTED).where(F.col(BAD) != "").select(BAD)
-    first = misfits.first()
-    return unread(job.pipeline.name, plan, records, "" if first is None else first[BAD])
+    misfits = typed.where(names.COUNTED).where(F.col(BAD) != "").select(BAD, UNFIT)
+    why, unfit = misfits.first() or ("", ())
+    return unread(job.pipeline.name, plan, records, why, unfit)
 
 
-def unread(pipeline: str, plan: TablePlan, records: int, why: str) -> str:
+def unread(
+    pipeline: str, plan: TablePlan, records: int, why: str, unfit: Iterable[str] = ()
+) -> str:
     """Return the note on a table none of whose records could be read.
 
-    `why`: the misfits of one record, as the quarantine has them.
+    `why`: the misfits of one record, as the quarantine has them; `unfit`: the columns in them.
     """
-    hinted = any(f"{name}: '" in why for name in plan.config.columns)
-    asks = "is its hint right? After" if hinted else "after"
+    hinted = {name.lower() for name in plan.config.columns}
+    asks = "after" if hinted.isdisjoint(map(str.lower, unfit)) else "is its hint right? After"
     return (
         f"none of {records:,} records of {plan.source.name} was read: {why}; {asks} a "
         f"change: sluice reprocess {pipeline}"

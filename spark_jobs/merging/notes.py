@@ -27,36 +27,31 @@ def notes(
     job: Job, envelope: DataFrame, summaries: list[TableSummary], made: Iterable[TablePlan]
 ) -> tuple[str, ...]:
     """Return the notes, a line each; `made`: the plans of targets that this batch created."""
-    general = [*_unlisted(job.pipeline, summaries), *_unreadable(job, envelope, summaries)]
+    general = [*unlisted(job.pipeline, summaries), *_unreadable(job, envelope, summaries)]
     return (*general, *(line for plan in made for line in unknown_columns(plan)))
 
 
-def _unlisted(pipeline: Pipeline, summaries: Iterable[TableSummary]) -> list[str]:
-    line = unlisted(pipeline, summaries)
-    return [line] if line else []
-
-
-def unlisted(pipeline: Pipeline, summaries: Iterable[TableSummary]) -> str:
-    """Return a note on source tables with rows that `tables:` does not list; "" if there are none.
+def unlisted(pipeline: Pipeline, summaries: Iterable[TableSummary]) -> Iterator[str]:
+    """Yield a note on source tables with rows that `tables:` does not list.
 
     A batch that is decoded with cached shapes reports none.
     """
     if pipeline.tables is None:
-        return ""
+        return
     others = {
         table.source.name: table.records
         for table in summaries
         if table.images and listed_name(pipeline.tables, table.source.name) is None
     }
     if not others:
-        return ""
+        return
     most = sorted(others, key=lambda name: (-others[name], name))[:_MOST]
     if len(others) == 1:
         of, name = most[0], most[0]
     else:
         rest = [f"{len(others) - _MOST} more"] if len(others) > _MOST else []
         of, name = ", ".join([*(f"{n} ({others[n]:,})" for n in most), *rest]), "TABLE"
-    return (
+    yield (
         f"{sum(others.values()):,} records are of {of}, which `tables:` does not list; to load "
         f"them list it, then: sluice run {pipeline.name} --table {name}"
     )

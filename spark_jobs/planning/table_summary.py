@@ -26,6 +26,14 @@ class Source:
         return ".".join(part for part in (self.database, self.schema, self.table) if part)
 
 
+@dataclass(frozen=True, order=True)
+class Drop:
+    """A statement that is read as a TRUNCATE: its position, with epoch, and its text."""
+
+    at: str
+    text: str
+
+
 @dataclass
 class TableSummary:
     """A summary of one table's events, the same in every order of delivery.
@@ -33,7 +41,7 @@ class TableSummary:
     `images`, `keys` and `types` have each distinct value by its `short_name`. `lowest`: the lowest
     position of an event with such an image or types, by short name and kind of position; for
     arrivals, whose positions are not known yet, only the kind. `may_move`: whether an update may
-    change the key; True unless it was checked. `drops`: position, with epoch, and text of the
+    change the key; True unless it was checked. `drops`: the
     statements that are read as a TRUNCATE: a DROP of the table, or a TRUNCATE of a table without
     other events.
     """
@@ -53,12 +61,17 @@ class TableSummary:
     unordered: bool = False
     has_old_images: bool = False
     may_move: bool = True
-    drops: tuple[tuple[str, str], ...] = ()
+    drops: tuple[Drop, ...] = ()
 
     @property
     def total(self) -> int:
         """The number of records, whatever their outcome."""
         return self.records + self.ignored + self.rejected
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether it has other events than statements."""
+        return self.records > self.ddl
 
     @property
     def columns(self) -> set[str]:

@@ -7,8 +7,9 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
@@ -54,9 +55,17 @@ def read_lines(spark: SparkSession, files: tuple[SourceFile, ...], schema: str) 
     Unlike `from_json`, the file reader keeps the exact text of numbers and nested values in string
     fields.
     """
-    reader = spark.read.schema(f"{schema}, {CORRUPT} string")
-    reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
-    return reader.options(**WHOLE_TEXTS).json([f.url for f in files]).select("*", *place())
+    reader = json_reader(spark, f"{schema}, {CORRUPT} string")
+    return reader.json([f.url for f in files]).select("*", *place())
+
+
+def json_reader(
+    spark: SparkSession, schema: str | T.StructType, corrupt: str = CORRUPT
+) -> DataFrameReader:
+    """Return a reader of JSON lines as they are: numbers and long texts exactly, and a line that
+    does not fit as text in the column `corrupt` of the schema."""
+    reader = spark.read.schema(schema).option("columnNameOfCorruptRecord", corrupt)
+    return reader.options(**WHOLE_TEXTS)
 
 
 def looked_up(text: Column, meanings: Mapping[str, str]) -> Column:

@@ -12,8 +12,8 @@ from pyspark.sql import types as T
 from sluice.containers import csv_rows
 from sluice.manifest import SourceFile
 from sluice.source_names import is_column_name
-from spark_jobs.canonical import PLACE, as_landed, holds_record, place, quoted
-from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS
+from spark_jobs.canonical import PLACE, as_landed, place, quoted, text_lines
+from spark_jobs.formats.common.envelope import CORRUPT, json_reader
 from spark_jobs.formats.common.scans import union
 from spark_jobs.formats.common.tabular_columns import META, REPEATS, ROW, Meta, parts
 from spark_jobs.formats.common.tabular_names import (
@@ -95,9 +95,7 @@ def _scan(
     about = meta.spelled(names)
     wanted = sorted({*names, *about.values()})
     schema = T.StructType([T.StructField(n, T.StringType()) for n in (*wanted, corrupt)])
-    reader = spark.read.schema(schema).option("mode", "PERMISSIVE")
-    reader = reader.option("columnNameOfCorruptRecord", corrupt).options(**WHOLE_TEXTS)
-    lines = reader.json([f.url for f in files])
+    lines = json_reader(spark, schema, corrupt).json([f.url for f in files])
     rows = lines.select(
         *parts(_values(wanted, about.values()), set(names), about),
         F.lit(None).cast("string").alias("types"),
@@ -120,12 +118,11 @@ def _values(names: Sequence[str], meta: Collection[str]) -> dict[str, Column]:
 
 def _nameless(spark: SparkSession, files: Sequence[SourceFile], meta: Meta) -> DataFrame:
     """Read files of only broken lines and empty objects, which the JSON reader would refuse."""
-    lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
-    return lines.select(
+    return text_lines(spark, files).select(
         *parts({}, set(), meta.spelled(())),
         F.lit(None).cast("string").alias("types"),
         F.when(line_keys().isNull(), F.col("value")).alias(CORRUPT),
-        *place(),
+        *PLACE,
         F.lit(False).alias(REPEATS),
     )
 
@@ -134,8 +131,7 @@ def _with_repeats(
     rows: DataFrame, spark: SparkSession, files: Sequence[SourceFile], meta: Meta
 ) -> DataFrame:
     """Mark lines that have a column twice, of which the reader shows only the last value."""
-    lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
-    placed = lines.select(line_keys().alias("keys"), *place())
+    placed = text_lines(spark, files).select(line_keys().alias("keys"), *PLACE)
     marks = placed.where(has_twice(F.col("keys"), meta)).select(*PLACE, F.lit(True).alias(REPEATS))
     joined = rows.join(F.broadcast(marks), list(PLACE), "left")
     return joined.withColumn(REPEATS, F.coalesce(REPEATS, F.lit(False)))

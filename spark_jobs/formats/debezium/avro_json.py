@@ -22,7 +22,7 @@ from sluice.manifest import SourceFile
 from spark_jobs.canonical import as_landed, place
 from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.avro import Node
-from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS
+from spark_jobs.formats.common.envelope import CORRUPT, json_reader
 from spark_jobs.formats.common.scans import only_of
 from spark_jobs.formats.debezium import connect_avro
 from spark_jobs.formats.debezium.connect_avro import Datum, Records
@@ -70,8 +70,7 @@ def records(
     nodes = {p: connect_avro.resolve([schemas[p]], files[0].key) for p in _PARTS if schemas[p]}
     parts = {p: json_type(node) for p, node in nodes.items()} | {"value": _headed(nodes["value"])}
     fields = [T.StructField(part, kind) for part, kind in parts.items()]
-    reader = spark.read.schema(T.StructType([*fields, _text(CORRUPT)]))
-    reader = reader.option("columnNameOfCorruptRecord", CORRUPT).options(**WHOLE_TEXTS)
+    reader = json_reader(spark, T.StructType([*fields, _text(CORRUPT)]))
     read = reader.json([f.url for f in lines]).select("*", *place())
     rows = only_of(files, read, lines).where(~_is_header())
     plain = {f"_{part}": from_json(F.col(part), node) for part, node in nodes.items()}

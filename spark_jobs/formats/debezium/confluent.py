@@ -20,7 +20,7 @@ from pyspark.sql.avro.functions import from_avro
 from sluice.containers.avro_schemas import OTHER_KIND, Schemas
 from sluice.errors import PlanError, TerminalError, landed_again
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import PLACE, holds_record, place
+from spark_jobs.canonical import PLACE, text_lines
 from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.avro import Node
 from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS
@@ -177,8 +177,8 @@ def _rejected(part: str, nodes: Mapping[int, Node], unread: Sequence[int] = ()) 
 
 def base64_lines(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     """Read lines of base64: `{"key": …, "value": …}`, `KEY^VALUE` or VALUE; see `records`."""
-    lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
-    split = lines.select(F.col("value").alias("text"), *place()).withColumn("line", _split_line())
+    lines = text_lines(spark, files).withColumnRenamed("value", "text")
+    split = lines.withColumn("line", _split_line())
     line = F.col("line")
     messages = {p: F.try_to_binary(line[p], F.lit("base64")) for p in _PARTS}
     broken = (

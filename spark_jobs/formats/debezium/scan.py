@@ -14,7 +14,7 @@ from sluice.config.format_options import DebeziumOptions
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, place, quoted
 from spark_jobs.formats.base import PriorFacts
-from spark_jobs.formats.common.envelope import WHOLE_TEXTS
+from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS, json_reader
 from spark_jobs.formats.common.first_lines import first_lines
 from spark_jobs.formats.common.scans import only_of, union
 from spark_jobs.formats.debezium import avro as debezium_avro
@@ -142,7 +142,7 @@ def _record_schema(layout: _Layout, before: str, after: str) -> str:
         value = _struct({name: kind for part in inner for name, kind in part.items()})
         top.append({"key": "string", "value": value})
     columns = [f"{name} {kind}" for part in top for name, kind in part.items()]
-    return ",".join([*columns, "_corrupt_record string"])
+    return ",".join([*columns, f"{CORRUPT} string"])
 
 
 def _struct(fields: Mapping[str, str]) -> str:
@@ -192,7 +192,7 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...], layout: _Layo
     few = None if layout.documents else layout.old_columns
     before = image if few is None else _struct(dict.fromkeys(map(quoted, sorted(few)), "string"))
     schema = _record_schema(layout, before, image)
-    read = spark.read.schema(schema).options(**WHOLE_TEXTS).json([f.url for f in files])
+    read = json_reader(spark, schema).json([f.url for f in files])
     keyed = read.withColumn("key", _key_by_column()) if "key" in read.columns else read
     flat = keyed.select(*_flatten(layout), *place())
     if layout.documents:
@@ -244,7 +244,7 @@ def _flatten(layout: _Layout) -> list[Column]:
     types = _first(schemas, "schema") if schemas else F.lit(None).cast("string")
     keyed = any(form.startswith("value.") for form in forms)
     key = _key_of(forms) if keyed else F.lit(None).cast(IMAGE_TYPE)
-    return [*fields, types.alias("types"), key.alias("key"), F.col("_corrupt_record").alias("raw")]
+    return [*fields, types.alias("types"), key.alias("key"), F.col(CORRUPT).alias("raw")]
 
 
 def _first(forms: Sequence[str], name: str) -> Column:

@@ -23,6 +23,19 @@ NUMERIC = DebeziumOptions(decimal_format="numeric")
 pytestmark = pytest.mark.spark
 
 
+def test_broken_lines_are_known_as_such_whatever_the_session_calls_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": ["id"]}}})
+    lake.spark.conf.set("spark.sql.columnNameOfCorruptRecord", "broken")
+    whole = event("c", src=source(pos=1), after={"id": 1, "name": "a"})
+    cut = json.dumps(event("c", src=source(pos=2), after={"id": 2, "name": "b"}))[:-1]
+    assert total(lake.load_records([whole, cut, "wrong"])).quarantined == 2
+    assert sorted((row["reason"], row["raw"]) for row in lake.quarantined()) == [
+        ("not_json", b"wrong"), ("not_json", cut.encode()),
+    ]  # fmt: skip
+
+
 def test_rows_behind_a_scalar_key_have_the_key_of_the_pipeline(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -49,3 +49,15 @@ def test_canal_truncate_of_a_partition_or_without_a_table_is_ignored_and_reporte
     lines = [line for line in capsys.readouterr().err.splitlines() if "TRUNCATE" in line]
     reported = [line.partition(": a TRUNCATE")[0] for line in lines]
     assert reported == ["an event without a table", "db.t"]
+
+
+def test_tables_are_named_however_many_unclear_truncates_others_have(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = Sandbox(spark, tmp_path, {"format": "canal"})
+    partition = {"type": "ALTER", "sql": "ALTER TABLE t TRUNCATE PARTITION p0", "database": "db"}
+    lake.load_records(
+        [*({**partition, "table": "a"} for _ in range(300)), {**partition, "table": "b"}]
+    )
+    lines = [line for line in capsys.readouterr().err.splitlines() if "TRUNCATE" in line]
+    assert [line.partition(": a TRUNCATE")[0] for line in lines] == ["db.a", "db.b"]

@@ -12,6 +12,8 @@ from sluice.operations import preview as preview_module
 from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.preview import preview
+from tests.spark.described import BEFORE
+from tests.spark.described import event as described
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
@@ -89,6 +91,24 @@ def test_a_table_of_which_no_record_fits_its_hints_is_told(
             "is its hint right? After a change: sluice reprocess p"
         ]
     )
+
+
+def test_the_hint_in_question_is_that_of_the_column_that_does_not_fit(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    hints = {"orders": {"ID": "int"}, "other": {"d": "int"}}
+    tables = {name: {"key": ["v"], "columns": columns} for name, columns in hints.items()}
+    lake = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
+    wrong = described("c", 1, BEFORE, id="x", v="a")
+    source = {**wrong["payload"]["source"], "table": "other"}
+    unhinted = {**wrong, "payload": {**wrong["payload"], "source": source}}
+    notes = lake.load_records([wrong, unhinted]).notes
+    assert [note for note in notes if note.startswith("none of 1 records")] == [
+        "none of 1 records of shop.public.orders was read: id: 'x' does not fit int; is its hint "
+        "right? After a change: sluice reprocess p",
+        "none of 1 records of shop.public.other was read: id: 'x' does not fit int; after a "
+        "change: sluice reprocess p",
+    ]
 
 
 MARCH = 1_772_409_600_000_000

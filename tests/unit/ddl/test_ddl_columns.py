@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from pyspark.sql import Row
 
 from sluice.config.formats import WIRE_FORMATS
 from sluice.ddl.statements import Altered, altered
 from spark_jobs.decoding import ddl_columns, known_tables
 from spark_jobs.decoding.ddl_columns import _of_statement
 from spark_jobs.decoding.known_tables import KnownTables
+from spark_jobs.decoding.statements import Statement
 from spark_jobs.planning.table_summary import Source, TableSummary
 
 pytestmark = pytest.mark.catalog
@@ -24,6 +24,10 @@ WITH_ROWS = {Source("db", "", "t"), Source("db2", "", "t"), Source("pg", "public
 KNOWN = KnownTables(frozenset(WITH_ROWS), lambda: ())
 
 
+def stated(event: Source, text: str) -> Statement:
+    return Statement(event, text, lost=False, at="1", place=("a.jsonl", 0, 0))
+
+
 def followed_tables(
     event: Source,
     statement: str,
@@ -32,9 +36,8 @@ def followed_tables(
     as_typed: bool = False,
 ) -> list[tuple[str, bool]]:
     """The table's name, and whether the statement was followed."""
-    row = Row(at="1", lost=False, ddl=statement)
     tables = KnownTables(frozenset(with_rows), lambda: stored, as_typed)
-    found = list(_of_statement(event, row, frozenset(), tables))
+    found = list(_of_statement(stated(event, statement), frozenset(), tables))
     return [(source.name, rename.problem is None) for source, rename in found]
 
 
@@ -98,10 +101,9 @@ def test_a_default_is_a_text_as_the_format_writes_labels_and_short_ones(
         "ALTER TABLE t ADD a ENUM('x','y') DEFAULT 'y', ADD b SET('x','y') DEFAULT 'x,y', "
         "ADD c CHAR(3) DEFAULT 'x', ADD d TIMESTAMP DEFAULT '2020-01-01 00:00:00'"
     )
-    row = Row(database="db", schema="", table="t", at="1", lost=False, ddl=ddl)
-    monkeypatch.setattr(ddl_columns, "placed_statements", lambda *_: [row])
-    monkeypatch.setattr(known_tables, "_stored", lambda _: [])
     of = Source("db", "", "t")
+    monkeypatch.setattr(ddl_columns, "placed_statements", lambda *_: [stated(of, ddl)])
+    monkeypatch.setattr(known_tables, "_stored", lambda _: [])
     statements = ddl_columns.statements_of_batch(
         job_of(format_, None), cast(Any, None), [TableSummary(of, records=1, ddl=1)]
     )
@@ -114,8 +116,7 @@ def test_statement_of_an_unknown_table_has_a_problem_if_tables_are_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ddl = "ALTER TABLE t RENAME COLUMN a TO b"
-    row = Row(database="", schema="", table="", at="1", lost=False, ddl=ddl)
-    monkeypatch.setattr(ddl_columns, "placed_statements", lambda *_: [row])
+    monkeypatch.setattr(ddl_columns, "placed_statements", lambda *_: [stated(NOWHERE, ddl)])
     monkeypatch.setattr(known_tables, "_stored", lambda _: [])
     job = job_of("canal", {"db.t": None})
     statements = ddl_columns.statements_of_batch(
@@ -126,9 +127,9 @@ def test_statement_of_an_unknown_table_has_a_problem_if_tables_are_listed(
 
 def statements_on(*statements: str) -> list[tuple[str, Any]]:
     """What rows of one table, in their order, tell at one place: statement and columns."""
-    rows = (Row(at="1", lost=False, ddl=text) for text in statements)
-    of_rows = (one for row in rows for _, one in _of_statement(MYSQL, row, frozenset(), KNOWN))
-    return [(one.statement, one.columns) for one in ddl_columns._by_place(of_rows)]
+    given = (stated(MYSQL, text) for text in statements)
+    changes = (one for each in given for _, one in _of_statement(each, frozenset(), KNOWN))
+    return [(one.statement, one.columns) for one in ddl_columns._by_place(changes)]
 
 
 ALTER = "ALTER TABLE t "
@@ -236,8 +237,7 @@ def test_statement_that_may_be_of_a_listed_table_without_rows_is_reported(
     monkeypatch: pytest.MonkeyPatch, format_: str, listed: str, reported: bool
 ) -> None:
     ddl = "ALTER TABLE Emp RENAME COLUMN a TO b"
-    row = Row(database="pg", schema="", table="", at="1", lost=False, ddl=ddl)
-    monkeypatch.setattr(ddl_columns, "placed_statements", lambda *_: [row])
+    monkeypatch.setattr(ddl_columns, "placed_statements", lambda *_: [stated(POSTGRESQL, ddl)])
     monkeypatch.setattr(known_tables, "_stored", lambda _: [])
     found = [TableSummary(POSTGRESQL, records=1, ddl=1)]
     all_told = ddl_columns.statements_of_batch(
