@@ -106,7 +106,6 @@ def _versions(
     if states is not None and floor is not None and desired.writer.partial:
         states = desired.of_keys(states)
         changes = with_expired_values(changes, truncates, states, Floor(floor, key), data)
-    if kept.rows is not None:
-        changes = with_stored_versions(key, changes, kept.rows, kept)
+    changes = with_stored_versions(key, changes, kept)
     changes = with_moved_values(changes, desired.moved, truncates, key, data)
     return versions(changes, truncates, key, data)
