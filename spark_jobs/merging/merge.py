@@ -184,13 +184,15 @@ def _merge_keyed(
     resolved = materialize(resolve(folded, with_ends, plan.key))
     tallied = tally(resolved)
     counts = tallied.counts
-    applied = resolved.where(F.col(STATUS) == APPLY).select(*_columns(data))
     if counts.duplicate and stored.rows is not None:
         unlike = materialize(unlike_stored(resolved, stored.rows, plan.key, data))
         resolved = resolve_ties(resolved, unlike, plan.key)
         tallied = replace(tallied, conflicts=tallied.conflicts + _conflicts(writer, unlike))
+    applied = resolved.where(F.col(STATUS) == APPLY).select(*_columns(data))
+    if writer.partial:
+        applied = _with_folded_again(writer, applied, resolved, with_ends)
     if counts.duplicate or writer.partial:
-        applied = materialize(_applicable(writer, resolved, with_ends))
+        applied = materialize(applied)
     # The old half of a late update may apply alone, though it is not counted as a record.
     ends = count_ends(applied, plan.key)
     if ends.rows or ends.deletes:
@@ -206,14 +208,6 @@ def _conflicts(writer: Writer, unlike: DataFrame) -> Conflicts:
     plan, mine = writer.plan, in_batch(writer.attempt.batch_id)
     published = writer.changelog().where(~mine & ~is_truncate())
     return conflicts.with_published(unlike, published, plan.key, plan.data)
-
-
-def _applicable(writer: Writer, resolved: DataFrame, stored: StoredState) -> DataFrame:
-    """Return the changes that apply, with ties broken and partial rows completed."""
-    applied = resolved.where(F.col(STATUS) == APPLY)
-    if writer.partial:
-        applied = _with_folded_again(writer, applied, resolved, stored)
-    return applied.select(*_columns(writer.plan.data))
 
 
 def _write(writer: Writer, applied: DataFrame, stored: StoredState, ends: KeyEnds) -> None:
