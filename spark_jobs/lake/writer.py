@@ -61,7 +61,6 @@ class Writer(Reader):
         changes: DataFrame,
         stored: StoredState,
         ends: KeyEnds | None = None,
-        by: tuple[str, ...] | None = None,
         append: bool = False,
     ) -> None:
         """MERGE the changes into the target's branch, or append them if nothing is stored.
@@ -79,7 +78,7 @@ class Writer(Reader):
             self.append(target, changes.where(living).select(*by_name(columns)))
         else:
             ranges = ends.ranges if ends else ()
-            self._merge(target, changes, by or self.plan.key, columns, _DELETED, ranges)
+            self._merge(target, changes, self.plan.row_key, columns, _DELETED, ranges)
         self.audit_written(target, ends.rows if ends else None)
 
     def append(self, table: TableId, rows: DataFrame) -> None:

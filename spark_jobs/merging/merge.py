@@ -293,13 +293,13 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: StoredState) -> Counts:
     changes = _instances(writer, rows, stored)
     outcome = plan_rows(changes)
     if outcome.anew:
-        target = target_id(writer.plan)
-        writer.merge_difference(target, outcome.living(), stored.rows, by=(names.POSITION,))
+        plan = writer.plan
+        writer.merge_difference(target_id(plan), outcome.living(), stored.rows, by=plan.row_key)
     # The old half of an update may be new alone, though it is not counted as a record: another
     # update at the same place may have the same new half.
     elif outcome.counts.applied or not outcome.instances.isEmpty():
         append = outcome.append_only and not writer.published_before()
-        writer.apply(outcome.instances, stored, by=(names.POSITION,), append=append)
+        writer.apply(outcome.instances, stored, append=append)
     return outcome.counts
 
 

@@ -71,8 +71,8 @@ def _write_unkeyed(desired: DesiredState) -> None:
     changes = NoKeyChanges(
         desired.changes, desired.changes.limit(0), data, desired.truncated_at, anew=True
     )
-    wanted = plan_rows(changes).living()
-    desired.write_to(target_id(desired.plan), wanted, desired.stored.rows, by=(names.POSITION,))
+    plan, wanted = desired.plan, plan_rows(changes).living()
+    desired.write_to(target_id(plan), wanted, desired.stored.rows, by=plan.row_key)
 
 
 def _write_keyed(desired: DesiredState) -> bool:
@@ -93,7 +93,7 @@ def _write_keyed(desired: DesiredState) -> bool:
     rows = folded.where(~deleted).select(*_columns(data))
     if plan.history or plan.soft_delete:
         rows = write_versions(desired, data, rows)
-    desired.write_to(target_id(plan), rows, desired.stored.rows, by=plan.key)
+    desired.write_to(target_id(plan), rows, desired.stored.rows, by=plan.row_key)
     return replaced
 
 
