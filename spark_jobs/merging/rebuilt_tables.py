@@ -92,7 +92,7 @@ def _write_keyed(desired: DesiredState) -> bool:
     replaced = desired.write_to(tombstone_id(plan), tombstones, there, by=plan.key)
     rows = folded.where(~deleted).select(*_columns(data))
     if plan.history or plan.soft_delete:
-        rows = write_versions(desired, data, rows)
+        rows = write_versions(desired, rows)
     desired.write_to(target_id(plan), rows, desired.stored.rows, by=plan.row_key)
     return replaced
 
