@@ -143,7 +143,7 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
     alive = changes.join(_ends(changes, keys), list(key)).where(changed | (position == ended))
     values = [c for c in data if c not in key]
     order = F.struct(F.col(names.POSITION), content_hash(changes, data))
-    picked = [_newest_carried(c, order) for c in values]
+    picked = [newest_carried(c, order)["v"].alias(c) for c in values]
     newest = F.max_by(F.struct(names.OP, *names.TARGET_METADATA, names.COUNTED), order)
     folded = alive.groupBy(*keys).agg(*picked, newest.alias(WINNER))
     metadata = (names.OP, *names.TARGET_METADATA, names.COUNTED)
@@ -190,6 +190,13 @@ def listed(columns: Sequence[str]) -> Column:
     )
 
 
-def _newest_carried(column: str, order: Column) -> Column:
-    value = F.max_by(F.struct(F.col(quoted(column)).alias("v")), F.when(carried(column), order))
-    return value["v"].alias(column)
+def boxed(value: Column) -> Column:
+    """Return a value in a struct of `v`: aggregates skip NULL, which is a value where a change
+    carries it."""
+    return F.struct(value.alias("v"))
+
+
+def newest_carried(column: str, order: Column) -> Column:
+    """Return, `boxed`, what the greatest change in an order that carries the column has there;
+    NULL if none carries it."""
+    return F.max_by(boxed(F.col(quoted(column))), F.when(carried(column), order))
