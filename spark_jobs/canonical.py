@@ -200,6 +200,11 @@ def is_truncate() -> Column:
     return F.col(names.OP) == OP_TRUNCATE
 
 
+def is_partial() -> Column:
+    """Whether a changelog's row leaves columns out."""
+    return F.col(names.ABSENT).isNotNull()
+
+
 def place() -> tuple[Column, Column, Column]:
     """Return a record's place in its file: file (in Spark's spelling), block and ordinal.
 

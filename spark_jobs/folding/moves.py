@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import by_name, is_delete, quoted
+from spark_jobs.canonical import by_name, is_delete, is_partial, quoted
 from spark_jobs.folding.floor import BASELINE_AT
 from spark_jobs.folding.fold import boxed, carried, content_hash, newest_carried
 from spark_jobs.folding.half_matching import ENDED, ends_by_place, meeting_places, places
@@ -55,7 +55,7 @@ def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
     partial change."""
     deleted = is_delete()
     gone = rows.where(deleted).select(F.explode(meeting_places()).alias(_PLACE))
-    partial = _partial(rows).select(F.explode(meeting_places()).alias(_PLACE))
+    partial = rows.where(is_partial()).select(F.explode(meeting_places()).alias(_PLACE))
     both = materialize(partial.join(gone, _PLACE, "left_semi").distinct())
     if both.isEmpty():
         return None
@@ -96,7 +96,7 @@ def partial_keys_at(rows: DataFrame, brought: DataFrame, key: Sequence[str]) -> 
     Such a change may complete a move, or make one ambiguous.
     """
     there = brought.select(F.explode(places()).alias(_PLACE))
-    partial = _partial(rows).withColumn(_PLACE, F.explode(places()))
+    partial = rows.where(is_partial()).withColumn(_PLACE, F.explode(places()))
     return partial.join(there, _PLACE, "left_semi").select(*(quoted(k) for k in key))
 
 
@@ -275,7 +275,3 @@ def _moved_values(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) ->
 
 def _ident(key: Sequence[str]) -> Column:
     return F.struct(*by_name(key))
-
-
-def _partial(rows: DataFrame) -> DataFrame:
-    return rows.where(F.col(names.ABSENT).isNotNull())

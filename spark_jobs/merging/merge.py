@@ -11,7 +11,7 @@ from pyspark.storagelevel import StorageLevel
 from sluice import names
 from sluice.errors import PlanError
 from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
-from spark_jobs.canonical import by_name, in_batch, is_truncate
+from spark_jobs.canonical import by_name, in_batch, is_partial, is_truncate
 from spark_jobs.folding import conflicts
 from spark_jobs.folding.floor import Floor, since_floor, with_version_ends
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
@@ -257,7 +257,7 @@ def _moves(
     """Return the table's moves; None if the batch cannot affect any, as it only has complete rows
     above everything stored."""
     above_all = writer.all_newer() and not _affects_all_keys(stored, writer)
-    if above_all and mine.where(F.col(names.ABSENT).isNotNull()).isEmpty():
+    if above_all and mine.where(is_partial()).isEmpty():
         return None
     return moves(rows, writer.plan.key)
 
@@ -272,10 +272,10 @@ def _to_fold_again(
     """Return the keys that the batch may change and that have partial, late or equal changes."""
     keys = by_name(writer.plan.key)
     mine = changelog.where(in_batch(writer.attempt.batch_id))
-    partial = mine.where(F.col(names.ABSENT).isNotNull())
+    partial = mine.where(is_partial())
     late = resolved.where(F.col(STATUS).isin(LATE, EQUAL))
     touched = partial.select(*keys).union(late.select(*keys))
-    ever = changelog.where(F.col(names.ABSENT).isNotNull()).select(*keys).distinct()
+    ever = changelog.where(is_partial()).select(*keys).distinct()
     # A late TRUNCATE or default may change how any partial row was completed.
     everywhere = _affects_all_keys(stored, writer)
     more = ever if everywhere else applied.select(*keys).join(ever, list(writer.plan.key))

@@ -20,7 +20,7 @@ from sluice.manifest import Rebuild
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.types.columns import parse_type
-from spark_jobs.canonical import of_batches
+from spark_jobs.canonical import is_partial, of_batches
 from spark_jobs.job import Job
 from spark_jobs.lake.table_id import (
     TableId,
@@ -132,7 +132,7 @@ def _of_changes(lake: Lake, plan: TablePlan, published: Collection[str]) -> tupl
     partial, and the highest position."""
     changes = lake.spark.table(changelog_id(plan).sql())
     counted = changes.where(of_batches(published))
-    partial = F.bool_or(F.col(names.ABSENT).isNotNull())
+    partial = F.bool_or(is_partial())
     row = counted.agg(F.max(names.POSITION).alias("highest"), partial.alias("partial")).first()
     highest = None if row is None else row["highest"]
     found = replace(plan.summary, partial=bool(row and row["partial"]))

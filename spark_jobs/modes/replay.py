@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import by_name, in_batch, is_delete, is_truncate
+from spark_jobs.canonical import by_name, in_batch, is_delete, is_partial, is_truncate
 from spark_jobs.folding.floor import BASELINE_AT, Floor
 from spark_jobs.folding.half_matching import old_halves
 from spark_jobs.folding.moves import connected_keys, moves, partial_keys_at, with_moved_values
@@ -86,7 +86,7 @@ def _halved(reader: Reader, log: DataFrame) -> bool:
     first = F.col(names.POSITION).isin(old_halves(reader.span.lowest or ""))
     if not log.where(before & first).isEmpty():
         return True
-    partial = log.where(mine).where(F.col(names.ABSENT).isNotNull())
+    partial = log.where(mine).where(is_partial())
     if not reader.partial or partial.isEmpty():
         return False
     return not partial_keys_at(partial, log.where(before), reader.plan.key).isEmpty()
@@ -169,7 +169,7 @@ class _Replay:
         keys = by_name(reader.plan.key)
         changed = self._changes(mine).select(*keys)
         if reader.partial and (cut or reader.reinterprets_changes()):
-            partial = reader.changelog().where(F.col(names.ABSENT).isNotNull())
+            partial = reader.changelog().where(is_partial())
             changed = changed.union(partial.select(*keys))
         if not cut:
             return changed
