@@ -127,6 +127,17 @@ def cut(text: Column, characters: int) -> Column:
     return F.when(F.length(text) > characters, start).otherwise(text)
 
 
+def all_but(carried: Column) -> Column:
+    """Return `absent` of a row that carries these columns, a list of names, and no other."""
+    return F.concat(F.array(F.lit(ALL_BUT)), carried)
+
+
+def lists_carried(absent: Column) -> Column:
+    """Whether `absent` lists the columns that a row carries, not those that it lacks; NULL for a
+    whole row."""
+    return F.array_contains(absent, ALL_BUT)
+
+
 def names_any(image: str, names: Iterable[str]) -> Column:
     """Whether an image names one of the columns; never NULL."""
     listed = F.array(*map(F.lit, names)).cast("array<string>")

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType
 
 from sluice import names
-from spark_jobs.canonical import ALL_BUT, by_name, is_delete, literal, quoted
+from spark_jobs.canonical import ALL_BUT, by_name, is_delete, lists_carried, literal, quoted
 from spark_jobs.folding.half_matching import ENDED, ends_by_place
 
 RECORDS: Final = "_sluice_records"
@@ -166,7 +166,7 @@ def carried(column: str) -> Column:
     its carried columns also sets one that was added later and has a default: the default is filled
     in already, as in a complete change.
     """
-    all_but = F.array_contains(names.ABSENT, F.lit(ALL_BUT))
+    all_but = lists_carried(F.col(names.ABSENT))
     default = F.coalesce(all_but & F.col(quoted(column)).isNotNull(), F.lit(False))
     return F.expr(listed_as_carried(column)) | default
 
@@ -185,9 +185,8 @@ def listed(columns: Sequence[str]) -> Column:
     left_out = F.filter(
         F.array(*(F.when(~carried(c), F.lit(c)) for c in columns)), lambda name: name.isNotNull()
     )
-    return F.when(F.array_contains(names.ABSENT, F.lit(ALL_BUT)), left_out).otherwise(
-        F.col(names.ABSENT)
-    )
+    absent = F.col(names.ABSENT)
+    return F.when(lists_carried(absent), left_out).otherwise(absent)
 
 
 def boxed(value: Column) -> Column:
