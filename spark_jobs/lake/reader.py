@@ -75,7 +75,7 @@ class Reader:
 
     @cached_property
     def _statements(self) -> list[ColumnStatement]:
-        counted = {*self.attempt.published, self.attempt.batch_id}
+        counted = {*self.attempt.counted}
         return statements_on(self.lake.catalog, self.lake.pipeline, self.plan, counted)
 
     @cached_property
@@ -197,8 +197,7 @@ class Reader:
 
     def changelog(self) -> DataFrame:
         """Return the published changes of the table and this batch's own."""
-        counted = (*self.attempt.published, self.attempt.batch_id)
-        return self.now.changes(self.changes_of(*counted))
+        return self.now.changes(self.changes_of(*self.attempt.counted))
 
     def batch_changes(self) -> DataFrame:
         """Return this batch's changes, under current names and with the defaults that may

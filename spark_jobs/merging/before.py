@@ -86,8 +86,8 @@ def _loses_values(reader: Reader, before: StateBefore) -> bool:
 
 def _own_values(reader: Reader, before: StateBefore) -> Iterator[DataFrame]:
     """Yield the remaining changes without defaults, and the rows that replace expired ones."""
-    counted = (*reader.attempt.published, reader.attempt.batch_id)
-    yield ColumnHistory(renames=reader.now.renames).changes(reader.changes_of(*counted))
+    changes = reader.changes_of(*reader.attempt.counted)
+    yield ColumnHistory(renames=reader.now.renames).changes(changes)
     yield from (rows for rows in (before.rows, before.versions) if rows is not None)
 
 

@@ -54,7 +54,7 @@ def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]
     started = time.monotonic()
     published = take_lease()
     counted = tuple(b for b in published if b not in request.without)
-    job = replace(job, attempt=replace(job.attempt, published=counted))
+    job = job.with_published(counted)
     plans = [_plan(job, target) for target in request.targets]
     for plan in plans:
         drop_older_branches(job, plan)
