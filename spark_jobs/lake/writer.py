@@ -23,12 +23,12 @@ from spark_jobs.lake.table_options import COPY_ON_WRITE
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.write_check import refuse_row_loss
 from spark_jobs.materialize import materialize
+from spark_jobs.named_rows import view_of
 from spark_jobs.planning.column_history import NO_HISTORY
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.stored_hints import hints_to_store
 
-_SOURCE_VIEW: Final = "sluice_source"
 _DELETED: Final = f"s.{quoted(names.OP)} = '{OP_DELETE}'"
 _LIVING: Final = f"s.{quoted(names.OP)} <> '{OP_DELETE}'"
 
@@ -185,12 +185,8 @@ class Writer(Reader):
             # Spark 4.1 finds the files to rewrite by a query in which the tables behind a view
             # stay unresolved.
             source = materialize(source)
-        view = f"{_SOURCE_VIEW}_{abs(hash((table, self.attempt.branch)))}"
-        source.createOrReplaceTempView(view)
-        try:
+        with view_of(source) as view:
             self.lake.spark.sql(statement(view)).collect()
-        finally:
-            self.lake.spark.catalog.dropTempView(view)
         reach(Point.LOAD_WRITTEN)
 
     def write_tombstones(self, applied: DataFrame, stored: StoredState, ends: KeyEnds) -> None:
