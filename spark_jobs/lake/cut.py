@@ -115,7 +115,7 @@ class Cutter:
             table,
             changelog_of(table),
             tombstones_of_target(table),
-            names.decode_key(changelog.properties.get(names.PROP_KEY, "[]")),
+            names.key_of(changelog.properties),
             self._beside(target, names.history_table(target)),
             self._beside(target, names.events_table(target)),
         )

@@ -71,8 +71,9 @@ def _plan(job: Job, target: str) -> TablePlan:
     namespace = job.pipeline.namespace
     table = TableId(namespace, target)
     changelog = changelog_of(table)
-    source = Source("", "", job.lake.property(changelog, names.PROP_SOURCE) or target)
-    key = names.decode_key(job.lake.property(changelog, names.PROP_KEY) or "[]")
+    loaded = job.lake.load(changelog)
+    properties = {} if loaded is None else loaded.properties
+    source = Source("", "", properties.get(names.PROP_SOURCE) or target)
     now = job.lake.columns(table) or {}
     # A rollback restores narrower types in the target alone.
     stored = {
@@ -84,7 +85,8 @@ def _plan(job: Job, target: str) -> TablePlan:
         if name not in names.RESERVED_COLUMNS
     )
     config = table_config(job.pipeline, source) or TableConfig()
-    plan = TablePlan(source, namespace, target, columns, key, config, TableSummary(source))
+    key, summary = names.key_of(properties), TableSummary(source)
+    plan = TablePlan(source, namespace, target, columns, key, config, summary)
     renames = declared(config.renamed_columns) if follows_renames(job.pipeline) else None
     return replace(plan, modes=_modes(job, plan), declared=renames)
 
