@@ -97,7 +97,7 @@ class Cutter:
     ledger: PipelineLedger
     namespace: str
 
-    def tables(self, only: str | None = None) -> list[TargetTables]:
+    def tables(self, only: str | None) -> list[TargetTables]:
         """Return the pipeline's tables; raises TerminalError for an unknown `only`.
 
         They are listed by their changelogs, so that a dropped target is noticed.
