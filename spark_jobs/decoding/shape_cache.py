@@ -161,7 +161,10 @@ class ShapeCheck:
         found = replace(
             self.table,
             records=sum(noticed[name] for name in (_ROWS, _DDL, _TRUNCATES)),
-            **{name: noticed[name] for name in (_IGNORED, _REJECTED, _DDL, _TRUNCATES)},
+            ignored=noticed[_IGNORED],
+            rejected=noticed[_REJECTED],
+            ddl=noticed[_DDL],
+            truncates=noticed[_TRUNCATES],
             newest_source_ts=noticed["newest"],
         )
         expected = not any(noticed[name] for name in (_UNKNOWN_TABLES, _UNKNOWN_SHAPES, _REJECTED))
