@@ -85,7 +85,7 @@ class Reader:
         Where maintenance expired changes, stored rows show what these had. The values that go are
         not moved out of rows that nothing else changes: they leave with the column.
         """
-        plan, target = self.plan, self.compared[0]
+        plan, target = self.plan, target_id(self.plan)
         aside = dropped_since(self.before.renames, self.now.renames)
         found = may_go(self._statements, plan.config, self.types, aside) if plan.follows else ()
         if not found:

@@ -216,7 +216,9 @@ class Writer(Reader):
         the whole table."""
         if position is None or position != stored.truncated_at:
             return
-        for table in self.compared[1:] if self.plan.soft_delete else self.compared:
+        # `soft_delete.write` marks the rows of its target.
+        targets = [] if self.plan.soft_delete else [target_id(self.plan)]
+        for table in (*targets, tombstone_id(self.plan)):
             self._delete(table, f"t.{quoted(names.POSITION)} <= {literal(position)}")
         self.mark(position, self.attempt.batch_id)
 
