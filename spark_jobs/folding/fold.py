@@ -7,7 +7,7 @@ position, whatever the order of arrival.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -57,7 +57,7 @@ def _canonical(column: Column, kind: DataType) -> Column:
 
 def fold(changes: DataFrame, batch_id: str, key: Sequence[str], data: Sequence[str]) -> DataFrame:
     """Return one row a key of a batch: the winning change, and RECORDS, the counted changes."""
-    return _fold(changes, batch_id, key, data, [])
+    return _fold(changes, batch_id, key, data, {})
 
 
 def fold_counting(
@@ -71,8 +71,8 @@ def fold_counting(
     contents = F.array_distinct(F.transform(events, lambda t: F.xxhash64(t[_AT], t[_CONTENT])))
     places = F.array_distinct(F.transform(events, lambda t: t[_AT]))
     conflicts = F.size(contents) - F.size(places)
-    more = [F.size(events).alias(DISTINCT), conflicts.alias(CONFLICTS)]
-    return _fold(changes, batch_id, key, data, more)
+    counts = {DISTINCT: F.size(events), CONFLICTS: conflicts}
+    return _fold(changes, batch_id, key, data, counts)
 
 
 def count_distinct(
@@ -98,18 +98,16 @@ def _fold(
     batch_id: str,
     key: Sequence[str],
     data: Sequence[str],
-    more: list[Column],
+    more: Mapping[str, Column],
 ) -> DataFrame:
     """Fold to the greatest (position, hash, change): events that tie are equal in
-    every kept column."""
+    every kept column. `more`: counts beside RECORDS."""
     keys, kept = by_name(key), _kept(data, key)
     order = (F.col(names.POSITION), content_hash(changes, data).alias(_HASH))
     winner = F.max(F.struct(*order, *by_name(kept))).alias(WINNER)
-    folded = changes.groupBy(*keys).agg(
-        winner, F.count_if(F.col(names.COUNTED)).alias(RECORDS), *more
-    )
+    counts = {RECORDS: F.count_if(F.col(names.COUNTED)), **more}
+    folded = changes.groupBy(*keys).agg(winner, *(c.alias(name) for name, c in counts.items()))
     won = [F.col(WINNER)[c].alias(c) for c in (names.POSITION, *kept)]
-    counts = [c for c in folded.columns if c in (RECORDS, DISTINCT, CONFLICTS)]
     return folded.select(*keys, *won, F.lit(batch_id).alias(names.BATCH_ID), *counts)
 
 
@@ -144,9 +142,9 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
     values = [c for c in data if c not in key]
     order = F.struct(F.col(names.POSITION), content_hash(changes, data))
     picked = [newest_carried(c, order)["v"].alias(c) for c in values]
-    newest = F.max_by(F.struct(names.OP, *names.TARGET_METADATA, names.COUNTED), order)
-    folded = alive.groupBy(*keys).agg(*picked, newest.alias(WINNER))
     metadata = (names.OP, *names.TARGET_METADATA, names.COUNTED)
+    newest = F.max_by(F.struct(*metadata), order)
+    folded = alive.groupBy(*keys).agg(*picked, newest.alias(WINNER))
     return folded.select(*keys, *by_name(values), *(F.col(WINNER)[c].alias(c) for c in metadata))
 
 
