@@ -129,9 +129,8 @@ def _covers_defaults(job: Job, table: Decoded) -> bool:
     The cached shapes do not prove it: they may come from a failed attempt or a batch that was
     rolled back.
     """
-    plan, span = table.plan, table.span
-    known = job.lake.column_history(target_id(plan)).defaults
-    return defaults.covers(known, plan.defaults, span.lowest, span.highest, plan.described)
+    plan, known = table.plan, job.lake.column_history(target_id(table.plan)).defaults
+    return defaults.covers(known, plan.defaults, table.span, plan.described)
 
 
 def _decode_checked(

@@ -30,6 +30,7 @@ from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE,
 from sluice.types.columns import COUNTED, STRING, ColumnType, parse_type
 from spark_jobs.canonical import quoted
 from spark_jobs.formats.base import SourceColumn
+from spark_jobs.planning.span import Span
 from spark_jobs.planning.table_summary import TableSummary
 from spark_jobs.values import as_type, fitted
 
@@ -185,26 +186,21 @@ def _both(one: Default, two: Default) -> Default:
     return Default(firsts, lower.text, lower.kind)
 
 
-def covers(
-    known: Defaults,
-    columns: Iterable[str],
-    lowest: str | None,
-    highest: str | None,
-    described: bool,
-) -> bool:
-    """Whether a batch needs no update of the known defaults: events with these columns, between
-    these two positions, cannot change any.
+def covers(known: Defaults, columns: Iterable[str], span: Span, described: bool) -> bool:
+    """Whether a batch needs no update of the known defaults: events with these columns, of this
+    span, cannot change any.
 
-    The positions must be of one kind, because the lowest one of a second kind is not given. Events
+    Its positions must be of one kind, because the lowest one of a second kind is not given. Events
     without descriptions (`described`) carry no default; they are only checked if they could take
     back a known one, and in a full load, whose rows may have a column that DDL added.
     """
     of_columns = [known.get(name, NOTHING).firsts for name in columns]
     plain = not described and all(default.text is None for default in known.values())
+    lowest = span.lowest
     if lowest is None or not of_columns or (plain and not of_full_load(lowest)):
         return True
     kind = _kind(lowest)
-    one_kind = plain or highest is None or _kind(highest) == kind
+    one_kind = plain or span.highest is None or _kind(span.highest) == kind
     return one_kind and all(firsts.get(kind, _ABOVE_ALL) <= lowest for firsts in of_columns)
 
 
