@@ -215,8 +215,8 @@ def _still_known(job: Job, table: Decoded, known: TableSummary | None) -> TableS
     No batch could use them: nothing published has that column.
     """
     mine = table.plan.defaults
-    lowest = defaults.lowest(job.lake.column_history(target_id(table.plan)).defaults, mine)
+    both = defaults.merged(job.lake.column_history(target_id(table.plan)).defaults, mine)
     kinds = {kind for default in mine.values() for kind in default.firsts}
-    firsts = {name.lower(): default.firsts.keys() for name, default in lowest.items()}
+    firsts = {name.lower(): default.firsts.keys() for name, default in both.items()}
     named = {name.lower() for name in known.columns} if known and kinds else ()
     return known if all(n in firsts and kinds <= firsts[n] for n in named) else None

@@ -63,7 +63,7 @@ class Reader:
             stale_plan.refuse_missing_columns(plan, attempt.batch_id, planned[table], columns)
             stale_plan.refuse_other_types(plan, attempt.batch_id, columns)
         self.stored_columns = there[target_id(plan)]
-        self.now = self._known(defaults.lowest(self.before.defaults, plan.defaults))
+        self.now = self._known(defaults.merged(self.before.defaults, plan.defaults))
 
     def _known(self, of_events: Defaults) -> ColumnHistory:
         statements = self._statements

@@ -114,7 +114,7 @@ class Default:
         """Whether a change at or above the position may have the default."""
         return any(limit > lowest for limit in self.limits.values())
 
-    def limit(self) -> Column:
+    def limits_map(self) -> Column:
         """Return `limits` as a map; NULL if there are none."""
         pairs = [F.lit(part) for pair in self.limits.items() for part in pair]
         return F.create_map(*pairs) if pairs else F.lit(None).cast(_LIMITS_TYPE)
@@ -172,7 +172,7 @@ def _first(firsts: Mapping[str, str], column: SourceColumn | None) -> Default:
     return Default(firsts, column.default, column.type)
 
 
-def lowest(one: Defaults, two: Defaults) -> dict[str, Default]:
+def merged(one: Defaults, two: Defaults) -> dict[str, Default]:
     """Merge two sets of defaults; of a column in both, the values at the lower
     positions are kept."""
     return {n: _both(one.get(n, NOTHING), two.get(n, NOTHING)) for n in (*one, *two)}
@@ -246,7 +246,7 @@ def filled(rows: DataFrame, defaults: Defaults, at: Column | None = None) -> Dat
     for name, default in defaults.items():
         if name in types and default.limits:
             column = F.col(quoted(name))
-            lacks = column.isNull() & (at < default.limit()[kind])
+            lacks = column.isNull() & (at < default.limits_map()[kind])
             values[name] = F.when(lacks, default.value(types[name])).otherwise(column)
     return rows.withColumns(values) if values else rows
 
@@ -293,9 +293,9 @@ class DefaultChange:
     def struct(self) -> Column:
         """Return limits and values, of before and of now, as one column."""
         return F.struct(
-            self.before.limit().alias("was_below"),
+            self.before.limits_map().alias("was_below"),
             self.before.value_since(self.stored).alias("was"),
-            self.now.limit().alias("below"),
+            self.now.limits_map().alias("below"),
             self.now.value(self.stored).alias("value"),
         ).alias(self.name)
 
