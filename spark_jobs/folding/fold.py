@@ -22,7 +22,7 @@ from spark_jobs.folding.half_matching import ENDED, ends_by_place
 RECORDS: Final = "_sluice_records"
 DISTINCT: Final = "_sluice_distinct"
 CONFLICTS: Final = "_sluice_conflicts"
-WINNER: Final = "_sluice_winner"
+_WINNER: Final = "_sluice_winner"
 _HASH: Final = "_sluice_hash"
 _OCCURRENCES: Final = "_sluice_occurrences"
 _CONTENT: Final = "_sluice_content"
@@ -104,10 +104,10 @@ def _fold(
     every kept column. `more`: counts beside RECORDS."""
     keys, kept = by_name(key), _kept(data, key)
     order = (F.col(names.POSITION), content_hash(changes, data).alias(_HASH))
-    winner = F.max(F.struct(*order, *by_name(kept))).alias(WINNER)
+    winner = F.max(F.struct(*order, *by_name(kept))).alias(_WINNER)
     counts = {RECORDS: F.count_if(F.col(names.COUNTED)), **more}
     folded = changes.groupBy(*keys).agg(winner, *(c.alias(name) for name, c in counts.items()))
-    won = [F.col(WINNER)[c].alias(c) for c in (names.POSITION, *kept)]
+    won = [F.col(_WINNER)[c].alias(c) for c in (names.POSITION, *kept)]
     return folded.select(*keys, *won, F.lit(batch_id).alias(names.BATCH_ID), *counts)
 
 
@@ -144,8 +144,8 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
     picked = [newest_carried(c, order)["v"].alias(c) for c in values]
     metadata = (names.OP, *names.TARGET_METADATA, names.COUNTED)
     newest = F.max_by(F.struct(*metadata), order)
-    folded = alive.groupBy(*keys).agg(*picked, newest.alias(WINNER))
-    return folded.select(*keys, *by_name(values), *(F.col(WINNER)[c].alias(c) for c in metadata))
+    folded = alive.groupBy(*keys).agg(*picked, newest.alias(_WINNER))
+    return folded.select(*keys, *by_name(values), *(F.col(_WINNER)[c].alias(c) for c in metadata))
 
 
 def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:

@@ -62,7 +62,7 @@ def take_back_undone_renames(reader: Reader, before: StateBefore) -> bool:
 
     Raises RollbackRefusedError if maintenance has expired some of its changes.
     """
-    return forget_renames(reader, before.floor) or _loses_values(reader, before)
+    return _forget_renames(reader, before.floor) or _loses_values(reader, before)
 
 
 def _loses_values(reader: Reader, before: StateBefore) -> bool:
@@ -91,7 +91,7 @@ def _own_values(reader: Reader, before: StateBefore) -> Iterator[DataFrame]:
     yield from (rows for rows in (before.rows, before.versions) if rows is not None)
 
 
-def forget_renames(reader: Reader, floor: str | None) -> bool:
+def _forget_renames(reader: Reader, floor: str | None) -> bool:
     """Drop renames that only the batches to undo brought from `reader.now`; return whether there
     were any.
 
