@@ -17,3 +17,8 @@ class Attempt:
     id: str
     branch: str
     published: tuple[str, ...] = ()
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The batches whose changes count: the published ones and this one."""
+        return (*self.published, self.batch_id)

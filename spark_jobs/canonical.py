@@ -128,6 +128,17 @@ def cut(text: Column, characters: int) -> Column:
     return F.when(F.length(text) > characters, start).otherwise(text)
 
 
+def all_but(carried: Column) -> Column:
+    """Return `absent` of a row that carries these columns, a list of names, and no other."""
+    return F.concat(F.array(F.lit(ALL_BUT)), carried)
+
+
+def lists_carried(absent: Column) -> Column:
+    """Whether `absent` lists the columns that a row carries, not those that it lacks; NULL for a
+    whole row."""
+    return F.array_contains(absent, ALL_BUT)
+
+
 def names_any(image: str, names: Iterable[str]) -> Column:
     """Whether an image names one of the columns; never NULL."""
     listed = F.array(*map(F.lit, names)).cast("array<string>")
@@ -199,6 +210,11 @@ def is_delete() -> Column:
 def is_truncate() -> Column:
     """Whether a changelog's row is a TRUNCATE."""
     return F.col(names.OP) == OP_TRUNCATE
+
+
+def is_partial() -> Column:
+    """Whether a changelog's row leaves columns out."""
+    return F.col(names.ABSENT).isNotNull()
 
 
 def place() -> tuple[Column, Column, Column]:

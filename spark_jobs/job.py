@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
@@ -58,6 +58,10 @@ class Job:
     scratch: str
     left_out: Mapping[str, str] = field(default_factory=dict)
     require_current: Callable[[], None] = _no_check
+
+    def with_published(self, published: tuple[str, ...]) -> Job:
+        """Return the job with the batches that were published when its lease was taken."""
+        return replace(self, attempt=replace(self.attempt, published=published))
 
 
 def unpublished(pipeline: Pipeline) -> str:

@@ -113,7 +113,7 @@ def decode(text: Column, kind: ColumnType) -> Column:
     if not kind.encoding.startswith((VARIABLE, UNSCALED)):
         return _DECODERS[kind.name](text, kind)
     plain = replace(kind, encoding="")
-    number = variable_decimal(text)
+    number = _variable_decimal(text)
     if kind.encoding != VARIABLE:
         scale = int(kind.encoding.removeprefix(UNSCALED))
         number = bound(_base64(text), lambda raw: decimal_text(raw, F.lit(scale)))
@@ -247,7 +247,7 @@ def _scaled(unscaled: Column, kind: ColumnType) -> Column:
     return shift_point(unscaled, F.lit(kind.scale)).try_cast(kind.spark)
 
 
-def variable_decimal(text: Column) -> Column:
+def _variable_decimal(text: Column) -> Column:
     """Return Debezium's VariableScaleDecimal `{"scale":…,"value":base64}` as exact decimal text."""
     parsed = F.from_json(text, "scale int, value string")
     raw = bound(parsed["value"], _base64)

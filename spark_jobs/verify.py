@@ -13,7 +13,6 @@ from pathlib import Path
 
 from sluice.catalog.client import open_catalog
 from sluice.config.live_source import LiveSource
-from sluice.config.pipeline import Pipeline
 from sluice.config.project import load_sound
 from sluice.ledger.ledger import Ledger
 from sluice.verification import Verification
@@ -28,7 +27,7 @@ def _run(
     project_folder: Path, pipeline: str, table: str | None, source: LiveSource | None
 ) -> Verification:
     project = load_sound(project_folder)
-    chosen: Pipeline = project.pipeline(pipeline)
+    chosen = project.pipeline(pipeline)
     catalog = open_catalog(project)
     cutter = Cutter(catalog, Ledger(catalog).of(chosen.name), chosen.namespace)
     cutter.tables(table)  # refuses an unknown name before Spark starts

@@ -183,6 +183,7 @@ def encode_key(key: tuple[str, ...]) -> str:
     return json.dumps(list(key), ensure_ascii=False)
 
 
-def decode_key(text: str) -> tuple[str, ...]:
-    """Read what `encode_key` wrote."""
-    return tuple(json.loads(text))
+def key_of(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the key columns of a table with these properties, as `encode_key` wrote them; ()
+    without a key."""
+    return tuple(json.loads(properties.get(PROP_KEY, "[]")))

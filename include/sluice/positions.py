@@ -19,7 +19,8 @@ KIND_AT: Final = 6
 ROLE_OLD: Final = "0"
 ROLE_NEW: Final = "1"
 HALF_MARK: Final = "~"
-"""Suffix for the half of an update that is a separate record."""
+"""Suffix for the half of an update that is a separate record; the delete of a Debezium tombstone
+has the same sign (`spark_jobs/formats/debezium/tombstones.py`)."""
 
 _DIGITS: Final = re.compile(r"[0-9]+")
 # In a natural-sort key at least twenty digits follow this prefix.

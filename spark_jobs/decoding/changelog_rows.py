@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.config.policies import APPLY
 from sluice.config.source_tables import truncate_policy
 from sluice.faults import Point, reach
-from spark_jobs.canonical import quoted
 from spark_jobs.decoding import changelog_write
 from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.envelope_parts import part_of
 from spark_jobs.decoding.misfit_counts import Misfits, misfit_counts, misfits_found
 from spark_jobs.job import Job
 from spark_jobs.lake.gap_start import begin_soft_delete
-from spark_jobs.lake.table_id import TableId, changelog_id
+from spark_jobs.lake.table_id import changelog_id
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
 
@@ -43,7 +42,7 @@ def decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
     fits = F.col(BAD) == ""
     good = typed.observe(seen, *_observed(plan, fits)).where(fits)
     changelog = changelog_id(plan)
-    rows = good.select(*_stored_columns(job.spark, changelog, good))
+    rows = changelog_write.as_stored(job.spark, changelog, good)
     reach(Point.LOAD_PLANNED)
     changelog_write.overwrite_batch(
         job, changelog, rows, changelog_write.snapshot_before(job, changelog)
@@ -53,9 +52,7 @@ def decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
     if span.highest is None:
         plan = replace(plan, opening=None)
     elif plan.opening is not None:
-        changelog_write.append_opening(
-            job.spark, changelog.sql(), plan.opening, job.manifest.batch_id
-        )
+        changelog_write.append_opening(job.spark, changelog, plan.opening, job.manifest.batch_id)
     return Decoded(plan, created, found["halves"] > 0, span, misfits_found(plan, found))
 
 
@@ -66,12 +63,6 @@ def _observed(plan: TablePlan, fits: Column) -> list[Column]:
         F.max(F.when(fits, F.col(names.POSITION))).alias("highest"),
         F.count_if(~F.col(names.COUNTED)).alias("halves"),
     ]
-
-
-def _stored_columns(spark: SparkSession, changelog: TableId, typed: DataFrame) -> list[Column]:
-    """Return the changelog's columns; those that the changes lack are NULL."""
-    stored, there = spark.table(changelog.sql()).columns, set(typed.columns)
-    return [F.col(quoted(c)) if c in there else F.lit(None).alias(c) for c in stored]
 
 
 def typed_changes(

@@ -41,13 +41,19 @@ def overwrite_batch(job: Job, changelog: TableId, rows: DataFrame, since: int | 
     reach(Point.LOAD_CHANGES)
 
 
-def append_opening(spark: SparkSession, changelog: str, opening: Opening, batch_id: str) -> None:
+def append_opening(
+    spark: SparkSession, changelog: TableId, opening: Opening, batch_id: str
+) -> None:
     """Append the opening to a batch's partition of a changelog; it is not counted as a record."""
-    columns = spark.table(changelog).columns
     row = _opening_row(spark, opening, batch_id)
-    values = [quoted(c) if c in row.columns else F.lit(None).alias(c) for c in columns]
-    row.select(*values).writeTo(changelog).append()
+    as_stored(spark, changelog, row).writeTo(changelog.sql()).append()
     reach(Point.LOAD_CHANGES)
+
+
+def as_stored(spark: SparkSession, changelog: TableId, rows: DataFrame) -> DataFrame:
+    """Return rows with the changelog's columns alone; those that they lack are NULL."""
+    stored, there = spark.table(changelog.sql()).columns, set(rows.columns)
+    return rows.select(*(quoted(c) if c in there else F.lit(None).alias(c) for c in stored))
 
 
 def _opening_row(spark: SparkSession, opening: Opening, batch_id: str) -> DataFrame:

@@ -17,7 +17,6 @@ from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, epoch_prefix
 from sluice.source_names import stored_name
 from sluice.types.columns import ColumnType, is_code
 from spark_jobs.canonical import (
-    ALL_BUT,
     OP_DDL,
     OP_DELETE,
     OP_TRUNCATE,
@@ -26,6 +25,7 @@ from spark_jobs.canonical import (
     PLACE,
     PLACED,
     is_truncate,
+    lists_carried,
     record_text,
     replaced,
 )
@@ -300,14 +300,14 @@ def _lost(plan: TablePlan) -> Column:
     # If the event lists the columns of its old row, the table's other columns are unknown.
     rest = F.array_except(F.array(*(F.lit(c.name) for c in plan.columns)), old)
     unlisted = F.when(F.size(rest) > 0, rest)
-    old = F.when(F.array_contains(old, ALL_BUT), unlisted).otherwise(old)
+    old = F.when(lists_carried(old), unlisted).otherwise(old)
     return F.coalesce(F.array_union(new, old), new, old)
 
 
 def _unsent(plan: TablePlan) -> Column:
     """Return the columns that a new row does not have; NULL if it lists those that it has."""
     listed = _spelled("absent", plan)
-    return F.when(~F.array_contains(listed, ALL_BUT), listed)
+    return F.when(~lists_carried(listed), listed)
 
 
 def _spelled(listed: str, plan: TablePlan) -> Column:

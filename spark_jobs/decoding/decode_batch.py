@@ -82,9 +82,13 @@ def _decode_with_cached_shapes(job: Job) -> DecodedBatch | None:
     results = map_concurrently(
         zip(plans, checks, strict=True), lambda pair: _decode_checked(job, envelope, *pair)
     )
-    if not _is_proven(job, results):
+    if not all(_is_proven(job, table, seen) for table, seen in results):
         return None
-    elsewhere = TableSummary(Source("", "", ""), ignored=results[0][1].elsewhere)
+    # Every table's check saw the records without a table, so the first one speaks for all.
+    _, first = results[0]
+    if first.unsure and lookalikes.has_lookalikes(job):
+        return None
+    elsewhere = TableSummary(Source("", "", ""), ignored=first.elsewhere)
     tables = [table for table, seen in results if seen.summary.records]
     return DecodedBatch(envelope, [elsewhere, *(seen.summary for _, seen in results)], tables)
 
@@ -99,16 +103,11 @@ def _plans_from_cache(job: Job, known: list[TableSummary]) -> list[TablePlan] | 
     return plans if plans and len(plans) == len(known) else None
 
 
-def _is_proven(job: Job, results: Sequence[tuple[Decoded, ShapeCheckResult]]) -> bool:
-    """Whether the batch has nothing that the cached shapes do not tell."""
-    if any(seen.summary.ddl for _, seen in results):
+def _is_proven(job: Job, table: Decoded, seen: ShapeCheckResult) -> bool:
+    """Whether the batch has nothing of a table that the cached shapes do not tell."""
+    if seen.summary.ddl:
         return False  # it may rename columns
-    if not all(
-        seen.expected and _allowed(job, t) and _covers_defaults(job, t) for t, seen in results
-    ):
-        return False
-    # Every table's check saw the records without a table, so the first one speaks for all.
-    return not (results[0][1].unsure and lookalikes.has_lookalikes(job))
+    return seen.expected and _allowed(job, table) and _covers_defaults(job, table)
 
 
 def _known_to_reader(known: list[TableSummary], plans: list[TablePlan]) -> PriorFacts:
@@ -130,9 +129,8 @@ def _covers_defaults(job: Job, table: Decoded) -> bool:
     The cached shapes do not prove it: they may come from a failed attempt or a batch that was
     rolled back.
     """
-    plan, span = table.plan, table.span
-    known = job.lake.column_history(target_id(plan)).defaults
-    return defaults.covers(known, plan.defaults, span.lowest, span.highest, plan.described)
+    plan, known = table.plan, job.lake.column_history(target_id(table.plan)).defaults
+    return defaults.covers(known, plan.defaults, table.span, plan.described)
 
 
 def _decode_checked(
@@ -217,8 +215,8 @@ def _still_known(job: Job, table: Decoded, known: TableSummary | None) -> TableS
     No batch could use them: nothing published has that column.
     """
     mine = table.plan.defaults
-    lowest = defaults.lowest(job.lake.column_history(target_id(table.plan)).defaults, mine)
+    both = defaults.merged(job.lake.column_history(target_id(table.plan)).defaults, mine)
     kinds = {kind for default in mine.values() for kind in default.firsts}
-    firsts = {name.lower(): default.firsts.keys() for name, default in lowest.items()}
+    firsts = {name.lower(): default.firsts.keys() for name, default in both.items()}
     named = {name.lower() for name in known.columns} if known and kinds else ()
     return known if all(n in firsts and kinds <= firsts[n] for n in named) else None

@@ -24,9 +24,9 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.table_summary import Source, TableSummary, short_name
 
-MOST_TABLES: Final = 4
-MOST_SHAPES: Final = 32
-MOST_CHARACTERS: Final = 64 * 1024
+_MOST_TABLES: Final = 4
+_MOST_SHAPES: Final = 32
+_MOST_CHARACTERS: Final = 64 * 1024
 _LISTS: Final = ("images", "keys")
 _MINE, _CLASS = "_sluice_mine", "_sluice_class"
 _ROWS, _DDL, _TRUNCATES = "rows", "ddl", "truncates"
@@ -53,8 +53,8 @@ def encode_shapes(summary: TableSummary, known: TableSummary | None) -> str:
     flags = {n: getattr(known, n) or getattr(summary, n) for n in ("partial", "unordered")}
     flags["moves"] = known.may_move or summary.may_move
     text = json.dumps({"source": asdict(summary.source), **listed, **flags}, ensure_ascii=False)
-    many = max(len(entries) for entries in listed.values()) > MOST_SHAPES
-    return "" if many or len(text) > MOST_CHARACTERS else text
+    many = max(len(entries) for entries in listed.values()) > _MOST_SHAPES
+    return "" if many or len(text) > _MOST_CHARACTERS else text
 
 
 def decode_shapes(text: str | None) -> TableSummary | None:
@@ -79,7 +79,7 @@ def load_shapes(lake: Lake, namespace: str) -> list[TableSummary]:
 
     Each table costs a pass over the batch, and with many tables most passes would find nothing.
     """
-    tables = lake.own_tables(namespace, at_most=MOST_TABLES)
+    tables = lake.own_tables(namespace, at_most=_MOST_TABLES)
     found = [decode_shapes(table.properties.get(names.PROP_SHAPES)) for table in tables]
     known = [f for f in found if f is not None]
     return known if len(known) == len(found) else []
@@ -161,7 +161,10 @@ class ShapeCheck:
         found = replace(
             self.table,
             records=sum(noticed[name] for name in (_ROWS, _DDL, _TRUNCATES)),
-            **{name: noticed[name] for name in (_IGNORED, _REJECTED, _DDL, _TRUNCATES)},
+            ignored=noticed[_IGNORED],
+            rejected=noticed[_REJECTED],
+            ddl=noticed[_DDL],
+            truncates=noticed[_TRUNCATES],
             newest_source_ts=noticed["newest"],
         )
         expected = not any(noticed[name] for name in (_UNKNOWN_TABLES, _UNKNOWN_SHAPES, _REJECTED))

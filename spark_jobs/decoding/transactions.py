@@ -35,7 +35,7 @@ from spark_jobs.lake.table_id import TableId
 from spark_jobs.materialize import materialize
 
 TRANSACTION: Final = "transaction"
-ENDS: Final = "ends"
+_ENDS: Final = "ends"
 TABLE: Final = TableId(LEDGER_NAMESPACE, TRANSACTIONS)
 _OPEN: Final = "_sluice_open"
 
@@ -139,7 +139,7 @@ def _of_changes(envelope: DataFrame) -> DataFrame:
 
 
 def _ends(envelope: DataFrame) -> DataFrame:
-    ends = envelope.where(F.col(ENDS) & F.col(TRANSACTION).isNotNull())
+    ends = envelope.where(F.col(_ENDS) & F.col(TRANSACTION).isNotNull())
     return ends.select(TRANSACTION).distinct()
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.positions import HALF_MARK
-from spark_jobs.canonical import ALL_BUT, IMAGE_TYPE, UPDATES
+from spark_jobs.canonical import IMAGE_TYPE, UPDATES, lists_carried
 from spark_jobs.formats.common.envelope import any_repeats_column
 
 _SENT: Final = "_sluice_sent"
@@ -27,7 +27,7 @@ def completed(events: DataFrame) -> DataFrame:
     delete would be a guess. For an update in two records the old row is in the other record.
     """
     absent, before = F.col("absent"), F.coalesce("before", F.create_map().cast(IMAGE_TYPE))
-    all_but = F.array_contains(absent, ALL_BUT)
+    all_but = lists_carried(absent)
     partial = F.col("op").isin(*UPDATES) & absent.isNotNull()
     partial &= ~any_repeats_column(F.col("before"), F.col("after"))
     sent = F.map_filter("after", lambda name, _: _is_sent(name, absent, all_but))

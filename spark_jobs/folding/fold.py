@@ -7,7 +7,7 @@ position, whatever the order of arrival.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -16,13 +16,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType
 
 from sluice import names
-from spark_jobs.canonical import ALL_BUT, by_name, is_delete, literal, quoted
+from spark_jobs.canonical import ALL_BUT, by_name, is_delete, lists_carried, literal, quoted
 from spark_jobs.folding.half_matching import ENDED, ends_by_place
 
 RECORDS: Final = "_sluice_records"
 DISTINCT: Final = "_sluice_distinct"
 CONFLICTS: Final = "_sluice_conflicts"
-WINNER: Final = "_sluice_winner"
+_WINNER: Final = "_sluice_winner"
 _HASH: Final = "_sluice_hash"
 _OCCURRENCES: Final = "_sluice_occurrences"
 _CONTENT: Final = "_sluice_content"
@@ -57,7 +57,7 @@ def _canonical(column: Column, kind: DataType) -> Column:
 
 def fold(changes: DataFrame, batch_id: str, key: Sequence[str], data: Sequence[str]) -> DataFrame:
     """Return one row a key of a batch: the winning change, and RECORDS, the counted changes."""
-    return _fold(changes, batch_id, key, data, [])
+    return _fold(changes, batch_id, key, data, {})
 
 
 def fold_counting(
@@ -71,8 +71,8 @@ def fold_counting(
     contents = F.array_distinct(F.transform(events, lambda t: F.xxhash64(t[_AT], t[_CONTENT])))
     places = F.array_distinct(F.transform(events, lambda t: t[_AT]))
     conflicts = F.size(contents) - F.size(places)
-    more = [F.size(events).alias(DISTINCT), conflicts.alias(CONFLICTS)]
-    return _fold(changes, batch_id, key, data, more)
+    counts = {DISTINCT: F.size(events), CONFLICTS: conflicts}
+    return _fold(changes, batch_id, key, data, counts)
 
 
 def count_distinct(
@@ -98,18 +98,16 @@ def _fold(
     batch_id: str,
     key: Sequence[str],
     data: Sequence[str],
-    more: list[Column],
+    more: Mapping[str, Column],
 ) -> DataFrame:
     """Fold to the greatest (position, hash, change): events that tie are equal in
-    every kept column."""
+    every kept column. `more`: counts beside RECORDS."""
     keys, kept = by_name(key), _kept(data, key)
     order = (F.col(names.POSITION), content_hash(changes, data).alias(_HASH))
-    winner = F.max(F.struct(*order, *by_name(kept))).alias(WINNER)
-    folded = changes.groupBy(*keys).agg(
-        winner, F.count_if(F.col(names.COUNTED)).alias(RECORDS), *more
-    )
-    won = [F.col(WINNER)[c].alias(c) for c in (names.POSITION, *kept)]
-    counts = [c for c in folded.columns if c in (RECORDS, DISTINCT, CONFLICTS)]
+    winner = F.max(F.struct(*order, *by_name(kept))).alias(_WINNER)
+    counts = {RECORDS: F.count_if(F.col(names.COUNTED)), **more}
+    folded = changes.groupBy(*keys).agg(winner, *(c.alias(name) for name, c in counts.items()))
+    won = [F.col(_WINNER)[c].alias(c) for c in (names.POSITION, *kept)]
     return folded.select(*keys, *won, F.lit(batch_id).alias(names.BATCH_ID), *counts)
 
 
@@ -143,11 +141,11 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
     alive = changes.join(_ends(changes, keys), list(key)).where(changed | (position == ended))
     values = [c for c in data if c not in key]
     order = F.struct(F.col(names.POSITION), content_hash(changes, data))
-    picked = [_newest_carried(c, order) for c in values]
-    newest = F.max_by(F.struct(names.OP, *names.TARGET_METADATA, names.COUNTED), order)
-    folded = alive.groupBy(*keys).agg(*picked, newest.alias(WINNER))
+    picked = [newest_carried(c, order)["v"].alias(c) for c in values]
     metadata = (names.OP, *names.TARGET_METADATA, names.COUNTED)
-    return folded.select(*keys, *by_name(values), *(F.col(WINNER)[c].alias(c) for c in metadata))
+    newest = F.max_by(F.struct(*metadata), order)
+    folded = alive.groupBy(*keys).agg(*picked, newest.alias(_WINNER))
+    return folded.select(*keys, *by_name(values), *(F.col(_WINNER)[c].alias(c) for c in metadata))
 
 
 def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
@@ -166,7 +164,7 @@ def carried(column: str) -> Column:
     its carried columns also sets one that was added later and has a default: the default is filled
     in already, as in a complete change.
     """
-    all_but = F.array_contains(names.ABSENT, F.lit(ALL_BUT))
+    all_but = lists_carried(F.col(names.ABSENT))
     default = F.coalesce(all_but & F.col(quoted(column)).isNotNull(), F.lit(False))
     return F.expr(listed_as_carried(column)) | default
 
@@ -185,11 +183,17 @@ def listed(columns: Sequence[str]) -> Column:
     left_out = F.filter(
         F.array(*(F.when(~carried(c), F.lit(c)) for c in columns)), lambda name: name.isNotNull()
     )
-    return F.when(F.array_contains(names.ABSENT, F.lit(ALL_BUT)), left_out).otherwise(
-        F.col(names.ABSENT)
-    )
+    absent = F.col(names.ABSENT)
+    return F.when(lists_carried(absent), left_out).otherwise(absent)
 
 
-def _newest_carried(column: str, order: Column) -> Column:
-    value = F.max_by(F.struct(F.col(quoted(column)).alias("v")), F.when(carried(column), order))
-    return value["v"].alias(column)
+def boxed(value: Column) -> Column:
+    """Return a value in a struct of `v`: aggregates skip NULL, which is a value where a change
+    carries it."""
+    return F.struct(value.alias("v"))
+
+
+def newest_carried(column: str, order: Column) -> Column:
+    """Return, `boxed`, what the greatest change in an order that carries the column has there;
+    NULL if none carries it."""
+    return F.max_by(boxed(F.col(quoted(column))), F.when(carried(column), order))

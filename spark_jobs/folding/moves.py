@@ -18,9 +18,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import by_name, is_delete, quoted
+from spark_jobs.canonical import by_name, is_delete, is_partial, quoted
 from spark_jobs.folding.floor import BASELINE_AT
-from spark_jobs.folding.fold import carried, content_hash
+from spark_jobs.folding.fold import boxed, carried, content_hash, newest_carried
 from spark_jobs.folding.half_matching import ENDED, ends_by_place, meeting_places, places
 from spark_jobs.materialize import materialize
 
@@ -55,7 +55,7 @@ def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
     partial change."""
     deleted = is_delete()
     gone = rows.where(deleted).select(F.explode(meeting_places()).alias(_PLACE))
-    partial = _partial(rows).select(F.explode(meeting_places()).alias(_PLACE))
+    partial = rows.where(is_partial()).select(F.explode(meeting_places()).alias(_PLACE))
     both = materialize(partial.join(gone, _PLACE, "left_semi").distinct())
     if both.isEmpty():
         return None
@@ -96,7 +96,7 @@ def partial_keys_at(rows: DataFrame, brought: DataFrame, key: Sequence[str]) -> 
     Such a change may complete a move, or make one ambiguous.
     """
     there = brought.select(F.explode(places()).alias(_PLACE))
-    partial = _partial(rows).withColumn(_PLACE, F.explode(places()))
+    partial = rows.where(is_partial()).withColumn(_PLACE, F.explode(places()))
     return partial.join(there, _PLACE, "left_semi").select(*(quoted(k) for k in key))
 
 
@@ -169,7 +169,7 @@ def _changes_in_span(rows: DataFrame, lives: DataFrame) -> DataFrame:
 def _filled_from_baseline(given: DataFrame, rows: DataFrame, values: Sequence[str]) -> DataFrame:
     """Fill columns that no change of the moved row carried from a stored row of the new key, if
     that is from after the move."""
-    each = (F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values)
+    each = (boxed(F.col(quoted(c))).alias(c) for c in values)
     baseline = rows.where(F.col(BASELINE_AT).isNotNull())
     joined = given.join(
         baseline.select(_KEY, BASELINE_AT, F.struct(*each).alias(_BASELINE)), _KEY, "left"
@@ -267,10 +267,7 @@ def _moved_values(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) ->
     own = F.col(_FROM).isNull() | (F.col(names.POSITION) >= F.col(_FROM))
     from_baseline = F.coalesce(F.col(BASELINE_AT) >= F.col(_FROM), F.lit(False))
     order = F.struct(own, names.POSITION, _HASH)
-    newest = (
-        F.max_by(F.struct(F.col(quoted(c)).alias("v")), F.when(carried(c), order)).alias(c)
-        for c in values
-    )
+    newest = (newest_carried(c, order).alias(c) for c in values)
     within = _changes_in_span(rows, lineage).where(own | from_baseline)
     given = within.groupBy(F.col(_MOVE).alias(AT)).agg(*newest)
     return given.select(AT, F.struct(*(quoted(c) for c in values)).alias(_MOVED))
@@ -278,7 +275,3 @@ def _moved_values(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) ->
 
 def _ident(key: Sequence[str]) -> Column:
     return F.struct(*by_name(key))
-
-
-def _partial(rows: DataFrame) -> DataFrame:
-    return rows.where(F.col(names.ABSENT).isNotNull())

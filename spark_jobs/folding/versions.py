@@ -15,7 +15,7 @@ from pyspark.sql.window import WindowSpec
 
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, is_delete, quoted
-from spark_jobs.folding.fold import carried, content_hash
+from spark_jobs.folding.fold import boxed, carried, content_hash
 from spark_jobs.folding.half_matching import places, position_place
 
 ENDED_AT: Final = "_sluice_ended_at"
@@ -101,7 +101,7 @@ def _in_eras(changes: DataFrame, truncates: DataFrame) -> DataFrame:
 def _value(column: str, ordered: WindowSpec) -> Column:
     """Return the value that was carried last; a delete carries NULL for every column."""
     deleted = is_delete()
-    value = F.struct(F.when(~deleted, F.col(quoted(column))).alias("v"))
+    value = boxed(F.when(~deleted, F.col(quoted(column))))
     newest = F.last(F.when(deleted | carried(column), value), ignorenulls=True)
     so_far = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return newest.over(so_far)["v"].alias(column)

@@ -1,8 +1,7 @@
 """Change the types of columns in the catalog, by what `planning.type_changes` decides.
 
-The rows of a target or history are rewritten on a branch, and one commit moves `main` there and
-changes the schema, so that no reader sees a column without its values. A changelog, to which
-several batches may be writing, keeps the old column for its rows under another name.
+Which tables are rewritten and which keep the old column, and why, is in
+`planning.replaced_columns`.
 """
 
 from __future__ import annotations

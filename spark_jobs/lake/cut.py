@@ -97,7 +97,7 @@ class Cutter:
     ledger: PipelineLedger
     namespace: str
 
-    def tables(self, only: str | None = None) -> list[TargetTables]:
+    def tables(self, only: str | None) -> list[TargetTables]:
         """Return the pipeline's tables; raises TerminalError for an unknown `only`.
 
         They are listed by their changelogs, so that a dropped target is noticed.
@@ -115,7 +115,7 @@ class Cutter:
             table,
             changelog_of(table),
             tombstones_of_target(table),
-            names.decode_key(changelog.properties.get(names.PROP_KEY, "[]")),
+            names.key_of(changelog.properties),
             self._beside(target, names.history_table(target)),
             self._beside(target, names.events_table(target)),
         )

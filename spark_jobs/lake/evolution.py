@@ -110,7 +110,7 @@ def _widen(
     rewrites: bool,
 ) -> None:
     loaded = load_table(catalog, table.identifier)
-    fixed = fixed_columns(loaded, names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")))
+    fixed = fixed_columns(loaded, names.key_of(loaded.properties))
     for change in changes:
         stale_plan.refuse_narrowing(table.full_name, change)
         refuse_widening(table.full_name, change, rewrites, change.column in fixed)

@@ -63,7 +63,7 @@ class Reader:
             stale_plan.refuse_missing_columns(plan, attempt.batch_id, planned[table], columns)
             stale_plan.refuse_other_types(plan, attempt.batch_id, columns)
         self.stored_columns = there[target_id(plan)]
-        self.now = self._known(defaults.lowest(self.before.defaults, plan.defaults))
+        self.now = self._known(defaults.merged(self.before.defaults, plan.defaults))
 
     def _known(self, of_events: Defaults) -> ColumnHistory:
         statements = self._statements
@@ -75,7 +75,7 @@ class Reader:
 
     @cached_property
     def _statements(self) -> list[ColumnStatement]:
-        counted = {*self.attempt.published, self.attempt.batch_id}
+        counted = {*self.attempt.counted}
         return statements_on(self.lake.catalog, self.lake.pipeline, self.plan, counted)
 
     @cached_property
@@ -85,7 +85,7 @@ class Reader:
         Where maintenance expired changes, stored rows show what these had. The values that go are
         not moved out of rows that nothing else changes: they leave with the column.
         """
-        plan, target = self.plan, self.compared[0]
+        plan, target = self.plan, target_id(self.plan)
         aside = dropped_since(self.before.renames, self.now.renames)
         found = may_go(self._statements, plan.config, self.types, aside) if plan.follows else ()
         if not found:
@@ -197,8 +197,7 @@ class Reader:
 
     def changelog(self) -> DataFrame:
         """Return the published changes of the table and this batch's own."""
-        counted = (*self.attempt.published, self.attempt.batch_id)
-        return self.now.changes(self.changes_of(*counted))
+        return self.now.changes(self.changes_of(*self.attempt.counted))
 
     def batch_changes(self) -> DataFrame:
         """Return this batch's changes, under current names and with the defaults that may

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import of_batches
+from spark_jobs.canonical import is_partial, of_batches
 from spark_jobs.lake.cut import Cut, TargetTables
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.planning.replaced_columns import changes_as, in_current_columns
@@ -49,6 +49,6 @@ def live_rows(rows: DataFrame) -> DataFrame:
     return rows.where(~F.coalesce(names.IS_DELETED, F.lit(False)))
 
 
-def is_partial(changes: DataFrame, tables: TargetTables) -> bool:
+def has_partial_changes(changes: DataFrame, tables: TargetTables) -> bool:
     """Whether some changes leave out columns, so that rows merge several changes."""
-    return bool(tables.key) and not changes.where(F.col(names.ABSENT).isNotNull()).isEmpty()
+    return bool(tables.key) and not changes.where(is_partial()).isEmpty()

@@ -144,7 +144,7 @@ class Lake:
                 f"{table.full_name} holds the history or the events of {target}: "
                 "take a `table_name` that tells them apart, or another `namespace` for one of them"
             )
-        return names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
+        return names.key_of(loaded.properties)
 
     def own_tables(self, namespace: str, at_most: int) -> list[Table]:
         """Return the pipeline's targets in a namespace; none if there are more than `at_most`."""

@@ -23,12 +23,12 @@ from spark_jobs.lake.table_options import COPY_ON_WRITE
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.write_check import refuse_row_loss
 from spark_jobs.materialize import materialize
+from spark_jobs.named_rows import view_of
 from spark_jobs.planning.column_history import NO_HISTORY
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.stored_hints import hints_to_store
 
-_SOURCE_VIEW: Final = "sluice_source"
 _DELETED: Final = f"s.{quoted(names.OP)} = '{OP_DELETE}'"
 _LIVING: Final = f"s.{quoted(names.OP)} <> '{OP_DELETE}'"
 
@@ -61,7 +61,6 @@ class Writer(Reader):
         changes: DataFrame,
         stored: StoredState,
         ends: KeyEnds | None = None,
-        by: tuple[str, ...] | None = None,
         append: bool = False,
     ) -> None:
         """MERGE the changes into the target's branch, or append them if nothing is stored.
@@ -79,7 +78,7 @@ class Writer(Reader):
             self.append(target, changes.where(living).select(*by_name(columns)))
         else:
             ranges = ends.ranges if ends else ()
-            self._merge(target, changes, by or self.plan.key, columns, _DELETED, ranges)
+            self._merge(target, changes, self.plan.row_key, columns, _DELETED, ranges)
         self.audit_written(target, ends.rows if ends else None)
 
     def append(self, table: TableId, rows: DataFrame) -> None:
@@ -186,12 +185,8 @@ class Writer(Reader):
             # Spark 4.1 finds the files to rewrite by a query in which the tables behind a view
             # stay unresolved.
             source = materialize(source)
-        view = f"{_SOURCE_VIEW}_{abs(hash((table, self.attempt.branch)))}"
-        source.createOrReplaceTempView(view)
-        try:
+        with view_of(source) as view:
             self.lake.spark.sql(statement(view)).collect()
-        finally:
-            self.lake.spark.catalog.dropTempView(view)
         reach(Point.LOAD_WRITTEN)
 
     def write_tombstones(self, applied: DataFrame, stored: StoredState, ends: KeyEnds) -> None:
@@ -221,7 +216,9 @@ class Writer(Reader):
         the whole table."""
         if position is None or position != stored.truncated_at:
             return
-        for table in self.compared[1:] if self.plan.soft_delete else self.compared:
+        # `soft_delete.write` marks the rows of its target.
+        targets = [] if self.plan.soft_delete else [target_id(self.plan)]
+        for table in (*targets, tombstone_id(self.plan)):
             self._delete(table, f"t.{quoted(names.POSITION)} <= {literal(position)}")
         self.mark(position, self.attempt.batch_id)
 

@@ -77,8 +77,8 @@ def _is_keyed_target(ctx: MaintenanceContext, table: TableId) -> bool:
     loaded = ctx.lake.load(table)
     if table.namespace != ctx.pipeline.namespace or loaded is None:
         return False
-    keyed = names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
-    return bool(keyed) and names.owner_target(loaded.properties) is None
+    keyed = bool(names.key_of(loaded.properties))
+    return keyed and names.owner_target(loaded.properties) is None
 
 
 def _expired(ctx: MaintenanceContext, table: TableId, days: int) -> Expired | None:

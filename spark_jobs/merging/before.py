@@ -62,7 +62,7 @@ def take_back_undone_renames(reader: Reader, before: StateBefore) -> bool:
 
     Raises RollbackRefusedError if maintenance has expired some of its changes.
     """
-    return forget_renames(reader, before.floor) or _loses_values(reader, before)
+    return _forget_renames(reader, before.floor) or _loses_values(reader, before)
 
 
 def _loses_values(reader: Reader, before: StateBefore) -> bool:
@@ -86,12 +86,12 @@ def _loses_values(reader: Reader, before: StateBefore) -> bool:
 
 def _own_values(reader: Reader, before: StateBefore) -> Iterator[DataFrame]:
     """Yield the remaining changes without defaults, and the rows that replace expired ones."""
-    counted = (*reader.attempt.published, reader.attempt.batch_id)
-    yield ColumnHistory(renames=reader.now.renames).changes(reader.changes_of(*counted))
+    changes = reader.changes_of(*reader.attempt.counted)
+    yield ColumnHistory(renames=reader.now.renames).changes(changes)
     yield from (rows for rows in (before.rows, before.versions) if rows is not None)
 
 
-def forget_renames(reader: Reader, floor: str | None) -> bool:
+def _forget_renames(reader: Reader, floor: str | None) -> bool:
     """Drop renames that only the batches to undo brought from `reader.now`; return whether there
     were any.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from typing import Final
-from uuid import uuid4
 
 from pyspark.errors import (
     AnalysisException,
@@ -24,8 +23,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from sluice.config import checks as configchecks
-from sluice.config.checks import Check
+from sluice.config.checks import TABLE, Check
 from sluice.config.pipeline import SHARE_COUNTS_FROM
 from sluice.errors import AuditFailedError
 from sluice.names import BATCH_ID
@@ -33,6 +31,7 @@ from sluice.result import StagedTable
 from spark_jobs.job import Job, batch_to_name, how_to_go_on, unpublished
 from spark_jobs.lake.rows_at_cut import live_rows
 from spark_jobs.lake.table_id import TableId, changelog_id, target_id
+from spark_jobs.named_rows import view_of
 from spark_jobs.planning.plan import TablePlan
 
 _SHOWN: Final = 3
@@ -103,19 +102,16 @@ def _of_full_load(plan: TablePlan) -> str:
 
 def _found(job: Job, staged: StagedTable, rows: DataFrame, check: Check) -> list[dict[str, object]]:
     """Return the first rows of a check, which reads a view of its own."""
-    view = f"checked_{uuid4().hex}"
-    rows.createOrReplaceTempView(view)
-    try:
-        found = job.spark.sql(check.sql.replace(configchecks.TABLE, view)).limit(_SHOWN + 1)
-        return _collected(found)
-    except _OWN_FAULT as error:
-        raise AuditFailedError(
-            f"{_where(job, staged)} cannot be checked, so {unpublished(job.pipeline)}: "
-            f"{check.name}: {str(error).splitlines()[0]}. Mend its sql and run again. "
-            f"{how_to_go_on(job)}"
-        ) from error
-    finally:
-        job.spark.catalog.dropTempView(view)
+    with view_of(rows) as view:
+        try:
+            found = job.spark.sql(check.sql.replace(TABLE, view)).limit(_SHOWN + 1)
+            return _collected(found)
+        except _OWN_FAULT as error:
+            raise AuditFailedError(
+                f"{_where(job, staged)} cannot be checked, so {unpublished(job.pipeline)}: "
+                f"{check.name}: {str(error).splitlines()[0]}. Mend its sql and run again. "
+                f"{how_to_go_on(job)}"
+            ) from error
 
 
 def _collected(found: DataFrame) -> list[dict[str, object]]:

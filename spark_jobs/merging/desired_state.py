@@ -3,7 +3,7 @@ rows that replace expired ones."""
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -29,8 +29,8 @@ class DesiredState:
     """Input for rebuilding a target's tables without some batches (`request.without`): the
     remaining changes, the undone ones, and the stored rows that replace expired changes.
 
-    `keys`: the keys to rebuild. `from_changes`: everything is rebuilt from changes, since stored
-    rows cannot be read under current column names and defaults.
+    `from_changes`: everything is rebuilt from changes, since stored rows cannot be read under
+    current column names and defaults.
     """
 
     def __init__(
@@ -40,17 +40,9 @@ class DesiredState:
         self.floor, self.from_changes = before.floor, from_changes
         self.before, self.versions_before = before.rows, before.versions
         self.stored = stored_at(self.lake, self.plan, writer.bases, self.now)
-        log = writer.changelog()
-        self.truncates = log.where(is_truncate())
-        self.cut_at = truncation(log).position
-        undone = writer.changes_of(*request.without) if request.without else None
-        self.undone = undone if undone is None else writer.now.changes(undone)
-        self.truncates_gone = self._truncates_gone()
-        self.truncated_at = self._truncated_at()
-        rows = log.where(~is_truncate())
-        self.moved = moves(rows, self.plan.key) if writer.partial else None
-        self.keys = materialize(self._keys(log)) if self.plan.keyed else None
-        self.changes = self.of_keys(rows)
+        self._without, self._log = request.without, writer.changelog()
+        self._rows = self._log.where(~is_truncate())
+        self.truncates = self._log.where(is_truncate())
 
     @classmethod
     def open(cls, writer: Writer, request: Rebuild, from_changes: bool = False) -> DesiredState:
@@ -70,6 +62,52 @@ class DesiredState:
         read by them."""
         return None if self.from_changes else self.writer.now
 
+    @cached_property
+    def undone(self) -> DataFrame | None:
+        """The changes of the undone batches; None if no batch is undone."""
+        if not self._without:
+            return None
+        return self.writer.now.changes(self.writer.changes_of(*self._without))
+
+    @cached_property
+    def cut_at(self) -> str | None:
+        """The position of the newest TRUNCATE among the remaining changes."""
+        return truncation(self._log).position
+
+    @cached_property
+    def truncates_gone(self) -> tuple[str, ...]:
+        """The positions of undone TRUNCATEs that no remaining batch has."""
+        if self.undone is None:
+            return ()
+        gone = self.undone.where(is_truncate())
+        gone = gone.join(self.truncates, names.POSITION, "left_anti")
+        return tuple(row[0] for row in gone.select(names.POSITION).distinct().collect())
+
+    @cached_property
+    def truncated_at(self) -> str | None:
+        """The position of the newest TRUNCATE that stays, of the remaining changes or of expired
+        ones."""
+        marked_at = self.stored.truncated_at
+        stays = _not_above(marked_at, self.floor) and marked_at not in self.truncates_gone
+        forgotten = marked_at if stays else None
+        found = (p for p in (self.cut_at, forgotten) if p is not None)
+        return max(found, default=None)
+
+    @cached_property
+    def moved(self) -> DataFrame | None:
+        """The moves among the remaining changes; None if all changes are whole."""
+        return moves(self._rows, self.plan.key) if self.writer.partial else None
+
+    @cached_property
+    def keys(self) -> DataFrame | None:
+        """The keys to rebuild; None for a table without a key."""
+        return materialize(self._keys()) if self.plan.keyed else None
+
+    @cached_property
+    def changes(self) -> DataFrame:
+        """The remaining changes of the keys to rebuild."""
+        return self.of_keys(self._rows)
+
     def write_to(
         self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
     ) -> bool:
@@ -84,14 +122,7 @@ class DesiredState:
         self.writer.merge_difference(table, wanted, found, by)
         return False
 
-    def _truncated_at(self) -> str | None:
-        marked_at = self.stored.truncated_at
-        stays = _not_above(marked_at, self.floor) and marked_at not in self.truncates_gone
-        forgotten = marked_at if stays else None
-        found = (p for p in (self.cut_at, forgotten) if p is not None)
-        return max(found, default=None)
-
-    def _keys(self, log: DataFrame) -> DataFrame:
+    def _keys(self) -> DataFrame:
         """Return the keys that the undone batches changed, or all keys.
 
         All keys if no batch is undone, an undone one had a TRUNCATE, partial rows have to be folded
@@ -101,9 +132,9 @@ class DesiredState:
         reinterpreted = self.from_changes or self.writer.needs_fold_again()
         all_of_them = reinterpreted or self._has_gap() or bool(self.truncates_gone)
         if self.undone is not None and not all_of_them:
-            return self._tied(log, self.undone.select(*key)).distinct()
+            return self._tied(self.undone.select(*key)).distinct()
         stored = (self.stored.rows, self.stored.tombstones, self.versions())
-        tables = (log.where(~is_truncate()), *stored)
+        tables = (self._rows, *stored)
         every = [t.select(*key) for t in tables if t is not None]
         return reduce(DataFrame.union, every).distinct()
 
@@ -114,19 +145,11 @@ class DesiredState:
         history_lacks = plan.history and has_gap(writer, history_id(plan))
         return history_lacks or (plan.soft_delete and has_gap(writer, target_id(plan)))
 
-    def _truncates_gone(self) -> tuple[str, ...]:
-        """Return the positions of undone TRUNCATEs that no remaining batch has."""
-        if self.undone is None:
-            return ()
-        gone = self.undone.where(is_truncate())
-        gone = gone.join(self.truncates, names.POSITION, "left_anti")
-        return tuple(row[0] for row in gone.select(names.POSITION).distinct().collect())
-
-    def _tied(self, log: DataFrame, keys: DataFrame) -> DataFrame:
+    def _tied(self, keys: DataFrame) -> DataFrame:
         """Return the keys together with those that moves connect to them."""
         if self.undone is None or not self.writer.partial:
             return keys
-        keys = keys.union(partial_keys_at(log, self.undone, self.plan.key))
+        keys = keys.union(partial_keys_at(self._log, self.undone, self.plan.key))
         return (
             keys
             if self.moved is None

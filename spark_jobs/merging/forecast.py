@@ -165,7 +165,7 @@ def _outcome(
 
 def _column_history(job: Job, plan: TablePlan) -> ColumnHistory:
     before = job.lake.column_history(target_id(plan))
-    of_events = defaults.lowest(before.defaults, plan.defaults)
+    of_events = defaults.merged(before.defaults, plan.defaults)
     renames = in_order(before.renames, plan.renames)
     return before.known(of_events, renames, plan.additions, plan.types)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
@@ -51,7 +50,7 @@ def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     """
     started = time.monotonic()
     if job.pipeline.holds_transactions:  # which events wait depends on what is published
-        job = _take_lease(job, take_lease)
+        job = job.with_published(take_lease())
     batch = decode_batch(job)
     if batch.left_out and not batch.tables:
         # A line that begins with an error's name would be taken for the driver's last words.
@@ -61,7 +60,7 @@ def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     unassigned = _write_quarantine(job, batch, retried)
     note_lines = _emit_notes(job, batch)
     # The lease stops other publishers, so the set of published batches is final.
-    job = _take_lease(job, take_lease)
+    job = job.with_published(take_lease())
     reach(Point.LOAD_LEASED)
     early_drops.refuse_made_since(job, batch.summaries, [table.plan for table in batch.tables])
     tables = _merge_all(job, batch)
@@ -119,10 +118,6 @@ def _merge_all(job: Job, batch: DecodedBatch) -> tuple[TableResult, ...]:
         lambda table: _merge(job, batch.envelope, table),
     )
     return tuple(merged)
-
-
-def _take_lease(job: Job, take_lease: Callable[[], tuple[str, ...]]) -> Job:
-    return replace(job, attempt=replace(job.attempt, published=take_lease()))
 
 
 def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:

@@ -11,7 +11,7 @@ from pyspark.storagelevel import StorageLevel
 from sluice import names
 from sluice.errors import PlanError
 from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
-from spark_jobs.canonical import by_name, in_batch, is_truncate
+from spark_jobs.canonical import by_name, in_batch, is_partial, is_truncate
 from spark_jobs.folding import conflicts
 from spark_jobs.folding.floor import Floor, since_floor, with_version_ends
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
@@ -184,13 +184,15 @@ def _merge_keyed(
     resolved = materialize(resolve(folded, with_ends, plan.key))
     tallied = tally(resolved)
     counts = tallied.counts
-    applied = resolved.where(F.col(STATUS) == APPLY).select(*_columns(data))
     if counts.duplicate and stored.rows is not None:
         unlike = materialize(unlike_stored(resolved, stored.rows, plan.key, data))
         resolved = resolve_ties(resolved, unlike, plan.key)
         tallied = replace(tallied, conflicts=tallied.conflicts + _conflicts(writer, unlike))
+    applied = resolved.where(F.col(STATUS) == APPLY).select(*_columns(data))
+    if writer.partial:
+        applied = _with_folded_again(writer, applied, resolved, with_ends)
     if counts.duplicate or writer.partial:
-        applied = materialize(_applicable(writer, resolved, with_ends))
+        applied = materialize(applied)
     # The old half of a late update may apply alone, though it is not counted as a record.
     ends = count_ends(applied, plan.key)
     if ends.rows or ends.deletes:
@@ -206,14 +208,6 @@ def _conflicts(writer: Writer, unlike: DataFrame) -> Conflicts:
     plan, mine = writer.plan, in_batch(writer.attempt.batch_id)
     published = writer.changelog().where(~mine & ~is_truncate())
     return conflicts.with_published(unlike, published, plan.key, plan.data)
-
-
-def _applicable(writer: Writer, resolved: DataFrame, stored: StoredState) -> DataFrame:
-    """Return the changes that apply, with ties broken and partial rows completed."""
-    applied = resolved.where(F.col(STATUS) == APPLY)
-    if writer.partial:
-        applied = _with_folded_again(writer, applied, resolved, stored)
-    return applied.select(*_columns(writer.plan.data))
 
 
 def _write(writer: Writer, applied: DataFrame, stored: StoredState, ends: KeyEnds) -> None:
@@ -263,7 +257,7 @@ def _moves(
     """Return the table's moves; None if the batch cannot affect any, as it only has complete rows
     above everything stored."""
     above_all = writer.all_newer() and not _affects_all_keys(stored, writer)
-    if above_all and mine.where(F.col(names.ABSENT).isNotNull()).isEmpty():
+    if above_all and mine.where(is_partial()).isEmpty():
         return None
     return moves(rows, writer.plan.key)
 
@@ -278,10 +272,10 @@ def _to_fold_again(
     """Return the keys that the batch may change and that have partial, late or equal changes."""
     keys = by_name(writer.plan.key)
     mine = changelog.where(in_batch(writer.attempt.batch_id))
-    partial = mine.where(F.col(names.ABSENT).isNotNull())
+    partial = mine.where(is_partial())
     late = resolved.where(F.col(STATUS).isin(LATE, EQUAL))
     touched = partial.select(*keys).union(late.select(*keys))
-    ever = changelog.where(F.col(names.ABSENT).isNotNull()).select(*keys).distinct()
+    ever = changelog.where(is_partial()).select(*keys).distinct()
     # A late TRUNCATE or default may change how any partial row was completed.
     everywhere = _affects_all_keys(stored, writer)
     more = ever if everywhere else applied.select(*keys).join(ever, list(writer.plan.key))
@@ -299,13 +293,13 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: StoredState) -> Counts:
     changes = _instances(writer, rows, stored)
     outcome = plan_rows(changes)
     if outcome.anew:
-        target = target_id(writer.plan)
-        writer.merge_difference(target, outcome.living(), stored.rows, by=(names.POSITION,))
+        plan = writer.plan
+        writer.merge_difference(target_id(plan), outcome.living(), stored.rows, by=plan.row_key)
     # The old half of an update may be new alone, though it is not counted as a record: another
     # update at the same place may have the same new half.
     elif outcome.counts.applied or not outcome.instances.isEmpty():
         append = outcome.append_only and not writer.published_before()
-        writer.apply(outcome.instances, stored, by=(names.POSITION,), append=append)
+        writer.apply(outcome.instances, stored, append=append)
     return outcome.counts
 
 

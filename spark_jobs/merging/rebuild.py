@@ -20,7 +20,7 @@ from sluice.manifest import Rebuild
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.types.columns import parse_type
-from spark_jobs.canonical import of_batches
+from spark_jobs.canonical import is_partial, of_batches
 from spark_jobs.job import Job
 from spark_jobs.lake.table_id import (
     TableId,
@@ -54,7 +54,7 @@ def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]
     started = time.monotonic()
     published = take_lease()
     counted = tuple(b for b in published if b not in request.without)
-    job = replace(job, attempt=replace(job.attempt, published=counted))
+    job = job.with_published(counted)
     plans = [_plan(job, target) for target in request.targets]
     for plan in plans:
         drop_older_branches(job, plan)
@@ -71,8 +71,9 @@ def _plan(job: Job, target: str) -> TablePlan:
     namespace = job.pipeline.namespace
     table = TableId(namespace, target)
     changelog = changelog_of(table)
-    source = Source("", "", job.lake.property(changelog, names.PROP_SOURCE) or target)
-    key = names.decode_key(job.lake.property(changelog, names.PROP_KEY) or "[]")
+    loaded = job.lake.load(changelog)
+    properties = {} if loaded is None else loaded.properties
+    source = Source("", "", properties.get(names.PROP_SOURCE) or target)
     now = job.lake.columns(table) or {}
     # A rollback restores narrower types in the target alone.
     stored = {
@@ -84,7 +85,8 @@ def _plan(job: Job, target: str) -> TablePlan:
         if name not in names.RESERVED_COLUMNS
     )
     config = table_config(job.pipeline, source) or TableConfig()
-    plan = TablePlan(source, namespace, target, columns, key, config, TableSummary(source))
+    key, summary = names.key_of(properties), TableSummary(source)
+    plan = TablePlan(source, namespace, target, columns, key, config, summary)
     renames = declared(config.renamed_columns) if follows_renames(job.pipeline) else None
     return replace(plan, modes=_modes(job, plan), declared=renames)
 
@@ -132,7 +134,7 @@ def _of_changes(lake: Lake, plan: TablePlan, published: Collection[str]) -> tupl
     partial, and the highest position."""
     changes = lake.spark.table(changelog_id(plan).sql())
     counted = changes.where(of_batches(published))
-    partial = F.bool_or(F.col(names.ABSENT).isNotNull())
+    partial = F.bool_or(is_partial())
     row = counted.agg(F.max(names.POSITION).alias("highest"), partial.alias("partial")).first()
     highest = None if row is None else row["highest"]
     found = replace(plan.summary, partial=bool(row and row["partial"]))

@@ -71,8 +71,8 @@ def _write_unkeyed(desired: DesiredState) -> None:
     changes = NoKeyChanges(
         desired.changes, desired.changes.limit(0), data, desired.truncated_at, anew=True
     )
-    wanted = plan_rows(changes).living()
-    desired.write_to(target_id(desired.plan), wanted, desired.stored.rows, by=(names.POSITION,))
+    plan, wanted = desired.plan, plan_rows(changes).living()
+    desired.write_to(target_id(plan), wanted, desired.stored.rows, by=plan.row_key)
 
 
 def _write_keyed(desired: DesiredState) -> bool:
@@ -92,8 +92,8 @@ def _write_keyed(desired: DesiredState) -> bool:
     replaced = desired.write_to(tombstone_id(plan), tombstones, there, by=plan.key)
     rows = folded.where(~deleted).select(*_columns(data))
     if plan.history or plan.soft_delete:
-        rows = write_versions(desired, data, rows)
-    desired.write_to(target_id(plan), rows, desired.stored.rows, by=plan.key)
+        rows = write_versions(desired, rows)
+    desired.write_to(target_id(plan), rows, desired.stored.rows, by=plan.row_key)
     return replaced
 
 

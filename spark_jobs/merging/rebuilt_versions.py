@@ -21,18 +21,18 @@ from spark_jobs.modes.replay import StoredVersions, with_stored_versions
 _ENDED: Final = "_sluice_ended"
 
 
-def write_versions(desired: DesiredState, data: list[str], rows: DataFrame) -> DataFrame:
+def write_versions(desired: DesiredState, rows: DataFrame) -> DataFrame:
     """Write the history; return the target's rows, which with soft deletes are versions too."""
     plan, there = desired.plan, desired.versions()
     if plan.history:
         old = None if there is None else _expired_versions(desired, there)
         kept = StoredVersions(old, names.VALID_FROM, names.POSITION_TO, names.VALID_TO)
-        found = _versions(desired, data, kept, there)
+        found = _versions(desired, kept, there)
         by = (*plan.key, names.POSITION)
-        desired.write_to(history_id(plan), history.rows_of(found, data), there, by)
+        desired.write_to(history_id(plan), history.rows_of(found, plan), there, by)
     if not plan.soft_delete:
         return rows
-    return soft_delete.newest(_versions(desired, data, _baseline_versions(desired)), plan.key, data)
+    return soft_delete.newest(_versions(desired, _baseline_versions(desired)), plan)
 
 
 def _baseline_versions(desired: DesiredState) -> StoredVersions:
@@ -95,18 +95,17 @@ def _reopened(desired: DesiredState, ends: DataFrame, rows: DataFrame) -> DataFr
 
 
 def _versions(
-    desired: DesiredState, data: list[str], kept: StoredVersions, states: DataFrame | None = None
+    desired: DesiredState, kept: StoredVersions, states: DataFrame | None = None
 ) -> DataFrame:
     """Return the versions of the keys to rebuild; `states`: stored versions, to complete
     partial changes."""
-    changes = desired.changes.select(
-        *by_name((*data, names.OP, names.ABSENT, *names.TARGET_METADATA))
-    )
-    key, truncates, floor = desired.plan.key, desired.truncates, desired.floor
+    key, data = desired.plan.key, desired.plan.data
+    truncates, floor = desired.truncates, desired.floor
+    columns = (*data, names.OP, names.ABSENT, *names.TARGET_METADATA)
+    changes = desired.changes.select(*by_name(columns))
     if states is not None and floor is not None and desired.writer.partial:
         states = desired.of_keys(states)
         changes = with_expired_values(changes, truncates, states, Floor(floor, key), data)
-    if kept.rows is not None:
-        changes = with_stored_versions(key, changes, kept.rows, kept)
+    changes = with_stored_versions(key, changes, kept)
     changes = with_moved_values(changes, desired.moved, truncates, key, data)
     return versions(changes, truncates, key, data)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.errors import PlanError
 from sluice.manifest import Manifest
-from spark_jobs.canonical import by_arrival
+from spark_jobs.canonical import by_arrival, is_partial
 from spark_jobs.job import Job
 from spark_jobs.planning.plan import TablePlan
 
@@ -26,7 +26,7 @@ def refuse_unidentifiable_rows(job: Job, plan: TablePlan, changes: DataFrame) ->
     """
     lacks, rows = _lacks(plan), changes.where(_by_place(job.manifest))
     if not lacks:
-        lacks, rows = _IN_PART, rows.where(F.col(names.ABSENT).isNotNull())
+        lacks, rows = _IN_PART, rows.where(is_partial())
     if not rows.isEmpty():
         raise PlanError(
             f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import by_name, in_batch, is_delete, quoted
 from spark_jobs.folding.floor import Floor
-from spark_jobs.folding.fold import carried, listed
+from spark_jobs.folding.fold import boxed, carried, listed
 from spark_jobs.folding.moves import NEW, OLD, TO
 from spark_jobs.folding.versions import without_renewed
 
@@ -90,7 +90,7 @@ def _values(
 ) -> DataFrame:
     """Return key, _FIRST and _VALUES: per column a struct of `v`, or NULL if no state has one."""
     position = F.col(names.POSITION)
-    row = F.struct(*(F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values))
+    row = F.struct(*(boxed(F.col(quoted(c))).alias(c) for c in values))
     joined = silent.join(states.select(*by_name(key), names.POSITION, row.alias(_STATE)), list(key))
     uncut = joined.where(F.col(_CUT).isNull() | (position < F.col(_CUT)))
     newest = (

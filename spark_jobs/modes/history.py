@@ -23,6 +23,7 @@ from spark_jobs.lake.table_id import history_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.mode_gaps import has_gap, written_by
 from spark_jobs.modes.replay import LiveRows, StoredVersions, replay
+from spark_jobs.planning.plan import TablePlan
 
 
 def write(writer: Writer, stored: StoredState, newer: bool) -> None:
@@ -48,7 +49,7 @@ def write(writer: Writer, stored: StoredState, newer: bool) -> None:
         live_rows=_live_rows(writer, stored),
     )
     found = replay(writer, kept, newer, stored)
-    rows = rows_of(found, writer.plan.data)
+    rows = rows_of(found, writer.plan)
     writer.upsert(table, rows, by=(*writer.plan.key, names.POSITION))
 
 
@@ -59,10 +60,10 @@ def _live_rows(writer: Writer, stored: StoredState) -> LiveRows | None:
     return LiveRows(live_rows(writer.baseline_rows(stored.rows, floor)), floor)
 
 
-def rows_of(found: DataFrame, data: list[str]) -> DataFrame:
+def rows_of(found: DataFrame, plan: TablePlan) -> DataFrame:
     """Return versions (see `versions.versions`) as rows of the history."""
     return found.select(
-        *by_name(data),
+        *by_name(plan.data),
         F.col(names.SOURCE_TS).alias(names.VALID_FROM),
         F.col(ENDED_TS).alias(names.VALID_TO),
         F.col(ENDED_AT).isNull().alias(names.IS_CURRENT),

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import by_name, in_batch, is_delete, is_truncate
+from spark_jobs.canonical import by_name, in_batch, is_delete, is_partial, is_truncate
 from spark_jobs.folding.floor import BASELINE_AT, Floor
 from spark_jobs.folding.half_matching import old_halves
 from spark_jobs.folding.moves import connected_keys, moves, partial_keys_at, with_moved_values
@@ -86,7 +86,7 @@ def _halved(reader: Reader, log: DataFrame) -> bool:
     first = F.col(names.POSITION).isin(old_halves(reader.span.lowest or ""))
     if not log.where(before & first).isEmpty():
         return True
-    partial = log.where(mine).where(F.col(names.ABSENT).isNotNull())
+    partial = log.where(mine).where(is_partial())
     if not reader.partial or partial.isEmpty():
         return False
     return not partial_keys_at(partial, log.where(before), reader.plan.key).isEmpty()
@@ -111,16 +111,15 @@ class _Replay:
                 states = states.unionByName(others, allowMissingColumns=True)
             changes = self._with_expired_values(changes, states, kept.live_rows.floor)
             changes = _with_live_rows(key, changes, kept, kept.live_rows)
-        return changes if kept.rows is None else with_stored_versions(key, changes, kept.rows, kept)
+        return with_stored_versions(key, changes, kept)
 
     def of_open_versions(self, rows: DataFrame) -> DataFrame:
         """Return the batch's own changes and the open versions of their keys."""
         changes, kept = self._changes(self.log), self.kept
         open_ones = self._of(rows.where(F.col(kept.ended_at).isNull()), changes)
         # Other changes above the floor are not read here, so the versions keep their positions.
-        return with_stored_versions(
-            self.reader.plan.key, changes, open_ones, replace(kept, floor=None)
-        )
+        kept = replace(kept, rows=open_ones, floor=None)
+        return with_stored_versions(self.reader.plan.key, changes, kept)
 
     def of_concerned_keys(self, rows: DataFrame, cut: bool) -> DataFrame:
         """Return all changes and versions of the keys that the batch may change and of those that
@@ -133,7 +132,7 @@ class _Replay:
         changes, rows = self._of(self._changes(self.log), keys), self._of(rows, keys)
         if kept.live_rows is not None:
             changes = self._with_expired_values(changes, rows, kept.live_rows.floor)
-        return with_stored_versions(key, changes, rows, kept)
+        return with_stored_versions(key, changes, replace(kept, rows=rows))
 
     def _with_expired_values(self, changes: DataFrame, states: DataFrame, floor: str) -> DataFrame:
         """Return the changes completed with values of expired changes, taken from stored
@@ -170,7 +169,7 @@ class _Replay:
         keys = by_name(reader.plan.key)
         changed = self._changes(mine).select(*keys)
         if reader.partial and (cut or reader.reinterprets_changes()):
-            partial = reader.changelog().where(F.col(names.ABSENT).isNotNull())
+            partial = reader.changelog().where(is_partial())
             changed = changed.union(partial.select(*keys))
         if not cut:
             return changed
@@ -205,17 +204,17 @@ def _with_live_rows(
     return changes
 
 
-def with_stored_versions(
-    key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: StoredVersions
-) -> DataFrame:
+def with_stored_versions(key: Sequence[str], changes: DataFrame, kept: StoredVersions) -> DataFrame:
     """Return the changes together with the stored versions that replace expired changes."""
+    if kept.rows is None:
+        return changes
     known = changes.select(*by_name(key), names.POSITION)
-    begins = begun(rows, kept.source_ts)
+    begins = begun(kept.rows, kept.source_ts)
     if kept.floor is not None:  # below every known event
         begins = begins.withColumn(BASELINE_AT, F.col(names.POSITION))
         begins = begins.withColumn(names.POSITION, F.least(names.POSITION, F.lit(kept.floor)))
         known = known.where(F.col(names.POSITION) > kept.floor)
     begins = begins.join(known, known.columns, "left_anti")
-    for stored in (begins, ended(rows, kept.ended_at, kept.ended_ts)):
+    for stored in (begins, ended(kept.rows, kept.ended_at, kept.ended_ts)):
         changes = changes.unionByName(stored, allowMissingColumns=True)
     return changes

@@ -23,6 +23,7 @@ from spark_jobs.lake.table_id import target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.mode_gaps import has_gap
 from spark_jobs.modes.replay import StoredVersions, replay
+from spark_jobs.planning.plan import TablePlan
 
 _NEWEST: Final = "_sluice_newest"
 
@@ -47,8 +48,7 @@ def write(writer: Writer, stored: StoredState, newer: bool) -> None:
     if baseline is not None and floor is not None:
         baseline = writer.baseline_rows(baseline, floor)
     found = replay(writer, stored_versions(baseline, floor, whole), newer, stored)
-    rows = newest(found, writer.plan.key, writer.plan.data)
-    writer.upsert(target, rows, by=writer.plan.key)
+    writer.upsert(target, newest(found, writer.plan), by=writer.plan.key)
 
 
 def stored_versions(
@@ -77,8 +77,9 @@ def with_marks(rows: DataFrame) -> DataFrame:
     )
 
 
-def newest(found: DataFrame, key: tuple[str, ...], data: list[str]) -> DataFrame:
+def newest(found: DataFrame, plan: TablePlan) -> DataFrame:
     """Return the newest version of every key (see `versions.versions`) as rows of the target."""
+    key, data = plan.key, plan.data
     kept = [*(c for c in data if c not in key), names.SOURCE_TS, names.BATCH_ID, ENDED_AT, ENDED_TS]
     order = F.struct(names.POSITION, *by_name(kept))
     last = found.groupBy(*by_name(key)).agg(F.max(order).alias(_NEWEST))

@@ -97,7 +97,7 @@ class ColumnHistory:
                     continue
                 text = default.text if kind == KIND_SOURCE else None
                 part = Default({kind: first}, text, default.kind)
-                by_name = defaults.lowest(by_name, {spelled.get(now.lower(), now): part})
+                by_name = defaults.merged(by_name, {spelled.get(now.lower(), now): part})
         return by_name
 
     def clash(self, before: ColumnHistory, columns: Collection[str]) -> Clash | None:

@@ -30,6 +30,7 @@ from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE,
 from sluice.types.columns import COUNTED, STRING, ColumnType, parse_type
 from spark_jobs.canonical import quoted
 from spark_jobs.formats.base import SourceColumn
+from spark_jobs.planning.span import Span
 from spark_jobs.planning.table_summary import TableSummary
 from spark_jobs.values import as_type, fitted
 
@@ -113,7 +114,7 @@ class Default:
         """Whether a change at or above the position may have the default."""
         return any(limit > lowest for limit in self.limits.values())
 
-    def limit(self) -> Column:
+    def limits_map(self) -> Column:
         """Return `limits` as a map; NULL if there are none."""
         pairs = [F.lit(part) for pair in self.limits.items() for part in pair]
         return F.create_map(*pairs) if pairs else F.lit(None).cast(_LIMITS_TYPE)
@@ -171,7 +172,7 @@ def _first(firsts: Mapping[str, str], column: SourceColumn | None) -> Default:
     return Default(firsts, column.default, column.type)
 
 
-def lowest(one: Defaults, two: Defaults) -> dict[str, Default]:
+def merged(one: Defaults, two: Defaults) -> dict[str, Default]:
     """Merge two sets of defaults; of a column in both, the values at the lower
     positions are kept."""
     return {n: _both(one.get(n, NOTHING), two.get(n, NOTHING)) for n in (*one, *two)}
@@ -185,26 +186,21 @@ def _both(one: Default, two: Default) -> Default:
     return Default(firsts, lower.text, lower.kind)
 
 
-def covers(
-    known: Defaults,
-    columns: Iterable[str],
-    lowest: str | None,
-    highest: str | None,
-    described: bool,
-) -> bool:
-    """Whether a batch needs no update of the known defaults: events with these columns, between
-    these two positions, cannot change any.
+def covers(known: Defaults, columns: Iterable[str], span: Span, described: bool) -> bool:
+    """Whether a batch needs no update of the known defaults: events with these columns, of this
+    span, cannot change any.
 
-    The positions must be of one kind, because the lowest one of a second kind is not given. Events
+    Its positions must be of one kind, because the lowest one of a second kind is not given. Events
     without descriptions (`described`) carry no default; they are only checked if they could take
     back a known one, and in a full load, whose rows may have a column that DDL added.
     """
     of_columns = [known.get(name, NOTHING).firsts for name in columns]
     plain = not described and all(default.text is None for default in known.values())
+    lowest = span.lowest
     if lowest is None or not of_columns or (plain and not of_full_load(lowest)):
         return True
     kind = _kind(lowest)
-    one_kind = plain or highest is None or _kind(highest) == kind
+    one_kind = plain or span.highest is None or _kind(span.highest) == kind
     return one_kind and all(firsts.get(kind, _ABOVE_ALL) <= lowest for firsts in of_columns)
 
 
@@ -250,7 +246,7 @@ def filled(rows: DataFrame, defaults: Defaults, at: Column | None = None) -> Dat
     for name, default in defaults.items():
         if name in types and default.limits:
             column = F.col(quoted(name))
-            lacks = column.isNull() & (at < default.limit()[kind])
+            lacks = column.isNull() & (at < default.limits_map()[kind])
             values[name] = F.when(lacks, default.value(types[name])).otherwise(column)
     return rows.withColumns(values) if values else rows
 
@@ -297,9 +293,9 @@ class DefaultChange:
     def struct(self) -> Column:
         """Return limits and values, of before and of now, as one column."""
         return F.struct(
-            self.before.limit().alias("was_below"),
+            self.before.limits_map().alias("was_below"),
             self.before.value_since(self.stored).alias("was"),
-            self.now.limit().alias("below"),
+            self.now.limits_map().alias("below"),
             self.now.value(self.stored).alias("value"),
         ).alias(self.name)
 

@@ -15,6 +15,7 @@ from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key, targe
 from sluice.names import (
     IS_DELETED,
     OWN_COLUMNS,
+    POSITION,
     full_name,
 )
 from sluice.source_names import is_reserved, stored_name
@@ -97,6 +98,11 @@ class TablePlan:
     def keyed(self) -> bool:
         """Whether the table has a key; without one, rows are counted by content."""
         return bool(self.key)
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """The columns that identify a row of the target: without a key, its position."""
+        return self.key or (POSITION,)
 
     @property
     def data(self) -> list[str]:

@@ -74,15 +74,15 @@ class PlannedColumn:
             return text
         carried = (F.map_contains_key(image, name) for name in self.spellings)
         has_value = image.isNotNull() if self.null_if_missing else reduce(or_, carried)
-        return F.when(has_value, null_safe(text))
+        return F.when(has_value, _null_safe(text))
 
     def compared(self, value: Column, stored: ColumnType) -> Column:
         """Return the comparable form of a value of the column `compares`, stored as this type;
         NULL has one too."""
-        return null_safe(_compared(as_type(value, stored, STRING.spark), self.rule))
+        return _null_safe(_compared(as_type(value, stored, STRING.spark), self.rule))
 
 
-def null_safe(text: Column) -> Column:
+def _null_safe(text: Column) -> Column:
     """Return `=` and the text, or an empty text for NULL."""
     return F.coalesce(F.concat(F.lit("="), text), F.lit(""))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from sluice.column_renames import NOWHERE, Renames, dropped_since, name_at
 from spark_jobs.planning.stretches import Stretch, stretch_pairs
@@ -33,8 +32,8 @@ def clash(
     before: Renames,
     now: Renames,
     columns: Collection[str],
-    filled: Mapping[str, FilledColumn] = MappingProxyType({}),
-    arrived: Collection[str] = (),
+    filled: Mapping[str, FilledColumn],
+    arrived: Collection[str],
 ) -> Clash | None:
     """Return two current columns that stored rows have in one column; None if there are none.
 

@@ -123,9 +123,9 @@ def moves_of_rows(
     before: Renames,
     now: Renames,
     types: Mapping[str, str],
-    row: str = "",
-    arrived: Collection[str] = (),
-    left: Collection[str] = (),
+    row: str,
+    arrived: Collection[str],
+    left: Collection[str],
 ) -> dict[str, str]:
     """Return SQL by column that turns stored rows, written under the renames `before`, into rows
     under `now`.

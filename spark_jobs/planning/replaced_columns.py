@@ -2,8 +2,8 @@
 
 - in a target or history the rows are rewritten on a branch, and one commit moves `main` there and
   changes the schema, so that no reader sees the column without its values;
-- in a changelog, to which several batches may be writing, the old column is kept for its rows under
-  another name (SET_ASIDE), and is read as the new one.
+- in a changelog or tombstones, to which several batches may be writing, the old column is kept for
+  its rows under another name (SET_ASIDE), and is read as the new one.
 """
 
 from __future__ import annotations

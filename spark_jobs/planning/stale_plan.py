@@ -26,9 +26,7 @@ def refuse_reverted_defaults(
     """Raise TransientError if the batch was decoded with defaults that a rollback has
     since removed."""
     recalled = not any(default.firsts for default in plan.defaults.values())
-    if recalled and not defaults.covers(
-        before.defaults, plan.defaults, span.lowest, span.highest, plan.described
-    ):
+    if recalled and not defaults.covers(before.defaults, plan.defaults, span, plan.described):
         raise TransientError(_stale(plan, batch_id, "a batch was rolled back"))
 
 

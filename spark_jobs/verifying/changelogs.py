@@ -16,7 +16,7 @@ from sluice.source_names import is_reserved
 from sluice.verification import TableReport, Verification
 from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
-from spark_jobs.lake.rows_at_cut import changes_at, is_partial, live_rows_at, rows_at
+from spark_jobs.lake.rows_at_cut import changes_at, has_partial_changes, live_rows_at, rows_at
 from spark_jobs.materialize import materialize
 from spark_jobs.planning.dropped import without_values
 from spark_jobs.threads import map_concurrently, run_concurrently
@@ -63,7 +63,7 @@ def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> Table
     data = tuple(c for c in target.columns if c not in names.RESERVED_COLUMNS)
     columns = [c for c in data if c in changelog.columns]
     recomputed = materialize(
-        recompute(changelog, tables.key, columns, is_partial(changelog, tables))
+        recompute(changelog, tables.key, columns, has_partial_changes(changelog, tables))
     )
     tombstones = tombstones_of(recomputed, changelog, tables.key)
     rows, of_tombstones, beside = run_concurrently(

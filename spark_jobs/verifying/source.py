@@ -27,7 +27,7 @@ from sluice.verification import TableReport, Verification
 from spark_jobs.canonical import quoted
 from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
-from spark_jobs.lake.rows_at_cut import changes_at, is_partial, live_rows_at
+from spark_jobs.lake.rows_at_cut import changes_at, has_partial_changes, live_rows_at
 from spark_jobs.planning.key_names import KeyNames
 from spark_jobs.planning.renames_known import names_at_source, published
 from spark_jobs.verifying.comparison import compared
@@ -146,7 +146,9 @@ class _Side:
         if until is None:
             return live_rows_at(self.spark, self.cut, self.tables, changes)
         data = [c for c in changes.columns if c not in names.RESERVED_COLUMNS]
-        return rows_of(recompute(changes, self.tables.key, data, is_partial(changes, self.tables)))
+        return rows_of(
+            recompute(changes, self.tables.key, data, has_partial_changes(changes, self.tables))
+        )
 
     def _refuse_expired(self) -> None:
         floor = self.cut.floor(self.tables.target) if self.tables.key else None

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.canonical import ALL_BUT, OP_UPDATE
+from spark_jobs.canonical import OP_UPDATE, all_but
 from spark_jobs.formats.common.envelope import any_repeats_column
 
 _NO_TEXT: Final = "\ufffe"
@@ -52,4 +52,4 @@ def absent_but(changed: Column, row: Column) -> Column:
     # `array_contains` is NULL where the values have NULLs: cheaper than a look at each value.
     whole = ~F.coalesce(F.array_contains(F.map_values(row), _NO_TEXT), F.lit(True))
     carried = F.when(whole, F.map_keys(row)).otherwise(F.map_keys(sent))
-    return F.concat(F.array(F.lit(ALL_BUT)), carried)
+    return all_but(carried)

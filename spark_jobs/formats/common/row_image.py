@@ -11,7 +11,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_UPDATE
+from spark_jobs.canonical import OP_DELETE, OP_UPDATE, all_but
 
 
 def absent_columns(op: Column, old: Column, new: Column) -> dict[str, Column]:
@@ -21,10 +21,6 @@ def absent_columns(op: Column, old: Column, new: Column) -> dict[str, Column]:
     """
     changes = op.isin(OP_UPDATE, OP_DELETE)
     return {
-        "absent": F.when(op == OP_UPDATE, _all_but(F.map_keys(new))),
-        "old_absent": F.when(changes, _all_but(F.map_keys(old))),
+        "absent": F.when(op == OP_UPDATE, all_but(F.map_keys(new))),
+        "old_absent": F.when(changes, all_but(F.map_keys(old))),
     }
-
-
-def _all_but(names: Column) -> Column:
-    return F.concat(F.array(F.lit(ALL_BUT)), names)

@@ -9,13 +9,14 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 # Statements can be of any length: repetitions are bounded and unambiguous, against backtracking.
-START: Final = r"(?isU)^\s*+(?:(?:(?>/\*.*?\*/)|(?:--|#)[^\n]*+\n)\s*+){0,9}+"
+_LEAD: Final = r"^\s*+(?:(?:(?>/\*.*?\*/)|(?:--|#)[^\n]*+\n)\s*+){0,9}+"
+START: Final = rf"(?isU){_LEAD}"
 END: Final = r"(?:[\s;]++|(?>/\*.*?\*/)|(?:--|#)[^\n]*+){0,9}+$"
 GAP: Final = r"(?:\s|(?>/\*.*?\*/)){1,99}+"
-STATED: Final = rf"{START}truncate\b"
-"""Statements that are a TRUNCATE of anything."""
+_STATED: Final = rf"{_LEAD}truncate\b"
+"""Statements that are a TRUNCATE of anything, without the flags, which differ by language."""
 _OF_A_PART: Final = rf"{START}alter{GAP}table\b.{{1,400}}?\btruncate{GAP}(?:sub)?partitions?\b"
-UNCLEAR: Final = rf"{STATED}|{_OF_A_PART}"
+UNCLEAR: Final = rf"(?isU){_STATED}|{_OF_A_PART}"
 """TRUNCATEs, and ALTER TABLE of Oracle, MySQL and MariaDB that truncates partitions."""
 _PART: Final = r'(?:`[^`]++`|"[^"]++"|\[[^\]]++\]|[\w$#]++)'
 _TABLE: Final = rf"(?:{_PART}\s*+\.\s*+){{0,2}}({_PART})"
@@ -34,7 +35,7 @@ _WHOLE: Final = (
 
 def is_stated(statement: str) -> bool:
     """Whether a statement is a TRUNCATE of anything, in Python, where `U` is no flag but a rule."""
-    return re.match(STATED.replace("(?isU)", "(?is)"), statement) is not None
+    return re.match(_STATED, statement, re.IGNORECASE | re.DOTALL) is not None
 
 
 def empties(statement: Column, table: Column) -> Column:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.config.format_options import DebeziumOptions
-from spark_jobs.canonical import ALL_BUT, IMAGE_TYPE
+from spark_jobs.canonical import IMAGE_TYPE, all_but
 from spark_jobs.formats.common.envelope import WHOLE_TEXTS, repeats
 from spark_jobs.formats.common.scans import union
 from spark_jobs.formats.debezium.extended_json import one_spelling
@@ -61,7 +61,7 @@ def with_rows(flat: DataFrame) -> DataFrame:
         "before": F.coalesce(before, deleted),
         "after": F.coalesce(after, _changed_row()),
         "key": F.when(keyed, F.array(F.lit(_KEY))),
-        PARTIAL: F.when(_is_plain(), F.concat(F.array(F.lit(ALL_BUT)), "_names")),
+        PARTIAL: F.when(_is_plain(), all_but(F.col("_names"))),
         IGNORED_AS: F.when(bare, F.when(_changes_nothing(), _NO_CHANGE).otherwise(_GONE)),
     }
     return named.withColumns(columns).drop("_ident", "_change", "_names", *SCALARS)

@@ -36,7 +36,11 @@ KEY: Final = rf'"key"\s*:\s*(?:{_PLAIN}|\{{.*\}}|\[.*\])\s*'
 """A record's key. Of objects and lists only the ends are looked at: a row without its envelope has
 plain values."""
 _AFTER: Final = "~"
-"""Suffix of a position: sorts after `.`, so after that event and before any later one."""
+"""Suffix of a position: sorts after `.`, so after that event and before any later one.
+
+Whoever looks for `positions.HALF_MARK`, which is the same sign, finds these deletes too: like
+halves in records of their own, they are not part of an update in one record.
+"""
 _TAKEN: Final = (*SOURCE_PARTS, "position", "types", "source_ts")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_UPDATE
+from spark_jobs.canonical import OP_DELETE, OP_UPDATE, all_but
 
 
 def old_row() -> Column:
@@ -23,7 +23,7 @@ def deleted_row() -> Column:
 def all_but_key() -> Column:
     """`old_absent` of an old row in `_old_row` that is a key alone; NULL for any other."""
     alone = _before().isNull() & F.col("_old_row").isNotNull()
-    return F.when(alone, F.concat(F.array(F.lit(ALL_BUT)), F.map_keys("_old_row")))
+    return F.when(alone, all_but(F.map_keys("_old_row")))
 
 
 def _before() -> Column:

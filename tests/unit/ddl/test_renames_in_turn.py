@@ -23,8 +23,8 @@ def test_column_that_was_given_the_name_last_counts() -> None:
     dropped = tuple(Rename(f"0000.2.02{at}", (("a", "a__dropped"),)) for at in (10, 14))
     all_renames = tuple(sorted((*dropped, Rename("0000.2.0212", (("d", "a"),)))))
     assert of_changes(all_renames, "a__dropped") == "coalesce(`d`, `a`, `a__dropped`)"
-    assert clash(dropped, all_renames, COLUMNS) is None
-    moved = moves_of_rows(dropped, all_renames, COLUMNS)["a__dropped"]
+    assert clash(dropped, all_renames, COLUMNS, {}, ()) is None
+    moved = moves_of_rows(dropped, all_renames, COLUMNS, "", (), ())["a__dropped"]
     assert "< '0000.2.0210' THEN coalesce(`d`, `a__dropped`) WHEN" in moved
 
 

@@ -72,7 +72,7 @@ def test_a_column_that_kept_the_values_before_the_setting_goes_with_it() -> None
     both = in_order(kept, gone)
     assert dropped_since(both, both) == dropped_since(kept, kept) == frozenset()
     assert name_at(both, "size", below(9)) == NOWHERE
-    assert clash(kept, both, COLUMNS) is None
+    assert clash(kept, both, COLUMNS, {}, ()) is None
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_dropped_columns_values_are_nowhere_whatever_is_known_of_a_later_one()
 
 def test_rows_from_below_the_drop_have_no_value() -> None:
     types = {"id": "int", "Size": "int", "_position": "string"}
-    moved = moves_of_rows((), renames_from([DROP], DROPPING), types)
+    moved = moves_of_rows((), renames_from([DROP], DROPPING), types, "", (), ())
     assert moved == {"Size": f"CASE WHEN _position < '{below(10)}' THEN CAST(NULL AS int) "
                              "ELSE `Size` END"}  # fmt: skip
 
@@ -107,7 +107,8 @@ def test_a_partial_row_from_below_the_drop_lacks_what_else_it_lacked() -> None:
          "transform(filter(_absent, name -> name NOT IN ('Size')), "
          "name -> CASE name WHEN 'grams' THEN 'weight' ELSE name END)"),
     ):  # fmt: skip
-        moved = moves_of_rows((), renames_from([statement], DROPPING), types | {"weight": "int"})
+        now = renames_from([statement], DROPPING)
+        moved = moves_of_rows((), now, types | {"weight": "int"}, "", (), ())
         assert moved["_absent"] == (
             f"CASE WHEN _position < '{below(10)}' THEN {then} ELSE `_absent` END"
         )
@@ -117,11 +118,11 @@ def test_a_rename_told_after_the_drop_of_a_later_column_needs_the_changes() -> N
     """Stored rows no longer have the value of `grams`, which was called `size` at first."""
     drop, earlier = renames_from([DROP], DROPPING), stated(5, ("size", "grams"))
     now = renames_from([DROP, earlier], DROPPING)
-    assert clash(drop, now, COLUMNS) == ("Size", "grams", "Size")
-    assert clash(drop, now, ("id", "Size")) is None
-    assert clash(drop, renames_from([DROP, TAKEN], DROPPING), COLUMNS) is None
+    assert clash(drop, now, COLUMNS, {}, ()) == ("Size", "grams", "Size")
+    assert clash(drop, now, ("id", "Size"), {}, ()) is None
+    assert clash(drop, renames_from([DROP, TAKEN], DROPPING), COLUMNS, {}, ()) is None
     two = renames_from([DROP, stated(7, ("grams", None))], DROPPING)
-    assert clash(drop, two, COLUMNS) is None
+    assert clash(drop, two, COLUMNS, {}, ()) is None
 
 
 def test_a_default_goes_with_its_column() -> None:
@@ -188,7 +189,7 @@ def test_a_statement_renames_once_however_its_drop_was_read_before(
     now = known_renames(PLAN, stated_now, before)
     assert now == known_renames(PLAN, stated_now, ()) == known_renames(PLAN, stated_now, now)
     assert name_at(now, "size", below(9)) == former
-    assert clash(before, now, NAMES) is None
+    assert clash(before, now, NAMES, {}, ()) is None
     refuse_other_names(PLAN, "batch", before, now, stated_now)
 
 
