@@ -151,7 +151,8 @@ def undo_batches_after(
 
 def orders_for(ctx: Context, batches: list[str], order: UndoOrder) -> Orders:
     """Return the order for each of the batches whose rollback has not begun."""
-    return dict.fromkeys((b for b in batches if b not in begun(ctx)), order)
+    going = set(begun(ctx))
+    return {batch: order for batch in batches if batch not in going}
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
