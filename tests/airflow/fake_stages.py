@@ -77,7 +77,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
     for name, stand_in in (("undo", module), ("refolding", refolding)):
         monkeypatch.setattr(rollback, name, stand_in)
     monkeypatch.setattr(rollback, "release", lambda ctx, batch: fake.note("release", batch) or 3)
-    for name in ("candidates", "landed"):
+    for name in ("candidates", "table_candidates"):
         monkeypatch.setattr(landing, name, lambda *_: [])
     monkeypatch.setattr(tasks, "require_published", lambda *_: [])
     monkeypatch.setattr(landing, "why_nothing", lambda *_: "no file matches")
