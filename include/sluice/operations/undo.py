@@ -299,7 +299,7 @@ def _undo_one(mark: RollbackMark, published: list[Publication]) -> list[str]:
         with advise_recovery(mark.ctx, p):
             change = rollback_table(mark.ctx.catalog, p.staged, mark.batch_id)
         reach(Point.ROLLBACK_TABLE)
-        done.append(f"{change.table}: main {moved_main(change.before, change.after)}")
+        done.append(str(change))
         done += _columns_gone(change.table, change.gone)
     return done + mark.close()
 

@@ -62,7 +62,7 @@ def publish_batch(
 
 
 def dry_run_text(context: Context, batch: str) -> str:
-    return "\n".join(refolding.undo_or_refold(context, batch, dry_run=True))
+    return "\n".join(refolding.undo_or_refold(context, batch, dry_run=True).lines)
 
 
 def test_foreign_writes_from_before_a_rebuild_do_not_stop_an_undo(
