@@ -18,6 +18,7 @@ from sluice.catalog.client import find_table
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head
 from sluice.catalog.table_rollback import MainChange, foreign_snapshots
+from sluice.counting import counted
 from sluice.errors import FollowedError, RollbackRefusedError, SluiceError, TerminalError, no_table
 from sluice.ledger import states
 from sluice.ledger.changelogs import files_of
@@ -128,7 +129,7 @@ def _refold_without(
     if not changes and not undo.begun(ctx):
         raise RollbackRefusedError(f"{why}, and no changelog has changes of {', '.join(published)}")
     lines = [
-        f"{ctx.pipeline.full_name(c.target)}: {c.records} changes of batch {c.batch_id}"
+        f"{ctx.pipeline.full_name(c.target)}: {counted(c.records, 'change')} of batch {c.batch_id}"
         for c in changes
     ]
     stay = _undos_that_stay(ctx, batches)

@@ -203,8 +203,8 @@ def _say_moved(
     if before:
         moved = min(before)
         ctx.say(
-            f"land: {len(before)} files, such as {shown(moved)}, have the bytes of loaded files "
-            f"that are gone, such as {shown(before[moved])}, and are not read: where they were "
+            f"land: not read: {counted(len(before), 'file')}, such as {shown(moved)}, with the "
+            f"bytes of loaded files that are gone, such as {shown(before[moved])}: where they were "
             "moved, move them back for this run"
         )
 

@@ -9,6 +9,7 @@ from datetime import UTC
 from itertools import islice
 from typing import Final
 
+from sluice.counting import counted
 from sluice.escaping import shown
 from sluice.ledger.claims import may_be_replaced
 from sluice.ledger.details import SHARE_OF
@@ -47,7 +48,8 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
     left += _held(ctx, found if selection.explicit or selection.tables else None)
     left += _replaced(ctx, found)
     if selection.tables and found:
-        done = f"the batches with these tables of the {len(found)} files are published or under way"
+        files = counted(len(found), "file")
+        done = f"the batches with these tables of the {files} are published or under way"
         return _in_words(left) or done
     left += _later(selection, [one for one in listed if not selection.holds(one.hour)])
     left += _unfinished(ctx, found)
@@ -57,7 +59,8 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
         rest = f", and every other one {whose} is in the ledger already" if others else ""
         return _in_words(left) + rest
     if selection.explicit:
-        return f"the {len(found)} files that were asked for are in the ledger already"
+        files = counted(len(found), "file")
+        return f"what was asked for, {files}, is in the ledger already"
     return f"every landed file of {landing.url} is in the ledger already"
 
 
@@ -78,7 +81,8 @@ def _later(selection: Selection, files: list[StoredObject]) -> Iterator[_Reason]
     if files and selection.until:
         begins = f"{selection.until.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
         yield _Reason(
-            f"{len(files)} files, such as {shown(files[0].key)}, have an hour from {begins} on"
+            f"left to later runs: {counted(len(files), 'file')}, such as {shown(files[0].key)}, of "
+            f"an hour from {begins} on"
         )
 
 
@@ -102,7 +106,7 @@ def _unfinished(ctx: Context, found: list[StoredObject]) -> Iterator[_Reason]:
         )
     if more := waiting[_BATCHES_NAMED:]:
         theirs = set[str]().union(*(own for _, own in more))
-        yield _Reason(f"{len(more)} more batches are not published", theirs)
+        yield _Reason(f"not published either: {counted(len(more), 'more batch')}", theirs)
 
 
 def _others(ctx: Context) -> str:
@@ -135,15 +139,15 @@ def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[_Reason]:
     states = [(o.key, known[o.key].state) for o in found if o.key in known]
     if claimed := [key for key, state in states if state == FILE_CLAIMED]:
         yield _Reason(
-            f"{len(claimed)} files, such as {shown(claimed[0])}, have changed since a batch that "
-            f"is not published took them (sluice status {ctx.pipeline.name})",
+            f"{counted(len(claimed), 'file')}, such as {shown(claimed[0])}, changed since landing "
+            f"for a batch that is not published (sluice status {ctx.pipeline.name})",
             claimed,
         )
     keys = [o.key for o in found if o.key in known and may_be_replaced(o, known[o.key])]
     if keys:
         yield _Reason(
-            f"{len(keys)} files, such as {shown(keys[0])}, have changed since files of their names "
-            f"were loaded, and are left alone (sluice run {ctx.pipeline.name} --changed; where "
-            "landing.url is another place now: docs/operations.md, Landing in another place)",
+            f"left alone: {counted(len(keys), 'file')}, such as {shown(keys[0])}, that changed "
+            f"since a file of that name was loaded (sluice run {ctx.pipeline.name} --changed; "
+            "where landing.url is another place now: docs/operations.md, Landing in another place)",
             keys,
         )

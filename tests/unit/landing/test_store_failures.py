@@ -97,7 +97,7 @@ def test_land_raises_for_files_the_store_fails_on_after_claiming_the_others(
 ) -> None:
     store.fail("b.jsonl")
     with pytest.raises(
-        FilesUnreadError, match=r"pipeline shop: 1 files .*\n.*b\.jsonl: InternalError"
+        FilesUnreadError, match=r"pipeline shop: 1 file that .*\n.*b\.jsonl: InternalError"
     ):
         land(context)
     assert set(context.ledger.files.known()) == {"a.jsonl", "c.jsonl"}
