@@ -15,12 +15,14 @@ from typing import Any
 class SchemaRegistry:
     """What the server answers by path, and what it was asked with which authorization.
 
-    `failures`: the statuses of its first answers; 200 is one that breaks off.
+    `failures`: the statuses of its first answers; 200 is one that breaks off. `moved`: the URLs to
+    which it redirects, by path.
     """
 
     answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
     asked: list[tuple[str, str | None]] = field(default_factory=list)
     failures: list[int] = field(default_factory=list)
+    moved: dict[str, str] = field(default_factory=dict)
     url: str = ""
 
     def add(self, ident: int, schema: Any, **more: Any) -> None:
@@ -47,7 +49,10 @@ def serving() -> Iterator[SchemaRegistry]:
             sent = body
             if registry.failures:
                 status, sent = registry.failures.pop(0), body[:-1]
-            self.send_response(status)
+            elsewhere = registry.moved.get(self.path)
+            self.send_response(302 if elsewhere else status)
+            if elsewhere:
+                self.send_header("Location", elsewhere)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

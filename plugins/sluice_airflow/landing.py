@@ -17,9 +17,9 @@ from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.land import candidates
 from sluice.operations.loading_order import shares_to_try
-from sluice.operations.quiet_period import without_young
-from sluice.operations.selection import Selection, covers, landed
+from sluice.operations.selection import Selection, covers
 from sluice.operations.shares import waiting_files
+from sluice.operations.single_tables import table_candidates
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.operations.why_nothing import why_nothing
 from sluice_airflow.advice import about_form, advised, skip
@@ -153,10 +153,7 @@ def nothing_to_load(ctx: Context, chosen: Selection) -> str:
 
 def dry_run(ctx: Context, chosen: Selection) -> str:
     """Log what the run would take, without taking it."""
-    if chosen.tables:
-        files = without_young(ctx, chosen, landed(ctx, chosen))
-    else:
-        files = candidates(ctx, chosen)
+    files = table_candidates(ctx, chosen) if chosen.tables else candidates(ctx, chosen)
     for item in files:
         log.info("would take %s (%s bytes, hour %s)", shown(item.key), item.size, item.hour or "-")
     return f"dry run: {counted(len(files), 'file')}, {sum(item.size for item in files)} bytes"

@@ -11,6 +11,7 @@ from pyspark.sql import Row, SparkSession
 
 from sluice import names
 from sluice.config.maintenance import Maintenance
+from sluice.counting import counted
 from spark_jobs.canonical import literal, quoted
 from spark_jobs.lake.table_id import TableId
 
@@ -112,7 +113,8 @@ def expire_snapshots(spark: SparkSession, table: TableId, snapshots: Sequence[in
         "stream_results => true",
         f"snapshot_ids => ARRAY({ids})",
     )
-    return f"{len(snapshots)} snapshots, {sum(done.asDict().values())} files"
+    files = counted(sum(done.asDict().values()), "file")
+    return f"{counted(len(snapshots), 'snapshot')}, {files}"
 
 
 def remove_orphans(spark: SparkSession, table: TableId, before: datetime, dry_run: bool) -> int:

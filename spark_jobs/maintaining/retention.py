@@ -14,6 +14,7 @@ from typing import Final
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.counting import counted
 from sluice.faults import Point, reach
 from sluice.operations.expiry import published_before
 from spark_jobs.canonical import by_arrival, literal, of_batches
@@ -55,7 +56,7 @@ def expire(ctx: MaintenanceContext, target: TableId) -> str:
         for found in expired:
             _delete(ctx, found)
             reach(Point.MAINTAIN_FORGOTTEN)
-    return "; ".join(f"{len(e.batches)} batches of {e.table.name}" for e in expired)
+    return "; ".join(f"{counted(len(e.batches), 'batch')} of {e.table.name}" for e in expired)
 
 
 def expire_transaction_ends(ctx: MaintenanceContext, ends: TableId) -> str:
@@ -70,7 +71,7 @@ def expire_transaction_ends(ctx: MaintenanceContext, ends: TableId) -> str:
     if expired and not ctx.dry_run:
         batches = ", ".join(map(literal, expired))
         ctx.spark.sql(f"DELETE FROM {ends.sql()} WHERE batch_id IN ({batches})").collect()
-    return f"{len(expired)} batches" if expired else ""
+    return counted(len(expired), "batch") if expired else ""
 
 
 def _is_keyed_target(ctx: MaintenanceContext, table: TableId) -> bool:

@@ -14,6 +14,7 @@ from pyiceberg.table import Table
 from sluice import names
 from sluice.catalog.gap_property import gap_after_rewrite
 from sluice.catalog.snapshots import drop_branches, drop_tags
+from sluice.counting import counted
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.states import FINISHED
 from sluice.operations.expiry import expirable, stale_tags
@@ -47,7 +48,7 @@ def drop_stale_tags(ctx: MaintenanceContext, table: TableId) -> str:
     tags = stale_tags(loaded, ctx.retentions.current()) if loaded is not None else []
     if tags and loaded is not None and not ctx.dry_run:
         drop_tags(ctx.lake.catalog, loaded, tags)
-    return f"{len(tags)} tags" if tags else ""
+    return counted(len(tags), "tag") if tags else ""
 
 
 def drop_dead_branches(ctx: MaintenanceContext, table: TableId) -> str:
@@ -65,7 +66,7 @@ def drop_dead_branches(ctx: MaintenanceContext, table: TableId) -> str:
     if not ctx.dry_run:
         for ref in dead:
             drop_branches(ctx.lake.catalog, table.namespace, table.name, ref)
-    return f"{len(dead)} branches" if dead else ""
+    return counted(len(dead), "branch") if dead else ""
 
 
 def drop_wider_columns(ctx: MaintenanceContext, table: TableId) -> str:
@@ -132,9 +133,9 @@ def expire_snapshots(ctx: MaintenanceContext, table: TableId) -> str:
     if not snapshots:
         return ""
     if not _may_delete_files(loaded):
-        return f"{len(snapshots)} snapshots kept, for {_KEEPS_FILES}"
+        return f"{counted(len(snapshots), 'snapshot')} kept, for {_KEEPS_FILES}"
     if ctx.dry_run:
-        return f"{len(snapshots)} snapshots"
+        return counted(len(snapshots), "snapshot")
     if followed := gap_after_rewrite(loaded):
         ctx.lake.set_property(table, names.PROP_GAP, followed)
     return procedures.expire_snapshots(ctx.spark, table, snapshots)
@@ -155,7 +156,7 @@ def remove_orphans(ctx: MaintenanceContext, table: TableId) -> str:
         return f"kept, for {', '.join(others)} may have files in the folder of {table.full_name}"
     before = datetime.now(UTC) - timedelta(days=ctx.pipeline.maintenance.orphan_days)
     removed = procedures.remove_orphans(ctx.spark, table, before, ctx.dry_run)
-    return f"{removed} files" if removed else ""
+    return counted(removed, "file") if removed else ""
 
 
 def _may_delete_files(table: Table) -> bool:
@@ -168,7 +169,7 @@ def remove_leftovers(ctx: MaintenanceContext, table: TableId) -> str:
     """Remove files that dead attempts left beside the tables, as far as the ledger shows."""
     before = ctx.days_ago(ctx.pipeline.maintenance.orphan_days)
     removed = sweep(ctx.files, ctx.ledger, before, dry_run=ctx.dry_run)
-    return f"{removed} files" if removed else ""
+    return counted(removed, "file") if removed else ""
 
 
 def compact(ctx: MaintenanceContext, table: TableId) -> str:

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from sluice.catalog.table_rollback import MainChange
 from sluice.config.project import load_sound
 from sluice.errors import FileDeniedError, TransientError
 from sluice.ledger.rows import BatchRow
 from sluice.operations import rollback
+from sluice.operations.refolding import Undone
 from sluice.operations.selection import Selection
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
@@ -69,7 +71,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
     refolding.undo_or_refold_after = lambda ctx, batch, dry_run, order: for_good(
         fake, "after", batch, dry_run, order
     )
-    refolding.rebuild = lambda ctx, *asked: for_good(fake, "rebuild", *asked)
+    refolding.rebuild = lambda ctx, *asked: rebuilt(fake, *asked)
     refolding.named_targets = lambda ctx, table: []
     for name, stand_in in (("stages", module), ("reprocess", again)):
         monkeypatch.setattr(tasks, name, stand_in)
@@ -77,7 +79,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
     for name, stand_in in (("undo", module), ("refolding", refolding)):
         monkeypatch.setattr(rollback, name, stand_in)
     monkeypatch.setattr(rollback, "release", lambda ctx, batch: fake.note("release", batch) or 3)
-    for name in ("candidates", "landed"):
+    for name in ("candidates", "table_candidates"):
         monkeypatch.setattr(landing, name, lambda *_: [])
     monkeypatch.setattr(tasks, "require_published", lambda *_: [])
     monkeypatch.setattr(landing, "why_nothing", lambda *_: "no file matches")
@@ -130,9 +132,14 @@ def undone(fake: Stages, *given: Any) -> list[str]:
     return ["moved"]
 
 
-def for_good(fake: Stages, *given: Any) -> list[str]:
+def for_good(fake: Stages, *given: Any) -> Undone:
     fake.state = "rolled_back"
-    return undone(fake, *given)
+    return Undone(undone(fake, *given))
+
+
+def rebuilt(fake: Stages, *given: Any) -> list[MainChange]:
+    fake.note("rollback", "rebuild", *given)
+    return [MainChange("shop.orders", 1, 2)]
 
 
 def loaded(fake: Stages, hook: Any) -> None:

@@ -98,7 +98,7 @@ def test_a_rollback_may_wait_a_little_and_longer_if_it_undoes_nothing(
 
 def test_the_rollback_form_makes_a_target_again(stages: Stages, run: Runs) -> None:
     run("sluice_rollback", run_conf={"pipeline": "shop", "rebuild": True, "table": "orders"})
-    assert stages.of("rollback") == [("rebuild", "orders", False, USER)]
+    assert stages.of("rollback") == [("rebuild", "orders", USER)]
     assert stages.of("release") == []
 
 

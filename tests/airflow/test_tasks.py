@@ -178,19 +178,24 @@ def test_released_files_of_a_land_that_died_are_loaded_by_its_next_try(
     assert (tasks.loaded_as(ctx, key, Advice("load")), state(ctx, batch)) == ("", LANDED)
 
 
-def test_a_dry_run_for_a_table_lists_loaded_files_and_none_that_changed_lately(
+def test_a_dry_run_for_a_table_lists_the_files_that_its_run_reads(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Loaded ones too, and none that changed lately or is held."""
     caplog.set_level(logging.INFO)
     context = open_shop(tmp_path, fake_loads.PIPELINE)
+    fake_loads.write(context, "orders/held.csv", "id\n2\n")
+    fake_loads.undo(context.ledger, fake_loads.load(context))
     fake_loads.write(context, "orders/loaded.csv")
     fake_loads.load(context)
     fake_loads.write(context, "orders/young.csv", "id\n3\n")
-    quiet = fake_loads.PIPELINE.replace("url: landing", "url: landing, quiet_seconds: 3600")
-    only = Selection(tables=("orders",))
-    assert landing.dry_run(open_shop(tmp_path, quiet), only).startswith("dry run: 1 file,")
-    assert "loaded.csv" in caplog.text
-    assert "young.csv" not in caplog.text
+    pipeline = fake_loads.PIPELINE.replace("url: landing", "url: landing, quiet_seconds: 3600")
+    quiet, only = open_shop(tmp_path, pipeline), Selection(tables=("orders",))
+    assert landing.dry_run(quiet, only).startswith("dry run: 1 file,")
+    listed = [m for m in caplog.messages if m.startswith("would take ")]
+    (key,) = stages.land_tables(quiet, only)
+    read = [file.key for file in quiet.files.read_manifest(key).files]
+    assert ([line.split()[2] for line in listed], read) == (["orders/loaded.csv"],) * 2
 
 
 def test_a_file_that_changed_since_it_was_loaded_is_a_warning_of_the_log(

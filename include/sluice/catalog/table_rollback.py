@@ -28,7 +28,7 @@ from sluice.catalog.published_properties import properties_back
 from sluice.catalog.snapshots import MAIN, commit, head, point
 from sluice.errors import FollowedError, RollbackRefusedError
 from sluice.names import SUMMARY_BATCH, tag_name
-from sluice.result import StagedTable
+from sluice.result import StagedTable, moved_main
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,10 @@ class MainChange:
     before: int | None
     after: int | None
     gone: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The move, for people."""
+        return f"{self.table}: main {moved_main(self.before, self.after)}"
 
 
 def rollback_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> MainChange:

@@ -11,11 +11,11 @@ import json
 import os
 import ssl
 import urllib.error
-import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from tenacity import (
     Retrying,
@@ -100,11 +100,27 @@ def _document(text: str | bytes, where: str) -> Any:
         raise TerminalError(f"{where} is no JSON: {error}") from error
 
 
+class SameServer(HTTPRedirectHandler):
+    """Follows redirects, but takes the secret only to the same host and port, and never from https
+    to http."""
+
+    def redirect_request(self, req: Request, *answer: Any) -> Request | None:
+        """Return the request for the URL to which an answer redirects."""
+        again = super().redirect_request(req, *answer)
+        # `Request.host` may be that of a proxy.
+        before, after = urlsplit(req.full_url), urlsplit(again.full_url if again else "")
+        same = before.netloc.lower() == after.netloc.lower()
+        if again and not (same and after.scheme in (before.scheme, "https")):
+            again.remove_header("Authorization")
+        return again
+
+
 class _Registry:
     """A client of a schema registry; an id never changes its meaning, so each is fetched once."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
+        self._open = build_opener(SameServer).open
         self._cache: dict[int, list[Any] | None] = {}
 
     def get(self, ident: int) -> list[Any] | None:
@@ -138,9 +154,9 @@ class _Registry:
         return again(self._fetch_once, path)
 
     def _fetch_once(self, path: str) -> Any:
-        request = urllib.request.Request(self._url + path, headers=_headers())
+        request = Request(self._url + path, headers=_headers())
         try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
+            with self._open(request, timeout=_SECONDS) as answer:
                 return _document(answer.read(), self._url + path)
         except urllib.error.HTTPError as error:
             if error.code == _NOT_FOUND:

@@ -74,7 +74,8 @@ def _prefixed(chunks: Iterator[bytes], limit: int) -> Iterator[bytes | Rejected]
         if not damage and len(waiting) - at < length:
             (waiting, damage), at = _take(chunks, waiting[at:], length), 0
         if damage or size > limit or len(waiting) - at < length:
-            reason = damage or (TOO_LARGE if size > limit else TRUNCATED)
+            large = size > limit and len(waiting) - at >= _LENGTH_BYTES
+            reason = damage or (TOO_LARGE if large else TRUNCATED)
             yield Rejected(reason, waiting[at:])
             return
         yield waiting[at + _LENGTH_BYTES : at + length]

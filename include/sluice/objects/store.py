@@ -277,10 +277,11 @@ class LocalStore:
             shutil.rmtree(one) if one.is_dir() else one.unlink(missing_ok=True)
 
     def delete_unfinished(self, prefix: str, before: datetime) -> None:
-        """See `ObjectStore`; removes temporary files."""
-        for path in self._path(prefix).rglob(f"{_TEMPORARY}*"):
-            if path.stat().st_mtime < before.timestamp():
-                path.unlink(missing_ok=True)
+        """See `ObjectStore`; removes temporary files. Those of others vanish meanwhile."""
+        begun = LocalStore(self._path(prefix))
+        for found in begun.list(f"**/{_TEMPORARY}*", hidden=True):
+            if found.modified < before:
+                (begun.folder / found.key).unlink(missing_ok=True)
 
     def url(self, key: str) -> str:
         """See `ObjectStore`; not percent-encoded, since Hadoop's paths are not."""

@@ -12,6 +12,7 @@ from pyiceberg.catalog import Catalog
 from sluice.catalog.client import open_catalog
 from sluice.config.pipeline import Pipeline
 from sluice.config.project import Project, load_sound
+from sluice.counting import counted
 from sluice.errors import TerminalError
 from sluice.escaping import shown
 from sluice.ledger import states
@@ -57,7 +58,7 @@ def say_of_files(ctx: Context, lines: Iterable[str]) -> None:
     for line in messages[:MOST_FILES_NAMED]:
         ctx.warn(line)
     if more := messages[MOST_FILES_NAMED:]:
-        ctx.warn(f"land: and {len(more)} more such files")
+        ctx.warn(f"land: and {counted(len(more), 'more such file')}")
 
 
 def open_context(

@@ -7,6 +7,7 @@ released since, or be of an epoch before the last full load. The ledger's row on
 
 from __future__ import annotations
 
+from sluice.counting import counted
 from sluice.landing.table_folders import content_of
 from sluice.objects.store import StoredObject, is_same_object
 from sluice.operations.context import Context
@@ -27,5 +28,6 @@ def without_copies(
     loaded = ctx.ledger.files.known_contents(content, epochs=of_load, among=checksums)
     left_out = {o.key for o in same if content(o.key, copies[o.key].sha256) in loaded}
     if left_out:
-        ctx.say(f"land: {len(left_out)} files bring the bytes of others, and are left out unread")
+        files = counted(len(left_out), "file")
+        ctx.say(f"land: left out unread: {files} with the bytes of others")
     return [o for o in objects if o.key not in left_out]

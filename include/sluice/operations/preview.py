@@ -25,6 +25,7 @@ from sluice.operations.inspecting import Inspecting, chunks
 from sluice.operations.land import loadable_groups
 from sluice.operations.loaded_files import epochs_of_same_load, other_epoch
 from sluice.operations.selection import EVERYTHING, Selection, open_landing
+from sluice.operations.sweep import defer_to_maintenance
 from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.result import Counts, Nulled
 from sluice.spark_submit.submit import PLAN_BATCH, submit
@@ -106,7 +107,8 @@ def preview(ctx: Context, selection: Selection = EVERYTHING) -> Preview:
         by_epoch, repeated = _without_copies(ctx, inspections)
         forecast = _forecasts(ctx, folder, by_epoch)
     finally:
-        ctx.files.store.delete_prefix(prefix)
+        with defer_to_maintenance("plan", ctx.say):
+            ctx.files.store.delete_prefix(prefix)
     fresh = [one for inspected in by_epoch.values() for one in inspected]
     return Preview(
         pipeline=ctx.pipeline.name,

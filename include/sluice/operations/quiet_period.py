@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+from sluice.counting import counted
 from sluice.escaping import shown
 from sluice.ledger.claims import is_free
 from sluice.ledger.rows import FileRow
@@ -22,7 +23,7 @@ def without_young(
     """Return the objects without the young ones, which are reported; `known` as for `young`."""
     found = young(ctx, selection, objects, known)
     if found:
-        ctx.say(f"land: {young_in_words(ctx, found)}, and are left to a later run")
+        ctx.say(f"land: {young_in_words(ctx, found)}: left to a later run")
     left_out = {one.key for one in found}
     return [one for one in objects if one.key not in left_out]
 
@@ -53,6 +54,6 @@ def young(
 def young_in_words(ctx: Context, objects: list[StoredObject]) -> str:
     """Describe young objects."""
     return (
-        f"{len(objects)} files, such as {shown(objects[0].key)}, changed less than "
+        f"{counted(len(objects), 'file')}, such as {shown(objects[0].key)}, changed less than "
         f"{ctx.pipeline.landing.quiet_seconds} s ago (landing.quiet_seconds)"
     )

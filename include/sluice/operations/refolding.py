@@ -17,7 +17,8 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head
-from sluice.catalog.table_rollback import foreign_snapshots
+from sluice.catalog.table_rollback import MainChange, foreign_snapshots
+from sluice.counting import counted
 from sluice.errors import FollowedError, RollbackRefusedError, SluiceError, TerminalError, no_table
 from sluice.ledger import states
 from sluice.ledger.changelogs import files_of
@@ -42,7 +43,6 @@ from sluice.operations.pipeline_tables import changelogs, has_floor, tables_rena
 from sluice.operations.publish import publish
 from sluice.operations.published_batches import published_rows
 from sluice.operations.valid_publications import Published, is_here, publications, publications_of
-from sluice.result import moved_main
 
 _COST: Final = "would take a Spark job and the pipeline's lease, as a load does"
 
@@ -56,9 +56,17 @@ class Changes:
     records: int
 
 
+@dataclass(frozen=True)
+class Undone:
+    """What undoing batches did, or would do, in lines; `folds`: keys are folded again."""
+
+    lines: list[str]
+    folds: bool = False
+
+
 def undo_or_refold(
     ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = KEEP_FILES_HELD
-) -> list[str]:
+) -> Undone:
     """Undo a batch for good: move its tables back or, if later batches are built on it, fold the
     keys that it changed again without it.
 
@@ -67,7 +75,7 @@ def undo_or_refold(
     """
     _finish_dead_rebuilds(ctx, dry_run, batch_id)
     try:
-        return undo.undo_batch(ctx, batch_id, dry_run, order)
+        return Undone(undo.undo_batch(ctx, batch_id, dry_run, order))
     except FollowedError as followed:
         batches, orders = undo.begun(ctx) or [batch_id], {batch_id: order}
         return _refold_without(ctx, batches, str(followed), dry_run, orders)
@@ -75,27 +83,26 @@ def undo_or_refold(
 
 def undo_or_refold_after(
     ctx: Context, batch_id: str, dry_run: bool = False, order: UndoOrder = KEEP_FILES_HELD
-) -> list[str]:
+) -> Undone:
     """Undo, as `undo_or_refold` does, every batch that was published after one; all or none."""
     _finish_dead_rebuilds(ctx, dry_run)
     try:
-        return undo.undo_batches_after(ctx, batch_id, dry_run, order)
+        return Undone(undo.undo_batches_after(ctx, batch_id, dry_run, order))
     except FollowedError as followed:
         newer = undo.published_after(ctx, batch_id)
         orders = undo.orders_for(ctx, newer, order)
         return _refold_without(ctx, newer, str(followed), dry_run, orders)
 
 
-def rebuild(ctx: Context, table: str = "", dry_run: bool = False, user: str = "") -> list[str]:
-    """Rebuild all targets of the pipeline, or one, from their changelogs; see `Rebuild`.
+def rebuild(ctx: Context, table: str = "", user: str = "") -> list[MainChange]:
+    """Rebuild all targets of the pipeline, or one, from their changelogs; see `Rebuild`. Return the
+    tables that changed.
 
     Raises TerminalError for an unknown table.
     """
     chosen = named_targets(ctx, table)
-    _finish_dead_rebuilds(ctx, dry_run)
+    _finish_dead_rebuilds(ctx, dry_run=False)
     refuse_in_use(ctx, [])
-    if dry_run:
-        return [f"would make again: {ctx.pipeline.full_name(t)}" for t in chosen]
     return _carry_out(ctx, Rebuild(tuple(chosen), _now(), user=user))
 
 
@@ -112,7 +119,7 @@ def named_targets(ctx: Context, table: str) -> list[str]:
 
 def _refold_without(
     ctx: Context, batches: list[str], why: str, dry_run: bool, orders: undo.Orders
-) -> list[str]:
+) -> Undone:
     published = taken_out(ctx, batches)
     if not published:
         raise RollbackRefusedError(f"{why}; {_instead(ctx, batches)}")
@@ -122,15 +129,17 @@ def _refold_without(
     if not changes and not undo.begun(ctx):
         raise RollbackRefusedError(f"{why}, and no changelog has changes of {', '.join(published)}")
     lines = [
-        f"{ctx.pipeline.full_name(c.target)}: {c.records} changes of batch {c.batch_id}"
+        f"{ctx.pipeline.full_name(c.target)}: {counted(c.records, 'change')} of batch {c.batch_id}"
         for c in changes
     ]
     stay = _undos_that_stay(ctx, batches)
     if dry_run:
         folds = (f"would fold again without: {line}" for line in lines)
-        return [why, *folds, *stay, _COST, would_hold(ctx, list(published))]
+        held = would_hold(ctx, list(published))
+        return Undone([why, *folds, *stay, _COST, held], folds=True)
     ctx.say(f"rollback: {why}: keys are folded again without {', '.join(published)}")
-    return lines + stay + _carry_out(ctx, _rebuild_without(ctx, published, changes, orders))
+    moves = _carry_out(ctx, _rebuild_without(ctx, published, changes, orders))
+    return Undone(lines + stay + list(map(str, moves)), folds=True)
 
 
 def _rebuild_without(
@@ -304,8 +313,8 @@ def _now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
-def _carry_out(ctx: Context, request: Rebuild) -> list[str]:
-    """Load and publish the batch; if that fails, remove all it left."""
+def _carry_out(ctx: Context, request: Rebuild) -> list[MainChange]:
+    """Load and publish the batch, and return what moved; if that fails, remove all it left."""
     manifest = Manifest(ctx.pipeline.name, "", (), rebuild=request)
     batch_id = name_by_content(manifest)
     # It has no files, so without a lease it would look abandoned until its driver begins.
@@ -316,9 +325,7 @@ def _carry_out(ctx: Context, request: Rebuild) -> list[str]:
     except BaseException:  # Airflow's own limit of time among them: no later task would know of it
         _give_up(ctx, batch_id)
         raise
-    return [
-        f"{s.full_name}: main {moved_main(s.base_snapshot, s.head_snapshot)}" for s in result.staged
-    ]
+    return [MainChange(s.full_name, s.base_snapshot, s.head_snapshot) for s in result.staged]
 
 
 def _finish_dead_rebuilds(ctx: Context, dry_run: bool, requested: str = "") -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from sluice.counting import counted
 from sluice.errors import ConfigError
@@ -17,10 +16,9 @@ from sluice.names import changelog_namespace, full_name, published_tables
 from sluice.operations import refolding, undo
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
+from sluice.operations.in_use import refuse_in_use
 from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.pipeline_tables import changelogs
-
-_FOLDS: Final = "would fold again"
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
     undone = _to_undo(ctx, request)
     if request.dry_run:
         return _would(ctx, request, undone)
-    lines = _undo(ctx, request)
+    lines = _rebuild(ctx, request) if request.rebuild else _undo(ctx, request).lines
     if request.batch:  # it may have been undone before
         _end_again(ctx, request)
     if request.release:
@@ -84,11 +82,12 @@ def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
 
 def _would(ctx: Context, request: RollbackRequest, undone: list[str]) -> list[str]:
     """Describe what would be done, with all batches that would be undone and their changes."""
-    lines = _undo(ctx, request)
-    folds = any(line.startswith(_FOLDS) for line in lines)
-    goes = refolding.taken_out(ctx, undone) if folds else undone
+    if request.rebuild:
+        return _would_rebuild(ctx, request)
+    would = _undo(ctx, request)
+    goes = refolding.taken_out(ctx, undone) if would.folds else undone
     named = [f"would undo: batch {', '.join(goes)}"] if request.to and undone else []
-    return named + lines if folds else [*named, *lines, *_changes(ctx, undone)]
+    return [*named, *would.lines, *_changes(ctx, () if would.folds else undone)]
 
 
 def _changes(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
@@ -117,22 +116,24 @@ def _to_undo(ctx: Context, request: RollbackRequest) -> list[str]:
     return undo.published_after(ctx, request.to) if request.to else [request.batch]
 
 
-def _undo(ctx: Context, request: RollbackRequest) -> list[str]:
-    if request.rebuild:
-        return _rebuild(ctx, request)
+def _undo(ctx: Context, request: RollbackRequest) -> refolding.Undone:
     order = UndoOrder(request.user, request.release)
     if request.to:
         return refolding.undo_or_refold_after(ctx, request.to, request.dry_run, order)
     return refolding.undo_or_refold(ctx, request.batch, request.dry_run, order)
 
 
+def _would_rebuild(ctx: Context, request: RollbackRequest) -> list[str]:
+    targets = refolding.named_targets(ctx, request.table)
+    refuse_in_use(ctx, [])
+    return [f"would make again: {ctx.pipeline.full_name(target)}" for target in targets]
+
+
 def _rebuild(ctx: Context, request: RollbackRequest) -> list[str]:
     targets = refolding.named_targets(ctx, request.table)
-    lines = refolding.rebuild(ctx, request.table, request.dry_run, request.user)
-    if request.dry_run:
-        return lines
-    moved = {line.partition(": ")[0] for line in lines}
-    return lines + [
+    changes = refolding.rebuild(ctx, request.table, request.user)
+    moved = {change.table for change in changes}
+    return [str(change) for change in changes] + [
         f"{ctx.pipeline.full_name(target)}: nothing differs from its changelog"
         for target in targets
         if moved.isdisjoint(_tables_of(ctx, target))

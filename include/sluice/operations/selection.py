@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from sluice.counting import counted
 from sluice.errors import ConfigError, TerminalError
 from sluice.escaping import shown
 from sluice.objects.store import ObjectStore, StoredObject, open_store
@@ -137,8 +138,8 @@ def _report_future_hours(ctx: Context, objects: list[StoredObject]) -> None:
     now = datetime.now(UTC)
     if later := [o.key for o in objects if hour_start(o.hour) > now]:
         ctx.say(
-            f"land: {len(later)} files, such as {shown(later[0])}, are named by an hour that is "
-            "yet to come (dt=…/hr=… is UTC): the run of that hour takes them, or one without a "
+            f"land: {counted(len(later), 'file')}, such as {shown(later[0])}, of an hour that is "
+            "yet to come (dt=…/hr=… is UTC): left to the run of that hour, or to one without a "
             "window"
         )
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from sluice.config.pipeline import Pipeline
 from sluice.config.source_tables import listed_name
+from sluice.counting import counted
 from sluice.errors import TablesLeftOutError
 from sluice.faults import Point, reach
 from sluice.ledger import details, states
@@ -75,7 +76,8 @@ def error_for_left_out(
         row = ctx.ledger.batches.get(share)
         if row is None or row.state not in states.FINISHED:
             wrong.append(
-                f"{left.source} ({left.records} records) is left to batch {share}: {left.error}"
+                f"{left.source} ({counted(left.records, 'record')}) is left to batch {share}: "
+                f"{left.error}"
             )
     if not wrong:
         return None

@@ -60,6 +60,11 @@ class KnownFiles:
         return tuple(file for file in files if file not in copies)
 
 
+def table_candidates(ctx: Context, selection: Selection) -> list[StoredObject]:
+    """Return the objects that `land_tables` would read; the others are reported."""
+    return _readable(ctx, open_landing(ctx), selection, _known_files(ctx))
+
+
 def land_tables(
     ctx: Context,
     selection: Selection,
@@ -76,8 +81,7 @@ def land_tables(
     only(ctx.pipeline, names)
     store = open_landing(ctx)
     known = _known_files(ctx)
-    quiet = without_young(ctx, selection, selected(ctx, store, selection), known.rows)
-    found = _readable(ctx, quiet, known)
+    found = _readable(ctx, store, selection, known)
     refused = UnreadableFiles() if unreadable is None else unreadable
     inspecting = Inspecting(ctx, store, bool(selection.files), refused)
     made = []
@@ -123,8 +127,11 @@ def _batch(
     return replace(manifest, batch_id=name_by_content(manifest, *into))
 
 
-def _readable(ctx: Context, objects: list[StoredObject], known: KnownFiles) -> list[StoredObject]:
-    """Return the objects that a run may read; the others are reported."""
+def _readable(
+    ctx: Context, store: ObjectStore, selection: Selection, known: KnownFiles
+) -> list[StoredObject]:
+    """Return the selected objects that a run may read; the others are reported."""
+    objects = without_young(ctx, selection, selected(ctx, store, selection), known.rows)
     why = {one.key: _why_unread(ctx, one, known) for one in objects}
     say_of_files(ctx, filter(None, why.values()))
     return [one for one in objects if not why[one.key]]
@@ -196,8 +203,8 @@ def _say_moved(
     if before:
         moved = min(before)
         ctx.say(
-            f"land: {len(before)} files, such as {shown(moved)}, have the bytes of loaded files "
-            f"that are gone, such as {shown(before[moved])}, and are not read: where they were "
+            f"land: not read: {counted(len(before), 'file')}, such as {shown(moved)}, with the "
+            f"bytes of loaded files that are gone, such as {shown(before[moved])}: where they were "
             "moved, move them back for this run"
         )
 

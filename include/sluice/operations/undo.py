@@ -151,7 +151,8 @@ def undo_batches_after(
 
 def orders_for(ctx: Context, batches: list[str], order: UndoOrder) -> Orders:
     """Return the order for each of the batches whose rollback has not begun."""
-    return dict.fromkeys((b for b in batches if b not in begun(ctx)), order)
+    going = set(begun(ctx))
+    return {batch: order for batch in batches if batch not in going}
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
@@ -298,7 +299,7 @@ def _undo_one(mark: RollbackMark, published: list[Publication]) -> list[str]:
         with advise_recovery(mark.ctx, p):
             change = rollback_table(mark.ctx.catalog, p.staged, mark.batch_id)
         reach(Point.ROLLBACK_TABLE)
-        done.append(f"{change.table}: main {moved_main(change.before, change.after)}")
+        done.append(str(change))
         done += _columns_gone(change.table, change.gone)
     return done + mark.close()
 

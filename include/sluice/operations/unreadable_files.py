@@ -13,6 +13,7 @@ from typing import Final
 from tenacity import Retrying, retry_if_exception_type, retry_if_not_exception_type
 
 from sluice.catalog.retries import pause
+from sluice.counting import counted
 from sluice.errors import (
     FileDeniedError,
     FilesLeftOutError,
@@ -120,8 +121,8 @@ def files_left_out(
         return None
     errors = unreadable.errors
     message = (
-        f"pipeline {pipeline}: {len(errors)} files that landed cannot be read, and nothing "
-        f"is loaded of them; every other file is taken:\n{listed_errors(errors)}\n"
+        f"pipeline {pipeline}: {counted(len(errors), 'file')} that landed cannot be read or "
+        f"loaded; every other file is taken:\n{listed_errors(errors)}\n"
         "The next run that may read them loads them, each at its own place. Or take them out of "
         "the landing folder"
     )

@@ -47,7 +47,7 @@ def is_taken_up(row: BatchRow) -> bool:
 
 def is_held(ctx: Context, row: BatchRow) -> bool:
     """Whether another process has the batch, and its lease has not lapsed."""
-    return row.holder != this_holder() and not ctx.ledger.lease.has_lapsed(row)
+    return not ctx.ledger.lease.has_lapsed(row) and row.holder != this_holder()
 
 
 def wait_for_others(ctx: Context) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC
 from itertools import islice
 from typing import Final
 
+from sluice.counting import counted
 from sluice.escaping import shown
 from sluice.ledger.claims import may_be_replaced
 from sluice.ledger.details import SHARE_OF
@@ -21,6 +22,14 @@ from sluice.operations.shares import waiting_files
 
 MOST_COUNTED: Final = 1000
 _BATCHES_NAMED: Final = 3
+
+
+@dataclass(frozen=True)
+class _Reason:
+    """Why some files are not loaded, in words; `keys`: of these files."""
+
+    text: str
+    keys: Collection[str] = ()
 
 
 def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
@@ -36,54 +45,68 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
     if not listed:
         return f"no file in {landing.url} matches {landing.pattern}; {_others(ctx)}"
     left = [*_young(ctx, selection, found)]
+    left += _held(ctx, found if selection.explicit or selection.tables else None)
+    left += _replaced(ctx, found)
     if selection.tables and found:
-        done = f"the batches with these tables of the {len(found)} files are published or under way"
-        return left[0] if left else done
-    left += [*_held(ctx, found if selection.explicit else None), *_replaced(ctx, found)]
+        files = counted(len(found), "file")
+        done = f"the batches with these tables of the {files} are published or under way"
+        return _in_words(left) or done
     left += _later(selection, [one for one in listed if not selection.holds(one.hour)])
     left += _unfinished(ctx, found)
     if left:
-        others = "that was asked for" if selection.explicit else f"of {landing.url}"
-        rest = f", and every other one {others} is in the ledger already" if found else ""
-        return ", ".join(left) + rest
+        whose = "that was asked for" if selection.explicit else f"of {landing.url}"
+        others = {one.key for one in found}.difference(*(reason.keys for reason in left))
+        rest = f", and every other one {whose} is in the ledger already" if others else ""
+        return _in_words(left) + rest
     if selection.explicit:
-        return f"the {len(found)} files that were asked for are in the ledger already"
+        files = counted(len(found), "file")
+        return f"what was asked for, {files}, is in the ledger already"
     return f"every landed file of {landing.url} is in the ledger already"
 
 
-def _young(ctx: Context, selection: Selection, found: list[StoredObject]) -> Iterator[str]:
+def _in_words(reasons: list[_Reason]) -> str:
+    return ", ".join(reason.text for reason in reasons)
+
+
+def _young(ctx: Context, selection: Selection, found: list[StoredObject]) -> Iterator[_Reason]:
     """Describe the files that changed a moment ago, and that no batch has in this version."""
     if not selection.tables:
         found, _ = ctx.ledger.files.unclaimed_or_changed(found)
     if objects := young(ctx, selection, found):
-        yield young_in_words(ctx, objects)
+        yield _Reason(young_in_words(ctx, objects), [one.key for one in objects])
 
 
-def _later(selection: Selection, files: list[StoredObject]) -> list[str]:
+def _later(selection: Selection, files: list[StoredObject]) -> Iterator[_Reason]:
     """Describe the files of hours that the run leaves to later ones."""
-    if not (files and selection.until):
-        return []
-    begins = f"{selection.until.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
-    return [f"{len(files)} files, such as {shown(files[0].key)}, have an hour from {begins} on"]
+    if files and selection.until:
+        begins = f"{selection.until.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
+        yield _Reason(
+            f"left to later runs: {counted(len(files), 'file')}, such as {shown(files[0].key)}, of "
+            f"an hour from {begins} on"
+        )
 
 
-def _unfinished(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
+def _unfinished(ctx: Context, found: list[StoredObject]) -> Iterator[_Reason]:
     """Describe the batches that have some of the files and are not published."""
     keys = {one.key for one in found}
-    claimed = Counter(row.batch_id for row in ctx.ledger.files.claimed() if row.object_key in keys)
+    claimed = defaultdict[str, set[str]](set)
+    for claim in ctx.ledger.files.claimed():
+        claimed[claim.batch_id].add(claim.object_key)
     waiting = []
     for row in ctx.ledger.unfinished():
         of_share = waiting_files(ctx, row) if SHARE_OF in row.details else []
-        if number := claimed[row.batch_id] or sum(file.key in keys for file in of_share):
-            waiting.append((row, number))
-    for row, number in waiting[:_BATCHES_NAMED]:
+        if own := keys & (claimed[row.batch_id] or {file.key for file in of_share}):
+            waiting.append((row, own))
+    for row, own in waiting[:_BATCHES_NAMED]:
         since = f"{row.state} {row.at:%Y-%m-%dT%H:%MZ}" if row.at else row.state
-        yield (
-            f"batch {row.batch_id} has {number} of the files and is not published "
-            f"({since}: sluice status {ctx.pipeline.name})"
+        yield _Reason(
+            f"batch {row.batch_id} has {len(own)} of the files and is not published "
+            f"({since}: sluice status {ctx.pipeline.name})",
+            own,
         )
     if more := waiting[_BATCHES_NAMED:]:
-        yield f"{len(more)} more batches are not published"
+        theirs = set[str]().union(*(own for _, own in more))
+        yield _Reason(f"not published either: {counted(len(more), 'more batch')}", theirs)
 
 
 def _others(ctx: Context) -> str:
@@ -98,30 +121,33 @@ def _others(ctx: Context) -> str:
     return f"{number} {are} there, such as {shown(first)}"
 
 
-def _held(ctx: Context, requested: list[StoredObject] | None) -> Iterator[str]:
+def _held(ctx: Context, requested: list[StoredObject] | None) -> Iterator[_Reason]:
     """Describe the files whose batch was rolled back, among the requested ones or all."""
     keys = None if requested is None else {one.key for one in requested}
-    rows = ctx.ledger.files.held()
-    if held := sorted({row.batch_id for row in rows if keys is None or row.object_key in keys}):
+    rows = [r for r in ctx.ledger.files.held() if keys is None or r.object_key in keys]
+    if held := sorted({row.batch_id for row in rows}):
         command = (
             f"sluice release {ctx.pipeline.name} --batch {held[0] if len(held) == 1 else 'ID'}"
         )
-        yield f"files of {', '.join(held)} are held ({command})"
+        text = f"files of {', '.join(held)} are held ({command})"
+        yield _Reason(text, [row.object_key for row in rows])
 
 
-def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
+def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[_Reason]:
     """Describe the objects that replaced loaded ones, or those of a batch under way."""
     found, known = ctx.ledger.files.unclaimed_or_changed(found)
     states = [(o.key, known[o.key].state) for o in found if o.key in known]
     if claimed := [key for key, state in states if state == FILE_CLAIMED]:
-        yield (
-            f"{len(claimed)} files, such as {shown(claimed[0])}, have changed since a batch that "
-            f"is not published took them (sluice status {ctx.pipeline.name})"
+        yield _Reason(
+            f"{counted(len(claimed), 'file')}, such as {shown(claimed[0])}, changed since landing "
+            f"for a batch that is not published (sluice status {ctx.pipeline.name})",
+            claimed,
         )
     keys = [o.key for o in found if o.key in known and may_be_replaced(o, known[o.key])]
     if keys:
-        yield (
-            f"{len(keys)} files, such as {shown(keys[0])}, have changed since files of their names "
-            f"were loaded, and are left alone (sluice run {ctx.pipeline.name} --changed; where "
-            "landing.url is another place now: docs/operations.md, Landing in another place)"
+        yield _Reason(
+            f"left alone: {counted(len(keys), 'file')}, such as {shown(keys[0])}, that changed "
+            f"since a file of that name was loaded (sluice run {ctx.pipeline.name} --changed; "
+            "where landing.url is another place now: docs/operations.md, Landing in another place)",
+            keys,
         )

@@ -8,13 +8,15 @@ from rich.console import Console
 
 from sluice.config.pipeline import Pipeline
 from sluice.config.project import PIPELINES_FOLDER, Project
+from sluice.counting import counted
 from sluice.output.terminal import for_terminal, print_line
 
 
 def show_project(console: Console, project: Project) -> None:
     """Show the lake, the pipelines, and the files that are nobody's; without secrets."""
     ok = f"[green]ok[/green] {for_terminal(str(project.root))}"
-    console.print(f"{ok}: {len(project.pipelines)} pipelines", highlight=False, soft_wrap=True)
+    pipelines = counted(len(project.pipelines), "pipeline")
+    console.print(f"{ok}: {pipelines}", highlight=False, soft_wrap=True)
     for line in _lines(project):
         print_line(console, f"  {line}")
 

@@ -20,7 +20,8 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
-from sluice.catalog.client import open_catalog
+from sluice.catalog.client import load_table, open_catalog
+from sluice.catalog.retries import error_text, retry_while_away
 from sluice.config.project import Project
 from sluice.errors import TerminalError
 from sluice.names import CATALOG, full_name
@@ -62,8 +63,8 @@ class TableReference:
 def run_sql(project: Project, statement: str) -> pa.Table:
     """Answer one query.
 
-    Raises TerminalError for SQL that does not parse or run, and for unknown tables, listing the
-    existing ones.
+    Raises TerminalError for SQL that does not parse or run, for tables that pyiceberg cannot read,
+    and for unknown ones, listing the existing ones.
     """
     connection = duckdb.connect(":memory:")
     try:
@@ -248,11 +249,16 @@ def _path(node: Node) -> list[str]:
 def _scan(
     table: Table, reference: TableReference, columns: set[str] | None, tree: Node
 ) -> pa.Table:
-    return table.scan(
+    scan = table.scan(
         row_filter=row_filter(tree, table.schema()) if reference.version is None else AlwaysTrue(),
         selected_fields=_selected(table, None if reference.version else columns),
         snapshot_id=_snapshot(table, reference),
-    ).to_arrow()
+    )
+    try:
+        return scan.to_arrow()
+    # Of a damaged file, or of what pyiceberg does not know, such as equality deletes.
+    except (pa.ArrowException, NotImplementedError, ValueError) as error:
+        raise TerminalError(f"{reference.full_name} cannot be read: {error_text(error)}") from error
 
 
 def _register(
@@ -291,17 +297,19 @@ def _load(catalog: Catalog, reference: TableReference) -> Table:
     """Load a table by its exact name, else by the only name that matches ignoring
     case, as in SQL."""
     try:
-        return catalog.load_table((reference.namespace, reference.name))
+        return load_table(catalog, (reference.namespace, reference.name))
     except NoSuchTableError:
         wanted = reference.full_name.lower()
         near = [i for i in _all_tables(catalog) if ".".join(i).lower() == wanted]
         if len(near) != 1:
             raise TerminalError(_unknown(catalog, reference)) from None
-        return catalog.load_table(near[0])
+        return load_table(catalog, near[0])
 
 
 def _all_tables(catalog: Catalog) -> list[tuple[str, ...]]:
-    return sorted(t for ns in catalog.list_namespaces() for t in catalog.list_tables(ns))
+    return retry_while_away(
+        lambda: sorted(t for ns in catalog.list_namespaces() for t in catalog.list_tables(ns))
+    )
 
 
 def _unknown(catalog: Catalog, reference: TableReference) -> str:

@@ -188,7 +188,8 @@ def show_maintenance(console: Console, result: MaintenanceResult) -> None:
         print_line(console, f"{result.pipeline}: nothing to maintain")
         return
     done = "would be done" if result.dry_run else f"done in {result.seconds} s"
-    table = Table(title=f"{result.pipeline}: maintenance, {len(result.steps)} steps {done}")
+    steps = counted(len(result.steps), "step")
+    table = Table(title=f"{result.pipeline}: maintenance, {steps} {done}")
     for name in ("table", "step", "what"):
         table.add_column(name, overflow="fold")
     for step in result.steps:

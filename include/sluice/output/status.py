@@ -157,7 +157,7 @@ def _undone(status: BatchStatus) -> str:
         parts.append(f"{counted(status.held, 'file')} held: {command}")
     if status.released:
         those = "the next run takes those that are still there"
-        parts.append(f"{status.released} files are released: {those}")
+        parts.append(f"{counted(status.released, 'file')} released: {those}")
     return "; ".join(parts)
 
 

@@ -232,7 +232,7 @@ def test_maintenance_forgets_old_ends(lake: Sandbox) -> None:
             spark, lake_of_p, ctx.ledger, ctx.files, ctx.pipeline, now, dry_run
         )
         told.append(expire_transaction_ends(upkeep, transactions.TABLE))
-    assert told == ["", "1 batches", "1 batches", ""]
+    assert told == ["", "1 batch", "1 batch", ""]
     lake.write("b.jsonl", [change(50, 5, 1, "five")])
     run(lake)
     assert texts(lake) == {3: "one"}

@@ -66,7 +66,7 @@ def test_one_table_waits_and_catches_up(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
     (batch,), failure = run(lake)
     assert isinstance(failure, TablesLeftOutError)
-    assert "d.s.notes (1 records)" in str(failure)
+    assert "d.s.notes (1 record)" in str(failure)
     assert "fails check no_bad_text, so the table is not published" in str(failure)
     assert f"--batch {batch.batch_id}" not in str(failure)  # which is published
     assert total(batch) == Counts(read=1, applied=1)
@@ -211,7 +211,7 @@ def test_undoing_a_batch_undoes_the_tables_that_were_left_out(lake: Sandbox) -> 
     stages.release(lake.context(), batch.batch_id)
     (again,), failure = run(lake)
     assert isinstance(failure, TablesLeftOutError)
-    assert "d.s.notes (1 records)" in str(failure)
+    assert "d.s.notes (1 record)" in str(failure)
     assert states_of(lake) == {again.batch_id: PUBLISHED, share: FAILED}
 
 

@@ -45,8 +45,8 @@ def test_branches_of_finished_batches_are_dropped(shop: Shop) -> None:
     dead, other = branch_name(done, "a-1"), branch_name("of-nobody", "a-1")
     for name in (dead, other):
         table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, name).commit()
-    assert steps.drop_dead_branches(shop.upkeep(dry_run=True), ORDERS) == "1 branches"
-    assert steps.drop_dead_branches(shop.upkeep(), ORDERS) == "1 branches"
+    assert steps.drop_dead_branches(shop.upkeep(dry_run=True), ORDERS) == "1 branch"
+    assert steps.drop_dead_branches(shop.upkeep(), ORDERS) == "1 branch"
     refs = shop.table("orders").metadata.refs
     assert (dead in refs, other in refs) == (False, True)
     assert steps.drop_dead_branches(shop.upkeep(), ORDERS) == ""

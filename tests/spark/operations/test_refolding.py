@@ -16,6 +16,7 @@ from sluice.ledger import states
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
+from sluice.operations.rollback import RollbackRequest, roll_back
 from sluice.operations.undo import finish_undone, undo_batch
 from sluice.operations.valid_publications import publications
 from spark_jobs.lake.cut import Cutter
@@ -96,9 +97,7 @@ def test_a_batch_that_was_undone_beneath_others_comes_again(lake: Sandbox) -> No
     log, parts = history(seed=2, parts=3)
     batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
     refuse_difference(lake, log)
-    assert any(
-        "would fold" in line for line in refolding.undo_or_refold(lake.context(), batches[1], True)
-    )
+    assert refolding.undo_or_refold(lake.context(), batches[1], True).folds
     refuse_difference(lake, log)
     refolding.undo_or_refold(lake.context(), batches[1])
 
@@ -156,7 +155,8 @@ def test_a_rebuild_makes_every_table_again(lake: Sandbox, damaged: list[Change])
     first = lake.context().ledger.batches.all()[0].batch_id
     with pytest.raises(RollbackRefusedError, match="somebody else"):
         refolding.undo_or_refold(lake.context(), first)
-    assert refolding.rebuild(lake.context(), dry_run=True) == [
+    asked = RollbackRequest(rebuild=True, dry_run=True)
+    assert roll_back(lake.context(), asked) == [
         f"would make again: {NAMESPACE}.{table}" for table in sorted(TABLES)
     ]
     refolding.rebuild(lake.context())
@@ -240,7 +240,7 @@ def test_a_row_that_was_taken_out_beneath_its_delete_does_not_come_back(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    back: Callable[[Context, str], list[str]],
+    back: Callable[[Context, str], refolding.Undone],
 ) -> None:
     """When it was taken out nothing was to be written, for the key was gone already."""
     tables = {"orders": {"key": ["id"], "columns": {"id": "int"}}}

@@ -6,12 +6,14 @@ import json
 import ssl
 import urllib.error
 import urllib.request
+from http.client import HTTPMessage
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sluice.containers.avro_schemas import OTHER_KIND, open_schemas
+from sluice.containers.avro_schemas import OTHER_KIND, SameServer, open_schemas
 from sluice.environment import ENV_REGISTRY_TOKEN, ENV_REGISTRY_USER_INFO
 from sluice.errors import TerminalError, TransientError
 from tests.registry import serving
@@ -97,6 +99,60 @@ def test_secrets_come_from_the_environment(
     assert registry.asked == [("/schemas/ids/1", header)]
 
 
+def test_a_redirect_takes_the_secret_to_no_other_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even through it back to the first one: the other server has written that URL."""
+    monkeypatch.setenv(ENV_REGISTRY_TOKEN, "abc")
+    with serving() as registry, serving() as other:
+        registry.moved["/schemas/ids/1"] = f"{other.url}/elsewhere"
+        other.moved["/elsewhere"] = f"{registry.url}/back"
+        registry.answers["/back"] = (200, {"schema": json.dumps(ROW)})
+        assert open_schemas("", registry.url)(1) == [ROW]
+    assert other.asked == [("/elsewhere", None)]
+    assert registry.asked == [("/schemas/ids/1", "Bearer abc"), ("/back", None)]
+
+
+def test_a_redirect_on_the_same_server_keeps_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENV_REGISTRY_TOKEN, "abc")
+    with serving() as registry:
+        registry.moved["/schemas/ids/1"] = "/here"
+        registry.answers["/here"] = (200, {"schema": json.dumps(ROW)})
+        assert open_schemas("", registry.url)(1) == [ROW]
+    assert registry.asked == [("/schemas/ids/1", "Bearer abc"), ("/here", "Bearer abc")]
+
+
+def test_behind_a_proxy_too_the_same_server_keeps_the_secret_and_another_gets_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(ENV_REGISTRY_TOKEN, "abc")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    first, same, other = (f"http://{x}" for x in ("registry/schemas/ids/1", "registry/a", "other/"))
+    with serving() as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        proxy.moved |= {first: same, same: other}
+        proxy.answers[other] = (200, {"schema": json.dumps(ROW)})
+        assert open_schemas("", "http://registry")(1) == [ROW]
+    assert proxy.asked == [(first, "Bearer abc"), (same, "Bearer abc"), (other, None)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        ("http://host:8081/", "https://host:8081/", True),
+        ("http://host/", "https://HOST/", True),
+        ("https://host/", "http://host/", False),
+        ("https://host:8081/", "http://host:8081/", False),
+        ("https://host/", "https://host:8443/", False),
+        ("https://host/", "https://host.other/", False),
+    ],
+)
+def test_the_secret_may_go_to_the_same_host_with_tls(before: str, after: str, kept: bool) -> None:
+    request = urllib.request.Request(before, headers={"Authorization": "Bearer abc"})
+    redirected = SameServer().redirect_request(request, BytesIO(), 302, "", HTTPMessage(), after)
+    assert redirected is not None
+    assert redirected.has_header("Authorization") == kept
+
+
 @pytest.mark.parametrize(
     ("status", "kind"),
     [(500, TransientError), (503, TransientError), (429, TransientError), (401, TerminalError)],
@@ -133,7 +189,7 @@ def test_a_registry_whose_certificate_is_not_trusted_is_not_asked_again(
         asked.append(1)
         raise urllib.error.URLError(ssl.SSLCertVerificationError("self-signed certificate"))
 
-    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", refuse)
     with pytest.raises(TerminalError, match="self-signed"):
         open_schemas("", "https://registry")(1)
     assert asked == [1]

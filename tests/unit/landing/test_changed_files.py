@@ -83,9 +83,9 @@ def test_a_run_that_leaves_changed_files_alone_does_not_say_that_they_are_loaded
     context: Context,
 ) -> None:
     what = (
-        "1 files, such as a.jsonl, have changed since files of their names were loaded, and are "
-        "left alone (sluice run shop --changed; where landing.url is another place now: "
-        "docs/operations.md, Landing in another place)"
+        "left alone: 1 file, such as a.jsonl, that changed since a file of that name was loaded "
+        "(sluice run shop --changed; where landing.url is another place now: docs/operations.md, "
+        "Landing in another place)"
     )
     landing = context.pipeline.landing.url
     assert why_nothing(context) == (
@@ -95,7 +95,7 @@ def test_a_run_that_leaves_changed_files_alone_does_not_say_that_they_are_loaded
         f"{what}, and every other one that was asked for is in the ledger already"
     )
     context.ledger.files.mark(batch_of(context, "a.jsonl"), "held")
-    assert "have changed" not in why_nothing(context)
+    assert "that changed" not in why_nothing(context)
 
 
 def test_changed_file_is_taken_by_a_run_with_changed(context: Context, messages: list[str]) -> None:
@@ -170,7 +170,8 @@ def test_a_file_of_a_batch_that_is_not_published_is_left_to_it(
     assert land(context, Selection(changed=True)) == []
     assert f"a.jsonl has changed since batch {batch} took it" in messages[-1]
     assert "rolled back and released" in messages[-1]
-    assert why_nothing(context).startswith("1 files, such as a.jsonl, have changed since a batch ")
+    changed = "1 file, such as a.jsonl, changed since landing for a batch "
+    assert why_nothing(context).startswith(changed)
 
 
 def test_a_file_that_another_run_took_since_the_look_is_left_to_it(

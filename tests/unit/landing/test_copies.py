@@ -75,7 +75,7 @@ def test_a_copy_is_read_once_and_is_in_the_ledger(
     )  # fmt: skip
     assert land(context) == []
     assert read == []
-    assert messages[-1].startswith("land: 1 files bring the bytes of others")
+    assert messages[-1].startswith("land: left out unread: 1 file with the bytes of others")
     assert candidates(context) == []
     assert "in the ledger already" in why_nothing(context)
 

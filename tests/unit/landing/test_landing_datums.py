@@ -61,6 +61,13 @@ def test_datums_before_the_damage(
     assert (reasons(look), raw(look)) == ([(kept + 1, reason)], rest)
 
 
+@pytest.mark.parametrize("cut", [b"\1", b"\1\0", b"\1\0\0"])
+def test_a_cut_length_is_no_large_one(lake: Lake, cut: bytes) -> None:
+    look = lake.look(b"\0\0\0\1a" + cut, "d.bin", limit=100, framing="length_prefixed")
+    assert staged_datums(lake, look) == [b"a"]
+    assert (reasons(look), raw(look)) == ([(2, "truncated_datum")], cut)
+
+
 def test_datums_of_a_cut_archive(lake: Lake) -> None:
     noise = hashlib.sha512(b"1").digest() * 1000
     packed = gzip.compress(PREFIXED + len(noise).to_bytes(4, "big") + noise)

@@ -61,7 +61,7 @@ def test_the_quiet_period_is_for_files_that_no_batch_has(
     monkeypatch.setattr(Files, "known", lambda self: reads.append(self) or known(self))
     assert taken(quiet) == [(0, ["a.jsonl"])]
     assert len(reads) == 1
-    assert messages[-2].startswith("land: 1 files, such as b.jsonl, changed less than 3600 s ago")
+    assert messages[-2].startswith("land: 1 file, such as b.jsonl, changed less than 3600 s ago")
 
 
 def test_targets_in_another_place_are_filled_although_the_old_ones_were(context: Context) -> None:
@@ -129,8 +129,8 @@ def test_moved_loaded_file_is_reported_with_its_former_name(
     (context.project.root / "landing" / "a.jsonl").unlink()
     assert taken(context) == []
     assert messages[-1] == (
-        "land: 1 files, such as b.jsonl, have the bytes of loaded files that are gone, such as "
-        "a.jsonl, and are not read: where they were moved, move them back for this run"
+        "land: not read: 1 file, such as b.jsonl, with the bytes of loaded files that are gone, "
+        "such as a.jsonl: where they were moved, move them back for this run"
     )
 
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from itertools import product
 from pathlib import Path
@@ -230,6 +230,27 @@ def test_files_that_vanish_while_a_folder_is_listed_are_left_out(
 
     monkeypatch.setattr(Path, "is_file", is_there_still)
     assert [o.key for o in lake.landing.list()] == ["a"]
+
+
+def test_what_writers_that_died_left_is_removed_while_others_write(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their temporary files and new folders are there for a moment only."""
+    for key in ("p/.put-dead", "p/a/.put-brief", "p/a/.put-new", "p/a/kept", "p/b/.put-dead"):
+        lake.staging.put(key, b"1")
+    folder, really = lake.staging.folder, Path.stat
+    for name in ("p/.put-dead", "p/b/.put-dead"):
+        os.utime(folder / name, (0, 0))
+
+    def stat(path: Path, **how: bool) -> os.stat_result:
+        if path.name == ".put-brief":
+            path.unlink(missing_ok=True)
+        return really(path, **how)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    lake.staging.delete_unfinished("p/", datetime.now(UTC) - timedelta(days=1))
+    left = [o.key for o in lake.staging.list("p/**", hidden=True)]
+    assert left == ["p/a/.put-new", "p/a/kept"]
 
 
 def test_an_absent_folder_is_empty(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from itertools import count
 from pathlib import Path
@@ -96,7 +97,7 @@ def test_land_raises_for_files_the_store_fails_on_after_claiming_the_others(
 ) -> None:
     store.fail("b.jsonl")
     with pytest.raises(
-        FilesUnreadError, match=r"pipeline shop: 1 files .*\n.*b\.jsonl: InternalError"
+        FilesUnreadError, match=r"pipeline shop: 1 file that .*\n.*b\.jsonl: InternalError"
     ):
         land(context)
     assert set(context.ledger.files.known()) == {"a.jsonl", "c.jsonl"}
@@ -197,6 +198,21 @@ def test_plan_lists_files_that_the_store_fails_on(
     store.fail("a.jsonl", "c.jsonl")
     with pytest.raises(TransientError, match=r"a\.jsonl: InternalError"):
         preview(context)
+
+
+def test_a_plan_whose_files_cannot_be_removed_is_shown(
+    context: Context, messages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maintenance removes them."""
+
+    def refuse(*_: object) -> Never:
+        raise TransientError("s3://b/shop/planned-1: not deleted")
+
+    monkeypatch.setattr(preview_module, "_forecast", lambda *_: Forecast())
+    monkeypatch.setattr(LocalStore, "delete_prefix", refuse)
+    assert preview(replace(context, say=messages.append)).files == ("a.jsonl", "b.jsonl", "c.jsonl")
+    left = "plan: files beside the tables are left to maintenance: s3://b/shop/planned-1: not delet"
+    assert left in messages[-1]
 
 
 def opened_by(

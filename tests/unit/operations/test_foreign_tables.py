@@ -123,7 +123,7 @@ def test_files_in_a_folder_that_another_table_shares_are_no_orphans(
 
     monkeypatch.setattr(procedures, "remove_orphans", remove)
     ctx, orders = maintaining(context), TableId("shop", "orders")
-    assert steps.remove_orphans(ctx, orders) == "1 files"
+    assert steps.remove_orphans(ctx, orders) == "1 file"
     context.catalog.rename_table("shop.orders", "shop.orders_old")
     context.catalog.create_table("shop.orders", ONE, properties=OURS)
     told = steps.remove_orphans(ctx, orders)
@@ -144,4 +144,4 @@ def test_a_table_that_may_not_delete_files_keeps_snapshots_and_orphans(context: 
         step(ctx, TableId("shop", "orders"))
         for step in (steps.expire_snapshots, steps.remove_orphans)
     ]
-    assert told == ["1 snapshots kept, for gc.enabled is false", "kept, for gc.enabled is false"]
+    assert told == ["1 snapshot kept, for gc.enabled is false", "kept, for gc.enabled is false"]

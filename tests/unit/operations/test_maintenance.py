@@ -266,7 +266,7 @@ def test_the_changelog_outlives_the_tombstones() -> None:
 
 
 def test_a_result_survives_its_json() -> None:
-    result = MaintenanceResult("p", False, (Step("a.b", "tags", "1 tags"),), ("a.c",), 1.5)
+    result = MaintenanceResult("p", False, (Step("a.b", "tags", "1 tag"),), ("a.c",), 1.5)
     assert MaintenanceResult.from_json(result.to_json()) == result
 
 

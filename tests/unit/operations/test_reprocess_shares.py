@@ -31,7 +31,7 @@ def test_the_share_of_a_reprocess_is_not_given_up(
     left_out = play(ctx, lambda m: (ONE, () if m.share_of else (LEFT,)))
     monkeypatch.setattr("sluice.operations.load.submit", left_out)
     _, failure = reprocess(ctx)
-    assert "d.s.notes (1 records) is left to batch" in str(failure)
+    assert "d.s.notes (1 record) is left to batch" in str(failure)
 
     loaded: list[Manifest] = []
     mended = play(ctx, lambda m: (loaded.append(m), (ONE, ()))[1])

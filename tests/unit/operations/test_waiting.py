@@ -21,6 +21,7 @@ from sluice.operations.context import Context
 from sluice.operations.selection import Selection
 from sluice.operations.waiting import (
     is_blocked,
+    is_held,
     renew_waiting,
     renewing_landed,
     wait_for_others,
@@ -180,6 +181,18 @@ def test_nothing_is_written_for_a_process_in_which_nothing_waits(context: Contex
     before = context.ledger.batches.all()
     renew_waiting(context)
     assert context.ledger.batches.all() == before
+
+
+def test_nobody_is_looked_up_for_a_batch_that_no_process_has(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ledger of years has many of these, and who this process is takes time to find out."""
+    context.ledger.batches.record("b1", PUBLISHED)
+    record_with_lease(context, "b2", OTHER)
+    asked = []
+    monkeypatch.setattr(waiting, "this_holder", lambda: asked.append(1) or "this")
+    held = [row.batch_id for row in context.ledger.batches.all() if is_held(context, row)]
+    assert (held, len(asked)) == (["b2"], 1)
 
 
 def test_one_error_of_the_store_does_not_end_the_keeping(

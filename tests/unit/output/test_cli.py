@@ -316,7 +316,7 @@ def test_a_pipeline_in_a_folder_that_is_not_read_is_named(tmp_path: Path) -> Non
         path.parent.mkdir(exist_ok=True)
         path.write_text("name: x\n")
     told = sluice(folder, "validate")
-    assert (told.exit_code, "1 pipelines" in told.stdout) == (0, True)
+    assert (told.exit_code, ": 1 pipeline\n" in told.stdout) == (0, True)
     assert f"not read: {folder}/pipelines/sub/x.yaml (its place" in told.stdout
     assert "y.yaml" not in told.stdout
     assert f"  tables in {folder}/warehouse, by the catalog sqlite:///{folder}/" in told.stdout

@@ -87,7 +87,7 @@ def test_undone_batch_names_its_release_and_shows_its_error_as_past() -> None:
         f"  {ADVICE}",
     ]
     assert printed([row(ROLLED_BACK)], 200)[-1] == f"{BATCH} is undone"
-    free = "3 files are released: the next run takes those that are still there"
+    free = "3 files released: the next run takes those that are still there"
     assert printed([row(ROLLED_BACK)], 200, released=3)[-1] == f"{BATCH} is undone; {free}"
     failed = printed([row(FAILED, error=ADVICE)], 200)
     assert failed[-3:-1] == [f"{BATCH} is failed:", f"  {ADVICE}"]

@@ -20,6 +20,7 @@ from sluice.operations import refolding
 from sluice.operations.context import Context
 from sluice.operations.held_files import release, to_have_back
 from sluice.operations.rollback import RollbackRequest, roll_back
+from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from tests.unit import fake_loads, staged_tables
 from tests.unit.projects import open_shop
 from tests.unit.undo_lake import TABLES, changelog, fold, publish, state
@@ -212,13 +213,24 @@ def test_files_that_are_held_already_are_not_counted_in_a_dry_run(context: Conte
 def test_a_rebuild_says_which_targets_are_right(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moved = ["shop__cdc.users__tombstones: main 1 → 2"]
-    monkeypatch.setattr(refolding, "rebuild", lambda *_: list(moved))
-    changelog(context, "orders", "b1")
-    changelog(context, "users", "b1")
-    right = "shop.orders: nothing differs from its changelog"
-    assert lines_of(context, rebuild=True) == [*moved, right]
-    assert lines_of(context, rebuild=True, dry_run=True) == moved
+    """A colon in a target's name does not end it."""
+    staged = (
+        StagedTable("shop__cdc", "users__tombstones", "x", 1, 2, 0),
+        StagedTable("shop", "a: b", "x", 1, 2, 0),
+    )
+    result = BatchResult("shop", "b", "a1", (TableResult("", "", Counts(), staged),))
+    monkeypatch.setattr(refolding, "load", lambda *_: None)
+    monkeypatch.setattr(refolding, "publish", lambda *_: result)
+    targets = ["a: b", "orders", "users"]
+    for name in targets:
+        changelog(context, name, "b1")
+    assert lines_of(context, rebuild=True) == [
+        "shop__cdc.users__tombstones: main 1 → 2",
+        "shop.a: b: main 1 → 2",
+        "shop.orders: nothing differs from its changelog",
+    ]
+    would = [f"would make again: shop.{name}" for name in targets]
+    assert lines_of(context, rebuild=True, dry_run=True) == would
 
 
 def test_user_of_a_rebuild_is_kept_with_its_batch(

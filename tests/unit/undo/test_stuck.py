@@ -107,7 +107,7 @@ def test_a_claim_that_was_never_recorded_and_has_no_manifest(
         stages.run(ctx)
     assert way_out(batch) in str(caught.value)
 
-    told = refolding.undo_or_refold(ctx, batch, dry_run)
+    told = refolding.undo_or_refold(ctx, batch, dry_run).lines
     if dry_run:
         assert told[-1] == "would hold: 1 file"
         assert ctx.ledger.batches.all() == []

@@ -64,6 +64,23 @@ def test_undo_reads_no_publications_before_its_batch(
     assert read == {"b3"}
 
 
+def test_the_ledger_is_asked_once_for_the_orders_of_all_batches(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question takes as long as the pipeline is old."""
+    context.ledger.batches.record("b2", ROLLING_BACK)
+    asked, really = [], undo.begun
+
+    def begun(ctx: Context) -> list[str]:
+        asked.append(ctx)
+        return really(ctx)
+
+    monkeypatch.setattr(undo, "begun", begun)
+    orders = undo.orders_for(context, ["b3", "b2", "b1"], KEEP_FILES_HELD)
+    assert list(orders.items()) == [("b3", KEEP_FILES_HELD), ("b1", KEEP_FILES_HELD)]
+    assert len(asked) == 1
+
+
 def test_a_table_is_loaded_as_often_however_many_batches_are_undone(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

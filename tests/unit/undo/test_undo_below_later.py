@@ -62,7 +62,7 @@ def publish_batch(
 
 
 def dry_run_text(context: Context, batch: str) -> str:
-    return "\n".join(refolding.undo_or_refold(context, batch, dry_run=True))
+    return "\n".join(refolding.undo_or_refold(context, batch, dry_run=True).lines)
 
 
 def test_foreign_writes_from_before_a_rebuild_do_not_stop_an_undo(
@@ -75,7 +75,7 @@ def test_foreign_writes_from_before_a_rebuild_do_not_stop_an_undo(
         dry_run_text(context, "b4")
     again = made_again(context, "r1", 0, 1, 2, 3, 4)
     publish_batch(context, "r1", again, rebuild=Rebuild(("orders",), "now"))
-    assert "would fold again without: shop.orders: 1 changes of batch b4" in dry_run_text(
+    assert "would fold again without: shop.orders: 1 change of batch b4" in dry_run_text(
         context, "b4"
     )
     write(context, "orders", 101)
@@ -90,7 +90,7 @@ def test_a_batch_of_a_table_that_was_dropped_and_made_again_can_be_undone(contex
     made = context.catalog.create_table(ORDERS, staged_tables.SCHEMA)
     made.append(pa.table({"id": [4]}), snapshot_properties={SUMMARY_BATCH: "r1"})
     publish_batch(context, "r1", rebuild=Rebuild(("orders",), "now"))
-    assert "would fold again without: shop.orders: 1 changes of batch b4" in dry_run_text(
+    assert "would fold again without: shop.orders: 1 change of batch b4" in dry_run_text(
         context, "b4"
     )
 
@@ -107,7 +107,7 @@ def test_a_batch_whose_base_has_expired_is_folded_out(context: Context) -> None:
     table = context.catalog.load_table(("shop", "users"))
     table.maintenance.expire_snapshots().by_id(base).commit()
     assert f"snapshot {base}, from before batch b3, has expired" in dry_run_text(context, "b3")
-    assert "would fold again without: shop.users: 1 changes of batch b3" in dry_run_text(
+    assert "would fold again without: shop.users: 1 change of batch b3" in dry_run_text(
         context, "b3"
     )
 

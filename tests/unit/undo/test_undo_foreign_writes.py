@@ -76,8 +76,8 @@ def test_rebuilt_table_is_no_longer_refused(context: Context, times: int) -> Non
     for value in range(times):
         write(context, "users", 100 + value)
         refolding.rebuild(context, "users")
-    lines = refolding.undo_or_refold(context, "b3", dry_run=True)
-    assert "would fold again without: shop.users: 1 changes of batch b3" in lines
+    lines = refolding.undo_or_refold(context, "b3", dry_run=True).lines
+    assert "would fold again without: shop.users: 1 change of batch b3" in lines
 
 
 @pytest.mark.usefixtures("folded")
@@ -132,9 +132,9 @@ def rewritten_twice(context: Context, by: str) -> None:
 def test_operators_tag_does_not_make_expired_snapshots_a_foreign_move(context: Context) -> None:
     """It keeps what the batch published; what lies between that and main has expired."""
     rewritten_twice(context, SUMMARY_MAINTENANCE)
-    lines = refolding.undo_or_refold(context, "b3", dry_run=True)
+    lines = refolding.undo_or_refold(context, "b3", dry_run=True).lines
     assert "between main and what batch b3 published snapshots have expired" in lines[0]
-    assert "would fold again without: shop.users: 1 changes of batch b3" in lines
+    assert "would fold again without: shop.users: 1 change of batch b3" in lines
 
 
 def test_foreign_write_behind_expired_snapshots_counts_as_foreign(context: Context) -> None:

@@ -120,7 +120,7 @@ def test_an_undo_that_was_killed_while_it_took_the_batch_out_is_not_rolled_back(
     with pytest.raises(RollbackRefusedError, match=expected):
         refolding.undo_or_refold(context, mine)
     assert (state(context, mine), everything(context)) == (PUBLISHING, WITHOUT_B1)
-    assert refolding.undo_or_refold(context, "b1") == ["batch b1 is rolled back already"]
+    assert refolding.undo_or_refold(context, "b1").lines == ["batch b1 is rolled back already"]
     assert state(context, mine) == PUBLISHED
 
 

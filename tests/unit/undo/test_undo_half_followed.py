@@ -49,7 +49,7 @@ def test_repeated_rollback_folds_the_batch_out(context: Context) -> None:
     assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
     assert context.ledger.files.known()["b3.jsonl"].state == FILE_HELD
     assert stages.reconcile(context) == []
-    assert refolding.undo_or_refold(context, "b3") == ["batch b3 is rolled back already"]
+    assert refolding.undo_or_refold(context, "b3").lines == ["batch b3 is rolled back already"]
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -63,7 +63,7 @@ def test_a_rebuild_that_is_half_back_ends_with_the_fold(context: Context, alone:
     context.ledger.batches.record(rebuild, ROLLING_BACK, add_details={REBUILT: ["users"]})
     with pytest.raises(FollowedError, match="sluice rollback shop --batch b"):
         stages.reconcile(context)
-    told = refolding.undo_or_refold(context, rebuild)
+    told = refolding.undo_or_refold(context, rebuild).lines
     assert {state(context, batch) for batch in ("b3", rebuild)} == {ROLLED_BACK}
     assert any("changes of batch b3" in line for line in told) != alone
     assert stages.reconcile(context) == []

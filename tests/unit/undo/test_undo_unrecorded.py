@@ -93,7 +93,7 @@ def test_a_batch_without_rows_beneath_which_another_was_undone_needs_nothing_fol
     """All of its records are in quarantine, say: there is nothing that could go back."""
     context.ledger.batches.record("b4", PUBLISHED, attempt="a1")
     context.ledger.batches.record("r1", PUBLISHED, attempt="a1", replace_details={"undone": ["b2"]})
-    assert refolding.undo_or_refold(context, "b4") == []
+    assert refolding.undo_or_refold(context, "b4").lines == []
     assert state(context, "b4") == ROLLED_BACK
 
 
