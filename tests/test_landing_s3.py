@@ -123,6 +123,27 @@ def test_delete_prefix_takes_hidden_names_too(store: S3Store) -> None:
     assert [o.key for o in store.list()] == ["p/b10/z"]
 
 
+def test_delete_takes_the_named_objects_alone_many_in_a_request(store: S3Store) -> None:
+    keys = [f"p/{n:04}" for n in range(1005)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: store.put(key, b""), [*keys, "p/0000.gz", "_p/0"]))
+    requests: list[str] = []
+    store.client.meta.events.register(
+        "before-call.s3", lambda model, **_: requests.append(model.name)
+    )
+    store.delete(["p/gone", *keys, "_p/0"])
+    assert requests == ["DeleteObjects", "DeleteObjects"]
+    assert [o.key for o in store.list(hidden=True)] == ["p/0000.gz"]
+    store.delete([])
+    store.delete(["p/gone"])
+
+
+def test_delete_says_why_an_object_stays(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    with pytest.raises(TerminalError, match=r"/p/a: .*check the bucket's name"):
+        open_store(f"s3://{store.bucket}/x").delete(["p/a"])
+
+
 def test_a_large_stream_goes_in_parts(store: S3Store) -> None:
     content = os.urandom(1 << 20) * 20
     store.put_stream("large", io.BytesIO(content))

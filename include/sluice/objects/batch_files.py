@@ -7,7 +7,6 @@ overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from sluice.config.project import Project
@@ -104,11 +103,6 @@ class BatchFiles:
 
     def _scratch_prefix(self, pipeline: str, batch_id: str) -> str:
         return f"{pipeline}/{batch_id}/{SCRATCH}"
-
-    def delete_staged(self, keys: Iterable[str]) -> None:
-        """Remove staged files."""
-        for key in keys:
-            self.store.delete_prefix(key)
 
     def staged_there(self, pipeline: str) -> set[str]:
         """Return the keys of the staged files that exist."""

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -127,6 +127,13 @@ class ObjectStore(Protocol):
 
     def put_if_absent(self, key: str, content: bytes) -> bool:
         """Write an object unless its key exists; returns whether it was written."""
+        ...
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete the objects with these keys; a key without an object is passed over.
+
+        Raises an error for the first one found that cannot be deleted.
+        """
         ...
 
     def delete_prefix(self, prefix: str) -> None:
@@ -266,6 +273,11 @@ class LocalStore:
         finally:
             temporary.unlink()
         return True
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """See `ObjectStore`."""
+        for key in keys:
+            self._path(key).unlink(missing_ok=True)
 
     def delete_prefix(self, prefix: str) -> None:
         """See `ObjectStore`."""

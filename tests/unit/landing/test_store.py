@@ -190,6 +190,22 @@ def test_delete_prefix(lake: Lake) -> None:
     lake.staging.delete_prefix("nothing/")
 
 
+def test_delete_takes_the_named_objects_alone(lake: Lake) -> None:
+    for key in ("p/a[1].csv", "p/a[1].csv.gz", "p/a1.csv", "p/_b"):
+        lake.staging.put(key, b"")
+    lake.staging.delete(["p/gone", "gone/x", "p/a[1].csv", "p/_b"])
+    assert [o.key for o in lake.staging.list(hidden=True)] == ["p/a1.csv", "p/a[1].csv.gz"]
+    with pytest.raises(TerminalError, match="leads out of"):
+        lake.staging.delete(["../landing/x"])
+
+
+def test_an_object_that_cannot_be_deleted_is_an_error(lake: Lake) -> None:
+    lake.staging.put("p/folder/x", b"")
+    with pytest.raises(OSError, match="folder"):
+        lake.staging.delete(["p/folder"])
+    assert [o.key for o in lake.staging.list()] == ["p/folder/x"]
+
+
 def test_of_a_write_that_fails_nothing_is_left(lake: Lake) -> None:
     class Endless(BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
@@ -264,6 +280,8 @@ def test_refused_delete_of_an_object_is_a_transient_error() -> None:
     store.__dict__["client"] = _Keeps("p/b/x", "p/b/y")
     with pytest.raises(TransientError, match="s3://bucket/p/b/y: not deleted: AccessDenied: no"):
         store.delete_prefix("b/")
+    with pytest.raises(TransientError, match="AccessDenied: no, and so 1 of 3 objects; try again"):
+        store.delete(["b/x", "b/y", "b/z"])
 
 
 class _SaysNothingOfVersions:
