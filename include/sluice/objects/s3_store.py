@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from botocore.exceptions import (
 
 from sluice.config.locations import s3_endpoint
 from sluice.errors import FileDeniedError, SluiceError, TerminalError, TransientError
-from sluice.globs import Glob, is_hidden
+from sluice.globs import Glob, is_hidden, literal_start
 from sluice.objects.store import StoredObject, written_again
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class S3Store:
     def list(self, pattern: str = "**/*", *, hidden: bool = False) -> Iterator[StoredObject]:
         """See `ObjectStore`; of a bucket with versions the newest one of each object."""
         wanted = Glob(pattern)
-        start = self.prefix + re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+        start = self.prefix + literal_start(pattern)
         with self._explained(start):
             objects = self._versions(start) if self._is_versioned else self._objects(start)
             for one in objects:

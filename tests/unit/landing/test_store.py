@@ -117,6 +117,41 @@ def test_hidden_names_are_left_alone(lake: Lake) -> None:
     assert not is_hidden("x/COPYING_")
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["**/*", "*", "a/*", "a/**/*", "a/b/*", "a/b*", "a/b*/*", "a/b/c", "a", "[a]/*", "a/?/*",
+     "a//b/*", "./a/*", "../lake/a/*", "/a/*", "_a/*", "a/.b/*", "link/*", "a/c/*", "none/*"],
+)  # fmt: skip
+def test_a_glob_with_a_folder_finds_what_matches_of_the_whole_store(
+    lake: Lake, pattern: str
+) -> None:
+    keys = ("a/b/c", "a/b/d/e", "a/bc/d", "a/c", "a/.b/c", "_a/b", "b/a", "a.b", "ab/c")
+    for key in keys:
+        lake.landing.put(key, b"1")
+    (lake.landing.folder / "link").symlink_to(lake.landing.folder / "a")
+    for hidden in (True, False):
+        wanted = {key for key in keys if Glob(pattern).matches(key) and hidden >= is_hidden(key)}
+        found = [o.key for o in lake.landing.list(pattern, hidden=hidden)]
+        assert sorted(found) == sorted(wanted)
+
+
+def test_folders_that_a_glob_does_not_lead_to_are_not_read(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folders of all batches are beside that of the staged files, which each load lists."""
+    for key in ("p/staged/a", "p/staged/x/b", "p/b1/m", "q/staged/c", "p/staged2/d"):
+        lake.staging.put(key, b"1")
+    scandir, read = os.scandir, []
+
+    def noted(path: str) -> Any:
+        read.append(Path(path).relative_to(lake.staging.folder).as_posix())
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", noted)
+    assert [o.key for o in lake.staging.list("p/staged/*")] == ["p/staged/a"]
+    assert read == [".", "p", "p/staged", "p/staged/x"]
+
+
 def test_links_out_of_the_folder_are_no_objects(lake: Lake, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_bytes(b"secret")
