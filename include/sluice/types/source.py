@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from sluice.ddl.create_table import MYSQL, ORACLE, POSTGRES, SQL_SERVER, SourceType
+from sluice.ddl.create_table import SourceType
+from sluice.ddl.dialects import MYSQL, ORACLE, POSTGRES, SQL_SERVER
 from sluice.types.columns import STRING, ColumnType, decimal
 from sluice.types.mysql import is_known, mysql_type
 
