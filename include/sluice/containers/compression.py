@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import zstandard
 
-from sluice.bounds import DEFAULT, Bounds
+from sluice.bounds import Bounds
 
 NONE: Final = ""
 GZIP: Final = "gzip"
@@ -117,7 +117,7 @@ class Plain(Iterator[bytes]):
     fails on them.
     """
 
-    def __init__(self, chunks: Iterator[bytes], compression: str, bounds: Bounds = DEFAULT) -> None:
+    def __init__(self, chunks: Iterator[bytes], compression: str, bounds: Bounds) -> None:
         self.padded = False
         self._packed = 0
         self._size = 0

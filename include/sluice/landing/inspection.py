@@ -22,7 +22,7 @@ from sluice.containers.json_documents import Line, Rejected, split
 from sluice.containers.rejects import RAW_BYTES, Rejects
 from sluice.errors import UnstableFileError
 from sluice.landing.file_detection import IN_MEMORY, DetectedFile, detect, peek
-from sluice.landing.reading import PLAIN, Reading
+from sluice.landing.reading import Reading
 from sluice.landing.table_folders import name_in_order
 from sluice.manifest import AVRO, JSON_LINES, PARQUET, LandingReject, SourceFile
 from sluice.objects.staging import STAGED_TOO_LARGE, StagedFile, StagedTooLargeError, room_to_stage
@@ -70,7 +70,7 @@ class Inspector:
     store: ObjectStore
     staging: ObjectStore
     prefix: str
-    reading: Reading = PLAIN
+    reading: Reading
 
     def inspect(self, stored: StoredObject) -> Inspection:
         """Read one object to its end; write a staged file if Spark could not read it.
@@ -249,7 +249,7 @@ def _parts(plain: Iterator[bytes], detected: DetectedFile, limit: int) -> Iterat
         return framed.split(plain, limit, detected.framed_as)
     if detected.csv:
         return csv_rows.rows_as_json(plain, detected.csv, limit)
-    return split(plain, limit, detected.keys)
+    return split(plain, limit, keys=detected.keys)
 
 
 def _stage_avro(

@@ -33,8 +33,8 @@ def claim(
     ctx: Context,
     inspected: list[Inspected],
     lease: Lease | None,
-    epoch: int | None = None,
-    replaced: Container[FileRow] = (),
+    epoch: int | None,
+    replaced: Container[FileRow],
 ) -> str:
     """Make a batch of the files that no batch has, and return its manifest's key; "" if no file is
     left, or another run has taken the batch up.
