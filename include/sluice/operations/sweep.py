@@ -110,7 +110,7 @@ def _doomed(files: BatchFiles, pipeline: str, needs: _Needs, before: datetime) -
 def _kept(found: StoredObject, needs: _Needs) -> bool:
     """Whether the file must stay: manifests and results as long as the ledger has the batch,
     scratch files until the batch is finished; hidden files elsewhere are not the batches'."""
-    _, batch_id, name = (*found.key.split("/", 2), "", "")[:3]
+    batch_id, _, name = found.key.partition("/")[2].partition("/")
     if name.startswith(SCRATCH):  # Spark hides what it has not finished
         return batch_id in needs.unfinished
     return batch_id in needs.batches or is_hidden(found.key)
