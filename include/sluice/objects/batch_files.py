@@ -1,8 +1,8 @@
 """The files of a batch beside the tables: manifest, staged files, results of attempts.
 
-They are under `<warehouse>/_sluice/<pipeline>/`: staged files (JSON lines made of landed files that
-Spark cannot read) in `staged/`, shared by batches, the rest in `<batch>/`. A manifest is never
-overwritten.
+They are under `<warehouse>/_sluice/<pipeline>/`: staged files (made of landed files that Spark
+cannot read as they are) in `staged/`, shared by batches, the rest in `<batch>/`. A manifest is
+never overwritten.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BatchFiles:
         return f"{pipeline}/{batch_id}/manifest.json"
 
     def staging_prefix(self, pipeline: str) -> str:
-        """Return the prefix of the JSON-lines files that landing makes for Spark."""
+        """Return the prefix of the files that landing makes for Spark."""
         return f"{pipeline}/staged/"
 
     def write_manifest(self, manifest: Manifest) -> str:
