@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO, Final, TypeVar
@@ -125,8 +126,7 @@ class Inspector:
             kind = compression.detect(head)
             plain = compression.Plain(raw, kind, self.reading.bounds)
             detected = classify(plain)
-            for _ in raw:
-                pass  # to the end, for the checksum
+            deque(raw, maxlen=0)  # to the end, for the checksum
         if size != stored.size:
             raise written_again(stored.key)
         split_needed = detected.split or plain.padded
@@ -162,8 +162,7 @@ class Inspector:
                 self._write_staged(plain, staged, detected, file, rejects)
             except StagedTooLargeError:
                 rejects.reject_whole(STAGED_TOO_LARGE)
-            for _ in chunks:
-                pass  # to the end, for the checksum
+            deque(chunks, maxlen=0)  # to the end, for the checksum
         return rejects
 
     def _write_staged(

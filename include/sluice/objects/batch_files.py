@@ -45,14 +45,14 @@ class BatchFiles:
 
     def write_manifest(self, manifest: Manifest) -> str:
         """Write a manifest unless its key exists; returns the key."""
-        self.fix_manifest(manifest)
+        self.put_manifest(manifest)
         return self.manifest_key(manifest.pipeline, manifest.batch_id)
 
-    def fix_manifest(self, manifest: Manifest) -> bool:
+    def put_manifest(self, manifest: Manifest) -> bool:
         """Write a manifest unless its key exists; False if another one is stored there."""
         key = self.manifest_key(manifest.pipeline, manifest.batch_id)
-        fixed = self.store.put_if_absent(key, manifest.to_json().encode())
-        return fixed or self.read_manifest(key) == manifest
+        written = self.store.put_if_absent(key, manifest.to_json().encode())
+        return written or self.read_manifest(key) == manifest
 
     def read_manifest(self, key: str) -> Manifest:
         """Read a manifest; raises TerminalError if there is none."""
