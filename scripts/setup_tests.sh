@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What only the tests need: a real S3 server, and the programs of PostgreSQL and MariaDB. Called by
-# `make test`. Where one of them cannot be had the tests that need it say so and are skipped; in CI
-# that is a failure.
+# `make setup-tests`. Where one of them cannot be had the tests that need it say so and are skipped;
+# in CI that is a failure.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

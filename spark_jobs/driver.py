@@ -30,11 +30,11 @@ from sluice.names import branch_name
 from sluice.objects.batch_files import BatchFiles
 from sluice.objects.originals import refuse_replaced
 from sluice.operations.context import Context
+from sluice.operations.holding import is_at_work
 from sluice.operations.lake_mark import own_ledger
 from sluice.operations.obsolete import why_obsolete
 from sluice.operations.open_transactions import holding_back, with_completed
 from sluice.operations.valid_publications import publications
-from sluice.operations.waiting import is_at_work
 from sluice.result import BatchResult
 from spark_jobs.attempt import Attempt
 from spark_jobs.attempt_lease import AttemptLease

@@ -20,6 +20,7 @@ from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
 from sluice.errors import OtherLakeError, TerminalError, TransientError, UnstableFileError
 from sluice.landing.inspection import Inspector
+from sluice.landing.reading import Reading
 from sluice.objects.s3_store import S3Store
 from sluice.objects.store import open_store
 from sluice.operations.lake_mark import own_ledger
@@ -65,7 +66,7 @@ def test_an_object_that_another_of_its_size_replaced_is_not_taken_for_the_one_li
 ) -> None:
     store.put("a", LINES)
     (found,) = store.list()
-    inspector = Inspector(store, store, "s/")
+    inspector = Inspector(store, store, "s/", Reading())
     assert inspector.inspect(found).file.sha256 == hashlib.sha256(LINES).hexdigest()
     store.put("a", LINES.replace(b"1", b"7"))
     with pytest.raises(UnstableFileError, match="a was written again"):
@@ -123,6 +124,27 @@ def test_delete_prefix_takes_hidden_names_too(store: S3Store) -> None:
     assert [o.key for o in store.list()] == ["p/b10/z"]
 
 
+def test_delete_takes_the_named_objects_alone_many_in_a_request(store: S3Store) -> None:
+    keys = [f"p/{n:04}" for n in range(1005)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: store.put(key, b""), [*keys, "p/0000.gz", "_p/0"]))
+    requests: list[str] = []
+    store.client.meta.events.register(
+        "before-call.s3", lambda model, **_: requests.append(model.name)
+    )
+    store.delete(["p/gone", *keys, "_p/0"])
+    assert requests == ["DeleteObjects", "DeleteObjects"]
+    assert [o.key for o in store.list(hidden=True)] == ["p/0000.gz"]
+    store.delete([])
+    store.delete(["p/gone"])
+
+
+def test_delete_says_why_an_object_stays(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    with pytest.raises(TerminalError, match=r"/p/a: .*check the bucket's name"):
+        open_store(f"s3://{store.bucket}/x").delete(["p/a"])
+
+
 def test_a_large_stream_goes_in_parts(store: S3Store) -> None:
     content = os.urandom(1 << 20) * 20
     store.put_stream("large", io.BytesIO(content))
@@ -158,7 +180,7 @@ def test_inspect_takes_and_stages(store: S3Store, bucket: str) -> None:
     store.put("dt=2026-03-01/hr=05/a.jsonl.gz", packed)
     store.put("pretty.json", b'[{"a":1},\n{"a":2}]')
     staging = open_store(f"s3://{bucket}/warehouse/_sluice")
-    inspector = Inspector(store, staging, "shop/staged/")
+    inspector = Inspector(store, staging, "shop/staged/", Reading())
     direct, staged = (inspector.inspect(o).file for o in store.list())
     assert direct.url == f"s3a://{bucket}/landing/shop/dt=2026-03-01/hr=05/a.jsonl.gz"
     assert direct.sha256 == hashlib.sha256(packed).hexdigest()

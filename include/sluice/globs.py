@@ -64,6 +64,11 @@ class Glob:
         return range(at, end + 1)
 
 
+def literal_start(pattern: str) -> str:
+    """Return what all keys that match a glob begin with."""
+    return re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+
+
 def _character(part: str) -> str:
     """Return a regular expression of the single characters that a part of a glob takes."""
     special = {_FOLDERS: ".", _ANYTHING: ".", _IN_FOLDER: "[^/]", "?": "[^/]"}

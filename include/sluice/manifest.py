@@ -122,7 +122,7 @@ class Manifest:
     batch_id: str
     files: tuple[SourceFile, ...]
     rejects: tuple[LandingReject, ...] = ()
-    version: int = field(default=MANIFEST_VERSION)
+    version: int = MANIFEST_VERSION
     reprocess: Reprocess | None = None
     tables: tuple[str, ...] = ()
     epoch: int | None = None
@@ -235,7 +235,7 @@ def name_by_content(manifest: Manifest, *more: str) -> str:
 
 
 def _listed(pieces: Iterable[str], more: tuple[str, ...]) -> Iterator[str]:
-    """Yield a list of texts as JSON, piece by piece."""
+    """Yield, as JSON, the list of a text, which is given in pieces, and of the texts `more`."""
     yield '["'
     yield from (json.dumps(piece)[1:-1] for piece in pieces)
     yield f'", {json.dumps(more)[1:]}'

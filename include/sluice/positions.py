@@ -73,7 +73,7 @@ def arrival_again(arrival: str, generation: int) -> str:
     Where `.00` is lacking, as in older manifests, a block's number may follow, which is below `.2`.
     """
     first = _GENERATION.sub("", arrival)
-    return f"{first}.2{encode_number(generation)}" if generation else first
+    return f"{first}.2{encode_number(generation)}"
 
 
 def arrival_changed(before: str) -> str:

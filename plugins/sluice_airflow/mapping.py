@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 def mappable(ctx: Context, manifests: list[str]) -> list[str]:
     """Return the batches that this run loads, in turn (`in_turn`), as many as Airflow can map over.
 
-    Of more, the first by their ids are loaded. The rest stays landed for later runs.
+    Of more, half-published batches and such that no run has tried come first, then the first by
+    their ids. The rest stays landed for later runs.
     """
     before, most = tried(ctx), conf.getint("core", "max_map_length")
     if len(manifests) <= most:

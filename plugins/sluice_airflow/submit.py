@@ -16,8 +16,8 @@ from sluice.environment import ENV_SPARK_MASTER
 from sluice.errors import SluiceError, TerminalError
 from sluice.objects.batch_files import batch_of, pipeline_of
 from sluice.operations.context import Context
+from sluice.operations.holding import repeating
 from sluice.operations.maintenance import MAINTAIN, arguments
-from sluice.operations.waiting import repeating
 from sluice.spark_submit.submit import (
     LOAD_BATCH,
     driver_environment,

@@ -15,7 +15,7 @@ from sluice import names
 from sluice.catalog.gap_property import gap_after_rewrite
 from sluice.catalog.snapshots import drop_branches, drop_tags
 from sluice.counting import counted
-from sluice.ledger.compaction import compact_ledger
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.states import FINISHED
 from sluice.operations.expiry import expirable, stale_tags
 from sluice.operations.sweep import sweep
@@ -174,7 +174,7 @@ def remove_leftovers(ctx: MaintenanceContext, table: TableId) -> str:
 
 def compact(ctx: MaintenanceContext, table: TableId) -> str:
     """Compact one table of the ledger, which all pipelines share."""
-    done = compact_ledger(ctx.lake.catalog, table.name, dry_run=ctx.dry_run)
+    done = LedgerTables(ctx.lake.catalog).compact(table.name, dry_run=ctx.dry_run)
     return f"{done.before} → {done.after} rows" if done.after < done.before else ""
 
 

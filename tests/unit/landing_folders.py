@@ -10,10 +10,11 @@ from typing import Any
 import fastavro
 
 from sluice.landing.inspection import Inspection, Inspector
-from sluice.landing.reading import PLAIN, Reading
+from sluice.landing.reading import Reading
 from sluice.objects.store import LocalStore
 
 LINES = b'{"a":1}\n{"a":2}\n'
+READING = Reading()
 ROWS = [{"id": n, "t": "x" * 100} for n in range(2000)]
 AVRO_SCHEMA = {
     "type": "record",
@@ -43,7 +44,7 @@ class Lake:
         found = next(o for o in self.landing.list() if o.key == key)
         return self.inspector(Reading(limit, **more)).inspect(found)
 
-    def inspector(self, reading: Reading = PLAIN) -> Inspector:
+    def inspector(self, reading: Reading = READING) -> Inspector:
         return Inspector(self.landing, self.staging, "shop/staged/", reading)
 
     def staged(self, look: Inspection) -> bytes:

@@ -151,7 +151,6 @@ def test_a_file_read_again_comes_after_its_first_reading_and_before_the_next_fil
 def test_a_file_read_a_third_time_comes_after_its_second_reading(key: str) -> None:
     arrival = arrival_of(key)
     assert arrival_again(arrival_again(arrival, 1), 12) == arrival_again(arrival, 12)
-    assert arrival_again(arrival_again(arrival, 12), 0) == arrival
 
 
 def test_a_changed_file_comes_after_all_readings_of_the_one_before_it() -> None:

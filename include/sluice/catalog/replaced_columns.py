@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 
 from pyiceberg.catalog import Catalog
@@ -43,9 +42,7 @@ def replace_columns(
         AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
         AssertRefSnapshotId(ref=MAIN, snapshot_id=base),
     ]
-    updates: list[TableUpdate] = [
-        *made_current(table, _replaced(table, columns)),
-    ]
+    updates: list[TableUpdate] = [*made_current(table, _replaced(table, columns))]
     if base is not None:
         new = _written(load_table(catalog, table.name()), branch, signature)
         requirements.append(AssertRefSnapshotId(ref=branch, snapshot_id=new))
@@ -77,8 +74,8 @@ def _replaced(table: Table, columns: Mapping[str, str]) -> list[NestedField]:
 def set_columns_aside(
     catalog: Catalog, table: Table, aside: Mapping[str, str], types: Mapping[str, IcebergType]
 ) -> None:
-    """Rename columns, and add columns of other types under their names, in one commit: no reader
-    finds neither of the two.
+    """Rename columns, and add columns of other types under their names, in one commit: every
+    reader finds one of the two.
 
     `aside`: a column's name → the one that it gets; `types`: of the new columns, by name. Raises
     PublishRefusedError if the schema has changed since `table` was read.
@@ -87,7 +84,7 @@ def set_columns_aside(
     last = table.metadata.last_column_id
     added = [
         NestedField(number, name, types[name], required=False)
-        for number, name in zip(itertools.count(last + 1), aside, strict=False)
+        for number, name in enumerate(aside, start=last + 1)
     ]
     requirements = (
         AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),

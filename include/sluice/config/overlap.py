@@ -84,10 +84,9 @@ def _targets(pipeline: Pipeline) -> set[str] | None:
 def _target(template: str, source: str) -> str | None:
     """Return a source table's target; None if its name lacks a part of the template."""
     parts = source.split(".")
-    placeholders = TABLE_PLACEHOLDERS[-len(parts) :]
-    values = (
-        dict(zip(placeholders, parts, strict=True)) if len(parts) <= len(TABLE_PLACEHOLDERS) else {}
-    )
+    if len(parts) > len(TABLE_PLACEHOLDERS):
+        return None
+    values = dict(zip(TABLE_PLACEHOLDERS[-len(parts) :], parts, strict=True))
     if not set(PLACEHOLDER.findall(template)) <= set(values):
         return None
     return template.format(**values)

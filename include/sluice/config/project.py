@@ -111,7 +111,10 @@ def load_sound(folder: Path | str) -> Project:
     top = _checked(ProjectFile, document)
     lake = _resolve_lake(root, top.lake)
     refuse_globs(document, WAREHOUSE, lake.warehouse)
-    written, broken = _load_pipelines(root, lake)
+    folder = root / PIPELINES_FOLDER
+    found = _yaml_files(folder)
+    read = [path for path in found if path.parent == folder and path.suffix in _SUFFIXES]
+    written, broken = _load_pipelines(root, read, lake)
     return Project(
         root=root,
         lake=lake,
@@ -119,7 +122,7 @@ def load_sound(folder: Path | str) -> Project:
         pipelines={pipeline.name: pipeline for _, pipeline in written},
         files={pipeline.name: document.path for document, pipeline in written},
         broken=broken,
-        not_read=_not_read(root / PIPELINES_FOLDER),
+        not_read=tuple(path for path in found if path not in read),
     )
 
 
@@ -138,9 +141,9 @@ def _checked(model: type[_M], document: Document) -> _M:
         raise ConfigError(explain(model, error, document)) from None
 
 
-def _load_pipelines(root: Path, lake: LakeConfig) -> tuple[list[Written], dict[str, str]]:
-    folder = root / PIPELINES_FOLDER
-    files = _pipeline_files(folder)
+def _load_pipelines(
+    root: Path, files: list[Path], lake: LakeConfig
+) -> tuple[list[Written], dict[str, str]]:
     pipelines: list[Written] = []
     mistakes: dict[Path, str] = {}
     for path in files:
@@ -174,14 +177,6 @@ def _as_config_error(path: Path) -> Iterator[None]:
         raise ConfigError(
             f"{path}: expected a pipeline's configuration, which stops at {cause}"
         ) from error
-
-
-def _pipeline_files(folder: Path) -> list[Path]:
-    return [p for p in _yaml_files(folder) if p.parent == folder and p.suffix in _SUFFIXES]
-
-
-def _not_read(folder: Path) -> tuple[Path, ...]:
-    return tuple(p for p in _yaml_files(folder) if p.parent != folder or p.suffix not in _SUFFIXES)
 
 
 def _yaml_files(folder: Path) -> list[Path]:

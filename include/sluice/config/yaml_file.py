@@ -73,8 +73,8 @@ def read_yaml(path: Path) -> Document:
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
-        lines: dict[KeyPath, int] = {}
-        _walk(path, node, (), lines, _MOST_BY_ALIASES + len(text))
+        lines = _Lines(path, _MOST_BY_ALIASES + len(text))
+        lines.read(node, ())
         data = loader.construct_document(node) if node is not None else None
     except yaml.MarkedYAMLError as error:
         raise ConfigError(_syntax(path, error)) from error
@@ -82,7 +82,7 @@ def read_yaml(path: Path) -> Document:
         raise ConfigError(f"{path}: expected valid YAML: {error}") from error
     if not isinstance(data, dict):
         raise ConfigError(f"{path}:1: expected a mapping of keys to values")
-    return Document(path, data, lines)
+    return Document(path, data, lines.found)
 
 
 def _syntax(path: Path, error: yaml.MarkedYAMLError) -> str:
@@ -99,55 +99,66 @@ def _quotes(context: str | None, what: str) -> str:
     return _SIGN if _SIGN_TAKEN.search(what) else ""
 
 
-def _walk(
-    file: Path, node: yaml.Node | None, path: KeyPath, lines: dict[KeyPath, int], most: int
-) -> None:
-    if node is None:
-        return
-    lines.setdefault(path, node.start_mark.line + 1)
-    if len(lines) > most:
-        raise ConfigError(f"{file}: expected aliases that repeat at most {_MOST_BY_ALIASES} values")
-    if isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            _walk(file, item, (*path, index), lines, most)
-    elif isinstance(node, yaml.MappingNode):
-        _walk_mapping(file, node, path, lines, most)
-    else:
-        _refuse_halves(file, node, path)
+class _Lines:
+    """The line of every key path of a file, of which there may be `most`; refuses keys that are
+    there twice and texts that are none."""
 
+    def __init__(self, file: Path, most: int) -> None:
+        self.found: dict[KeyPath, int] = {}
+        self._file = file
+        self._most = most
 
-def _refuse_halves(file: Path, node: yaml.Node, path: KeyPath) -> None:
-    """Raise ConfigError for lone surrogates.
-
-    YAML reads the UTF-16 escapes of JSON as two halves of a character, which UTF-8 and Spark cannot
-    represent.
-    """
-    if _HALF.search(node.value):
-        raise ConfigError(
-            f"{file}:{node.start_mark.line + 1}: {dotted(path)}: expected whole characters, not "
-            "halves of them (\\uD800 to \\uDFFF): write the character itself, or \\U and its eight "
-            "digits"
-        )
-
-
-def _walk_mapping(
-    file: Path, node: yaml.MappingNode, path: KeyPath, lines: dict[KeyPath, int], most: int
-) -> None:
-    first: dict[str, int] = {}
-    for key, value in node.value:
-        line = key.start_mark.line + 1
-        if not isinstance(key, yaml.ScalarNode):
-            raise ConfigError(f"{file}:{line}: expected a plain word as a key")
-        here = (*path, str(key.value))
-        _refuse_halves(file, key, here)
-        if key.value in first:
+    def read(self, node: yaml.Node | None, path: KeyPath) -> None:
+        """Find the lines of a value and all that it holds; raises ConfigError."""
+        if node is None:
+            return
+        self.found.setdefault(path, _line(node))
+        if len(self.found) > self._most:
             raise ConfigError(
-                f"{file}:{line}: {dotted(here)}: expected each key once; "
-                f"it is on line {first[key.value]} already"
+                f"{self._file}: expected aliases that repeat at most {_MOST_BY_ALIASES} values"
             )
-        first[key.value] = line
-        lines[here] = line
-        _walk(file, value, here, lines, most)
+        if isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self.read(item, (*path, index))
+        elif isinstance(node, yaml.MappingNode):
+            self._read_mapping(node, path)
+        else:
+            self._refuse_halves(node, path)
+
+    def _read_mapping(self, node: yaml.MappingNode, path: KeyPath) -> None:
+        first: dict[str, int] = {}
+        for key, value in node.value:
+            line = _line(key)
+            if not isinstance(key, yaml.ScalarNode):
+                raise ConfigError(f"{self._file}:{line}: expected a plain word as a key")
+            here = (*path, str(key.value))
+            self._refuse_halves(key, here)
+            if key.value in first:
+                raise ConfigError(
+                    f"{self._file}:{line}: {dotted(here)}: expected each key once; "
+                    f"it is on line {first[key.value]} already"
+                )
+            first[key.value] = line
+            self.found[here] = line
+            self.read(value, here)
+
+    def _refuse_halves(self, node: yaml.Node, path: KeyPath) -> None:
+        """Raise ConfigError for lone surrogates.
+
+        YAML reads the UTF-16 escapes of JSON as two halves of a character, which UTF-8 and Spark
+        cannot represent.
+        """
+        if _HALF.search(node.value):
+            raise ConfigError(
+                f"{self._file}:{_line(node)}: {dotted(path)}: expected whole characters, not "
+                "halves of them (\\uD800 to \\uDFFF): write the character itself, or \\U and its "
+                "eight digits"
+            )
+
+
+def _line(node: yaml.Node) -> int:
+    line: int = node.start_mark.line
+    return line + 1
 
 
 def dotted(path: KeyPath) -> str:

@@ -16,11 +16,10 @@ import pyarrow as pa
 import zstandard
 
 from sluice.containers.byte_stream import ByteStream
+from sluice.containers.compression import STEP_BYTES, ZSTD_WINDOW_BYTES
 
 DEFLATE: Final = b"deflate"
 _SNAPPY: Final = b"snappy"
-_STEP_BYTES: Final = 1 << 20
-_WINDOW_BYTES: Final = 1 << 27
 DAMAGED: Final = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
 
 
@@ -66,10 +65,10 @@ def _refuse_more_than(most: int, size: int) -> None:
 
 
 def _zstd(body: bytes) -> Iterator[bytes]:
-    reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).stream_reader(
+    reader = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES).stream_reader(
         body, read_across_frames=True
     )
-    while piece := reader.read(_STEP_BYTES):
+    while piece := reader.read(STEP_BYTES):
         yield piece
 
 
@@ -79,7 +78,7 @@ def _streamed(stream: Callable[[], Any]) -> Callable[[bytes], Iterator[bytes]]:
     def pieces(body: bytes) -> Iterator[bytes]:
         decompressor, left = stream(), body
         while not decompressor.eof:
-            piece = decompressor.decompress(left, _STEP_BYTES)
+            piece = decompressor.decompress(left, STEP_BYTES)
             if not piece and not decompressor.eof:
                 raise ValueError("a block that is cut")
             yield piece

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import fastavro
 
-from sluice.bounds import DEFAULT, MEBIBYTE, Bounds
+from sluice.bounds import MEBIBYTE, Bounds
 from sluice.containers.avro_blocks import BlockCheck
 from sluice.containers.avro_codecs import PACKED, unpacked
 from sluice.containers.byte_stream import ByteStream, Stretch
@@ -73,7 +73,7 @@ class AvroFile:
     supported: bool = True
 
 
-def walk(chunks: Iterator[bytes], thorough: bool = False, bounds: Bounds = DEFAULT) -> AvroFile:
+def walk(chunks: Iterator[bytes], thorough: bool, bounds: Bounds) -> AvroFile:
     """Read a container to its end; decode its blocks only if `thorough`.
 
     A block that decompresses to more than `bounds` allow is bad. Raises DamageError, not trusted,

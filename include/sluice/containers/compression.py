@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import zstandard
 
-from sluice.bounds import DEFAULT, Bounds
+from sluice.bounds import Bounds
 
 NONE: Final = ""
 GZIP: Final = "gzip"
@@ -25,7 +25,7 @@ TOO_MUCH: Final = (BOMB, TOO_MANY_ROWS)
 # zstd's own interface cannot stop half way, so its output is limited by the size of its input: four
 # bytes may make a block of 128 KiB, so a piece of 256 bytes may make 8 MiB.
 _PIECE_BYTES: Final = {GZIP: 1 << 16, BZIP2: 1 << 14, ZSTD: 1 << 8}
-_ZSTD_WINDOW_BYTES: Final = 1 << 27
+ZSTD_WINDOW_BYTES: Final = 1 << 27
 
 # RFC 8878, 3.1.2: a frame that holds no data, as pzstd writes before each other one.
 _SKIPPABLE: Final = [bytes([low]) + b"\x2a\x4d\x18" for low in range(0x50, 0x60)]
@@ -117,7 +117,7 @@ class Plain(Iterator[bytes]):
     fails on them.
     """
 
-    def __init__(self, chunks: Iterator[bytes], compression: str, bounds: Bounds = DEFAULT) -> None:
+    def __init__(self, chunks: Iterator[bytes], compression: str, bounds: Bounds) -> None:
         self.padded = False
         self._packed = 0
         self._size = 0
@@ -187,5 +187,5 @@ def _new(compression: str) -> _Decompressor[Any]:
         return _Gzip(zlib.decompressobj(wbits=31))
     if compression == BZIP2:
         return _Bzip2(bz2.BZ2Decompressor())
-    zstd = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
+    zstd = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
     return _Zstd(zstd.decompressobj())

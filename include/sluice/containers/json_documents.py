@@ -62,7 +62,7 @@ class Rejected:
     raw: bytes
 
 
-def split(chunks: Iterator[bytes], limit: int, keys: bool = True) -> Iterator[Line | Rejected]:
+def split(chunks: Iterator[bytes], limit: int, *, keys: bool) -> Iterator[Line | Rejected]:
     """Yield every document of a file as one line, in order; damage as Rejected.
 
     A key and its value become `{"key": …, "value": …}`, or the value alone without `keys`. `limit`:

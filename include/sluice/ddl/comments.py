@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sluice.ddl.create_table import MYSQL
+from sluice.ddl.dialects import MYSQL, ORACLE, POSTGRES
 from sluice.ddl.parsing import TooIntricateError
 from sluice.ddl.spelling import (
     as_known,
@@ -40,7 +40,7 @@ _NOTHING: Final = re.compile(r"\bIS\s+NULL\s*(?=;|\Z)", re.IGNORECASE)
 _INLINE: Final = re.compile(r"\bCOMMENT\b", re.IGNORECASE)
 _REDEFINES: Final = words("ALTER", "TABLE", r"(CHANGE|MODIFY\s+COLUMN)")
 # Oracle and PostgreSQL have no backslash escapes, MySQL has no COMMENT ON.
-_GRAMMARS: Final = ("oracle", "postgres")
+_GRAMMARS: Final = (ORACLE, POSTGRES)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def comments(text: str) -> list[Comment]:
     refuse_long(text)
     inline = _inline_comments(as_known(executed(text), MYSQL), redefines=redefines)
     if inline is None and _INLINE.search(plain):
-        raise UnreadableDdlError("no grammar reads it")
+        raise UnreadableDdlError
     return inline or []
 
 
@@ -96,7 +96,7 @@ def _comments_on(text: str) -> list[Comment]:
             if read is not None:
                 comments_on = [_of_comment(one) for one in read if isinstance(one, exp.Comment)]
                 return [one for one in comments_on if one is not None]
-    raise UnreadableDdlError("no grammar reads it")
+    raise UnreadableDdlError
 
 
 def _of_comment(statement: exp.Comment) -> Comment | None:

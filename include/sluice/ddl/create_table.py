@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
-MYSQL: Final = "mysql"
-POSTGRES: Final = "postgres"
-ORACLE: Final = "oracle"
-SQL_SERVER: Final = "tsql"
+from sluice.ddl.dialects import MYSQL, POSTGRES, SQL_SERVER
+
 _CREATE: Final = "CREATE"
 _ALTER: Final = "ALTER"
 _MOST_WORDS: Final = 4

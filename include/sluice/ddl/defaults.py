@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from sqlglot import exp
 
-from sluice.ddl.create_table import MYSQL, SQL_SERVER
+from sluice.ddl.dialects import MYSQL, ORACLE, SQL_SERVER
 from sluice.ddl.spelling import has_backtick
-from sluice.ddl.stored import ORACLE, as_stored, is_char, is_respelled, is_text, keeps, kind_of
+from sluice.ddl.stored import as_stored, is_char, is_respelled, is_text, keeps, kind_of
 
 ColumnChange = tuple[str | None, str | None]
 """A column's former and new name; None for a column that is added or dropped."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from sluice.ddl.brackets import each_alone
-from sluice.ddl.create_table import MYSQL
+from sluice.ddl.dialects import MYSQL
 
 # A comment without an end goes on to the end of the text: searching for each end would take long.
 _QUOTED_OR_COMMENT: Final = re.compile(

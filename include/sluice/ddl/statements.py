@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sluice.ddl.create_table import MYSQL, SQL_SERVER
 from sluice.ddl.defaults import AddedColumn, ColumnChange, added_column, source_of
+from sluice.ddl.dialects import MYSQL, ORACLE, POSTGRES, SQL_SERVER
 from sluice.ddl.parsing import TooIntricateError, parsed
 from sluice.ddl.spelling import (
     as_known,
@@ -53,7 +53,7 @@ _COLUMNS_ALONE: Final = re.compile(
 _UNNAMED: Final = "sluice_unnamed"
 _DROPS_TABLE: Final = re.compile(r"(\A|;)\s*(DROP|CREATE\s+OR\s+REPLACE)\s+TABLE\b", re.IGNORECASE)
 _NAME_WITH_HASH: Final = re.compile(r"[\w$]#")
-_GRAMMARS: Final = (MYSQL, "oracle", "postgres", SQL_SERVER)
+_GRAMMARS: Final = (MYSQL, ORACLE, POSTGRES, SQL_SERVER)
 _RENAMES: Final = "sp_rename"
 _RENAMES_GIVEN: Final = ("objname", "newname", "objtype")
 _KEYWORDS: Final = frozenset({"add", "alter", "change", "drop", "modify", "rename"})
@@ -66,6 +66,9 @@ _COLUMN: Final = "COLUMN"
 
 class UnreadableDdlError(ValueError):
     """No grammar reads a statement that may rename or drop a column, or drop a table."""
+
+    def __init__(self, why: str = "no grammar reads it") -> None:
+        super().__init__(why)
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def altered(text: str) -> list[Altered]:
             if changes is not None:
                 return [replace(a, table="") if a.table == _UNNAMED else a for a in changes]
     if _CHANGES_COLUMNS.search(of_all):
-        raise UnreadableDdlError("no grammar reads it")
+        raise UnreadableDdlError
     return []
 
 
@@ -140,7 +143,7 @@ def dropped_tables(text: str) -> list[str]:
     refuse_long(text)
     read = statements(as_known(plain))
     if read is None:
-        raise UnreadableDdlError("no grammar reads it")
+        raise UnreadableDdlError
     return [name for statement in read for name in _of_drop(statement)]
 
 

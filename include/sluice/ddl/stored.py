@@ -10,12 +10,11 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from sluice.ddl.create_table import MYSQL, SQL_SERVER
+from sluice.ddl.dialects import MYSQL, ORACLE, SQL_SERVER
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-ORACLE: Final = "oracle"
 _PLACES: Final = re.compile(r"\.(\d*[1-9])")
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.IGNORECASE)
 _WHOLE: Final = re.compile(r"0|-?[1-9]\d*")

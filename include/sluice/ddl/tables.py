@@ -75,7 +75,7 @@ def _of_rename(text: str, begins: re.Match[str]) -> list[RenamedTable]:
     rest = text[begins.end() :]
     if not _PAIRS.fullmatch(rest):
         if begins[1]:
-            raise UnreadableDdlError("no grammar reads it")
+            raise UnreadableDdlError
         return []  # of a user, an index …
     pairs = re.finditer(_PAIR, rest, re.IGNORECASE)
     return [RenamedTable(_table(pair[1]), _table(pair[2])) for pair in pairs]
@@ -97,7 +97,7 @@ def _of_alters(text: str) -> list[RenamedTable]:
     if read is not None:
         return [renamed for statement in read for renamed in _of_statement(statement)]
     if has_in_order(plain, _ALTERS):
-        raise UnreadableDdlError("no grammar reads it")
+        raise UnreadableDdlError
     return []
 
 

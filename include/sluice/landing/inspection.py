@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO, Final, TypeVar
@@ -22,7 +23,7 @@ from sluice.containers.json_documents import Line, Rejected, split
 from sluice.containers.rejects import RAW_BYTES, Rejects
 from sluice.errors import UnstableFileError
 from sluice.landing.file_detection import IN_MEMORY, DetectedFile, detect, peek
-from sluice.landing.reading import PLAIN, Reading
+from sluice.landing.reading import Reading
 from sluice.landing.table_folders import name_in_order
 from sluice.manifest import AVRO, JSON_LINES, PARQUET, LandingReject, SourceFile
 from sluice.objects.staging import STAGED_TOO_LARGE, StagedFile, StagedTooLargeError, room_to_stage
@@ -70,7 +71,7 @@ class Inspector:
     store: ObjectStore
     staging: ObjectStore
     prefix: str
-    reading: Reading = PLAIN
+    reading: Reading
 
     def inspect(self, stored: StoredObject) -> Inspection:
         """Read one object to its end; write a staged file if Spark could not read it.
@@ -125,8 +126,7 @@ class Inspector:
             kind = compression.detect(head)
             plain = compression.Plain(raw, kind, self.reading.bounds)
             detected = classify(plain)
-            for _ in raw:
-                pass  # to the end, for the checksum
+            deque(raw, maxlen=0)  # to the end, for the checksum
         if size != stored.size:
             raise written_again(stored.key)
         split_needed = detected.split or plain.padded
@@ -162,8 +162,7 @@ class Inspector:
                 self._write_staged(plain, staged, detected, file, rejects)
             except StagedTooLargeError:
                 rejects.reject_whole(STAGED_TOO_LARGE)
-            for _ in chunks:
-                pass  # to the end, for the checksum
+            deque(chunks, maxlen=0)  # to the end, for the checksum
         return rejects
 
     def _write_staged(
@@ -249,7 +248,7 @@ def _parts(plain: Iterator[bytes], detected: DetectedFile, limit: int) -> Iterat
         return framed.split(plain, limit, detected.framed_as)
     if detected.csv:
         return csv_rows.rows_as_json(plain, detected.csv, limit)
-    return split(plain, limit, detected.keys)
+    return split(plain, limit, keys=detected.keys)
 
 
 def _stage_avro(

@@ -38,9 +38,6 @@ class Reading:
     timed: bool = False
 
 
-PLAIN: Final = Reading()
-
-
 def reading_of(pipeline: Pipeline) -> Reading:
     """Return how the files are read, by the pipeline's format and its options."""
     options = pipeline.format_options

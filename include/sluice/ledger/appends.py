@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, TypeVar
@@ -66,6 +67,14 @@ _LONGEST_WAIT_STANDBY: Final = 3.0
 COMPACT_AT: Final = 48
 KEEP_SNAPSHOTS: Final = timedelta(hours=1)
 SUMMARY_TOKEN: Final = "sluice.ledger-token"
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """The number of rows of a ledger table before and after compaction (also for a dry run)."""
+
+    before: int
+    after: int
 
 
 class LedgerTables:
@@ -123,22 +132,21 @@ class LedgerTables:
             time.sleep(pause(turn, _longest_wait(problem)))
         return self._give_up(name, sent, problem)
 
-    def compact(
-        self, name: str, keep: Callable[[pa.Table], pa.Table], *, dry_run: bool
-    ) -> tuple[int, int]:
-        """Rewrite a table as one file with the rows that `keep` returns for its Arrow table.
+    def compact(self, name: str, *, dry_run: bool) -> Compacted:
+        """Rewrite a table as one file without rows that a later row repeats.
 
-        Returns the numbers of rows before and after. After a concurrent write nothing is
+        Every renewal of a lease is a row. For each state that a batch, file or publication had, its
+        last row is kept, so the history of states stays. After a concurrent write nothing is
         rewritten; the next maintenance tries again.
         """
         table = self.find(name)
         if table is None:
-            return 0, 0
+            return Compacted(0, 0)
         rows = _with_retries(lambda: scan(table, AlwaysTrue()))
-        kept = keep(rows)
+        kept = newest(rows, *SAME_STATE[name])
         if not dry_run and (kept.num_rows < rows.num_rows or _files(table) > 1):
             _rewrite(table, kept)
-        return rows.num_rows, kept.num_rows
+        return Compacted(rows.num_rows, kept.num_rows)
 
     def _give_up(self, name: str, sent: dict[str, T], problem: Exception | None) -> T:
         arrived = _arrived(self.open(name), sent)

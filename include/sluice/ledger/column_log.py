@@ -89,5 +89,11 @@ def _statement(row: dict[str, Any]) -> ColumnStatement:
     listed = json.loads(row["columns"])
     columns = tuple((old and stored_name(old), new and stored_name(new)) for old, new, *_ in listed)
     added = tuple(AddedColumn(stored_name(new), *default) for _, new, *default in listed if default)
-    fields = (row["source_table"], row["position"], columns, row["statement"])
-    return ColumnStatement(*fields, batch_id=row["batch_id"], added=added)
+    return ColumnStatement(
+        row["source_table"],
+        row["position"],
+        columns,
+        row["statement"],
+        batch_id=row["batch_id"],
+        added=added,
+    )

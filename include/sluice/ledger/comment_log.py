@@ -6,7 +6,7 @@ As with renames, a batch's comments count once it is published.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Final
 
 from pyiceberg.catalog import Catalog
@@ -53,6 +53,6 @@ def record(
 def recorded(catalog: Catalog, pipeline: str) -> list[CommentStatement]:
     """Return the comments of a pipeline's batches, published or not."""
     rows = ddl_log.recorded(catalog, COMMENTS, pipeline)
-    fields = CommentStatement.__dataclass_fields__
-    stored = (CommentStatement(**{name: row[name] for name in fields}) for row in rows)
+    names = [field.name for field in fields(CommentStatement)]
+    stored = (CommentStatement(**{name: row[name] for name in names}) for row in rows)
     return [one for one in stored if one.table_name != _NO_TABLE]

@@ -197,10 +197,14 @@ class Files:
     def _batch_by_content(
         self, files: pa.Table, content: ContentKey, epochs: Container[int] | None
     ) -> dict[str, str]:
-        loaded_at = {} if epochs is None else self._batches.epochs()
-        other = [b for b, at in loaded_at.items() if at is not None and at not in (epochs or ())]
+        other = [] if epochs is None else self._batches_of_other(epochs)
         now, before = newest(files, "object_key"), self._replaced(files)
         return batch_by_content(now, content, other) | batch_by_content(before, content, other)
+
+    def _batches_of_other(self, epochs: Container[int]) -> list[str]:
+        """Return the batches that were loaded at another epoch than these."""
+        loaded_at = self._batches.epochs().items()
+        return [batch for batch, at in loaded_at if at is not None and at not in epochs]
 
 
 def _bytes_of(row: FileRow) -> tuple[str, str, str]:

@@ -122,6 +122,11 @@ class Publication:
         Its base is from before the batch, even if an earlier attempt at the batch had published it.
         """
         return StagedTable(
-            self.namespace, self.table_name, self.branch, self.base_snapshot, self.head_snapshot,
-            self.base_schema, self.created,
-        )  # fmt: skip
+            self.namespace,
+            self.table_name,
+            self.branch,
+            base_snapshot=self.base_snapshot,
+            head_snapshot=self.head_snapshot,
+            base_schema=self.base_schema,
+            created=self.created,
+        )

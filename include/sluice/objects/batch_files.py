@@ -1,13 +1,12 @@
 """The files of a batch beside the tables: manifest, staged files, results of attempts.
 
-They are under `<warehouse>/_sluice/<pipeline>/`: staged files (JSON lines made of landed files that
-Spark cannot read) in `staged/`, shared by batches, the rest in `<batch>/`. A manifest is never
-overwritten.
+They are under `<warehouse>/_sluice/<pipeline>/`: staged files (made of landed files that Spark
+cannot read as they are) in `staged/`, shared by batches, the rest in `<batch>/`. A manifest is
+never overwritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from sluice.config.project import Project
@@ -41,19 +40,19 @@ class BatchFiles:
         return f"{pipeline}/{batch_id}/manifest.json"
 
     def staging_prefix(self, pipeline: str) -> str:
-        """Return the prefix of the JSON-lines files that landing makes for Spark."""
+        """Return the prefix of the files that landing makes for Spark."""
         return f"{pipeline}/staged/"
 
     def write_manifest(self, manifest: Manifest) -> str:
         """Write a manifest unless its key exists; returns the key."""
-        self.fix_manifest(manifest)
+        self.put_manifest(manifest)
         return self.manifest_key(manifest.pipeline, manifest.batch_id)
 
-    def fix_manifest(self, manifest: Manifest) -> bool:
+    def put_manifest(self, manifest: Manifest) -> bool:
         """Write a manifest unless its key exists; False if another one is stored there."""
         key = self.manifest_key(manifest.pipeline, manifest.batch_id)
-        fixed = self.store.put_if_absent(key, manifest.to_json().encode())
-        return fixed or self.read_manifest(key) == manifest
+        written = self.store.put_if_absent(key, manifest.to_json().encode())
+        return written or self.read_manifest(key) == manifest
 
     def read_manifest(self, key: str) -> Manifest:
         """Read a manifest; raises TerminalError if there is none."""
@@ -104,11 +103,6 @@ class BatchFiles:
 
     def _scratch_prefix(self, pipeline: str, batch_id: str) -> str:
         return f"{pipeline}/{batch_id}/{SCRATCH}"
-
-    def delete_staged(self, keys: Iterable[str]) -> None:
-        """Remove staged files."""
-        for key in keys:
-            self.store.delete_prefix(key)
 
     def staged_there(self, pipeline: str) -> set[str]:
         """Return the keys of the staged files that exist."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from io import RawIOBase
+from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import boto3
@@ -26,15 +26,13 @@ from botocore.exceptions import (
 
 from sluice.config.locations import s3_endpoint
 from sluice.errors import FileDeniedError, SluiceError, TerminalError, TransientError
-from sluice.globs import Glob, is_hidden
+from sluice.globs import Glob, is_hidden, literal_start
 from sluice.objects.store import StoredObject, written_again
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import GetObjectRequestTypeDef, ObjectIdentifierTypeDef
-
-    ObjectsToDelete = list[ObjectIdentifierTypeDef]
+    from mypy_boto3_s3.type_defs import GetObjectRequestTypeDef
 
 CONNECT_SECONDS: Final = 10
 READ_SECONDS: Final = 60
@@ -100,7 +98,7 @@ class S3Store:
     def list(self, pattern: str = "**/*", *, hidden: bool = False) -> Iterator[StoredObject]:
         """See `ObjectStore`; of a bucket with versions the newest one of each object."""
         wanted = Glob(pattern)
-        start = self.prefix + re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+        start = self.prefix + literal_start(pattern)
         with self._explained(start):
             objects = self._versions(start) if self._is_versioned else self._objects(start)
             for one in objects:
@@ -204,28 +202,28 @@ class S3Store:
                     raise self._explanation(key, error) from error
                 time.sleep(_CONFLICT_SECONDS)
 
+    def delete(self, keys: Iterable[str]) -> None:
+        """See `ObjectStore`; a request takes `DELETED_AT_ONCE` keys."""
+        left = iter(keys)
+        while some := list(islice(left, DELETED_AT_ONCE)):
+            with self._explained(some[0]):
+                self._delete(some)
+
     def delete_prefix(self, prefix: str) -> None:
         """See `ObjectStore`."""
-        to_delete: ObjectsToDelete = []
         with self._explained(prefix):
-            for one in self._objects(self.prefix + prefix):
-                to_delete.append({"Key": self.prefix + one.key})
-                if len(to_delete) == DELETED_AT_ONCE:
-                    self._delete(to_delete)
-                    to_delete = []
-            self._delete(to_delete)
+            self.delete(one.key for one in self._objects(self.prefix + prefix))
 
-    def _delete(self, to_delete: ObjectsToDelete) -> None:
-        if not to_delete:
-            return
+    def _delete(self, keys: Sequence[str]) -> None:
         answer = self.client.delete_objects(
-            Bucket=self.bucket, Delete={"Objects": to_delete, "Quiet": True}
+            Bucket=self.bucket,
+            Delete={"Objects": [{"Key": self.prefix + key} for key in keys], "Quiet": True},
         )
         if left := answer.get("Errors"):
             first = left[0]
             raise TransientError(
                 f"s3://{self.bucket}/{first.get('Key')}: not deleted: {first.get('Code')}: "
-                f"{first.get('Message')}, and so {len(left)} of {len(to_delete)} objects; try again"
+                f"{first.get('Message')}, and so {len(left)} of {len(keys)} objects; try again"
             )
 
     def delete_unfinished(self, prefix: str, before: datetime) -> None:

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ from sluice.errors import (
     TransientError,
     UnstableFileError,
 )
-from sluice.globs import Glob, is_hidden
+from sluice.globs import Glob, is_hidden, literal_start
 
 _DAY_AND_HOUR: Final = re.compile(r"(?:^|/)dt=(\d{4})-(\d\d)-(\d\d)/(?:hr|hour)=(\d\d?)(?=/|$)")
 _HOUR: Final = "%Y%m%dT%H"
@@ -129,6 +129,13 @@ class ObjectStore(Protocol):
         """Write an object unless its key exists; returns whether it was written."""
         ...
 
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete the objects with these keys; a key without an object is passed over.
+
+        Raises an error for the first one found that cannot be deleted.
+        """
+        ...
+
     def delete_prefix(self, prefix: str) -> None:
         """Delete every object whose key begins with `prefix`, hidden ones too."""
         ...
@@ -198,15 +205,18 @@ class LocalStore:
 
     def list(self, pattern: str = "**/*", *, hidden: bool = False) -> Iterator[StoredObject]:
         """See `ObjectStore`; a missing folder is empty, and files that vanish meanwhile
-        are left out."""
-        wanted = Glob(pattern)
+        are left out. Folders that no key that matches leads through are not read."""
+        wanted, start = Glob(pattern), literal_start(pattern)
         for parent, folders, names in os.walk(self.folder, onerror=_raise_unless_gone):
-            folders[:] = sorted(name for name in folders if hidden or not is_hidden(name))
+            inside = _folder_key(Path(parent).relative_to(self.folder))
+            folders[:] = sorted(
+                name
+                for name in folders
+                if (hidden or not is_hidden(name)) and _may_lead_to(start, f"{inside}{name}/")
+            )
             for name in sorted(names):
-                path = Path(parent, name)
-                key = path.relative_to(self.folder).as_posix()
-                if (hidden or not is_hidden(name)) and wanted.matches(key):
-                    yield from self._described(key, path)
+                if (hidden or not is_hidden(name)) and wanted.matches(inside + name):
+                    yield from self._described(inside + name, Path(parent, name))
 
     def _described(self, key: str, path: Path) -> Iterator[StoredObject]:
         """Yield the object at a path, if it is one and still there."""
@@ -267,6 +277,11 @@ class LocalStore:
             temporary.unlink()
         return True
 
+    def delete(self, keys: Iterable[str]) -> None:
+        """See `ObjectStore`."""
+        for key in keys:
+            self._path(key).unlink(missing_ok=True)
+
     def delete_prefix(self, prefix: str) -> None:
         """See `ObjectStore`."""
         path = self._path(prefix)
@@ -286,6 +301,16 @@ class LocalStore:
     def url(self, key: str) -> str:
         """See `ObjectStore`; not percent-encoded, since Hadoop's paths are not."""
         return f"file://{self._path(key)}"
+
+
+def _folder_key(folder: Path) -> str:
+    """Return what the keys in a folder of the store begin with."""
+    return f"{folder.as_posix()}/" if folder.parts else ""
+
+
+def _may_lead_to(start: str, folder: str) -> bool:
+    """Whether keys with this start may be in a folder or below it."""
+    return folder.startswith(start) or start.startswith(folder)
 
 
 def _raise_unless_gone(error: OSError) -> None:

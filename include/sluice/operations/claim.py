@@ -33,8 +33,8 @@ def claim(
     ctx: Context,
     inspected: list[Inspected],
     lease: Lease | None,
-    epoch: int | None = None,
-    replaced: Container[FileRow] = (),
+    epoch: int | None,
+    replaced: Container[FileRow],
 ) -> str:
     """Make a batch of the files that no batch has, and return its manifest's key; "" if no file is
     left, or another run has taken the batch up.
@@ -107,7 +107,7 @@ class _Manifests:
     def _write(self, files: tuple[SourceFile, ...]) -> Manifest:
         name, rejects = self.ctx.pipeline.name, tuple(r for f in files for r in self.rejects[f.key])
         manifest = Manifest(name, name_batch(name, files), files, rejects, epoch=self.epoch)
-        if not self.ctx.files.fix_manifest(manifest):
+        if not self.ctx.files.put_manifest(manifest):
             # The same objects were released, and are inspected with other options now: the earlier
             # manifest does not apply, so the new one gets another name.
             manifest = replace(manifest, batch_id=name_by_content(manifest))

@@ -26,8 +26,8 @@ from sluice.names import (
     target_of_changelog,
 )
 from sluice.operations.context import Context
+from sluice.operations.holding import is_taken_up, pipeline_lease
 from sluice.operations.pipeline_tables import skip_unreadable_table
-from sluice.operations.waiting import is_taken_up, pipeline_lease
 
 _DEAD: Final = frozenset({states.FAILED, states.ROLLED_BACK})
 

@@ -49,8 +49,7 @@ def refuse_if_followed(ctx: Context, published: Published) -> None:
     for p in sorted(later, key=lambda p: p.seq, reverse=True):
         before = own.get((p.namespace, p.table_name, p.base_snapshot or 0))
         if p.state == states.PUBLISHED and before is not None:
-            did = f"wrote {p.full_name} after batch {before}"
-            raise FollowedError(f"batch {p.batch_id} {did}")
+            raise FollowedError(f"batch {p.batch_id} wrote {p.full_name} after batch {before}")
     followed = _followed(rows, published)
     _refuse_if_base_has_undone_rows(published, followed)
     _refuse_if_changes_compared(ctx, published, followed)
@@ -68,8 +67,9 @@ def _refuse_if_base_has_undone_rows(published: Published, followed: Followed) ->
     for batch_id in (batch for batch in followed if published[batch]):
         for later in followed[batch_id]:
             if undone := later.details.get(UNDONE):
-                did = f"undid {', '.join(undone)} after batch {batch_id}"
-                raise FollowedError(f"batch {later.batch_id} {did}")
+                raise FollowedError(
+                    f"batch {later.batch_id} undid {', '.join(undone)} after batch {batch_id}"
+                )
 
 
 def _refuse_if_changes_compared(ctx: Context, published: Published, followed: Followed) -> None:
@@ -83,8 +83,10 @@ def _refuse_if_changes_compared(ctx: Context, published: Published, followed: Fo
             stored = batches_in(log)  # one scan, however many batches followed
             if other := next((row for row in others if row.batch_id in stored), None):
                 where = ".".join(log.name()[-2:])
-                did = f"has changes in {where}, which were compared with {batch_id}"
-                raise FollowedError(f"batch {other.batch_id} {did}")
+                raise FollowedError(
+                    f"batch {other.batch_id} has changes in {where}, which were compared with "
+                    f"{batch_id}"
+                )
 
 
 def _refuse_if_nothing_written(ctx: Context, published: Published, followed: Followed) -> None:

@@ -9,7 +9,7 @@ from sluice.errors import LeaseHeldError, TerminalError
 from sluice.ledger import states
 from sluice.ledger.leases import holder_in_words, this_holder
 from sluice.operations.context import Context
-from sluice.operations.waiting import is_held
+from sluice.operations.holding import is_held
 from sluice.result import BatchResult
 from sluice.spark_submit.submit import LOAD_BATCH, is_small, submit
 

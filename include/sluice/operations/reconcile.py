@@ -14,13 +14,13 @@ from sluice.ledger.rows import BatchRow, may_land, seq_of
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
 from sluice.operations.empty_tables import drop_empty_tables
+from sluice.operations.holding import is_held, taken_up
 from sluice.operations.obsolete import why_obsolete
 from sluice.operations.publish import publish
 from sluice.operations.published_batches import unfinished_except_undone
 from sluice.operations.rollback_advice import advise_rollback
 from sluice.operations.staged_branches import drop_all_branches
 from sluice.operations.undo import complete_rollbacks, undo_batch
-from sluice.operations.waiting import is_held, taken_up
 
 
 def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = lambda _: False) -> list[str]:

@@ -21,6 +21,7 @@ from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.objects.store import is_same_object
 from sluice.operations.claim import record_landed
 from sluice.operations.context import Context
+from sluice.operations.holding import renewing_landed
 from sluice.operations.inspecting import Inspecting
 from sluice.operations.quarantined import Unresolved, repeated, unresolved
 from sluice.operations.reconcile import reconcile
@@ -28,7 +29,6 @@ from sluice.operations.selection import open_landing
 from sluice.operations.stages import load_and_publish
 from sluice.operations.undo import undo_batch
 from sluice.operations.unreadable_files import UnreadableFiles, listed_errors
-from sluice.operations.waiting import renewing_landed
 from sluice.positions import arrival_again
 from sluice.result import BatchResult
 

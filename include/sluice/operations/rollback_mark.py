@@ -14,7 +14,7 @@ from sluice.ledger.rows import BatchRow
 from sluice.operations import comments
 from sluice.operations.context import Context, known_batch
 from sluice.operations.held_files import hold_files, release_held
-from sluice.operations.waiting import given_up
+from sluice.operations.holding import given_up
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,9 @@ class KnownFiles:
         row = self.rows.get(file.key)
         return row is None or not may_be_replaced(file, row) or file.sha256 == row.sha256
 
-    def originals(self, files: tuple[SourceFile, ...]) -> tuple[SourceFile, ...]:
-        """Return the files without copies of another object, as landing does."""
+    def take_originals(self, files: tuple[SourceFile, ...]) -> tuple[SourceFile, ...]:
+        """Return the files without copies of another object, as landing does, and count theirs
+        among the known contents."""
         free = tuple(file for file in files if self.is_free(file.key))
         copies = set(free) - set(fresh_content(free, self.contents, self.content_key))
         return tuple(file for file in files if file not in copies)
@@ -120,7 +121,7 @@ def _batch(
     same = [file for file in landed if known.has_bytes_of(file)]
     other = (file for file in landed if not known.has_bytes_of(file))
     say_of_files(ctx, (_changed_message(ctx, known.rows[file.key]) for file in other))
-    files = known.originals(_at_their_places(ctx, same, known))
+    files = known.take_originals(_at_their_places(ctx, same, known))
     # Without rejects: the batch that claims the file reports them.
     manifest = Manifest(ctx.pipeline.name, "", files, tables=names, epoch=epoch)
     into = (ctx.pipeline.namespace, ctx.pipeline.table_name)

@@ -19,6 +19,7 @@ from sluice.manifest import Manifest
 from sluice.objects.batch_files import batch_of
 from sluice.operations.context import Context, open_context
 from sluice.operations.held_files import release
+from sluice.operations.holding import is_held, renewing_landed
 from sluice.operations.land import land
 from sluice.operations.load import current_result, load
 from sluice.operations.loading_order import Shares, in_turn, tried
@@ -31,13 +32,7 @@ from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import give_up
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.operations.valid_publications import publications
-from sluice.operations.waiting import (
-    is_blocked,
-    is_held,
-    renewing_landed,
-    wait_for_others,
-    wait_for_turn,
-)
+from sluice.operations.waiting import is_blocked, wait_for_others, wait_for_turn
 from sluice.result import BatchResult
 
 __all__ = [

@@ -34,8 +34,7 @@ def sweep(files: BatchFiles, ledger: PipelineLedger, before: datetime, *, dry_ru
     pipeline = ledger.pipeline
     doomed = sorted(_doomed(files, pipeline, _needs(files, ledger), before))
     if not dry_run:
-        for key in doomed:
-            files.store.delete_prefix(key)
+        files.store.delete(doomed)
         files.store.delete_unfinished(f"{pipeline}/", before)
     return len(doomed)
 
@@ -81,7 +80,7 @@ def delete_staged(
         if row.batch_id not in {but, *others} and row.state != PUBLISHING
     ]
     needed = {key for name in names for key in _staged(files, pipeline, name)}
-    files.delete_staged(sorted(staged.keys() - needed))
+    files.store.delete(sorted(staged.keys() - needed))
 
 
 def _needs(files: BatchFiles, ledger: PipelineLedger) -> _Needs:
@@ -111,7 +110,7 @@ def _doomed(files: BatchFiles, pipeline: str, needs: _Needs, before: datetime) -
 def _kept(found: StoredObject, needs: _Needs) -> bool:
     """Whether the file must stay: manifests and results as long as the ledger has the batch,
     scratch files until the batch is finished; hidden files elsewhere are not the batches'."""
-    _, batch_id, name = (*found.key.split("/", 2), "", "")[:3]
+    batch_id, _, name = found.key.partition("/")[2].partition("/")
     if name.startswith(SCRATCH):  # Spark hides what it has not finished
         return batch_id in needs.unfinished
     return batch_id in needs.batches or is_hidden(found.key)

@@ -29,6 +29,7 @@ from sluice.operations.context import Context, known_batch
 from sluice.operations.followed import refuse_if_followed
 from sluice.operations.foreign_writes import advise_recovery
 from sluice.operations.held_files import hold_files, to_hold, would_hold
+from sluice.operations.holding import given_up, pipeline_lease
 from sluice.operations.in_use import refuse_in_use, refuse_undoing_batches
 from sluice.operations.published_batches import published_rows
 from sluice.operations.rollback_mark import RollbackMark, changed_meanwhile, mark_of
@@ -40,7 +41,6 @@ from sluice.operations.valid_publications import (
     publications,
     publications_of,
 )
-from sluice.operations.waiting import given_up, pipeline_lease
 from sluice.result import moved_main
 
 Orders = Mapping[str, UndoOrder]

@@ -23,9 +23,8 @@ from sluice.errors import (
     UnstableFileError,
 )
 from sluice.landing.inspection import Inspection
-from sluice.operations.context import Say
+from sluice.operations.context import MOST_FILES_NAMED, Say
 
-NAMED_AT_MOST: Final = 20
 TRIES: Final = 3
 # This number of failures in a row, with no file read in between, means that the store is away.
 AWAY_AFTER: Final = 8
@@ -132,7 +131,7 @@ def files_left_out(
 
 
 def listed_errors(errors: Mapping[str, Exception]) -> str:
-    """Return one line for each of the first NAMED_AT_MOST files, with its reason."""
+    """Return one line for each of the first MOST_FILES_NAMED files, with its reason."""
     lines = [str(why) for _, why in sorted(errors.items())]
-    more = len(lines) - NAMED_AT_MOST
-    return "\n".join(lines[:NAMED_AT_MOST] + ([f"and {more} more"] if more > 0 else []))
+    more = len(lines) - MOST_FILES_NAMED
+    return "\n".join(lines[:MOST_FILES_NAMED] + ([f"and {more} more"] if more > 0 else []))

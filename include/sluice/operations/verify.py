@@ -33,7 +33,8 @@ def verify(
     """
     if table is not None:
         named_targets(ctx, table)
-    chosen = [*(("--table", table) if table else ()), *(source.arguments if source else ())]
+    chosen = ["--table", table] if table else []
+    chosen += source.arguments if source else ()
     ctx.say(f"verify: {ctx.pipeline.name}, {table or 'all tables'}")
     report = submit(
         ctx.project, ENTRY_POINTS / "verify.py", "--pipeline", ctx.pipeline.name, *chosen

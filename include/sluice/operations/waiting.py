@@ -6,48 +6,20 @@ pipeline's lease, each with a machine's memory, until they give up.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial
+from collections.abc import Callable
 from typing import Final
 
 from sluice.errors import LeaseHeldError
 from sluice.ledger import states
-from sluice.ledger.leases import holder_in_words, new_attempt, this_holder
+from sluice.ledger.leases import holder_in_words
 from sluice.ledger.rows import BatchRow
 from sluice.operations.context import Context
+from sluice.operations.holding import is_at_work, is_held, is_mine
 
 Rows = list[BatchRow]
 
 _LONGEST_POLL_SECONDS: Final = 10
-_TAKEN_UP: Final = "taken-up-"
-_GIVEN_UP: Final = "given-up-"
-
-
-def taken_up() -> str:
-    """Return a new attempt id for a batch that a run takes up and gives to a driver later.
-
-    With it, the process that had the batch before can no longer go on.
-    """
-    return f"{_TAKEN_UP}{new_attempt()}"
-
-
-def given_up() -> str:
-    """Return an attempt id that no process has, for a batch that is taken from the
-    process that has it."""
-    return f"{_GIVEN_UP}{new_attempt()}"
-
-
-def is_taken_up(row: BatchRow) -> bool:
-    """Whether a run took the batch up and has not given it to a driver yet."""
-    return row.state == states.LANDED and row.attempt.startswith(_TAKEN_UP)
-
-
-def is_held(ctx: Context, row: BatchRow) -> bool:
-    """Whether another process has the batch, and its lease has not lapsed."""
-    return not ctx.ledger.lease.has_lapsed(row) and row.holder != this_holder()
 
 
 def wait_for_others(ctx: Context) -> None:
@@ -82,15 +54,6 @@ def is_blocked(ctx: Context) -> bool:
     return any(row.halfway for row in rows)
 
 
-def is_at_work(row: BatchRow) -> bool:
-    """Whether a driver, a publisher or maintenance has the batch, rather than a run that waits.
-
-    A batch that was undone and landed again has a given-up attempt until a driver has it.
-    """
-    waits = row.attempt == "" or row.attempt.startswith((_TAKEN_UP, _GIVEN_UP))
-    return row.state != states.LANDED or not waits
-
-
 def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
     """Block while `before` returns batches, given those that others hold and those that wait in
     this process.
@@ -121,7 +84,7 @@ def _work_message(row: BatchRow) -> str:
 
 def _held_and_own(ctx: Context) -> tuple[Rows, Rows]:
     rows = _unfinished(ctx)
-    return [row for row in rows if is_held(ctx, row)], list(filter(_is_mine, rows))
+    return [row for row in rows if is_held(ctx, row)], list(filter(is_mine, rows))
 
 
 def _unfinished(ctx: Context) -> Rows:
@@ -134,64 +97,3 @@ def _unfinished(ctx: Context) -> Rows:
     rows = [row for row in ctx.ledger.batches.all() if row.state not in states.FINISHED]
     maintenance = ctx.ledger.batches.get(states.MAINTENANCE)
     return [*reversed(rows), *([maintenance] if maintenance else [])]
-
-
-def renewing_landed(ctx: Context) -> AbstractContextManager[None]:
-    """Renew the leases of the landed batches that this process holds, while the context lasts."""
-    return renewing(ctx, lambda: renew_waiting(ctx))
-
-
-@contextmanager
-def pipeline_lease(ctx: Context, *undone: str) -> Iterator[str]:
-    """Hold the pipeline's lease, as maintenance does, under the attempt that it yields; raises
-    LeaseHeldError while another process has it.
-
-    `undone`: batches that may be half rolled back, because their rollback is completed here.
-    """
-    attempt, lease = new_attempt(), ctx.ledger.lease
-    lease.acquire_for_maintenance(attempt, ctx.lease, *undone)
-    renew = partial(lease.renew, states.MAINTENANCE, attempt, ctx.lease)
-    try:
-        with renewing(ctx, renew):
-            yield attempt
-    finally:
-        lease.release(states.MAINTENANCE, attempt)
-
-
-def renewing(ctx: Context, renew: Callable[[], object]) -> AbstractContextManager[None]:
-    """Renew a lease of the pipeline while the context lasts, after each third of its length."""
-    third = ctx.lease.seconds / 3
-    return repeating(renew, third, first=third)
-
-
-@contextmanager
-def repeating(action: Callable[[], object], seconds: float, first: float) -> Iterator[None]:
-    """Call `action` every `seconds` while the context lasts, the first time after `first` seconds;
-    its errors are ignored."""
-    stop = threading.Event()
-    thread = threading.Thread(target=_repeat, args=(action, seconds, first, stop), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
-def _repeat(
-    action: Callable[[], object], seconds: float, first: float, stop: threading.Event
-) -> None:
-    pause = first
-    while not stop.wait(pause):
-        with suppress(Exception):  # a lease that is not renewed lapses, and another run goes on
-            action()
-        pause = seconds
-
-
-def renew_waiting(ctx: Context) -> None:
-    """Renew the leases of the landed batches that this process holds."""
-    ctx.ledger.batches.renew_landed(ctx.lease, _is_mine)
-
-
-def _is_mine(row: BatchRow) -> bool:
-    return row.state == states.LANDED and row.holder == this_holder()

@@ -28,6 +28,10 @@ UNSIGNED: Final = "unsigned"
 """An unsigned 64-bit number that may be written as the negative number with the same bits."""
 LISTED: Final = "list:"
 """Before a type with an encoding: a JSON list of elements written this way."""
+MOST_DIGITS: Final = 38
+"""Of Iceberg's decimals."""
+LONGEST_FLOAT: Final = 24
+"""The most bits of a number that a float holds."""
 _RESPELLED: Final = ("date", "timestamp_ntz")
 """Types whose ISO text is spelt otherwise inside of a list: without the Z that some write."""
 _WIDEST_BINARY: Final = 8000
@@ -99,9 +103,9 @@ STRING: Final = ColumnType("string")
 
 
 def decimal(precision: int, scale: int, encoding: str = "") -> ColumnType:
-    """Return a decimal type; raises ValueError beyond Iceberg's limit of 38 digits."""
-    if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-        raise ValueError(f"decimal({precision},{scale}) is not within 38 digits")
+    """Return a decimal type; raises ValueError beyond Iceberg's limit of digits."""
+    if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= precision:
+        raise ValueError(f"decimal({precision},{scale}) is not within {MOST_DIGITS} digits")
     return ColumnType("decimal", encoding, precision, scale)
 
 
@@ -246,4 +250,4 @@ def _as_decimal(kind: ColumnType) -> ColumnType:
 def _widest_decimal(one: ColumnType, two: ColumnType) -> ColumnType | None:
     scale = max(one.scale, two.scale)
     precision = max(one.precision - one.scale, two.precision - two.scale) + scale
-    return decimal(precision, scale) if precision <= 38 else None
+    return decimal(precision, scale) if precision <= MOST_DIGITS else None

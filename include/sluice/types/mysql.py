@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sluice.types.columns import STRING, ColumnType, binary_width, decimal
+from sluice.types.columns import (
+    LONGEST_FLOAT,
+    MOST_DIGITS,
+    STRING,
+    ColumnType,
+    binary_width,
+    decimal,
+)
 
 _NAME: Final = re.compile(
     r"(?:unsigned\s+)?(?P<name>long varbinary|[a-z]\w*)\s*"
@@ -49,7 +56,6 @@ _KNOWN: Final = frozenset(
 )  # fmt: skip
 # Each byte is written as its character in this charset.
 _BYTES_AS: Final = "latin1"
-_LONGEST_FLOAT: Final = 24
 _SIGNED_BITS: Final = 63
 
 
@@ -80,7 +86,7 @@ def mysql_type(text: str) -> ColumnType:
     if name == "bit":
         return _bits(precision)
     if name == "float":
-        single = scale is not None or (precision or 0) <= _LONGEST_FLOAT
+        single = scale is not None or (precision or 0) <= LONGEST_FLOAT
         return ColumnType("float" if single else "double")
     if name == "binary":
         return ColumnType("binary", _BYTES_AS, width=binary_width(match["p"]))
@@ -94,8 +100,8 @@ def _normalized(text: str) -> str:
 
 
 def _decimal(precision: int | None, scale: int) -> ColumnType:
-    """Return the decimal type; text without a precision or beyond 38 digits."""
-    if precision is None or not 1 <= precision <= 38 or scale > precision:
+    """Return the decimal type; text without a precision or beyond MOST_DIGITS."""
+    if precision is None or not 1 <= precision <= MOST_DIGITS or scale > precision:
         return STRING
     return decimal(precision, scale)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from sluice.ddl.create_table import MYSQL, ORACLE, POSTGRES, SQL_SERVER, SourceType
-from sluice.types.columns import STRING, ColumnType, decimal
+from sluice.ddl.create_table import SourceType
+from sluice.ddl.dialects import MYSQL, ORACLE, POSTGRES, SQL_SERVER
+from sluice.types.columns import LONGEST_FLOAT, MOST_DIGITS, STRING, ColumnType, decimal
 from sluice.types.mysql import is_known, mysql_type
 
 _INT: Final = ColumnType("int")
@@ -25,8 +26,6 @@ _DECIMAL: Final = ColumnType("decimal")
 """Placeholder: the digits are those that the statement states."""
 _BY_BITS: Final = ColumnType("double", "bits")
 """Placeholder: float or double, by the bits that the statement states."""
-_LONGEST_FLOAT: Final = 24
-_MOST_DIGITS: Final = 38
 _TEXTS: Final = {
     POSTGRES: (
         "bit", "bit varying", "box", "bpchar", "bytea", "char", "character", "character varying",
@@ -66,7 +65,7 @@ _TYPES: Final[dict[str, dict[str, ColumnType]]] = {
     },
     ORACLE: {
         **dict.fromkeys(("number", "numeric", "decimal", "dec"), _DECIMAL),
-        **dict.fromkeys(("integer", "int", "smallint"), decimal(_MOST_DIGITS, 0)),
+        **dict.fromkeys(("integer", "int", "smallint"), decimal(MOST_DIGITS, 0)),
         "binary_float": _FLOAT,
         "binary_double": _DOUBLE,
         "boolean": _BOOLEAN,
@@ -116,7 +115,7 @@ def column_type(dialect: str, named: SourceType) -> ColumnType | None:
         return _decimal(named.numbers or _DEFAULT_DIGITS.get(dialect, ()))
     if kind == _BY_BITS:
         bits = named.numbers[0] if named.numbers else None
-        return _FLOAT if bits and bits <= _LONGEST_FLOAT else _DOUBLE
+        return _FLOAT if bits and bits <= LONGEST_FLOAT else _DOUBLE
     return kind
 
 
@@ -131,9 +130,9 @@ def _decimal(numbers: tuple[int | None, ...]) -> ColumnType:
     """Return a decimal type; string without a bound or beyond 38 digits. Oracle's `*` is 38."""
     if not numbers:
         return STRING
-    precision, scale = numbers[0] or _MOST_DIGITS, (*numbers, None)[1] or 0
+    precision, scale = numbers[0] or MOST_DIGITS, (*numbers, None)[1] or 0
     precision = max(precision - min(scale, 0), scale)
-    return decimal(precision, max(scale, 0)) if precision <= _MOST_DIGITS else STRING
+    return decimal(precision, max(scale, 0)) if precision <= MOST_DIGITS else STRING
 
 
 def _mysql(named: SourceType) -> ColumnType | None:

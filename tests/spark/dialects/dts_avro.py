@@ -7,20 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from bench.dts_records import (
-    NEW,
-    NONE,
-    NULL,
-    bare_file,
-    container,
-    datum,
-    integer,
-    message,
-    text,
-)
+from bench.dts_records import NEW, integer, message, text
 from sluice.manifest import SourceFile
 from tests.reference import Change
 from tests.spark.dialects.base import INDEX, Dialect, Row, images, key, serial, whole_inserts
+from tests.spark.dts_records import NONE, NULL, bare_file, container, datum
 
 NUMBERS = {"id": 3, "x": 3, "text": 253, "amount": 253, "doc": 253}
 OPERATIONS = {"r": "INIT", "c": "INSERT", "u": "UPDATE", "d": "DELETE", "t": "DDL"}

@@ -24,6 +24,7 @@ from spark_jobs.decoding import transactions
 from spark_jobs.lake.tables import Lake
 from spark_jobs.maintaining.context import MaintenanceContext
 from spark_jobs.maintaining.retention import expire_transaction_ends
+from tests.spark.dts_records import container
 from tests.spark.retention import forget
 from tests.spark.sandbox import Sandbox, total
 
@@ -291,7 +292,7 @@ def _dts(tx: int, at: int, ident: int, last: bool) -> list[dict[str, Any]]:
 
 
 def _avro(folder: Path, name: str, records: list[Any]) -> None:
-    dts_records.container(folder / name, dts_records.NEW, records)
+    container(folder / name, dts_records.NEW, records)
 
 
 @pytest.mark.formats

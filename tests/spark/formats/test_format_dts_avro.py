@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from bench.dts_records import (
+from bench.dts_records import flat, integer, message, text, value
+from sluice.config.format_options import DtsAvroOptions
+from spark_jobs.canonical import ENVELOPE
+from spark_jobs.formats.dts_avro.decoder import DtsAvro
+from tests.spark.dts_records import (
     NONE,
     NULL,
     OLD,
@@ -19,18 +23,10 @@ from bench.dts_records import (
     clock,
     container,
     datum,
-    flat,
-    integer,
-    message,
     of_one,
-    text,
-    value,
     values,
     when,
 )
-from sluice.config.format_options import DtsAvroOptions
-from spark_jobs.canonical import ENVELOPE
-from spark_jobs.formats.dts_avro.decoder import DtsAvro
 from tests.spark.envelopes import assert_event, at, envelope_columns, in_turn
 
 DEFAULTS = DtsAvroOptions()

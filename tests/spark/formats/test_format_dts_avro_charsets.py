@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.dts_records import bare_file, characters, datum, values
 from sluice.config.format_options import DtsAvroOptions
 from spark_jobs.formats.dts_avro.decoder import DtsAvro
+from tests.spark.dts_records import bare_file, characters, datum, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 PAGES = {

@@ -12,24 +12,11 @@ import fastavro
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from bench.dts_records import (
-    NAMESPACE,
-    NEW,
-    NONE,
-    ROW,
-    bare_file,
-    clock,
-    container,
-    datum,
-    integer,
-    message,
-    text,
-    union,
-    value,
-)
+from bench.dts_records import NAMESPACE, NEW, integer, message, text, union, value
 from sluice.config.format_options import DtsAvroOptions
 from sluice.errors import TerminalError
 from spark_jobs.formats.dts_avro.decoder import DtsAvro
+from tests.spark.dts_records import NONE, ROW, bare_file, clock, container, datum
 from tests.spark.envelopes import at, jsonl
 
 DEFAULTS = DtsAvroOptions()

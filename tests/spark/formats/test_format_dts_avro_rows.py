@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.dts_records import NONE, datum, integer, message, prefixed, text, value, when
+from bench.dts_records import integer, message, text, value
+from tests.spark.dts_records import NONE, datum, prefixed, when
 from tests.spark.sandbox import Sandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]

@@ -7,19 +7,10 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from bench.dts_records import (
-    bare_file,
-    characters,
-    clock,
-    datum,
-    message,
-    of_one,
-    value,
-    values,
-    when,
-)
+from bench.dts_records import message, value
 from sluice.config.format_options import DtsAvroOptions
 from spark_jobs.formats.dts_avro.decoder import DtsAvro
+from tests.spark.dts_records import bare_file, characters, clock, datum, of_one, values, when
 from tests.spark.envelopes import in_turn
 
 DEFAULTS = DtsAvroOptions()

@@ -13,13 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from bench.dts_records import NEW, container, value
+from bench.dts_records import NEW, value
 from sluice.cli import app
 from sluice.config.project import load_project
 from sluice.ledger.leases import this_holder
 from sluice.names import TARGET_METADATA
 from spark_jobs import driver
 from tests.documented import PAGES, README, Rows, drawn_tables, example_of, files_written
+from tests.spark.dts_records import container
 from tests.spark.sandbox import session_of
 
 pytestmark = pytest.mark.spark

@@ -16,6 +16,7 @@ from bench import dts_records
 from tests.avro_blocks import varint
 from tests.spark import avroevents
 from tests.spark.avroevents import PRICED, event, source, wire, write_schemas
+from tests.spark.dts_records import datum, prefixed
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -51,7 +52,7 @@ def of_debezium(number: int) -> bytes:
 
 def of_dts(number: int) -> bytes:
     row = [dts_records.integer(number), dts_records.text(f"n{number}")]
-    return dts_records.datum(dts_records.message("INSERT", number, after=row))
+    return datum(dts_records.message("INSERT", number, after=row))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_damaged_messages_are_accounted_for(
         "on_type_change": "quarantine", "tables": {table: {"key": ["id"]}},
     }  # fmt: skip
     lake = Sandbox(spark, tmp_path, pipeline)
-    (lake.landing / "a.bin").write_bytes(dts_records.prefixed(*messages))
+    (lake.landing / "a.bin").write_bytes(prefixed(*messages))
     counts = total(lake.load_landed())
     assert counts.read == RECORDS
     kept = lake.quarantined()

@@ -37,7 +37,7 @@ def landed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     context = lake.context()
     land(context)
     (staged,) = context.files.staged_there("p")
-    context.files.delete_staged([staged])
+    context.files.store.delete([staged])
     return lake
 
 

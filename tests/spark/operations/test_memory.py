@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from sluice.catalog.snapshots import MAIN, drop_tags
 from sluice.errors import AuditFailedError, RollbackRefusedError
-from sluice.ledger.compaction import compact_ledger
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS
 from sluice.names import LEDGER_NAMESPACE
 from sluice.operations import refolding, stages
@@ -47,7 +47,7 @@ def notes(lake: Sandbox) -> dict[int, str]:
 def forget(lake: Sandbox) -> None:
     """All that is not needed: old snapshots, tags, every state of the ledger but the last."""
     for name in (BATCHES, FILES, PUBLICATIONS):
-        compact_ledger(lake.catalog, name, dry_run=False)
+        LedgerTables(lake.catalog).compact(name, dry_run=False)
     for namespace in ("shop", "shop__cdc", LEDGER_NAMESPACE):
         for ident in lake.catalog.list_tables(namespace):
             table = lake.catalog.load_table(ident)

@@ -118,7 +118,7 @@ def test_a_marker_may_stand_in_a_block_and_overlap_its_body(
 def walked(content: bytes, size: int, thorough: bool) -> tuple[avro_file.AvroFile, list[Any]]:
     """What is found, and the records of what is left of it."""
     pieces = [content[at : at + size] for at in range(0, len(content), size)]
-    found = avro_file.walk(iter(pieces), thorough)
+    found = avro_file.walk(iter(pieces), thorough, DEFAULT)
     left = b"".join(avro_file.without(iter(pieces), found.bad))[: found.whole]
     rows: Any = fastavro.reader(io.BytesIO(left))
     return found, [row["a"] for row in rows]
@@ -255,9 +255,9 @@ def test_empty_items_count_as_rows(thorough: bool) -> None:
     fastavro.writer(file, schema, [], sync_marker=SYNC)
     claim = varint(MOST_ITEMS) + b"\0"
     small, large = (varint(n) + varint(n * len(claim)) + claim * n + SYNC for n in (1, 30))
-    found = avro_file.walk(iter([file.getvalue() + small * 9 + large + small]), thorough)
+    found = avro_file.walk(iter([file.getvalue() + small * 9 + large + small]), thorough, DEFAULT)
     assert [block.reason for block in found.bad] == ["too_many_rows"]
-    found = avro_file.walk(iter([file.getvalue() + small * 9]), thorough)
+    found = avro_file.walk(iter([file.getvalue() + small * 9]), thorough, DEFAULT)
     assert found.bad == ()
 
 
@@ -266,7 +266,7 @@ def test_bad_blocks_take_little_memory() -> None:
     block = varint(1) + varint(100_000) + b"\xff" * 100_000 + SYNC
     content = start + block * 1000
     tracemalloc.start()
-    found = avro_file.walk(iter([content]), True)
+    found = avro_file.walk(iter([content]), True, DEFAULT)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(found.bad) == 1000
@@ -278,7 +278,7 @@ def test_many_small_blocks_take_linear_time() -> None:
     start, first = of_one_record_each(1)
     blocks = [first * 20_000] * 10
     began = time.process_time()
-    found = avro_file.walk(iter([start, b"".join(blocks)]), False)
+    found = avro_file.walk(iter([start, b"".join(blocks)]), False, DEFAULT)
     assert found.bad == ()
     assert time.process_time() - began < 10
 

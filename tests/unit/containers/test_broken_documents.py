@@ -32,7 +32,7 @@ ROW = '{"a":%d,"b":{"c":"{"},"d":[{"a":1,"e":[]},{"a":2,"e":[]}]}'
 
 
 def parts(data: bytes, size: int = 1000, limit: int = LIMIT) -> list[bytes | tuple[str, bytes]]:
-    found = split(pieces(data, size), limit)
+    found = split(pieces(data, size), limit, keys=True)
     return [p.text if isinstance(p, Line) else (p.reason, p.raw) for p in found]
 
 

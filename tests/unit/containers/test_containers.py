@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice.bounds import DEFAULT
 from sluice.containers.compression import Plain
 from sluice.containers.json_documents import (
     CUT_ARRAY,
@@ -30,7 +31,7 @@ ON_ONE_LINE = b'{"a":1.10,"b":[{}]}'
 
 def parts(data: bytes | str, size: int = 7, limit: int = LIMIT) -> list[bytes | tuple[str, bytes]]:
     raw = data.encode() if isinstance(data, str) else data
-    found = split(pieces(raw, size), limit)
+    found = split(pieces(raw, size), limit, keys=True)
     return [p.text if isinstance(p, Line) else (p.reason, p.raw) for p in found]
 
 
@@ -316,7 +317,7 @@ def test_an_endless_line_is_split() -> None:
 
 def test_key_at_the_end_of_a_cut_file_is_no_tombstone() -> None:
     whole = gzip.compress(b'{"id":6}^\n{"id":7}^')
-    found = list(split(Plain(iter([whole[:-8]]), "gzip"), LIMIT))
+    found = list(split(Plain(iter([whole[:-8]]), "gzip", DEFAULT), LIMIT, keys=True))
     assert found == [
         Line(b'{"key":{"id":6},"value":null}'), Rejected("truncated_gzip", b'{"id":7}^'),
     ]  # fmt: skip

@@ -8,6 +8,7 @@ from itertools import repeat
 
 import pytest
 
+from sluice.bounds import DEFAULT
 from sluice.containers import datums
 from sluice.containers.avro_file import walk
 from sluice.containers.csv_rows import CsvStyle, rows_as_json
@@ -34,7 +35,7 @@ class Clock:
 )
 def test_lines_that_are_no_documents(line: bytes, lines: int) -> None:
     clock = Clock()
-    found = list(split(iter([line * lines]), LIMIT))
+    found = list(split(iter([line * lines]), LIMIT, keys=True))
     assert len(found) == lines
     assert clock.seconds < 6
 
@@ -45,7 +46,7 @@ def test_broken_documents_of_an_array(broken: str, between: str) -> None:
     clock = Clock()
     whole = between.join(['{"a":0}', *['{"a":1}', broken] * 30_000])
     least = 2 if "[" in broken else 100  # within a list without an end no record is one
-    assert len(list(split(iter([f"[{whole}]".encode()]), LIMIT))) > least
+    assert len(list(split(iter([f"[{whole}]".encode()]), LIMIT, keys=True))) > least
     assert clock.seconds < 6
 
 
@@ -53,7 +54,7 @@ def test_broken_documents_that_look_like_one_another() -> None:
     """Each could be what the one before it ends at."""
     clock = Clock()
     nested = '[{"a":1},' + '{"a":[0,' * 60_000
-    assert len(list(split(iter([nested.encode()]), LIMIT))) > 1
+    assert len(list(split(iter([nested.encode()]), LIMIT, keys=True))) > 1
     assert clock.seconds < 6
 
 
@@ -62,7 +63,7 @@ def test_a_comment_ends_where_it_ends_however_the_pieces_fall() -> None:
     expected = [b'{"a":1}', b'{"a":2}', b'{"a":4}', b"/* e", b"/* f"]
     for size in (1, 2, 3, 7, len(text)):
         pieces = (text[at : at + size] for at in range(0, len(text), size))
-        assert list(split(pieces, LIMIT)) == [Line(line) for line in expected]
+        assert list(split(pieces, LIMIT, keys=True)) == [Line(line) for line in expected]
 
 
 def test_a_csv_row_of_many_small_pieces() -> None:
@@ -84,7 +85,7 @@ def test_many_empty_avro_blocks() -> None:
     content = avro_bytes()
     empty = b"\0\0" + content[-16:]
     clock = Clock()
-    found = walk(iter([content + empty * 50_000]))
+    found = walk(iter([content + empty * 50_000]), False, DEFAULT)
     assert (found.whole, found.damage) == (len(content) + len(empty) * 50_000, "")
     assert clock.seconds < 4
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.ddl.create_table import MYSQL, POSTGRES, SQL_SERVER, UnreadableScriptError, script
+from sluice.ddl.create_table import UnreadableScriptError, script
+from sluice.ddl.dialects import MYSQL, POSTGRES, SQL_SERVER
 from sluice.types.columns import STRING, ColumnType, decimal
 from sluice.types.source import column_type
 

@@ -81,7 +81,7 @@ def test_reprocess_counts_staged_bytes(context: Context, monkeypatch: pytest.Mon
         context.ledger.files.mark(batch, FILE_LOADED)
         context.ledger.batches.record(batch, PUBLISHED)
         waiting.append(Unresolved(batch, Counter(keys(context, [key]))))
-    context.files.delete_staged(context.files.staged_there("shop"))
+    context.files.store.delete(context.files.staged_there("shop"))
     monkeypatch.setattr(reprocess_module, "unresolved", lambda *_: waiting)
     again = land_quarantined(context)
     assert [keys(context, [key]) for key in again] == [list(NAMES[:2]), list(NAMES[2:])]

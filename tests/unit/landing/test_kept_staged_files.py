@@ -48,7 +48,7 @@ def manifest_of(context: Context, key: str) -> Manifest:
 
 
 def without_staged_files(context: Context) -> None:
-    context.files.delete_staged(list(context.files.staged_there("shop")))
+    context.files.store.delete(context.files.staged_there("shop"))
 
 
 def test_batches_that_staged_files_split_keep_all_their_rejects(

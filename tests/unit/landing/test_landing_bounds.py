@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 import zstandard
 
-from sluice.bounds import MEBIBYTE, Bounds, rejects_of
+from sluice.bounds import DEFAULT, MEBIBYTE, Bounds, rejects_of
 from sluice.containers.compression import DamageError, Plain
 from sluice.containers.csv_rows import CsvStyle
 from sluice.containers.json_documents import Rejected
@@ -43,7 +43,7 @@ NO_BOMB = Bounds(ratio=10**9)
 def test_bytes_unfold_a_few_at_a_time(name: str) -> None:
     tracemalloc.start()
     try:
-        sizes = [len(plain) for plain in Plain(iter([SPACES[name]]), name)]
+        sizes = [len(plain) for plain in Plain(iter([SPACES[name]]), name, DEFAULT)]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -60,7 +60,7 @@ def test_all_bytes_come_where_a_step_ends_with_the_file(name: str, size: int, pi
     plain = b" " * (size - 9) + b"123456789"
     packed = COMPRESS[name](plain)
     pieces = (packed[at : at + piece] for at in range(0, len(packed), piece))
-    assert b"".join(Plain(pieces, name)) == plain
+    assert b"".join(Plain(pieces, name, DEFAULT)) == plain
 
 
 def test_a_zstd_window_beyond_the_ceiling_is_damage() -> None:
@@ -68,7 +68,7 @@ def test_a_zstd_window_beyond_the_ceiling_is_damage() -> None:
     packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     packed = packer.compress(LINES) + packer.flush()
     with pytest.raises(DamageError, match="damaged_zstd"):
-        list(Plain(iter([packed]), "zstd"))
+        list(Plain(iter([packed]), "zstd", DEFAULT))
 
 
 @pytest.mark.parametrize("name", sorted(COMPRESS))

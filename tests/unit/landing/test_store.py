@@ -117,6 +117,41 @@ def test_hidden_names_are_left_alone(lake: Lake) -> None:
     assert not is_hidden("x/COPYING_")
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["**/*", "*", "a/*", "a/**/*", "a/b/*", "a/b*", "a/b*/*", "a/b/c", "a", "[a]/*", "a/?/*",
+     "a//b/*", "./a/*", "../lake/a/*", "/a/*", "_a/*", "a/.b/*", "link/*", "a/c/*", "none/*"],
+)  # fmt: skip
+def test_a_glob_with_a_folder_finds_what_matches_of_the_whole_store(
+    lake: Lake, pattern: str
+) -> None:
+    keys = ("a/b/c", "a/b/d/e", "a/bc/d", "a/c", "a/.b/c", "_a/b", "b/a", "a.b", "ab/c")
+    for key in keys:
+        lake.landing.put(key, b"1")
+    (lake.landing.folder / "link").symlink_to(lake.landing.folder / "a")
+    for hidden in (True, False):
+        wanted = {key for key in keys if Glob(pattern).matches(key) and hidden >= is_hidden(key)}
+        found = [o.key for o in lake.landing.list(pattern, hidden=hidden)]
+        assert sorted(found) == sorted(wanted)
+
+
+def test_folders_that_a_glob_does_not_lead_to_are_not_read(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folders of all batches are beside that of the staged files, which each load lists."""
+    for key in ("p/staged/a", "p/staged/x/b", "p/b1/m", "q/staged/c", "p/staged2/d"):
+        lake.staging.put(key, b"1")
+    scandir, read = os.scandir, []
+
+    def noted(path: str) -> Any:
+        read.append(Path(path).relative_to(lake.staging.folder).as_posix())
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", noted)
+    assert [o.key for o in lake.staging.list("p/staged/*")] == ["p/staged/a"]
+    assert read == [".", "p", "p/staged", "p/staged/x"]
+
+
 def test_links_out_of_the_folder_are_no_objects(lake: Lake, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_bytes(b"secret")
@@ -188,6 +223,22 @@ def test_delete_prefix(lake: Lake) -> None:
     lake.staging.delete_prefix("p/b1")
     assert list(lake.staging.list()) == []
     lake.staging.delete_prefix("nothing/")
+
+
+def test_delete_takes_the_named_objects_alone(lake: Lake) -> None:
+    for key in ("p/a[1].csv", "p/a[1].csv.gz", "p/a1.csv", "p/_b"):
+        lake.staging.put(key, b"")
+    lake.staging.delete(["p/gone", "gone/x", "p/a[1].csv", "p/_b"])
+    assert [o.key for o in lake.staging.list(hidden=True)] == ["p/a1.csv", "p/a[1].csv.gz"]
+    with pytest.raises(TerminalError, match="leads out of"):
+        lake.staging.delete(["../landing/x"])
+
+
+def test_an_object_that_cannot_be_deleted_is_an_error(lake: Lake) -> None:
+    lake.staging.put("p/folder/x", b"")
+    with pytest.raises(OSError, match="folder"):
+        lake.staging.delete(["p/folder"])
+    assert [o.key for o in lake.staging.list()] == ["p/folder/x"]
 
 
 def test_of_a_write_that_fails_nothing_is_left(lake: Lake) -> None:
@@ -285,6 +336,8 @@ def test_refused_delete_of_an_object_is_a_transient_error() -> None:
     store.__dict__["client"] = _Keeps("p/b/x", "p/b/y")
     with pytest.raises(TransientError, match="s3://bucket/p/b/y: not deleted: AccessDenied: no"):
         store.delete_prefix("b/")
+    with pytest.raises(TransientError, match="AccessDenied: no, and so 1 of 3 objects; try again"):
+        store.delete(["b/x", "b/y", "b/z"])
 
 
 class _SaysNothingOfVersions:

@@ -16,12 +16,12 @@ from sluice.landing.inspection import Inspector
 from sluice.objects.s3_store import S3Store
 from sluice.operations import preview as preview_module
 from sluice.operations import reprocess, stages
-from sluice.operations.context import Context
+from sluice.operations.context import MOST_FILES_NAMED, Context
 from sluice.operations.land import land
 from sluice.operations.preview import Preview, preview
 from sluice.operations.selection import Selection, open_landing
 from sluice.operations.single_tables import land_tables
-from sluice.operations.unreadable_files import NAMED_AT_MOST, UnreadableFiles, files_left_out
+from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.output import report
 from tests.unit.projects import SHOP, files_of_loads, keys, open_shop
 
@@ -141,8 +141,8 @@ def test_error_names_some_unreadable_files_and_counts_all() -> None:
         "shop", UnreadableFiles({f"{n:03}": FileDeniedError("denied") for n in range(100)})
     )
     assert "100 files" in str(error)
-    assert str(error).count("denied") == NAMED_AT_MOST
-    assert f"and {100 - NAMED_AT_MOST} more" in str(error)
+    assert str(error).count("denied") == MOST_FILES_NAMED
+    assert f"and {100 - MOST_FILES_NAMED} more" in str(error)
     assert files_left_out("shop", UnreadableFiles()) is None
 
 

@@ -13,8 +13,8 @@ from sluice.config.maintenance import Maintenance
 from sluice.errors import LeaseHeldError
 from sluice.ledger import appends
 from sluice.ledger import maintenance_lease as taking
+from sluice.ledger.appends import LedgerTables
 from sluice.ledger.claims import ClaimRequest
-from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
 from sluice.ledger.maintenance_lease import PAUSE_SECONDS, STRETCH_SECONDS, MaintenanceLease
@@ -206,8 +206,8 @@ def test_the_ledger_keeps_one_row_a_state_in_one_file(
         held(ledger, "a1")
     ledger.batches.record("b", LOADED)
     before = ledger.batches.get("b")
-    assert compact_ledger(catalog, BATCHES, dry_run=True).after == 2
-    done = compact_ledger(catalog, BATCHES, dry_run=False)
+    assert LedgerTables(catalog).compact(BATCHES, dry_run=True).after == 2
+    done = LedgerTables(catalog).compact(BATCHES, dry_run=False)
     assert (done.before, done.after) == (5, 2)
     scan = catalog.load_table((LEDGER_NAMESPACE, BATCHES)).scan()
     assert sorted(row["state"] for row in scan.to_arrow().to_pylist()) == [LOADED, LOADING]
@@ -248,16 +248,16 @@ def test_compaction_keeps_what_a_file_was_before_it_changed(
     load_changed(ledger, "b1")
     load_changed(ledger, "b2")
     before = ledger.files.replaced()
-    compact_ledger(catalog, FILES, dry_run=False)
+    LedgerTables(catalog).compact(FILES, dry_run=False)
     assert [row.batch_id for row in before] == ["b1"]
     assert ledger.files.replaced() == before
 
 
 def test_an_empty_ledger_needs_no_compaction(catalog: SqlCatalog) -> None:
-    assert compact_ledger(catalog, PUBLICATIONS, dry_run=True).before == 0
+    assert LedgerTables(catalog).compact(PUBLICATIONS, dry_run=True).before == 0
     assert not catalog.namespace_exists(LEDGER_NAMESPACE)
     Ledger(catalog).ensure()
-    assert compact_ledger(catalog, PUBLICATIONS, dry_run=False).before == 0
+    assert LedgerTables(catalog).compact(PUBLICATIONS, dry_run=False).before == 0
 
 
 def test_the_changelog_outlives_the_tombstones() -> None:

@@ -16,17 +16,11 @@ from sluice.ledger.appends import LedgerTables
 from sluice.ledger.leases import Lease
 from sluice.ledger.states import LANDED, LOADING, MAINTENANCE, PUBLISHED, PUBLISHING
 from sluice.ledger.tables import BATCHES
-from sluice.operations import reprocess, stages, waiting
+from sluice.operations import holding, reprocess, stages, waiting
 from sluice.operations.context import Context
+from sluice.operations.holding import is_held, renew_waiting, renewing_landed
 from sluice.operations.selection import Selection
-from sluice.operations.waiting import (
-    is_blocked,
-    is_held,
-    renew_waiting,
-    renewing_landed,
-    wait_for_others,
-    wait_for_turn,
-)
+from sluice.operations.waiting import is_blocked, wait_for_others, wait_for_turn
 from tests.unit.clocks import Clock, fails_once
 from tests.unit.projects import open_shop
 
@@ -132,7 +126,7 @@ def test_two_waiting_runs_never_wait_for_each_other(
         record_with_lease(context, batch, lease)
     wait_for_turn(context, "b3")
     assert clock.slept == []
-    monkeypatch.setattr(waiting, "this_holder", lambda: OTHER.holder)
+    monkeypatch.setattr(holding, "this_holder", lambda: OTHER.holder)
     clock.meanwhile(publishes(context, "b1"))
     wait_for_turn(context, "b2")
     assert clock.slept == [1]
@@ -190,7 +184,7 @@ def test_nobody_is_looked_up_for_a_batch_that_no_process_has(
     context.ledger.batches.record("b1", PUBLISHED)
     record_with_lease(context, "b2", OTHER)
     asked = []
-    monkeypatch.setattr(waiting, "this_holder", lambda: asked.append(1) or "this")
+    monkeypatch.setattr(holding, "this_holder", lambda: asked.append(1) or "this")
     held = [row.batch_id for row in context.ledger.batches.all() if is_held(context, row)]
     assert (held, len(asked)) == (["b2"], 1)
 
@@ -201,7 +195,7 @@ def test_one_error_of_the_store_does_not_end_the_keeping(
     short = context.pipeline.model_copy(update={"lease_seconds": 0.03})
     renewed = threading.Event()
     again = fails_once(OSError("SLOW_DOWN"), renewed.set)
-    monkeypatch.setattr(waiting, "renew_waiting", again)
+    monkeypatch.setattr(holding, "renew_waiting", again)
     with renewing_landed(replace(context, pipeline=short)):
         assert renewed.wait(10)
 
@@ -225,7 +219,7 @@ def test_batches_taken_up_are_renewed_while_the_run_lands_files(
         kept.append(renewed.wait(5))
         return []
 
-    monkeypatch.setattr(waiting, "renew_waiting", lambda _: renewed.set())
+    monkeypatch.setattr(holding, "renew_waiting", lambda _: renewed.set())
     monkeypatch.setattr(module, lands, land)
     assert work(replace(context, pipeline=short)) == ([], None)
     assert kept == [True]

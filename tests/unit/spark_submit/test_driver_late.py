@@ -11,7 +11,7 @@ from sluice.ledger.leases import Lease
 from sluice.ledger.states import LANDED, LOADED, LOADING, PUBLISHED
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
-from sluice.operations.waiting import taken_up
+from sluice.operations.holding import taken_up
 from tests.unit.fake_driver import driver_of
 from tests.unit.projects import open_shop
 

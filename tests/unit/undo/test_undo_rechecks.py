@@ -20,9 +20,9 @@ from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.states import LOADED, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.operations import followed, refolding, undo
 from sluice.operations.context import Context
+from sluice.operations.holding import pipeline_lease
 from sluice.operations.published_batches import published_rows
 from sluice.operations.valid_publications import newest_first
-from sluice.operations.waiting import pipeline_lease
 from sluice.result import BatchResult
 from tests.unit.undo_lake import (
     TABLES,
