@@ -21,7 +21,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats.common.envelope import names_in
 from spark_jobs.formats.debezium import documents as debezium_documents
-from spark_jobs.formats.debezium.head import FORMS, MARKER, SEEMING, TIMES
+from spark_jobs.formats.debezium.head import FORMS, MARKER, SEEMING, SIGNS, TIMES
 from spark_jobs.formats.debezium.order import CAPTURED, SNAPSHOT, VERSION
 
 FLATTENED: Final = ("__op", "__deleted")
@@ -138,14 +138,18 @@ def outcome() -> Column:
 
 def holds_more(line: Column) -> Column:
     """Whether a record that looks like a heartbeat (times alone) or a transaction marker has other
-    fields too, as a row without its envelope has."""
+    fields too, as a row without its envelope has.
+
+    One with all of SIGNS is a marker whatever else it has.
+    """
     inner = (F.get_json_object(line, f"$.{form.removesuffix('.')}") for form in FORMS[:0:-1])
     record = F.coalesce(*(F.when(part.startswith("{"), part) for part in inner), line)
     names = names_in(record)
     marks = F.array_contains(names, "status")
     allowed = F.when(marks, _listed(MARKER)).otherwise(_listed(TIMES))
     looks_empty = marks | F.array_contains(names, "ts_ms")
-    return F.coalesce(looks_empty & (F.size(F.array_except(names, allowed)) > 0), F.lit(False))
+    others, lacks = F.array_except(names, allowed), F.array_except(_listed(SIGNS), names)
+    return F.coalesce(looks_empty & (F.size(others) > 0) & (F.size(lacks) > 0), F.lit(False))
 
 
 def _listed(names: Collection[str]) -> Column:
