@@ -45,7 +45,7 @@ def _all(cell: str) -> str:
     return f"array_min(transform({values}, value -> value RLIKE '{cell}'))"
 
 
-_CELLS: Final = f"""source.connector = 'cassandra'
+_CELLS: Final = f"""source.connector IN ('cassandra', 'scylla')
     OR (source.connector = 'yugabytedb' AND {_all(_OLD_CELL)})
     OR (source.connector = 'postgresql' AND contains(source.{VERSION}, '.yb.') AND {_all(_CELL)})"""
 _PARTS: Final = f"""op = 'u' AND source.connector = 'spanner'

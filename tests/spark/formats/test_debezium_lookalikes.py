@@ -169,6 +169,8 @@ SPANNER = ("spanner", "u", {"id": 1, "name": "b", "doc": None})
         (strange("postgresql", "c", {"doc": SET}, version="2.5.2.Final"), ("event", None)),
         (strange("cassandra", "r", {"id": {"deletion_ts": None, **SET}}),
          ("reject", "cell_envelope")),
+        (strange("scylla", "u", {"id": 1, "v": {"value": "b"}, "w": None}, table="tab"),
+         ("reject", "cell_envelope")),
         (strange(*SPANNER, value_capture_type="OLD_AND_NEW_VALUES"), ("reject", "row_not_sent")),
         (strange(*SPANNER, value_capture_type="NEW_ROW"), ("event", None)),
         (strange("spanner", "c", ROW, value_capture_type="NEW_VALUES"), ("event", None)),
