@@ -51,8 +51,13 @@ _CELLS: Final = f"""source.connector IN ('cassandra', 'scylla')
 _PARTS: Final = f"""op = 'u' AND source.connector = 'spanner'
     AND source.{CAPTURED} IN ('OLD_AND_NEW_VALUES', 'NEW_VALUES')"""
 """Whether a NULL in an update of Spanner may be a value that stayed."""
+IS_HEARTBEAT: Final = "isHeartbeat"
+"""The field by which Huawei's DataArts marks changes of the table that gets its heartbeats."""
+_HEARTBEAT_ROW: Final = "heartbeat_row"
 _OF_SNAPSHOT: Final = "snapshot_schema"
-_PASSED: Final = ("logical_message", *SEEMING, *debezium_documents.IGNORE_REASONS, _OF_SNAPSHOT)
+_PASSED: Final = (
+    "logical_message", *SEEMING, *debezium_documents.IGNORE_REASONS, _HEARTBEAT_ROW, _OF_SNAPSHOT,
+)  # fmt: skip
 
 
 Reason = tuple[str, str]
@@ -93,6 +98,8 @@ def _first_reasons(connector: str | None, columns: frozenset[str]) -> Iterator[R
     document = debezium_documents.IGNORED_AS
     if document in columns:
         yield f"{document} IS NOT NULL", document
+    if IS_HEARTBEAT in columns:
+        yield f"{IS_HEARTBEAT} = 'true'", f"'{_HEARTBEAT_ROW}'"
     yield "op = 'm'", "'logical_message'"
     if not connector:  # images that do not hold the row; only checked before tables are known
         yield f"kind IS NOT NULL AND ({_CELLS})", "'cell_envelope'"
