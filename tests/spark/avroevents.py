@@ -106,6 +106,14 @@ TRANSACTION = {
     "fields": [{"name": "status", "type": "string"}, {"name": "id", "type": "string"},
                {"name": "ts_ms", "type": "long"}],
 }  # fmt: skip
+NEWER_TRANSACTION = TRANSACTION | {
+    "fields": [
+        *TRANSACTION["fields"],
+        {"name": "event_count", "type": ["null", "long"]},
+        {"name": "data_collections", "type": ["null", {"type": "array", "items": "string"}]},
+        {"name": "commit_lsn", "type": ["null", "long"]},
+    ]
+}
 DDL = {
     "type": "record", "name": "SchemaChangeValue", "namespace": "io.debezium.connector.mysql",
     "fields": [{"name": "source", "type": SOURCE}, {"name": "ts_ms", "type": "long"},
@@ -168,7 +176,7 @@ SCHEMAS = {1: ROW, 2: KEY, 3: HEARTBEAT, 4: TRANSACTION, 5: DDL, 6: UNWRAPPED}
 LATER = envelope(
     {"id": {"type": "int"}, "name": optional("string"), "price": connect_decimal(2, 10)}
 )
-SCHEMAS[7] = LATER
+SCHEMAS |= {7: LATER, 8: NEWER_TRANSACTION}
 PRICED = {"id": 1, "name": None, "price": Decimal("1.50")}
 KEYED = wire(2, KEY, {"id": 1})
 

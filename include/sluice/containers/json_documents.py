@@ -1,8 +1,9 @@
 """Split files into JSON documents: one a line, pretty-printed, an array, or `KEY^VALUE`.
 
-After a key there may also be a tab or, if the key is an object, `;` or `|`. Everything here works
-on bytes and text alone. A document's text is kept as it is, except that one of several lines loses
-the white space between its tokens. Numbers are never parsed.
+After a key there may also be a tab or, if the key is an object, `;` or `|`; before it, what Kafka's
+console consumer prints. Everything here works on bytes and text alone. A document's text is kept as
+it is, except that one of several lines loses the white space between its tokens. Numbers are never
+parsed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,15 @@ _BLANKS: Final = re.compile(rf"[ \t\r\n{BOM}]*")
 _ARRAY: Final = re.compile(r"\[(?=[ \t\r\n]*([{\]]|null[ \t\r\n]*[,\]]))")
 _OTHER_KEY: Final = re.compile(rf"[^\r\n^{{}}\[\]]*\^|[^\t\r\n^{{}}\[\]]*{TAB}")
 _KEY_END: Final = re.compile(rf"\^|{TAB}")
-_OTHER_SEPARATOR: Final = re.compile(rf"[ \t]{{0,8}}[;|][ \t]{{0,8}}(?=\{{)|{TAB}")
+# With what is looked ahead it stays below NEAR_END.
+_VALUE_BEGINS: Final = r"(?=\{|null[ \t]{0,8}(?:[\r\n]|\Z))"
+_OTHER_SEPARATOR: Final = re.compile(rf"[ \t]{{0,8}}[;|][ \t]{{0,8}}{_VALUE_BEGINS}|{TAB}")
+# What kafka-console-consumer prints before the key, if told to; `name:value` are headers.
+_PRINTED: Final = re.compile(
+    r"(?:(?:(?:CreateTime|LogAppendTime):-?\d++|(?:Partition|Offset|Delivery|Epoch):\d++"
+    r"|NO_TIMESTAMP|NO_HEADERS)\t)++"
+    r"(?:[^\t\r\n:{}\[\]\"]++:[^\t\r\n{}\[\]\"]*+\t)?+(?=[^ \t\r\n])"
+)
 # In keys of Maxwell, beside `database` and `table`, which its records have too.
 _UUID: Final = "_uuid"
 _OF_A_KEY: Final = "pk."
@@ -142,13 +151,24 @@ class _Splitter(TextWindow):
 
     def _next(self) -> Line | Rejected:
         parsed = self.document(0)
-        if parsed.found and self._is_delimited(parsed.end):
+        if not self._is_whole(parsed) and self._pass_printed():
+            parsed = self.document(0)
+        if self._is_whole(parsed):
             return self._take(parsed)
         self.read_line(0)
         key = _OTHER_KEY.match(self.text, self.at)
         if key:
             return self._key_and_value("null", key.end() - self.at)
         return self._take_broken(parsed)
+
+    def _pass_printed(self) -> bool:
+        self.read_line(0)
+        printed = None if self.in_array else _PRINTED.match(self.text, self.at)
+        self.at = printed.end() if printed else self.at
+        return printed is not None
+
+    def _is_whole(self, parsed: Document) -> bool:
+        return parsed.found and self._is_delimited(parsed.end)
 
     def _is_delimited(self, end: int) -> bool:
         """Whether a parsed part is a document and not the beginning of something else.

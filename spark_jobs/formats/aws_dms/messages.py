@@ -16,7 +16,7 @@ from spark_jobs.formats.common.tabular_columns import REPEATS, ROW
 
 CONTROL: Final = "control"
 DROP: Final = "drop-table"
-OF_A_COLUMN: Final = ("rename-column", "drop-column")
+WITHOUT_STATEMENT: Final = ("rename-column", "drop-column", "rename-table")
 _SCHEMA: Final = f"""
     data {IMAGE_TYPE}, control string,
     metadata struct<timestamp:string, `record-type`:string, operation:string,
@@ -62,14 +62,14 @@ def read_messages(
 def _statement(about: Column) -> Column:
     """The text of a control record, which has no statement.
 
-    That of a renamed or dropped column begins like one that no grammar reads, so that a load
-    reports it.
+    That of a renamed table, or of a renamed or dropped column, begins like one that no grammar
+    reads, so that a load reports it.
     """
     operation, control = about["operation"], F.col("control")
-    of_column = F.concat_ws(" ", F.replace(operation, F.lit("-"), F.lit(" ")), about["table-name"])
+    unread = F.concat_ws(" ", F.replace(operation, F.lit("-"), F.lit(" ")), about["table-name"])
     return (
         F.when(operation == DROP, _drop(about))
-        .when(operation.isin(*OF_A_COLUMN), of_column)
+        .when(operation.isin(*WITHOUT_STATEMENT), unread)
         .otherwise(F.coalesce(control, operation))
     )
 

@@ -29,7 +29,7 @@ from spark_jobs.formats.common.avro import Node
 from spark_jobs.formats.common.scans import by_schema, in_own_projection
 from spark_jobs.formats.debezium import avro_json, confluent, connect_avro
 from spark_jobs.formats.debezium.connect_avro import Datum, Records
-from spark_jobs.formats.debezium.head import MARKER, Head
+from spark_jobs.formats.debezium.head import MARKER, SIGNS, Head
 
 JSON_ENCODING: Final[Layout] = "avro_json"
 _ENVELOPE_FIELDS: Final = ("op", "status", "ddl", "tableChanges", "ts_ms")
@@ -256,7 +256,7 @@ def _message(datum: Datum, wanted: Wanted, documents: bool) -> list[Column]:
 def _is_envelope(node: Node) -> bool:
     names = _fields(node).keys()
     marker = bool(names & {"ts_ms", "status"}) and names <= MARKER
-    return marker or any(make <= names for make in _MAKES)
+    return marker or names >= SIGNS or any(make <= names for make in _MAKES)
 
 
 def _fields(node: Node) -> dict[str, Node]:

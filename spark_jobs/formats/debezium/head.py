@@ -20,7 +20,9 @@ SEEMING: Final = (TRANSACTION_MARKER, TOMBSTONE, HEARTBEAT)
 """Kinds of records without a change, recognised by their few fields."""
 _KIND_BY_FIELD: Final = {"ts_ms": HEARTBEAT, "status": TRANSACTION_MARKER}
 TIMES: Final = frozenset({"ts_ms", "ts_us", "ts_ns"})
-MARKER: Final = TIMES | {"status", "id", "event_count", "data_collections"}
+SIGNS: Final = frozenset({"status", "id", "event_count", "data_collections"})
+"""The fields that make a record a transaction marker, whatever a newer version adds to them."""
+MARKER: Final = TIMES | SIGNS
 """The fields of a transaction marker; those of a heartbeat are among them."""
 
 
@@ -58,7 +60,7 @@ def _others(line: str) -> Iterator[str]:
         yield TOMBSTONE
     forms = (field_at(record, form.removesuffix(".")) for form in reversed(FORMS) if form)
     inner = next((part for part in forms if isinstance(part, dict)), record)
-    if inner.keys() <= MARKER:  # a heartbeat's fields are among these
+    if inner.keys() <= MARKER or inner.keys() >= SIGNS:  # a heartbeat's are among a marker's
         return
     yield from (kind for name, kind in _KIND_BY_FIELD.items() if name in inner)
 

@@ -7,14 +7,14 @@ from pyspark.sql import functions as F
 
 from spark_jobs.canonical import literal
 from spark_jobs.formats.common.default_table import DefaultTable
-from spark_jobs.formats.debezium.order import KEYSPACE, MONGODB
+from spark_jobs.formats.debezium.order import KEYSPACE, MONGODB, OWNER
 
 
 def names(connector: str | None, default: DefaultTable) -> dict[str, Column]:
     """Return the parts of the table's name; those of `default` where a change names no table."""
     own = {
         "database": _database(connector),
-        "schema": F.expr("coalesce(source.schema, schemaName)"),
+        "schema": _schema(connector),
         "table": F.expr(_own(connector)),
     }
     if default.table is None:
@@ -38,6 +38,12 @@ def _own(connector: str | None) -> str:
     """Return SQL for the table that a record names; MongoDB calls it a collection."""
     many = connector in (None, MONGODB)
     return "coalesce(source.table, source.collection)" if many else "source.table"
+
+
+def _schema(connector: str | None) -> Column:
+    """The schema, which oracdc calls the owner."""
+    owner = "" if connector else f", source.{OWNER}"
+    return F.expr(f"coalesce(source.schema, schemaName{owner})")
 
 
 def _database(connector: str | None) -> Column:

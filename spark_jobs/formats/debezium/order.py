@@ -40,6 +40,10 @@ KEYSPACE: Final = "keyspace"
 """Vitess' field for the database; its `db` is empty, and its order is arrival."""
 CAPTURED: Final = "value_capture_type"
 """Spanner's field for what it sends of a row: all of it, or the changes; its order is arrival."""
+OWNER: Final = "owner"
+"""oracdc's field for the schema; its order is arrival."""
+KEY_NAMES: Final = "pkNames"
+"""The field of Huawei's DataArts for the names of the key; its order is arrival."""
 VERSION: Final = "version"
 """The connector's version: all that distinguishes YugabyteDB's logical one from PostgreSQL's."""
 SNAPSHOT: Final = "snapshot"
@@ -146,7 +150,7 @@ def _number(component: str, index: int, read: Column) -> Column:
 def source_fields(connector: str | None) -> tuple[str, ...]:
     """The fields of `source` to read: those of one connector's order, without one all."""
     orders = [fields for name, fields in _FIELDS.items() if connector in (None, name)]
-    others = () if connector else (KEYSPACE, CAPTURED, VERSION)
+    others = () if connector else (KEYSPACE, CAPTURED, OWNER, KEY_NAMES, VERSION)
     return tuple(dict.fromkeys((*_ALL, *others, *(f for order in orders for f in order))))
 
 

@@ -21,7 +21,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats.common.envelope import names_in
 from spark_jobs.formats.debezium import documents as debezium_documents
-from spark_jobs.formats.debezium.head import FORMS, MARKER, SEEMING, TIMES
+from spark_jobs.formats.debezium.head import FORMS, MARKER, SEEMING, SIGNS, TIMES
 from spark_jobs.formats.debezium.order import CAPTURED, SNAPSHOT, VERSION
 
 FLATTENED: Final = ("__op", "__deleted")
@@ -45,14 +45,19 @@ def _all(cell: str) -> str:
     return f"array_min(transform({values}, value -> value RLIKE '{cell}'))"
 
 
-_CELLS: Final = f"""source.connector = 'cassandra'
+_CELLS: Final = f"""source.connector IN ('cassandra', 'scylla')
     OR (source.connector = 'yugabytedb' AND {_all(_OLD_CELL)})
     OR (source.connector = 'postgresql' AND contains(source.{VERSION}, '.yb.') AND {_all(_CELL)})"""
 _PARTS: Final = f"""op = 'u' AND source.connector = 'spanner'
     AND source.{CAPTURED} IN ('OLD_AND_NEW_VALUES', 'NEW_VALUES')"""
 """Whether a NULL in an update of Spanner may be a value that stayed."""
+IS_HEARTBEAT: Final = "isHeartbeat"
+"""The field by which Huawei's DataArts marks changes of the table that gets its heartbeats."""
+_HEARTBEAT_ROW: Final = "heartbeat_row"
 _OF_SNAPSHOT: Final = "snapshot_schema"
-_PASSED: Final = ("logical_message", *SEEMING, *debezium_documents.IGNORE_REASONS, _OF_SNAPSHOT)
+_PASSED: Final = (
+    "logical_message", *SEEMING, *debezium_documents.IGNORE_REASONS, _HEARTBEAT_ROW, _OF_SNAPSHOT,
+)  # fmt: skip
 
 
 Reason = tuple[str, str]
@@ -93,6 +98,8 @@ def _first_reasons(connector: str | None, columns: frozenset[str]) -> Iterator[R
     document = debezium_documents.IGNORED_AS
     if document in columns:
         yield f"{document} IS NOT NULL", document
+    if IS_HEARTBEAT in columns:
+        yield f"{IS_HEARTBEAT} = 'true'", f"'{_HEARTBEAT_ROW}'"
     yield "op = 'm'", "'logical_message'"
     if not connector:  # images that do not hold the row; only checked before tables are known
         yield f"kind IS NOT NULL AND ({_CELLS})", "'cell_envelope'"
@@ -138,14 +145,18 @@ def outcome() -> Column:
 
 def holds_more(line: Column) -> Column:
     """Whether a record that looks like a heartbeat (times alone) or a transaction marker has other
-    fields too, as a row without its envelope has."""
+    fields too, as a row without its envelope has.
+
+    One with all of SIGNS is a marker whatever else it has.
+    """
     inner = (F.get_json_object(line, f"$.{form.removesuffix('.')}") for form in FORMS[:0:-1])
     record = F.coalesce(*(F.when(part.startswith("{"), part) for part in inner), line)
     names = names_in(record)
     marks = F.array_contains(names, "status")
     allowed = F.when(marks, _listed(MARKER)).otherwise(_listed(TIMES))
     looks_empty = marks | F.array_contains(names, "ts_ms")
-    return F.coalesce(looks_empty & (F.size(F.array_except(names, allowed)) > 0), F.lit(False))
+    others, lacks = F.array_except(names, allowed), F.array_except(_listed(SIGNS), names)
+    return F.coalesce(looks_empty & (F.size(others) > 0) & (F.size(lacks) > 0), F.lit(False))
 
 
 def _listed(names: Collection[str]) -> Column:

@@ -24,8 +24,8 @@ from spark_jobs.formats.debezium import tombstones
 from spark_jobs.formats.debezium import transactions as debezium_transactions
 from spark_jobs.formats.debezium.connect_avro import Records
 from spark_jobs.formats.debezium.head import FORMS, Head, read_head
-from spark_jobs.formats.debezium.order import CONNECTORS, MONGODB, source_fields
-from spark_jobs.formats.debezium.reasons import FLATTENED
+from spark_jobs.formats.debezium.order import CONNECTORS, KEY_NAMES, MONGODB, source_fields
+from spark_jobs.formats.debezium.reasons import FLATTENED, IS_HEARTBEAT
 
 _SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
 _DDL: Final = ("ddl", "databaseName", "schemaName", "tableChanges")
@@ -74,7 +74,8 @@ def scan(
     documents = options.connector == MONGODB or _holds_documents(spark, lines, head)
     any_documents = documents or any(map(debezium_avro.holds_documents, messages))
     if lines or not scans:
-        layout = _layout(expected, documents, bool(head or messages), transactions, old)
+        more = _unusual(head, bool(messages), documents)
+        layout = _layout(expected, documents, (*transactions, *more), old)
         flat = _scan_json(spark, by_kind, layout, expected, options)
         scans.append(_with_rejected(flat) if messages else flat)
     flat = debezium_documents.union_of(scans, options) if any_documents else union(scans)
@@ -110,22 +111,27 @@ class _Layout:
     old_columns: frozenset[str] | None
 
 
+def _unusual(head: Head | None, avro: bool, documents: bool) -> tuple[str, ...]:
+    """Return the scalars that only some files have: of removed envelopes where no first line is an
+    event, of DataArts where the first event names no connector."""
+    if avro or documents:
+        return ()
+    if head is None:
+        return FLATTENED
+    return () if head.connector else (IS_HEARTBEAT,)
+
+
 def _layout(
     expected: Head | None,
     documents: bool,
-    enveloped: bool,
-    transactions: Sequence[str],
+    more: Sequence[str],
     old: frozenset[str] | None,
 ) -> _Layout:
-    """Return all fields, or those of the `expected` events only, for each field costs.
-
-    Where no first line is an `enveloped` event, FLATTENED is read too: the envelopes may have been
-    removed.
-    """
-    scalars = (*_SCALARS, *transactions, *(debezium_documents.SCALARS if documents else ()))
+    """Return all fields, or those of the `expected` events only, for each field costs; with `more`
+    scalars in any case."""
+    scalars = (*_SCALARS, *more, *(debezium_documents.SCALARS if documents else ()))
     if expected is None:
-        flattened = () if enveloped or documents else FLATTENED
-        return _Layout(FORMS, source_fields(None), (*scalars, *_DDL, *flattened), documents, old)
+        return _Layout(FORMS, source_fields(None), (*scalars, *_DDL), documents, old)
     source = source_fields(expected.connector)
     return _Layout((expected.form,), source, scalars, documents, old)
 
@@ -221,7 +227,10 @@ def _with_key_names(flat: DataFrame, deletes: bool) -> DataFrame:
         gone |= F.col("op").isNull() & F.col("source").isNull()
     row = F.when(gone & (F.size("key") > 0), F.col("key"))
     flat = flat.withColumn("before", F.coalesce("before", row))
-    return flat.withColumn("key", F.map_keys("key"))
+    names = F.map_keys("key")
+    if IS_HEARTBEAT in flat.columns:
+        names = F.coalesce(names, F.from_json(F.col("source")[KEY_NAMES], "array<string>"))
+    return flat.withColumn("key", names)
 
 
 def _unrouted(flat: DataFrame, expected: Head | None) -> DataFrame:

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.spark
 
 HEARTBEAT = {"ts_ms": 1700000000000}
 MARKER = {"status": "END", "id": "5:1", "event_count": 1, "data_collections": None, "ts_ms": 1}
+NEWER_MARKER = MARKER | {"commit_lsn": 53195829}
 NOTHING = {"key": {"id": 1}, "value": None}
 
 
@@ -37,11 +38,24 @@ def test_heartbeats_markers_and_tombstones_are_ignored(spark: SparkSession, tmp_
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("placed", [NEWER_MARKER, {"schema": {}, "payload": NEWER_MARKER}])
+def test_marker_with_a_field_of_a_newer_version_is_ignored(
+    spark: SparkSession, tmp_path: Path, placed: Any
+) -> None:
+    """PostgreSQL's has `commit_lsn` since debezium/debezium#7764; without events beside it too."""
+    lake = Sandbox(spark, tmp_path / "lake", {"format": "debezium"})
+    made = {"key": {"id": 1}, "value": event()}
+    counts = total(lake.load_records([made, placed]))
+    assert (counts.applied, counts.ignored, counts.quarantined) == (1, 1, 0)
+    assert outcomes(spark, tmp_path, placed) == [("ignore", "transaction_marker")]
+
+
 @pytest.mark.parametrize(
     "record",
     [
         {"id": 1, "ts_ms": 5, "note": "a row with a column ts_ms"},
         {"id": 1, "status": "END", "note": "a row with a column status"},
+        {"id": 1, "status": "BEGIN", "event_count": 1, "note": "and one with a count"},
         {"key": {"id": 1}, "content": event()},
         {"key": "5", "message": json.dumps(event())},
     ],
@@ -154,6 +168,8 @@ SPANNER = ("spanner", "u", {"id": 1, "name": "b", "doc": None})
         (strange("postgresql", "c", {"id": 1, "doc": SET}, version=OF_YUGABYTE), ("event", None)),
         (strange("postgresql", "c", {"doc": SET}, version="2.5.2.Final"), ("event", None)),
         (strange("cassandra", "r", {"id": {"deletion_ts": None, **SET}}),
+         ("reject", "cell_envelope")),
+        (strange("scylla", "u", {"id": 1, "v": {"value": "b"}, "w": None}, table="tab"),
          ("reject", "cell_envelope")),
         (strange(*SPANNER, value_capture_type="OLD_AND_NEW_VALUES"), ("reject", "row_not_sent")),
         (strange(*SPANNER, value_capture_type="NEW_ROW"), ("event", None)),

@@ -15,6 +15,7 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import AwsDmsOptions
 from sluice.ddl.statements import UnreadableDdlError, altered
+from sluice.ddl.tables import renamed_tables
 from sluice.positions import encode_number
 from spark_jobs.formats.aws_dms.decoder import AwsDms
 from tests.spark.dms_records import load, message
@@ -52,6 +53,8 @@ MESSAGES: dict[str, Any] = {
     "renamed": {"control": {"table-def": {"columns": {"n": {"type": "STRING"}}}}, "metadata": {
         "record-type": "control", "operation": "rename-column", "schema-name": "s",
         "table-name": "t"}},
+    "renamed_table": {"metadata": {"record-type": "control", "operation": "rename-table",
+                                   "schema-name": "s", "table-name": "t"}},
     "unknown": message("merge"),
     "unknown_of_no_type": message("merge", **{"record-type": None}),
     "wrong_case": message("INSERT"),
@@ -139,7 +142,7 @@ NEW = {"id": "2", "n": "b"}
         ("ordered_in_another_case", "insert", None, {"id": "1"}),
         ("ordered_in_two_cases", "insert", None, {"SEQ": "8", "Seq": "9"}),
         ("create", "ddl", None, None), ("drop", "ddl", None, None),
-        ("renamed", "ddl", None, None),
+        ("renamed", "ddl", None, None), ("renamed_table", "ddl", None, None),
         ("exact", "insert", None,
          {"n": "12345678901234567890.10", "e": "1e999", "o": '{"k": 1.10}'}),
     ],
@@ -185,10 +188,12 @@ def test_positions_and_times(rows: dict[str, Row]) -> None:
     assert rows["drop"]["ddl"] == 'DROP TABLE "s"."t"'
 
 
-def test_a_renamed_column_is_a_statement_that_cannot_be_followed(rows: dict[str, Row]) -> None:
-    """The record does not say what the column was called before."""
+def test_a_rename_is_a_statement_that_cannot_be_followed(rows: dict[str, Row]) -> None:
+    """The record does not say what the column, or the table, was called before."""
     with pytest.raises(UnreadableDdlError):
         altered(rows["renamed"]["ddl"])
+    with pytest.raises(UnreadableDdlError):
+        renamed_tables(rows["renamed_table"]["ddl"])
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tests.spark.avroevents import (
     KEY,
     KEYED,
     LATER,
+    NEWER_TRANSACTION,
     PRICED,
     ROW,
     TRANSACTION,
@@ -58,6 +59,9 @@ MESSAGES: dict[str, tuple[bytes | None, bytes | None]] = {
     "tombstone_unkeyed": (None, None),
     "heartbeat": (None, wire(3, HEARTBEAT, {"ts_ms": 5})),
     "transaction": (None, wire(4, TRANSACTION, {"status": "BEGIN", "id": "9", "ts_ms": 5})),
+    "newer": (None, wire(8, NEWER_TRANSACTION, {"status": "END", "id": "9", "ts_ms": 5,
+                                                "event_count": 1, "data_collections": ["t"],
+                                                "commit_lsn": 7})),
     "ddl": (None, wire(5, DDL, {"source": source(), "ts_ms": 5, "databaseName": "shop",
                                 "ddl": "CREATE TABLE t (id int)"})),
     "ddl_no_text": (KEYED, wire(5, DDL, {"source": source(), "ts_ms": 5, "databaseName": "shop",
@@ -141,7 +145,7 @@ def test_events(
     [
         ("tombstone", "tombstone"), ("tombstone_unkeyed", "tombstone"),
         ("heartbeat", "heartbeat"), ("transaction", "transaction_marker"),
-        ("message", "logical_message"),
+        ("newer", "transaction_marker"), ("message", "logical_message"),
     ],
 )  # fmt: skip
 def test_avro_records_without_a_change_are_ignored(
