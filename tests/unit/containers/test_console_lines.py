@@ -14,7 +14,7 @@ ALL_FIELDS = "CreateTime:1700000000001\tPartition:0\tOffset:5\tDelivery:1\tEpoch
 
 
 def lines(text: str, size: int = 1000, keys: bool = True) -> list[bytes]:
-    found = list(split(pieces(text.encode(), size), LIMIT, keys))
+    found = list(split(pieces(text.encode(), size), LIMIT, keys=keys))
     assert all(isinstance(part, Line) for part in found)
     return [part.text for part in found if isinstance(part, Line)]
 
