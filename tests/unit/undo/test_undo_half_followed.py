@@ -65,7 +65,7 @@ def test_a_rebuild_that_is_half_back_ends_with_the_fold(context: Context, alone:
         stages.reconcile(context)
     told = refolding.undo_or_refold(context, rebuild).lines
     assert {state(context, batch) for batch in ("b3", rebuild)} == {ROLLED_BACK}
-    assert any("changes of batch b3" in line for line in told) != alone
+    assert any("change of batch b3" in line for line in told) != alone
     assert stages.reconcile(context) == []
 
 
