@@ -144,9 +144,10 @@ class LedgerTables:
             return Compacted(0, 0)
         rows = _with_retries(lambda: scan(table, AlwaysTrue()))
         kept = newest(rows, *SAME_STATE[name])
-        if not dry_run and (kept.num_rows < rows.num_rows or _files(table) > 1):
-            _rewrite(table, kept)
-        return Compacted(rows.num_rows, kept.num_rows)
+        compact = kept.num_rows == rows.num_rows and _files(table) <= 1
+        if dry_run or compact or _rewrite(table, kept):
+            return Compacted(rows.num_rows, kept.num_rows)
+        return Compacted(rows.num_rows, rows.num_rows)
 
     def _give_up(self, name: str, sent: dict[str, T], problem: Exception | None) -> T:
         arrived = _arrived(self.open(name), sent)
@@ -264,16 +265,19 @@ def _files(table: Table) -> int:
     return 0 if summary is None else int(summary.get("total-data-files") or 0)
 
 
-def _rewrite(table: Table, rows: pa.Table) -> None:
+def _rewrite(table: Table, rows: pa.Table) -> bool:
     """Replace the table's content by one file of these rows, unless another process wrote it;
-    expire snapshots."""
+    expire snapshots. Return whether the content was certainly replaced."""
     refuse_clock_behind(table)
+    replaced = False
     with suppress(CommitStateUnknownException, *EXPECTED):
         with table.transaction() as transaction:
             transaction.overwrite(rows)
+        replaced = True
         reach(Point.LEDGER_REWRITTEN)
         old = datetime.now(UTC) - KEEP_SNAPSHOTS
         table.maintenance.expire_snapshots().older_than(old).commit()
+    return replaced
 
 
 def _arrived(table: Table, sent: dict[str, T]) -> str | None:

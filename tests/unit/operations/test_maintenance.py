@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -14,6 +15,7 @@ from sluice.errors import LeaseHeldError
 from sluice.ledger import appends
 from sluice.ledger import maintenance_lease as taking
 from sluice.ledger.appends import LedgerTables
+from sluice.ledger.arrow_rows import newest
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger, PipelineLedger
@@ -251,6 +253,23 @@ def test_compaction_keeps_what_a_file_was_before_it_changed(
     LedgerTables(catalog).compact(FILES, dry_run=False)
     assert [row.batch_id for row in before] == ["b1"]
     assert ledger.files.replaced() == before
+
+
+def test_a_compaction_that_another_writer_overtakes_counts_no_rows_as_gone(
+    catalog: SqlCatalog, ledger: PipelineLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = Lease("host/1", 60)
+    ledger.batches.record("b1", LANDED, lease=lease)
+    ledger.batches.renew_landed(lease, lambda row: row.state == LANDED)
+
+    def overtaken(*given: Any) -> Any:
+        ledger.batches.record("b2", LANDED)
+        return newest(*given)
+
+    monkeypatch.setattr(appends, "newest", overtaken)
+    compacted = LedgerTables(catalog).compact(BATCHES, dry_run=False)
+    assert compacted.before == compacted.after > 1
+    assert {row.batch_id for row in ledger.batches.all()} == {"b1", "b2"}
 
 
 def test_an_empty_ledger_needs_no_compaction(catalog: SqlCatalog) -> None:
