@@ -112,6 +112,9 @@ class SameServer(HTTPRedirectHandler):
         same = before.netloc.lower() == after.netloc.lower()
         if again and not (same and after.scheme in (before.scheme, "https")):
             again.remove_header("Authorization")
+        if again:
+            # The password of a proxy; where one is used, the opener adds it anew.
+            again.remove_header("Proxy-authorization")
         return again
 
 

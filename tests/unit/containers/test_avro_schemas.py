@@ -153,6 +153,15 @@ def test_the_secret_may_go_to_the_same_host_with_tls(before: str, after: str, ke
     assert redirected.has_header("Authorization") == kept
 
 
+def test_the_password_of_a_proxy_goes_to_no_server_behind_a_redirect() -> None:
+    request = urllib.request.Request("http://host/", headers={"Proxy-Authorization": "Basic abc"})
+    redirected = SameServer().redirect_request(
+        request, BytesIO(), 302, "", HTTPMessage(), "http://host/a"
+    )
+    assert redirected is not None
+    assert not redirected.header_items()
+
+
 @pytest.mark.parametrize(
     ("status", "kind"),
     [(500, TransientError), (503, TransientError), (429, TransientError), (401, TerminalError)],
