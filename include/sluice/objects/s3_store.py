@@ -25,6 +25,7 @@ from botocore.exceptions import (
 )
 
 from sluice.config.locations import s3_endpoint
+from sluice.counting import counted
 from sluice.errors import FileDeniedError, SluiceError, TerminalError, TransientError
 from sluice.globs import Glob, is_hidden, literal_start
 from sluice.objects.store import StoredObject, written_again
@@ -222,8 +223,9 @@ class S3Store:
         if left := answer.get("Errors"):
             first = left[0]
             raise TransientError(
-                f"s3://{self.bucket}/{first.get('Key')}: not deleted: {first.get('Code')}: "
-                f"{first.get('Message')}, and so {len(left)} of {len(keys)} objects; try again"
+                f"{len(left)} of {counted(len(keys), 'object')} not deleted, such as "
+                f"s3://{self.bucket}/{first.get('Key')}: {first.get('Code')}: "
+                f"{first.get('Message')}; try again"
             )
 
     def delete_unfinished(self, prefix: str, before: datetime) -> None:

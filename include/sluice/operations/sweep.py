@@ -51,7 +51,7 @@ def clean_up(files: BatchFiles, ledger: PipelineLedger, manifest: Manifest, say:
 def defer_to_maintenance(subject: str, say: Say) -> Iterator[None]:
     """Report, instead of raising, that files beside the tables cannot be removed.
 
-    The batch is published, or rolled back, all the same, and `sweep` removes them later.
+    The work that they were for is done all the same, and `sweep` removes them later.
     """
     try:
         yield
