@@ -62,11 +62,12 @@ def read_messages(
 def _statement(about: Column) -> Column:
     """The text of a control record, which has no statement.
 
-    That of a renamed table, or of a renamed or dropped column, begins like one that no grammar
-    reads, so that a load reports it.
+    That of a renamed table, or of a renamed or dropped column, is one that no grammar reads, such
+    as `drop column of orders`, so that a load reports it.
     """
     operation, control = about["operation"], F.col("control")
-    unread = F.concat_ws(" ", F.replace(operation, F.lit("-"), F.lit(" ")), about["table-name"])
+    done = F.replace(operation, F.lit("-"), F.lit(" "))
+    unread = F.concat_ws(" ", done, F.lit("of"), about["table-name"])
     return (
         F.when(operation == DROP, _drop(about))
         .when(operation.isin(*WITHOUT_STATEMENT), unread)

@@ -79,7 +79,7 @@ def _head(line: str) -> Head | None:
     for form in FORMS:
         source = field_at(record, f"{form}source")
         if isinstance(source, dict):
-            return Head(form, str(source.get("connector", "")))
+            return Head(form, str(source.get("connector") or ""))
     return None
 
 

@@ -113,11 +113,11 @@ class _Layout:
 
 def _unusual(head: Head | None, avro: bool, documents: bool) -> tuple[str, ...]:
     """Return the scalars that only some files have: of removed envelopes where no first line is an
-    event, of DataArts where the first event names no connector."""
+    event, of DataArts where no first line names a connector."""
     if avro or documents:
         return ()
     if head is None:
-        return FLATTENED
+        return (*FLATTENED, IS_HEARTBEAT)
     return () if head.connector else (IS_HEARTBEAT,)
 
 

@@ -55,6 +55,8 @@ MESSAGES: dict[str, Any] = {
         "table-name": "t"}},
     "renamed_table": {"metadata": {"record-type": "control", "operation": "rename-table",
                                    "schema-name": "s", "table-name": "t"}},
+    "dropped_column": {"metadata": {"record-type": "control", "operation": "drop-column",
+                                    "schema-name": "s", "table-name": "t"}},
     "unknown": message("merge"),
     "unknown_of_no_type": message("merge", **{"record-type": None}),
     "wrong_case": message("INSERT"),
@@ -143,6 +145,7 @@ NEW = {"id": "2", "n": "b"}
         ("ordered_in_two_cases", "insert", None, {"SEQ": "8", "Seq": "9"}),
         ("create", "ddl", None, None), ("drop", "ddl", None, None),
         ("renamed", "ddl", None, None), ("renamed_table", "ddl", None, None),
+        ("dropped_column", "ddl", None, None),
         ("exact", "insert", None,
          {"n": "12345678901234567890.10", "e": "1e999", "o": '{"k": 1.10}'}),
     ],
@@ -188,10 +191,17 @@ def test_positions_and_times(rows: dict[str, Row]) -> None:
     assert rows["drop"]["ddl"] == 'DROP TABLE "s"."t"'
 
 
-def test_a_rename_is_a_statement_that_cannot_be_followed(rows: dict[str, Row]) -> None:
-    """The record does not say what the column, or the table, was called before."""
+@pytest.mark.parametrize("record", ["renamed", "dropped_column"])
+def test_a_change_of_a_column_is_a_statement_that_cannot_be_followed(
+    rows: dict[str, Row], record: str
+) -> None:
+    """The record does not say which column it was, or what it was called before."""
     with pytest.raises(UnreadableDdlError):
-        altered(rows["renamed"]["ddl"])
+        altered(rows[record]["ddl"])
+
+
+def test_a_rename_of_a_table_is_a_statement_that_cannot_be_followed(rows: dict[str, Row]) -> None:
+    """The record does not say what the table was called before."""
     with pytest.raises(UnreadableDdlError):
         renamed_tables(rows["renamed_table"]["ddl"])
 

@@ -55,6 +55,20 @@ def test_heartbeats_of_dataarts_are_no_changes_and_its_key_is_known(
     assert [table[-1] for table in lake.catalog.list_tables(("shop",))] == ["t"]
 
 
+@pytest.mark.parametrize("first", [{"connector": None}, None])
+def test_heartbeats_of_dataarts_are_none_whatever_comes_first(
+    spark: SparkSession, tmp_path: Path, first: dict[str, Any] | None
+) -> None:
+    """A source that names its connector as null, or a hundred lines of which none is an event."""
+    lake = Sandbox(spark, tmp_path, {"format": "debezium", "max_bad_share": 1})
+    row = of_dataarts("t", "c", after={"id": 1, "v": "x"})
+    beat = of_dataarts("beats", "u", after={"dlf_job_id": "7"}, isHeartbeat=True)
+    row["source"] |= first or {}
+    before = [] if first else [{"no": "event"}] * 120
+    lake.load_records([*before, row, beat])
+    assert [table[-1] for table in lake.catalog.list_tables(("shop",))] == ["t"]
+
+
 def test_tables_of_two_owners_are_two(spark: SparkSession, tmp_path: Path) -> None:
     records = [of_oracdc(owner, "c", after={"DEPTNO": 50}) for owner in ("SCOTT", "HR")]
     file = jsonl(tmp_path / "a.jsonl", records)
