@@ -41,15 +41,15 @@ def _none_read(job: Job, envelope: DataFrame, plan: TablePlan, records: int) -> 
     return unread(job.pipeline.name, plan, records, why, unfit)
 
 
-def unread(
-    pipeline: str, plan: TablePlan, records: int, why: str, unfit: Iterable[str] = ()
-) -> str:
+def unread(pipeline: str, plan: TablePlan, records: int, why: str, unfit: Iterable[str]) -> str:
     """Return the note on a table none of whose records could be read.
 
     `why`: the misfits of one record, as the quarantine has them; `unfit`: the columns in them.
     """
-    hinted = {name.lower() for name in plan.config.columns}
-    asks = "after" if hinted.isdisjoint(map(str.lower, unfit)) else "is its hint right? After"
+    hinted, columns = {name.lower() for name in plan.config.columns}, frozenset(unfit)
+    called = [(c.name, *c.spellings) for c in plan.columns if c.name in columns]
+    other = hinted.isdisjoint(name.lower() for names in called for name in names)
+    asks = "after" if other else "is its hint right? After"
     return (
         f"none of {records:,} records of {plan.source.name} was read: {why}; {asks} a "
         f"change: sluice reprocess {pipeline}"

@@ -123,9 +123,18 @@ def test_a_table_of_which_no_record_fits_is_told_with_what_one_has() -> None:
         "none of 2 records of shop.public.orders was read: note: 'x' does not fit timestamp[ms]; "
         "is its hint right? After a change: sluice reprocess shop"
     )
-    assert unread("shop", plan, 1, "key_is_null:id") == (
+    assert unread("shop", plan, 1, "key_is_null:id", []) == (
         "none of 1 records of shop.public.orders was read: key_is_null:id; after a change: sluice "
         "reprocess shop"
+    )
+
+
+def test_a_hint_is_asked_about_under_any_name_of_its_column() -> None:
+    plan = planned_with(Qty="int")
+    column = replace(plan.columns[0], name="amount", others=("qty",))
+    plan = replace(plan, columns=(column,))
+    assert "is its hint right?" in unread(
+        "shop", plan, 1, "amount: 'x' does not fit int", ["amount"]
     )
 
 
