@@ -10,7 +10,7 @@ class Attempt:
     """One attempt at one batch.
 
     `id`: "" for a preview. `branch`: the branch of every table that the attempt writes.
-    `published`: the batches that were published when the lease was taken.
+    `published`: the batches that count as published, since the lease was taken.
     """
 
     batch_id: str

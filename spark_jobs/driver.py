@@ -157,7 +157,7 @@ class Driver:
         job = self._job()
         if not transactions.holds(job) or self.manifest.repeats:
             return job
-        job = job.with_published(self._take_lease())
+        job = job.counting(self._take_lease())
         ctx = self._context()
         ended = transactions.ended_among(job, lambda: whole_envelope(job), holding_back(ctx))
         return replace(job, manifest=with_completed(ctx, self.manifest, ended))

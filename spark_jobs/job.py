@@ -59,8 +59,8 @@ class Job:
     left_out: Mapping[str, str] = field(default_factory=dict)
     require_current: Callable[[], None] = _no_check
 
-    def with_published(self, published: tuple[str, ...]) -> Job:
-        """Return the job with the batches that were published when its lease was taken."""
+    def counting(self, published: tuple[str, ...]) -> Job:
+        """Return the job with the batches that count as published."""
         return replace(self, attempt=replace(self.attempt, published=published))
 
 

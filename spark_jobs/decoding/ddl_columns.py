@@ -47,9 +47,9 @@ def statements_of_batch(
     tables = known_tables(job, summaries)
     ordered = ordered_tables(summaries)
     labels = FORMATS[job.pipeline.format].labels
-    for stated in found:
-        for of, statement in _of_statement(stated, ordered, tables):
-            if _concerns(job.pipeline, stated.source, of, statement):
+    for event in found:
+        for of, statement in _of_statement(event, ordered, tables):
+            if _concerns(job.pipeline, event.source, of, statement):
                 statements.setdefault(of, []).append(_as_written(statement, labels))
     return {of: _by_place(stated) for of, stated in statements.items()}
 

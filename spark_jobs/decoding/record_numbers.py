@@ -18,8 +18,8 @@ _KEPT: Final = "_kept_before"
 
 
 def located(job: Job, envelope: DataFrame, records: DataFrame) -> DataFrame:
-    """Add to records with a place their bytes (`raw`), the landed file (`origin`) and their number
-    in it (`record`)."""
+    """Add to records with a place and, as `raw`, their own text or NULL: their bytes (`raw`), the
+    landed file (`origin`) and their number in it (`record`)."""
     texts = quarantine.texts(job.spark, job.manifest.files, envelope)
     found = with_origin(quarantine.with_text(records, texts), job.spark, job.manifest.files)
     return in_landed_file(job, found)

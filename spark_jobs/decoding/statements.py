@@ -19,7 +19,7 @@ from spark_jobs.planning.table_summary import Drop, Source, TableSummary, source
 
 @dataclass(frozen=True)
 class Statement:
-    """A DDL event.
+    """The statement of a DDL event or of a TRUNCATE.
 
     `source`: the table that the event names; `lost`: whether the source gives no position; `at`:
     its position, with epoch; `place`: the record's PLACE.

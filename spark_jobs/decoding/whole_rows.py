@@ -27,14 +27,14 @@ def completed(events: DataFrame) -> DataFrame:
     delete would be a guess. For an update in two records the old row is in the other record.
     """
     absent, before = F.col("absent"), F.coalesce("before", F.create_map().cast(IMAGE_TYPE))
-    all_but = lists_carried(absent)
+    listed = lists_carried(absent)
     partial = F.col("op").isin(*UPDATES) & absent.isNotNull()
     partial &= ~any_repeats_column(F.col("before"), F.col("after"))
-    sent = F.map_filter("after", lambda name, _: _is_sent(name, absent, all_but))
+    sent = F.map_filter("after", lambda name, _: _is_sent(name, absent, listed))
     parts = events.withColumn(_SENT, F.when(partial, sent)).withColumn(_OLD, before)
     rest = F.map_filter(_OLD, lambda name, _: ~F.map_contains_key(_SENT, name))
     one_record = ~F.coalesce(F.col("position").contains(HALF_MARK), F.lit(False))
-    lost = F.when(all_but, F.when(one_record, F.map_keys(_SENT))).otherwise(absent)
+    lost = F.when(listed, F.when(one_record, F.map_keys(_SENT))).otherwise(absent)
     lost = F.filter(lost, lambda name: ~F.map_contains_key(_OLD, name))
     whole = {
         "after": F.when(partial, F.map_concat(_SENT, rest)).otherwise(F.col("after")),
@@ -43,6 +43,6 @@ def completed(events: DataFrame) -> DataFrame:
     return parts.withColumns(whole).drop(_SENT, _OLD)
 
 
-def _is_sent(name: Column, absent: Column, all_but: Column) -> Column:
-    listed = F.array_contains(absent, name)
-    return F.when(all_but, listed).otherwise(~listed)
+def _is_sent(name: Column, absent: Column, listed: Column) -> Column:
+    named = F.array_contains(absent, name)
+    return F.when(listed, named).otherwise(~named)

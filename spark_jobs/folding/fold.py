@@ -164,8 +164,8 @@ def carried(column: str) -> Column:
     its carried columns also sets one that was added later and has a default: the default is filled
     in already, as in a complete change.
     """
-    all_but = lists_carried(F.col(names.ABSENT))
-    default = F.coalesce(all_but & F.col(quoted(column)).isNotNull(), F.lit(False))
+    listed = lists_carried(F.col(names.ABSENT))
+    default = F.coalesce(listed & F.col(quoted(column)).isNotNull(), F.lit(False))
     return F.expr(listed_as_carried(column)) | default
 
 
@@ -173,9 +173,9 @@ def listed_as_carried(column: str, row: str = "") -> str:
     """Return SQL for whether `_absent` says that an event carries the column; `row`: an
     alias with a dot."""
     absent = f"{row}{names.ABSENT}"
-    listed = f"array_contains({absent}, {literal(column)})"
-    all_but = f"array_contains({absent}, {literal(ALL_BUT)})"
-    return f"coalesce(CASE WHEN {all_but} THEN {listed} ELSE NOT {listed} END, true)"
+    named = f"array_contains({absent}, {literal(column)})"
+    carried_listed = f"array_contains({absent}, {literal(ALL_BUT)})"
+    return f"coalesce(CASE WHEN {carried_listed} THEN {named} ELSE NOT {named} END, true)"
 
 
 def listed(columns: Sequence[str]) -> Column:

@@ -98,9 +98,9 @@ def _forget_renames(reader: Reader, floor: str | None) -> bool:
     Values that a rename put into one column cannot be separated, so the whole table is then rebuilt
     from its changes. Raises RollbackRefusedError if maintenance has expired some of these.
     """
-    plan, counted = reader.plan, reader.attempt.published
+    plan, published = reader.plan, reader.attempt.published
     kept = tuple(r for r in reader.before.renames if r.below == DECLARED)
-    statements = statements_on(reader.lake.catalog, reader.lake.pipeline, plan, counted)
+    statements = statements_on(reader.lake.catalog, reader.lake.pipeline, plan, published)
     exact = known_renames(plan, renames_from(statements, plan.config), kept)
     if floor and reader.now.renames:
         raise RollbackRefusedError(

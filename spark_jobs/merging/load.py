@@ -50,7 +50,7 @@ def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     """
     started = time.monotonic()
     if job.pipeline.holds_transactions:  # which events wait depends on what is published
-        job = job.with_published(take_lease())
+        job = job.counting(take_lease())
     batch = decode_batch(job)
     if batch.left_out and not batch.tables:
         # A line that begins with an error's name would be taken for the driver's last words.
@@ -60,7 +60,7 @@ def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     unassigned = _write_quarantine(job, batch, retried)
     note_lines = _emit_notes(job, batch)
     # The lease stops other publishers, so the set of published batches is final.
-    job = job.with_published(take_lease())
+    job = job.counting(take_lease())
     reach(Point.LOAD_LEASED)
     early_drops.refuse_made_since(job, batch.summaries, [table.plan for table in batch.tables])
     tables = _merge_all(job, batch)

@@ -52,9 +52,8 @@ def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]
     Raises RollbackRefusedError if the content without the batches is no longer known.
     """
     started = time.monotonic()
-    published = take_lease()
-    counted = tuple(b for b in published if b not in request.without)
-    job = job.with_published(counted)
+    remaining = tuple(b for b in take_lease() if b not in request.without)
+    job = job.counting(remaining)
     plans = [_plan(job, target) for target in request.targets]
     for plan in plans:
         drop_older_branches(job, plan)
@@ -62,7 +61,7 @@ def rebuild(job: Job, request: Rebuild, take_lease: Callable[[], tuple[str, ...]
     seconds = round(time.monotonic() - started, 2)
     return BatchResult(
         job.pipeline.name, job.manifest.batch_id, job.attempt.id, tuple(tables),
-        seconds=seconds, epoch=job.pipeline.epoch, folded=counted,
+        seconds=seconds, epoch=job.pipeline.epoch, folded=remaining,
     )  # fmt: skip
 
 

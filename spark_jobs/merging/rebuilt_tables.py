@@ -119,8 +119,8 @@ def _up_to_floor(desired: DesiredState, rows: DataFrame, floor: str) -> DataFram
 
 def _refuse_undone(desired: DesiredState, before: DataFrame, floor: str) -> None:
     """Raise RollbackRefusedError if the snapshot from before has rows of batches undone since."""
-    counted = of_batches(desired.writer.attempt.published)
-    if not before.where((F.col(names.POSITION) <= floor) & ~counted).isEmpty():
+    published = of_batches(desired.writer.attempt.published)
+    if not before.where((F.col(names.POSITION) <= floor) & ~published).isEmpty():
         raise RollbackRefusedError(
             f"{desired.plan.name}: the snapshot from before the batch, which replaces what "
             f"maintenance has forgotten up to {floor}, has rows that were undone since: it is "

@@ -41,9 +41,8 @@ class TableSummary:
     `images`, `keys` and `types` have each distinct value by its `short_name`. `lowest`: the lowest
     position of an event with such an image or types, by short name and kind of position; for
     arrivals, whose positions are not known yet, only the kind. `may_move`: whether an update may
-    change the key; True unless it was checked. `drops`: the
-    statements that are read as a TRUNCATE: a DROP of the table, or a TRUNCATE of a table without
-    other events.
+    change the key; True unless it was checked. `drops`: the statements that are read as a
+    TRUNCATE: a DROP of the table, or a TRUNCATE of a table without other events.
     """
 
     source: Source
