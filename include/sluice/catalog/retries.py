@@ -66,6 +66,7 @@ _PERMANENT: Final = (
 # of an operator's intervention (appendix A of its manual).
 _SWITCHED: Final = ("25006", "25P03", "57")
 _UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_OF_S3: Final = "AWS Error"
 _DENIED: Final = (
     "error access_denied", "error signature_does_not_match", "error invalid_access_key_id",
 )  # fmt: skip
@@ -214,6 +215,12 @@ def _is_of_a_store(problem: Exception) -> bool:
     """Whether it is pyarrow's error for a request to an object store: a plain OSError without the
     `errno` that a disk's error has."""
     return type(problem) is OSError and problem.errno is None
+
+
+def is_of_content(problem: Exception) -> bool:
+    """Whether it is pyarrow's error for what a file contains, such as a damaged page: of the class
+    of those for requests to an object store, whose text always names S3's error."""
+    return _is_of_a_store(problem) and _OF_S3 not in str(problem)
 
 
 def as_sluice_error(problem: Exception) -> SluiceError:

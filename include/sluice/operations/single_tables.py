@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from sluice.config.table_choice import only
 from sluice.counting import counted
@@ -30,6 +31,14 @@ from sluice.operations.selection import Selection, open_landing, selected
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 
 
+class Unread(Enum):
+    """Why a run for some tables does not read an object: a release, or a run for all tables, has to
+    come first."""
+
+    HELD = auto()
+    CHANGED = auto()
+
+
 @dataclass(frozen=True)
 class KnownFiles:
     """What the ledger has of a pipeline's files.
@@ -48,6 +57,29 @@ class KnownFiles:
         """Whether no batch has the object."""
         return is_free(self.rows.get(key))
 
+    def why_unread(self, found: StoredObject) -> Unread | None:
+        """Return why a run may not read the object; None if it may.
+
+        The object that replaced a loaded one is read only after it is loaded itself, at its own
+        place and epoch. An object that may still have the bytes of the loaded one, as a copy in
+        another landing place has, is compared when it is read.
+        """
+        row = self.rows.get(found.key)
+        pending = row is not None and row.state != FILE_LOADED and found.key in self.replaced_keys
+        if row is None or (is_free(row) and not pending):
+            return None
+        if row.state == FILE_HELD:
+            return Unread.HELD
+        if pending or (not is_same_object(found, row) and not _may_have_its_bytes(found, row)):
+            return Unread.CHANGED
+        return None
+
+    def is_decided_by_bytes(self, found: StoredObject) -> bool:
+        """Whether an object may still be left out when it is read: as a copy of another one, or
+        with other bytes than were loaded."""
+        row = self.rows.get(found.key)
+        return row is None or is_free(row) or not is_same_object(found, row)
+
     def has_bytes_of(self, file: SourceFile) -> bool:
         """Whether a file has the bytes that were loaded under its name; True if none were."""
         row = self.rows.get(file.key)
@@ -63,7 +95,7 @@ class KnownFiles:
 
 def table_candidates(ctx: Context, selection: Selection) -> list[StoredObject]:
     """Return the objects that `land_tables` would read; the others are reported."""
-    return _readable(ctx, open_landing(ctx), selection, _known_files(ctx))
+    return _readable(ctx, open_landing(ctx), selection, known_files(ctx))
 
 
 def land_tables(
@@ -81,7 +113,7 @@ def land_tables(
     names = tuple(sorted(set(selection.tables)))
     only(ctx.pipeline, names)
     store = open_landing(ctx)
-    known = _known_files(ctx)
+    known = known_files(ctx)
     found = _readable(ctx, store, selection, known)
     refused = UnreadableFiles() if unreadable is None else unreadable
     inspecting = Inspecting(ctx, store, bool(selection.files), refused)
@@ -99,7 +131,8 @@ def land_tables(
     return made
 
 
-def _known_files(ctx: Context) -> KnownFiles:
+def known_files(ctx: Context) -> KnownFiles:
+    """Return what the ledger has of the pipeline's files now."""
     files, content = ctx.ledger.files, content_of(ctx.pipeline)
     return KnownFiles(
         rows=files.known(),
@@ -133,31 +166,19 @@ def _readable(
 ) -> list[StoredObject]:
     """Return the selected objects that a run may read; the others are reported."""
     objects = without_young(ctx, selection, selected(ctx, store, selection), known.rows)
-    why = {one.key: _why_unread(ctx, one, known) for one in objects}
-    say_of_files(ctx, filter(None, why.values()))
-    return [one for one in objects if not why[one.key]]
-
-
-def _why_unread(ctx: Context, found: StoredObject, known: KnownFiles) -> str:
-    """Return why a run may not read the object, if it is held or replaced a loaded one; else "".
-
-    The object that replaced a loaded one is read only after it is loaded itself, at its own place
-    and epoch. An object that may still have the bytes of the loaded one, as a copy in another
-    landing place has, is compared when it is read.
-    """
-    row = known.rows.get(found.key)
-    pending = row is not None and row.state != FILE_LOADED and found.key in known.replaced_keys
-    if row is None or (is_free(row) and not pending):
-        return ""
-    if pending or (not is_same_object(found, row) and not _may_have_its_bytes(found, row)):
-        return _changed_message(ctx, row)
-    if row.state == FILE_HELD:
-        return f"land: {found.key} of batch {row.batch_id} is held: it is not read"
-    return ""
+    unread = {one.key: why for one in objects if (why := known.why_unread(one))}
+    say_of_files(ctx, (_message(ctx, known.rows[key], why) for key, why in unread.items()))
+    return [one for one in objects if one.key not in unread]
 
 
 def _may_have_its_bytes(found: StoredObject, row: FileRow) -> bool:
     return row.state == FILE_LOADED and found.size == row.size
+
+
+def _message(ctx: Context, row: FileRow, why: Unread) -> str:
+    if why is Unread.HELD:
+        return f"land: {row.object_key} of batch {row.batch_id} is held: it is not read"
+    return _changed_message(ctx, row)
 
 
 def _changed_message(ctx: Context, row: FileRow) -> str:

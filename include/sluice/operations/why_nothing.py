@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from itertools import islice
@@ -13,12 +13,14 @@ from sluice.counting import counted
 from sluice.escaping import shown
 from sluice.ledger.claims import may_be_replaced
 from sluice.ledger.details import SHARE_OF
+from sluice.ledger.rows import FileRow, FileState
 from sluice.ledger.states import FILE_CLAIMED
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
 from sluice.operations.quiet_period import young, young_in_words
 from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing
 from sluice.operations.shares import waiting_files
+from sluice.operations.single_tables import KnownFiles, Unread, known_files
 
 MOST_COUNTED: Final = 1000
 _BATCHES_NAMED: Final = 3
@@ -44,13 +46,12 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
         )
     if not listed:
         return f"no file in {landing.url} matches {landing.pattern}; {_others(ctx)}"
-    left = [*_young(ctx, selection, found)]
-    left += _held(ctx, found if selection.explicit or selection.tables else None)
-    left += _replaced(ctx, found)
     if selection.tables and found:
-        files = counted(len(found), "file")
-        done = f"the batches with these tables of the {files} are published or under way"
-        return _in_words(left) or done
+        return _of_tables(ctx, selection, found)
+    unclaimed, _ = ctx.ledger.files.unclaimed_or_changed(found)
+    left = [*_young(ctx, young(ctx, selection, unclaimed))]
+    left += _held(ctx, _held_among(ctx, found if selection.explicit or selection.tables else None))
+    left += _replaced(ctx, found)
     left += _later(selection, [one for one in listed if not selection.holds(one.hour)])
     left += _unfinished(ctx, found)
     if left:
@@ -64,15 +65,41 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
     return f"every landed file of {landing.url} is in the ledger already"
 
 
+def _of_tables(ctx: Context, selection: Selection, found: list[StoredObject]) -> str:
+    """Return why a run for some tables found nothing to read, by the rule of `land_tables`."""
+    known = known_files(ctx)
+    recent = young(ctx, selection, found, known.rows)
+    later = {one.key for one in recent}
+    old = [one for one in found if one.key not in later]
+    if left := [*_young(ctx, recent), *_unread(ctx, old, known)]:
+        return _in_words(left)
+    files = counted(len(found), "file")
+    done = f"what was asked for, {files}, is published for these tables or under way"
+    named = ", except for what was named as not read"
+    return done + (named if any(map(known.is_decided_by_bytes, found)) else "")
+
+
+def _unread(ctx: Context, found: list[StoredObject], known: KnownFiles) -> Iterator[_Reason]:
+    """Describe the objects that a run for some tables may not read."""
+    why = {one.key: known.why_unread(one) for one in found}
+    yield from _held(ctx, [known.rows[key] for key in why if why[key] is Unread.HELD])
+    changed = [known.rows[key] for key in why if why[key] is Unread.CHANGED]
+    if claimed := [row.object_key for row in changed if row.state == FILE_CLAIMED]:
+        yield _Reason(
+            f"left alone: {counted(len(claimed), 'file')}, such as {shown(claimed[0])}, that "
+            f"changed, of a batch that is not published (sluice status {ctx.pipeline.name})",
+            claimed,
+        )
+    yield from _changed(ctx, [row.object_key for row in changed if row.state != FILE_CLAIMED])
+
+
 def _in_words(reasons: list[_Reason]) -> str:
     return ", ".join(reason.text for reason in reasons)
 
 
-def _young(ctx: Context, selection: Selection, found: list[StoredObject]) -> Iterator[_Reason]:
-    """Describe the files that changed a moment ago, and that no batch has in this version."""
-    if not selection.tables:
-        found, _ = ctx.ledger.files.unclaimed_or_changed(found)
-    if objects := young(ctx, selection, found):
+def _young(ctx: Context, objects: list[StoredObject]) -> Iterator[_Reason]:
+    """Describe files that changed a moment ago."""
+    if objects:
         yield _Reason(young_in_words(ctx, objects), [one.key for one in objects])
 
 
@@ -121,10 +148,14 @@ def _others(ctx: Context) -> str:
     return f"{number} {are} there, such as {shown(first)}"
 
 
-def _held(ctx: Context, requested: list[StoredObject] | None) -> Iterator[_Reason]:
-    """Describe the files whose batch was rolled back, among the requested ones or all."""
+def _held_among(ctx: Context, requested: list[StoredObject] | None) -> list[FileState]:
+    """Return the files whose batch was rolled back, among the requested ones or all."""
     keys = None if requested is None else {one.key for one in requested}
-    rows = [r for r in ctx.ledger.files.held() if keys is None or r.object_key in keys]
+    return [r for r in ctx.ledger.files.held() if keys is None or r.object_key in keys]
+
+
+def _held(ctx: Context, rows: Sequence[FileRow | FileState]) -> Iterator[_Reason]:
+    """Describe files whose batch was rolled back."""
     if held := sorted({row.batch_id for row in rows}):
         command = (
             f"sluice release {ctx.pipeline.name} --batch {held[0] if len(held) == 1 else 'ID'}"
@@ -143,7 +174,12 @@ def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[_Reason]:
             f"for a batch that is not published (sluice status {ctx.pipeline.name})",
             claimed,
         )
-    keys = [o.key for o in found if o.key in known and may_be_replaced(o, known[o.key])]
+    loaded = (o for o in found if o.key in known and may_be_replaced(o, known[o.key]))
+    yield from _changed(ctx, [one.key for one in loaded])
+
+
+def _changed(ctx: Context, keys: list[str]) -> Iterator[_Reason]:
+    """Describe objects that replaced loaded ones."""
     if keys:
         yield _Reason(
             f"left alone: {counted(len(keys), 'file')}, such as {shown(keys[0])}, that changed "

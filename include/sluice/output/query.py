@@ -21,9 +21,15 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
 from sluice.catalog.client import load_table, open_catalog
-from sluice.catalog.retries import error_text, retry_while_away
+from sluice.catalog.retries import (
+    EXPECTED,
+    as_sluice_error,
+    error_text,
+    is_of_content,
+    retry_while_away,
+)
 from sluice.config.project import Project
-from sluice.errors import TerminalError
+from sluice.errors import SluiceError, TerminalError
 from sluice.names import CATALOG, full_name
 from sluice.output.sql_filter import BASE_TABLE, Node, nodes, row_filter
 from sluice.output.table_lists import answered_list, lists_are_asked_for
@@ -64,7 +70,8 @@ def run_sql(project: Project, statement: str) -> pa.Table:
     """Answer one query.
 
     Raises TerminalError for SQL that does not parse or run, for tables that pyiceberg cannot read,
-    and for unknown ones, listing the existing ones.
+    and for unknown ones, listing the existing ones; TransientError while a store or the catalog
+    fails.
     """
     connection = duckdb.connect(":memory:")
     try:
@@ -256,9 +263,20 @@ def _scan(
     )
     try:
         return scan.to_arrow()
-    # Of a damaged file, or of what pyiceberg does not know, such as equality deletes.
-    except (pa.ArrowException, NotImplementedError, ValueError) as error:
-        raise TerminalError(f"{reference.full_name} cannot be read: {error_text(error)}") from error
+    except SluiceError:
+        raise
+    # Of damaged files pyiceberg and pyarrow raise whatever their readers stumble over.
+    except Exception as error:
+        raise _unread(reference.full_name, error) from error
+
+
+def _unread(name: str, error: Exception) -> SluiceError:
+    """Return the error of a table that was not read: its store or catalog failed, which may pass;
+    or a file is damaged, or has what pyiceberg does not know, such as equality deletes."""
+    if isinstance(error, EXPECTED) and not is_of_content(error):
+        known = as_sluice_error(error)
+        return type(known)(f"{name}: {known}")
+    return TerminalError(f"{name} cannot be read: {error_text(error)}")
 
 
 def _register(

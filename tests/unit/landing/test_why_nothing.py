@@ -15,10 +15,14 @@ from sluice.ledger.details import SHARE_OF
 from sluice.ledger.states import FAILED, FILE_LOADED, PUBLISHED
 from sluice.objects.batch_files import batch_of
 from sluice.operations import refolding, stages
-from sluice.operations.land import candidates
+from sluice.operations.context import Context
+from sluice.operations.held_files import release
+from sluice.operations.land import candidates, land
 from sluice.operations.selection import Selection
+from sluice.operations.undo import undo_batch
 from sluice.operations.why_nothing import why_nothing
 from tests.unit.fake_driver import ONE, play
+from tests.unit.fake_loads import load, write_event
 from tests.unit.projects import SHOP, keys, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -121,7 +125,7 @@ def test_files_of_a_future_hour_are_reported_and_not_landed(tmp_path: Path) -> N
     later = f"left to later runs: 1 file, such as {name}, of an hour from "
     assert why_nothing(ctx, Selection(until=now)).startswith(later)
     one_table = why_nothing(ctx, Selection(until=now, tables=("orders",)))
-    assert one_table.startswith("the batches with these tables of the 1 file are published")
+    assert one_table == "what was asked for, 1 file, is published for these tables or under way"
     for path in (tmp_path / "landing" / name, loaded):
         path.unlink()
     assert "the folder is empty" in why_nothing(ctx, Selection(until=now))
@@ -147,3 +151,84 @@ def test_a_file_that_changed_lately_is_left_to_a_later_run(tmp_path: Path) -> No
     assert [one.key for one in candidates(ctx, Selection(files=("young.jsonl",)))]
     os.utime(tmp_path / "landing" / "young.jsonl", (time.time() - 3601,) * 2)
     assert keys(ctx, stages.land(ctx)) == ["young.jsonl"]
+
+
+TABLES = SHOP + "tables: {s.orders: {key: [id]}, s.notes: {key: [id]}}\n"
+OF_NOTES = Selection(tables=("s.notes",))
+CHANGED = "left alone: 1 file, such as a.jsonl, that changed since a file of that name was loaded ("
+FILLED = "what was asked for, 1 file, is published for these tables or under way"
+
+
+@pytest.fixture
+def loaded(tmp_path: Path, messages: list[str]) -> Context:
+    """A pipeline whose only file is loaded, for all tables."""
+    ctx = open_shop(tmp_path, TABLES, messages.append)
+    write_event(ctx, "a.jsonl", "first")
+    load(ctx)
+    return ctx
+
+
+def _fill_notes(ctx: Context) -> list[str]:
+    """Read files for one table; returns their keys."""
+    made = stages.land_tables(ctx, OF_NOTES)
+    for key in made:
+        ctx.ledger.batches.record(batch_of(key), PUBLISHED)
+    return keys(ctx, made)
+
+
+def test_for_single_tables_a_file_that_was_read_is_not_called_left_alone(loaded: Context) -> None:
+    assert _fill_notes(loaded) == ["a.jsonl"]
+    assert why_nothing(loaded, OF_NOTES) == FILLED
+
+
+def test_for_single_tables_a_copy_with_another_time_counts_as_the_loaded_file(
+    loaded: Context,
+) -> None:
+    """As after a change of `landing.url`. Whether it has the same bytes shows when it is read."""
+    path = loaded.project.root / "landing" / "a.jsonl"
+    os.utime(path, (1, 1))
+    assert _fill_notes(loaded) == ["a.jsonl"]
+    assert _fill_notes(loaded) == []
+    named = ", except for what was named as not read"
+    assert why_nothing(loaded, OF_NOTES) == FILLED + named
+    write_event(loaded, "a.jsonl", "other")
+    assert _fill_notes(loaded) == []
+    assert why_nothing(loaded, OF_NOTES) == FILLED + named
+    write_event(loaded, "a.jsonl", "of another size")
+    assert _fill_notes(loaded) == []
+    assert why_nothing(loaded, OF_NOTES).startswith(CHANGED)
+
+
+def test_for_single_tables_a_changed_file_is_its_own_batchs_until_that_is_published(
+    loaded: Context, messages: list[str]
+) -> None:
+    """While the file is held, only a release helps."""
+    write_event(loaded, "a.jsonl", "of another size")
+    batch = batch_of(*land(loaded, Selection(changed=True)))
+    assert _fill_notes(loaded) == []
+    assert why_nothing(loaded, OF_NOTES) == (
+        "left alone: 1 file, such as a.jsonl, that changed, of a batch that is not published "
+        "(sluice status shop)"
+    )
+    undo_batch(loaded, batch)
+    assert _fill_notes(loaded) == []
+    assert messages[-1] == f"land: a.jsonl of batch {batch} is held: it is not read"
+    release_shop = f"(sluice release shop --batch {batch})"
+    assert why_nothing(loaded, OF_NOTES) == f"files of {batch} are held {release_shop}"
+    release(loaded, batch)
+    assert _fill_notes(loaded) == []
+    assert why_nothing(loaded, OF_NOTES).startswith(CHANGED)
+    load(loaded)
+    assert _fill_notes(loaded) == ["a.jsonl"]
+    assert why_nothing(loaded, OF_NOTES) == FILLED
+
+
+def test_for_single_tables_a_loaded_file_that_was_moved_is_not_called_published(
+    loaded: Context, messages: list[str]
+) -> None:
+    """That it is a copy shows when it is read: the run names it."""
+    folder = loaded.project.root / "landing"
+    (folder / "a.jsonl").rename(folder / "b.jsonl")
+    assert _fill_notes(loaded) == []
+    assert messages[-1].startswith("land: not read: 1 file, such as b.jsonl, ")
+    assert why_nothing(loaded, OF_NOTES).endswith(", except for what was named as not read")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import requests
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import ForbiddenError
+from pyiceberg.table import DataScan
 
 from sluice.catalog.client import UnknownMetadataError, open_catalog
+from sluice.catalog.retries import CatalogAwayError, as_sluice_error
 from sluice.config.project import Project
-from sluice.errors import TerminalError
+from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.output.query import run_sql
 from tests.unit.foreign_tables import unreadable
 from tests.unit.outages import away, failing
@@ -21,6 +27,8 @@ pytestmark = pytest.mark.catalog
 
 NAME = ("shop", "orders")
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+BUSY = "When reading key 'x' in bucket 'w': AWS Error SLOW_DOWN during GetObject operation"
+DENIED = "When reading key 'x' in bucket 'w': AWS Error ACCESS_DENIED during GetObject operation"
 
 
 @pytest.fixture
@@ -37,6 +45,15 @@ def _fill(project: Project) -> list[Path]:
     return [Path(urlsplit(t.file.file_path).path) for t in table.scan().plan_files()]
 
 
+def _zero_rows(file: Path) -> None:
+    """Overwrite the only column's pages, and leave what describes them."""
+    column = pq.read_metadata(file).row_group(0).column(0)
+    start = column.dictionary_page_offset or column.data_page_offset
+    content = bytearray(file.read_bytes())
+    content[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
+    file.write_bytes(content)
+
+
 @pytest.mark.parametrize("name", ["shop.orders", "Shop.Orders"])
 def test_metadata_of_another_engine(project: Project, name: str) -> None:
     unreadable(open_catalog(project), NAME, "variant")
@@ -49,6 +66,56 @@ def test_damaged_file_of_rows(project: Project) -> None:
     file.write_bytes(b"PAR1" + bytes(30))
     with pytest.raises(TerminalError, match=r"shop\.orders cannot be read: .*Parquet"):
         run_sql(project, "SELECT id FROM shop.orders")
+
+
+def test_damaged_page_of_rows(project: Project) -> None:
+    """Pyarrow raises for it what it raises for a store that is busy, which is worth another try."""
+    (file,) = _fill(project)
+    _zero_rows(file)
+    with pytest.raises(TerminalError, match=r"^shop\.orders cannot be read: OSError: .+"):
+        run_sql(project, "SELECT id FROM shop.orders")
+
+
+@pytest.mark.parametrize("pattern", ["*-m0.avro", "snap-*.avro"])
+@pytest.mark.parametrize("kept", [0.0, 0.5])
+def test_cut_manifest_or_list_of_manifests(project: Project, pattern: str, kept: float) -> None:
+    (rows,) = _fill(project)
+    (file,) = (rows.parents[1] / "metadata").glob(pattern)
+    content = file.read_bytes()
+    file.write_bytes(content[: int(len(content) * kept)])
+    with pytest.raises(TerminalError, match=r"^shop\.orders cannot be read: \w+: .+"):
+        run_sql(project, "SELECT id FROM shop.orders")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (OSError(BUSY), TransientError),
+        (OSError(DENIED), TerminalError),
+        (OSError(errno.EIO, "Input/output error"), TransientError),
+        (PermissionError(errno.EACCES, "Permission denied"), TerminalError),
+        (requests.ConnectionError("refused"), TransientError),
+        (away(), TransientError),
+        (ForbiddenError("no right"), TerminalError),
+    ],
+)
+def test_a_store_or_catalog_that_fails_is_reported_as_ever_and_with_the_table(
+    project: Project, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[SluiceError]
+) -> None:
+    _fill(project)
+    monkeypatch.setattr(DataScan, "to_arrow", failing(1, error))
+    with pytest.raises(kind) as raised:
+        run_sql(project, "SELECT id FROM shop.orders")
+    assert str(raised.value) == f"shop.orders: {as_sluice_error(error)}"
+
+
+def test_an_error_of_sluice_says_enough(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fill(project)
+    own = CatalogAwayError("no answer")
+    monkeypatch.setattr(DataScan, "to_arrow", failing(1, own))
+    with pytest.raises(CatalogAwayError) as raised:
+        run_sql(project, "SELECT id FROM shop.orders")
+    assert raised.value is own
 
 
 @pytest.mark.parametrize("asked", ["load_table", "list_tables", "list_namespaces"])
