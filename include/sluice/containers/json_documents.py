@@ -292,14 +292,21 @@ class _Splitter(TextWindow):
         return _rejected(self._pass_part(start.start() if start else len(self.text)))
 
     def _too_large(self, offset: int) -> Rejected:
-        """Refuse the document's beginning; continue at the next line that begins a document."""
-        starts, first = next_start(offset), self.pass_to(len(self.text))
+        """Refuse the document's beginning; continue at the next line that begins a document.
+
+        The window may end within that line.
+        """
+        starts, begin = next_start(offset), self.passed + self.at
+        first = self.text[self.at :]
+        self.at = max(self.at + 1, len(self.text) - _LONGEST_KEY)
         while (start := starts.search(self.text, self.at)) is None:
             self.at = max(self.at, len(self.text) - _LONGEST_KEY)
             if not self.more():
                 break
-        self.at = start.end() if start else len(self.text)
-        return Rejected(TOO_LARGE, as_bytes(first))
+        end = start.start() if start else len(self.text)
+        raw = as_bytes(first[: self.passed + end - begin])
+        self.at = end
+        return Rejected(TOO_LARGE, raw)
 
 
 def _inner(document: Any) -> dict[str, Any]:
