@@ -232,7 +232,7 @@ def test_a_document_beyond_the_limit_is_refused_wherever_it_stands(
     assert isinstance(parts(f"{lead}{large % text}", 1 << 16, limit=4212)[-1], bytes)
 
 
-@pytest.mark.parametrize("before", ["", "k\t", "7^"])
+@pytest.mark.parametrize("before", ["", "k\t", "7^", "Offset:1\t"])
 @pytest.mark.parametrize("large", ['{"a":"%s"}', '{"a":"%s', '{"a":{"b":"%s",'])
 def test_what_follows_a_document_beyond_the_limit_is_read_wherever_the_window_ends(
     before: str, large: str
