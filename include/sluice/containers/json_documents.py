@@ -150,11 +150,11 @@ class _Splitter(TextWindow):
 
     def _next(self) -> Line | Rejected:
         parsed, printed = self.document(0), 0
-        if not self._is_whole(parsed) and (printed := self._printed()):
-            parsed = self.document(printed)
+        if not self._is_whole(parsed):
+            printed = self._printed()
+            parsed = self.document(printed)  # again, because the window may have moved
         if self._is_whole(parsed, printed):
             return self._take(parsed, printed)
-        self.read_line(printed)
         key = _OTHER_KEY.match(self.text, self.at + printed)
         if key:
             return self._key_and_value("null", key.end() - self.at)
