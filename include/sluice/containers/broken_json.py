@@ -14,10 +14,18 @@ from sluice.containers.text_window import TextWindow
 
 # kafka-console-consumer writes a tab after a key by default, and the word null for a null value.
 TAB: Final = r"\t(?=\{|null[ \t]*(?:[\r\n]|\Z))"
-# The start of a line that may begin a document; after keyed lines, also of one with a key.
+# What kafka-console-consumer prints before a key, if told to.
+PRINTED_FIELD: Final = (
+    r"(?:(?:CreateTime|LogAppendTime):-?\d++|(?:Partition|Offset|Delivery|Epoch):\d++"
+    r"|NO_TIMESTAMP|NO_HEADERS)\t"
+)
+# The start of a line that may begin a document; after keyed lines, also of one with a key, and in
+# what a console printed also of one with such a field. A damaged string may begin a line like that.
 NEXT_START: Final = re.compile(r"[\r\n](?=[{\[])")
 _KEYED: Final = r"[^\r\n^{}\[\]]*+\^(?=[ \t]*+(?:[{\[\r\n]|null\b))" rf"|[^\t\r\n^{{}}\[\]]*+{TAB}"
 NEXT_KEYED: Final = re.compile(rf"[\r\n](?=[{{\[]|{_KEYED})")
+_NEXT_PRINTED: Final = re.compile(rf"[\r\n](?=[{{\[]|{PRINTED_FIELD})")
+_NEXT_PRINTED_KEYED: Final = re.compile(rf"[\r\n](?=[{{\[]|{PRINTED_FIELD}|{_KEYED})")
 _STRING: Final = r'"(?:[^"\\\r\n]|\\[^\r\n])*+'
 _FIELD: Final = rf'[ \t\r\n]*+{_STRING}"[ \t\r\n]*+:'
 # What may follow a finished array element, or a document on its line.
@@ -28,7 +36,7 @@ STRAY: Final = re.compile(rf"[ \t]*+[^\s\d\",:^{{\[\]]{_FOLLOWS}")
 _MARK: Final = rf'{_STRING}("?)|[{{}}\[\]]'
 _TOKENS: Final = {
     start: re.compile(rf"{_MARK}|{start.pattern}" if start else _MARK)
-    for start in (NEXT_START, NEXT_KEYED, None)
+    for start in (NEXT_START, NEXT_KEYED, _NEXT_PRINTED, _NEXT_PRINTED_KEYED, None)
 }
 _LIST: Final = re.compile(r"\[[ \t\r\n]*+\{")
 # How far the end of a broken document may be if no whole one came before it.
@@ -39,11 +47,6 @@ _EACH: Final = 4
 # Candidate starts after a broken document that may turn out not to begin one.
 _FALSE_STARTS: Final = 16
 _CLOSED_BY: Final = {"{": "}", "[": "]"}
-
-
-def next_start(offset: int) -> re.Pattern[str]:
-    """Return the pattern of the next document's start, after one that begins at `offset`."""
-    return NEXT_KEYED if offset else NEXT_START
 
 
 @dataclass(frozen=True)
@@ -140,9 +143,11 @@ class DocumentEnds:
     """Finds where the broken document at a window's start ends, judging by whole ones before it.
 
     How much is scanned in vain, and so again, is bounded by how far the window has moved.
+    `printed`: a console printed fields before a document of the file.
     """
 
     def __init__(self, window: TextWindow) -> None:
+        self.printed = False
         self._window = window
         self._fields: tuple[str, ...] = ()
         self._longest = 0
@@ -157,13 +162,19 @@ class DocumentEnds:
             self._nests = self._nests or _nests_alike(value, text)
         self._longest = max(self._longest, len(text))
 
+    def next_start(self, offset: int) -> re.Pattern[str]:
+        """Return the pattern of the next document's start, after one that begins at `offset`."""
+        if self.printed:
+            return _NEXT_PRINTED_KEYED if offset else _NEXT_PRINTED
+        return NEXT_KEYED if offset else NEXT_START
+
     def own(self, offset: int, too_deep: bool = False) -> int:
         """Return where the part at `offset` closes with no more of it after; -1 if nowhere.
 
         One that is `too_deep` to be parsed may be sound: what begins like a document on a line of
         it is a part of it, and it may be as long as any.
         """
-        window, starts = self._window, None if too_deep else next_start(offset)
+        window, starts = self._window, None if too_deep else self.next_start(offset)
         if not window.text.startswith(("{", "["), window.at + offset):
             return -1
         while True:

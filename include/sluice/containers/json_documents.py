@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from sluice.containers.broken_json import (
     FOLLOWS,
+    PRINTED_FIELD,
     STRAY,
     TAB,
     DocumentEnds,
     ends_another,
-    next_start,
 )
 from sluice.containers.json_text import NEAR_END, Document, is_lossy
 from sluice.containers.text_window import TextWindow
@@ -44,10 +44,9 @@ _KEY_END: Final = re.compile(rf"\^|{TAB}")
 # With what is looked ahead it stays below NEAR_END.
 _VALUE_BEGINS: Final = r"(?=\{|null[ \t]{0,8}(?:[\r\n]|\Z))"
 _OTHER_SEPARATOR: Final = re.compile(rf"[ \t]{{0,8}}[;|][ \t]{{0,8}}{_VALUE_BEGINS}|{TAB}")
-# What kafka-console-consumer prints before the key, if told to; `name:value` are headers.
+# Behind such fields `name:value` are headers.
 _PRINTED: Final = re.compile(
-    r"(?:(?:(?:CreateTime|LogAppendTime):-?\d++|(?:Partition|Offset|Delivery|Epoch):\d++"
-    r"|NO_TIMESTAMP|NO_HEADERS)\t)++"
+    rf"(?:{PRINTED_FIELD})++"
     r"(?:[^\t\r\n:{}\[\]\"]++:[^\t\r\n{}\[\]\"]*+\t)?+(?=[^ \t\r\n])"
 )
 # In keys of Maxwell, beside `database` and `table`, which its records have too.
@@ -150,27 +149,28 @@ class _Splitter(TextWindow):
         return end + 2 if end >= 0 else end
 
     def _next(self) -> Line | Rejected:
-        parsed = self.document(0)
-        if not self._is_whole(parsed) and self._pass_printed():
-            parsed = self.document(0)
-        if self._is_whole(parsed):
-            return self._take(parsed)
-        self.read_line(0)
-        key = _OTHER_KEY.match(self.text, self.at)
+        parsed, printed = self.document(0), 0
+        if not self._is_whole(parsed):
+            printed = self._printed()
+            parsed = self.document(printed)  # again, because the window may have moved
+        if self._is_whole(parsed, printed):
+            return self._take(parsed, printed)
+        key = _OTHER_KEY.match(self.text, self.at + printed)
         if key:
             return self._key_and_value("null", key.end() - self.at)
-        return self._take_broken(parsed)
+        return self._take_broken(parsed, printed)
 
-    def _pass_printed(self) -> bool:
+    def _printed(self) -> int:
+        """Return the length of what a console printed before the document; 0 if it did not."""
         self.read_line(0)
         printed = None if self.in_array else _PRINTED.match(self.text, self.at)
-        self.at = printed.end() if printed else self.at
-        return printed is not None
+        self.ends.printed = self.ends.printed or printed is not None
+        return printed.end() - self.at if printed else 0
 
-    def _is_whole(self, parsed: Document) -> bool:
-        return parsed.found and self._is_delimited(parsed.end)
+    def _is_whole(self, parsed: Document, offset: int = 0) -> bool:
+        return parsed.found and self._is_delimited(offset, parsed.end)
 
-    def _is_delimited(self, end: int) -> bool:
+    def _is_delimited(self, offset: int, end: int) -> bool:
         """Whether a parsed part is a document and not the beginning of something else.
 
         A bare word or number is one only if nothing follows on its line, an element of an array
@@ -180,18 +180,18 @@ class _Splitter(TextWindow):
             return True
         if self.in_array:
             return bool(FOLLOWS.match(self.text, end) or STRAY.match(self.text, end))
-        return self.text[self.at] == "{" or not self.line_from(end).strip()
+        return self.text[self.at + offset] == "{" or not self.line_from(end).strip()
 
-    def _take(self, parsed: Document) -> Line | Rejected:
-        key = self.text[self.at : parsed.end]
+    def _take(self, parsed: Document, offset: int) -> Line | Rejected:
+        key = self.text[self.at + offset : parsed.end]
         if self.text[parsed.end : parsed.end + 1] == "^":
             return self._key_and_value(key, parsed.end + 1 - self.at)
         other = None if self.in_array else _OTHER_SEPARATOR.match(self.text, parsed.end)
-        if other and self._is_of_key(parsed.value, offset := other.end() - self.at):
-            return self._key_and_value(key, offset)
+        if other and self._is_of_key(parsed.value, value_at := other.end() - self.at):
+            return self._key_and_value(key, value_at)
         self.ends.learn(parsed.value, key)
-        text = self.pass_to(self.at + len(key))
-        return self._unless_large(text, _line(text, is_lossy(text)))
+        text = self.pass_to(self.at + offset + len(key))
+        return self._unless_large(text, _line(key, is_lossy(key)))
 
     def _is_of_key(self, key: Any, offset: int) -> bool:
         """Whether `key` is the key of the record at `offset`, and not a record itself.
@@ -283,7 +283,7 @@ class _Splitter(TextWindow):
         return Rejected(reason, as_bytes(self.pass_to(len(self.text))))
 
     def _take_many(self, offset: int) -> Line | Rejected:
-        starts = next_start(offset)
+        starts = self.ends.next_start(offset)
         start = starts.search(self.text, self.at + 1)
         while start is None and self.more_within_limit():
             start = starts.search(self.text, self.at + 1)
@@ -292,14 +292,21 @@ class _Splitter(TextWindow):
         return _rejected(self._pass_part(start.start() if start else len(self.text)))
 
     def _too_large(self, offset: int) -> Rejected:
-        """Refuse the document's beginning; continue at the next line that begins a document."""
-        starts, first = next_start(offset), self.pass_to(len(self.text))
+        """Refuse the document's beginning; continue at the next line that begins a document.
+
+        The window may end within that line.
+        """
+        starts, begin = self.ends.next_start(offset), self.passed + self.at
+        first = self.text[self.at :]
+        self.at = max(self.at + 1, len(self.text) - _LONGEST_KEY)
         while (start := starts.search(self.text, self.at)) is None:
             self.at = max(self.at, len(self.text) - _LONGEST_KEY)
             if not self.more():
                 break
-        self.at = start.end() if start else len(self.text)
-        return Rejected(TOO_LARGE, as_bytes(first))
+        end = start.start() if start else len(self.text)
+        raw = as_bytes(first[: self.passed + end - begin])
+        self.at = end
+        return Rejected(TOO_LARGE, raw)
 
 
 def _inner(document: Any) -> dict[str, Any]:

@@ -67,6 +67,16 @@ def test_a_broken_document_is_refused_alone(text: str, broken: bytes | None, siz
     assert broken is None or refused == part_of_it
 
 
+@pytest.mark.parametrize("rest", [' zzz,"c":3}', " zzz"])
+def test_how_a_file_arrives_does_not_change_what_is_refused(rest: str) -> None:
+    """The rest of the line is read after the document before it, and may move the window."""
+    rows = [b'{"a":%d}' % n for n in range(30)]
+    text = b'[%s,{"b":2}%s,%s]' % (b",".join(rows), rest.encode(), b",".join(rows))
+    for size in range(1, 300):
+        found = parts(text, size)
+        assert [part for part in found if part in rows] == rows * 2, size
+
+
 def pair(key: str, value: str) -> bytes:
     return f'{{"key":{key},"value":{value}}}'.encode()
 

@@ -232,6 +232,21 @@ def test_a_document_beyond_the_limit_is_refused_wherever_it_stands(
     assert isinstance(parts(f"{lead}{large % text}", 1 << 16, limit=4212)[-1], bytes)
 
 
+@pytest.mark.parametrize("before", ["", "k\t", "7^", "Offset:1\t"])
+@pytest.mark.parametrize("large", ['{"a":"%s"}', '{"a":"%s', '{"a":{"b":"%s",'])
+def test_what_follows_a_document_beyond_the_limit_is_read_wherever_the_window_ends(
+    before: str, large: str
+) -> None:
+    """It may end within the next one's first characters."""
+    written = f"{before}{large % ('x' * 300)}\n"
+    after = "".join(f'{before}{{"n":{n}}}\n' for n in range(9))
+    for size in range(280, 360):
+        refused, *kept = parts(written + after, size, limit=100)
+        assert [b'{"n":%d}' % n in part for n, part in enumerate(kept)] == [True] * 9, size
+        raw = refused[1] if isinstance(refused, tuple) else refused
+        assert written.encode().startswith(raw), size
+
+
 @pytest.mark.parametrize("before", [1, 3000])
 def test_a_line_beyond_the_limit_is_not_for_spark(before: int) -> None:
     for end in (b"", b"\n"):
