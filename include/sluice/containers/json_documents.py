@@ -151,8 +151,9 @@ class _Splitter(TextWindow):
     def _next(self) -> Line | Rejected:
         parsed, printed = self.document(0), 0
         if not self._is_whole(parsed):
-            printed = self._printed()
-            parsed = self.document(printed)  # again, because the window may have moved
+            text, printed = self.text, self._printed()
+            if printed or self.text is not text:  # else the window has not moved
+                parsed = self.document(printed)
         if self._is_whole(parsed, printed):
             return self._take(parsed, printed)
         key = _OTHER_KEY.match(self.text, self.at + printed)
@@ -247,6 +248,8 @@ class _Splitter(TextWindow):
         one may begin."""
         if parsed.incomplete and self.ended and self.cut:
             return self._cut_off()
+        # Before more is looked for: that may move the window, and with it what `parsed.end` is.
+        error_at = parsed.end - self.at if parsed.found else offset + parsed.error_at
         end = self.ends.own(offset, parsed.too_deep)
         if end < 0 and self.in_array:
             end = self.ends.by_the_next()
@@ -256,7 +259,6 @@ class _Splitter(TextWindow):
         end = self.line_end(self.at)
         if not self.within_limit() and (parsed.incomplete or end == len(self.text)):
             return self._too_large(offset)
-        error_at = parsed.end - self.at if parsed.found else offset + parsed.error_at
         if error_at <= end - self.at and not (self.in_array and self._goes_on(end - self.at)):
             return _line(self._pass_part(self.line_end(self.at)))
         return self._take_many(offset)

@@ -77,6 +77,16 @@ def test_how_a_file_arrives_does_not_change_what_is_refused(rest: str) -> None:
         assert [part for part in found if part in rows] == rows * 2, size
 
 
+@pytest.mark.parametrize("after", [5, 200])
+def test_a_broken_element_is_refused_alone_though_none_is_like_those_before(after: int) -> None:
+    """The end of the file is looked for in vain, which may move the window."""
+    rows, others = [b'{"a":0}'] * 3, [b'{"x":0}'] * after
+    text = b"[\n  %s\n]" % b",\n  ".join([*rows, b'{"b":2} zzz', *others])
+    for size in (7, 64, 500, 1000, 1 << 16):
+        found = parts(text, size)
+        assert [part for part in found if part in (rows[0], others[0])] == rows + others, size
+
+
 def pair(key: str, value: str) -> bytes:
     return f'{{"key":{key},"value":{value}}}'.encode()
 
