@@ -99,7 +99,7 @@ def _first_reasons(connector: str | None, columns: frozenset[str]) -> Iterator[R
     if document in columns:
         yield f"{document} IS NOT NULL", document
     if IS_HEARTBEAT in columns:
-        yield f"{IS_HEARTBEAT} = 'true'", f"'{_HEARTBEAT_ROW}'"
+        yield f"kind IS NOT NULL AND {IS_HEARTBEAT} = 'true'", f"'{_HEARTBEAT_ROW}'"
     yield "op = 'm'", "'logical_message'"
     if not connector:  # images that do not hold the row; only checked before tables are known
         yield f"kind IS NOT NULL AND ({_CELLS})", "'cell_envelope'"
@@ -131,7 +131,7 @@ def _reasons_of_others(columns: frozenset[str], others: frozenset[str]) -> Itera
     yield "key IS NOT NULL", f"'{tombstone}'"
     if columns.issuperset(FLATTENED):
         yield from ((f"{name} IS NOT NULL", "'flattened_event'") for name in FLATTENED)
-    yield "ts_ms IS NOT NULL AND source IS NULL", f"'{heartbeat}'"
+    yield "ts_ms IS NOT NULL AND source IS NULL AND status IS NULL", f"'{heartbeat}'"
 
 
 def outcome() -> Column:

@@ -229,7 +229,8 @@ def _with_key_names(flat: DataFrame, deletes: bool) -> DataFrame:
     flat = flat.withColumn("before", F.coalesce("before", row))
     names = F.map_keys("key")
     if IS_HEARTBEAT in flat.columns:
-        names = F.coalesce(names, F.from_json(F.col("source")[KEY_NAMES], "array<string>"))
+        given = F.from_json(F.col("source")[KEY_NAMES], "array<string>")
+        names = F.coalesce(names, F.array_compact(given))
     return flat.withColumn("key", names)
 
 
