@@ -107,14 +107,15 @@ class SameServer(HTTPRedirectHandler):
     def redirect_request(self, req: Request, *answer: Any) -> Request | None:
         """Return the request for the URL to which an answer redirects."""
         again = super().redirect_request(req, *answer)
+        if again is None:
+            return None
+        # The password of a proxy; where one is used, the opener adds it anew.
+        again.remove_header("Proxy-authorization")
         # `Request.host` may be that of a proxy.
-        before, after = urlsplit(req.full_url), urlsplit(again.full_url if again else "")
+        before, after = urlsplit(req.full_url), urlsplit(again.full_url)
         same = before.netloc.lower() == after.netloc.lower()
-        if again and not (same and after.scheme in (before.scheme, "https")):
+        if not (same and after.scheme in (before.scheme, "https")):
             again.remove_header("Authorization")
-        if again:
-            # The password of a proxy; where one is used, the opener adds it anew.
-            again.remove_header("Proxy-authorization")
         return again
 
 
