@@ -3,11 +3,14 @@ has another pipeline."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.states import FILE_HELD, FILE_LOADED, PUBLISHED, ROLLED_BACK
-from sluice.operations.context import Context, open_context
+from sluice.operations.context import Context, Say, open_context
 from sluice.operations.land import land
 from sluice.operations.selection import Selection
+from tests.unit.projects import SHOP, open_shop
 
 PIPELINE = """name: shop
 namespace: shop
@@ -15,6 +18,7 @@ format: rows
 landing: {url: landing}
 tables: {orders: {key: [id]}}
 """
+TWO_TABLES = SHOP + "tables: {s.orders: {key: [id]}, s.notes: {key: [id]}}\n"
 DUMP = "id\n1\n2\n"
 
 
@@ -34,6 +38,14 @@ def load(context: Context, changed: bool = False) -> str:
     manifest = context.files.read_manifest(key)
     publish(context.ledger, manifest.batch_id, context.pipeline.epoch)
     return manifest.batch_id
+
+
+def loaded_two_tables(root: Path, say: Say) -> Context:
+    """Open a pipeline of two tables whose only file is loaded, for all of them."""
+    context = open_shop(root, TWO_TABLES, say)
+    write_event(context, "a.jsonl", "first")
+    load(context)
+    return context
 
 
 def publish(ledger: PipelineLedger, batch: str, epoch: int) -> None:

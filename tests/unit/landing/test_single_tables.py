@@ -17,21 +17,14 @@ from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import undo_batch
 from sluice.positions import arrival_of
 from spark_jobs.job import pipeline_for
-from tests.unit.fake_loads import load, write_event
-from tests.unit.projects import SHOP, open_shop
+from tests.unit.fake_loads import TWO_TABLES, load, loaded_two_tables, write_event
 
 pytestmark = pytest.mark.catalog
-
-PIPELINE = SHOP + "tables: {s.orders: {key: [id]}, s.notes: {key: [id]}}\n"
 
 
 @pytest.fixture
 def context(tmp_path: Path, messages: list[str]) -> Context:
-    """A pipeline whose first file is loaded."""
-    context = open_shop(tmp_path, PIPELINE, messages.append)
-    write_event(context, "a.jsonl", "first")
-    load(context)
-    return context
+    return loaded_two_tables(tmp_path, messages.append)
 
 
 def taken(context: Context) -> list[tuple[int, list[str]]]:
@@ -55,7 +48,7 @@ def test_the_quiet_period_is_for_files_that_no_batch_has(
     """No later run would read a loaded file for the table. What the ledger has is read once."""
     write_event(context, "b.jsonl", "second")
     path = context.project.root / "pipelines" / "shop.yaml"
-    path.write_text(PIPELINE.replace("url: landing", "url: landing, quiet_seconds: 3600"))
+    path.write_text(TWO_TABLES.replace("url: landing", "url: landing, quiet_seconds: 3600"))
     quiet = open_context(context.project.root, "shop", messages.append)
     known, reads = Files.known, []
     monkeypatch.setattr(Files, "known", lambda self: reads.append(self) or known(self))
@@ -70,13 +63,13 @@ def test_targets_in_another_place_are_filled_although_the_old_ones_were(context:
     context.ledger.batches.record(filled, PUBLISHED)
     assert taken(context) == []
     path = context.project.root / "pipelines" / "shop.yaml"
-    path.write_text(PIPELINE.replace("namespace: shop", "namespace: other"))
+    path.write_text(TWO_TABLES.replace("namespace: shop", "namespace: other"))
     assert taken(open_context(context.project.root, "shop")) == [(0, ["a.jsonl"])]
 
 
 def test_loaded_files_keep_their_epoch_after_it_was_raised(context: Context) -> None:
     path = context.project.root / "pipelines" / "shop.yaml"
-    path.write_text(PIPELINE + "epoch: 1\n")
+    path.write_text(TWO_TABLES + "epoch: 1\n")
     raised = open_context(context.project.root, "shop")
     write_event(raised, "b.jsonl", "second")
     assert taken(raised) == [(0, ["a.jsonl"]), (1, ["b.jsonl"])]
@@ -108,7 +101,7 @@ def test_loaded_files_that_were_copied_to_another_landing_place_are_read(context
     (root / "moved").mkdir()
     (root / "moved" / "a.jsonl").write_bytes((root / "landing" / "a.jsonl").read_bytes())
     path = root / "pipelines" / "shop.yaml"
-    path.write_text(PIPELINE.replace("url: landing", "url: moved") + "epoch: 1\n")
+    path.write_text(TWO_TABLES.replace("url: landing", "url: moved") + "epoch: 1\n")
     assert taken(open_context(root, "shop")) == [(0, ["a.jsonl"])]
 
 

@@ -22,7 +22,7 @@ from sluice.operations.selection import Selection
 from sluice.operations.undo import undo_batch
 from sluice.operations.why_nothing import why_nothing
 from tests.unit.fake_driver import ONE, play
-from tests.unit.fake_loads import load, write_event
+from tests.unit.fake_loads import load, loaded_two_tables, write_event
 from tests.unit.projects import SHOP, keys, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -153,7 +153,6 @@ def test_a_file_that_changed_lately_is_left_to_a_later_run(tmp_path: Path) -> No
     assert keys(ctx, stages.land(ctx)) == ["young.jsonl"]
 
 
-TABLES = SHOP + "tables: {s.orders: {key: [id]}, s.notes: {key: [id]}}\n"
 OF_NOTES = Selection(tables=("s.notes",))
 CHANGED = "left alone: 1 file, such as a.jsonl, that changed since a file of that name was loaded ("
 FILLED = "what was asked for, 1 file, is published for these tables or under way"
@@ -161,11 +160,7 @@ FILLED = "what was asked for, 1 file, is published for these tables or under way
 
 @pytest.fixture
 def loaded(tmp_path: Path, messages: list[str]) -> Context:
-    """A pipeline whose only file is loaded, for all tables."""
-    ctx = open_shop(tmp_path, TABLES, messages.append)
-    write_event(ctx, "a.jsonl", "first")
-    load(ctx)
-    return ctx
+    return loaded_two_tables(tmp_path, messages.append)
 
 
 def _fill_notes(ctx: Context) -> list[str]:
