@@ -23,7 +23,7 @@ from pyspark.errors import (
 )
 from sqlalchemy.exc import DBAPIError
 
-from sluice.catalog.retries import EXPECTED, as_sluice_error, is_permanent
+from sluice.catalog.failures import EXPECTED, as_sluice_error, is_permanent
 from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.escaping import LINES
 from sluice.typed_json import TypedJson

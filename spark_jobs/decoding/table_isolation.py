@@ -10,7 +10,7 @@ from typing import TypeVar
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.catalog.retries import is_permanent
+from sluice.catalog.failures import is_permanent
 from sluice.config.pipeline import Pipeline
 from sluice.errors import LakeMovedError, ResetSuspectedError, TerminalError
 from sluice.escaping import LINES, shown

@@ -21,13 +21,8 @@ from pyiceberg.typedef import Identifier
 from sqlalchemy import ExceptionContext, event
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
-from sluice.catalog.retries import (
-    Errors,
-    error_text,
-    is_switchover,
-    limited_retries,
-    retry_while_away,
-)
+from sluice.catalog.failures import Errors, error_text, is_switchover
+from sluice.catalog.retries import limited_retries, retry_while_away
 from sluice.catalog.spark import (
     POSTGRES_ANSWER_SECONDS,
     POSTGRES_CONNECT_SECONDS,

@@ -32,16 +32,14 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
 
 from sluice.catalog.clocks import refuse_clock_behind
-from sluice.catalog.retries import (
+from sluice.catalog.failures import (
     EXPECTED,
     OUTCOME_UNKNOWN,
-    CatalogAwayError,
     error_text,
     is_permanent,
     is_switchover,
-    pause,
-    retry_while_away,
 )
+from sluice.catalog.retries import CatalogAwayError, pause, retry_while_away
 from sluice.errors import CommitStateUnknownError, SluiceError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger.arrow_rows import newest

@@ -21,13 +21,8 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
 from sluice.catalog.client import load_table, open_catalog
-from sluice.catalog.retries import (
-    EXPECTED,
-    as_sluice_error,
-    error_text,
-    is_of_content,
-    retry_while_away,
-)
+from sluice.catalog.failures import EXPECTED, as_sluice_error, error_text, is_of_content
+from sluice.catalog.retries import retry_while_away
 from sluice.config.project import Project
 from sluice.errors import SluiceError, TerminalError
 from sluice.names import CATALOG, full_name

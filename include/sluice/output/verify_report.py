@@ -11,7 +11,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from sluice.catalog.retries import error_text
+from sluice.catalog.failures import error_text
 from sluice.errors import ConfigError
 from sluice.escaping import shown
 from sluice.objects.store import LocalStore

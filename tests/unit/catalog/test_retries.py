@@ -11,11 +11,10 @@ from pyiceberg.exceptions import ServiceUnavailableError
 from sqlalchemy.exc import InterfaceError, ProgrammingError
 
 from sluice.catalog import retries
-from sluice.catalog.retries import CatalogAwayError, as_sluice_error, limited_retries
+from sluice.catalog.retries import CatalogAwayError, limited_retries
 from sluice.errors import (
     CommitStateUnknownError,
     PublishRefusedError,
-    TerminalError,
     TransientError,
 )
 from tests.unit.clocks import Clock
@@ -117,13 +116,6 @@ def test_lasting_catalog_errors_are_not_retried(clock: Clock, error: Exception) 
     with pytest.raises(type(error)):
         retries.retry_while_away(failing(1, error))
     assert clock.slept == []
-
-
-def test_a_store_that_denies_access_is_explained_with_the_variables_that_have_its_keys() -> None:
-    error = OSError("When testing for existence of bucket 'w': AWS Error ACCESS_DENIED during Head")
-    advice = r"; check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, .*SLUICE_S3_ENDPOINT.*, and the"
-    with pytest.raises(TerminalError, match=advice):
-        raise as_sluice_error(error)
 
 
 def test_lost_races_are_retried_a_few_times(clock: Clock) -> None:

@@ -15,7 +15,8 @@ from pyiceberg.exceptions import ForbiddenError
 from pyiceberg.table import DataScan
 
 from sluice.catalog.client import UnknownMetadataError, open_catalog
-from sluice.catalog.retries import CatalogAwayError, as_sluice_error
+from sluice.catalog.failures import as_sluice_error
+from sluice.catalog.retries import CatalogAwayError
 from sluice.config.project import Project
 from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.output.query import run_sql
