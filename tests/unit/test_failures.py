@@ -42,6 +42,7 @@ from tests.unit.outages import away
         (CommitFailedException("moved"), TransientError),
         (ServiceUnavailableError("503"), TransientError),
         (PermissionError("denied"), TerminalError),
+        (OSError("Couldn't deserialize thrift: TProtocolException: Invalid data"), TerminalError),
         (ForbiddenError("403"), TerminalError),
         (OAuthError("invalid_client"), TerminalError),
         (away("password authentication failed"), TerminalError),

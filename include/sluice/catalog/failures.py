@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import sys
+from gzip import BadGzipFile
 from typing import Final
 
 from pyiceberg.exceptions import (
@@ -44,8 +45,13 @@ _PERMANENT: Final = (
 _SWITCHED: Final = ("25006", "25P03", "57")
 _UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _OF_S3: Final = "AWS Error"
-_DENIED: Final = (
+_OTHER_BYTES: Final = "Response checksums mismatch"
+# What S3 answers until an operator does something. Of a HEAD there is only the status: 400 means a
+# token that has expired, or the signature of another region.
+_REFUSALS: Final = (
     "error access_denied", "error signature_does_not_match", "error invalid_access_key_id",
+    "error request_time_too_skewed", "error no_such_bucket", "exceptionname: expiredtoken",
+    "exceptionname: invalidtoken", "(http status 301)", "(http status 400) during headobject",
 )  # fmt: skip
 # The words of OpenSSL, in the errors of requests and of PostgreSQL.
 _UNTRUSTED: Final = "certificate verify failed"
@@ -93,26 +99,44 @@ def is_permanent(problem: Exception) -> bool:
     if isinstance(problem, (OSError, DBAPIError)) and _UNTRUSTED in text:
         return True
     if is_of_a_store(problem):
-        return any(words in text for words in _DENIED)
+        return any(words in text for words in _REFUSALS)
     return isinstance(problem, DBAPIError) and any(words in text for words in _PERMANENT)
 
 
 def is_of_a_store(problem: Exception) -> bool:
-    """Whether it is pyarrow's error for a request to an object store: a plain OSError without the
-    `errno` that a disk's error has."""
-    return type(problem) is OSError and problem.errno is None
+    """Whether it is pyarrow's error for a request to an object store."""
+    return _is_of_pyarrow(problem) and _OF_S3 in str(problem)
 
 
 def is_of_content(problem: Exception) -> bool:
-    """Whether it is pyarrow's error for what a file contains, such as a damaged page: of the class
-    of those for requests to an object store, whose text always names S3's error."""
-    return is_of_a_store(problem) and _OF_S3 not in str(problem)
+    """Whether what a file contains made the reading of a table fail.
+
+    For a damaged file the readers of pyarrow and pyiceberg raise whatever they stumble over. Of a
+    store that keeps checksums it is also an answer with other bytes than those that it took.
+    """
+    if is_of_a_store(problem):
+        return _OTHER_BYTES in str(problem)
+    return _is_of_bytes(problem) or not isinstance(problem, (MemoryError, *EXPECTED))
+
+
+def _is_of_bytes(problem: Exception) -> bool:
+    """Whether it is an OSError about what a file contains, such as a damaged page."""
+    is_plain = _is_of_pyarrow(problem) and _OF_S3 not in str(problem)
+    return is_plain or isinstance(problem, BadGzipFile)
+
+
+def _is_of_pyarrow(problem: Exception) -> bool:
+    """Whether it is a plain OSError without the `errno` that a disk's error has: pyarrow has no
+    other class for requests to a store, nor for damaged files."""
+    return type(problem) is OSError and problem.errno is None
 
 
 def as_sluice_error(problem: Exception) -> SluiceError:
     """Return one of Sluice's errors, which say whether to try again, for one of EXPECTED."""
     if isinstance(problem, SluiceError):
         return problem
+    if _is_of_bytes(problem):
+        return TerminalError(f"{error_text(problem)}; a file is damaged: put it back from a backup")
     if is_permanent(problem):
         return TerminalError(
             f"{error_text(problem)}; check {_place(problem)}, and the rights to it"

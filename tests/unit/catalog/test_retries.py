@@ -108,6 +108,7 @@ def test_an_error_that_was_waited_for_already_is_not_tried_again(clock: Clock) -
         away("database disk image is malformed"),
         requests.exceptions.SSLError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"),
         away("SSL error: certificate verify failed"),
+        OSError("Couldn't deserialize thrift: TProtocolException: Invalid data"),
         OSError(errno.ENOSPC, "No space left"),
         OSError(errno.EIO, "Input/output error"),
     ],
