@@ -21,7 +21,8 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
 from sluice.catalog.client import load_table, open_catalog
-from sluice.catalog.failures import EXPECTED, as_sluice_error, error_text, is_of_content
+from sluice.catalog.damage import explained_damage
+from sluice.catalog.failures import EXPECTED, as_sluice_error
 from sluice.catalog.retries import retry_while_away
 from sluice.config.project import Project
 from sluice.errors import SluiceError, TerminalError
@@ -257,21 +258,13 @@ def _scan(
         snapshot_id=_snapshot(table, reference),
     )
     try:
-        return scan.to_arrow()
+        with explained_damage(scan, table.name()):
+            return scan.to_arrow()
     except SluiceError:
         raise
-    # Of damaged files pyiceberg and pyarrow raise whatever their readers stumble over.
-    except Exception as error:
-        raise _unread(reference.full_name, error) from error
-
-
-def _unread(name: str, error: Exception) -> SluiceError:
-    """Return the error of a table that was not read: its store or catalog failed, which may pass;
-    or a file is damaged, or has what pyiceberg does not know, such as equality deletes."""
-    if isinstance(error, EXPECTED) and not is_of_content(error):
+    except EXPECTED as error:
         known = as_sluice_error(error)
-        return type(known)(f"{name}: {known}")
-    return TerminalError(f"{name} cannot be read: {error_text(error)}")
+        raise type(known)(f"{reference.full_name}: {known}") from error
 
 
 def _register(
