@@ -78,7 +78,8 @@ def typed(error: Exception, unpublished: str = NOTHING) -> SluiceError:
 
     Errors of stores, catalogs and executors are transient: a later try may succeed. A missing file
     is transient too, since the next try reports it or makes it again. Mistakes are not, nor is
-    access that is denied, a damaged file, or what Spark cannot compute from the data, as its SQLSTATE shows.
+    access that is denied, a damaged file, or what Spark cannot compute from the data, as its
+    SQLSTATE shows.
     """
     if isinstance(error, SluiceError):
         return error

@@ -40,6 +40,10 @@ _BY_NAME: Final = (
     "summary",
 )  # fmt: skip
 _VERSION_AS_OF: Final = ["VERSION", "AS", "OF"]
+_TOO_LARGE: Final = (
+    "the query needs more memory than there is: name fewer columns, or a condition that is applied "
+    "while reading; for large tables use an engine that reads Iceberg"
+)
 _LITERAL: Final = tuple("'0123456789")
 
 
@@ -66,12 +70,15 @@ def run_sql(project: Project, statement: str) -> pa.Table:
     """Answer one query.
 
     Raises TerminalError for SQL that does not parse or run, for tables that pyiceberg cannot read,
-    and for unknown ones, listing the existing ones; TransientError while a store or the catalog
-    fails.
+    and for unknown ones, listing the existing ones, or if there is not enough memory;
+    TransientError while a store or the catalog fails.
     """
     connection = duckdb.connect(":memory:")
     try:
         return _answer(connection, open_catalog(project), statement)
+    except (MemoryError, duckdb.OutOfMemoryException) as error:
+        what = str(error).partition("\n")[0] or type(error).__name__
+        raise TerminalError(f"{_TOO_LARGE} ({what})") from error
     except duckdb.Error as error:
         raise TerminalError(f"the query failed: {error}").in_lines() from error
     finally:
