@@ -83,7 +83,7 @@ def typed(error: Exception, unpublished: str = NOTHING) -> SluiceError:
     """
     if isinstance(error, SluiceError):
         return error
-    if isinstance(error, EXPECTED) and isinstance(as_sluice_error(error), TerminalError):
+    if isinstance(error, MemoryError) or _is_terminal(error):
         return as_sluice_error(error)
     text = f"{type(error).__name__}: {_without_stack(error)}"
     if isinstance(error, AnalysisException) and _GONE in text:
@@ -100,6 +100,10 @@ def typed(error: Exception, unpublished: str = NOTHING) -> SluiceError:
         f"unexpected {text}. Trying again will not help: {unpublished}. "
         "Please report it with the traceback in the driver's log"
     )
+
+
+def _is_terminal(error: Exception) -> bool:
+    return isinstance(error, EXPECTED) and isinstance(as_sluice_error(error), TerminalError)
 
 
 def _without_stack(error: Exception) -> str:

@@ -41,6 +41,7 @@ from tests.unit.outages import away
         (ConnectionResetError("reset"), TransientError),
         (CommitFailedException("moved"), TransientError),
         (ServiceUnavailableError("503"), TransientError),
+        (MemoryError("malloc of size 9 failed"), TransientError),
         (PermissionError("denied"), TerminalError),
         (OSError("Couldn't deserialize thrift: TProtocolException: Invalid data"), TerminalError),
         (ForbiddenError("403"), TerminalError),

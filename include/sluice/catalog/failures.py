@@ -32,8 +32,10 @@ OF_CATALOGS: Errors = (
 # After one of these from a commit, only the table shows whether that arrived. Those of requests are
 # OSErrors.
 OUTCOME_UNKNOWN: Errors = (CommitStateUnknownException, DBAPIError, OSError, *OF_CATALOGS)
-# Errors of Sluice, and those of databases, catalogs, object stores and disks.
-EXPECTED: Errors = (SluiceError, OSError, DBAPIError, RESTError, CommitFailedException)
+# Errors of Sluice, those of databases, catalogs, object stores and disks, and that of the machine.
+EXPECTED: Errors = (
+    SluiceError, OSError, DBAPIError, RESTError, CommitFailedException, MemoryError,
+)  # fmt: skip
 # Databases, and pyarrow for S3, raise the same class for errors that waiting does not mend.
 _PERMANENT: Final = (
     "authentication failed", "no password supplied", "pg_hba.conf", "does not exist",
@@ -116,7 +118,7 @@ def is_of_content(problem: Exception) -> bool:
     """
     if is_of_a_store(problem):
         return _OTHER_BYTES in str(problem)
-    return _is_of_bytes(problem) or not isinstance(problem, (MemoryError, *EXPECTED))
+    return _is_of_bytes(problem) or not isinstance(problem, EXPECTED)
 
 
 def _is_of_bytes(problem: Exception) -> bool:
@@ -135,6 +137,8 @@ def as_sluice_error(problem: Exception) -> SluiceError:
     """Return one of Sluice's errors, which say whether to try again, for one of EXPECTED."""
     if isinstance(problem, SluiceError):
         return problem
+    if isinstance(problem, MemoryError):
+        return TransientError(f"{error_text(problem)}; give this process more memory and try again")
     if _is_of_bytes(problem):
         return TerminalError(f"{error_text(problem)}; a file is damaged: put it back from a backup")
     if is_permanent(problem):

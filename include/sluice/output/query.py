@@ -267,7 +267,7 @@ def _scan(
     try:
         with explained_damage(scan, table.name()):
             return scan.to_arrow()
-    except SluiceError:
+    except (SluiceError, MemoryError):
         raise
     except EXPECTED as error:
         known = as_sluice_error(error)

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import ArrowInvalid
 from pyarrow.lib import ArrowMemoryError
 
-from sluice.catalog.failures import as_sluice_error, is_of_content, is_permanent
+from sluice.catalog.failures import EXPECTED, as_sluice_error, is_of_content, is_permanent
 from sluice.errors import TerminalError, TransientError
 
 # What pyarrow 26 says of a store, by what this did: behind a proxy that answered for the server of
@@ -97,6 +97,16 @@ def test_other_bytes_than_the_store_took_are_damage_or_were_damaged_on_their_way
     error = OSError(f"{PAGE} VALIDATION during GetObject operation: Response checksums mismatch")
     assert (is_permanent(error), is_of_content(error)) == (False, True)
     assert type(as_sluice_error(error)) is TransientError
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ArrowMemoryError("malloc of size 9 failed")])
+def test_a_process_without_memory_may_have_it_at_the_next_try(error: Exception) -> None:
+    assert isinstance(error, EXPECTED)
+    assert not is_permanent(error)
+    known = as_sluice_error(error)
+    assert type(known) is TransientError
+    assert str(known).startswith(f"{type(error).__name__}: ")
+    assert str(known).endswith("; give this process more memory and try again")
 
 
 @pytest.mark.parametrize(
