@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import ForbiddenError, NoSuchTableError
+from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchTableError, RESTError
 from pyiceberg.exceptions import ValidationError as MetadataError
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
@@ -41,6 +41,8 @@ from sluice.names import CATALOG, full_name
 
 _OPEN_TRIES: Final = 9
 _LONGEST_PAUSE: Final = 0.5
+# What pyiceberg makes of status 400, and of 404 and other ones that it does not know.
+_UNKNOWN_THERE: Final = (BadRequestError, RESTError)
 _REST: Final = "sluice.catalog.rest.RetryingRestCatalog"
 _S3_RETRIES: Final = "sluice.catalog.s3_retries.S3RetryStrategy"
 _LIBPQ: Final = {
@@ -74,7 +76,7 @@ def open_catalog(project: Project) -> Catalog:
     """Open the catalog; creates a missing embedded one.
 
     Raises CatalogAwayError if it does not answer for `retries.SECONDS`, TerminalError if the
-    server is not an Iceberg catalog.
+    server is not an Iceberg catalog, or has no such warehouse.
     """
     catalog = project.lake.catalog
     if catalog.is_sqlite:
@@ -89,6 +91,14 @@ def open_catalog(project: Project) -> Catalog:
         raise TerminalError(
             f"what answers at {catalog.uri} is no Iceberg REST catalog; correct lake.catalog.uri, "
             f"or {ENV_CATALOG_URI} where that is set"
+        ) from error
+    except RESTError as error:
+        if type(error) not in _UNKNOWN_THERE:
+            raise
+        raise TerminalError(
+            f"{catalog.address} has no catalog for warehouse {project.lake.catalog_warehouse!r} "
+            f"({error_text(error)}); correct lake.catalog.uri, or {ENV_CATALOG_URI} where that is "
+            "set, or lake.catalog.warehouse"
         ) from error
 
 
