@@ -23,7 +23,7 @@ from pyspark.errors import (
 )
 from sqlalchemy.exc import DBAPIError
 
-from sluice.catalog.retries import EXPECTED, as_sluice_error, is_permanent
+from sluice.catalog.failures import EXPECTED, as_sluice_error
 from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.escaping import LINES
 from sluice.typed_json import TypedJson
@@ -78,11 +78,12 @@ def typed(error: Exception, unpublished: str = NOTHING) -> SluiceError:
 
     Errors of stores, catalogs and executors are transient: a later try may succeed. A missing file
     is transient too, since the next try reports it or makes it again. Mistakes are not, nor is
-    access that is denied, nor what Spark cannot compute from the data, as its SQLSTATE shows.
+    access that is denied, a damaged file, or what Spark cannot compute from the data, as its
+    SQLSTATE shows.
     """
     if isinstance(error, SluiceError):
         return error
-    if isinstance(error, EXPECTED) and is_permanent(error):
+    if isinstance(error, MemoryError) or _is_terminal(error):
         return as_sluice_error(error)
     text = f"{type(error).__name__}: {_without_stack(error)}"
     if isinstance(error, AnalysisException) and _GONE in text:
@@ -99,6 +100,10 @@ def typed(error: Exception, unpublished: str = NOTHING) -> SluiceError:
         f"unexpected {text}. Trying again will not help: {unpublished}. "
         "Please report it with the traceback in the driver's log"
     )
+
+
+def _is_terminal(error: Exception) -> bool:
+    return isinstance(error, EXPECTED) and isinstance(as_sluice_error(error), TerminalError)
 
 
 def _without_stack(error: Exception) -> str:

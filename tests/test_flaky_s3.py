@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 from pyiceberg.io import load_file_io
 
 from sluice.catalog.client import open_catalog
+from sluice.catalog.failures import is_of_content, is_permanent
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
 from sluice.errors import FileDeniedError, FilesUnreadError, TransientError
@@ -118,6 +123,43 @@ def test_metadata_of_the_catalog_is_read_from_a_busy_store(
     files = load_file_io(opened.properties, location)
     assert files.new_input(location).open().read() == b"{}"
     assert flaky_proxy.throttled == 0
+
+
+@pytest.mark.parametrize("fate", ["busy", "reset", "cut", "denied", "broken", ""])
+def test_what_a_store_does_is_told_from_what_a_file_contains(
+    server: S3Server, store: S3Store, flaky_proxy: Flaky, fate: str
+) -> None:
+    """By pyarrow's texts: it has one class for all of them."""
+    store.put("page.parquet", damaged_page())
+    path = f"{store.bucket}/{store.prefix}page.parquet"
+    if fate in ("denied", "broken"):
+        setattr(flaky_proxy, fate, "page.parquet" if fate == "denied" else ("page.parquet",))
+    elif fate:
+        flaky_proxy.share, flaky_proxy.fates = 1.0, (fate,)
+    files = S3FileSystem(
+        access_key=server.access_key,
+        secret_key=server.secret_key,
+        endpoint_override=f"127.0.0.1:{flaky_proxy.port}",
+        scheme="http",
+        region=server.region,
+        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=1),
+    )
+    with pytest.raises(OSError, match=r"AWS Error" if fate else r"^(?!.*AWS)") as raised:
+        pq.read_table(path, filesystem=files)
+    assert type(raised.value) is OSError
+    assert is_of_content(raised.value) is (fate == "")
+    assert is_permanent(raised.value) is (fate == "denied")
+
+
+def damaged_page() -> bytes:
+    """A Parquet file whose only page is zeros, and whose footer is whole."""
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"id": list(range(100))}), buffer, use_dictionary=False)
+    content = bytearray(buffer.getvalue())
+    column = pq.read_metadata(io.BytesIO(content)).row_group(0).column(0)
+    size = column.total_compressed_size
+    content[column.data_page_offset : column.data_page_offset + size] = bytes(size)
+    return bytes(content)
 
 
 def test_an_object_that_is_denied_says_nothing_of_the_others(

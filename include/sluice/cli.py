@@ -20,7 +20,7 @@ import typer
 
 from sluice import __version__
 from sluice.catalog.client import open_catalog
-from sluice.catalog.retries import EXPECTED, as_sluice_error
+from sluice.catalog.failures import EXPECTED, as_sluice_error
 from sluice.cli_console import ShownCommands
 from sluice.cli_options import (
     DEFAULT_PROJECT,

@@ -95,6 +95,11 @@ class LakeMovedError(TerminalError):
     hand may be fine."""
 
 
+class LedgerDamagedError(TerminalError):
+    """A file of the ledger is damaged: no batch and no table is to blame, and none can be loaded
+    before it is back."""
+
+
 class OtherLakeError(TerminalError):
     """The warehouse is that of another ledger than the catalog's; nothing was written to it."""
 

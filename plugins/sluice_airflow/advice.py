@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
 
-from sluice.catalog.retries import EXPECTED, as_sluice_error
+from sluice.catalog.failures import EXPECTED, as_sluice_error
 from sluice.config.project import PROJECT_FILE
 from sluice.errors import TerminalError
 from sluice.escaping import LINES, shown

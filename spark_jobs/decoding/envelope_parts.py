@@ -43,8 +43,8 @@ def require_all(job: Job, written: int, summaries: list[TableSummary]) -> None:
     there = sum(table.total for table in summaries)
     if there != written:
         raise TransientError(
-            f"batch {job.manifest.batch_id}: of {written} records that were read, {there} are left "
-            "in what this attempt keeps: somebody removed the rest; it is loaded again"
+            f"batch {job.manifest.batch_id}: not all records are left in what this attempt keeps "
+            f"({there:,} of {written:,}): somebody removed the rest; it is loaded again"
         )
 
 

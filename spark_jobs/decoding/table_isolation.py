@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import or_
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.catalog.retries import is_permanent
+from sluice.catalog.failures import is_permanent
 from sluice.config.pipeline import Pipeline
-from sluice.errors import LakeMovedError, ResetSuspectedError, TerminalError
+from sluice.errors import LakeMovedError, LedgerDamagedError, ResetSuspectedError, TerminalError
 from sluice.escaping import LINES, shown
 from sluice.result import LeftOut
 from spark_jobs.canonical import OUTCOME_IGNORE, changed_where
@@ -26,6 +26,8 @@ from spark_jobs.threads import map_concurrently
 
 S = TypeVar("S")
 T = TypeVar("T")
+
+_OF_THE_LAKE: Final = (LakeMovedError, LedgerDamagedError, ResetSuspectedError)
 
 
 def for_each_table(
@@ -60,7 +62,7 @@ def _reason(error: Exception, pipeline: Pipeline) -> str:
     whole source rather than the table.
     """
     failure = typed(error, unpublished(pipeline))
-    of_the_lake = isinstance(failure, LakeMovedError | ResetSuspectedError) or is_permanent(error)
+    of_the_lake = isinstance(failure, _OF_THE_LAKE) or is_permanent(error)
     if is_of_a_file(error) or of_the_lake or not isinstance(failure, TerminalError):
         raise error
     return f"{type(failure).__name__}: {failure}"

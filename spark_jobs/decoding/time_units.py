@@ -16,6 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.counting import are, counted
 from sluice.types.columns import TIME_UNITS, ColumnType, parse_type
 from spark_jobs.canonical import quoted
 from spark_jobs.planning.plan import TablePlan
@@ -76,9 +77,9 @@ def counts(plan: TablePlan, fits: Column) -> list[Column]:
     return [count for one in _timed(plan) for count in _counts(one, fits & F.col(names.COUNTED))]
 
 
-def found(plan: TablePlan, counted: Mapping[str, Any]) -> tuple[str, ...]:
+def found(plan: TablePlan, numbers: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the notes that follow from the results of `counts`."""
-    return tuple(note for one in _timed(plan) for note in _doubts(plan, one, counted))
+    return tuple(note for one in _timed(plan) for note in _doubts(plan, one, numbers))
 
 
 def _counts(one: _Timed, counted: Column) -> Iterator[Column]:
@@ -94,18 +95,18 @@ def _counts(one: _Timed, counted: Column) -> Iterator[Column]:
         yield F.count_if(odd & within).alias(one.alias(unit))
 
 
-def _doubts(plan: TablePlan, one: _Timed, counted: Mapping[str, Any]) -> Iterator[str]:
-    every, late, early = (int(counted[one.alias(c)] or 0) for c in ("all", "late", "early"))
-    fitting = {unit: int(counted[one.alias(unit)] or 0) for unit in one.others()}
+def _doubts(plan: TablePlan, one: _Timed, numbers: Mapping[str, Any]) -> Iterator[str]:
+    every, late, early = (int(numbers[one.alias(c)] or 0) for c in ("all", "late", "early"))
+    fitting = {unit: int(numbers[one.alias(unit)] or 0) for unit in one.others()}
     unit = max(fitting, key=lambda name: fitting[name])
     if 2 * (late + early) <= every or 2 * fitting[unit] <= late + early:
         return
-    where = f"{late:,} of {every:,} values are after 2200"
+    where = f"{late:,} of {counted(every, 'value')} {are(late)} after 2200"
     if early > late:
-        where = f"{early:,} of {every:,} values are in 1970"
+        where = f"{early:,} of {counted(every, 'value')} {are(early)} in 1970"
     yield (
         f"{plan.source.name}: {one.name}: {where} with {one.spelled()}; {one.spelled(unit)} would "
-        f"give {_day(counted[one.alias('least')] * one.others()[unit])}: is the unit right?"
+        f"give {_day(numbers[one.alias('least')] * one.others()[unit])}: is the unit right?"
     )
 
 

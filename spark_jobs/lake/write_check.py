@@ -8,6 +8,7 @@ from typing import Final
 from pyiceberg.table import Table
 
 from sluice.catalog.snapshots import head
+from sluice.counting import counted
 from sluice.errors import AuditFailedError
 from spark_jobs.attempt import Attempt
 
@@ -27,11 +28,11 @@ def refuse_row_loss(
     snapshot = None if newest is None else table.snapshot_by_id(newest)
     summary = None if snapshot is None or newest == base else snapshot.summary
     metrics = {} if summary is None else summary.additional_properties
-    counted = _MERGED if _MERGED[0] in metrics else (_APPENDED,)
-    written = sum(int(metrics.get(name, 0)) for name in counted)
+    metric_names = _MERGED if _MERGED[0] in metrics else (_APPENDED,)
+    written = sum(int(metrics.get(name, 0)) for name in metric_names)
     if written != rows:
         raise AuditFailedError(
-            f"{'.'.join(table.name())}: batch {attempt.batch_id}: {rows} rows were to be written "
-            f"to branch {attempt.branch}, but its snapshot {newest} says {written}; nothing is "
-            f"published. Run the batch again: sluice run {pipeline}"
+            f"{'.'.join(table.name())}: batch {attempt.batch_id}: {counted(rows, 'row')} to be "
+            f"written to branch {attempt.branch}, but its snapshot {newest} says {written}; "
+            f"nothing is published. Run the batch again: sluice run {pipeline}"
         )

@@ -92,7 +92,7 @@ def rewrite_data(ctx: MaintenanceContext, table: TableId) -> str:
     if not due.crowded and not due.hidden:
         return ""
     if ctx.dry_run:
-        return f"{due.crowded} partitions of small files, {due.hidden} with many deletes"
+        return f"{counted(due.crowded, 'partition')} of small files, {due.hidden} with many deletes"
     return procedures.rewrite_data(ctx.spark, table, ctx.pipeline.maintenance)
 
 
@@ -105,7 +105,7 @@ def rewrite_deletes(ctx: MaintenanceContext, table: TableId) -> str:
     if spare < ctx.pipeline.maintenance.small_files:
         return ""
     if ctx.dry_run:
-        return f"{spare} delete files more than needed"
+        return f"{counted(spare, 'delete file')} more than needed"
     return procedures.rewrite_deletes(ctx.spark, table, ctx.pipeline.maintenance)
 
 

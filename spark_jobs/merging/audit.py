@@ -5,6 +5,7 @@ from __future__ import annotations
 from sluice.config.pipeline import Pipeline
 from sluice.config.policies import FAIL
 from sluice.config.source_tables import truncate_policy
+from sluice.counting import are, counted
 from sluice.errors import AuditFailedError, ResetSuspectedError
 from sluice.ledger.quarantine import query_of
 from sluice.result import BatchResult, Counts
@@ -29,10 +30,10 @@ def audit(job: Job, result: BatchResult) -> None:
 
 def refuse_lost(job: Job, plan: TablePlan, counts: Counts) -> None:
     """Raise AuditFailedError unless as many records have an outcome as were read."""
-    read, counted = plan.summary.total, counts.read
-    if counted != read:
-        found = f"{read} records were read, but {counted} are accounted for: {counts}"
-        raise _miscounted(job, plan.name, f"{found}; {unpublished(job.pipeline)}")
+    read, accounted = plan.summary.total, counts.read
+    if accounted != read:
+        found = f"of {counted(read, 'record')} {accounted:,} {are(accounted)} accounted for"
+        raise _miscounted(job, plan.name, f"{found}: {counts}; {unpublished(job.pipeline)}")
 
 
 def _miscounted(job: Job, subject: str, found: str) -> AuditFailedError:
@@ -69,8 +70,9 @@ def refuse_reset(job: Job, plan: TablePlan, merged: Merged) -> None:
     pipeline, late, read = job.pipeline, merged.contradicting, merged.counts.read
     if pipeline.on_position_reset == FAIL and 2 * late > read:
         raise ResetSuspectedError(
-            f"position_reset_suspected: {late} of {read} records of {plan.name} are older by "
-            "position than the stored rows of their keys, but newer by the source's time. "
+            f"position_reset_suspected: {late:,} of {counted(read, 'record')} of {plan.name} "
+            f"{are(late)} older by position than the stored rows of the same keys, but newer by "
+            "the source's time. "
             f"{look_at(job, plan)}. If the source restarted its positions (failover, reset log, "
             f"restored cluster), run: sluice raise-epoch {pipeline.name}, with --full-load "
             "where it sends all rows again; then load again. If it does not, set "
@@ -93,7 +95,8 @@ def refuse_too_many_bad(job: Job, summaries: list[TableSummary], misfits: int, h
     read, bad = read + lost, bad + lost
     if job.pipeline.too_many_bad(bad, read):
         raise AuditFailedError(
-            f"batch {job.manifest.batch_id}: {bad} of {read} records are bad, above the limit "
+            f"batch {job.manifest.batch_id}: {bad:,} of {counted(read, 'record')} {are(bad)} bad, "
+            "above the limit "
             f"of pipeline {job.pipeline.name} (on_bad_record, max_bad_records, max_bad_share); "
             f'nothing is published. Look: sluice sql "{query_of(job.manifest.batch_id)}". If they '
             f"may be left out, raise the limit and run again. {how_to_go_on(job)}"

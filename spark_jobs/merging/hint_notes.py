@@ -51,7 +51,7 @@ def unread(pipeline: str, plan: TablePlan, records: int, why: str, unfit: Iterab
     other = hinted.isdisjoint(name.lower() for names in called for name in names)
     asks = "after" if other else "is its hint right? After"
     return (
-        f"none of {records:,} records of {plan.source.name} was read: {why}; {asks} a "
+        f"no record of {plan.source.name} was read, of {records:,}: {why}; {asks} a "
         f"change: sluice reprocess {pipeline}"
     )
 

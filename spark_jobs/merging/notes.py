@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.pipeline import Pipeline
 from sluice.config.source_tables import listed_name
+from sluice.counting import are, counted
 from spark_jobs.canonical import OUTCOME_REJECT
 from spark_jobs.job import Job
 from spark_jobs.planning.plan import TablePlan
@@ -51,9 +52,10 @@ def unlisted(pipeline: Pipeline, summaries: Iterable[TableSummary]) -> Iterator[
     else:
         rest = [f"{len(others) - _MOST} more"] if len(others) > _MOST else []
         of, name = ", ".join([*(f"{n} ({others[n]:,})" for n in most), *rest]), "TABLE"
+    number = sum(others.values())
     yield (
-        f"{sum(others.values()):,} records are of {of}, which `tables:` does not list; to load "
-        f"them list it, then: sluice run {pipeline.name} --table {name}"
+        f"{counted(number, 'record')} {are(number)} of {of}, which `tables:` does not list; list "
+        f"what is to be loaded, then: sluice run {pipeline.name} --table {name}"
     )
 
 
@@ -84,6 +86,6 @@ def _unreadable(job: Job, envelope: DataFrame, summaries: list[TableSummary]) ->
     reasons.update(reject.reason for reject in lost)
     why = ", ".join(reason for reason, _ in reasons.most_common(_MOST))
     yield (
-        f"none of {read:,} records could be read as {job.pipeline.format} ({why}); "
+        f"no record could be read as {job.pipeline.format}, of {read:,} ({why}); "
         "is `format:` right?"
     )

@@ -31,7 +31,7 @@ def refused(good: int, by_spark: int, *landing: LandingReject) -> str:
 
 @pytest.mark.parametrize(
     ("good", "bad", "share"),
-    [(90, 900, "900 of 990"), (0, 900, "900 of 900"), (1000, 105, ""), (1000, 112, "112 of 1112")],
+    [(90, 900, "900 of 990"), (0, 900, "900 of 900"), (1000, 105, ""), (1000, 112, "112 of 1,112")],
 )
 def test_the_share_is_that_of_all_records(good: int, bad: int, share: str) -> None:
     each = (LandingReject("a", n, "invalid_utf8", "") for n in range(bad))

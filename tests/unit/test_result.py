@@ -36,6 +36,7 @@ def test_every_record_has_one_outcome() -> None:
 def test_counts_that_do_not_add_up_name_the_batch_and_how_to_give_it_up() -> None:
     job, plan, odd = Mock(), Mock(), Counts(read=1)
     job.pipeline.name, job.manifest.batch_id, plan.name = "p", "b1", "shop.orders"
+    plan.summary.total = 2
     table = TableResult("db.orders", "shop.orders", odd)
     for check in (
         lambda: audit(job, BatchResult("p", "b1", "a", (table,))),

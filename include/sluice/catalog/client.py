@@ -7,6 +7,7 @@ absolute path, or s3://), so that each sees the other's tables.
 from __future__ import annotations
 
 import os
+import zlib
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -14,20 +15,16 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import ForbiddenError, NoSuchTableError
+from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchTableError, RESTError
 from pyiceberg.exceptions import ValidationError as MetadataError
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
-from sqlalchemy import ExceptionContext, event
+from sqlalchemy import ExceptionContext, event, select
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
-from sluice.catalog.retries import (
-    Errors,
-    error_text,
-    is_switchover,
-    limited_retries,
-    retry_while_away,
-)
+from sluice.catalog.damage import is_of_ledger, ledger_damage
+from sluice.catalog.failures import Errors, error_text, is_of_content, is_switchover
+from sluice.catalog.retries import limited_retries, retry_while_away
 from sluice.catalog.spark import (
     POSTGRES_ANSWER_SECONDS,
     POSTGRES_CONNECT_SECONDS,
@@ -39,11 +36,13 @@ from sluice.config.locations import s3_endpoint
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig
 from sluice.environment import ENV_CATALOG_URI
-from sluice.errors import TerminalError
+from sluice.errors import LedgerDamagedError, TerminalError
 from sluice.names import CATALOG, full_name
 
 _OPEN_TRIES: Final = 9
 _LONGEST_PAUSE: Final = 0.5
+# What pyiceberg makes of status 400, and of 404 and other ones that it does not know.
+_UNKNOWN_THERE: Final = (BadRequestError, RESTError)
 _REST: Final = "sluice.catalog.rest.RetryingRestCatalog"
 _S3_RETRIES: Final = "sluice.catalog.s3_retries.S3RetryStrategy"
 _LIBPQ: Final = {
@@ -57,13 +56,19 @@ _LIBPQ: Final = {
 
 
 class UnknownMetadataError(TerminalError):
-    """A table's metadata has something that pyiceberg does not know, such as a type."""
+    """A table's metadata is damaged, or has something that pyiceberg does not know, such as a
+    type."""
 
 
-# Errors of one table, which say nothing of others: its metadata is unknown or gone, it was dropped
-# since it was listed, or it may not be read.
+# Errors of one table, which say nothing of others: its metadata is unknown, damaged or gone, it was
+# dropped since it was listed, or it may not be read.
 UNREADABLE: Final[Errors] = (
-    UnknownMetadataError, FileNotFoundError, NoSuchTableError, ForbiddenError,
+    UnknownMetadataError, LedgerDamagedError, FileNotFoundError, NoSuchTableError, ForbiddenError,
+)  # fmt: skip
+# What pyiceberg raises over metadata that are no JSON, no text, no gzip, or have another structure.
+_OF_METADATA: Final[Errors] = (
+    MetadataError, ValueError, LookupError, AttributeError, TypeError, EOFError, zlib.error,
+    OSError,
 )  # fmt: skip
 
 
@@ -71,7 +76,7 @@ def open_catalog(project: Project) -> Catalog:
     """Open the catalog; creates a missing embedded one.
 
     Raises CatalogAwayError if it does not answer for `retries.SECONDS`, TerminalError if the
-    server is not an Iceberg catalog.
+    server is not an Iceberg catalog, or has no such warehouse.
     """
     catalog = project.lake.catalog
     if catalog.is_sqlite:
@@ -87,17 +92,54 @@ def open_catalog(project: Project) -> Catalog:
             f"what answers at {catalog.uri} is no Iceberg REST catalog; correct lake.catalog.uri, "
             f"or {ENV_CATALOG_URI} where that is set"
         ) from error
+    except RESTError as error:
+        if type(error) not in _UNKNOWN_THERE:
+            raise
+        raise TerminalError(
+            f"{catalog.address} has no catalog for warehouse {project.lake.catalog_warehouse!r} "
+            f"({error_text(error)}); correct lake.catalog.uri, or {ENV_CATALOG_URI} where that is "
+            "set, or lake.catalog.warehouse"
+        ) from error
 
 
 def load_table(catalog: Catalog, identifier: Identifier) -> Table:
-    """Load a table as it is now, also if the catalog is away for a while (see `retries`)."""
+    """Load a table as `load_once` does, also if the catalog is away for a while (see `retries`)."""
+    return retry_while_away(lambda: load_once(catalog, identifier))
+
+
+def load_once(catalog: Catalog, identifier: Identifier) -> Table:
+    """Load a table as it is now.
+
+    Raises UnknownMetadataError, for a table of the ledger LedgerDamagedError, if its metadata
+    cannot be read; other errors unchanged.
+    """
     try:
-        return retry_while_away(lambda: catalog.load_table(identifier))
-    except (MetadataError, ValidationError) as error:
-        raise UnknownMetadataError(
-            f"{'.'.join(identifier)}: its metadata cannot be read ({error_text(error)}); another "
-            "engine gave it what pyiceberg does not know: take that back there, or drop the table"
+        return catalog.load_table(identifier)
+    except _OF_METADATA as error:
+        if not is_of_content(error):
+            raise
+        file = _metadata_file(catalog, identifier) or "the file that has it"
+        why = f"{'.'.join(identifier)}: its metadata cannot be read ({error_text(error)})"
+        advice = f"put {file} back from a backup if it is damaged, or take back"
+        text = f"{why}; {advice} what another engine gave the table that pyiceberg does not know"
+        raise (
+            ledger_damage(text) if is_of_ledger(identifier) else UnknownMetadataError(text)
         ) from error
+
+
+def _metadata_file(catalog: Catalog, identifier: Identifier) -> str:
+    """Return where an SQL catalog has a table's metadata; "" for REST, whose server reads them."""
+    if (engine := getattr(catalog, "engine", None)) is None:
+        return ""
+    from pyiceberg.catalog.sql import IcebergTables  # imported already where there is an engine
+
+    wanted = select(IcebergTables.metadata_location).where(
+        IcebergTables.catalog_name == catalog.name,
+        IcebergTables.table_namespace == ".".join(identifier[:-1]),
+        IcebergTables.table_name == identifier[-1],
+    )
+    with engine.connect() as connection:
+        return connection.execute(wanted).scalar() or ""
 
 
 def list_tables(catalog: Catalog, namespace: str) -> list[Identifier]:

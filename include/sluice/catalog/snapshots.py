@@ -28,7 +28,8 @@ from pyiceberg.table.update import (
 
 from sluice.catalog.client import find_table, load_table
 from sluice.catalog.clocks import refuse_clock_behind
-from sluice.catalog.retries import OUTCOME_UNKNOWN, error_text, limited_retries
+from sluice.catalog.failures import OUTCOME_UNKNOWN, error_text
+from sluice.catalog.retries import limited_retries
 from sluice.config.format_versions import WRITABLE_VERSION
 from sluice.errors import (
     CommitStateUnknownError,

@@ -31,17 +31,16 @@ from pyiceberg.exceptions import (
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
 
+from sluice.catalog.client import load_once
 from sluice.catalog.clocks import refuse_clock_behind
-from sluice.catalog.retries import (
+from sluice.catalog.failures import (
     EXPECTED,
     OUTCOME_UNKNOWN,
-    CatalogAwayError,
     error_text,
     is_permanent,
     is_switchover,
-    pause,
-    retry_while_away,
 )
+from sluice.catalog.retries import CatalogAwayError, pause, retry_while_away
 from sluice.errors import CommitStateUnknownError, SluiceError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger.arrow_rows import newest
@@ -157,14 +156,14 @@ class LedgerTables:
 
     def _find(self, name: str) -> Table | None:
         with suppress(NoSuchTableError, NoSuchNamespaceError):
-            return self._catalog.load_table((LEDGER_NAMESPACE, name))
+            return load_once(self._catalog, (LEDGER_NAMESPACE, name))
         return None
 
     def _open(self, name: str) -> Table:
         if (table := self._find(name)) is not None:
             return table
         self._create(name)
-        return self._catalog.load_table((LEDGER_NAMESPACE, name))
+        return load_once(self._catalog, (LEDGER_NAMESPACE, name))
 
     def _read(self, name: str, where: BooleanExpression, columns: tuple[str, ...]) -> pa.Table:
         if (table := self._find(name)) is not None:

@@ -7,11 +7,13 @@ from typing import Final
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import ValidationException
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table, load_table
 from sluice.catalog.clocks import refuse_clock_behind
+from sluice.catalog.damage import explained_damage
 from sluice.catalog.expressions import equals
 from sluice.catalog.listing import tables_of
 from sluice.catalog.retries import limited_retries
@@ -95,7 +97,7 @@ def _forget(
 
 def files_of(changelog: Table, batch_id: str) -> list[DataFile]:
     """Return the files with a batch's changes: those of its partition."""
-    return [task.file for task in changelog.scan(equals(BATCH_ID, batch_id)).plan_files()]
+    return _files(changelog, equals(BATCH_ID, batch_id))
 
 
 def refuse_upgraded_changelog(changelog: Table) -> None:
@@ -111,7 +113,15 @@ def refuse_upgraded_changelog(changelog: Table) -> None:
 
 def batches_in(changelog: Table) -> set[str]:
     """Return the batches that have changes in a changelog."""
-    return {task.file.partition[0] for task in changelog.scan().plan_files()}
+    return {file.partition[0] for file in _files(changelog, AlwaysTrue())}
+
+
+def _files(changelog: Table, where: BooleanExpression) -> list[DataFile]:
+    """Return the files with rows that may match; raises TerminalError over a damaged list of
+    files."""
+    wanted = changelog.scan(where)
+    with explained_damage(wanted, changelog.name()):
+        return [task.file for task in wanted.plan_files()]
 
 
 def _drop(table: Table, files: Iterable[DataFile]) -> None:

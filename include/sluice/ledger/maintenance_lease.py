@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
-from sluice.catalog.retries import error_text
+from sluice.catalog.failures import error_text
 from sluice.errors import HalfwayError, LeaseHeldError
 from sluice.ledger.leases import Lease, new_attempt, this_holder
 from sluice.ledger.ledger import PipelineLedger

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.table import Table
 
+from sluice.catalog.damage import explained_damage
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -33,8 +35,11 @@ class _Cached:
 def scan(
     table: Table, where: BooleanExpression, columns: tuple[str, ...] = ALL_COLUMNS
 ) -> pa.Table:
-    """Read rows of the table object's snapshot into Arrow."""
-    return table.scan(row_filter=where, selected_fields=columns).to_arrow()
+    """Read rows of the table object's snapshot into Arrow; raises LedgerDamagedError over a damaged
+    file."""
+    wanted = table.scan(row_filter=where, selected_fields=columns)
+    with explained_damage(wanted, table.name()):
+        return wanted.to_arrow()
 
 
 class Scans:

@@ -17,6 +17,8 @@ from sluice.objects.store import ObjectStore, open_store
 from sluice.result import BatchResult
 
 SCRATCH: Final = "decoded-"
+# What a document raises that is no text, no JSON, or another one.
+_OF_CONTENT: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 def batch_of(manifest_key: str) -> str:
@@ -55,13 +57,20 @@ class BatchFiles:
         return written or self.read_manifest(key) == manifest
 
     def read_manifest(self, key: str) -> Manifest:
-        """Read a manifest; raises TerminalError if there is none."""
+        """Read a manifest; raises TerminalError if there is none, or if it is damaged."""
         try:
             return Manifest.from_json(self.store.get(key).decode())
         except FileNotFoundError as error:
             raise TerminalError(
                 f"there is no manifest {key} in {self.store.url('')}: was `lake.warehouse` "
                 "changed, or the file deleted?"
+            ) from error
+        except _OF_CONTENT as error:
+            pipeline, batch = pipeline_of(key), batch_of(key)
+            raise TerminalError(
+                f"{self.store.url(key)} cannot be read ({type(error).__name__}: {error}): put it "
+                f"back from a backup; without one `sluice rollback {pipeline} --batch {batch}`, "
+                f"`sluice release {pipeline} --batch {batch}`, and run again"
             ) from error
 
     def manifest_of(self, pipeline: str, batch_id: str) -> Manifest:
@@ -76,14 +85,19 @@ class BatchFiles:
         )
 
     def read_result(self, pipeline: str, batch_id: str, attempt: str) -> BatchResult:
-        """Read the result of an attempt; raises TerminalError if it has not finished."""
+        """Read the result of an attempt; raises TerminalError if it has not finished, or if that is
+        damaged."""
+        key = self._result_key(pipeline, batch_id, attempt)
         try:
-            return BatchResult.from_json(
-                self.store.get(self._result_key(pipeline, batch_id, attempt)).decode()
-            )
+            return BatchResult.from_json(self.store.get(key).decode())
         except FileNotFoundError as error:
             raise TerminalError(
                 f"attempt {attempt} of batch {batch_id} left no result: load it again"
+            ) from error
+        except _OF_CONTENT as error:
+            raise TerminalError(
+                f"{self.store.url(key)} cannot be read ({type(error).__name__}: {error}): put it "
+                "back from a backup, or load the batch again"
             ) from error
 
     def _result_key(self, pipeline: str, batch_id: str, attempt: str) -> str:

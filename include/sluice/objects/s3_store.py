@@ -49,7 +49,10 @@ _ANOTHER: Final = ("412", "PreconditionFailed")
 _CONFLICT: Final = "ConditionalRequestConflict"
 _CONFLICT_SECONDS: Final = 0.2
 _DENIED: Final = ("401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch")
-_WRONG: Final = ("NoSuchBucket", "InvalidBucketName", "PermanentRedirect", "AuthorizationHeaderMalformed")  # fmt: skip # noqa: E501
+_WRONG: Final = (
+    "NoSuchBucket", "InvalidBucketName", "PermanentRedirect", "AuthorizationHeaderMalformed",
+    "ExpiredToken", "InvalidToken", "RequestTimeTooSkewed",
+)  # fmt: skip
 # Raised by the client before any request.
 _WRONG_SETTINGS: Final = (
     NoCredentialsError,

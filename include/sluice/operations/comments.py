@@ -19,7 +19,8 @@ from pyiceberg.table import Table, Transaction
 
 from sluice.catalog.client import find_table
 from sluice.catalog.clocks import refuse_clock_behind
-from sluice.catalog.retries import Errors, error_text, limited_retries, retry_while_away
+from sluice.catalog.failures import Errors, error_text
+from sluice.catalog.retries import limited_retries, retry_while_away
 from sluice.column_renames import Renames, from_pairs, name_at
 from sluice.config.policies import EVOLVE
 from sluice.errors import TransientError

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pyiceberg.table import Table
 
 from sluice.catalog.client import UNREADABLE, find_table
+from sluice.catalog.failures import error_text
 from sluice.catalog.listing import pipeline_tables
-from sluice.catalog.retries import error_text
 from sluice.ledger.changelogs import changelogs_of
 from sluice.ledger.column_log import ColumnStatement, tables_named_in
 from sluice.names import (

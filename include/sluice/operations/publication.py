@@ -8,6 +8,7 @@ from typing import Final
 from sluice.catalog.client import known_table
 from sluice.catalog.snapshots import head
 from sluice.catalog.table_publish import is_published
+from sluice.counting import counted
 from sluice.errors import LeaseHeldError, PublishRefusedError
 from sluice.ledger import details, states
 from sluice.ledger.refusals import refuse_halfway
@@ -66,7 +67,7 @@ def refuse_conflicting_batches(
     if others := (published - set(manifest.undone)) ^ set(result.folded):
         raise PublishRefusedError(
             f"batch {min(others)} was published or undone since the changes of "
-            f"{len(result.folded)} published batches were folded"
+            f"{counted(len(result.folded), 'published batch')} were folded"
         )
     _refuse_compared(manifest, rows)
 

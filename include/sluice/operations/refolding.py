@@ -15,11 +15,12 @@ from typing import Final
 from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
+from sluice.catalog.failures import EXPECTED, as_sluice_error
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head
 from sluice.catalog.table_rollback import MainChange, foreign_snapshots
 from sluice.counting import counted
-from sluice.errors import FollowedError, RollbackRefusedError, SluiceError, TerminalError, no_table
+from sluice.errors import FollowedError, RollbackRefusedError, TerminalError, no_table
 from sluice.ledger import states
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.column_log import recorded
@@ -354,8 +355,8 @@ def _complete(ctx: Context, row: BatchRow) -> None:
     ctx.say(f"rollback: completing the publication of batch {row.batch_id}")
     try:
         publish(ctx, row.manifest)
-    except SluiceError as error:
-        ctx.say(f"rollback: batch {row.batch_id} is not published: {error}")
+    except EXPECTED as error:
+        ctx.say(f"rollback: batch {row.batch_id} is not published: {as_sluice_error(error)}")
 
 
 def _folds(ctx: Context, manifest_key: str) -> bool:
@@ -368,5 +369,6 @@ def _folds(ctx: Context, manifest_key: str) -> bool:
 def _give_up(ctx: Context, batch_id: str) -> None:
     try:
         undo.undo_batch(ctx, batch_id)
-    except SluiceError as error:  # the caller raises the first one
-        ctx.say(f"rollback: batch {batch_id} is left to sluice reconcile: {error}")
+    except EXPECTED as error:  # the caller raises the first one
+        why = as_sluice_error(error)
+        ctx.say(f"rollback: batch {batch_id} is left to sluice reconcile: {why}")

@@ -295,6 +295,6 @@ def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     if again is not None:
         ctx.say(
             f"reprocess: batch {manifest.batch_id}, {counted(len(manifest.files), 'file')} with "
-            f"{again.records} quarantined records of {', '.join(again.batches)}"
+            f"{counted(again.records, 'quarantined record')} of {', '.join(again.batches)}"
         )
     return key

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sluice.counting import counted
+from sluice.counting import are, counted
 from sluice.errors import ConfigError
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import UndoOrder, of_rollback_by
@@ -105,8 +105,8 @@ def _held(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
     for batch in batches:
         if held[batch]:
             command = f"sluice release {ctx.pipeline.name} --batch {batch}"
-            are = "is" if held[batch] == 1 else "are"
-            until = f"{counted(held[batch], 'file')} of batch {batch} {are} held until: {command}"
+            files = f"{counted(held[batch], 'file')} of batch {batch} {are(held[batch])}"
+            until = f"{files} held until: {command}"
             yield "; ".join(filter(None, (until, at_another_epoch(ctx, batch))))
 
 

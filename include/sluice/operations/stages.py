@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sluice.catalog.retries import EXPECTED, as_sluice_error
+from sluice.catalog.failures import EXPECTED, as_sluice_error
 from sluice.errors import (
     HalfwayError,
     LeaseHeldError,

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from sluice.errors import SluiceError, TerminalError
+from sluice.catalog.failures import EXPECTED
+from sluice.errors import TerminalError
 from sluice.globs import is_hidden
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.states import PUBLISHING
@@ -55,7 +56,7 @@ def defer_to_maintenance(subject: str, say: Say) -> Iterator[None]:
     """
     try:
         yield
-    except (SluiceError, OSError) as error:
+    except EXPECTED as error:
         say(f"{subject}: files beside the tables are left to maintenance: {error}")
 
 

@@ -9,7 +9,7 @@ from datetime import UTC
 from itertools import islice
 from typing import Final
 
-from sluice.counting import counted
+from sluice.counting import are, counted
 from sluice.escaping import shown
 from sluice.ledger.claims import may_be_replaced
 from sluice.ledger.details import SHARE_OF
@@ -143,9 +143,8 @@ def _others(ctx: Context) -> str:
         count, first = count + 1, min(first or found.key, found.key)
     if not count:
         return "the folder is empty (names that begin with . or _ are skipped)"
-    number = f"at least {count}" if count == MOST_COUNTED else str(count)
-    are = "other file is" if count == 1 else "other files are"
-    return f"{number} {are} there, such as {shown(first)}"
+    least = "at least " if count == MOST_COUNTED else ""
+    return f"{least}{counted(count, 'other file')} {are(count)} there, such as {shown(first)}"
 
 
 def _held_among(ctx: Context, requested: list[StoredObject] | None) -> list[FileState]:

@@ -21,13 +21,9 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
 from sluice.catalog.client import load_table, open_catalog
-from sluice.catalog.retries import (
-    EXPECTED,
-    as_sluice_error,
-    error_text,
-    is_of_content,
-    retry_while_away,
-)
+from sluice.catalog.damage import explained_damage
+from sluice.catalog.failures import EXPECTED, as_sluice_error
+from sluice.catalog.retries import retry_while_away
 from sluice.config.project import Project
 from sluice.errors import SluiceError, TerminalError
 from sluice.names import CATALOG, full_name
@@ -44,6 +40,10 @@ _BY_NAME: Final = (
     "summary",
 )  # fmt: skip
 _VERSION_AS_OF: Final = ["VERSION", "AS", "OF"]
+_TOO_LARGE: Final = (
+    "the query needs more memory than there is: name fewer columns, or a condition that is applied "
+    "while reading; for large tables use an engine that reads Iceberg"
+)
 _LITERAL: Final = tuple("'0123456789")
 
 
@@ -70,12 +70,15 @@ def run_sql(project: Project, statement: str) -> pa.Table:
     """Answer one query.
 
     Raises TerminalError for SQL that does not parse or run, for tables that pyiceberg cannot read,
-    and for unknown ones, listing the existing ones; TransientError while a store or the catalog
-    fails.
+    and for unknown ones, listing the existing ones, or if there is not enough memory;
+    TransientError while a store or the catalog fails.
     """
     connection = duckdb.connect(":memory:")
     try:
         return _answer(connection, open_catalog(project), statement)
+    except (MemoryError, duckdb.OutOfMemoryException) as error:
+        what = str(error).partition("\n")[0] or type(error).__name__
+        raise TerminalError(f"{_TOO_LARGE} ({what})") from error
     except duckdb.Error as error:
         raise TerminalError(f"the query failed: {error}").in_lines() from error
     finally:
@@ -262,21 +265,13 @@ def _scan(
         snapshot_id=_snapshot(table, reference),
     )
     try:
-        return scan.to_arrow()
-    except SluiceError:
+        with explained_damage(scan, table.name()):
+            return scan.to_arrow()
+    except (SluiceError, MemoryError):
         raise
-    # Of damaged files pyiceberg and pyarrow raise whatever their readers stumble over.
-    except Exception as error:
-        raise _unread(reference.full_name, error) from error
-
-
-def _unread(name: str, error: Exception) -> SluiceError:
-    """Return the error of a table that was not read: its store or catalog failed, which may pass;
-    or a file is damaged, or has what pyiceberg does not know, such as equality deletes."""
-    if isinstance(error, EXPECTED) and not is_of_content(error):
+    except EXPECTED as error:
         known = as_sluice_error(error)
-        return type(known)(f"{name}: {known}")
-    return TerminalError(f"{name} cannot be read: {error_text(error)}")
+        raise type(known)(f"{reference.full_name}: {known}") from error
 
 
 def _register(

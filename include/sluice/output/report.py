@@ -93,8 +93,8 @@ def _conflict_note(result: TableResult) -> str:
     at = (result.conflicts.at or "").replace("'", "''")
     query = f"SELECT * FROM {changes} WHERE _position = '{at}'"
     return (
-        f"{result.target}: {result.conflicts.records:,} records say something else than another of "
-        "their key at the same position, and the greater content hash decided; "
+        f"{result.target}: records that say something else than another of their key at the same "
+        f"position: {result.conflicts.records:,}; the greater content hash decided; "
         f'look: sluice sql "{query}"'
     )
 
@@ -173,7 +173,7 @@ def _schema_lines(table: TableForecast) -> list[str]:
         lines.append(f"values that do not fit would be NULL: {_listed(table.nulled)}")
     if table.hit_files:
         how = "rewritten" if table.write_mode == "copy-on-write" else "kept, with deletes beside"
-        lines.append(f"{table.hit_files} data files would be {how}")
+        lines.append(f"{counted(table.hit_files, 'data file')} would be {how}")
     return lines
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from sluice.counting import counted
+from sluice.counting import are, counted
 from sluice.escaping import LINES
 from sluice.ledger import details
 from sluice.ledger.ledger import PipelineLedger
@@ -124,10 +124,10 @@ def _next_commands(statuses: Sequence[BatchStatus]) -> Iterator[str]:
     for name in dict.fromkeys(status.row.pipeline for status in statuses):
         own = [status for status in statuses if status.row.pipeline == name]
         if failed := sum(status.row.state == FAILED for status in own):
-            batches = "failed batch" if failed == 1 else "failed batches"
-            yield f"{name}: {failed} {batches}; once the cause is gone: sluice run {name}"
+            batches = counted(failed, "failed batch")
+            yield f"{name}: {batches}; once the cause is gone: sluice run {name}"
         if unresolved := sum(status.unresolved for status in own):
-            records = "1 record is" if unresolved == 1 else f"{unresolved} records are"
+            records = f"{counted(unresolved, 'record')} {are(unresolved)}"
             yield f"{name}: {records} unresolved; after a fix: sluice reprocess {name}"
 
 

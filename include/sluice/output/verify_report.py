@@ -11,7 +11,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from sluice.catalog.retries import error_text
+from sluice.catalog.failures import error_text
+from sluice.counting import counted
 from sluice.errors import ConfigError
 from sluice.escaping import shown
 from sluice.objects.store import LocalStore
@@ -157,9 +158,10 @@ def _result(agrees: bool, good: str, bad: str) -> str:
 
 
 def _beside(report: Verification) -> str:
+    batches = counted(report.batches, "published batch")
     if report.source is not None:
-        return f"{report.batches} published batches beside {report.source}"
-    return f"{report.batches} published batches recomputed"
+        return f"{batches} beside {report.source}"
+    return f"{batches} recomputed"
 
 
 def _comparisons(report: Verification) -> list[Comparison]:
@@ -191,7 +193,7 @@ def _of_table(table: TableReport) -> list[str]:
 
 def _extent(comparison: Comparison) -> str:
     at = "main is empty" if comparison.snapshot is None else f"main at {comparison.snapshot}"
-    listed = f"{len(comparison.shown)} of {comparison.differing:,} differing keys"
+    listed = f"{len(comparison.shown)} of {counted(comparison.differing, 'differing key')}"
     return f"{at}; {comparison.buckets} of {BUCKETS} key ranges differ; {listed}"
 
 

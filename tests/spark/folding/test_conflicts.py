@@ -71,7 +71,7 @@ def test_a_conflict_is_shown_with_where_to_look(spark: SparkSession, tmp_path: P
     show_batch(console, result)
     shown = console.export_text()
     (line,) = (line for line in shown.splitlines() if "at the same position" in line)
-    assert line.startswith("shop.t: 1 records say something else")
+    assert line.startswith("shop.t: records that say something else")
     asked = line.partition('look: sluice sql "')[2].rstrip('"')
     rows = lake.spark.sql(asked.replace("shop__cdc", "lake.shop__cdc")).collect()
     assert {row["v"] for row in rows} == {"a", "b"}

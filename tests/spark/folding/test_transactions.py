@@ -183,7 +183,7 @@ def test_bad_records_are_still_counted_beside_those_that_wait(lake: Sandbox) -> 
     lake.write("b.jsonl", [mark(5, 51), "no json"])
     results, failure = stages.run(lake.context())
     assert results == []
-    assert "1 of 5 records are bad" in str(failure)
+    assert "1 of 5 records is bad" in str(failure)
     assert texts(lake) == {1: "four"}
 
 

@@ -375,5 +375,5 @@ def test_a_parallel_full_load_has_folders_of_partitions(
     load(sandbox, "dms/hr/emp/20241027-1.csv", "Op,id,note\nU,2,b\nI,3,c\n")
     loaded = ["1", "2", "3"] if named else ["2", "3"]
     assert sorted(row["id"] for row in sandbox.rows("emp")) == loaded
-    expected = "1 records are of emp.north, which `tables:` does not list"
+    expected = "1 record is of emp.north, which `tables:` does not list"
     assert (expected in capsys.readouterr().err) != named

@@ -50,7 +50,7 @@ def test_unlisted_tables_and_unknown_columns_are_reported_once(
     looked, ran = notes_of_plan_and_run(lake, monkeypatch)
     assert ran == looked
     assert [line.partition(";")[0] for line in ran] == [
-        "1 records are of d.s.orders, which `tables:` does not list",
+        "1 record is of d.s.orders, which `tables:` does not list",
         "columns of d.s.order that no event of the batch has: idd",
     ]
     lake.write("b.jsonl", [event(3, "order", id=2)])
@@ -68,7 +68,7 @@ def test_batch_without_one_readable_record_is_reported(
         looked
         == ran
         == [
-            f"none of 4 records could be read as datastream ({', '.join(reason)}); "
+            f"no record could be read as datastream, of 4 ({', '.join(reason)}); "
             "is `format:` right?"
         ]
     )
@@ -87,7 +87,7 @@ def test_a_table_of_which_no_record_fits_its_hints_is_told(
         looked
         == ran
         == [
-            "none of 2 records of d.s.t was read: at: '2026-03-02' does not fit timestamp[ms]; "
+            "no record of d.s.t was read, of 2: at: '2026-03-02' does not fit timestamp[ms]; "
             "is its hint right? After a change: sluice reprocess p"
         ]
     )
@@ -103,10 +103,10 @@ def test_the_hint_in_question_is_that_of_the_column_that_does_not_fit(
     source = {**wrong["payload"]["source"], "table": "other"}
     unhinted = {**wrong, "payload": {**wrong["payload"], "source": source}}
     notes = lake.load_records([wrong, unhinted]).notes
-    assert [note for note in notes if note.startswith("none of 1 records")] == [
-        "none of 1 records of shop.public.orders was read: id: 'x' does not fit int; is its hint "
+    assert [note for note in notes if note.startswith("no record of")] == [
+        "no record of shop.public.orders was read, of 1: id: 'x' does not fit int; is its hint "
         "right? After a change: sluice reprocess p",
-        "none of 1 records of shop.public.other was read: id: 'x' does not fit int; after a "
+        "no record of shop.public.other was read, of 1: id: 'x' does not fit int; after a "
         "change: sluice reprocess p",
     ]
 

@@ -334,3 +334,14 @@ def test_a_ledger_outlives_a_minute_in_which_its_database_only_reads(
 
     monkeypatch.setattr(Table, "_do_commit", after_a_minute)
     assert claim(ledger, "a") == ["a"]
+
+
+@pytest.mark.parametrize("code", [400, 404, 422])
+def test_a_catalog_without_this_warehouse_or_path_is_a_terminal_error(
+    server: tuple[str, list[tuple[str, str]], list[int]], tmp_path: Path, code: int
+) -> None:
+    server[2].append(code)
+    with pytest.raises(
+        TerminalError, match=rf"{server[0]} .*lake\.catalog\.uri.*catalog\.warehouse"
+    ):
+        open_catalog(project(server[0], tmp_path))

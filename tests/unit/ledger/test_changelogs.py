@@ -17,6 +17,7 @@ from pyiceberg.table.update.snapshot import _OverwriteFiles
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
+from sluice.errors import TerminalError
 from sluice.ledger.changelogs import forget_changes
 from sluice.names import BATCH_ID
 
@@ -60,6 +61,18 @@ def test_other_batches_keep_their_changes(tmp_path: Path) -> None:
     assert done == ["shop__cdc.orders__changes: changes of the batch removed"]
     assert rows(catalog) == [(SECOND, 1), (SECOND, 2)]
     assert forget(catalog, FIRST) == []
+
+
+def test_a_damaged_list_of_files_is_named(tmp_path: Path) -> None:
+    catalog = changelog(tmp_path)
+    write(catalog, FIRST, [1], pa.int32())
+    snapshot = catalog.load_table(NAME).current_snapshot()
+    assert snapshot is not None
+    Path(snapshot.manifest_list.removeprefix("file://")).write_bytes(b"Obj")
+    with pytest.raises(TerminalError) as raised:
+        forget(catalog, FIRST)
+    assert str(raised.value).startswith("shop__cdc.orders__changes cannot be read: ")
+    assert str(raised.value).endswith(f"; put {snapshot.manifest_list} back from a backup")
 
 
 def test_changes_wider_than_the_restored_column_are_removed(tmp_path: Path) -> None:

@@ -6,18 +6,22 @@ import errno
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import requests
+from pyarrow.lib import ArrowMemoryError
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import ForbiddenError
 from pyiceberg.table import DataScan
 
 from sluice.catalog.client import UnknownMetadataError, open_catalog
-from sluice.catalog.retries import CatalogAwayError, as_sluice_error
+from sluice.catalog.failures import as_sluice_error
+from sluice.catalog.retries import CatalogAwayError
 from sluice.config.project import Project
 from sluice.errors import SluiceError, TerminalError, TransientError
+from sluice.output import query
 from sluice.output.query import run_sql
 from tests.unit.foreign_tables import unreadable
 from tests.unit.outages import away, failing
@@ -107,6 +111,26 @@ def test_a_store_or_catalog_that_fails_is_reported_as_ever_and_with_the_table(
     with pytest.raises(kind) as raised:
         run_sql(project, "SELECT id FROM shop.orders")
     assert str(raised.value) == f"shop.orders: {as_sluice_error(error)}"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ArrowMemoryError("malloc of size 9 failed")])
+def test_a_table_that_does_not_fit_into_memory_is_not_damaged(
+    project: Project, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    _fill(project)
+    monkeypatch.setattr(DataScan, "to_arrow", failing(1, error))
+    with pytest.raises(TerminalError, match=r"^the query needs more memory .* \((M|malloc)"):
+        run_sql(project, "SELECT id FROM shop.orders")
+
+
+def test_an_answer_that_does_not_fit_into_memory_is_no_mistake_of_the_query(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What DuckDB proposes to set is not to be set."""
+    said = "Out of Memory Error: no block\n\nPossible solutions: SET threads"
+    monkeypatch.setattr(query, "_integers", failing(1, duckdb.OutOfMemoryException(said)))
+    with pytest.raises(TerminalError, match=r"^the query needs more memory .*: no block\)$"):
+        run_sql(project, "SELECT 1")
 
 
 def test_an_error_of_sluice_says_enough(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

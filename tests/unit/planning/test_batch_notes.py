@@ -34,8 +34,8 @@ def found(name: str, records: int, images: dict[int, tuple[str, ...]] = ROWS) ->
 def test_records_of_an_unlisted_table_are_reported() -> None:
     listed = pipeline(tables={"public.order": None})
     assert [*unlisted(listed, [found("orders", 4)])] == [
-        "4 records are of shop.public.orders, which `tables:` does not list; to load them list "
-        "it, then: sluice run shop --table shop.public.orders"
+        "4 records are of shop.public.orders, which `tables:` does not list; list what is to be "
+        "loaded, then: sluice run shop --table shop.public.orders"
     ]
 
 
@@ -44,8 +44,8 @@ def test_of_many_tables_that_are_not_listed_five_are_named_in_one_line() -> None
     others = [found(f"t{n}", n) for n in range(1, 9)]
     assert [*unlisted(listed, [found("orders", 9), *others])] == [
         "36 records are of shop.public.t8 (8), shop.public.t7 (7), shop.public.t6 (6), "
-        "shop.public.t5 (5), shop.public.t4 (4), 3 more, which `tables:` does not list; to load "
-        "them list it, then: sluice run shop --table TABLE"
+        "shop.public.t5 (5), shop.public.t4 (4), 3 more, which `tables:` does not list; list "
+        "what is to be loaded, then: sluice run shop --table TABLE"
     ]
 
 
@@ -120,11 +120,11 @@ def test_a_table_keeps_the_hints_by_which_its_rows_were_read() -> None:
 def test_a_table_of_which_no_record_fits_is_told_with_what_one_has() -> None:
     plan = planned_with(note="timestamp[ms]")
     assert unread("shop", plan, 2, "note: 'x' does not fit timestamp[ms]", ["note"]) == (
-        "none of 2 records of shop.public.orders was read: note: 'x' does not fit timestamp[ms]; "
+        "no record of shop.public.orders was read, of 2: note: 'x' does not fit timestamp[ms]; "
         "is its hint right? After a change: sluice reprocess shop"
     )
     assert unread("shop", plan, 1, "key_is_null:id", []) == (
-        "none of 1 records of shop.public.orders was read: key_is_null:id; after a change: sluice "
+        "no record of shop.public.orders was read, of 1: key_is_null:id; after a change: sluice "
         "reprocess shop"
     )
 

@@ -1,0 +1,114 @@
+"""Metadata that is no longer what was written: the error names the table and the file of it."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+
+from sluice.catalog.client import UNREADABLE, UnknownMetadataError, load_table, open_catalog
+from sluice.catalog.folders import TableFolders
+from sluice.errors import LedgerDamagedError
+from sluice.ledger.states import LANDED
+from sluice.output.query import run_sql
+from tests.unit.foreign_tables import ONE
+from tests.unit.projects import empty_lake, open_shop
+
+pytestmark = pytest.mark.catalog
+
+NAME = ("shop", "orders")
+Damage = Callable[[bytes], bytes]
+PLAIN: dict[str, Damage] = {
+    "cut": lambda content: content[: len(content) // 2],
+    "empty": lambda _: b"",
+    "zeros": lambda content: bytes(len(content)),
+    "not UTF-8": lambda content: content.replace(b'"id"', b'"\xe9\xff"'),
+    "not an object": lambda _: b"[]",
+    "no properties": lambda content: content.replace(b'properties":{', b'properties":7,"x":{'),
+    "a list without elements": lambda content: content.replace(b'"long"', b'{"type":"list"}'),
+}  # fmt: skip
+COMPRESSED: dict[str, Damage] = {
+    "cut": lambda content: content[: len(content) // 2],
+    "empty": lambda _: b"",
+    "not compressed": gzip.decompress,
+    "zeros": lambda content: bytes(len(content)),
+    "another checksum": lambda content: content[:-8] + bytes(8),
+    "a hole": lambda content: content[:30] + bytes(30) + content[60:],
+}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    opened = open_catalog(empty_lake(tmp_path))
+    opened.create_namespace("shop")
+    return opened
+
+
+def metadata_file(table: Table) -> Path:
+    return Path(urlsplit(table.metadata_location).path)
+
+
+def change(table: Table, how: Damage) -> None:
+    file = metadata_file(table)
+    file.write_bytes(how(file.read_bytes()))
+
+
+def compressed(catalog: Catalog, table: Table) -> Table:
+    """The table with its metadata in gzip, as Java's `write.metadata.compression-codec` has it."""
+    file = metadata_file(table).with_name("00000.gz.metadata.json")
+    file.write_bytes(gzip.compress(metadata_file(table).read_bytes()))
+    catalog.drop_table(table.name())
+    return catalog.register_table(table.name(), f"file://{file}")
+
+
+@pytest.mark.parametrize("how", sorted(PLAIN))
+def test_damaged_metadata(catalog: Catalog, how: str) -> None:
+    table = catalog.create_table(NAME, ONE)
+    change(table, PLAIN[how])
+    with pytest.raises(UnknownMetadataError) as raised:
+        load_table(catalog, NAME)
+    assert str(raised.value).startswith("shop.orders: its metadata cannot be read (")
+    assert f"put {table.metadata_location} back from a backup" in str(raised.value)
+
+
+@pytest.mark.parametrize("how", sorted(COMPRESSED))
+def test_damaged_metadata_in_gzip(catalog: Catalog, how: str) -> None:
+    table = compressed(catalog, catalog.create_table(NAME, ONE))
+    change(table, COMPRESSED[how])
+    with pytest.raises(UnknownMetadataError) as raised:
+        load_table(catalog, NAME)
+    assert f"put {table.metadata_location} back from a backup" in str(raised.value)
+
+
+def test_the_other_tables_are_read_as_ever(tmp_path: Path) -> None:
+    project = empty_lake(tmp_path)
+    catalog = open_catalog(project)
+    catalog.create_namespace("shop")
+    change(catalog.create_table(NAME, ONE), lambda _: b"\xff")
+    other = catalog.create_table(("shop", "users"), ONE)
+    assert run_sql(project, "SELECT count(*) AS n FROM shop.users").to_pylist() == [{"n": 0}]
+    assert run_sql(project, "SHOW TABLES").num_rows == 2
+    assert TableFolders(catalog).shared_with(other) == []
+    with pytest.raises(UnknownMetadataError, match=r"shop\.orders: its metadata cannot be read"):
+        run_sql(project, "SELECT count(*) FROM shop.orders")
+
+
+def test_damaged_metadata_of_the_ledger_is_no_error_of_a_batch(tmp_path: Path) -> None:
+    shop = open_shop(tmp_path)
+    shop.ledger.batches.record("b1", LANDED)
+    table = shop.catalog.load_table(("sluice", "batches"))
+    change(table, lambda _: b"\xff")
+    for ask in (
+        lambda: shop.ledger.batches.get("b1"),
+        lambda: shop.ledger.batches.record("b2", LANDED),
+    ):
+        with pytest.raises(LedgerDamagedError) as raised:
+            ask()
+        assert "sluice.batches: its metadata cannot be read" in str(raised.value)
+        assert f"put {table.metadata_location} back from a backup" in str(raised.value)
+    assert isinstance(raised.value, UNREADABLE)
