@@ -48,12 +48,12 @@ _SWITCHED: Final = ("25006", "25P03", "57")
 _UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _OF_S3: Final = "AWS Error"
 _OTHER_BYTES: Final = "Response checksums mismatch"
-# What S3 answers until an operator does something. Of a HEAD there is only the status: 400 means a
-# token that has expired, or the signature of another region.
+# What S3 answers until an operator does something. Not a token that has expired (of a HEAD only
+# status 400): the next process may be given another one.
 _REFUSALS: Final = (
     "error access_denied", "error signature_does_not_match", "error invalid_access_key_id",
-    "error request_time_too_skewed", "error no_such_bucket", "exceptionname: expiredtoken",
-    "exceptionname: invalidtoken", "(http status 301)", "(http status 400) during headobject",
+    "error request_time_too_skewed", "error no_such_bucket", "exceptionname: invalidtoken",
+    "(http status 301)",
 )  # fmt: skip
 # The words of OpenSSL, in the errors of requests and of PostgreSQL.
 _UNTRUSTED: Final = "certificate verify failed"

@@ -51,7 +51,7 @@ _CONFLICT_SECONDS: Final = 0.2
 _DENIED: Final = ("401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch")
 _WRONG: Final = (
     "NoSuchBucket", "InvalidBucketName", "PermanentRedirect", "AuthorizationHeaderMalformed",
-    "ExpiredToken", "InvalidToken", "RequestTimeTooSkewed",
+    "InvalidToken", "RequestTimeTooSkewed",
 )  # fmt: skip
 # Raised by the client before any request.
 _WRONG_SETTINGS: Final = (

@@ -40,19 +40,20 @@ PASSING = {
     "half of an answer in XML": f"{WRITE} UNKNOWN (HTTP status -1) during CreateMultipartUpload "
     "operation: XML_ERROR_PARSING_ELEMENT",
     "404 of an object that was there": f"{PAGE} NO_SUCH_KEY during GetObject operation: m",
+    # The next process may be given another token.
+    "expired token": "AWS Error UNKNOWN (HTTP status 400) during GetObject operation: Unable to "
+    "parse ExceptionName: ExpiredToken Message: m",
+    # A HEAD has no body to say which; reading a file begins with one.
+    "expired token of a HEAD": f"{HEAD} UNKNOWN (HTTP status 400) during HeadObject operation: No "
+    "response body.",
 }  # fmt: skip
 REFUSED = {
     "403": f"{PAGE} ACCESS_DENIED during GetObject operation: Access Denied",
     "403 without body": f"{HEAD} ACCESS_DENIED during HeadObject operation: No response body.",
     "signature": f"{PAGE} SIGNATURE_DOES_NOT_MATCH during GetObject operation: m",
     "key": f"{WRITE} INVALID_ACCESS_KEY_ID during CreateMultipartUpload operation: m",
-    "expired token": "AWS Error UNKNOWN (HTTP status 400) during GetObject operation: Unable to "
-    "parse ExceptionName: ExpiredToken Message: m",
     "token": f"{WRITE} UNKNOWN (HTTP status 400) during CreateMultipartUpload operation: Unable to "
     "parse ExceptionName: InvalidToken Message: m",
-    # A HEAD has no body to say which; reading a file begins with one.
-    "expired token of a HEAD": f"{HEAD} UNKNOWN (HTTP status 400) during HeadObject operation: No "
-    "response body.",
     "clock": "AWS Error REQUEST_TIME_TOO_SKEWED during GetObject operation: m",
     "region": f"{HEAD} UNKNOWN (HTTP status 301) during HeadObject operation: No response body.",
     "bucket": f"{WRITE} NO_SUCH_BUCKET during CreateMultipartUpload operation: The specified "

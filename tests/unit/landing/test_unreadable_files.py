@@ -191,7 +191,7 @@ def test_s3_errors_of_one_object_are_file_denied(code: str, status: int, advice:
         ("SignatureDoesNotMatch", 403, TerminalError),
         ("NoSuchBucket", 404, TerminalError),
         ("SlowDown", 503, TransientError),
-        ("ExpiredToken", 400, TerminalError),
+        ("ExpiredToken", 400, TransientError),
         ("InvalidToken", 400, TerminalError),
         ("RequestTimeTooSkewed", 403, TerminalError),
         ("NoSuchKey", 404, FileNotFoundError),
