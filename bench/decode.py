@@ -31,7 +31,6 @@ from sluice import names
 from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.environment import CHECKOUT
 from sluice.manifest import AVRO, SourceFile
-from spark_jobs.canonical import PLACED
 from spark_jobs.decoding.decode import BAD, RECORD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.shape_cache import ShapeCheck
 from spark_jobs.decoding.whole_envelope import read_envelope
@@ -40,6 +39,7 @@ from spark_jobs.formats.base import NO_PRIOR_FACTS, PriorFacts
 from spark_jobs.planning.discover import discover
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.table_inputs import StoredTable
+from spark_jobs.record_places import PLACED
 from spark_jobs.session import DEFAULTS
 
 ROUNDS = 3

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType
 
 from sluice.verification import BUCKETS, DIFFERS, MISSING, REPEATED, UNEXPECTED
-from spark_jobs.canonical import by_name, cut, quoted
+from spark_jobs.expressions import cut
+from spark_jobs.quoting import by_name, quoted
 
 BUCKET: Final = "bucket"
 ROWS: Final = "rows"

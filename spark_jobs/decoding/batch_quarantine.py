@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import Counts
-from spark_jobs.canonical import OUTCOME_REJECT, PLACE, SOURCE_PARTS, as_place
+from spark_jobs.canonical import OUTCOME_REJECT, SOURCE_PARTS
 from spark_jobs.decoding import quarantine
 from spark_jobs.decoding.changelog_rows import typed_changes
 from spark_jobs.decoding.decode import BAD, RECORD
@@ -15,6 +15,7 @@ from spark_jobs.decoding.decode_batch import DecodedBatch
 from spark_jobs.decoding.record_numbers import located
 from spark_jobs.job import Job
 from spark_jobs.materialize import optimizer_barrier
+from spark_jobs.record_places import PLACE, as_place
 
 
 def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:

@@ -19,7 +19,6 @@ from sluice.config.source_tables import truncate_policy
 from sluice.ddl.statements import dropped_tables
 from sluice.errors import PlanError, TransientError
 from sluice.ledger.column_log import ColumnStatement
-from spark_jobs.canonical import is_truncate, of_batches
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.common.truncates import is_stated
 from spark_jobs.job import Job
@@ -28,6 +27,7 @@ from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames_known import statements_on
 from spark_jobs.planning.table_summary import Drop, Source, TableSummary
 from spark_jobs.planning.targets import table_config, target_name
+from spark_jobs.row_conditions import is_truncate, of_batches
 
 
 def unplanned_drops(

@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, changed_where
+from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT
 from spark_jobs.decoding import (
     drop_tables,
     lookalikes,
@@ -19,12 +19,14 @@ from spark_jobs.decoding import (
 )
 from spark_jobs.decoding.ddl_table_names import with_spelling_of_rows
 from spark_jobs.decoding.envelope_parts import PART, in_parts
+from spark_jobs.expressions import changed_where
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import discover
 from spark_jobs.planning.name_limits import refuse_too_many, without_unusable_names
 from spark_jobs.planning.sources import refuse_unclear
 from spark_jobs.planning.table_summary import TableSummary
+from spark_jobs.record_places import PLACE
 
 # Returns the batch's records with other outcomes or names; None where it changes none.
 Rule = Callable[[Job, DataFrame, list[TableSummary]], DataFrame | None]

@@ -18,14 +18,16 @@ from pyspark.sql import functions as F
 from sluice.errors import Evidence
 from sluice.escaping import shown
 from sluice.source_names import stored_name
-from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, PLACE, cut, names_any
+from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, names_any
 from spark_jobs.decoding import quarantine
 from spark_jobs.decoding.decode import is_of, with_origin
 from spark_jobs.decoding.envelope_parts import part_of
 from spark_jobs.decoding.record_numbers import in_landed_file
 from spark_jobs.decoding.statements import Statement
+from spark_jobs.expressions import cut
 from spark_jobs.job import Job
 from spark_jobs.planning.table_summary import Source, TableSummary, short_name
+from spark_jobs.record_places import PLACE
 
 _SHOWN: Final = 3
 _MOST_TABLES: Final = 10

@@ -11,10 +11,11 @@ from pyspark.sql import functions as F
 from sluice.ddl.statements import LONGEST
 from sluice.errors import PlanError, landed_again
 from sluice.positions import epoch_prefix
-from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, PLACE, SOURCE_PARTS
+from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, SOURCE_PARTS
 from spark_jobs.decoding.decode import by_place, with_origin
 from spark_jobs.job import Job
 from spark_jobs.planning.table_summary import Drop, Source, TableSummary, source_of
+from spark_jobs.record_places import PLACE
 
 
 @dataclass(frozen=True)

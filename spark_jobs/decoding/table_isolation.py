@@ -15,10 +15,11 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import LakeMovedError, ResetSuspectedError, TerminalError
 from sluice.escaping import LINES, shown
 from sluice.result import LeftOut
-from spark_jobs.canonical import OUTCOME_IGNORE, changed_where
+from spark_jobs.canonical import OUTCOME_IGNORE
 from spark_jobs.decoding.decode import is_of
 from spark_jobs.decoding.staged_files import is_of_a_file
 from spark_jobs.driver_messages import emit
+from spark_jobs.expressions import changed_where
 from spark_jobs.failures import typed
 from spark_jobs.job import Job, unpublished
 from spark_jobs.planning.table_summary import TableSummary

@@ -14,14 +14,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import DatahubTupleOptions
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import (
-    OP_DELETE,
-    OP_INSERT,
-    OP_UPDATE_AFTER,
-    full_load_position,
-    number,
-    source_position,
-)
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE_AFTER
 from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
@@ -34,6 +27,7 @@ from spark_jobs.formats.common.envelope import (
 )
 from spark_jobs.formats.common.tabular import columns_of, read_rows
 from spark_jobs.formats.common.tabular_columns import META, REPEATS, ROW, Meta
+from spark_jobs.position_text import full_load_position, number, source_position
 
 SEQUENCE: Final = "_sequence_id_"
 OPERATION: Final = "_operation_type_"

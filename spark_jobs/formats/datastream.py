@@ -17,18 +17,7 @@ from pyspark.sql import types as T
 from sluice.config.format_options import DatastreamOptions
 from sluice.errors import TerminalError
 from sluice.manifest import JSON_LINES, SourceFile
-from spark_jobs.canonical import (
-    IMAGE_TYPE,
-    OP_DELETE,
-    OP_INSERT,
-    OP_UPDATE,
-    OP_UPDATE_AFTER,
-    PLACE,
-    full_load_position,
-    hex_number,
-    place,
-    source_position,
-)
+from spark_jobs.canonical import IMAGE_TYPE, OP_DELETE, OP_INSERT, OP_UPDATE, OP_UPDATE_AFTER
 from spark_jobs.formats.base import (
     NO_PRIOR_FACTS,
     NUMBERS_AND_TIMES,
@@ -53,6 +42,8 @@ from spark_jobs.formats.common.envelope import (
     with_numbers,
 )
 from spark_jobs.formats.common.scans import by_schema, union
+from spark_jobs.position_text import full_load_position, hex_number, source_position
+from spark_jobs.record_places import PLACE, place
 
 NEW_HALF: Final = "UPDATE-INSERT"
 UPSERTS: Final = ("INSERT", "UPDATE", NEW_HALF)

@@ -18,15 +18,7 @@ from sluice.ddl.defaults import ENUM, OF_MYSQL
 from sluice.manifest import SourceFile
 from sluice.positions import encode_number
 from sluice.types.columns import BASE64
-from spark_jobs.canonical import (
-    IMAGE_TYPE,
-    OP_DDL,
-    OP_DELETE,
-    OP_INSERT,
-    OP_UPDATE,
-    full_load_position,
-    source_position,
-)
+from spark_jobs.canonical import IMAGE_TYPE, OP_DDL, OP_DELETE, OP_INSERT, OP_UPDATE
 from spark_jobs.formats.base import NO_PRIOR_FACTS, NUMBERS_AND_TIMES, Format, PriorFacts
 from spark_jobs.formats.common.default_table import DefaultTable, in_database
 from spark_jobs.formats.common.envelope import (
@@ -48,6 +40,7 @@ from spark_jobs.formats.common.envelope import (
 from spark_jobs.formats.common.overlaid_rows import overlaid
 from spark_jobs.formats.common.row_image import absent_columns
 from spark_jobs.formats.common.scans import ARRIVAL, with_arrival
+from spark_jobs.position_text import full_load_position, source_position
 
 BOOTSTRAPPED: Final = "bootstrap-insert"
 IGNORED: Final = ("bootstrap-start", "bootstrap-complete")

@@ -15,15 +15,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import TABLE_NAME, OggOptions
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import (
-    IMAGE_TYPE,
-    OP_DELETE,
-    OP_INSERT,
-    OP_TRUNCATE,
-    OP_UPDATE,
-    full_load_position,
-    source_position,
-)
+from spark_jobs.canonical import IMAGE_TYPE, OP_DELETE, OP_INSERT, OP_TRUNCATE, OP_UPDATE
 from spark_jobs.formats.base import NO_PRIOR_FACTS, NUMBERS_AND_TIMES, Format, PriorFacts
 from spark_jobs.formats.common.dotted_names import name_parts, table_names
 from spark_jobs.formats.common.envelope import (
@@ -41,6 +33,7 @@ from spark_jobs.formats.common.envelope import (
     with_numbers,
 )
 from spark_jobs.formats.common.overlaid_rows import absent_but, with_row
+from spark_jobs.position_text import full_load_position, source_position
 
 OPS: Final = {"I": OP_INSERT, "U": OP_UPDATE, "D": OP_DELETE, "T": OP_TRUNCATE}
 _FIELDS: Final = {

@@ -25,7 +25,6 @@ from spark_jobs.canonical import (
     OP_TRUNCATE,
     OP_UPDATE,
     OP_UPDATE_AFTER,
-    source_position,
 )
 from spark_jobs.formats.base import NO_PRIOR_FACTS, NUMBERS_AND_TIMES, Format, PriorFacts
 from spark_jobs.formats.common import truncates
@@ -48,6 +47,7 @@ from spark_jobs.formats.common.envelope import (
 from spark_jobs.formats.common.first_lines import first_lines
 from spark_jobs.formats.common.overlaid_rows import absent_but, overlaid, with_row
 from spark_jobs.formats.common.scans import union
+from spark_jobs.position_text import source_position
 
 OLD_HALVES: Final = ("upd before", "update before")
 NEW_HALVES: Final = ("upd after", "update after")

@@ -23,9 +23,6 @@ from spark_jobs.canonical import (
     OP_TRUNCATE,
     OP_UPDATE,
     OP_UPDATE_AFTER,
-    full_load_position,
-    number,
-    source_position,
 )
 from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common import truncates
@@ -43,6 +40,7 @@ from spark_jobs.formats.common.envelope import (
     read_lines,
     select_envelope,
 )
+from spark_jobs.position_text import full_load_position, number, source_position
 
 ROW_ID: Final = "#alibaba_rds_row_id#"
 NEW_HALF: Final = "UPDATE_AFTER"

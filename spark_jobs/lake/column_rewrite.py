@@ -30,11 +30,11 @@ from sluice.catalog.snapshots import head
 from sluice.errors import PublishRefusedError, TransientError
 from sluice.faults import Point, reach
 from sluice.types.columns import parse_type
-from spark_jobs.canonical import quoted
 from spark_jobs.iceberg_types import iceberg_type_of, spark_type_of
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.planning.replaced_columns import SET_ASIDE, WIDER, wider
 from spark_jobs.planning.type_changes import TypeChange, is_promoted
+from spark_jobs.quoting import quoted
 
 _BRANCH: Final = f"{names.OWN_COLUMNS}wider"
 _TRIES: Final = 5

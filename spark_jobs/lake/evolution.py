@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from sluice import names
 from sluice.catalog.client import load_table
 from sluice.faults import Point, reach
-from spark_jobs.canonical import literal, quoted
 from spark_jobs.lake.column_rewrite import promote, rewrite, set_aside
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.lake.table_options import TableOptions
@@ -22,6 +21,7 @@ from spark_jobs.planning.type_changes import (
     is_promoted,
     refuse_widening,
 )
+from spark_jobs.quoting import literal, quoted
 
 
 def create(

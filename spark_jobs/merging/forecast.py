@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 from sluice.column_renames import NOWHERE, dropped_since, in_order
 from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts
-from spark_jobs.canonical import by_name, is_truncate, of_batches
 from spark_jobs.decoding import beyond_floor
 from spark_jobs.decoding.changelog_rows import typed_changes
 from spark_jobs.decoding.ddl_columns import statements_of_batch
@@ -39,6 +38,8 @@ from spark_jobs.planning.dropped import without_values
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.replaced_columns import changes_as
 from spark_jobs.planning.table_columns import target_columns
+from spark_jobs.quoting import by_name
+from spark_jobs.row_conditions import is_truncate, of_batches
 
 
 def forecast(job: Job) -> Forecast:

@@ -12,7 +12,6 @@ from sluice.catalog.snapshots import drop_branches
 from sluice.errors import PlanError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.result import BatchResult, Counts, TableResult
-from spark_jobs.canonical import in_batch
 from spark_jobs.decoding import batch_quarantine, early_drops, table_isolation
 from spark_jobs.decoding.beyond_floor import quarantine_beyond_floor
 from spark_jobs.decoding.changelog_rows import Decoded
@@ -38,6 +37,7 @@ from spark_jobs.merging.merge import merge_table
 from spark_jobs.merging.notes import notes
 from spark_jobs.merging.row_identity import reads_again, refuse_unidentifiable_rows
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.row_conditions import in_batch
 
 
 def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> BatchResult:

@@ -12,13 +12,8 @@ from pyspark.sql import functions as F
 from sluice.config.pipeline import Pipeline
 from sluice.errors import PlanError
 from sluice.source_names import LONGEST, is_column_name, is_table_name
-from spark_jobs.canonical import (
-    OUTCOME_EVENT,
-    OUTCOME_REJECT,
-    SOURCE_PARTS,
-    changed_where,
-    names_any,
-)
+from spark_jobs.canonical import OUTCOME_EVENT, OUTCOME_REJECT, SOURCE_PARTS, names_any
+from spark_jobs.expressions import changed_where
 from spark_jobs.planning.descriptions import refuse_too_many_columns
 from spark_jobs.planning.table_summary import Source, TableSummary
 from spark_jobs.planning.targets import table_config, target_name

@@ -24,7 +24,8 @@ from sluice.config.source_tables import (
     with_sources,
 )
 from sluice.errors import PlanError
-from spark_jobs.canonical import OP_TRUNCATE, SOURCE_PARTS, changed_where
+from spark_jobs.canonical import OP_TRUNCATE, SOURCE_PARTS
+from spark_jobs.expressions import changed_where
 from spark_jobs.planning.table_summary import TableSummary
 
 # Spark's default of spark.sql.optimizer.inSetConversionThreshold.

@@ -17,9 +17,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_TRUNCATE, OP_UPDATE, by_name, quoted
+from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_TRUNCATE, OP_UPDATE
 from spark_jobs.folding.fold import content_hash
 from spark_jobs.materialize import materialize
+from spark_jobs.quoting import by_name, quoted
 
 # No column of a source has one of these names.
 KNOWN: Final = "_sluice_known"

@@ -14,15 +14,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import AwsDmsOptions
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import (
-    OP_DDL,
-    OP_DELETE,
-    OP_INSERT,
-    OP_UPDATE,
-    full_load_position,
-    number,
-    source_position,
-)
+from spark_jobs.canonical import OP_DDL, OP_DELETE, OP_INSERT, OP_UPDATE
 from spark_jobs.formats.aws_dms.files import holds_rows, read_table_rows
 from spark_jobs.formats.aws_dms.messages import read_messages
 from spark_jobs.formats.aws_dms.reasons import BEFORE
@@ -44,6 +36,7 @@ from spark_jobs.formats.common.row_image import absent_columns
 from spark_jobs.formats.common.scans import union
 from spark_jobs.formats.common.tabular import columns_of
 from spark_jobs.formats.common.tabular_columns import REPEATS, ROW
+from spark_jobs.position_text import full_load_position, number, source_position
 
 
 class AwsDms(Format):

@@ -9,10 +9,12 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import AwsDmsOptions
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import IMAGE_TYPE, PLACE, quoted
+from spark_jobs.canonical import IMAGE_TYPE
 from spark_jobs.formats.aws_dms.reasons import BEFORE, LOAD, with_reason
 from spark_jobs.formats.common.envelope import CORRUPT, any_repeats_column, name_of, read_lines
 from spark_jobs.formats.common.tabular_columns import REPEATS, ROW
+from spark_jobs.quoting import quoted
+from spark_jobs.record_places import PLACE
 
 CONTROL: Final = "control"
 DROP: Final = "drop-table"

@@ -29,14 +29,9 @@ from spark_jobs.canonical import (
     OP_INSERT,
     OP_TRUNCATE,
     OP_UPDATE,
-    PLACE,
     SOURCE_PARTS,
-    changed_where,
-    full_load_position,
-    number,
-    quoted,
-    source_position,
 )
+from spark_jobs.expressions import changed_where
 from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.canal import values as canal_values
 from spark_jobs.formats.canal.bare_rows import has_bare_row
@@ -59,6 +54,9 @@ from spark_jobs.formats.common.envelope import (
 from spark_jobs.formats.common.overlaid_rows import overlaid
 from spark_jobs.formats.common.row_image import absent_columns
 from spark_jobs.formats.common.scans import ARRIVAL, arrival_position, with_arrival
+from spark_jobs.position_text import full_load_position, number, source_position
+from spark_jobs.quoting import quoted
+from spark_jobs.record_places import PLACE
 
 SWAPPED: Final[Form] = "dts_before_20220320"
 DRS: Final[Form] = "drs_json"

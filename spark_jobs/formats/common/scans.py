@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 
 from sluice.manifest import JSON_LINES, SourceFile
 from sluice.positions import KIND_ARRIVAL
-from spark_jobs.canonical import as_landed, number
+from spark_jobs.position_text import number
+from spark_jobs.record_places import as_landed
 
 ARRIVAL: Final = "_arrival"
 _OBJECT, _LANDED, _FACT = "_object", "_landed", "_fact"

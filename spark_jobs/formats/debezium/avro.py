@@ -23,13 +23,14 @@ from sluice.config.format_options import DebeziumOptions, Layout
 from sluice.containers.avro_schemas import Schemas, open_schemas
 from sluice.errors import TerminalError, landed_again
 from sluice.manifest import AVRO, SourceFile
-from spark_jobs.canonical import IMAGE_TYPE, PLACE, place
+from spark_jobs.canonical import IMAGE_TYPE
 from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.avro import Node
 from spark_jobs.formats.common.scans import by_schema, in_own_projection
 from spark_jobs.formats.debezium import avro_json, confluent, connect_avro
 from spark_jobs.formats.debezium.connect_avro import Datum, Records
 from spark_jobs.formats.debezium.head import MARKER, SIGNS, Head
+from spark_jobs.record_places import PLACE, place
 
 JSON_ENCODING: Final[Layout] = "avro_json"
 _ENVELOPE_FIELDS: Final = ("op", "status", "ddl", "tableChanges", "ts_ms")

@@ -20,12 +20,12 @@ from pyspark.sql.avro.functions import from_avro
 from sluice.containers.avro_schemas import OTHER_KIND, Schemas
 from sluice.errors import PlanError, TerminalError, landed_again
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import PLACE, text_lines
 from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.avro import Node
 from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS
 from spark_jobs.formats.debezium import connect_avro
 from spark_jobs.formats.debezium.connect_avro import Datum, Records
+from spark_jobs.record_places import PLACE, text_lines
 
 NOT_WIRE: Final = "not_confluent_avro"
 NOT_AVRO: Final = "not_avro"

@@ -13,14 +13,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice.config.format_options import DebeziumOptions
-from spark_jobs.canonical import (
-    OP_DELETE,
-    OP_INSERT,
-    OP_UPDATE,
-    OUTCOME_EVENT,
-    SOURCE_PARTS,
-    changed_where,
-)
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE, OUTCOME_EVENT, SOURCE_PARTS
+from spark_jobs.expressions import changed_where
 
 TOMBSTONE: Final = "tombstone"
 DELETE: Final = "delete"

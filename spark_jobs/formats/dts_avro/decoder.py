@@ -21,17 +21,7 @@ from sluice.containers import datums
 from sluice.errors import TerminalError
 from sluice.manifest import AVRO, SourceFile
 from sluice.types.columns import BASE64, STRING, ColumnType, decimal
-from spark_jobs.canonical import (
-    OP_DDL,
-    OP_DELETE,
-    OP_INSERT,
-    OP_TRUNCATE,
-    OP_UPDATE,
-    full_load_position,
-    number,
-    place,
-    source_position,
-)
+from spark_jobs.canonical import OP_DDL, OP_DELETE, OP_INSERT, OP_TRUNCATE, OP_UPDATE
 from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.envelope import (
@@ -60,6 +50,8 @@ from spark_jobs.formats.dts_avro.schema import (
     record_schema,
 )
 from spark_jobs.formats.dts_avro.values import PROBLEMS, ValueFacts, cells, in_nanos
+from spark_jobs.position_text import full_load_position, number, source_position
+from spark_jobs.record_places import place
 
 ROWS: Final = {
     "INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "DELETE": OP_DELETE, FULL_LOAD: OP_INSERT,

@@ -21,17 +21,7 @@ from pyspark.sql import functions as F
 from sluice.config.format_options import HuaweiCdlOptions
 from sluice.manifest import SourceFile
 from sluice.types.columns import BASE64, STRING, ColumnType, decimal
-from spark_jobs.canonical import (
-    IMAGE_TYPE,
-    OP_DDL,
-    OP_DELETE,
-    OP_INSERT,
-    OP_TRUNCATE,
-    OP_UPDATE,
-    full_load_position,
-    hex_number,
-    source_position,
-)
+from spark_jobs.canonical import IMAGE_TYPE, OP_DDL, OP_DELETE, OP_INSERT, OP_TRUNCATE, OP_UPDATE
 from spark_jobs.formats.base import COUNTS, NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.connect import NULL, connect_type, row_fields, source_column
@@ -54,6 +44,7 @@ from spark_jobs.formats.common.envelope import (
 from spark_jobs.formats.common.scans import ARRIVAL, with_arrival
 from spark_jobs.formats.huawei_cdl.lobs import left_out, lob_columns, old_left_out
 from spark_jobs.formats.huawei_cdl.old_rows import all_but_key, deleted_row, old_row
+from spark_jobs.position_text import full_load_position, hex_number, source_position
 
 VERSIONS: Final = ("1.0", "2.0")
 UPSERTS: Final = {"INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "c": OP_INSERT, "r": OP_INSERT,
