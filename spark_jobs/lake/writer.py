@@ -14,10 +14,10 @@ from sluice.faults import Point, reach
 from sluice.result import ComparedTable, StagedTable
 from spark_jobs.attempt import Attempt
 from spark_jobs.canonical import OP_DELETE, OP_INSERT
-from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.key_ranges import KeyRange
 from spark_jobs.folding.resolve import KeyEnds, StoredState
 from spark_jobs.lake.reader import Reader
+from spark_jobs.lake.rows_alike import alike, same_rows
 from spark_jobs.lake.table_id import TableId, target_id, tombstone_id
 from spark_jobs.lake.table_options import COPY_ON_WRITE
 from spark_jobs.lake.tables import Lake

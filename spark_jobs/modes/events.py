@@ -22,8 +22,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.fold import event_hash, listed_as_carried
+from spark_jobs.lake.rows_alike import alike, same_rows
 from spark_jobs.lake.table_id import events_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize

@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.source_names import is_reserved
 from sluice.verification import TableReport, Verification
-from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
 from spark_jobs.lake.rows_at_cut import changes_at, has_partial_changes, live_rows_at, rows_at
 from spark_jobs.materialize import materialize
@@ -22,6 +21,7 @@ from spark_jobs.planning.dropped import without_values
 from spark_jobs.threads import map_concurrently, run_concurrently
 from spark_jobs.verifying.above_floor import above, comparable_recomputed, comparable_rows
 from spark_jobs.verifying.comparison import compared
+from spark_jobs.verifying.differences import Layout
 from spark_jobs.verifying.modes import compare_modes
 from spark_jobs.verifying.recompute import recompute, rows_of, tombstones_of
 

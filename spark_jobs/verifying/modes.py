@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.verification import Comparison
-from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, TargetTables
 from spark_jobs.lake.rows_at_cut import rows_at
 from spark_jobs.lake.table_id import TableId
@@ -18,6 +17,7 @@ from spark_jobs.materialize import materialize
 from spark_jobs.quoting import by_name
 from spark_jobs.verifying.above_floor import above
 from spark_jobs.verifying.comparison import compared
+from spark_jobs.verifying.differences import Layout
 from spark_jobs.verifying.recompute import KNOWN
 from spark_jobs.verifying.recompute_modes import (
     CONTENT,

@@ -24,13 +24,13 @@ from sluice.errors import TerminalError
 from sluice.ledger.changelogs import stored_sources
 from sluice.source_names import is_reserved, stored_name
 from sluice.verification import TableReport, Verification
-from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
 from spark_jobs.lake.rows_at_cut import changes_at, has_partial_changes, live_rows_at
 from spark_jobs.planning.key_names import KeyNames
 from spark_jobs.planning.renames_known import names_at_source, published
 from spark_jobs.quoting import quoted
 from spark_jobs.verifying.comparison import compared
+from spark_jobs.verifying.differences import Layout
 from spark_jobs.verifying.mariadb import Mariadb
 from spark_jobs.verifying.postgres import Postgres
 from spark_jobs.verifying.recompute import recompute, rows_of
