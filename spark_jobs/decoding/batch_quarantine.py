@@ -13,8 +13,8 @@ from spark_jobs.decoding.changelog_rows import typed_changes
 from spark_jobs.decoding.decode import BAD, RECORD
 from spark_jobs.decoding.decode_batch import DecodedBatch
 from spark_jobs.decoding.record_numbers import located
+from spark_jobs.evaluated_once import optimizer_barrier
 from spark_jobs.job import Job
-from spark_jobs.materialize import optimizer_barrier
 from spark_jobs.record_places import PLACE, as_place
 
 

@@ -17,7 +17,8 @@ from pyspark.sql import types as T
 
 from sluice.containers.avro_check import full_name
 from sluice.types.columns import STRING, ColumnType, decimal
-from spark_jobs.number_text import bound, shift_point, whole_number
+from spark_jobs.evaluated_once import bound
+from spark_jobs.number_text import shift_point, whole_number
 from spark_jobs.values import ISO, decode
 
 Node = dict[str, Any]

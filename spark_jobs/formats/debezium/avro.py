@@ -24,9 +24,10 @@ from sluice.containers.avro_schemas import Schemas, open_schemas
 from sluice.errors import TerminalError, landed_again
 from sluice.manifest import AVRO, SourceFile
 from spark_jobs.canonical import IMAGE_TYPE
+from spark_jobs.evaluated_once import in_own_projection
 from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.avro import Node
-from spark_jobs.formats.common.scans import by_schema, in_own_projection
+from spark_jobs.formats.common.scans import by_schema
 from spark_jobs.formats.debezium import avro_json, confluent, connect_avro
 from spark_jobs.formats.debezium.connect_avro import Datum, Records
 from spark_jobs.formats.debezium.head import MARKER, SIGNS, Head
