@@ -131,13 +131,13 @@ def _described(path: Path) -> SourceFile:
 
 def _plan(spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...]) -> TablePlan:
     """What a pipeline plans for these events; fails where one of them is no event."""
-    (found,) = discover(read_envelope(spark, pipeline, files, NO_PRIOR_FACTS))
-    if found.rejected or found.ignored:
-        lost = f"{found.rejected} rejected, {found.ignored} ignored"
+    (summary,) = discover(read_envelope(spark, pipeline, files, NO_PRIOR_FACTS))
+    if summary.rejected or summary.ignored:
+        lost = f"{summary.rejected} rejected, {summary.ignored} ignored"
         raise RuntimeError(f"{pipeline.format}: {lost}")
     config = TableConfig.model_validate({"key": ["id"], "columns": COLUMNS})
-    found = replace(found, may_move=False)
-    return plan_table(pipeline, FORMATS[pipeline.format], found, config, StoredTable())
+    summary = replace(summary, may_move=False)
+    return plan_table(pipeline, FORMATS[pipeline.format], summary, config, StoredTable())
 
 
 def _changes(

@@ -24,7 +24,9 @@ def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     The rows replace those of an earlier attempt, which may exist if the batch is `retried`. Raises
     LeaseHeldError if a later attempt owns the batch.
     """
-    bad = any(t.misfits.bad for t in batch.tables) or any(f.rejected for f in batch.summaries)
+    bad = any(t.misfits.bad for t in batch.tables) or any(
+        summary.rejected for summary in batch.summaries
+    )
     if not (bad or job.manifest.rejects or retried):
         return Counts()
     pipeline, batch_id = job.pipeline.name, job.manifest.batch_id

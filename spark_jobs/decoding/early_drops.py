@@ -56,12 +56,12 @@ def _unplanned(
     pipeline: Pipeline, summaries: Iterable[TableSummary], plans: Iterable[TablePlan]
 ) -> Iterator[tuple[Source, Drop]]:
     planned = {plan.source for plan in plans}
-    for table in summaries:
-        if table.source not in planned:
-            config = table_config(pipeline, table.source)
-            for drop in sorted(set(table.drops)):
+    for summary in summaries:
+        if summary.source not in planned:
+            config = table_config(pipeline, summary.source)
+            for drop in sorted(set(summary.drops)):
                 if _empties(pipeline, config, drop.text):
-                    yield table.source, drop
+                    yield summary.source, drop
 
 
 def _empties(pipeline: Pipeline, config: TableConfig | None, statement: str) -> bool:

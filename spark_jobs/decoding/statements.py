@@ -35,12 +35,14 @@ class Statement:
 
 def has_statements(summaries: Iterable[TableSummary]) -> bool:
     """Whether a table of the batch has DDL events."""
-    return any(table.ddl for table in summaries)
+    return any(summary.ddl for summary in summaries)
 
 
 def ordered_tables(summaries: Iterable[TableSummary]) -> set[Source]:
     """Return the tables whose rows all have a position from the source."""
-    return {t.source for t in summaries if t.has_changes and not t.unordered}
+    return {
+        summary.source for summary in summaries if summary.has_changes and not summary.unordered
+    }
 
 
 def ddl_events(envelope: DataFrame, pattern: str) -> DataFrame:
@@ -88,8 +90,8 @@ def with_drops(
     for one in statements:
         drops.setdefault(one.source, []).append(Drop(one.at, one.text))
     return [
-        replace(table, drops=tuple(drops[table.source])) if table.source in drops else table
-        for table in summaries
+        replace(summary, drops=tuple(drops[summary.source])) if summary.source in drops else summary
+        for summary in summaries
     ]
 
 

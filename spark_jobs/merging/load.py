@@ -83,12 +83,12 @@ def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
 def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     """Write the quarantine, and refuse a batch that has too many bad records; return the outcomes
     of records without a target."""
-    found, plans = batch.summaries, [table.plan for table in batch.tables]
+    summaries, plans = batch.summaries, [table.plan for table in batch.tables]
     misfits = sum(table.misfits.bad for table in batch.tables)
-    unassigned = without_table(found, plans)
+    unassigned = without_table(summaries, plans)
     unassigned += batch_quarantine.write(job, batch, retried)
     held = count_held(job, batch.envelope)
-    refuse_too_many_bad(job, found, misfits, held)
+    refuse_too_many_bad(job, summaries, misfits, held)
     if reads_again(job.manifest):
         for plan in plans:
             refuse_unidentifiable_rows(job, plan, _batch_changes(job, plan))
@@ -131,7 +131,7 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
 
 
 def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
-    plan, found = table.plan, table.plan.summary
+    plan, summary = table.plan, table.plan.summary
     early_drops.refuse_rows_below_drop(job, plan, _batch_changes(job, plan))
     with floor_unchanged(job.lake, plan):
         beyond = quarantine_beyond_floor(job, envelope, table)
@@ -144,11 +144,11 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
     counts = merged.counts + unmerged(job.pipeline, plan, table.misfits.bad) + beyond
     refuse_lost(job, plan, counts)
     return TableResult(
-        source=found.source.name,
+        source=summary.source.name,
         target=plan.name,
         counts=counts,
         staged=merged.staged,
-        newest_source_ts=found.newest_source_ts,
+        newest_source_ts=summary.newest_source_ts,
         compared=merged.compared,
         conflicts=merged.conflicts,
         nulled=table.misfits.nulled,

@@ -136,5 +136,5 @@ def _of_changes(lake: Lake, plan: TablePlan, published: Collection[str]) -> tupl
     partial = F.bool_or(is_partial())
     row = counted.agg(F.max(names.POSITION).alias("highest"), partial.alias("partial")).first()
     highest = None if row is None else row["highest"]
-    found = replace(plan.summary, partial=bool(row and row["partial"]))
-    return replace(plan, summary=found), Span(highest=highest)
+    summary = replace(plan.summary, partial=bool(row and row["partial"]))
+    return replace(plan, summary=summary), Span(highest=highest)

@@ -122,7 +122,7 @@ def refuse_unclear(pipeline: Pipeline, summaries: Iterable[TableSummary]) -> Non
     """Raise one PlanError for all source tables of a batch that `sources` leave ambiguous."""
     if not with_sources(pipeline.tables):
         return
-    mistakes = [_mistake(pipeline, table) for table in summaries if table.source.table]
+    mistakes = [_mistake(pipeline, summary) for summary in summaries if summary.source.table]
     if any(mistakes):
         raise PlanError(*filter(None, mistakes))
 
