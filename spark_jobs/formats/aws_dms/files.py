@@ -20,7 +20,7 @@ from spark_jobs.formats.common.tabular import read_rows
 from spark_jobs.formats.common.tabular_columns import META, REPEATS, ROW, Meta
 from spark_jobs.record_places import PLACE
 
-OPERATION: Final = "Op"
+_OPERATION: Final = "Op"
 _FULL_LOAD_FILE: Final = re.compile(r"(SEGMENT[0-9A-Z]+_)?LOAD[0-9A-F]+\.", re.IGNORECASE)
 
 
@@ -35,9 +35,9 @@ def read_table_rows(
     """Read rows of the S3 target into the columns of `messages.read_messages`; the object's key
     names the table."""
     order, time = options.order_column, options.timestamp_column
-    meta = Meta((OPERATION,), tuple(filter(None, (order, time))))
+    meta = Meta((_OPERATION,), tuple(filter(None, (order, time))))
     rows = with_facts(spark, read_rows(spark, files, meta), files, _facts_of_key)
-    operation = F.col(META)[OPERATION]
+    operation = F.col(META)[_OPERATION]
     none = F.lit(None).cast("string")
     records = rows.select(
         "schema",

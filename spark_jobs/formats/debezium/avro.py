@@ -33,7 +33,7 @@ from spark_jobs.formats.debezium.connect_avro import Datum, Records
 from spark_jobs.formats.debezium.head import MARKER, SIGNS, Head
 from spark_jobs.record_places import PLACE, place
 
-JSON_ENCODING: Final[Layout] = "avro_json"
+_JSON_ENCODING: Final[Layout] = "avro_json"
 _ENVELOPE_FIELDS: Final = ("op", "status", "ddl", "tableChanges", "ts_ms")
 # The fields of a change and of schema changes; a row may have a column with one of these names.
 _MAKES: Final = ({"op", "source"}, {"ddl", "source"}, {"tableChanges", "source"})
@@ -85,7 +85,7 @@ def find(spark: SparkSession, files: tuple[SourceFile, ...], options: DebeziumOp
     layout = options.layout
     containers = tuple(f for f in files if f.container == AVRO)
     lines = tuple(f for f in files if f.container != AVRO)
-    if layout not in (None, JSON_ENCODING):
+    if layout not in (None, _JSON_ENCODING):
         return AvroFiles(containers, lines, bool(lines), {})
     required = layout is not None
     sorted_files = AvroFiles(containers, lines, False, avro_json.headers(spark, lines, required))

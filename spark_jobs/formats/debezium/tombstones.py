@@ -17,7 +17,7 @@ from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE, OUTCOME_EVENT,
 from spark_jobs.expressions import changed_where
 
 TOMBSTONE: Final = "tombstone"
-DELETE: Final = "delete"
+_DELETE: Final = "delete"
 _TEXT: Final = r'"(?:[^"\\]|\\.)*+"'
 _PLAIN: Final = rf"(?:{_TEXT}|[\w.+-]++)"
 _NESTED: Final = rf'(?:null|\[(?:[^"\]]|{_TEXT})*+\]|\{{(?:[^"{{}}]|{_TEXT})*+\}})'
@@ -40,7 +40,7 @@ _TAKEN: Final = (*SOURCE_PARTS, "position", "types", "source_ts")
 
 def wanted(options: DebeziumOptions) -> bool:
     """Whether the pipeline wants tombstones as deletes."""
-    return options.tombstones == DELETE
+    return options.tombstones == _DELETE
 
 
 def as_deletes(envelope: DataFrame) -> DataFrame:
