@@ -47,15 +47,15 @@ def forecast(job: Job) -> Forecast:
 
     `job.attempt.published`: the batches that count as published.
     """
-    envelope, found = apply_record_rules(job, whole_envelope(job))
-    plans = make_plans(job, found, statements_of_batch(job, envelope, found), envelope)
+    envelope, summaries = apply_record_rules(job, whole_envelope(job))
+    plans = make_plans(job, summaries, statements_of_batch(job, envelope, summaries), envelope)
     forecasts = [_table(job, envelope, plan) for plan in plans]
     tables = tuple(table for table, _ in forecasts)
     lost = len(job.manifest.rejects)
-    unassigned = without_table(found, plans) + Counts(read=lost, quarantined=lost)
+    unassigned = without_table(summaries, plans) + Counts(read=lost, quarantined=lost)
     made = [plan for plan, table in zip(plans, tables, strict=True) if table.created]
     all_notes = (
-        *notes(job, envelope, found, made),
+        *notes(job, envelope, summaries, made),
         *(note for _, own in forecasts for note in own),
     )
     return Forecast(tables, unassigned, all_notes)
