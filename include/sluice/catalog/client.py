@@ -6,7 +6,6 @@ absolute path, or s3://), so that each sees the other's tables.
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -38,7 +37,7 @@ from sluice.catalog.spark import (
 from sluice.config.locations import s3_endpoint
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig
-from sluice.environment import ENV_CATALOG_URI
+from sluice.environment import ENV_CATALOG_URI, from_environment
 from sluice.errors import TerminalError
 from sluice.names import CATALOG, full_name
 
@@ -46,6 +45,11 @@ _OPEN_TRIES: Final = 9
 _LONGEST_PAUSE: Final = 0.5
 _REST: Final = "sluice.catalog.rest.RetryingRestCatalog"
 _S3_RETRIES: Final = "sluice.catalog.s3_retries.S3RetryStrategy"
+_S3_SECRETS: Final = {
+    "s3.access-key-id": "AWS_ACCESS_KEY_ID",
+    "s3.secret-access-key": "AWS_SECRET_ACCESS_KEY",
+    "s3.session-token": "AWS_SESSION_TOKEN",
+}
 _LIBPQ: Final = {
     "connect_timeout": POSTGRES_CONNECT_SECONDS,
     "keepalives": 1,
@@ -164,8 +168,7 @@ def _s3_properties(project: Project) -> dict[str, str]:
         "s3.endpoint": s3_endpoint(),
         "s3.region": s3_region(),
         "s3.retry-strategy-impl": _S3_RETRIES,
-        "s3.access-key-id": os.environ.get("AWS_ACCESS_KEY_ID"),
-        "s3.secret-access-key": os.environ.get("AWS_SECRET_ACCESS_KEY"),
-        "s3.session-token": os.environ.get("AWS_SESSION_TOKEN"),
     }
-    return {name: value for name, value in properties.items() if value}
+    return {name: value for name, value in properties.items() if value} | from_environment(
+        _S3_SECRETS
+    )
