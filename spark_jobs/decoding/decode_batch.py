@@ -161,7 +161,15 @@ def _decode_with_discovery(job: Job) -> DecodedBatch:
         report_unreadable_defaults(
             job.spark, plan.source.name, plan.types, plan.defaults, plan.additions
         )
-    job.lake.ensure_namespaces(job.pipeline.namespace)
+    tables = _decode_planned(job, envelope, plans)
+    map_concurrently(tables, lambda table: _store_shapes(job, table))
+    return DecodedBatch(envelope, summaries, tables, left_out)
+
+
+def _decode_planned(job: Job, envelope: DataFrame, plans: Sequence[TablePlan]) -> list[Decoded]:
+    """Write the changes of the planned tables, and forget those that others have of the batch."""
+    namespace, batch_id = job.pipeline.namespace, job.manifest.batch_id
+    job.lake.ensure_namespaces(namespace)
     reach(Point.LOAD_NAMESPACES)
     tables = table_isolation.for_each_table(
         job.pipeline,
@@ -171,10 +179,8 @@ def _decode_with_discovery(job: Job) -> DecodedBatch:
     )
     # Unplanned tables may have changes of an earlier attempt, or of the pass with cached shapes.
     planned = {changelog_id(plan).identifier for plan in plans}
-    namespace, batch_id = job.pipeline.namespace, job.manifest.batch_id
     forget_changes(job.lake.catalog, namespace, batch_id, planned, confirm=job.require_current)
-    map_concurrently(tables, lambda table: _store_shapes(job, table))
-    return DecodedBatch(envelope, summaries, tables, left_out)
+    return tables
 
 
 def _record_ddl(

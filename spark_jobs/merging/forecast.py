@@ -63,11 +63,7 @@ def forecast(job: Job) -> Forecast:
 
 def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecast, tuple[str, ...]]:
     """Return a table's forecast, and notes on it."""
-    # Separate from the fold: in one query Spark's optimizer takes minutes.
-    typed = materialize(typed_changes(job, envelope, plan))
-    if reads_again(job.manifest):
-        refuse_unidentifiable_rows(job, plan, typed)
-    refuse_rows_below_drop(job, plan, typed)
+    typed = _typed(job, envelope, plan)
     fits = F.col(BAD) == ""
     (counted,) = typed.agg(*misfit_counts(plan, fits)).collect()
     unfit = misfits_found(plan, counted.asDict())
@@ -92,6 +88,16 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
         dropped=tuple(column for column in going if column in (existing or ())),
     )
     return forecast_, tuple(notes_on_hints(job, envelope, plan, unfit))
+
+
+def _typed(job: Job, envelope: DataFrame, plan: TablePlan) -> DataFrame:
+    """Return a table's typed changes; raises as a load does for those that it refuses."""
+    # Separate from the fold: in one query Spark's optimizer takes minutes.
+    typed = materialize(typed_changes(job, envelope, plan))
+    if reads_again(job.manifest):
+        refuse_unidentifiable_rows(job, plan, typed)
+    refuse_rows_below_drop(job, plan, typed)
+    return typed
 
 
 def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:

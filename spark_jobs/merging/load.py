@@ -52,10 +52,7 @@ def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     if job.pipeline.holds_transactions:  # which events wait depends on what is published
         job = job.counting(take_lease())
     batch = decode_batch(job)
-    if batch.left_out and not batch.tables:
-        # A line that begins with an error's name would be taken for the driver's last words.
-        wrong = "".join(f"\n- {left.error}" for left in batch.left_out)
-        raise TerminalError(f"no table of the batch can be loaded:{wrong}").in_lines()
+    _refuse_if_nothing_is_left(batch)
     reach(Point.LOAD_DECODED)
     unassigned = _write_quarantine(job, batch, retried)
     note_lines = _emit_notes(job, batch)
@@ -78,6 +75,13 @@ def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     )
     audit(job, result)
     return result
+
+
+def _refuse_if_nothing_is_left(batch: DecodedBatch) -> None:
+    if batch.left_out and not batch.tables:
+        # A line that begins with an error's name would be taken for the driver's last words.
+        wrong = "".join(f"\n- {left.error}" for left in batch.left_out)
+        raise TerminalError(f"no table of the batch can be loaded:{wrong}").in_lines()
 
 
 def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:

@@ -169,6 +169,5 @@ def _s3_properties(project: Project) -> dict[str, str]:
         "s3.region": s3_region(),
         "s3.retry-strategy-impl": _S3_RETRIES,
     }
-    return {name: value for name, value in properties.items() if value} | from_environment(
-        _S3_SECRETS
-    )
+    known = {name: value for name, value in properties.items() if value}
+    return known | from_environment(_S3_SECRETS)
