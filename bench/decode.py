@@ -31,7 +31,6 @@ from sluice import names
 from sluice.config.pipeline import Pipeline, TableConfig
 from sluice.environment import CHECKOUT
 from sluice.manifest import AVRO, SourceFile
-from spark_jobs.canonical import PLACED
 from spark_jobs.decoding.decode import BAD, RECORD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.shape_cache import ShapeCheck
 from spark_jobs.decoding.whole_envelope import read_envelope
@@ -40,6 +39,7 @@ from spark_jobs.formats.base import NO_PRIOR_FACTS, PriorFacts
 from spark_jobs.planning.discover import discover
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.table_inputs import StoredTable
+from spark_jobs.record_places import PLACED
 from spark_jobs.session import DEFAULTS
 
 ROUNDS = 3
@@ -131,13 +131,13 @@ def _described(path: Path) -> SourceFile:
 
 def _plan(spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...]) -> TablePlan:
     """What a pipeline plans for these events; fails where one of them is no event."""
-    (found,) = discover(read_envelope(spark, pipeline, files, NO_PRIOR_FACTS))
-    if found.rejected or found.ignored:
-        lost = f"{found.rejected} rejected, {found.ignored} ignored"
+    (summary,) = discover(read_envelope(spark, pipeline, files, NO_PRIOR_FACTS))
+    if summary.rejected or summary.ignored:
+        lost = f"{summary.rejected} rejected, {summary.ignored} ignored"
         raise RuntimeError(f"{pipeline.format}: {lost}")
     config = TableConfig.model_validate({"key": ["id"], "columns": COLUMNS})
-    found = replace(found, may_move=False)
-    return plan_table(pipeline, FORMATS[pipeline.format], found, config, StoredTable())
+    summary = replace(summary, may_move=False)
+    return plan_table(pipeline, FORMATS[pipeline.format], summary, config, StoredTable())
 
 
 def _changes(

@@ -16,6 +16,8 @@ from typing import Any
 from sluice.config.project import Project
 from sluice.operations import stages
 from sluice.operations.context import open_context
+from sluice.operations.selection import EVERYTHING
+from sluice.operations.unreadable_files import UnreadableFiles
 from sluice.spark_submit import startup
 from sluice.spark_submit.submit import JAVA_OPTIONS, LOAD_BATCH, driver_environment, submit_command
 
@@ -58,7 +60,8 @@ def _record(project: Path) -> int:
     changed = [_event(1000 + n, row, row | {"new": n}) for n, row in enumerate(rows[:100])]
     deleted = [_event(2000 + n, row, None) for n, row in enumerate(rows[100:])]
     _land(project, "2", [*changed, *deleted, {"op": "unknown"}])
-    return _load_recording(ctx.project, next(iter(stages.land(ctx))))
+    (manifest,) = stages.land(ctx, EVERYTHING, UnreadableFiles())
+    return _load_recording(ctx.project, manifest)
 
 
 def _load_recording(project: Project, manifest: str) -> int:

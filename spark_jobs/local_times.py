@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_jobs.number_text import bound
+from spark_jobs.evaluated_once import bound
 
 # Next to the ends of 64 bits of microseconds shifting an instant would fail the batch.
 _MOST: Final = 2**63 - 86_400_000_000

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
 
@@ -16,13 +15,3 @@ def materialize(rows: DataFrame) -> DataFrame:
     is lost with its rows, the job fails and is retried.
     """
     return rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
-
-
-def optimizer_barrier(rows: DataFrame) -> DataFrame:
-    """Return the rows unchanged, but keep Spark from moving later conditions below this point.
-
-    Spark moves a condition below the steps that compute its columns, and repeats a column's
-    expression at each reference: a decimal in base64 is then computed hundreds of times per row,
-    and planning takes minutes. It moves no condition below an observation.
-    """
-    return rows.observe(Observation(), F.count(F.lit(1)).alias("rows"))

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+
+from spark_jobs.evaluated_once import bound
 
 MOST_BYTES: Final = 4096
 MOST_SCALE: Final = 20_000
 """Above PostgreSQL's 16,383 digits after the point."""
 _CHUNK: Final = 1 << 32
 _LIMB: Final = 1_000_000_000
-
-
-def bound(value: Column, use: Callable[[Column], Column]) -> Column:
-    """Return `use(value)`, with `value` computed once however often `use` refers to it.
-
-    Spark repeats an expression at each reference: with three steps of a dozen references each, one
-    column's plan would have a hundred thousand nodes.
-    """
-    return F.get(F.transform(F.array(value), use), F.lit(0))
 
 
 def decimal_text(raw: Column, scale: Column) -> Column:

@@ -27,8 +27,9 @@ from sluice.types.columns import (
     widest_or_text,
 )
 from spark_jobs.double_text import is_rounded_double
+from spark_jobs.evaluated_once import bound
 from spark_jobs.local_times import local_date, local_time
-from spark_jobs.number_text import bound, decimal_text, shift_point, unscaled_text
+from spark_jobs.number_text import decimal_text, shift_point, unscaled_text
 
 ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 """The format of times as text; a zone follows if the column's type has one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,12 +23,14 @@ from sluice.config.project_file import CatalogConfig, LakeConfig, SparkConfig
 from sluice.errors import FileDeniedError, FilesUnreadError, TransientError
 from sluice.objects.s3_store import S3Store
 from sluice.objects.store import open_store
+from sluice.operations import stages
 from sluice.operations.context import Context
-from sluice.operations.land import land
-from sluice.operations.unreadable_files import UnreadableFiles
+from sluice.operations.selection import EVERYTHING
+from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
+from tests.all_readable import land
 from tests.flaky import Flaky, flaky
 from tests.s3_server import S3Server
-from tests.unit.projects import SHOP, open_shop
+from tests.unit.projects import SHOP, keys, open_shop
 
 pytestmark = pytest.mark.s3
 OBJECTS = {f"{n}.jsonl": os.urandom(100_000) for n in range(6)}
@@ -185,26 +188,24 @@ def shop(store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Con
     return context
 
 
-def landed(context: Context, unreadable: UnreadableFiles | None = None) -> list[str]:
-    keys = land(context, unreadable=unreadable)
-    return [f.key for key in keys for f in context.files.read_manifest(key).files]
-
-
 def test_an_object_that_fails_each_time_keeps_no_other_from_landing(
     shop: Context, flaky_proxy: Flaky
 ) -> None:
     flaky_proxy.broken = ("/landing/b.jsonl",)
-    with pytest.raises(FilesUnreadError, match=r"landing/b\.jsonl: .*InternalError"):
-        landed(shop)
+    unreadable = UnreadableFiles()
+    assert keys(shop, stages.land(shop, EVERYTHING, unreadable)) == ["a.jsonl", "c.jsonl"]
+    error = files_left_out("shop", unreadable)
+    assert isinstance(error, FilesUnreadError)
+    assert re.search(r"landing/b\.jsonl: .*InternalError", str(error))
     assert set(shop.ledger.files.known()) == {"a.jsonl", "c.jsonl"}
     flaky_proxy.broken = ()
-    assert landed(shop) == ["b.jsonl"]
+    assert keys(shop, land(shop)) == ["b.jsonl"]
 
 
 def test_where_all_objects_fail_nothing_is_claimed(shop: Context, flaky_proxy: Flaky) -> None:
     flaky_proxy.broken = (".jsonl",)
     with pytest.raises(TransientError) as caught:
-        landed(shop, UnreadableFiles())
+        stages.land(shop, EVERYTHING, UnreadableFiles())
     assert type(caught.value) is TransientError
     assert shop.ledger.files.known() == {}
 
@@ -213,5 +214,5 @@ def test_an_object_that_was_cut_is_read_in_the_second_try(
     shop: Context, flaky_proxy: Flaky
 ) -> None:
     flaky_proxy.cut = {"/landing/b.jsonl"}
-    assert landed(shop) == ["a.jsonl", "b.jsonl", "c.jsonl"]
+    assert keys(shop, land(shop)) == ["a.jsonl", "b.jsonl", "c.jsonl"]
     assert flaky_proxy.cut == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,12 @@ SECRETS: Final = (
 """The variables that hold secrets (docs/security.md, "Secrets")."""
 ENV_FAULT: Final = "SLUICE_FAULT"
 """For tests: where the process ends, see `sluice.faults`."""
+
+
+def from_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return what the environment has of some variables, by the names that a client has for it."""
+    values = {name: os.environ.get(variable) for name, variable in variables.items()}
+    return {name: value for name, value in values.items() if value}
 
 
 def project_folder(environment: Mapping[str, str]) -> Path:

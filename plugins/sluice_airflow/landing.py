@@ -95,10 +95,10 @@ def land_selection(
     """Land the selection; `again` if this task ran before. `unreadable` collects files that
     cannot be read."""
     if chosen.tables:
-        return list(stages.land_tables(ctx, chosen, unreadable=unreadable))
+        return list(stages.land_tables(ctx, chosen, unreadable))
     if again:  # it may have died between the claim of files and the record of their batch
         stages.reconcile(ctx)
-    new = stages.land(ctx, chosen, unreadable=unreadable)
+    new = stages.land(ctx, chosen, unreadable)
     return list(
         dict.fromkeys([*abandoned_batches(ctx, chosen, again), *(str(path) for path in new)])
     )

@@ -7,14 +7,15 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import Counts
-from spark_jobs.canonical import OUTCOME_REJECT, PLACE, SOURCE_PARTS, as_place
+from spark_jobs.canonical import OUTCOME_REJECT, SOURCE_PARTS
 from spark_jobs.decoding import quarantine
 from spark_jobs.decoding.changelog_rows import typed_changes
 from spark_jobs.decoding.decode import BAD, RECORD
 from spark_jobs.decoding.decode_batch import DecodedBatch
 from spark_jobs.decoding.record_numbers import located
+from spark_jobs.evaluated_once import optimizer_barrier
 from spark_jobs.job import Job
-from spark_jobs.materialize import optimizer_barrier
+from spark_jobs.record_places import PLACE, as_place
 
 
 def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
@@ -23,7 +24,9 @@ def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     The rows replace those of an earlier attempt, which may exist if the batch is `retried`. Raises
     LeaseHeldError if a later attempt owns the batch.
     """
-    bad = any(t.misfits.bad for t in batch.tables) or any(f.rejected for f in batch.summaries)
+    bad = any(t.misfits.bad for t in batch.tables) or any(
+        summary.rejected for summary in batch.summaries
+    )
     if not (bad or job.manifest.rejects or retried):
         return Counts()
     pipeline, batch_id = job.pipeline.name, job.manifest.batch_id

@@ -10,11 +10,11 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.operations.open_transactions import REASON as OPEN
 from sluice.result import Counts
-from spark_jobs.canonical import as_place, by_name, in_batch
 from spark_jobs.decoding import changelog_write, quarantine, reprocessed
 from spark_jobs.decoding.changelog_rows import Decoded, typed_changes
 from spark_jobs.decoding.decode import BAD, RECORD
 from spark_jobs.decoding.record_numbers import located
+from spark_jobs.evaluated_once import optimizer_barrier
 from spark_jobs.folding.floor import (
     BEYOND_FLOOR,
     mark_below,
@@ -27,8 +27,11 @@ from spark_jobs.folding.resolve import StoredState
 from spark_jobs.job import Job
 from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.table_id import changelog_id, history_id, target_id, tombstone_id
-from spark_jobs.materialize import materialize, optimizer_barrier
+from spark_jobs.materialize import materialize
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.quoting import by_name
+from spark_jobs.record_places import as_place
+from spark_jobs.row_conditions import in_batch
 
 REASON: Final = "beyond_floor"
 _PLACE: Final = "_sluice_place"

@@ -8,10 +8,12 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.catalog.snapshots import head
 from sluice.faults import Point, reach
-from spark_jobs.canonical import OP_TRUNCATE, in_batch, quoted
+from spark_jobs.canonical import OP_TRUNCATE
 from spark_jobs.job import Job
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.planning.opening import Opening
+from spark_jobs.quoting import quoted
+from spark_jobs.row_conditions import in_batch
 
 
 def snapshot_before(job: Job, changelog: TableId) -> int | None:

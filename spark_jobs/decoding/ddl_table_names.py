@@ -30,23 +30,23 @@ def with_spelling_of_rows(
     tables = known_tables(job, summaries)
     if not tables.as_typed:
         return None
-    asked = [table for table in summaries if table.records and table.source.table]
-    others = [table for table in asked if table.source not in tables.with_rows]
-    names = dict(pair for table in others for pair in _respelled(job.pipeline, table, tables))
+    asked = [summary for summary in summaries if summary.records and summary.source.table]
+    others = [summary for summary in asked if summary.source not in tables.with_rows]
+    names = dict(pair for summary in others for pair in _respelled(job.pipeline, summary, tables))
     return envelope.withColumns(_parts(names)) if names else None
 
 
 def _respelled(
-    pipeline: Pipeline, table: TableSummary, tables: KnownTables
+    pipeline: Pipeline, summary: TableSummary, tables: KnownTables
 ) -> Iterator[tuple[Source, Source]]:
-    stated, listed = table.source, pipeline.tables or {}
+    stated, listed = summary.source, pipeline.tables or {}
     if listed_name(listed, stated.name) is not None:
         return
     also = [_as_listed(stated, name) for name in listed if may_name(name, stated.name)]
     try:
         one = tables.one(stated, also)
     except UnreadableDdlError as problem:
-        if table.truncates:
+        if summary.truncates:
             emit(f"{stated.name}: it is unknown which table a TRUNCATE concerns ({problem})")
         return
     if one != stated:

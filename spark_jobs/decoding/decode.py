@@ -22,21 +22,20 @@ from spark_jobs.canonical import (
     OP_TRUNCATE,
     OP_UPDATE,
     OUTCOME_EVENT,
-    PLACE,
-    PLACED,
-    is_truncate,
     lists_carried,
     record_text,
-    replaced,
 )
 from spark_jobs.decoding.halves import OTHER, OWN, SPLIT, split_key_changes, splits
 from spark_jobs.decoding.misfit_text import misfit
 from spark_jobs.decoding.texts import column_texts, text_name, with_texts
+from spark_jobs.expressions import replaced
 from spark_jobs.formats.common.envelope import is_empty_image, repeats
 from spark_jobs.formats.common.scans import with_facts
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.table_summary import Source, short_name
+from spark_jobs.record_places import PLACE, PLACED
+from spark_jobs.row_conditions import is_truncate
 from spark_jobs.values import fitted
 
 BAD: Final = "_sluice_bad"

@@ -115,7 +115,9 @@ def _known_to_reader(known: list[TableSummary], plans: list[TablePlan]) -> Prior
     # A reader restricted to known columns cannot show whether an image had others.
     few = all(plan.keyed for plan in plans) and not any(key.holds_nulls for key in keys)
     names_of_keys = frozenset(name for key in keys for name in key.spellings)
-    return PriorFacts(names_of_keys if few else None, partial=any(table.partial for table in known))
+    return PriorFacts(
+        names_of_keys if few else None, partial=any(summary.partial for summary in known)
+    )
 
 
 def _allowed(job: Job, table: Decoded) -> bool:
@@ -146,20 +148,28 @@ def _decode_with_discovery(job: Job) -> DecodedBatch:
     """Discover the batch's shapes, plan and decode its tables, and cache the shapes."""
     kept, written = write_parts(job, whole_envelope(job))
     reach(Point.LOAD_READ)
-    envelope, found = apply_record_rules(job, kept)
-    require_all(job, written, found)
-    left_out = table_isolation.left_out(job, found)
-    envelope, found = table_isolation.ignore_left_out(job, envelope, found)
+    envelope, summaries = apply_record_rules(job, kept)
+    require_all(job, written, summaries)
+    left_out = table_isolation.left_out(job, summaries)
+    envelope, summaries = table_isolation.ignore_left_out(job, envelope, summaries)
     transactions.record_transactions(job, envelope)
-    statements = _record_ddl(job, envelope, found)
-    plans = make_plans(job, found, statements, envelope)
-    if dropped := early_drops.unplanned_drops(job.pipeline, found, plans):
+    statements = _record_ddl(job, envelope, summaries)
+    plans = make_plans(job, summaries, statements, envelope)
+    if dropped := early_drops.unplanned_drops(job.pipeline, summaries, plans):
         _record(job, statements, dropped)
     for plan in (plan for plan in plans if plan.source in statements):
         report_unreadable_defaults(
             job.spark, plan.source.name, plan.types, plan.defaults, plan.additions
         )
-    job.lake.ensure_namespaces(job.pipeline.namespace)
+    tables = _decode_planned(job, envelope, plans)
+    map_concurrently(tables, lambda table: _store_shapes(job, table))
+    return DecodedBatch(envelope, summaries, tables, left_out)
+
+
+def _decode_planned(job: Job, envelope: DataFrame, plans: Sequence[TablePlan]) -> list[Decoded]:
+    """Write the changes of the planned tables, and forget those that others have of the batch."""
+    namespace, batch_id = job.pipeline.namespace, job.manifest.batch_id
+    job.lake.ensure_namespaces(namespace)
     reach(Point.LOAD_NAMESPACES)
     tables = table_isolation.for_each_table(
         job.pipeline,
@@ -169,10 +179,8 @@ def _decode_with_discovery(job: Job) -> DecodedBatch:
     )
     # Unplanned tables may have changes of an earlier attempt, or of the pass with cached shapes.
     planned = {changelog_id(plan).identifier for plan in plans}
-    namespace, batch_id = job.pipeline.namespace, job.manifest.batch_id
     forget_changes(job.lake.catalog, namespace, batch_id, planned, confirm=job.require_current)
-    map_concurrently(tables, lambda table: _store_shapes(job, table))
-    return DecodedBatch(envelope, found, tables, left_out)
+    return tables
 
 
 def _record_ddl(
@@ -184,7 +192,7 @@ def _record_ddl(
     comment_log.record(job.lake.catalog, job.pipeline.name, job.manifest.batch_id, table_comments)
     reach(Point.LOAD_STATEMENTS)
     # An earlier attempt may have recorded DDL of tables that are left out or without a target.
-    if statements or job.left_out or any(table.drops for table in summaries):
+    if statements or job.left_out or any(summary.drops for summary in summaries):
         _record(job, statements)
     return statements
 
@@ -204,9 +212,9 @@ def _store_shapes(job: Job, table: Decoded) -> None:
     target = target_id(table.plan)
     before = job.lake.property(target, names.PROP_SHAPES)
     if before != "":
-        found = replace(table.plan.summary, may_move=table.moved)
+        summary = replace(table.plan.summary, may_move=table.moved)
         known = _still_known(job, table, decode_shapes(before))
-        job.lake.set_property(target, names.PROP_SHAPES, encode_shapes(found, known))
+        job.lake.set_property(target, names.PROP_SHAPES, encode_shapes(summary, known))
 
 
 def _still_known(job: Job, table: Decoded, known: TableSummary | None) -> TableSummary | None:

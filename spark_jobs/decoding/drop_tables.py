@@ -18,7 +18,7 @@ from sluice.ddl.statements import (
     replaces_table,
 )
 from sluice.errors import PlanError
-from spark_jobs.canonical import OP_TRUNCATE, PLACE, changed_where
+from spark_jobs.canonical import OP_TRUNCATE
 from spark_jobs.decoding.refused_records import lines_of_statements
 from spark_jobs.decoding.statements import (
     Statement,
@@ -28,11 +28,13 @@ from spark_jobs.decoding.statements import (
     with_drops,
 )
 from spark_jobs.driver_messages import emit
+from spark_jobs.expressions import changed_where
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job, advice
 from spark_jobs.planning.discover import discover
 from spark_jobs.planning.table_summary import Source, TableSummary
 from spark_jobs.planning.targets import table_config
+from spark_jobs.record_places import PLACE
 
 _MOST: Final = 1_000
 

@@ -19,7 +19,6 @@ from sluice.config.source_tables import truncate_policy
 from sluice.ddl.statements import dropped_tables
 from sluice.errors import PlanError, TransientError
 from sluice.ledger.column_log import ColumnStatement
-from spark_jobs.canonical import is_truncate, of_batches
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.common.truncates import is_stated
 from spark_jobs.job import Job
@@ -28,6 +27,7 @@ from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames_known import statements_on
 from spark_jobs.planning.table_summary import Drop, Source, TableSummary
 from spark_jobs.planning.targets import table_config, target_name
+from spark_jobs.row_conditions import is_truncate, of_batches
 
 
 def unplanned_drops(
@@ -56,12 +56,12 @@ def _unplanned(
     pipeline: Pipeline, summaries: Iterable[TableSummary], plans: Iterable[TablePlan]
 ) -> Iterator[tuple[Source, Drop]]:
     planned = {plan.source for plan in plans}
-    for table in summaries:
-        if table.source not in planned:
-            config = table_config(pipeline, table.source)
-            for drop in sorted(set(table.drops)):
+    for summary in summaries:
+        if summary.source not in planned:
+            config = table_config(pipeline, summary.source)
+            for drop in sorted(set(summary.drops)):
                 if _empties(pipeline, config, drop.text):
-                    yield table.source, drop
+                    yield summary.source, drop
 
 
 def _empties(pipeline: Pipeline, config: TableConfig | None, statement: str) -> bool:
@@ -79,25 +79,38 @@ def refuse_rows_below_drop(job: Job, plan: TablePlan, mine: DataFrame) -> None:
     states_others = FORMATS[job.pipeline.format].states_other_tables
     if job.pipeline.on_drop_table != EMPTY and not states_others:
         return
+    drop = _newest_above(mine, _drops(job, plan))
+    if drop is None or _has_truncate(mine, drop.position):
+        return
+    if not _has_published_truncate(job, plan, drop.position):
+        raise PlanError(_below(job.pipeline.name, plan.source.name, drop))
+
+
+def _drops(job: Job, plan: TablePlan) -> list[ColumnStatement]:
+    """Return the statements that dropped or emptied a table before its target existed."""
     statements = statements_on(job.lake.catalog, job.pipeline.name, plan, job.attempt.published)
-    drops = [
+    return [
         one
         for one in statements
         if not one.columns and _empties(job.pipeline, plan.config, one.statement)
     ]
-    below = [one for one in drops if not mine.where(_position() < one.position).isEmpty()]
-    if not below:
-        return
-    newest = max(below, key=lambda one: one.position)
-    if _has_truncate(mine, newest.position) or _has_published_truncate(job, plan, newest.position):
-        return
-    raise PlanError(
-        f"table {plan.source.name}: batch {newest.batch_id} {_verb(newest)} at "
-        f"{newest.position}, before any of its rows; this one has rows from before that, "
+
+
+def _newest_above(mine: DataFrame, drops: Iterable[ColumnStatement]) -> ColumnStatement | None:
+    """Return the newest of the statements that are above one of the changes."""
+    above = (one for one in drops if not mine.where(_position() < one.position).isEmpty())
+    return max(above, key=lambda one: one.position, default=None)
+
+
+def _below(pipeline: str, table: str, drop: ColumnStatement) -> str:
+    """Return the message about rows below a drop."""
+    return (
+        f"table {table}: batch {drop.batch_id} {_verb(drop)} at "
+        f"{drop.position}, before any of its rows; this one has rows from before that, "
         "which are gone at the source. Load that batch once more, now that the table has rows: "
-        f"sluice rollback {job.pipeline.name} --batch {newest.batch_id}, run again, then sluice "
-        f"release {job.pipeline.name} --batch {newest.batch_id}, and run once more. A full load "
-        f"that was read since is a new epoch instead: sluice raise-epoch {job.pipeline.name} "
+        f"sluice rollback {pipeline} --batch {drop.batch_id}, run again, then sluice "
+        f"release {pipeline} --batch {drop.batch_id}, and run once more. A full load "
+        f"that was read since is a new epoch instead: sluice raise-epoch {pipeline} "
         "--full-load"
     )
 

@@ -40,7 +40,7 @@ def require_all(job: Job, written: int, summaries: list[TableSummary]) -> None:
     Another driver that takes this one for dead removes its files, and Spark would go on without
     them.
     """
-    there = sum(table.total for table in summaries)
+    there = sum(summary.total for summary in summaries)
     if there != written:
         raise TransientError(
             f"batch {job.manifest.batch_id}: not all records are left in what this attempt keeps "

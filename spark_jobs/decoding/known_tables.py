@@ -47,7 +47,7 @@ class KnownTables:
 
 def known_tables(job: Job, summaries: Iterable[TableSummary]) -> KnownTables:
     """Return the known tables of a batch, from the summaries of its tables."""
-    with_rows = frozenset(table.source for table in summaries if table.images)
+    with_rows = frozenset(summary.source for summary in summaries if summary.images)
     return KnownTables(with_rows, cache(lambda: _stored(job)), job.pipeline.wire.ddl_as_typed)
 
 

@@ -12,15 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.manifest import JSON_LINES
-from spark_jobs.canonical import (
-    OUTCOME_IGNORE,
-    OUTCOME_REJECT,
-    PLACE,
-    changed_where,
-    text_lines,
-)
+from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT
+from spark_jobs.expressions import changed_where
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
+from spark_jobs.record_places import PLACE, text_lines
 
 _REASON: Final = "not_an_envelope"
 

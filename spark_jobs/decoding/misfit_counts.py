@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import Nulled
-from spark_jobs.canonical import is_truncate
 from spark_jobs.decoding import null_misfits, time_units
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.row_conditions import is_truncate
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from sluice.types.columns import ENCODINGS
-from spark_jobs.canonical import cut
+from spark_jobs.expressions import cut
 from spark_jobs.planning.planned_column import PlannedColumn
 
 _SHOWN: Final = 100

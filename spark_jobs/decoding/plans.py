@@ -77,15 +77,15 @@ def _candidates(
     summaries: Sequence[TableSummary],
     statements: Mapping[Source, list[ColumnStatement]],
 ) -> Iterator[_Candidate]:
-    known, tables = {table.source for table in summaries}, known_tables(job, summaries)
+    known, tables = {summary.source for summary in summaries}, known_tables(job, summaries)
     others = cache(lambda: [source.name for source in tables.all()])
     with_published = [*published(job.lake.catalog, job.pipeline.name), *chain(*statements.values())]
     unknown = (TableSummary(source) for source in statements if source not in known)
-    for table in (*summaries, *unknown):
-        config = table_config(job.pipeline, table.source)
+    for summary in (*summaries, *unknown):
+        config = table_config(job.pipeline, summary.source)
         if config is not None:
-            mine = of_table(with_published, table.source.name, tables.as_typed, others)
-            yield _Candidate(table, config, statements.get(table.source, []), mine)
+            mine = of_table(with_published, summary.source.name, tables.as_typed, others)
+            yield _Candidate(summary, config, statements.get(summary.source, []), mine)
 
 
 def _planned(
@@ -99,10 +99,10 @@ def _planned(
             if _is_planned(job, candidate):
                 plans.append(_plan(job, candidate))
         except UnknownKeyError as error:
-            if not _is_gone(job, candidate.table):
-                refused.append((candidate.table, error))
+            if not _is_gone(job, candidate.summary):
+                refused.append((candidate.summary, error))
         except PlanError as error:
-            refused.append((candidate.table, error))
+            refused.append((candidate.summary, error))
     return plans, refused
 
 
@@ -112,7 +112,7 @@ def _refusal(
     """Return one error for all tables; unless only keys or types are unknown, it shows records and
     how to go on without the batch."""
     of_events = [one for one in refused if not isinstance(one[1], UnknownKeyError)]
-    mistakes = {table.source.name: str(error) for table, error in refused}
+    mistakes = {summary.source.name: str(error) for summary, error in refused}
     mistakes |= _with_records(job, envelope, of_events)
     lines = [line for text in mistakes.values() for line in text.split("\n")]
     return PlanError(*lines, *(advice(job) if of_events else ())).of_tables(mistakes)
@@ -122,9 +122,9 @@ def _with_records(
     job: Job, envelope: DataFrame | None, refused: Sequence[tuple[TableSummary, PlanError]]
 ) -> dict[str, str]:
     """Return, by source table, why it is refused and the records that show it."""
-    shown = [(table, error.evidence) for table, error in refused if error.evidence is not None]
+    shown = [(summary, error.evidence) for summary, error in refused if error.evidence is not None]
     lines = {} if envelope is None else lines_by_table(job, envelope, shown)
-    errors = {table.source.name: str(error) for table, error in refused}
+    errors = {summary.source.name: str(error) for summary, error in refused}
     return {name: "\n".join([text, *lines.get(name, ())]) for name, text in errors.items()}
 
 
@@ -135,33 +135,35 @@ class _Candidate:
     `news`: the batch's DDL about the table; `statements`: all known DDL about it.
     """
 
-    table: TableSummary
+    summary: TableSummary
     config: TableConfig
     news: Sequence[ColumnStatement]
     statements: Sequence[ColumnStatement]
 
 
 def _is_planned(job: Job, candidate: _Candidate) -> bool:
-    changes = not _changes_nothing(candidate.table, truncate_policy(job.pipeline, candidate.config))
+    changes = not _changes_nothing(
+        candidate.summary, truncate_policy(job.pipeline, candidate.config)
+    )
     return changes or (bool(candidate.news) and _changes_columns(job, candidate))
 
 
-def _is_gone(job: Job, table: TableSummary) -> bool:
+def _is_gone(job: Job, summary: TableSummary) -> bool:
     """Whether a table without a target has only been dropped or re-created in the batch.
 
     The ledger records the drop, and rows from before it are refused (`early_drops`).
     """
-    only = bool(table.drops) and not table.images and len(table.drops) == table.truncates
-    return only and job.lake.load(_target(job, table)) is None
+    only = bool(summary.drops) and not summary.images and len(summary.drops) == summary.truncates
+    return only and job.lake.load(_target(job, summary)) is None
 
 
-def _changes_nothing(table: TableSummary, on_truncate: str) -> bool:
-    return not table.images and table.records == table.passed_over(on_truncate)
+def _changes_nothing(summary: TableSummary, on_truncate: str) -> bool:
+    return not summary.images and summary.records == summary.passed_over(on_truncate)
 
 
 def _changes_columns(job: Job, candidate: _Candidate) -> bool:
     """Whether the batch's DDL renames stored columns or gives them defaults."""
-    stored = job.lake.columns(_target(job, candidate.table))
+    stored = job.lake.columns(_target(job, candidate.summary))
     if stored is None:
         return False
     renamed = renames_matter(job.pipeline) and renames_from(candidate.statements, candidate.config)
@@ -171,9 +173,9 @@ def _changes_columns(job: Job, candidate: _Candidate) -> bool:
 
 def _plan(job: Job, candidate: _Candidate) -> TablePlan:
     """Plan a table by its current column names and all known DDL."""
-    table, config = candidate.table, candidate.config
-    refuse_renames(job.pipeline, table.source, candidate.news)
-    target = _target(job, table)
+    summary, config = candidate.summary, candidate.config
+    refuse_renames(job.pipeline, summary.source, candidate.news)
+    target = _target(job, summary)
     refuse_missing_target(job.lake, target)
     stored = job.lake.columns(target) or {}
     renames = renames_of(job.pipeline, config, candidate.statements)
@@ -196,9 +198,9 @@ def _returning(
     gone = nowhere_columns(renames).difference(map(str.lower, stored))
     if not gone:
         return {}
-    carried = {stored_name(name).lower() for name in candidate.table.columns}
+    carried = {stored_name(name).lower() for name in candidate.summary.columns}
     wanted = gone if candidate.news else gone & carried
-    kept = job.lake.columns(changelog_of(_target(job, candidate.table))) or {}
+    kept = job.lake.columns(changelog_of(_target(job, candidate.summary))) or {}
     return {name: kind for name, kind in kept.items() if name.lower() in wanted}
 
 
@@ -220,18 +222,20 @@ def _fixed(job: Job, plan: TablePlan) -> set[str]:
 def _by_events(
     job: Job, candidate: _Candidate, stored: Mapping[str, str], renames: Renames
 ) -> TablePlan:
-    found, config, target = candidate.table, candidate.config, _target(job, candidate.table)
+    summary, config, target = candidate.summary, candidate.config, _target(job, candidate.summary)
     key = job.lake.key(target)
     loaded = job.lake.load(target)
     properties = loaded.properties if loaded else {}
-    refuse_other_source(properties.get(PROP_SOURCE), target, found, config)
-    script = job.pipeline.ddl_table(found.source.name)
-    key_columns = key_for_names(found, config, key, script.key if script else (), renames)
-    names = known_names(found, config, key_columns, renames, candidate.statements)
+    refuse_other_source(properties.get(PROP_SOURCE), target, summary, config)
+    script = job.pipeline.ddl_table(summary.source.name)
+    key_columns = key_for_names(summary, config, key, script.key if script else (), renames)
+    names = known_names(summary, config, key_columns, renames, candidate.statements)
     fmt = FORMATS[job.pipeline.format]
     shapes = decode_shapes(properties.get(PROP_SHAPES))
     described = shapes.types if shapes else {}
-    return plan_table(job.pipeline, fmt, found, config, StoredTable(stored, key, names, described))
+    return plan_table(
+        job.pipeline, fmt, summary, config, StoredTable(stored, key, names, described)
+    )
 
 
 def _refuse_partitions(job: Job, plan: TablePlan, stored: Mapping[str, str]) -> None:

@@ -12,8 +12,9 @@ from sluice.faults import Point, reach
 from sluice.ledger.tables import QUARANTINE
 from sluice.manifest import JSON_LINES, LandingReject, SourceFile
 from sluice.names import LEDGER_NAMESPACE
-from spark_jobs.canonical import PLACE, place, quoted, text_lines
 from spark_jobs.lake.table_id import TableId
+from spark_jobs.quoting import quoted
+from spark_jobs.record_places import PLACE, place, text_lines
 
 TABLE: Final = TableId(LEDGER_NAMESPACE, QUARANTINE)
 _NO_DATUM: Final = f"CAST(NULL AS binary) AS {datums.COLUMN}"

@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, changed_where
+from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT
 from spark_jobs.decoding import (
     drop_tables,
     lookalikes,
@@ -19,12 +19,14 @@ from spark_jobs.decoding import (
 )
 from spark_jobs.decoding.ddl_table_names import with_spelling_of_rows
 from spark_jobs.decoding.envelope_parts import PART, in_parts
+from spark_jobs.expressions import changed_where
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import discover
 from spark_jobs.planning.name_limits import refuse_too_many, without_unusable_names
 from spark_jobs.planning.sources import refuse_unclear
 from spark_jobs.planning.table_summary import TableSummary
+from spark_jobs.record_places import PLACE
 
 # Returns the batch's records with other outcomes or names; None where it changes none.
 Rule = Callable[[Job, DataFrame, list[TableSummary]], DataFrame | None]
@@ -32,15 +34,15 @@ Rule = Callable[[Job, DataFrame, list[TableSummary]], DataFrame | None]
 
 def apply_record_rules(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[TableSummary]]:
     """Return the envelope after all rules about whole records, and a summary of each table."""
-    found = discover(envelope)
-    refuse_unclear(job.pipeline, found)
-    refuse_too_many(job.pipeline, found)
-    envelope, found = _after(_OUTCOMES, job, envelope, found)
-    truncates.report_unclear(job.pipeline, envelope, found)
-    table_renames.by_policy(job, envelope, found)
-    envelope, found = _after((_respelled,), job, envelope, found)
-    envelope, found = drop_tables.by_policy(job, envelope, found)
-    return envelope, truncates.with_lone_truncates(job, envelope, found)
+    summaries = discover(envelope)
+    refuse_unclear(job.pipeline, summaries)
+    refuse_too_many(job.pipeline, summaries)
+    envelope, summaries = _after(_OUTCOMES, job, envelope, summaries)
+    truncates.report_unclear(job.pipeline, envelope, summaries)
+    table_renames.by_policy(job, envelope, summaries)
+    envelope, summaries = _after((_respelled,), job, envelope, summaries)
+    envelope, summaries = drop_tables.by_policy(job, envelope, summaries)
+    return envelope, truncates.with_lone_truncates(job, envelope, summaries)
 
 
 def _after(
@@ -56,7 +58,7 @@ def _after(
 def _without_lookalikes(
     job: Job, envelope: DataFrame, summaries: list[TableSummary]
 ) -> DataFrame | None:
-    may_seem = any(table.ignored > 0 and not table.source.table for table in summaries)
+    may_seem = any(summary.ignored > 0 and not summary.source.table for summary in summaries)
     return lookalikes.rejected(job, envelope) if may_seem else None
 
 
@@ -65,7 +67,7 @@ def _without_tombstones(
 ) -> DataFrame | None:
     """Ignore empty records that the format recognises by their text, such as tombstones."""
     ignorable = FORMATS[job.pipeline.format].ignorable
-    if not ignorable or not any(table.rejected for table in summaries):
+    if not ignorable or not any(summary.rejected for summary in summaries):
         return None
     lines = quarantine.texts(job.spark, job.manifest.files)
     known = lines.where(F.col("value").rlike(ignorable))

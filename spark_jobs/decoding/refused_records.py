@@ -18,14 +18,16 @@ from pyspark.sql import functions as F
 from sluice.errors import Evidence
 from sluice.escaping import shown
 from sluice.source_names import stored_name
-from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, PLACE, cut, names_any
+from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, names_any
 from spark_jobs.decoding import quarantine
 from spark_jobs.decoding.decode import is_of, with_origin
 from spark_jobs.decoding.envelope_parts import part_of
 from spark_jobs.decoding.record_numbers import in_landed_file
 from spark_jobs.decoding.statements import Statement
+from spark_jobs.expressions import cut
 from spark_jobs.job import Job
 from spark_jobs.planning.table_summary import Source, TableSummary, short_name
+from spark_jobs.record_places import PLACE
 
 _SHOWN: Final = 3
 _MOST_TABLES: Final = 10
@@ -71,20 +73,20 @@ def _lines(job: Job, envelope: DataFrame, found: DataFrame) -> dict[str, list[st
     return lines
 
 
-def _found(envelope: DataFrame, table: TableSummary, evidence: Evidence) -> DataFrame:
+def _found(envelope: DataFrame, summary: TableSummary, evidence: Evidence) -> DataFrame:
     """Return the first records of a table that show it.
 
     `turn`: a record's number among those with its description of types. The first of each
     description are taken first, so that different types are seen.
     """
     wanted = {name.lower() for name in evidence.columns}
-    names = [name for name in sorted(table.columns) if stored_name(name).lower() in wanted]
-    mine = (F.col("outcome") == OUTCOME_EVENT) & is_of(table.source) & _shows(evidence, names)
+    names = [name for name in sorted(summary.columns) if stored_name(name).lower() in wanted]
+    mine = (F.col("outcome") == OUTCOME_EVENT) & is_of(summary.source) & _shows(evidence, names)
     alike = Window.partitionBy(short_name(F.col("types"))).orderBy(*PLACE)
-    rows = part_of(envelope, table.source).where(mine)
+    rows = part_of(envelope, summary.source).where(mine)
     found = rows.select(
         *PLACE,
-        F.lit(table.source.name).alias("refused"),
+        F.lit(summary.source.name).alias("refused"),
         _refused_part(evidence, names).alias("text"),
         F.row_number().over(alike).alias("turn"),
     )

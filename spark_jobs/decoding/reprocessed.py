@@ -12,9 +12,9 @@ from collections.abc import Collection
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.canonical import of_batches
 from spark_jobs.decoding import quarantine
 from spark_jobs.job import Job
+from spark_jobs.row_conditions import of_batches
 
 
 def quarantined(job: Job, records: DataFrame, reasons: Collection[str]) -> DataFrame:

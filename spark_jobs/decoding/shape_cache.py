@@ -80,9 +80,9 @@ def load_shapes(lake: Lake, namespace: str) -> list[TableSummary]:
     Each table costs a pass over the batch, and with many tables most passes would find nothing.
     """
     tables = lake.own_tables(namespace, at_most=_MOST_TABLES)
-    found = [decode_shapes(table.properties.get(names.PROP_SHAPES)) for table in tables]
-    known = [f for f in found if f is not None]
-    return known if len(known) == len(found) else []
+    decoded = [decode_shapes(table.properties.get(names.PROP_SHAPES)) for table in tables]
+    summaries = [summary for summary in decoded if summary is not None]
+    return summaries if len(summaries) == len(decoded) else []
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,13 @@ class ShapeCheck:
     """Checks, while one table of the batch is decoded, that every record has a shape that is
     cached.
 
-    `known`: the cached shapes of all tables; `table`: that of this one; `key`: its key columns;
+    `known`: the cached shapes of all tables; `summary`: that of this one; `key`: its key columns;
     `whole_before`: old images are complete, and checked too; `seeming`: reasons of ignored records
     that may hold more than the decoder saw.
     """
 
     known: tuple[TableSummary, ...]
-    table: TableSummary
+    summary: TableSummary
     key: tuple[PlannedColumn, ...]
     whole_before: bool
     seeming: frozenset[str] = frozenset()
@@ -120,14 +120,14 @@ class ShapeCheck:
         strange = F.when(needs_second_look(self.seeming), _class(_SEEMING))
         strange = strange.when(ignored, _class(_ELSEWHERE)).otherwise(_class(_UNKNOWN_TABLES))
         others = F.when(~self._of_another(), strange)
-        marked = envelope.withColumn(_MINE, is_of(self.table.source))
+        marked = envelope.withColumn(_MINE, is_of(self.summary.source))
         return marked.withColumn(_CLASS, F.when(mine, own).otherwise(others))
 
     def _of_another(self) -> Column:
         matches = F.lit(False)
-        for found in self.known:
-            if found.source != self.table.source:
-                matches |= is_of(found.source)
+        for other in self.known:
+            if other.source != self.summary.source:
+                matches |= is_of(other.source)
         return matches
 
     def counters(self) -> list[Column]:
@@ -139,27 +139,27 @@ class ShapeCheck:
         return [*counts, newest.cast("string").alias("newest")]
 
     def _has_unknown_shape(self) -> Column:
-        table, after, before = self.table, F.map_keys("after"), F.map_keys("before")
+        summary, after, before = self.summary, F.map_keys("after"), F.map_keys("before")
         known: list[tuple[Column, Iterable[int]]] = [
-            (after, table.images),
-            (F.col("key"), table.keys),
-            (F.col("types"), table.types),
+            (after, summary.images),
+            (F.col("key"), summary.keys),
+            (F.col("types"), summary.types),
         ]
-        known += [(before, table.images)] if self.whole_before else []
+        known += [(before, summary.images)] if self.whole_before else []
         unknown = F.lit(False)
         for part, ids in known:
             unknown |= part.isNotNull() & ~short_name(part).isin(*ids)
-        unknown |= F.col("absent").isNotNull() & F.lit(not table.partial)
-        if self.key and not table.may_move:
+        unknown |= F.col("absent").isNotNull() & F.lit(not summary.partial)
+        if self.key and not summary.may_move:
             unknown |= changes_key(self.key)
         if self.key and not self.whole_before:
             unknown |= hides_key(self.key)
-        return unknown | (F.col("position").isNull() & F.lit(not table.unordered))
+        return unknown | (F.col("position").isNull() & F.lit(not summary.unordered))
 
     def result(self, noticed: dict[str, Any]) -> ShapeCheckResult:
         """Return the results of the pass."""
-        found = replace(
-            self.table,
+        summary = replace(
+            self.summary,
             records=sum(noticed[name] for name in (_ROWS, _DDL, _TRUNCATES)),
             ignored=noticed[_IGNORED],
             rejected=noticed[_REJECTED],
@@ -169,7 +169,7 @@ class ShapeCheck:
         )
         expected = not any(noticed[name] for name in (_UNKNOWN_TABLES, _UNKNOWN_SHAPES, _REJECTED))
         unsure = noticed[_SEEMING] > 0
-        return ShapeCheckResult(found, noticed[_ELSEWHERE] + noticed[_SEEMING], expected, unsure)
+        return ShapeCheckResult(summary, noticed[_ELSEWHERE] + noticed[_SEEMING], expected, unsure)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from pyspark.sql import functions as F
 from sluice.ddl.statements import LONGEST
 from sluice.errors import PlanError, landed_again
 from sluice.positions import epoch_prefix
-from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, PLACE, SOURCE_PARTS
+from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, SOURCE_PARTS
 from spark_jobs.decoding.decode import by_place, with_origin
 from spark_jobs.job import Job
 from spark_jobs.planning.table_summary import Drop, Source, TableSummary, source_of
+from spark_jobs.record_places import PLACE
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,14 @@ class Statement:
 
 def has_statements(summaries: Iterable[TableSummary]) -> bool:
     """Whether a table of the batch has DDL events."""
-    return any(table.ddl for table in summaries)
+    return any(summary.ddl for summary in summaries)
 
 
 def ordered_tables(summaries: Iterable[TableSummary]) -> set[Source]:
     """Return the tables whose rows all have a position from the source."""
-    return {t.source for t in summaries if t.has_changes and not t.unordered}
+    return {
+        summary.source for summary in summaries if summary.has_changes and not summary.unordered
+    }
 
 
 def ddl_events(envelope: DataFrame, pattern: str) -> DataFrame:
@@ -87,8 +90,8 @@ def with_drops(
     for one in statements:
         drops.setdefault(one.source, []).append(Drop(one.at, one.text))
     return [
-        replace(table, drops=tuple(drops[table.source])) if table.source in drops else table
-        for table in summaries
+        replace(summary, drops=tuple(drops[summary.source])) if summary.source in drops else summary
+        for summary in summaries
     ]
 
 

@@ -15,10 +15,11 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import LakeMovedError, LedgerDamagedError, ResetSuspectedError, TerminalError
 from sluice.escaping import LINES, shown
 from sluice.result import LeftOut
-from spark_jobs.canonical import OUTCOME_IGNORE, changed_where
+from spark_jobs.canonical import OUTCOME_IGNORE
 from spark_jobs.decoding.decode import is_of
 from spark_jobs.decoding.staged_files import is_of_a_file
 from spark_jobs.driver_messages import emit
+from spark_jobs.expressions import changed_where
 from spark_jobs.failures import typed
 from spark_jobs.job import Job, unpublished
 from spark_jobs.planning.table_summary import TableSummary
@@ -87,8 +88,8 @@ def ignore_left_out(
 
     The records stay in the envelope: records of containers and Parquet are numbered by it.
     """
-    kept = [table for table in summaries if table.source.name not in job.left_out]
-    gone = [is_of(table.source) for table in summaries if table.source.name in job.left_out]
+    kept = [summary for summary in summaries if summary.source.name not in job.left_out]
+    gone = [is_of(summary.source) for summary in summaries if summary.source.name in job.left_out]
     if gone:
         ignored = changed_where(reduce(or_, gone), {"outcome": F.lit(OUTCOME_IGNORE)})
         envelope = envelope.withColumns(ignored)
@@ -98,7 +99,7 @@ def ignore_left_out(
 def left_out(job: Job, summaries: list[TableSummary]) -> tuple[LeftOut, ...]:
     """Return the left-out tables, with the number of their records."""
     return tuple(
-        LeftOut(table.source.name, table.total, job.left_out[table.source.name])
-        for table in summaries
-        if table.source.name in job.left_out
+        LeftOut(summary.source.name, summary.total, job.left_out[summary.source.name])
+        for summary in summaries
+        if summary.source.name in job.left_out
     )

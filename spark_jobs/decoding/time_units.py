@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.counting import are, counted
 from sluice.types.columns import TIME_UNITS, ColumnType, parse_type
-from spark_jobs.canonical import quoted
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.quoting import quoted
 
 _INSTANTS: Final = ("timestamp", "timestamp_ntz", "date")
 _MICROS: Final = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}

@@ -26,13 +26,13 @@ from spark_jobs.canonical import (
     OUTCOME_REJECT,
     SOURCE_PARTS,
     UPDATES,
-    changed_where,
-    of_batches,
     record_text,
 )
+from spark_jobs.expressions import changed_where
 from spark_jobs.job import Job
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.materialize import materialize
+from spark_jobs.row_conditions import of_batches
 
 TRANSACTION: Final = "transaction"
 _ENDS: Final = "ends"

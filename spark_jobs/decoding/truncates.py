@@ -36,7 +36,11 @@ def with_lone_truncates(
 ) -> list[TableSummary]:
     """Return the summaries with the TRUNCATEs of tables without other events among their `drops`,
     in formats that send statements of tables whose rows they do not send."""
-    alone = [t.source for t in summaries if t.truncates and t.records == t.truncates + t.ddl]
+    alone = [
+        summary.source
+        for summary in summaries
+        if summary.truncates and summary.records == summary.truncates + summary.ddl
+    ]
     if not (alone and FORMATS[job.pipeline.format].states_other_tables):
         return summaries
     is_event = (F.col("outcome") == OUTCOME_EVENT) & (F.col("op") == OP_TRUNCATE)

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.positions import HALF_MARK
 from sluice.result import Conflicts
-from spark_jobs.canonical import by_name
 from spark_jobs.folding.fold import content_hash
 from spark_jobs.folding.resolve import MINE
+from spark_jobs.quoting import by_name
 
 _THEIRS: Final = "_sluice_theirs"
 _CONTENTS: Final = "_sluice_contents"

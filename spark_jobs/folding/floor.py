@@ -14,20 +14,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import (
-    OP_DELETE,
-    OP_INSERT,
-    OP_TRUNCATE,
-    by_name,
-    by_source,
-    in_batch,
-    is_delete,
-    is_truncate,
-    quoted,
-)
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_TRUNCATE
 from spark_jobs.folding.half_matching import places
 from spark_jobs.folding.resolve import ROW, TOMBSTONE, StoredState, with_stored
 from spark_jobs.folding.versions import ended
+from spark_jobs.position_text import by_source
+from spark_jobs.quoting import by_name, quoted
+from spark_jobs.row_conditions import in_batch, is_delete, is_truncate
 
 BEYOND_FLOOR: Final = "_sluice_beyond_floor"
 BASELINE_AT: Final = "_sluice_baseline_at"

@@ -16,8 +16,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType
 
 from sluice import names
-from spark_jobs.canonical import ALL_BUT, by_name, is_delete, lists_carried, literal, quoted
+from spark_jobs.canonical import ALL_BUT, lists_carried
 from spark_jobs.folding.half_matching import ENDED, ends_by_place
+from spark_jobs.quoting import by_name, literal, quoted
+from spark_jobs.row_conditions import is_delete
 
 RECORDS: Final = "_sluice_records"
 DISTINCT: Final = "_sluice_distinct"

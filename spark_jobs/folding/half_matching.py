@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.positions import HALF_MARK, ROLE_OLD
-from spark_jobs.canonical import OP_UPDATE, is_delete
+from spark_jobs.canonical import OP_UPDATE
+from spark_jobs.row_conditions import is_delete
 
 ENDED: Final = "_sluice_ended"
 _PLACE: Final = "_sluice_place"

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_jobs.canonical import literal, quoted
+from spark_jobs.quoting import literal, quoted
 
 # Types that Spark, Iceberg's bounds and Parquet's statistics order alike, and whose text is exact.
 # Not floating-point numbers (NaN, -0.0), and not texts, which need not be valid UTF-8.

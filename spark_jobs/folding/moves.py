@@ -18,11 +18,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import by_name, is_delete, is_partial, quoted
 from spark_jobs.folding.floor import BASELINE_AT
 from spark_jobs.folding.fold import boxed, carried, content_hash, newest_carried
 from spark_jobs.folding.half_matching import ENDED, ends_by_place, meeting_places, places
 from spark_jobs.materialize import materialize
+from spark_jobs.quoting import by_name, quoted
+from spark_jobs.row_conditions import is_delete, is_partial
 
 AT: Final = "_sluice_at"
 TO: Final = "_sluice_to"

@@ -15,8 +15,10 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import Counts
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, is_delete, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT
 from spark_jobs.folding.fold import content_hash
+from spark_jobs.quoting import by_name, quoted
+from spark_jobs.row_conditions import is_delete
 
 _DELETES: Final = "_sluice_deletes"
 _INSERTS: Final = "_sluice_inserts"

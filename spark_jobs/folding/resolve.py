@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import Conflicts, Counts
-from spark_jobs.canonical import by_name, by_source, is_delete, quoted
 from spark_jobs.folding.fold import (
     CONFLICTS,
     DISTINCT,
@@ -21,6 +20,9 @@ from spark_jobs.folding.fold import (
     count_distinct,
 )
 from spark_jobs.folding.key_ranges import KeyRange, extremes, key_ranges
+from spark_jobs.position_text import by_source
+from spark_jobs.quoting import by_name, quoted
+from spark_jobs.row_conditions import is_delete
 
 STATUS: Final = "_sluice_status"
 APPLY: Final = "apply"

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import Counts
-from spark_jobs.canonical import is_truncate
+from spark_jobs.row_conditions import is_truncate
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
 from sluice import names
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, is_delete, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT
 from spark_jobs.folding.fold import boxed, carried, content_hash
 from spark_jobs.folding.half_matching import places, position_place
+from spark_jobs.quoting import by_name, quoted
+from spark_jobs.row_conditions import is_delete
 
 ENDED_AT: Final = "_sluice_ended_at"
 ENDED_TS: Final = "_sluice_ended_ts"

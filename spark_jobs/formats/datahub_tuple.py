@@ -14,14 +14,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import DatahubTupleOptions
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import (
-    OP_DELETE,
-    OP_INSERT,
-    OP_UPDATE_AFTER,
-    full_load_position,
-    number,
-    source_position,
-)
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE_AFTER
 from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
@@ -34,23 +27,24 @@ from spark_jobs.formats.common.envelope import (
 )
 from spark_jobs.formats.common.tabular import columns_of, read_rows
 from spark_jobs.formats.common.tabular_columns import META, REPEATS, ROW, Meta
+from spark_jobs.position_text import full_load_position, number, source_position
 
-SEQUENCE: Final = "_sequence_id_"
-OPERATION: Final = "_operation_type_"
-EXECUTE_TIME: Final = "_execute_time_"
-EXCUTE_TIME: Final = "_excute_time_"  # the spelling of the vendor's older pages and topics
-SOURCE_TABLE: Final = "_source_table_"
-BEFORE_IMAGE: Final = "_before_image_"
-AFTER_IMAGE: Final = "_after_image_"
-COLUMNS: Final = (
-    SEQUENCE, OPERATION, EXECUTE_TIME, EXCUTE_TIME, SOURCE_TABLE, BEFORE_IMAGE, AFTER_IMAGE,
+_SEQUENCE: Final = "_sequence_id_"
+_OPERATION: Final = "_operation_type_"
+_EXECUTE_TIME: Final = "_execute_time_"
+_EXCUTE_TIME: Final = "_excute_time_"  # the spelling of the vendor's older pages and topics
+_SOURCE_TABLE: Final = "_source_table_"
+_BEFORE_IMAGE: Final = "_before_image_"
+_AFTER_IMAGE: Final = "_after_image_"
+_COLUMNS: Final = (
+    _SEQUENCE, _OPERATION, _EXECUTE_TIME, _EXCUTE_TIME, _SOURCE_TABLE, _BEFORE_IMAGE, _AFTER_IMAGE,
 )  # fmt: skip
-INSERT: Final = "I"
-UPDATE: Final = "U"
-DELETE: Final = "D"
-OLD_ROW: Final = "YN"
-NEW_ROW: Final = "NY"
-FULL_LOAD: Final = "-1"
+_INSERT: Final = "I"
+_UPDATE: Final = "U"
+_DELETE: Final = "D"
+_OLD_ROW: Final = "YN"
+_NEW_ROW: Final = "NY"
+_FULL_LOAD: Final = "-1"
 _MICROSECOND_DIGITS: Final = 16
 _NANOSECOND_DIGITS: Final = 19
 
@@ -70,7 +64,7 @@ class DatahubTuple(Format):
         facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode JSON lines, CSV, Parquet and Avro files; each record is one half of a change."""
-        rows = read_rows(spark, files, Meta(any_case=COLUMNS), SOURCE_TABLE)
+        rows = read_rows(spark, files, Meta(any_case=_COLUMNS), _SOURCE_TABLE)
         # In steps, so that Spark computes once what the envelope uses several times.
         described = rows.withColumns({"_images": _images(), "source_ts": _source_ts()})
         judged = described.withColumn("op", _op())
@@ -82,7 +76,7 @@ class DatahubTuple(Format):
 
 
 def _envelope(table: str | None) -> dict[str, Column]:
-    named = F.coalesce(F.nullif(_about(SOURCE_TABLE), F.lit("")), F.lit(table))
+    named = F.coalesce(F.nullif(_about(_SOURCE_TABLE), F.lit("")), F.lit(table))
     reason, op = _reason(named), F.col("op")
     return {
         "outcome": outcome(F.lit(False), reason),
@@ -91,7 +85,7 @@ def _envelope(table: str | None) -> dict[str, Column]:
         "position": _position(),
         "before": F.when(op == OP_DELETE, F.col(ROW)),
         "after": F.when(op != OP_DELETE, F.col(ROW)),
-        "event_id": F.nullif(_about(SEQUENCE), F.lit(FULL_LOAD)),
+        "event_id": F.nullif(_about(_SEQUENCE), F.lit(_FULL_LOAD)),
         "raw": F.when(reason.isNotNull(), line_or(META, ROW)),
     }
 
@@ -102,7 +96,7 @@ def _about(name: str) -> Column:
 
 def _images() -> Column:
     """Return both flags as `YN` or `NY`; NULL if one is missing, for both are needed."""
-    return F.concat(_about(BEFORE_IMAGE), _about(AFTER_IMAGE))
+    return F.concat(_about(_BEFORE_IMAGE), _about(_AFTER_IMAGE))
 
 
 def _op() -> Column:
@@ -111,48 +105,48 @@ def _op() -> Column:
     If the kind is missing, which the vendor's appendix does not list, the flags alone show it.
     """
     images = F.col("_images")
-    kind = F.coalesce(_about(OPERATION), F.when(images.isin(OLD_ROW, NEW_ROW), F.lit(UPDATE)))
+    kind = F.coalesce(_about(_OPERATION), F.when(images.isin(_OLD_ROW, _NEW_ROW), F.lit(_UPDATE)))
     return (
-        F.when((kind == DELETE) | ((kind == UPDATE) & (images == OLD_ROW)), F.lit(OP_DELETE))
-        .when(kind == UPDATE, F.lit(OP_UPDATE_AFTER))
-        .when(kind == INSERT, F.lit(OP_INSERT))
+        F.when((kind == _DELETE) | ((kind == _UPDATE) & (images == _OLD_ROW)), F.lit(OP_DELETE))
+        .when(kind == _UPDATE, F.lit(OP_UPDATE_AFTER))
+        .when(kind == _INSERT, F.lit(OP_INSERT))
     )
 
 
 def _reason(table: Column) -> Column:
-    kind, sequence, images = _about(OPERATION), _about(SEQUENCE), F.col("_images")
+    kind, sequence, images = _about(_OPERATION), _about(_SEQUENCE), F.col("_images")
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(F.col(REPEATS), F.lit("duplicate_column"))
         .when(kind.isNull() & images.isNull(), F.lit("not_an_envelope"))
-        .when(~kind.isin(INSERT, UPDATE, DELETE), F.concat(F.lit("unknown_op:"), kind))
+        .when(~kind.isin(_INSERT, _UPDATE, _DELETE), F.concat(F.lit("unknown_op:"), kind))
         .when(table.isNull(), F.lit("table_missing"))
-        .when((kind == UPDATE) & images.isNull(), F.lit("image_flags_missing"))
+        .when((kind == _UPDATE) & images.isNull(), F.lit("image_flags_missing"))
         .when(~_agrees(kind, images), F.lit("bad_image_flags"))
-        .when(~sequence.rlike(f"^({FULL_LOAD}|{DIGITS})$"), F.lit("bad_sequence_id"))
+        .when(~sequence.rlike(f"^({_FULL_LOAD}|{DIGITS})$"), F.lit("bad_sequence_id"))
     )
 
 
 def _agrees(kind: Column, images: Column) -> Column:
     """Whether the flags are those of the operation; NULL if there are none."""
     return (
-        F.when(kind == INSERT, images == NEW_ROW)
-        .when(kind == DELETE, images == OLD_ROW)
-        .otherwise(images.isin(OLD_ROW, NEW_ROW))
+        F.when(kind == _INSERT, images == _NEW_ROW)
+        .when(kind == _DELETE, images == _OLD_ROW)
+        .otherwise(images.isin(_OLD_ROW, _NEW_ROW))
     )
 
 
 def _position() -> Column:
     """Order by sequence; full-load rows by their time, so that a newer full load wins."""
-    sequence = _about(SEQUENCE)
+    sequence = _about(_SEQUENCE)
     read = F.unix_micros("source_ts").cast("string")
-    return F.when(sequence == FULL_LOAD, full_load_position(number_or_zero(read))).otherwise(
+    return F.when(sequence == _FULL_LOAD, full_load_position(number_or_zero(read))).otherwise(
         source_position(number(sequence))
     )
 
 
 def _execute_time() -> Column:
-    return F.coalesce(_about(EXECUTE_TIME), _about(EXCUTE_TIME))
+    return F.coalesce(_about(_EXECUTE_TIME), _about(_EXCUTE_TIME))
 
 
 def _source_ts() -> Column:

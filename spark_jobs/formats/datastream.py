@@ -17,18 +17,7 @@ from pyspark.sql import types as T
 from sluice.config.format_options import DatastreamOptions
 from sluice.errors import TerminalError
 from sluice.manifest import JSON_LINES, SourceFile
-from spark_jobs.canonical import (
-    IMAGE_TYPE,
-    OP_DELETE,
-    OP_INSERT,
-    OP_UPDATE,
-    OP_UPDATE_AFTER,
-    PLACE,
-    full_load_position,
-    hex_number,
-    place,
-    source_position,
-)
+from spark_jobs.canonical import IMAGE_TYPE, OP_DELETE, OP_INSERT, OP_UPDATE, OP_UPDATE_AFTER
 from spark_jobs.formats.base import (
     NO_PRIOR_FACTS,
     NUMBERS_AND_TIMES,
@@ -53,17 +42,19 @@ from spark_jobs.formats.common.envelope import (
     with_numbers,
 )
 from spark_jobs.formats.common.scans import by_schema, union
+from spark_jobs.position_text import full_load_position, hex_number, source_position
+from spark_jobs.record_places import PLACE, place
 
-NEW_HALF: Final = "UPDATE-INSERT"
-UPSERTS: Final = ("INSERT", "UPDATE", NEW_HALF)
-DELETES: Final = ("DELETE", "UPDATE-DELETE")
-META_TEXTS: Final = (
+_NEW_HALF: Final = "UPDATE-INSERT"
+_UPSERTS: Final = ("INSERT", "UPDATE", _NEW_HALF)
+_DELETES: Final = ("DELETE", "UPDATE-DELETE")
+_META_TEXTS: Final = (
     "database", "schema", "table", "change_type", "is_deleted", "tx_id", "log_file",
     "log_position", "binlog_file", "binlog_position", "scn", "rs_id", "ssn", "lsn",
 )  # fmt: skip
-META_LISTS: Final = ("primary_keys", "replication_index")
+_META_LISTS: Final = ("primary_keys", "replication_index")
 _META: Final = ", ".join(
-    [*(f"{n}:string" for n in META_TEXTS), *(f"{n}:array<string>" for n in META_LISTS)]
+    [*(f"{n}:string" for n in _META_TEXTS), *(f"{n}:array<string>" for n in _META_LISTS)]
 )
 _SCHEMA: Final = f"""
     uuid string, source_timestamp string, read_method string, sort_keys array<string>,
@@ -186,8 +177,8 @@ def _texts(value: Column, name: str, fields: dict[str, avro.Node]) -> Column:
 def _metadata(node: avro.Node) -> Column:
     """`source_metadata` with the fields of all databases; NULL for those that this one lacks."""
     fields, root = avro.fields_of(node), F.col("source_metadata")
-    texts = (_text(root[name], name, fields) for name in META_TEXTS)
-    lists = (_texts(root[name], name, fields) for name in META_LISTS)
+    texts = (_text(root[name], name, fields) for name in _META_TEXTS)
+    lists = (_texts(root[name], name, fields) for name in _META_LISTS)
     return F.struct(*texts, *lists)
 
 
@@ -242,11 +233,11 @@ def _op() -> Column:
     UPDATE-DELETE lacks it."""
     meta = F.col("source_metadata")
     change = meta["change_type"]
-    deleted = change.isin(*DELETES) | (F.lower(meta["is_deleted"]) == "true")
+    deleted = change.isin(*_DELETES) | (F.lower(meta["is_deleted"]) == "true")
     return (
         F.when(deleted, F.lit(OP_DELETE))
         .when(change.isNull() | (change == "INSERT"), F.lit(OP_INSERT))
-        .when(change == NEW_HALF, F.lit(OP_UPDATE_AFTER))
+        .when(change == _NEW_HALF, F.lit(OP_UPDATE_AFTER))
         .otherwise(F.lit(OP_UPDATE))
     )
 
@@ -259,7 +250,7 @@ def _reason() -> Column:
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(payload.isNull() | meta.isNull(), F.lit("not_an_envelope"))
         .when(_stated("table").isNull(), F.lit("table_missing"))
-        .when(~change.isin(*UPSERTS, *DELETES), F.concat(F.lit("unknown_op:"), change))
+        .when(~change.isin(*_UPSERTS, *_DELETES), F.concat(F.lit("unknown_op:"), change))
         .when(unstated, F.lit("change_type_missing"))
         .when(~_is_full_load() & _is_unreadable(), F.lit("bad_position"))
         .when(repeats_column(payload), F.lit("duplicate_column"))
@@ -358,7 +349,7 @@ def _key() -> Column:
 
 def _named_key() -> Column:
     meta = F.col("source_metadata")
-    return F.coalesce(*(F.when(F.size(meta[name]) > 0, meta[name]) for name in META_LISTS))
+    return F.coalesce(*(F.when(F.size(meta[name]) > 0, meta[name]) for name in _META_LISTS))
 
 
 def _names_whole_row() -> Column:

@@ -18,15 +18,7 @@ from sluice.ddl.defaults import ENUM, OF_MYSQL
 from sluice.manifest import SourceFile
 from sluice.positions import encode_number
 from sluice.types.columns import BASE64
-from spark_jobs.canonical import (
-    IMAGE_TYPE,
-    OP_DDL,
-    OP_DELETE,
-    OP_INSERT,
-    OP_UPDATE,
-    full_load_position,
-    source_position,
-)
+from spark_jobs.canonical import IMAGE_TYPE, OP_DDL, OP_DELETE, OP_INSERT, OP_UPDATE
 from spark_jobs.formats.base import NO_PRIOR_FACTS, NUMBERS_AND_TIMES, Format, PriorFacts
 from spark_jobs.formats.common.default_table import DefaultTable, in_database
 from spark_jobs.formats.common.envelope import (
@@ -48,24 +40,25 @@ from spark_jobs.formats.common.envelope import (
 from spark_jobs.formats.common.overlaid_rows import overlaid
 from spark_jobs.formats.common.row_image import absent_columns
 from spark_jobs.formats.common.scans import ARRIVAL, with_arrival
+from spark_jobs.position_text import full_load_position, source_position
 
-BOOTSTRAPPED: Final = "bootstrap-insert"
-IGNORED: Final = ("bootstrap-start", "bootstrap-complete")
-DDL: Final = tuple(
+_BOOTSTRAPPED: Final = "bootstrap-insert"
+_IGNORED: Final = ("bootstrap-start", "bootstrap-complete")
+_DDL: Final = tuple(
     f"{what}-{change}" for what in ("database", "table") for change in ("create", "alter", "drop")
 )
-OPS: Final = {
+_OPS: Final = {
     "insert": OP_INSERT,
-    BOOTSTRAPPED: OP_INSERT,
+    _BOOTSTRAPPED: OP_INSERT,
     "update": OP_UPDATE,
     "delete": OP_DELETE,
     # As older versions of SeaTunnel write them.
     "INSERT": OP_INSERT,
     "DELETE": OP_DELETE,
-    **dict.fromkeys(DDL, OP_DDL),
+    **dict.fromkeys(_DDL, OP_DDL),
 }
-OPS_IN_LIFE: Final = (OP_INSERT, OP_UPDATE, OP_DELETE)
-BY_LOG: Final[MaxwellOrder] = "log"
+_OPS_IN_LIFE: Final = (OP_INSERT, OP_UPDATE, OP_DELETE)
+_BY_LOG: Final[MaxwellOrder] = "log"
 _POSITION: Final = r"^[^:]*?(\d{1,98}):(\d{1,98})$"
 _NUMBER: Final = f"^{DIGITS}$"
 _FIELDS: Final = {
@@ -97,10 +90,10 @@ class Maxwell(Format):
         facts: PriorFacts = NO_PRIOR_FACTS,
     ) -> DataFrame:
         """Decode JSON-lines files; the markers of a bootstrap are ignored and counted."""
-        by_log = options.order == BY_LOG
+        by_log = options.order == _BY_LOG
         lines = with_arrival(spark, read_lines(spark, files, _SCHEMA), files)
         twice = any_repeats_column(F.col("data"), F.col("old"))
-        rows = lines.withColumns({"op": looked_up(F.col("type"), OPS), "_twice": twice})
+        rows = lines.withColumns({"op": looked_up(F.col("type"), _OPS), "_twice": twice})
         named = rows.withColumns(_names(in_database(options.table)))
         judged = with_numbers(named, _numbers()).withColumn("_reason", _reason())
         envelope = _envelope(by_log)
@@ -126,7 +119,7 @@ def _envelope(by_log: bool) -> dict[str, Column]:
     # were NULL (`output_nulls=false`): an update that changes nothing is not written.
     has_old = ~F.col("_twice") & (F.size("old") > 0)
     old = F.when(has_old, overlaid(data, F.col("old")))
-    ignored = F.col("type").isin(*IGNORED) & F.col(CORRUPT).isNull()
+    ignored = F.col("type").isin(*_IGNORED) & F.col(CORRUPT).isNull()
     return {
         "outcome": outcome(ignored, reason),
         "reason": F.when(ignored, F.col("type")).otherwise(reason),
@@ -171,7 +164,7 @@ def _numbers() -> dict[str, Column]:
 
 
 def _bootstrapped() -> Column:
-    return F.col("type") == BOOTSTRAPPED
+    return F.col("type") == _BOOTSTRAPPED
 
 
 def _offset() -> Column:
@@ -194,7 +187,7 @@ def _log_position() -> Column:
     ends with its delete.
     """
     last = F.when(F.col("commit") == "true", encode_number(1)).otherwise(F.lit(ZERO))
-    kinds = {op: encode_number(n) for n, op in enumerate(OPS_IN_LIFE)}
+    kinds = {op: encode_number(n) for n, op in enumerate(_OPS_IN_LIFE)}
     rest = (last, _offset(), or_zero(looked_up(F.col("op"), kinds)))
     place = source_position(F.col("_n_file"), F.col("_n_at"), *rest)
     return F.coalesce(place, source_position(F.col("_n_xid"), *rest))

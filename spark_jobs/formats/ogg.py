@@ -15,15 +15,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import TABLE_NAME, OggOptions
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import (
-    IMAGE_TYPE,
-    OP_DELETE,
-    OP_INSERT,
-    OP_TRUNCATE,
-    OP_UPDATE,
-    full_load_position,
-    source_position,
-)
+from spark_jobs.canonical import IMAGE_TYPE, OP_DELETE, OP_INSERT, OP_TRUNCATE, OP_UPDATE
 from spark_jobs.formats.base import NO_PRIOR_FACTS, NUMBERS_AND_TIMES, Format, PriorFacts
 from spark_jobs.formats.common.dotted_names import name_parts, table_names
 from spark_jobs.formats.common.envelope import (
@@ -41,8 +33,9 @@ from spark_jobs.formats.common.envelope import (
     with_numbers,
 )
 from spark_jobs.formats.common.overlaid_rows import absent_but, with_row
+from spark_jobs.position_text import full_load_position, source_position
 
-OPS: Final = {"I": OP_INSERT, "U": OP_UPDATE, "D": OP_DELETE, "T": OP_TRUNCATE}
+_OPS: Final = {"I": OP_INSERT, "U": OP_UPDATE, "D": OP_DELETE, "T": OP_TRUNCATE}
 _FIELDS: Final = {
     **dict.fromkeys(("table", "op_type", "op_ts", "pos"), "string"),
     "primary_keys": "array<string>",
@@ -78,7 +71,7 @@ class GoldenGate(Format):
         renamed = bare.withColumnsRenamed({n: f"_{n}" for n in _TAKEN})
         images = {f"_{n}": _sent(F.col(f"_{n}")) for n in _IMAGES}
         named = F.coalesce("_table", F.lit(options.table or None))
-        described = {"op": looked_up(F.col("op_type"), OPS), "_named": named}
+        described = {"op": looked_up(F.col("op_type"), _OPS), "_named": named}
         # A step of its own: a lambda beside a replaced column would see the new one.
         flagged = renamed.withColumn("_unsent", _missing(F.col("_before")))
         records = flagged.withColumns({**images, **described})

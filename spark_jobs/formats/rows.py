@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from sluice.config.format_options import RowsOptions
 from sluice.landing.table_folders import folders
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import IMAGE_TYPE, OP_INSERT, number, source_position
+from spark_jobs.canonical import IMAGE_TYPE, OP_INSERT
 from spark_jobs.formats.base import (
     NO_PRIOR_FACTS,
     NUMBERS_AND_TIMES,
@@ -33,6 +33,7 @@ from spark_jobs.formats.common.envelope import (
 from spark_jobs.formats.common.scans import with_facts
 from spark_jobs.formats.common.tabular import columns_of, read_rows
 from spark_jobs.formats.common.tabular_columns import REPEATS, ROW, Meta
+from spark_jobs.position_text import number, source_position
 
 
 class Rows(Format):

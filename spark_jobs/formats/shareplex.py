@@ -25,7 +25,6 @@ from spark_jobs.canonical import (
     OP_TRUNCATE,
     OP_UPDATE,
     OP_UPDATE_AFTER,
-    source_position,
 )
 from spark_jobs.formats.base import NO_PRIOR_FACTS, NUMBERS_AND_TIMES, Format, PriorFacts
 from spark_jobs.formats.common import truncates
@@ -48,20 +47,21 @@ from spark_jobs.formats.common.envelope import (
 from spark_jobs.formats.common.first_lines import first_lines
 from spark_jobs.formats.common.overlaid_rows import absent_but, overlaid, with_row
 from spark_jobs.formats.common.scans import union
+from spark_jobs.position_text import source_position
 
-OLD_HALVES: Final = ("upd before", "update before")
-NEW_HALVES: Final = ("upd after", "update after")
-UPDATES: Final = ("upd", "update", *NEW_HALVES)
-DELETES: Final = ("del", "delete", *OLD_HALVES)
-DDL: Final = ("ddl", "drop column")
-COMMIT: Final = "commit"
+_OLD_HALVES: Final = ("upd before", "update before")
+_NEW_HALVES: Final = ("upd after", "update after")
+_UPDATES: Final = ("upd", "update", *_NEW_HALVES)
+_DELETES: Final = ("del", "delete", *_OLD_HALVES)
+_DDL: Final = ("ddl", "drop column")
+_COMMIT: Final = "commit"
 # The vendor's examples have `ins`, its table of fields has INSERT: case does not matter.
-OPS: Final = {
+_OPS: Final = {
     **dict.fromkeys(("ins", "insert"), OP_INSERT),
-    **dict.fromkeys(UPDATES, OP_UPDATE),
-    **dict.fromkeys(DELETES, OP_DELETE),
+    **dict.fromkeys(_UPDATES, OP_UPDATE),
+    **dict.fromkeys(_DELETES, OP_DELETE),
     "truncate": OP_TRUNCATE,
-    **dict.fromkeys(DDL, OP_DDL),
+    **dict.fromkeys(_DDL, OP_DDL),
 }
 _ORDER: Final = {
     "scn": rf"^{DIGITS}$",
@@ -121,7 +121,7 @@ def _meta_fields() -> list[Column]:
 
 def _op() -> Column:
     """Return the op by its name; a DDL record may be a TRUNCATE by its statement."""
-    op = looked_up(F.lower("_op"), OPS)
+    op = looked_up(F.lower("_op"), _OPS)
     truncate = (op == OP_DDL) & truncates.empties(_ddl(), table_names(F.col("_parts"))["table"])
     return F.when(truncate, F.lit(OP_TRUNCATE)).otherwise(op)
 
@@ -137,12 +137,12 @@ def _begins_with_halves(spark: SparkSession, files: tuple[SourceFile, ...]) -> b
 
 
 def _is_half() -> Column:
-    return F.coalesce(F.lower("_op").isin(*OLD_HALVES, *NEW_HALVES), F.lit(False))
+    return F.coalesce(F.lower("_op").isin(*_OLD_HALVES, *_NEW_HALVES), F.lit(False))
 
 
 def _is_second() -> Column:
     """Whether the old row is only in the record before."""
-    return F.lower("_op").isin(*NEW_HALVES) & is_empty_image(F.col("_key"))
+    return F.lower("_op").isin(*_NEW_HALVES) & is_empty_image(F.col("_key"))
 
 
 def _with_other_halves(halves: DataFrame) -> DataFrame:
@@ -151,7 +151,7 @@ def _with_other_halves(halves: DataFrame) -> DataFrame:
     The old half directly precedes it, at the same number or at the one before. If both have the
     row's address it must be equal: else halves between them are in another batch.
     """
-    is_new = F.lower("_op").isin(*NEW_HALVES)
+    is_new = F.lower("_op").isin(*_NEW_HALVES)
     few = F.when(_number().rlike(_FEW_DIGITS), _number().try_cast("bigint"))
     placed = halves.withColumn("_at", 2 * few + is_new.cast("int"))
     before = (
@@ -178,7 +178,7 @@ def _envelope() -> dict[str, Column]:
     # A commit record marks the end of a transaction; one with a row would be no marker.
     rowless = is_empty_image(F.col("data")) & is_empty_image(F.col("_key"))
     empty = F.col(CORRUPT).isNull() & rowless
-    ignored = F.coalesce((F.lower("_op") == COMMIT) & empty, F.lit(False))
+    ignored = F.coalesce((F.lower("_op") == _COMMIT) & empty, F.lit(False))
     reason = F.col("_reason")
     return {
         "outcome": outcome(ignored, reason),
@@ -244,7 +244,7 @@ def _reason(halves: bool) -> Column:
         F.when(~table.rlike(TABLE_NAME), F.lit("bad_table")),
         F.when(rows & is_empty_image(image), F.lit("image_missing")),
         F.when(F.col("_twice"), F.lit("duplicate_column")),
-        *([] if halves else [F.when(F.lower("_op").isin(*OLD_HALVES), F.lit("other_half"))]),
+        *([] if halves else [F.when(F.lower("_op").isin(*_OLD_HALVES), F.lit("other_half"))]),
         *bad_order,
     )
 
@@ -266,7 +266,7 @@ def _position() -> Column:
 
 def _numbers() -> dict[str, Column]:
     """Return the texts of all numbers in a position; NULL or no digits: there is none."""
-    is_new = F.lower("_op").isin(*NEW_HALVES)
+    is_new = F.lower("_op").isin(*_NEW_HALVES)
     earlier = F.when(is_new & _number().rlike(_FEW_DIGITS), _number().try_cast("bigint") - 1)
     return {
         "_n_scn": F.col("_scn"),

@@ -23,9 +23,6 @@ from spark_jobs.canonical import (
     OP_TRUNCATE,
     OP_UPDATE,
     OP_UPDATE_AFTER,
-    full_load_position,
-    number,
-    source_position,
 )
 from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common import truncates
@@ -43,25 +40,26 @@ from spark_jobs.formats.common.envelope import (
     read_lines,
     select_envelope,
 )
+from spark_jobs.position_text import full_load_position, number, source_position
 
-ROW_ID: Final = "#alibaba_rds_row_id#"
-NEW_HALF: Final = "UPDATE_AFTER"
-UPDATES: Final = (NEW_HALF, "UPDATE")
-UPSERTS: Final = {"INSERT": OP_INSERT, **dict.fromkeys(UPDATES, OP_UPDATE)}
-OLD_HALVES: Final = ("UPDATE_BEFOR", "UPDATE_BEFORE")
-DELETES: Final = ("DELETE", *OLD_HALVES)
-DDL: Final = ("DDL", "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX")
-TRUNCATE: Final = "TRUNCATE"
-IGNORED: Final = (
+_ROW_ID: Final = "#alibaba_rds_row_id#"
+_NEW_HALF: Final = "UPDATE_AFTER"
+_UPDATES: Final = (_NEW_HALF, "UPDATE")
+_UPSERTS: Final = {"INSERT": OP_INSERT, **dict.fromkeys(_UPDATES, OP_UPDATE)}
+_OLD_HALVES: Final = ("UPDATE_BEFOR", "UPDATE_BEFORE")
+_DELETES: Final = ("DELETE", *_OLD_HALVES)
+_DDL: Final = ("DDL", "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX")
+_TRUNCATE: Final = "TRUNCATE"
+_IGNORED: Final = (
     "TRANSACTION_BEGIN", "TRANSACTION_END", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT",
 )  # fmt: skip
-OPS: Final = {
-    **UPSERTS,
-    **dict.fromkeys(DELETES, OP_DELETE),
-    **dict.fromkeys(DDL, OP_DDL),
-    TRUNCATE: OP_TRUNCATE,
+_OPS: Final = {
+    **_UPSERTS,
+    **dict.fromkeys(_DELETES, OP_DELETE),
+    **dict.fromkeys(_DDL, OP_DDL),
+    _TRUNCATE: OP_TRUNCATE,
 }
-TYPES: Final = {
+_TYPES: Final = {
     "BOOLEAN": ColumnType("boolean"),
     "LONG": ColumnType("bigint"),
     "DOUBLE": ColumnType("double", EXACT),
@@ -69,7 +67,7 @@ TYPES: Final = {
     "BYTES": ColumnType("binary", "base64"),
     "STRING": STRING,
 }
-FULL_LOAD: Final = "-1"
+_FULL_LOAD: Final = "-1"
 _IMAGE: Final = f"struct<dataColumn:{IMAGE_TYPE}>"
 _SCHEMA: Final = f"""
     schema struct<dataColumn:string, primaryKey:array<string>,
@@ -103,7 +101,7 @@ class StreamX(Format):
     def columns(self, types: str, options: FormatOptions) -> list[SourceColumn]:
         """Return the row's columns from `schema.dataColumn`; an undocumented type is text."""
         described = json.loads(types)
-        return [SourceColumn(c["name"], TYPES.get(c.get("type"), STRING)) for c in described]
+        return [SourceColumn(c["name"], _TYPES.get(c.get("type"), STRING)) for c in described]
 
 
 def _flatten() -> list[Column]:
@@ -123,7 +121,7 @@ def _flatten() -> list[Column]:
 
 
 def _envelope() -> dict[str, Column]:
-    ignored = F.col("_op").isin(*IGNORED) & F.col(CORRUPT).isNull()
+    ignored = F.col("_op").isin(*_IGNORED) & F.col(CORRUPT).isNull()
     reason = _reason()
     return {
         "outcome": outcome(ignored, reason),
@@ -134,11 +132,11 @@ def _envelope() -> dict[str, Column]:
         "op": _op(),
         "position": _position(),
         "before": F.when(F.col("_op") != "INSERT", F.col("before")),
-        "after": F.when(F.col("_op").isin(*UPSERTS), F.col("after")),
+        "after": F.when(F.col("_op").isin(*_UPSERTS), F.col("after")),
         "key": _key(),
         "types": F.col("schema.dataColumn"),
         "source_ts": _source_ts(),
-        "ddl": F.when(F.col("_op").isin(*DDL, TRUNCATE), _statement()),
+        "ddl": F.when(F.col("_op").isin(*_DDL, _TRUNCATE), _statement()),
         "raw": F.when(
             reason.isNotNull() & ~F.coalesce(ignored, F.lit(False)), line_or("schema", "payload")
         ),
@@ -157,7 +155,7 @@ def _absent(omitted: OmittedColumns) -> Column:
         "absent": lacked,
         "nulls": F.lit(None).cast("array<string>"),
     }
-    return F.when(F.col("_op").isin(*UPDATES), sent[omitted])
+    return F.when(F.col("_op").isin(*_UPDATES), sent[omitted])
 
 
 def _statement() -> Column:
@@ -172,25 +170,25 @@ def _is_malformed_ddl() -> Column:
 
 
 def _op() -> Column:
-    named = F.when(_is_second(), F.lit(OP_UPDATE_AFTER)).otherwise(looked_up(F.col("_op"), OPS))
+    named = F.when(_is_second(), F.lit(OP_UPDATE_AFTER)).otherwise(looked_up(F.col("_op"), _OPS))
     return F.when(_truncates(), F.lit(OP_TRUNCATE)).otherwise(named)
 
 
 def _is_second() -> Column:
     """Whether a message is its update's second one: an `UPDATE_AFTER` without the old row."""
-    return (F.col("_op") == NEW_HALF) & is_empty_image(F.col("before"))
+    return (F.col("_op") == _NEW_HALF) & is_empty_image(F.col("before"))
 
 
 def _truncates() -> Column:
     """Whether a record is a TRUNCATE, by its op or by its statement."""
     by_statement = truncates.empties(_statement(), F.col("_table"))
-    return (F.col("_op") == TRUNCATE) | (F.col("_op").isin(*DDL) & by_statement)
+    return (F.col("_op") == _TRUNCATE) | (F.col("_op").isin(*_DDL) & by_statement)
 
 
 def _reason() -> Column:
     op, unnamed = F.col("_op"), F.coalesce("_table", F.lit("")) == ""
-    upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
-    supported = op.isin(*OPS, *IGNORED)
+    upsert, delete = op.isin(*_UPSERTS), op.isin(*_DELETES)
+    supported = op.isin(*_OPS, *_IGNORED)
     bad_sequence = F.col("_sequence").isNotNull() & ~F.col("_sequence").rlike(r"^(-1|\d{1,99})$")
     lacks_image = (upsert & is_empty_image(F.col("after"))) | (
         delete & is_empty_image(F.col("before"))
@@ -200,7 +198,7 @@ def _reason() -> Column:
         F.when(F.col(CORRUPT).isNotNull() | _is_malformed_ddl(), F.lit("not_json"))
         .when(op.isNull(), F.lit("not_an_envelope"))
         .when(~supported, F.concat(F.lit("unknown_op:"), op))
-        .when((upsert | delete | (op == TRUNCATE)) & unnamed, F.lit("table_missing"))
+        .when((upsert | delete | (op == _TRUNCATE)) & unnamed, F.lit("table_missing"))
         .when(lacks_image, F.lit("image_missing"))
         .when(bad_sequence, F.lit("bad_sequence_id"))
         .when(twice, F.lit("duplicate_column"))
@@ -211,18 +209,18 @@ def _position() -> Column:
     """Order by sequence; full-load rows by the time they were read, so a newer full load wins.
 
     HALF_MARK in the two messages of an update lets them be matched across records. Every
-    NEW_HALF has it, for its old row may be told twice: in it and in the other message.
+    _NEW_HALF has it, for its old row may be told twice: in it and in the other message.
     """
     sequence = F.col("_sequence")
     place = source_position(number(sequence))
-    full_load = (sequence == FULL_LOAD) | (F.col("_event_time") == FULL_LOAD)
+    full_load = (sequence == _FULL_LOAD) | (F.col("_event_time") == _FULL_LOAD)
     return F.when(full_load, full_load_position(number_or_zero(F.col("_system_time")))).otherwise(
         F.when(_is_half(), F.concat(place, F.lit(HALF_MARK))).otherwise(place)
     )
 
 
 def _is_half() -> Column:
-    return F.col("_op").isin(*OLD_HALVES, NEW_HALF)
+    return F.col("_op").isin(*_OLD_HALVES, _NEW_HALF)
 
 
 def _key() -> Column:
@@ -235,7 +233,7 @@ def _key() -> Column:
         F.col("_primary_key"),
         F.when(_truncates(), _described()).otherwise(F.map_keys(image)),
     )
-    hidden = F.when(F.map_contains_key(image, F.lit(ROW_ID)), F.array(F.lit(ROW_ID)))
+    hidden = F.when(F.map_contains_key(image, F.lit(_ROW_ID)), F.array(F.lit(_ROW_ID)))
     return F.when(F.size(names) > 0, carried_key(names, carried)).otherwise(hidden)
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
 from sluice import names
-from sluice.catalog.client import load_table
 from sluice.faults import Point, reach
-from spark_jobs.canonical import literal, quoted
-from spark_jobs.lake.column_rewrite import promote, rewrite, set_aside
+from spark_jobs.lake.column_rewrite import AlteredTable, promote, rewrite, set_aside
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.lake.table_options import TableOptions
 from spark_jobs.planning import stale_plan
@@ -22,13 +19,11 @@ from spark_jobs.planning.type_changes import (
     is_promoted,
     refuse_widening,
 )
+from spark_jobs.quoting import literal, quoted
 
 
 def create(
-    spark: SparkSession,
-    table: TableId,
-    columns: Sequence[NewColumn],
-    options: TableOptions,
+    spark: SparkSession, table: TableId, columns: Sequence[NewColumn], options: TableOptions
 ) -> None:
     """Create a table with its columns, partitions, properties and identifier fields."""
     listed = ", ".join(
@@ -52,24 +47,22 @@ def identify(spark: SparkSession, table: TableId, options: TableOptions) -> None
 
 
 def evolve(
-    spark: SparkSession,
-    catalog: Catalog,
-    table: TableId,
-    columns: Sequence[NewColumn],
-    existing: dict[str, str],
-    rewrites: bool,
+    table: AlteredTable, columns: Sequence[NewColumn], existing: Mapping[str, str], rewrites: bool
 ) -> None:
-    """Add new columns and widen types."""
+    """Add those of the `columns` that do not exist, and widen the types of the `existing` ones.
+
+    `rewrites`: whether the table is rewritten where Iceberg cannot change a type in place.
+    """
     added = [c for c in columns if c.name not in existing]
     if added:
         listed = ", ".join(f"{quoted(c.name)} {c.type}" for c in added)
-        spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
+        table.alter(f"ADD COLUMNS ({listed})")
         reach(Point.LOAD_ADDED)
     changes = retyped(columns, existing)
-    if changes and names.is_changelog_namespace(table.namespace):
-        _change_types(spark, catalog, table, changes)
+    if changes and names.is_changelog_namespace(table.id.namespace):
+        _change_types(table, changes)
     elif changes:
-        _widen(spark, catalog, table, changes, rewrites)
+        _widen(table, changes, rewrites)
 
 
 def retyped(columns: Sequence[NewColumn], existing: Mapping[str, str]) -> tuple[TypeChange, ...]:
@@ -81,12 +74,7 @@ def retyped(columns: Sequence[NewColumn], existing: Mapping[str, str]) -> tuple[
     )
 
 
-def _change_types(
-    spark: SparkSession,
-    catalog: Catalog,
-    table: TableId,
-    changes: Sequence[TypeChange],
-) -> None:
+def _change_types(table: AlteredTable, changes: Sequence[TypeChange]) -> None:
     """Change types in a changelog or tombstones.
 
     A rollback does not touch these tables, so their columns may have wider types than the
@@ -95,27 +83,21 @@ def _change_types(
     aside = []
     for change in changes:
         if change.promoted:
-            promote(spark, table, change)
+            promote(table, change)
         elif not is_promoted(change.after, change.before):
             aside.append(change)
     if aside:
-        set_aside(spark, catalog, table, aside)
+        set_aside(table, aside)
 
 
-def _widen(
-    spark: SparkSession,
-    catalog: Catalog,
-    table: TableId,
-    changes: Sequence[TypeChange],
-    rewrites: bool,
-) -> None:
-    loaded = load_table(catalog, table.identifier)
+def _widen(table: AlteredTable, changes: Sequence[TypeChange], rewrites: bool) -> None:
+    loaded = table.load()
     fixed = fixed_columns(loaded, names.key_of(loaded.properties))
     for change in changes:
-        stale_plan.refuse_narrowing(table.full_name, change)
-        refuse_widening(table.full_name, change, rewrites, change.column in fixed)
+        stale_plan.refuse_narrowing(table.id.full_name, change)
+        refuse_widening(table.id.full_name, change, rewrites, change.column in fixed)
         if change.promoted:
-            promote(spark, table, change)
+            promote(table, change)
     others = [change for change in changes if not change.promoted]
     if others:
-        rewrite(spark, catalog, table, others)
+        rewrite(table, others)

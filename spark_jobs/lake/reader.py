@@ -14,7 +14,6 @@ from sluice.catalog.snapshots import head
 from sluice.column_renames import Rename, dropped_since
 from sluice.ledger.column_log import ColumnStatement
 from spark_jobs.attempt import Attempt
-from spark_jobs.canonical import of_batches
 from spark_jobs.folding.resolve import StoredState
 from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.table_id import changelog_id, events_id, history_id, target_id, tombstone_id
@@ -30,6 +29,7 @@ from spark_jobs.planning.replaced_columns import changes_as
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.stretches import DECLARED
 from spark_jobs.planning.table_columns import events_columns, history_columns, target_columns
+from spark_jobs.row_conditions import of_batches
 
 # A batch's changes are small files of many changes: each is worth a task.
 _SPLIT_BYTES: Final = 4 << 20

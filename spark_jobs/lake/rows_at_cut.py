@@ -6,10 +6,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import is_partial, of_batches
 from spark_jobs.lake.cut import Cut, TargetTables
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.planning.replaced_columns import changes_as, in_current_columns
+from spark_jobs.row_conditions import is_partial, of_batches
 
 
 def rows_at(

@@ -10,12 +10,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import quoted
 from spark_jobs.folding.resolve import StoredState
 from spark_jobs.lake.table_id import TableId, target_id, tombstone_id
 from spark_jobs.lake.tables import Base, Lake
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.quoting import quoted
 
 
 def stored_at(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sluice import names
-from spark_jobs.canonical import quoted
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.quoting import quoted
 
 
 @dataclass(frozen=True)

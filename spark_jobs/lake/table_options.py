@@ -8,8 +8,8 @@ from typing import Final
 
 from sluice import names
 from sluice.config.partitions import Partition
-from spark_jobs.canonical import quoted
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.quoting import quoted
 
 COPY_ON_WRITE: Final = "copy-on-write"  # Iceberg's default of MERGE_MODE
 MERGE_MODE: Final = "write.merge.mode"

@@ -23,8 +23,7 @@ from sluice.errors import PlanError, TransientError
 from sluice.faults import Point, reach
 from sluice.modes import APPEND, HISTORY
 from sluice.result import StagedTable
-from spark_jobs.canonical import literal, quoted
-from spark_jobs.lake.column_rewrite import drop_wider, has_wider
+from spark_jobs.lake.column_rewrite import AlteredTable, drop_wider, has_wider
 from spark_jobs.lake.evolution import create, evolve, identify, retyped
 from spark_jobs.lake.table_id import (
     TableId,
@@ -58,6 +57,7 @@ from spark_jobs.planning.table_columns import (
     tombstone_columns,
 )
 from spark_jobs.planning.type_changes import fixed_columns
+from spark_jobs.quoting import literal, quoted
 
 _TRIES: Final = 3
 _LOST_RACES: Final = (AnalysisException, ValueError, NoSuchTableError)
@@ -254,7 +254,8 @@ class Lake:
                 loaded = load_table(self.catalog, table.identifier)
             self.schemas_before.setdefault(table, loaded.metadata.current_schema_id)
             self._heads_before.setdefault(table, head(loaded))
-        evolve(self.spark, self.catalog, table, columns, existing, options.rewrites)
+        altered = AlteredTable(self.spark, self.catalog, table)
+        evolve(altered, columns, existing, options.rewrites)
         reach(Point.LOAD_EVOLVED)
         evolved = self.load(table)
         if evolved is not None:

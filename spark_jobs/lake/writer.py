@@ -13,11 +13,11 @@ from sluice import names
 from sluice.faults import Point, reach
 from sluice.result import ComparedTable, StagedTable
 from spark_jobs.attempt import Attempt
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, is_delete, literal, quoted
-from spark_jobs.compare import alike, same_rows
+from spark_jobs.canonical import OP_DELETE, OP_INSERT
 from spark_jobs.folding.key_ranges import KeyRange
 from spark_jobs.folding.resolve import KeyEnds, StoredState
 from spark_jobs.lake.reader import Reader
+from spark_jobs.lake.rows_alike import alike, same_rows
 from spark_jobs.lake.table_id import TableId, target_id, tombstone_id
 from spark_jobs.lake.table_options import COPY_ON_WRITE
 from spark_jobs.lake.tables import Lake
@@ -28,6 +28,8 @@ from spark_jobs.planning.column_history import NO_HISTORY
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.stored_hints import hints_to_store
+from spark_jobs.quoting import by_name, literal, quoted
+from spark_jobs.row_conditions import is_delete
 
 _DELETED: Final = f"s.{quoted(names.OP)} = '{OP_DELETE}'"
 _LIVING: Final = f"s.{quoted(names.OP)} <> '{OP_DELETE}'"

@@ -12,8 +12,8 @@ from pyspark.sql import Row, SparkSession
 from sluice import names
 from sluice.config.maintenance import Maintenance
 from sluice.counting import counted
-from spark_jobs.canonical import literal, quoted
 from spark_jobs.lake.table_id import TableId
+from spark_jobs.quoting import literal, quoted
 
 # Iceberg's own threshold: three quarters of the target size of a file.
 SMALL_FILE_BYTES: Final = 384 << 20

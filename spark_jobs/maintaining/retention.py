@@ -17,9 +17,11 @@ from sluice import names
 from sluice.counting import counted
 from sluice.faults import Point, reach
 from sluice.operations.expiry import published_before
-from spark_jobs.canonical import by_arrival, literal, of_batches
 from spark_jobs.lake.table_id import TableId, changelog_of, tombstones_of_target
 from spark_jobs.maintaining.context import MaintenanceContext
+from spark_jobs.position_text import by_arrival
+from spark_jobs.quoting import literal
+from spark_jobs.row_conditions import of_batches
 
 _SUMMARY: Final = f"spark.sql.iceberg.snapshot-property.{names.SUMMARY_MAINTENANCE}"
 

@@ -46,9 +46,9 @@ def _miscounted(job: Job, subject: str, found: str) -> AuditFailedError:
 def unmerged(pipeline: Pipeline, plan: TablePlan, bad: int) -> Counts:
     """Return the outcomes of a table's records that are not merged; `bad`: the
     number of misfits."""
-    found = plan.summary
-    passed = found.ignored + found.passed_over(truncate_policy(pipeline, plan.config))
-    lost = bad + found.rejected
+    summary = plan.summary
+    passed = summary.ignored + summary.passed_over(truncate_policy(pipeline, plan.config))
+    lost = bad + summary.rejected
     return Counts(read=passed + lost, ignored=passed, quarantined=lost)
 
 
@@ -56,11 +56,11 @@ def without_table(summaries: list[TableSummary], plans: list[TablePlan]) -> Coun
     """Return the outcomes of records without a target."""
     planned = {plan.source for plan in plans}
     total = Counts()
-    for table in summaries:
-        if table.source not in planned:
-            passed = table.ignored + table.records
+    for summary in summaries:
+        if summary.source not in planned:
+            passed = summary.ignored + summary.records
             total += Counts(
-                read=passed + table.rejected, ignored=passed, quarantined=table.rejected
+                read=passed + summary.rejected, ignored=passed, quarantined=summary.rejected
             )
     return total
 
@@ -86,8 +86,8 @@ def refuse_too_many_bad(job: Job, summaries: list[TableSummary], misfits: int, h
     `misfits`: the number of records that do not fit their tables; `held`: that of rejects because
     of open transactions, which are not counted as bad.
     """
-    read = sum(table.total for table in summaries)
-    bad = sum(table.rejected for table in summaries) + misfits - held
+    read = sum(summary.total for summary in summaries)
+    bad = sum(summary.rejected for summary in summaries) + misfits - held
     landing, again = job.manifest.rejects, job.manifest.reprocess
     if again is not None and bad + len(landing) <= again.records:
         return  # a published batch had them already

@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.manifest import Rebuild
-from spark_jobs.canonical import by_name, is_truncate
 from spark_jobs.folding.floor import Floor, since_floor
 from spark_jobs.folding.moves import connected_keys, moves, partial_keys_at
 from spark_jobs.folding.truncations import truncation
@@ -23,6 +22,8 @@ from spark_jobs.merging.stored_column_updates import rename_stored
 from spark_jobs.modes.mode_gaps import has_gap, written_by
 from spark_jobs.planning.column_history import ColumnHistory
 from spark_jobs.planning.defaults import as_baseline
+from spark_jobs.quoting import by_name
+from spark_jobs.row_conditions import is_truncate
 
 
 class DesiredState:

@@ -11,10 +11,10 @@ from typing import Final
 from pyspark.sql import functions as F
 
 from sluice.errors import AuditFailedError
-from spark_jobs.canonical import by_name
 from spark_jobs.job import Job, unpublished
 from spark_jobs.lake.table_id import target_id
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.quoting import by_name
 
 _SHOWN: Final = 3
 

@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 from sluice.column_renames import NOWHERE, dropped_since, in_order
 from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts
-from spark_jobs.canonical import by_name, is_truncate, of_batches
 from spark_jobs.decoding import beyond_floor
 from spark_jobs.decoding.changelog_rows import typed_changes
 from spark_jobs.decoding.ddl_columns import statements_of_batch
@@ -39,6 +38,8 @@ from spark_jobs.planning.dropped import without_values
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.replaced_columns import changes_as
 from spark_jobs.planning.table_columns import target_columns
+from spark_jobs.quoting import by_name
+from spark_jobs.row_conditions import is_truncate, of_batches
 
 
 def forecast(job: Job) -> Forecast:
@@ -46,15 +47,15 @@ def forecast(job: Job) -> Forecast:
 
     `job.attempt.published`: the batches that count as published.
     """
-    envelope, found = apply_record_rules(job, whole_envelope(job))
-    plans = make_plans(job, found, statements_of_batch(job, envelope, found), envelope)
+    envelope, summaries = apply_record_rules(job, whole_envelope(job))
+    plans = make_plans(job, summaries, statements_of_batch(job, envelope, summaries), envelope)
     forecasts = [_table(job, envelope, plan) for plan in plans]
     tables = tuple(table for table, _ in forecasts)
     lost = len(job.manifest.rejects)
-    unassigned = without_table(found, plans) + Counts(read=lost, quarantined=lost)
+    unassigned = without_table(summaries, plans) + Counts(read=lost, quarantined=lost)
     made = [plan for plan, table in zip(plans, tables, strict=True) if table.created]
     all_notes = (
-        *notes(job, envelope, found, made),
+        *notes(job, envelope, summaries, made),
         *(note for _, own in forecasts for note in own),
     )
     return Forecast(tables, unassigned, all_notes)
@@ -62,11 +63,7 @@ def forecast(job: Job) -> Forecast:
 
 def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecast, tuple[str, ...]]:
     """Return a table's forecast, and notes on it."""
-    # Separate from the fold: in one query Spark's optimizer takes minutes.
-    typed = materialize(typed_changes(job, envelope, plan))
-    if reads_again(job.manifest):
-        refuse_unidentifiable_rows(job, plan, typed)
-    refuse_rows_below_drop(job, plan, typed)
+    typed = _typed(job, envelope, plan)
     fits = F.col(BAD) == ""
     (counted,) = typed.agg(*misfit_counts(plan, fits)).collect()
     unfit = misfits_found(plan, counted.asDict())
@@ -91,6 +88,16 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> tuple[TableForecas
         dropped=tuple(column for column in going if column in (existing or ())),
     )
     return forecast_, tuple(notes_on_hints(job, envelope, plan, unfit))
+
+
+def _typed(job: Job, envelope: DataFrame, plan: TablePlan) -> DataFrame:
+    """Return a table's typed changes; raises as a load does for those that it refuses."""
+    # Separate from the fold: in one query Spark's optimizer takes minutes.
+    typed = materialize(typed_changes(job, envelope, plan))
+    if reads_again(job.manifest):
+        refuse_unidentifiable_rows(job, plan, typed)
+    refuse_rows_below_drop(job, plan, typed)
+    return typed
 
 
 def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:

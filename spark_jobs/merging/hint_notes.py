@@ -15,10 +15,10 @@ from sluice.types.columns import parse_type
 from spark_jobs.decoding.changelog_rows import typed_changes
 from spark_jobs.decoding.decode import BAD, UNFIT
 from spark_jobs.decoding.misfit_counts import Misfits
+from spark_jobs.evaluated_once import optimizer_barrier
 from spark_jobs.job import Job
 from spark_jobs.lake.table_id import target_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.materialize import optimizer_barrier
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.stored_hints import read_hints
 

@@ -12,7 +12,6 @@ from sluice.catalog.snapshots import drop_branches
 from sluice.errors import PlanError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.result import BatchResult, Counts, TableResult
-from spark_jobs.canonical import in_batch
 from spark_jobs.decoding import batch_quarantine, early_drops, table_isolation
 from spark_jobs.decoding.beyond_floor import quarantine_beyond_floor
 from spark_jobs.decoding.changelog_rows import Decoded
@@ -38,6 +37,7 @@ from spark_jobs.merging.merge import merge_table
 from spark_jobs.merging.notes import notes
 from spark_jobs.merging.row_identity import reads_again, refuse_unidentifiable_rows
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.row_conditions import in_batch
 
 
 def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> BatchResult:
@@ -52,10 +52,7 @@ def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     if job.pipeline.holds_transactions:  # which events wait depends on what is published
         job = job.counting(take_lease())
     batch = decode_batch(job)
-    if batch.left_out and not batch.tables:
-        # A line that begins with an error's name would be taken for the driver's last words.
-        wrong = "".join(f"\n- {left.error}" for left in batch.left_out)
-        raise TerminalError(f"no table of the batch can be loaded:{wrong}").in_lines()
+    _refuse_if_nothing_is_left(batch)
     reach(Point.LOAD_DECODED)
     unassigned = _write_quarantine(job, batch, retried)
     note_lines = _emit_notes(job, batch)
@@ -80,15 +77,22 @@ def load(job: Job, take_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     return result
 
 
+def _refuse_if_nothing_is_left(batch: DecodedBatch) -> None:
+    if batch.left_out and not batch.tables:
+        # A line that begins with an error's name would be taken for the driver's last words.
+        wrong = "".join(f"\n- {left.error}" for left in batch.left_out)
+        raise TerminalError(f"no table of the batch can be loaded:{wrong}").in_lines()
+
+
 def _write_quarantine(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     """Write the quarantine, and refuse a batch that has too many bad records; return the outcomes
     of records without a target."""
-    found, plans = batch.summaries, [table.plan for table in batch.tables]
+    summaries, plans = batch.summaries, [table.plan for table in batch.tables]
     misfits = sum(table.misfits.bad for table in batch.tables)
-    unassigned = without_table(found, plans)
+    unassigned = without_table(summaries, plans)
     unassigned += batch_quarantine.write(job, batch, retried)
     held = count_held(job, batch.envelope)
-    refuse_too_many_bad(job, found, misfits, held)
+    refuse_too_many_bad(job, summaries, misfits, held)
     if reads_again(job.manifest):
         for plan in plans:
             refuse_unidentifiable_rows(job, plan, _batch_changes(job, plan))
@@ -131,7 +135,7 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
 
 
 def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
-    plan, found = table.plan, table.plan.summary
+    plan, summary = table.plan, table.plan.summary
     early_drops.refuse_rows_below_drop(job, plan, _batch_changes(job, plan))
     with floor_unchanged(job.lake, plan):
         beyond = quarantine_beyond_floor(job, envelope, table)
@@ -144,11 +148,11 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
     counts = merged.counts + unmerged(job.pipeline, plan, table.misfits.bad) + beyond
     refuse_lost(job, plan, counts)
     return TableResult(
-        source=found.source.name,
+        source=summary.source.name,
         target=plan.name,
         counts=counts,
         staged=merged.staged,
-        newest_source_ts=found.newest_source_ts,
+        newest_source_ts=summary.newest_source_ts,
         compared=merged.compared,
         conflicts=merged.conflicts,
         nulled=table.misfits.nulled,

@@ -11,7 +11,6 @@ from pyspark.storagelevel import StorageLevel
 from sluice import names
 from sluice.errors import PlanError
 from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
-from spark_jobs.canonical import by_name, in_batch, is_partial, is_truncate
 from spark_jobs.folding import conflicts
 from spark_jobs.folding.floor import Floor, since_floor, with_version_ends
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
@@ -43,6 +42,8 @@ from spark_jobs.modes import events, history, soft_delete
 from spark_jobs.modes.mode_gaps import mark_gap
 from spark_jobs.planning import stale_plan
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.quoting import by_name
+from spark_jobs.row_conditions import in_batch, is_partial, is_truncate
 from spark_jobs.threads import run_concurrently
 
 

@@ -40,9 +40,9 @@ def unlisted(pipeline: Pipeline, summaries: Iterable[TableSummary]) -> Iterator[
     if pipeline.tables is None:
         return
     others = {
-        table.source.name: table.records
-        for table in summaries
-        if table.images and listed_name(pipeline.tables, table.source.name) is None
+        summary.source.name: summary.records
+        for summary in summaries
+        if summary.images and listed_name(pipeline.tables, summary.source.name) is None
     }
     if not others:
         return
@@ -77,8 +77,8 @@ def unknown_columns(plan: TablePlan) -> Iterator[str]:
 def _unreadable(job: Job, envelope: DataFrame, summaries: list[TableSummary]) -> Iterator[str]:
     """Yield a note, with the reasons, if no record could be read in the pipeline's format."""
     lost = job.manifest.rejects
-    read = sum(table.total for table in summaries) + len(lost)
-    bad = sum(table.rejected for table in summaries if not table.source.table) + len(lost)
+    read = sum(summary.total for summary in summaries) + len(lost)
+    bad = sum(summary.rejected for summary in summaries if not summary.source.table) + len(lost)
     if not read or bad < read or job.manifest.reprocess is not None:
         return
     rejects = envelope.where(F.col("outcome") == OUTCOME_REJECT).groupBy("reason").count()

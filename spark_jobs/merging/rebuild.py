@@ -20,7 +20,6 @@ from sluice.manifest import Rebuild
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.types.columns import parse_type
-from spark_jobs.canonical import is_partial, of_batches
 from spark_jobs.job import Job
 from spark_jobs.lake.table_id import (
     TableId,
@@ -43,6 +42,7 @@ from spark_jobs.planning.renames_known import follows_renames
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.table_summary import Source, TableSummary
 from spark_jobs.planning.targets import table_config
+from spark_jobs.row_conditions import is_partial, of_batches
 from spark_jobs.threads import map_concurrently
 
 
@@ -136,5 +136,5 @@ def _of_changes(lake: Lake, plan: TablePlan, published: Collection[str]) -> tupl
     partial = F.bool_or(is_partial())
     row = counted.agg(F.max(names.POSITION).alias("highest"), partial.alias("partial")).first()
     highest = None if row is None else row["highest"]
-    found = replace(plan.summary, partial=bool(row and row["partial"]))
-    return replace(plan, summary=found), Span(highest=highest)
+    summary = replace(plan.summary, partial=bool(row and row["partial"]))
+    return replace(plan, summary=summary), Span(highest=highest)

@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.errors import RollbackRefusedError
 from sluice.manifest import Rebuild
-from spark_jobs.canonical import by_name, is_delete, of_batches
 from spark_jobs.folding.fold import fold_columns
 from spark_jobs.folding.moves import with_moved_values
 from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
@@ -25,6 +24,8 @@ from spark_jobs.merging.desired_state import DesiredState
 from spark_jobs.merging.rebuilt_versions import write_versions
 from spark_jobs.merging.stored_column_updates import fill_defaults
 from spark_jobs.modes import events
+from spark_jobs.quoting import by_name
+from spark_jobs.row_conditions import is_delete, of_batches
 
 _BEFORE: Final = "_sluice_before"
 

@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import by_name
 from spark_jobs.folding.floor import Floor
 from spark_jobs.folding.moves import with_moved_values
 from spark_jobs.folding.versions import versions
@@ -17,6 +16,7 @@ from spark_jobs.merging.desired_state import DesiredState
 from spark_jobs.modes import history, soft_delete
 from spark_jobs.modes.expired_values import with_expired_values
 from spark_jobs.modes.replay import StoredVersions, with_stored_versions
+from spark_jobs.quoting import by_name
 
 _ENDED: Final = "_sluice_ended"
 

@@ -10,9 +10,10 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.errors import PlanError
 from sluice.manifest import Manifest
-from spark_jobs.canonical import by_arrival, is_partial
 from spark_jobs.job import Job
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.position_text import by_arrival
+from spark_jobs.row_conditions import is_partial
 
 _IN_PART: Final = "no order, and rows that are logged in part"
 

@@ -9,13 +9,14 @@ from pyspark.sql import DataFrame
 from sluice import names
 from sluice.catalog.snapshots import head
 from sluice.errors import ELSEWHERE
-from spark_jobs.canonical import OP_TRUNCATE, literal, quoted
+from spark_jobs.canonical import OP_TRUNCATE
 from spark_jobs.folding.fold import listed_as_carried
 from spark_jobs.lake.table_id import TableId, events_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.mode_gaps import written_by
 from spark_jobs.planning import defaults
 from spark_jobs.planning.defaults import DefaultChange, Defaults
+from spark_jobs.quoting import literal, quoted
 
 
 def why_not_renamable(writer: Writer) -> str:

@@ -22,13 +22,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import by_name, is_truncate, of_batches, quoted
-from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.fold import event_hash, listed_as_carried
+from spark_jobs.lake.rows_alike import alike, same_rows
 from spark_jobs.lake.table_id import events_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.materialize import materialize
 from spark_jobs.modes.mode_gaps import has_gap, written_by
+from spark_jobs.quoting import by_name, quoted
+from spark_jobs.row_conditions import is_truncate, of_batches
 
 CONTENT: Final = "_sluice_content"
 IDENTITY: Final = (names.POSITION, CONTENT)

@@ -12,11 +12,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import by_name, in_batch, is_delete, quoted
 from spark_jobs.folding.floor import Floor
 from spark_jobs.folding.fold import boxed, carried, listed
 from spark_jobs.folding.moves import NEW, OLD, TO
 from spark_jobs.folding.versions import without_renewed
+from spark_jobs.quoting import by_name, quoted
+from spark_jobs.row_conditions import in_batch, is_delete
 
 _FIRST: Final = "_sluice_first"
 _CARRIED: Final = "_sluice_carried"

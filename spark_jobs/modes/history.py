@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import by_name
 from spark_jobs.folding.resolve import StoredState
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
 from spark_jobs.lake.rows_at_cut import live_rows
@@ -24,6 +23,7 @@ from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.mode_gaps import has_gap, written_by
 from spark_jobs.modes.replay import LiveRows, StoredVersions, replay
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.quoting import by_name
 
 
 def write(writer: Writer, stored: StoredState, newer: bool) -> None:

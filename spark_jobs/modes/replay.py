@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import by_name, in_batch, is_delete, is_partial, is_truncate
 from spark_jobs.folding.floor import BASELINE_AT, Floor
 from spark_jobs.folding.half_matching import old_halves
 from spark_jobs.folding.moves import connected_keys, moves, partial_keys_at, with_moved_values
@@ -22,6 +21,8 @@ from spark_jobs.folding.resolve import StoredState
 from spark_jobs.folding.versions import begun, ended, versions
 from spark_jobs.lake.reader import Reader
 from spark_jobs.modes.expired_values import rows_changed_before_move, with_expired_values
+from spark_jobs.quoting import by_name
+from spark_jobs.row_conditions import in_batch, is_delete, is_partial, is_truncate
 
 _AT: Final = "_sluice_at"
 

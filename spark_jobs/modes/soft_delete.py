@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import by_name, quoted
 from spark_jobs.folding.resolve import StoredState
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
 from spark_jobs.lake.table_id import target_id
@@ -24,6 +23,7 @@ from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.mode_gaps import has_gap
 from spark_jobs.modes.replay import StoredVersions, replay
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.quoting import by_name, quoted
 
 _NEWEST: Final = "_sluice_newest"
 

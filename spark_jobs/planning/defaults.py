@@ -28,10 +28,10 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE, epoch_prefix
 from sluice.types.columns import COUNTED, STRING, ColumnType, parse_type
-from spark_jobs.canonical import quoted
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.table_summary import TableSummary
+from spark_jobs.quoting import quoted
 from spark_jobs.values import as_type, fitted
 
 _KINDS: Final = (KIND_FULL_LOAD, KIND_ARRIVAL, KIND_SOURCE)

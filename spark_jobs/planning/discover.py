@@ -34,11 +34,11 @@ def discover(envelope: DataFrame) -> list[TableSummary]:
             "keys): lower max_files_per_batch, or take the files whose documents all differ out of "
             f"the landing folder, or of landing.pattern; {landed_again()}"
         )
-    found: dict[Source, TableSummary] = {}
+    summaries: dict[Source, TableSummary] = {}
     for row in rows:
         source = source_of(row)
-        _add(found.setdefault(source, TableSummary(source)), row)
-    return sorted(found.values(), key=lambda f: f.source.name)
+        _add(summaries.setdefault(source, TableSummary(source)), row)
+    return sorted(summaries.values(), key=lambda summary: summary.source.name)
 
 
 def _summary(envelope: DataFrame) -> DataFrame:

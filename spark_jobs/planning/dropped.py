@@ -18,7 +18,8 @@ from sluice.config.pipeline import TableConfig
 from sluice.config.policies import DROP
 from sluice.errors import Evidence, PlanError
 from sluice.ledger.column_log import ColumnStatement
-from spark_jobs.canonical import OP_DDL, quoted
+from spark_jobs.canonical import OP_DDL
+from spark_jobs.quoting import quoted
 
 
 def leaves_target(config: TableConfig) -> bool:

@@ -12,13 +12,8 @@ from pyspark.sql import functions as F
 from sluice.config.pipeline import Pipeline
 from sluice.errors import PlanError
 from sluice.source_names import LONGEST, is_column_name, is_table_name
-from spark_jobs.canonical import (
-    OUTCOME_EVENT,
-    OUTCOME_REJECT,
-    SOURCE_PARTS,
-    changed_where,
-    names_any,
-)
+from spark_jobs.canonical import OUTCOME_EVENT, OUTCOME_REJECT, SOURCE_PARTS, names_any
+from spark_jobs.expressions import changed_where
 from spark_jobs.planning.descriptions import refuse_too_many_columns
 from spark_jobs.planning.table_summary import Source, TableSummary
 from spark_jobs.planning.targets import table_config, target_name
@@ -34,8 +29,14 @@ def without_unusable_names(
     """Return the envelope with the events of tables and columns rejected whose names the lake
     cannot have (see `sluice.source_names`); None if there are none."""
     ours = _with_events(pipeline, summaries)
-    tables = [f.source for f in ours if not is_table_name(target_name(pipeline, f.source))]
-    columns = sorted({name for f in ours for name in f.columns if not is_column_name(name)})
+    tables = [
+        summary.source
+        for summary in ours
+        if not is_table_name(target_name(pipeline, summary.source))
+    ]
+    columns = sorted(
+        {name for summary in ours for name in summary.columns if not is_column_name(name)}
+    )
     if not (tables or columns):
         return None
     event = F.col("outcome") == OUTCOME_EVENT
@@ -61,16 +62,20 @@ def refuse_too_many(pipeline: Pipeline, summaries: Sequence[TableSummary]) -> No
     unusable names that the driver lists."""
     ours = _with_events(pipeline, summaries)
     if len(ours) > pipeline.max_tables_per_batch:
-        shown = ", ".join(f.source.name[:LONGEST] for f in ours[:_SHOWN_AT_MOST])
+        shown = ", ".join(summary.source.name[:LONGEST] for summary in ours[:_SHOWN_AT_MOST])
         raise PlanError(
             f"the batch has events of {len(ours)} tables ({shown}, …), above max_tables_per_batch "
             f"({pipeline.max_tables_per_batch}) of pipeline {pipeline.name}: list those to load in "
             "`tables:`, or raise it"
         )
-    for table in ours:
-        refuse_too_many_columns(pipeline, table.source, table.columns)
+    for summary in ours:
+        refuse_too_many_columns(pipeline, summary.source, summary.columns)
 
 
 def _with_events(pipeline: Pipeline, summaries: Sequence[TableSummary]) -> list[TableSummary]:
     # Statements create no table, and those on databases or roles name none.
-    return [f for f in summaries if f.has_changes and table_config(pipeline, f.source) is not None]
+    return [
+        summary
+        for summary in summaries
+        if summary.has_changes and table_config(pipeline, summary.source) is not None
+    ]

@@ -194,25 +194,25 @@ def _by_policy(
 
 
 def _key(pipeline: Pipeline, inputs: TableInputs, names: list[str]) -> tuple[str, ...]:
-    found = inputs.summary
+    summary = inputs.summary
     if inputs.key is None:
-        raise UnknownKeyError(*_no_key(pipeline, found))
+        raise UnknownKeyError(*_no_key(pipeline, summary))
     missing = [c for c in inputs.key if c not in names]
     if missing:
         lacks = "have no type, and no row has come yet"
-        if found.images:
-            lacks = f"are not in its events, which {_told(found, names)}"
+        if summary.images:
+            lacks = f"are not in its events, which {_told(summary, names)}"
         raise UnknownKeyError(
-            f"table {found.source.name}: key columns {missing} {lacks}; name others in `key:`, or "
-            "give these a type in `columns:` where the first event is a TRUNCATE; where the source "
-            "renamed them, tell it in `renamed_columns:`"
+            f"table {summary.source.name}: key columns {missing} {lacks}; name others in `key:`, "
+            "or give these a type in `columns:` where the first event is a TRUNCATE; where the "
+            "source renamed them, tell it in `renamed_columns:`"
         )
     return inputs.key
 
 
-def _told(found: TableSummary, names: list[str]) -> str:
+def _told(summary: TableSummary, names: list[str]) -> str:
     """Return which columns the events have, and which key they tell, if any."""
-    keys = " or ".join(str([*key]) for key in sorted({*found.keys.values()})[:3])
+    keys = " or ".join(str([*key]) for key in sorted({*summary.keys.values()})[:3])
     return f"have {shown_columns(names)}{f' and tell the key {keys}' if keys else ''}"
 
 

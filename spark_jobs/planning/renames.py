@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.column_renames import NOWHERE, Rename, Renames, is_drop, name_at
 from sluice.positions import KIND_AT, KIND_SOURCE
-from spark_jobs.canonical import literal, quoted
 from spark_jobs.planning.stretches import (
     DECLARED,
     NO_ORIGINS,
@@ -27,6 +26,7 @@ from spark_jobs.planning.stretches import (
     stretch_pairs,
     stretches_of,
 )
+from spark_jobs.quoting import literal, quoted
 from spark_jobs.values import as_type_sql
 
 

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.types.columns import parse_type
-from spark_jobs.canonical import quoted
 from spark_jobs.iceberg_types import spark_type_of
+from spark_jobs.quoting import quoted
 from spark_jobs.values import as_type
 
 SET_ASIDE: Final = f"{names.OWN_COLUMNS}was "

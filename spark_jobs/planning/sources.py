@@ -24,7 +24,8 @@ from sluice.config.source_tables import (
     with_sources,
 )
 from sluice.errors import PlanError
-from spark_jobs.canonical import OP_TRUNCATE, SOURCE_PARTS, changed_where
+from spark_jobs.canonical import OP_TRUNCATE, SOURCE_PARTS
+from spark_jobs.expressions import changed_where
 from spark_jobs.planning.table_summary import TableSummary
 
 # Spark's default of spark.sql.optimizer.inSetConversionThreshold.
@@ -121,7 +122,7 @@ def refuse_unclear(pipeline: Pipeline, summaries: Iterable[TableSummary]) -> Non
     """Raise one PlanError for all source tables of a batch that `sources` leave ambiguous."""
     if not with_sources(pipeline.tables):
         return
-    mistakes = [_mistake(pipeline, table) for table in summaries if table.source.table]
+    mistakes = [_mistake(pipeline, summary) for summary in summaries if summary.source.table]
     if any(mistakes):
         raise PlanError(*filter(None, mistakes))
 

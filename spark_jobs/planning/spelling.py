@@ -54,7 +54,7 @@ class Spelling:
         """Return the other spellings of a column in events."""
         return tuple(n for n in self.in_events.get(name.lower(), ()) if n != name)
 
-    def of_found(self, summary: TableSummary) -> TableSummary:
+    def of_summary(self, summary: TableSummary) -> TableSummary:
         """Return the summary of events in the tables' spelling."""
         images, keys = (
             {ident: tuple(map(self.of, names)) for ident, names in listed.items()}

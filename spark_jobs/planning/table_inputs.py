@@ -55,7 +55,7 @@ def gather_inputs(
     refuse_foreign_types(summary.source.name, stored.types)
     as_described = descriptions(fmt, summary, pipeline.format_options)
     spelled = spelling(summary, as_described, stored.types, stored.names.of_key)
-    described, as_found = spelled.of_described(as_described), spelled.of_found(summary)
+    described, respelled = spelled.of_described(as_described), spelled.of_summary(summary)
     hints = spelled.of_config(config, target_metadata(pipeline.modes_of(config)))
     unseen = {i: text for i, text in stored.described.items() if i not in summary.types}
     earlier = descriptions(fmt, replace(summary, types=unseen), pipeline.format_options)
@@ -72,11 +72,11 @@ def gather_inputs(
         earlier={**spelled.of_described(earlier), **described},
         bytes_as=fmt.bytes_as,
     )
-    key = _key(hints, as_found, stored.key, ddl.key)
-    beside = split_by_type(as_found, described, types, spelled, key or ())
+    key = _key(hints, respelled, stored.key, ddl.key)
+    beside = split_by_type(respelled, described, types, spelled, key or ())
     columns, spelled = beside.of_described(described), beside.of_spelling(spelled)
     refuse_too_many_columns(pipeline, summary.source, {n for one in columns.values() for n in one})
-    return TableInputs(columns, as_found, hints, spelled, types, beside, key)
+    return TableInputs(columns, respelled, hints, spelled, types, beside, key)
 
 
 def planned_columns(inputs: TableInputs, names: Iterable[str]) -> tuple[PlannedColumn, ...]:
@@ -100,12 +100,12 @@ def column_names(inputs: TableInputs, existing: Mapping[str, str]) -> list[str]:
     names = dict.fromkeys(n for n in existing if not is_reserved(n))
     for columns in inputs.described.values():
         names.update(dict.fromkeys(columns))
-    found = inputs.summary
-    empty = not found.images and not names
-    names.update(dict.fromkeys(c for c in inputs.hints.columns if empty or c in found.columns))
-    wanted = {*found.columns, *(inputs.key or () if empty else ())}
+    summary = inputs.summary
+    empty = not summary.images and not names
+    names.update(dict.fromkeys(c for c in inputs.hints.columns if empty or c in summary.columns))
+    wanted = {*summary.columns, *(inputs.key or () if empty else ())}
     names.update(dict.fromkeys(c for c in inputs.types.ddl if c in wanted))
-    names.update(dict.fromkeys(sorted(found.columns)))
+    names.update(dict.fromkeys(sorted(summary.columns)))
     return list(names)
 
 

@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from sluice.config.policies import NEW_COLUMN
 from sluice.errors import Evidence, PlanError
 from sluice.types.columns import ColumnType, parse_type, widest
-from spark_jobs.canonical import ALL_BUT, replaced
+from spark_jobs.canonical import ALL_BUT
+from spark_jobs.expressions import replaced
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.spelling import Described, Spelling
 from spark_jobs.planning.stored_types import KnownTypes, stored_form

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import by_name
+from spark_jobs.quoting import by_name
 from spark_jobs.verifying.recompute import KNOWN
 
 

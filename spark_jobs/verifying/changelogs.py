@@ -5,23 +5,21 @@ It writes nothing, takes no lease, and reads all tables at the recorded snapshot
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.source_names import is_reserved
 from sluice.verification import TableReport, Verification
-from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
 from spark_jobs.lake.rows_at_cut import changes_at, has_partial_changes, live_rows_at, rows_at
 from spark_jobs.materialize import materialize
 from spark_jobs.planning.dropped import without_values
 from spark_jobs.threads import map_concurrently, run_concurrently
 from spark_jobs.verifying.above_floor import above, comparable_recomputed, comparable_rows
+from spark_jobs.verifying.begun import Begun
 from spark_jobs.verifying.comparison import compared
+from spark_jobs.verifying.differences import Layout
 from spark_jobs.verifying.modes import compare_modes
 from spark_jobs.verifying.recompute import recompute, rows_of, tombstones_of
 
@@ -31,7 +29,7 @@ def verify(spark: SparkSession, cutter: Cutter, only: str | None) -> Verificatio
 
     Raises TerminalError for an unknown table, TransientError while a batch is being published.
     """
-    started, at = time.monotonic(), datetime.now(UTC)
+    begun = Begun(cutter.ledger.pipeline)
     targets, notes = cutter.tables(only), []
     cut = cutter.cut(targets)
     reports = _compare_all(spark, targets, cut)
@@ -41,15 +39,7 @@ def verify(spark: SparkSession, cutter: Cutter, only: str | None) -> Verificatio
         reports = _compare_all(spark, targets, cut)
         if cutter.cut(targets) != cut:
             notes.append("it moved again; verify when nothing is being published or rolled back")
-    seconds = round(time.monotonic() - started, 2)
-    return Verification(
-        pipeline=cutter.ledger.pipeline,
-        at=f"{at:%Y-%m-%dT%H:%M:%SZ}",
-        batches=len(cut.published),
-        tables=tuple(reports),
-        notes=tuple(notes),
-        seconds=seconds,
-    )
+    return begun.report(cut, reports, notes)
 
 
 def _compare_all(spark: SparkSession, targets: list[TargetTables], cut: Cut) -> list[TableReport]:

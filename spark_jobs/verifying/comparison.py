@@ -7,12 +7,24 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from sluice.verification import Comparison, Difference
-from spark_jobs import compare
-from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut
+from spark_jobs.lake.rows_alike import alike
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.materialize import materialize
 from spark_jobs.threads import run_concurrently
+from spark_jobs.verifying.differences import (
+    BUCKET,
+    COLUMNS,
+    EXPECTED,
+    FOUND,
+    HASH,
+    KEY,
+    KIND,
+    ROWS,
+    Layout,
+    by_bucket,
+    differing_keys,
+)
 
 _SHOWN_AT_MOST: Final = 20
 
@@ -21,7 +33,7 @@ def compared(
     table: TableId, cut: Cut, wanted: DataFrame, found: DataFrame, layout: Layout
 ) -> Comparison:
     """Compare the rows `found` in a table with the rows `wanted` there."""
-    expected, there = (compare.alike(side, found, layout.columns) for side in (wanted, found))
+    expected, there = (alike(side, found, layout.columns) for side in (wanted, found))
     left, right = run_concurrently(
         lambda: _buckets(expected, layout), lambda: _buckets(there, layout)
     )
@@ -40,23 +52,20 @@ def compared(
 
 
 def _buckets(rows: DataFrame, layout: Layout) -> dict[int, tuple[int, int]]:
-    buckets = compare.by_bucket(rows, layout).collect()
-    return {row[compare.BUCKET]: (row[compare.ROWS], row[compare.HASH]) for row in buckets}
+    buckets = by_bucket(rows, layout).collect()
+    return {row[BUCKET]: (row[ROWS], row[HASH]) for row in buckets}
 
 
 def _differing(
     expected: DataFrame, found: DataFrame, layout: Layout, buckets: list[int]
 ) -> tuple[dict[str, int], tuple[Difference, ...]]:
     """Count the differing keys by kind, and return the first of them by key."""
-    keys = materialize(compare.differing_keys(expected, found, layout, buckets))
-    counted = keys.groupBy(compare.KIND).count().collect()
-    first = keys.orderBy(compare.KEY, compare.KIND).limit(_SHOWN_AT_MOST)
+    keys = materialize(differing_keys(expected, found, layout, buckets))
+    counted = keys.groupBy(KIND).count().collect()
+    first = keys.orderBy(KEY, KIND).limit(_SHOWN_AT_MOST)
     shown = (
-        Difference(
-            row[compare.KIND], tuple(row[compare.COLUMNS] or ()), row[compare.EXPECTED],
-            row[compare.FOUND],
-        )
+        Difference(row[KIND], tuple(row[COLUMNS] or ()), row[EXPECTED], row[FOUND])
         # Without the key, since Python has no times before Christ and no infinite ones.
-        for row in first.drop(compare.KEY).collect()
-    )  # fmt: skip
-    return {row[compare.KIND]: row["count"] for row in counted}, tuple(shown)
+        for row in first.drop(KEY).collect()
+    )
+    return {row[KIND]: row["count"] for row in counted}, tuple(shown)

@@ -10,14 +10,14 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.verification import Comparison
-from spark_jobs.canonical import by_name
-from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, TargetTables
 from spark_jobs.lake.rows_at_cut import rows_at
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.materialize import materialize
+from spark_jobs.quoting import by_name
 from spark_jobs.verifying.above_floor import above
 from spark_jobs.verifying.comparison import compared
+from spark_jobs.verifying.differences import Layout
 from spark_jobs.verifying.recompute import KNOWN
 from spark_jobs.verifying.recompute_modes import (
     CONTENT,
@@ -48,10 +48,7 @@ def compare_modes(
     history = cut.has_no_gap(tables.history)
     comparisons: list[Comparison] = []
     if soft or history:
-        versions = versions_of(changelog, tables.key, data)
-        if floor is None:
-            versions = versions.withColumn(KNOWN, F.lit(True))
-        versions = materialize(versions)
+        versions = _versions(changelog, tables.key, data, floor)
     if soft:
         wanted = newest_versions(versions, tables.key)
         layout = _layout(tables.key, data, _MARKS)
@@ -65,6 +62,15 @@ def compare_modes(
         there = above(rows_at(spark, cut, tables.events), floor)
         comparisons.append(_events(tables.events, cut, changelog, there, data))
     return tuple(comparisons)
+
+
+def _versions(
+    changelog: DataFrame, key: tuple[str, ...], data: list[str], floor: str | None
+) -> DataFrame:
+    versions = versions_of(changelog, key, data)
+    if floor is None:
+        versions = versions.withColumn(KNOWN, F.lit(True))
+    return materialize(versions)
 
 
 def _layout(key: tuple[str, ...], data: list[str], ends: tuple[str, ...]) -> Layout:

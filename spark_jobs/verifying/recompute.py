@@ -17,9 +17,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_TRUNCATE, OP_UPDATE, by_name, quoted
+from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_TRUNCATE, OP_UPDATE
 from spark_jobs.folding.fold import content_hash
 from spark_jobs.materialize import materialize
+from spark_jobs.quoting import by_name, quoted
 
 # No column of a source has one of these names.
 KNOWN: Final = "_sluice_known"
@@ -135,36 +136,43 @@ def lives_filled_in(events: DataFrame, key: Sequence[str], data: Sequence[str]) 
 
 def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
     """Number the lives of each key, as _LIFE: one begins at a delete, and at a row that comes from
-    another key (_COMES).
-
-    A delete with an upsert of the same key at the same place is the old half of an update in two
-    records. It ends nothing and is dropped. An upsert only counts at the place before its own if
-    its own has no old half.
-
-    RENEWED marks deletes that would be dropped if upserts counted at both.
-    """
-    place, before = _places()
-    # Changes that share a place in other ways may be many, so these are kept apart by their keys.
-    own = (place, F.when(F.instr(names.POSITION, "~") == 0, F.struct(*by_name(key))))
-    halved = F.bool_or(~_upserts()).over(Window.partitionBy(*own))
-    at_place = Window.partitionBy(*by_name(key), F.col(_PLACE))
-    renews = _upserts() & ((F.col(_PLACE) == place) | ~F.col(_HALVED))
-    ends = ~_upserts() & ~F.bool_or(renews).over(at_place)
-    renewed = ~_upserts() & F.bool_or(_upserts()).over(at_place)
-    so_far = (
-        Window.partitionBy(*by_name(key))
-        .orderBy(names.POSITION, _CONTENT)
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    both = F.explode(F.array_distinct(F.array(place, before)))
-    spread = events.withColumn(_HALVED, halved).withColumn(_PLACE, both)
-    marked = spread.withColumns({_ENDS: ends, RENEWED: renewed})
-    events_there = marked.where(F.col(_PLACE) == place)
+    another key (_COMES). Deletes that end nothing (`_marks`) are dropped."""
+    place, _ = _places()
+    spread = _at_places(events, key)
+    events_there = spread.withColumns(_marks(key)).where(F.col(_PLACE) == place)
     real = events_there.where(_upserts() | F.col(_ENDS))
     in_order = Window.partitionBy(*by_name(key)).orderBy(names.POSITION, _CONTENT)
     real = real.withColumn(_ALIVE, F.lag(_upserts(), 1, False).over(in_order))
     real = _coming(real, spread, key)
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return real.withColumn(_LIFE, F.count_if(F.col(_ENDS) | F.col(_COMES).isNotNull()).over(so_far))
+
+
+def _at_places(events: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Return each event at its own place and at the one before (_PLACE), and whether its own has an
+    old half (_HALVED)."""
+    place, before = _places()
+    # Changes that share a place in other ways may be many, so these are kept apart by their keys.
+    own = (place, F.when(F.instr(names.POSITION, "~") == 0, F.struct(*by_name(key))))
+    halved = F.bool_or(~_upserts()).over(Window.partitionBy(*own))
+    both = F.explode(F.array_distinct(F.array(place, before)))
+    return events.withColumn(_HALVED, halved).withColumn(_PLACE, both)
+
+
+def _marks(key: Sequence[str]) -> dict[str, Column]:
+    """Return the marks of deletes: _ENDS of those that end a life, and RENEWED.
+
+    A delete with an upsert of the same key at the same place is the old half of an update in two
+    records. It ends nothing. An upsert only counts at the place before its own if its own has no
+    old half. RENEWED marks deletes that would end nothing if upserts counted at both.
+    """
+    place, _ = _places()
+    at_place = Window.partitionBy(*by_name(key), F.col(_PLACE))
+    renews = _upserts() & ((F.col(_PLACE) == place) | ~F.col(_HALVED))
+    return {
+        _ENDS: ~_upserts() & ~F.bool_or(renews).over(at_place),
+        RENEWED: ~_upserts() & F.bool_or(_upserts()).over(at_place),
+    }
 
 
 def _upserts() -> Column:

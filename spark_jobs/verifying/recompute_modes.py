@@ -12,8 +12,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, by_name, quoted
+from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE
 from spark_jobs.folding.fold import content_hash
+from spark_jobs.quoting import by_name, quoted
 from spark_jobs.verifying.recompute import KNOWN, RENEWED, is_left_out, lives_filled_in, newest
 
 CONTENT: Final = "_sluice_said"

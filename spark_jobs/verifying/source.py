@@ -7,10 +7,8 @@ spelling.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cache, partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,13 +22,14 @@ from sluice.errors import TerminalError
 from sluice.ledger.changelogs import stored_sources
 from sluice.source_names import is_reserved, stored_name
 from sluice.verification import TableReport, Verification
-from spark_jobs.canonical import quoted
-from spark_jobs.compare import Layout
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
 from spark_jobs.lake.rows_at_cut import changes_at, has_partial_changes, live_rows_at
 from spark_jobs.planning.key_names import KeyNames
 from spark_jobs.planning.renames_known import names_at_source, published
+from spark_jobs.quoting import quoted
+from spark_jobs.verifying.begun import Begun
 from spark_jobs.verifying.comparison import compared
+from spark_jobs.verifying.differences import Layout
 from spark_jobs.verifying.mariadb import Mariadb
 from spark_jobs.verifying.postgres import Postgres
 from spark_jobs.verifying.recompute import recompute, rows_of
@@ -46,7 +45,7 @@ def verify_source(
     Raises TerminalError if the source has none of the tables, or one cannot be compared, and
     TransientError while a batch is being published.
     """
-    started, at = time.monotonic(), datetime.now(UTC)
+    begun = Begun(cutter.ledger.pipeline)
     database, targets = _database(spark, source.address), cutter.tables(only)
     cut = cutter.cut(targets)
     where = (pipeline.name, pipeline.namespace)
@@ -60,18 +59,9 @@ def verify_source(
         raise TerminalError(
             f"{source.shown} has none of the tables of {cutter.ledger.pipeline}: {listed}"
         )
-    reports = tuple(side.report() for side in compared_sides)
-    notes = tuple(note for side in sides for note in side.notes)
-    seconds = round(time.monotonic() - started, 2)
-    return Verification(
-        pipeline=cutter.ledger.pipeline,
-        at=f"{at:%Y-%m-%dT%H:%M:%SZ}",
-        batches=len(cut.published),
-        tables=reports,
-        notes=notes,
-        seconds=seconds,
-        source=source.shown,
-    )
+    reports = [side.report() for side in compared_sides]
+    notes = [note for side in sides for note in side.notes]
+    return begun.report(cut, reports, notes, source.shown)
 
 
 def _database(spark: SparkSession, address: str) -> SourceDatabase:

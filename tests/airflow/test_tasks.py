@@ -38,6 +38,7 @@ from sluice_airflow.connection import spark_master
 from sluice_airflow.landing import STALE, abandoned_batches, land_selection, selection_of
 from sluice_airflow.tasks import clean_up
 from tests.airflow.one_batch import FILE, MANIFEST, NOW, claim, ledger_at, one_batch
+from tests.all_readable import land, land_tables
 from tests.unit import fake_loads
 from tests.unit.projects import open_shop
 from tests.unit.undo_lake import Killed, killed_at, state
@@ -173,7 +174,7 @@ def test_released_files_of_a_land_that_died_are_loaded_by_its_next_try(
     with monkeypatch.context() as patch:
         patch.setattr("sluice.operations.claim.reach", killed_at(Point.LAND_CLAIMED))
         with pytest.raises(Killed):
-            stages.land(ctx)
+            land(ctx)
     (key,) = land_selection(ctx, EVERYTHING, True, UnreadableFiles())
     assert (tasks.loaded_as(ctx, key, Advice("load")), state(ctx, batch)) == ("", LANDED)
 
@@ -193,7 +194,7 @@ def test_a_dry_run_for_a_table_lists_the_files_that_its_run_reads(
     quiet, only = open_shop(tmp_path, pipeline), Selection(tables=("orders",))
     assert landing.dry_run(quiet, only).startswith("dry run: 1 file,")
     listed = [m for m in caplog.messages if m.startswith("would take ")]
-    (key,) = stages.land_tables(quiet, only)
+    (key,) = land_tables(quiet, only)
     read = [file.key for file in quiet.files.read_manifest(key).files]
     assert ([line.split()[2] for line in listed], read) == (["orders/loaded.csv"],) * 2
 

@@ -9,6 +9,7 @@ from sluice.errors import PublishRefusedError
 from sluice.operations import stages
 from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult
+from tests.all_readable import land
 from tests.faults.conftest import Shop, event
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
@@ -17,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.faults]
 def stage(shop: Shop) -> tuple[str, BatchResult]:
     """Land and load what there is, and release the lease as if it had lapsed."""
     ctx = shop.context()
-    (key,) = stages.land(ctx)
+    (key,) = land(ctx)
     result = stages.load(ctx, key)
     ctx.ledger.lease.release(result.batch_id, result.attempt)
     return key, result

@@ -21,6 +21,7 @@ import pytest
 from sluice.errors import TransientError
 from sluice.faults import Point
 from sluice.operations import stages
+from tests.all_readable import land
 from tests.faults.lake import Contents, Lake, descendants, event, finish, kill
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
@@ -146,7 +147,7 @@ def test_a_load_beside_which_another_batch_was_published_begins_anew(lake: Lake)
     try:
         lake.land("dt=2026-03-01/hr=02/d.jsonl", third_hour())
         ctx = lake.context()
-        (key,) = stages.land(ctx)
+        (key,) = land(ctx)
         stages.load(ctx, key)
         stages.publish(ctx, key)
     finally:

@@ -24,7 +24,6 @@ from sluice.manifest import Manifest, SourceFile, name_batch
 from sluice.names import CATALOG, TARGET_METADATA, branch_name
 from sluice.operations import stages
 from sluice.operations.context import Context, open_context
-from sluice.operations.land import land
 from sluice.positions import arrival_of
 from sluice.result import BatchResult, Counts
 from sluice.spark_submit.submit import LOAD_BATCH, PLAN_BATCH
@@ -38,6 +37,7 @@ from spark_jobs.merging.load import load
 from spark_jobs.merging.rebuild import rebuild
 from spark_jobs.session import sign_snapshots
 from spark_jobs.verifying.changelogs import verify
+from tests.all_readable import land
 
 NAMESPACE = "shop"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.states import FILE_HELD, FILE_LOADED, PUBLISHED, ROLLED_BACK
 from sluice.operations.context import Context, Say, open_context
-from sluice.operations.land import land
 from sluice.operations.selection import Selection
+from tests.all_readable import land
 from tests.unit.projects import SHOP, open_shop
 
 PIPELINE = """name: shop

@@ -6,7 +6,6 @@ absolute path, or s3://), so that each sees the other's tables.
 
 from __future__ import annotations
 
-import os
 import zlib
 from functools import partial
 from pathlib import Path
@@ -35,7 +34,7 @@ from sluice.catalog.spark import (
 from sluice.config.locations import s3_endpoint
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig
-from sluice.environment import ENV_CATALOG_URI
+from sluice.environment import ENV_CATALOG_URI, from_environment
 from sluice.errors import LedgerDamagedError, TerminalError
 from sluice.names import CATALOG, full_name
 
@@ -45,6 +44,11 @@ _LONGEST_PAUSE: Final = 0.5
 _UNKNOWN_THERE: Final = (BadRequestError, RESTError)
 _REST: Final = "sluice.catalog.rest.RetryingRestCatalog"
 _S3_RETRIES: Final = "sluice.catalog.s3_retries.S3RetryStrategy"
+_S3_SECRETS: Final = {
+    "s3.access-key-id": "AWS_ACCESS_KEY_ID",
+    "s3.secret-access-key": "AWS_SECRET_ACCESS_KEY",
+    "s3.session-token": "AWS_SESSION_TOKEN",
+}
 _LIBPQ: Final = {
     "connect_timeout": POSTGRES_CONNECT_SECONDS,
     "keepalives": 1,
@@ -206,8 +210,6 @@ def _s3_properties(project: Project) -> dict[str, str]:
         "s3.endpoint": s3_endpoint(),
         "s3.region": s3_region(),
         "s3.retry-strategy-impl": _S3_RETRIES,
-        "s3.access-key-id": os.environ.get("AWS_ACCESS_KEY_ID"),
-        "s3.secret-access-key": os.environ.get("AWS_SECRET_ACCESS_KEY"),
-        "s3.session-token": os.environ.get("AWS_SESSION_TOKEN"),
     }
-    return {name: value for name, value in properties.items() if value}
+    known = {name: value for name, value in properties.items() if value}
+    return known | from_environment(_S3_SECRETS)

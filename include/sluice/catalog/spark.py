@@ -14,7 +14,7 @@ from sluice.config.locations import s3_endpoint
 from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig
 from sluice.config.secrets import is_secret
-from sluice.environment import ENV_REST_CREDENTIAL, ENV_REST_TOKEN
+from sluice.environment import ENV_REST_CREDENTIAL, ENV_REST_TOKEN, from_environment
 from sluice.names import CATALOG
 
 SQLITE_WAIT_SECONDS: Final = 60
@@ -77,11 +77,7 @@ def _spark_properties(catalog: CatalogConfig) -> dict[str, str]:
 
 def rest_secrets() -> dict[str, str]:
     """Return the credentials for a REST catalog from the environment."""
-    secrets = {
-        "token": os.environ.get(ENV_REST_TOKEN),
-        "credential": os.environ.get(ENV_REST_CREDENTIAL),
-    }
-    return {name: value for name, value in secrets.items() if value}
+    return from_environment({"token": ENV_REST_TOKEN, "credential": ENV_REST_CREDENTIAL})
 
 
 def _postgres(uri: SplitResult) -> dict[str, str]:

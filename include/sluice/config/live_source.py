@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from sluice.config.secrets import holds_secret
-from sluice.environment import ENV_SOURCE_PASSWORD, ENV_SOURCE_USER
+from sluice.environment import ENV_SOURCE_PASSWORD, ENV_SOURCE_USER, from_environment
 from sluice.errors import ConfigError
 
 POSTGRES: Final = "jdbc:postgresql:"
@@ -74,8 +73,4 @@ def live_source(address: str | None, watermark: datetime | None) -> LiveSource |
 
 def credentials() -> dict[str, str]:
     """Return user and password as JDBC properties, as far as the environment has them."""
-    found = {
-        "user": os.environ.get(ENV_SOURCE_USER),
-        "password": os.environ.get(ENV_SOURCE_PASSWORD),
-    }
-    return {name: value for name, value in found.items() if value}
+    return from_environment({"user": ENV_SOURCE_USER, "password": ENV_SOURCE_PASSWORD})

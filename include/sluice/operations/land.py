@@ -17,37 +17,33 @@ from sluice.operations.context import Context, say_of_files
 from sluice.operations.inspecting import Inspecting
 from sluice.operations.quiet_period import without_young
 from sluice.operations.selection import EVERYTHING, Selection, open_landing, selected
-from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
+from sluice.operations.unreadable_files import UnreadableFiles
 
 
 def land(
     ctx: Context,
-    selection: Selection = EVERYTHING,
+    selection: Selection,
+    unreadable: UnreadableFiles,
     lease: Lease | None = None,
-    unreadable: UnreadableFiles | None = None,
 ) -> list[str]:
     """Claim the files to load; return the manifests' keys, [] if nothing has landed.
 
-    Objects that replaced loaded ones get batches of their own. `lease`: taken for a caller that
-    loads the batches at once, so that no other run takes them for abandoned. `unreadable`: collects
-    the files that cannot be read; without it FilesLeftOutError or FilesUnreadError is raised for
-    them once the others are claimed. If the store fails for all files, its error is raised.
+    Objects that replaced loaded ones get batches of their own. `unreadable`: collects the files
+    that cannot be read; if the store fails for all files, its error is raised. `lease`: taken for a
+    caller that loads the batches at once, so that no other run takes them for abandoned.
 
     A file that is still being written, or that the store fails to return, is left to the next run;
     if it was requested by name, UnstableFileError or TransientError is raised. One that changed
     within `landing.quiet_seconds` is left too, unless it was requested by name.
     """
     store = open_landing(ctx)
-    refused = UnreadableFiles() if unreadable is None else unreadable
-    inspecting = Inspecting(ctx, store, bool(selection.files), refused)
+    inspecting = Inspecting(ctx, store, bool(selection.files), unreadable)
     keys = []
     for group in loadable_groups(ctx, store, selection):
         for inspected in inspecting.batches(group.objects):
             key = claim(ctx, group.placed(inspected), lease, group.epoch, group.replaced)
             keys += [key] if key else []
-    refused.raise_if_store_is_away()
-    if unreadable is None and (error := files_left_out(ctx.pipeline.name, refused)):
-        raise error
+    unreadable.raise_if_store_is_away()
     return keys
 
 

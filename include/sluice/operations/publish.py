@@ -128,14 +128,9 @@ def _move(ctx: Context, result: BatchResult, moved: set[str]) -> None:
 
 
 def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
-    """Finish a batch that all tables have: end the batches that it undoes, and mark its
-    files as loaded."""
-    if manifest.undone:
-        begin_undoing(ctx, result)
-        reach(Point.PUBLISH_UNDOING)
-    for undone in manifest.undone:
-        require_current(ctx, result)  # the undone batch may have been published anew
-        finish_undone(ctx, undone, details.order_of(manifest, undone))
+    """Finish a batch that all tables have: end the batches that it undoes, mark its files as
+    loaded, and the batch as published."""
+    _end_undone(ctx, manifest, result)
     require_current(ctx, result)
     comments.apply_comments(ctx, result.batch_id)
     # Read before the check: if the batch is undone and released, another landing may take them.
@@ -149,6 +144,19 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         split_off(ctx, manifest, result)
         clean_up(ctx.files, ctx.ledger, manifest, ctx.say)
     reach(Point.PUBLISH_CLEANED)
+    _record_published(ctx, manifest, result)
+
+
+def _end_undone(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
+    if manifest.undone:
+        begin_undoing(ctx, result)
+        reach(Point.PUBLISH_UNDOING)
+    for undone in manifest.undone:
+        require_current(ctx, result)  # the undone batch may have been published anew
+        finish_undone(ctx, undone, details.order_of(manifest, undone))
+
+
+def _record_published(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     done = ctx.ledger.batches.record(
         result.batch_id, states.PUBLISHED,
         replace_details=details.of_published(result)

@@ -28,7 +28,7 @@ from sluice.operations.inspecting import Inspecting
 from sluice.operations.loaded_files import arrivals, epochs_of_same_load, other_epoch
 from sluice.operations.quiet_period import without_young
 from sluice.operations.selection import Selection, open_landing, selected
-from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
+from sluice.operations.unreadable_files import UnreadableFiles
 
 
 class Unread(Enum):
@@ -101,22 +101,21 @@ def table_candidates(ctx: Context, selection: Selection) -> list[StoredObject]:
 def land_tables(
     ctx: Context,
     selection: Selection,
+    unreadable: UnreadableFiles,
     lease: Lease | None = None,
-    unreadable: UnreadableFiles | None = None,
 ) -> list[str]:
     """Make batches of the selected files for the selected tables; return the manifests' keys.
 
     Without a window and without files, all landed files are read. No batch is made if one of the
-    same files and tables is published. `unreadable`: as for `land`. Raises ConfigError for a table
-    that the pipeline does not list.
+    same files and tables is published. `unreadable` and `lease` are as for `land`. Raises
+    ConfigError for a table that the pipeline does not list.
     """
     names = tuple(sorted(set(selection.tables)))
     only(ctx.pipeline, names)
     store = open_landing(ctx)
     known = known_files(ctx)
     found = _readable(ctx, store, selection, known)
-    refused = UnreadableFiles() if unreadable is None else unreadable
-    inspecting = Inspecting(ctx, store, bool(selection.files), refused)
+    inspecting = Inspecting(ctx, store, bool(selection.files), unreadable)
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
         for inspected in inspecting.batches(objects):
@@ -125,9 +124,7 @@ def land_tables(
             made += [key] if key else []
             left_out = {one.inspection.file for one in inspected} - set(manifest.files)
             _say_moved(ctx, store, left_out, known)
-    refused.raise_if_store_is_away()
-    if unreadable is None and (error := files_left_out(ctx.pipeline.name, refused)):
-        raise error
+    unreadable.raise_if_store_is_away()
     return made
 
 

@@ -69,11 +69,11 @@ def run(
     with renewing_landed(ctx):
         if selection.tables:
             reconcile(ctx)
-            manifests = land_tables(ctx, selection, ctx.lease, unreadable)
+            manifests = land_tables(ctx, selection, unreadable, ctx.lease)
         else:
             before = tried(ctx)  # to take a batch up is a new attempt
             left = _left(ctx, selection)
-            new = land(ctx, selection, ctx.lease, unreadable)
+            new = land(ctx, selection, unreadable, ctx.lease)
             manifests = in_turn(ctx, [*left, *new], before)
         results, failure = load_and_publish(ctx, manifests)
     return results, failure or files_left_out(ctx.pipeline.name, unreadable)

@@ -48,13 +48,7 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
         return f"no file in {landing.url} matches {landing.pattern}; {_others(ctx)}"
     if selection.tables and found:
         return _of_tables(ctx, selection, found)
-    unclaimed, _ = ctx.ledger.files.unclaimed_or_changed(found)
-    left = [*_young(ctx, young(ctx, selection, unclaimed))]
-    left += _held(ctx, _held_among(ctx, found if selection.explicit or selection.tables else None))
-    left += _replaced(ctx, found)
-    left += _later(selection, [one for one in listed if not selection.holds(one.hour)])
-    left += _unfinished(ctx, found)
-    if left:
+    if left := _left_out(ctx, selection, listed, found):
         whose = "that was asked for" if selection.explicit else f"of {landing.url}"
         others = {one.key for one in found}.difference(*(reason.keys for reason in left))
         rest = f", and every other one {whose} is in the ledger already" if others else ""
@@ -63,6 +57,20 @@ def why_nothing(ctx: Context, selection: Selection = EVERYTHING) -> str:
         files = counted(len(found), "file")
         return f"what was asked for, {files}, is in the ledger already"
     return f"every landed file of {landing.url} is in the ledger already"
+
+
+def _left_out(
+    ctx: Context, selection: Selection, listed: list[StoredObject], found: list[StoredObject]
+) -> list[_Reason]:
+    """Return why a run takes none of the files `listed`, of which those `found` are selected."""
+    unclaimed, _ = ctx.ledger.files.unclaimed_or_changed(found)
+    return [
+        *_young(ctx, young(ctx, selection, unclaimed)),
+        *_held(ctx, _held_among(ctx, found if selection.explicit or selection.tables else None)),
+        *_replaced(ctx, found),
+        *_later(selection, [one for one in listed if not selection.holds(one.hour)]),
+        *_unfinished(ctx, found),
+    ]
 
 
 def _of_tables(ctx: Context, selection: Selection, found: list[StoredObject]) -> str:

@@ -28,26 +28,27 @@ def batch_json(result: BatchResult) -> dict[str, Any]:
         "batch_id": result.batch_id,
         "seconds": result.seconds,
         "unassigned": asdict(result.unassigned),
-        "tables": [
-            {
-                "source": t.source,
-                "table": t.target,
-                "counts": asdict(t.counts),
-                "conflicts": asdict(t.conflicts),
-                "nulled": _by_column(t.nulled),
-                "dropped": list(t.dropped),
-                "snapshots": [
-                    {
-                        "table": s.full_name,
-                        "before": id_text(s.base_snapshot),
-                        "after": id_text(s.head_snapshot),
-                    }
-                    for s in t.staged
-                ],
-            }
-            for t in result.tables
-        ],
+        "tables": [_table_json(table) for table in result.tables],
         "left_out": [asdict(left) for left in result.left_out],
+    }
+
+
+def _table_json(table: TableResult) -> dict[str, Any]:
+    return {
+        "source": table.source,
+        "table": table.target,
+        "counts": asdict(table.counts),
+        "conflicts": asdict(table.conflicts),
+        "nulled": _by_column(table.nulled),
+        "dropped": list(table.dropped),
+        "snapshots": [
+            {
+                "table": staged.full_name,
+                "before": id_text(staged.base_snapshot),
+                "after": id_text(staged.head_snapshot),
+            }
+            for staged in table.staged
+        ],
     }
 
 

@@ -14,17 +14,10 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import AwsDmsOptions
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import (
-    OP_DDL,
-    OP_DELETE,
-    OP_INSERT,
-    OP_UPDATE,
-    full_load_position,
-    number,
-    source_position,
-)
+from spark_jobs.canonical import OP_DDL, OP_DELETE, OP_INSERT, OP_UPDATE
 from spark_jobs.formats.aws_dms.files import holds_rows, read_table_rows
 from spark_jobs.formats.aws_dms.messages import read_messages
+from spark_jobs.formats.aws_dms.old_values import OldBesideNew, is_old
 from spark_jobs.formats.aws_dms.reasons import BEFORE
 from spark_jobs.formats.base import (
     NO_PRIOR_FACTS,
@@ -44,6 +37,7 @@ from spark_jobs.formats.common.row_image import absent_columns
 from spark_jobs.formats.common.scans import union
 from spark_jobs.formats.common.tabular import columns_of
 from spark_jobs.formats.common.tabular_columns import REPEATS, ROW
+from spark_jobs.position_text import full_load_position, number, source_position
 
 
 class AwsDms(Format):
@@ -74,50 +68,23 @@ class AwsDms(Format):
         """The columns of Parquet files, without those of old values."""
         described = columns_of(types)
         names = {column.name for column in described}
-        return [c for c in described if not _is_old(c.name, options.before_affixes, names)]
-
-
-def _is_old(name: str, affixes: tuple[str, str], names: set[str]) -> bool:
-    prefix, suffix = affixes
-    surrounded = name.startswith(prefix) and name.endswith(suffix)
-    return any(affixes) and surrounded and name[len(prefix) : len(name) - len(suffix)] in names
+        return [c for c in described if not is_old(c.name, options.before_affixes, names)]
 
 
 def _images(options: AwsDmsOptions) -> dict[str, Column]:
     """Separate the old values, NULL if there are none, from the row.
 
-    Old values are in a field of their own, or beside the new ones under names with a prefix or a
-    suffix.
+    Old values are in a field of their own, or beside the new ones under names with affixes.
     """
     # A repeated name would be an error below; such a row is rejected anyway.
     row, before = (F.when(~F.col(REPEATS), F.col(name)) for name in (ROW, BEFORE))
-    prefix, suffix = options.before_affixes
-    if not prefix + suffix:
+    if not any(options.before_affixes):
         return {"_old": before, "_new": row}
-
-    def surrounded(name: Column) -> Column:
-        return name.startswith(prefix) & name.endswith(suffix)
-
-    def bare(name: Column) -> Column:
-        length = F.length(name) - len(prefix + suffix)
-        return F.substr(name, F.lit(len(prefix) + 1), length)
-
-    def names_another(name: Column) -> Column:
-        return surrounded(name) & F.map_contains_key(row, bare(name))
-
-    # A message leaves out a column that an update set to NULL, but has its old value.
-    has_old = (F.col("_kind") == OP_UPDATE) & F.exists(F.map_keys(row), names_another)
-
-    def is_old(name: Column) -> Column:
-        return names_another(name) | (surrounded(name) & has_old)
-
-    old_values = F.map_filter(row, lambda name, _: is_old(name))
-    carried = F.transform_keys(old_values, lambda name, _: bare(name))
-    # Few rows have such names, and a look at each name costs far more.
-    any_old = F.array_join(F.map_keys(row), " ").contains(prefix or suffix)
+    both = OldBesideNew(row, *options.before_affixes)
+    mixed, old = both.may_have_old(), both.old()
     return {
-        "_old": F.coalesce(before, F.when(any_old & (F.size(carried) > 0), carried)),
-        "_new": F.when(any_old, F.map_filter(row, lambda name, _: ~is_old(name))).otherwise(row),
+        "_old": F.coalesce(before, F.when(mixed & (F.size(old) > 0), old)),
+        "_new": F.when(mixed, both.new()).otherwise(row),
     }
 
 

@@ -12,14 +12,15 @@ from sluice.config.format_options import AwsDmsOptions
 from sluice.containers import csv_rows
 from sluice.landing.table_folders import CHANGES_FILE, folders
 from sluice.manifest import JSON_LINES, SourceFile
-from spark_jobs.canonical import IMAGE_TYPE, PLACE
+from spark_jobs.canonical import IMAGE_TYPE
 from spark_jobs.formats.aws_dms.reasons import BEFORE, with_reason
 from spark_jobs.formats.common.envelope import CORRUPT
 from spark_jobs.formats.common.scans import with_facts
 from spark_jobs.formats.common.tabular import read_rows
 from spark_jobs.formats.common.tabular_columns import META, REPEATS, ROW, Meta
+from spark_jobs.record_places import PLACE
 
-OPERATION: Final = "Op"
+_OPERATION: Final = "Op"
 _FULL_LOAD_FILE: Final = re.compile(r"(SEGMENT[0-9A-Z]+_)?LOAD[0-9A-F]+\.", re.IGNORECASE)
 
 
@@ -34,9 +35,9 @@ def read_table_rows(
     """Read rows of the S3 target into the columns of `messages.read_messages`; the object's key
     names the table."""
     order, time = options.order_column, options.timestamp_column
-    meta = Meta((OPERATION,), tuple(filter(None, (order, time))))
+    meta = Meta((_OPERATION,), tuple(filter(None, (order, time))))
     rows = with_facts(spark, read_rows(spark, files, meta), files, _facts_of_key)
-    operation = F.col(META)[OPERATION]
+    operation = F.col(META)[_OPERATION]
     none = F.lit(None).cast("string")
     records = rows.select(
         "schema",

@@ -9,14 +9,16 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import AwsDmsOptions
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import IMAGE_TYPE, PLACE, quoted
+from spark_jobs.canonical import IMAGE_TYPE
 from spark_jobs.formats.aws_dms.reasons import BEFORE, LOAD, with_reason
 from spark_jobs.formats.common.envelope import CORRUPT, any_repeats_column, name_of, read_lines
 from spark_jobs.formats.common.tabular_columns import REPEATS, ROW
+from spark_jobs.quoting import quoted
+from spark_jobs.record_places import PLACE
 
-CONTROL: Final = "control"
-DROP: Final = "drop-table"
-WITHOUT_STATEMENT: Final = ("rename-column", "drop-column", "rename-table")
+_CONTROL: Final = "control"
+_DROP: Final = "drop-table"
+_WITHOUT_STATEMENT: Final = ("rename-column", "drop-column", "rename-table")
 _SCHEMA: Final = f"""
     data {IMAGE_TYPE}, control string,
     metadata struct<timestamp:string, `record-type`:string, operation:string,
@@ -39,7 +41,7 @@ def read_messages(
         about["schema-name"].alias("schema"),
         about["table-name"].alias("table"),
         operation.alias("_op"),
-        F.coalesce(about["record-type"] == CONTROL, F.lit(False)).alias("_control"),
+        F.coalesce(about["record-type"] == _CONTROL, F.lit(False)).alias("_control"),
         (operation == LOAD).alias("_full_load"),
         F.try_element_at("data", F.col("_ordering")).alias("_order"),
         F.coalesce(about["commit-timestamp"], about["timestamp"]).alias("_time"),
@@ -69,8 +71,8 @@ def _statement(about: Column) -> Column:
     done = F.replace(operation, F.lit("-"), F.lit(" "))
     unread = F.concat_ws(" ", done, F.lit("of"), about["table-name"])
     return (
-        F.when(operation == DROP, _drop(about))
-        .when(operation.isin(*WITHOUT_STATEMENT), unread)
+        F.when(operation == _DROP, _drop(about))
+        .when(operation.isin(*_WITHOUT_STATEMENT), unread)
         .otherwise(F.coalesce(control, operation))
     )
 

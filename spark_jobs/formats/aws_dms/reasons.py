@@ -13,7 +13,7 @@ from spark_jobs.formats.common.envelope import CORRUPT, DIGITS, line_or, looked_
 from spark_jobs.formats.common.tabular_columns import REPEATS, ROW
 
 LOAD: Final = "load"
-OPS: Final = {
+_OPS: Final = {
     LOAD: OP_INSERT, "insert": OP_INSERT, "update": OP_UPDATE, "delete": OP_DELETE,
     "I": OP_INSERT, "U": OP_UPDATE, "D": OP_DELETE,
 }  # fmt: skip
@@ -23,7 +23,7 @@ BEFORE: Final = "_before"
 
 def with_reason(records: DataFrame, ordered: bool, parts: Sequence[str | Column]) -> DataFrame:
     """Add a record's kind of change, the reason to reject it, and then its `parts` as text."""
-    with_kind = records.withColumn("_kind", looked_up(F.col("_op"), OPS))
+    with_kind = records.withColumn("_kind", looked_up(F.col("_op"), _OPS))
     reasoned = with_kind.withColumn("_reason", _reason(ordered))
     return reasoned.withColumn("raw", F.when(F.col("_reason").isNotNull(), line_or(*parts)))
 

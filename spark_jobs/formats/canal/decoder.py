@@ -29,14 +29,9 @@ from spark_jobs.canonical import (
     OP_INSERT,
     OP_TRUNCATE,
     OP_UPDATE,
-    PLACE,
     SOURCE_PARTS,
-    changed_where,
-    full_load_position,
-    number,
-    quoted,
-    source_position,
 )
+from spark_jobs.expressions import changed_where
 from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.canal import values as canal_values
 from spark_jobs.formats.canal.bare_rows import has_bare_row
@@ -59,27 +54,30 @@ from spark_jobs.formats.common.envelope import (
 from spark_jobs.formats.common.overlaid_rows import overlaid
 from spark_jobs.formats.common.row_image import absent_columns
 from spark_jobs.formats.common.scans import ARRIVAL, arrival_position, with_arrival
+from spark_jobs.position_text import full_load_position, number, source_position
+from spark_jobs.quoting import quoted
+from spark_jobs.record_places import PLACE
 
-SWAPPED: Final[Form] = "dts_before_20220320"
-DRS: Final[Form] = "drs_json"
-DRS_C: Final[Form] = "drs_json_c"
-FULL_LOAD: Final = "INIT"
-INSERTS: Final = ("INSERT", FULL_LOAD)
-DDL: Final = (
+_SWAPPED: Final[Form] = "dts_before_20220320"
+_DRS: Final[Form] = "drs_json"
+_DRS_C: Final[Form] = "drs_json_c"
+_FULL_LOAD: Final = "INIT"
+_INSERTS: Final = ("INSERT", _FULL_LOAD)
+_DDL: Final = (
     "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", "DDL", "INIT_DDL",
 )  # fmt: skip
-SCHEMA_FILE: Final = "SCHEMA_FILE"
-IGNORED: Final = ("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "TIDB_WATERMARK", SCHEMA_FILE)
-OPS: Final = {
-    **dict.fromkeys(INSERTS, OP_INSERT),
+_SCHEMA_FILE: Final = "SCHEMA_FILE"
+_IGNORED: Final = ("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "TIDB_WATERMARK", _SCHEMA_FILE)
+_OPS: Final = {
+    **dict.fromkeys(_INSERTS, OP_INSERT),
     "UPDATE": OP_UPDATE,
     "DELETE": OP_DELETE,
     "TRUNCATE": OP_TRUNCATE,
-    **dict.fromkeys(DDL, OP_DDL),
+    **dict.fromkeys(_DDL, OP_DDL),
 }
-ROW_OPS: Final = (OP_INSERT, OP_UPDATE, OP_DELETE)
-HIDDEN_KEYS: Final = ("__#alibaba_rds_row_id#__", "_drds_implicit_id_")
-HEARTBEAT: Final = "HEARTBEAT"
+_ROW_OPS: Final = (OP_INSERT, OP_UPDATE, OP_DELETE)
+_HIDDEN_KEYS: Final = ("__#alibaba_rds_row_id#__", "_drds_implicit_id_")
+_HEARTBEAT: Final = "HEARTBEAT"
 _TRUE: Final = "true"
 # In milliseconds this is a day of April 1970.
 _LAST_OF_TEN_DIGITS: Final = 9_999_999_999
@@ -137,7 +135,7 @@ class Canal(Format):
         """
         described = json.loads(types)
         pairs = zip(described["names"], described["types"], strict=True)
-        read = _drs_type if options.form == DRS else mysql_type
+        read = _drs_type if options.form == _DRS else mysql_type
         return [SourceColumn(name, read(text)) for name, text in pairs if is_known(text or "")]
 
 
@@ -158,17 +156,17 @@ class _Options:
     @property
     def swapped(self) -> bool:
         """Whether `old` has the new row of an update."""
-        return self.form == SWAPPED
+        return self.form == _SWAPPED
 
     @property
     def deletes_in_old(self) -> bool:
         """Whether a deleted row is in `old`."""
-        return self.form in (SWAPPED, DRS)
+        return self.form in (_SWAPPED, _DRS)
 
     @property
     def lists_bytes(self) -> bool:
         """Whether bytes may be lists of their numbers."""
-        return self.form in (DRS, DRS_C)
+        return self.form in (_DRS, _DRS_C)
 
 
 def _parse(options: CanalOptions) -> _Options:
@@ -201,7 +199,7 @@ def _of_schema_file(applies: bool) -> dict[str, Column]:
     stated, version = F.nullif("Query", F.lit("")), F.col("TableVersion").try_cast("bigint")
     counts = stated.isNotNull() & F.lit(applies)
     schema_file_fields = {
-        "type": F.when(counts, F.lit("QUERY")).otherwise(F.lit(SCHEMA_FILE)),
+        "type": F.when(counts, F.lit("QUERY")).otherwise(F.lit(_SCHEMA_FILE)),
         "database": F.col("Schema"),
         "table": F.col("Table"),
         "sql": stated,
@@ -250,7 +248,7 @@ def _filled(name: str) -> Column:
 
 def _op(table: Column) -> Column:
     """The operation by `type`; another type with `isDdl` is a statement, as DTS's `DDL` is."""
-    op = looked_up(F.col("type"), OPS)
+    op = looked_up(F.col("type"), _OPS)
     op = F.coalesce(op, F.when(F.lower("isDdl") == _TRUE, F.lit(OP_DDL)))
     stated = (op == OP_DDL) & truncates.empties(F.col("sql"), table)
     return F.when(stated, F.lit(OP_TRUNCATE)).otherwise(op)
@@ -259,14 +257,14 @@ def _op(table: Column) -> Column:
 def _marker() -> Column:
     """The kind of a marker, a message without a change; NULL for all other messages."""
     beats = F.lower("isHeartbeat") == _TRUE
-    marker = F.when(beats, F.lit(HEARTBEAT)).when(F.col("type").isin(*IGNORED), F.col("type"))
+    marker = F.when(beats, F.lit(_HEARTBEAT)).when(F.col("type").isin(*_IGNORED), F.col("type"))
     return F.when(F.col(CORRUPT).isNull(), marker)
 
 
 def _reason(options: _Options) -> Column:
     """Why a message is rejected; one invalid row rejects it whole: `data` and `old` are paired."""
     op, tidb = F.col("_op"), F.col("_tidb")
-    of_rows = op.isin(*ROW_OPS)
+    of_rows = op.isin(*_ROW_OPS)
     keys_alone = (F.lower(tidb["onlyHandleKey"]) == _TRUE) & (op != OP_DELETE)
     return (
         F.when(_marker().isNotNull(), F.lit(None))
@@ -275,13 +273,13 @@ def _reason(options: _Options) -> Column:
         .when(F.length(tidb["claimCheckLocation"]) > 0, F.lit("row_not_sent"))
         .when(F.col("type").isNull(), F.lit("not_an_envelope"))
         .when(op.isNull(), F.concat(F.lit("unknown_op:"), "type"))
-        .when(op.isin(*ROW_OPS, OP_TRUNCATE) & F.col("_table").isNull(), F.lit("table_missing"))
+        .when(op.isin(*_ROW_OPS, OP_TRUNCATE) & F.col("_table").isNull(), F.lit("table_missing"))
         .when(of_rows & keys_alone, F.lit("row_not_sent"))
         .when(F.col("_strays").isNotNull(), F.lit("other_form"))
         .when(of_rows & _lacks_image(options), F.lit("image_missing"))
         .when(F.size("_olds") != F.size("_rows"), F.lit("old_misaligned"))
         .when(_repeats("_rows") | _repeats("_olds"), F.lit("duplicate_column"))
-        .when(op.isin(*ROW_OPS, OP_TRUNCATE) & _lacks_order(options), F.lit("bad_order"))
+        .when(op.isin(*_ROW_OPS, OP_TRUNCATE) & _lacks_order(options), F.lit("bad_order"))
     )
 
 
@@ -302,7 +300,7 @@ def _lacks_order(options: _Options) -> Column:
     """Whether a change lacks the option's field: it would rank below all that have it."""
     if not options.order:
         return F.lit(False)
-    return (F.col("type") != FULL_LOAD) & number(F.col("_order")).isNull()
+    return (F.col("type") != _FULL_LOAD) & number(F.col("_order")).isNull()
 
 
 def _described() -> dict[str, Column]:
@@ -384,11 +382,11 @@ def _position(options: _Options) -> Column:
         changed = F.coalesce(changed, arrival_position(index))
     written = F.coalesce(number(F.col("id")), arrival_position())
     full_load = full_load_position(number_or_zero(F.col("ts")), written, index)
-    return F.when(F.col("type") == FULL_LOAD, full_load).otherwise(changed)
+    return F.when(F.col("type") == _FULL_LOAD, full_load).otherwise(changed)
 
 
 def _key() -> Column:
     """The primary key where the rows have all of it, else the source's hidden row id."""
-    hidden = [F.when(F.array_contains("_carried", n), F.array(F.lit(n))) for n in HIDDEN_KEYS]
+    hidden = [F.when(F.array_contains("_carried", n), F.array(F.lit(n))) for n in _HIDDEN_KEYS]
     carried = F.size(F.array_except("_keys", "_carried")) == 0
     return F.when(F.col("_keys").isNull(), F.coalesce(*hidden)).when(carried, F.col("_keys"))

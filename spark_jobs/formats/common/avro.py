@@ -17,13 +17,14 @@ from pyspark.sql import types as T
 
 from sluice.containers.avro_check import full_name
 from sluice.types.columns import STRING, ColumnType, decimal
-from spark_jobs.number_text import bound, shift_point, whole_number
+from spark_jobs.evaluated_once import bound
+from spark_jobs.number_text import shift_point, whole_number
 from spark_jobs.values import ISO, decode
 
 Node = dict[str, Any]
 
 MAX_DIGITS: Final = 38
-RECORDS_AS_VALUES: Final = "value"
+_RECORDS_AS_VALUES: Final = "value"
 _PRIMITIVES: Final[dict[str, T.DataType]] = {
     "null": T.NullType(), "boolean": T.BooleanType(), "int": T.IntegerType(),
     "long": T.LongType(), "float": T.FloatType(), "double": T.DoubleType(),
@@ -200,7 +201,7 @@ def column_type(node: Node, records: str = "json") -> ColumnType:
     """Return the column type for a value; records, arrays and maps are JSON text."""
     node = value_of(node)
     kind = node["type"]
-    if records == RECORDS_AS_VALUES and _unified(node):
+    if records == _RECORDS_AS_VALUES and _unified(node):
         return ColumnType(_unified(node))
     if _is_decimal(node):
         fits = node["precision"] <= MAX_DIGITS
@@ -214,7 +215,7 @@ def column_type(node: Node, records: str = "json") -> ColumnType:
 def text(value: Column, node: Node, records: str = "json") -> Column:
     """Return a value's exact text, NULL for null; `column_type` is the type to parse it as."""
     node = value_of(node)
-    if records == RECORDS_AS_VALUES and _unified(node):
+    if records == _RECORDS_AS_VALUES and _unified(node):
         return _UNIFIED_TEXTS[node["name"]](value)
     if node["type"] in ("record", "array", "map"):
         shown = F.to_json(_plain(value, node), {"ignoreNullFields": "false"})

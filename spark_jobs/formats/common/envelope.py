@@ -19,9 +19,9 @@ from spark_jobs.canonical import (
     OUTCOME_EVENT,
     OUTCOME_IGNORE,
     OUTCOME_REJECT,
-    number,
-    place,
 )
+from spark_jobs.position_text import number
+from spark_jobs.record_places import place
 
 CORRUPT: Final = "_corrupt_record"
 ZERO: Final = "010"

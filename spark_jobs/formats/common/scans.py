@@ -15,7 +15,9 @@ from pyspark.sql import functions as F
 
 from sluice.manifest import JSON_LINES, SourceFile
 from sluice.positions import KIND_ARRIVAL
-from spark_jobs.canonical import as_landed, number
+from spark_jobs.evaluated_once import in_own_projection
+from spark_jobs.position_text import number
+from spark_jobs.record_places import as_landed
 
 ARRIVAL: Final = "_arrival"
 _OBJECT, _LANDED, _FACT = "_object", "_landed", "_fact"
@@ -85,14 +87,6 @@ def only_of(files: Sequence[SourceFile], read: DataFrame, lines: Sequence[Source
     if len(files) == len(lines):
         return read
     return read.where(as_landed(F.col("file")).isin([f.url for f in files]))
-
-
-def in_own_projection(value: Column) -> Column:
-    """`value` with a harmless non-deterministic term, which keeps it in its own projection.
-
-    Otherwise Spark repeats it wherever a later step names a part of it, even in filters.
-    """
-    return F.when(F.monotonically_increasing_id() >= 0, value)
 
 
 def by_schema(

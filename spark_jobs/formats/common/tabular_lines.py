@@ -12,7 +12,6 @@ from pyspark.sql import types as T
 from sluice.containers import csv_rows
 from sluice.manifest import SourceFile
 from sluice.source_names import is_column_name
-from spark_jobs.canonical import PLACE, as_landed, place, quoted, text_lines
 from spark_jobs.formats.common.envelope import CORRUPT, json_reader
 from spark_jobs.formats.common.scans import union
 from spark_jobs.formats.common.tabular_columns import META, REPEATS, ROW, Meta, parts
@@ -23,6 +22,8 @@ from spark_jobs.formats.common.tabular_names import (
     line_keys,
     names_of,
 )
+from spark_jobs.quoting import quoted
+from spark_jobs.record_places import PLACE, as_landed, place, text_lines
 
 
 def read_json_rows(

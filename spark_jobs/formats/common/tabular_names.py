@@ -12,10 +12,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import as_landed
 from spark_jobs.formats.common.envelope import as_texts, names_in, repeats
 from spark_jobs.formats.common.first_lines import first_lines
 from spark_jobs.formats.common.tabular_columns import Meta
+from spark_jobs.record_places import as_landed
 
 _NUMBER: Final = r"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?"
 _FLAT: Final = rf'(?:"[^"\\\x00-\x1f]*+"|{_NUMBER}|null|true|false)'

@@ -12,10 +12,11 @@ from pyspark.sql import types as T
 from sluice.containers.parquet_file import INT96, refuse_unread
 from sluice.errors import TerminalError
 from sluice.manifest import AVRO, PARQUET, SourceFile
-from spark_jobs.canonical import place, quoted
 from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.envelope import CORRUPT
 from spark_jobs.formats.common.tabular_columns import REPEATS, ROW, Meta, parts
+from spark_jobs.quoting import quoted
+from spark_jobs.record_places import place
 
 
 def read_typed_rows(

@@ -23,15 +23,17 @@ from sluice.config.format_options import DebeziumOptions, Layout
 from sluice.containers.avro_schemas import Schemas, open_schemas
 from sluice.errors import TerminalError, landed_again
 from sluice.manifest import AVRO, SourceFile
-from spark_jobs.canonical import IMAGE_TYPE, PLACE, place
+from spark_jobs.canonical import IMAGE_TYPE
+from spark_jobs.evaluated_once import in_own_projection
 from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.avro import Node
-from spark_jobs.formats.common.scans import by_schema, in_own_projection
+from spark_jobs.formats.common.scans import by_schema
 from spark_jobs.formats.debezium import avro_json, confluent, connect_avro
 from spark_jobs.formats.debezium.connect_avro import Datum, Records
 from spark_jobs.formats.debezium.head import MARKER, SIGNS, Head
+from spark_jobs.record_places import PLACE, place
 
-JSON_ENCODING: Final[Layout] = "avro_json"
+_JSON_ENCODING: Final[Layout] = "avro_json"
 _ENVELOPE_FIELDS: Final = ("op", "status", "ddl", "tableChanges", "ts_ms")
 # The fields of a change and of schema changes; a row may have a column with one of these names.
 _MAKES: Final = ({"op", "source"}, {"ddl", "source"}, {"tableChanges", "source"})
@@ -83,7 +85,7 @@ def find(spark: SparkSession, files: tuple[SourceFile, ...], options: DebeziumOp
     layout = options.layout
     containers = tuple(f for f in files if f.container == AVRO)
     lines = tuple(f for f in files if f.container != AVRO)
-    if layout not in (None, JSON_ENCODING):
+    if layout not in (None, _JSON_ENCODING):
         return AvroFiles(containers, lines, bool(lines), {})
     required = layout is not None
     sorted_files = AvroFiles(containers, lines, False, avro_json.headers(spark, lines, required))

@@ -19,13 +19,13 @@ from pyspark.sql import types as T
 
 from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import as_landed, place
 from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.avro import Node
 from spark_jobs.formats.common.envelope import CORRUPT, json_reader
 from spark_jobs.formats.common.scans import only_of
 from spark_jobs.formats.debezium import connect_avro
 from spark_jobs.formats.debezium.connect_avro import Datum, Records
+from spark_jobs.record_places import as_landed, place
 
 _PARTS: Final = ("key", "value")
 _HEADER: Final = r'^\s*\{\s*"key"\s*:.*"value"\s*:\s*\{[^{}]*"type"\s*:\s*"record"'

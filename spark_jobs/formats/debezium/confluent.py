@@ -20,17 +20,17 @@ from pyspark.sql.avro.functions import from_avro
 from sluice.containers.avro_schemas import OTHER_KIND, Schemas
 from sluice.errors import PlanError, TerminalError, landed_again
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import PLACE, text_lines
 from spark_jobs.formats.common import avro
 from spark_jobs.formats.common.avro import Node
 from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS
 from spark_jobs.formats.debezium import connect_avro
 from spark_jobs.formats.debezium.connect_avro import Datum, Records
+from spark_jobs.record_places import PLACE, text_lines
 
-NOT_WIRE: Final = "not_confluent_avro"
-NOT_AVRO: Final = "not_avro"
-UNKNOWN_SCHEMA: Final = "unknown_schema_id:"
-UNREADABLE_SCHEMA: Final = "unreadable_schema:"
+_NOT_WIRE: Final = "not_confluent_avro"
+_NOT_AVRO: Final = "not_avro"
+_UNKNOWN_SCHEMA: Final = "unknown_schema_id:"
+_UNREADABLE_SCHEMA: Final = "unreadable_schema:"
 """Before the id of a schema that is no Avro, or that contains itself."""
 
 _PARTS: Final = ("key", "value")
@@ -119,7 +119,7 @@ def _decoded(
     rejected = F.coalesce(
         F.col("broken"),
         _rejected("value", schemas["value"], unread["value"]),
-        F.nullif(_rejected("key", schemas["key"]), F.lit(NOT_WIRE)),
+        F.nullif(_rejected("key", schemas["key"]), F.lit(_NOT_WIRE)),
     )
     return Records(
         with_ids.withColumns(parsed) if parsed else with_ids,
@@ -169,10 +169,10 @@ def _rejected(part: str, nodes: Mapping[int, Node], unread: Sequence[int] = ()) 
         for i in nodes
     ]
     result = F.when(F.col(part).isNull(), F.lit(None))
-    result = result.when(ident.isNull(), F.lit(NOT_WIRE))
-    unknown = F.when(_is_of(ident, unread), F.lit(UNREADABLE_SCHEMA)).otherwise(UNKNOWN_SCHEMA)
+    result = result.when(ident.isNull(), F.lit(_NOT_WIRE))
+    unknown = F.when(_is_of(ident, unread), F.lit(_UNREADABLE_SCHEMA)).otherwise(_UNKNOWN_SCHEMA)
     result = result.when(~_is_of(ident, nodes), F.concat(unknown, ident.cast("string")))
-    return result.when(~reduce(or_, whole, F.lit(False)), F.lit(NOT_AVRO))
+    return result.when(~reduce(or_, whole, F.lit(False)), F.lit(_NOT_AVRO))
 
 
 def base64_lines(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:

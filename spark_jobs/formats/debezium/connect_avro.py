@@ -26,8 +26,8 @@ from spark_jobs.formats.common.avro import Node
 from spark_jobs.formats.common.connect import DECIMAL, VARIABLE_DECIMAL
 from spark_jobs.number_text import MOST_SCALE, decimal_text
 
-NAME: Final = "connect.name"
-PARAMETERS: Final = "connect.parameters"
+_NAME: Final = "connect.name"
+_PARAMETERS: Final = "connect.parameters"
 _TYPE: Final = "connect.type"
 _PRECISION: Final = "connect.decimal.precision"
 _UNKNOWN_PRECISION: Final = 64
@@ -131,11 +131,11 @@ def _named_as_connect(node: Node) -> Node:
     if name is None:
         return kept
     if name != DECIMAL:
-        return {NAME: name, **kept}
+        return {_NAME: name, **kept}
     parameters = {"scale": str(node.get("scale", 0))}
     if node.get("precision", _UNKNOWN_PRECISION) != _UNKNOWN_PRECISION:
         parameters[_PRECISION] = str(node["precision"])
-    return {**kept, NAME: name, PARAMETERS: parameters | node.get(PARAMETERS, {})}
+    return {**kept, _NAME: name, _PARAMETERS: parameters | node.get(_PARAMETERS, {})}
 
 
 def writer_schema(node: Node) -> Any:
@@ -174,9 +174,9 @@ def _connect_field(declared: Node) -> dict[str, Any]:
     field = {"field": declared["name"], "optional": avro.nullable(node)}
     exact = _exact_default(value, declared.get("default"))
     if _is_text_decimal(value):
-        return {**field, "type": "struct", NAME: VARIABLE_DECIMAL, "default": exact}
+        return {**field, "type": "struct", _NAME: VARIABLE_DECIMAL, "default": exact}
     kind = _kind(value)
-    details = {"name": _semantic(value), "parameters": value.get(PARAMETERS)}
+    details = {"name": _semantic(value), "parameters": value.get(_PARAMETERS)}
     details["default"] = exact or _default(value)
     details["items"] = _element(value["items"]) if kind == "array" else None
     return {**field, "type": kind, **{k: v for k, v in details.items() if v is not None}}
@@ -192,12 +192,12 @@ def _kind(value: Node) -> str:
 def _element(node: Node) -> dict[str, Any]:
     """Return the type of a list's elements. Decimals of any scale stay bytes there."""
     value = avro.value_of(node)
-    details = {"name": _semantic(value), "parameters": value.get(PARAMETERS)}
+    details = {"name": _semantic(value), "parameters": value.get(_PARAMETERS)}
     return {"type": _CONNECT.get(value["type"], "string"), **details}
 
 
 def _semantic(value: Node) -> str | None:
-    return value["name"] if value["type"] == "record" else value.get(NAME)
+    return value["name"] if value["type"] == "record" else value.get(_NAME)
 
 
 def _default(value: Node) -> Any:
@@ -229,14 +229,14 @@ def _is_variable(value: Node) -> bool:
 
 def _is_text_decimal(value: Node) -> bool:
     """Whether a decimal's declared digits exceed 38, so that it is read as its exact text."""
-    if value.get(NAME) != DECIMAL:
+    if value.get(_NAME) != DECIMAL:
         return False
-    precision = int(value.get(PARAMETERS, {}).get(_PRECISION, avro.MAX_DIGITS))
+    precision = int(value.get(_PARAMETERS, {}).get(_PRECISION, avro.MAX_DIGITS))
     return not 0 <= _scale(value) <= precision <= avro.MAX_DIGITS
 
 
 def _scale(value: Node) -> int:
-    return int(value.get(PARAMETERS, {}).get("scale", 0))
+    return int(value.get(_PARAMETERS, {}).get("scale", 0))
 
 
 def texts(values: Sequence[tuple[Column, Node]]) -> Column:

@@ -15,19 +15,19 @@ from spark_jobs.formats.common.connect import DECIMAL
 from spark_jobs.formats.debezium.connect_avro import Records
 from spark_jobs.formats.debezium.head import field_at, record_of
 
-BASE64: Final[DecimalFormat] = "base64"
-NUMERIC: Final[DecimalFormat] = "numeric"
+_BASE64: Final[DecimalFormat] = "base64"
+_NUMERIC: Final[DecimalFormat] = "numeric"
 _IMAGES: Final = ("before", "after")
 _WAY_OUT: Final[dict[str, str]] = {
-    NUMERIC: "numbers (decimal.format=NUMERIC): set format_options.decimal_format: numeric",
-    BASE64: "base64: leave format_options.decimal_format: numeric away, which is of a converter "
+    _NUMERIC: "numbers (decimal.format=NUMERIC): set format_options.decimal_format: numeric",
+    _BASE64: "base64: leave format_options.decimal_format: numeric away, which is of a converter "
     "with decimal.format=NUMERIC",
 }
 
 
 def is_numeric(options: DebeziumOptions) -> bool:
     """Whether the pipeline's decimals are numbers, by its option."""
-    return options.decimal_format == NUMERIC
+    return options.decimal_format == _NUMERIC
 
 
 def refuse_other(lines: Iterable[str], options: DebeziumOptions) -> None:
@@ -35,7 +35,7 @@ def refuse_other(lines: Iterable[str], options: DebeziumOptions) -> None:
     be read as another number."""
     decimals = (one for line in lines if DECIMAL in line for one in _decimals(line))
     name, written = next(decimals, ("", None))
-    if written and (written == NUMERIC) != is_numeric(options):
+    if written and (written == _NUMERIC) != is_numeric(options):
         raise TerminalError(
             f"column {name!r}: the converter writes decimals as {_WAY_OUT[written]}"
         )
@@ -45,7 +45,7 @@ def refuse_in_avro(options: DebeziumOptions, messages: Sequence[Records]) -> Non
     """Raise TerminalError for the option with Avro, whose decimals have one form."""
     if is_numeric(options) and messages:
         raise TerminalError(
-            f"format_options.decimal_format: {NUMERIC} is of JSON alone, and the batch has Avro; "
+            f"format_options.decimal_format: {_NUMERIC} is of JSON alone, and the batch has Avro; "
             "load it by a pipeline without the option"
         )
 
@@ -72,9 +72,9 @@ def _of_row(row: dict[str, Any], fields: Any) -> Iterator[tuple[str, str]]:
 
 def _written(value: Any) -> str | None:
     if isinstance(value, str):
-        return BASE64
+        return _BASE64
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return NUMERIC if number else None
+    return _NUMERIC if number else None
 
 
 def _objects(parts: Any) -> Iterator[dict[str, Any]]:

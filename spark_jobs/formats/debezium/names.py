@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_jobs.canonical import literal
 from spark_jobs.formats.common.default_table import DefaultTable
 from spark_jobs.formats.debezium.order import KEYSPACE, MONGODB, OWNER
+from spark_jobs.quoting import literal
 
 
 def names(connector: str | None, default: DefaultTable) -> dict[str, Column]:

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import BY_ARRIVAL, DebeziumOptions
 from sluice.positions import KIND_FULL_LOAD, KIND_SOURCE, encode_number
-from spark_jobs.canonical import number
 from spark_jobs.formats.common.scans import ARRIVAL
+from spark_jobs.position_text import number
 
 _COMPONENT, _NUMBER = "_component_", "_number_"
 _POSTGRESQL: Final = "postgresql"

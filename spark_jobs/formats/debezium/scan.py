@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.format_options import DebeziumOptions
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import IMAGE_TYPE, place, quoted
+from spark_jobs.canonical import IMAGE_TYPE
 from spark_jobs.formats.base import PriorFacts
 from spark_jobs.formats.common.envelope import CORRUPT, WHOLE_TEXTS, json_reader
 from spark_jobs.formats.common.first_lines import first_lines
@@ -26,6 +26,8 @@ from spark_jobs.formats.debezium.connect_avro import Records
 from spark_jobs.formats.debezium.head import FORMS, Head, read_head
 from spark_jobs.formats.debezium.order import CONNECTORS, KEY_NAMES, MONGODB, source_fields
 from spark_jobs.formats.debezium.reasons import FLATTENED, IS_HEARTBEAT
+from spark_jobs.quoting import quoted
+from spark_jobs.record_places import place
 
 _SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
 _DDL: Final = ("ddl", "databaseName", "schemaName", "tableChanges")

@@ -13,17 +13,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice.config.format_options import DebeziumOptions
-from spark_jobs.canonical import (
-    OP_DELETE,
-    OP_INSERT,
-    OP_UPDATE,
-    OUTCOME_EVENT,
-    SOURCE_PARTS,
-    changed_where,
-)
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE, OUTCOME_EVENT, SOURCE_PARTS
+from spark_jobs.expressions import changed_where
 
 TOMBSTONE: Final = "tombstone"
-DELETE: Final = "delete"
+_DELETE: Final = "delete"
 _TEXT: Final = r'"(?:[^"\\]|\\.)*+"'
 _PLAIN: Final = rf"(?:{_TEXT}|[\w.+-]++)"
 _NESTED: Final = rf'(?:null|\[(?:[^"\]]|{_TEXT})*+\]|\{{(?:[^"{{}}]|{_TEXT})*+\}})'
@@ -46,7 +40,7 @@ _TAKEN: Final = (*SOURCE_PARTS, "position", "types", "source_ts")
 
 def wanted(options: DebeziumOptions) -> bool:
     """Whether the pipeline wants tombstones as deletes."""
-    return options.tombstones == DELETE
+    return options.tombstones == _DELETE
 
 
 def as_deletes(envelope: DataFrame) -> DataFrame:

@@ -21,17 +21,7 @@ from sluice.containers import datums
 from sluice.errors import TerminalError
 from sluice.manifest import AVRO, SourceFile
 from sluice.types.columns import BASE64, STRING, ColumnType, decimal
-from spark_jobs.canonical import (
-    OP_DDL,
-    OP_DELETE,
-    OP_INSERT,
-    OP_TRUNCATE,
-    OP_UPDATE,
-    full_load_position,
-    number,
-    place,
-    source_position,
-)
+from spark_jobs.canonical import OP_DDL, OP_DELETE, OP_INSERT, OP_TRUNCATE, OP_UPDATE
 from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.envelope import (
@@ -60,13 +50,15 @@ from spark_jobs.formats.dts_avro.schema import (
     record_schema,
 )
 from spark_jobs.formats.dts_avro.values import PROBLEMS, ValueFacts, cells, in_nanos
+from spark_jobs.position_text import full_load_position, number, source_position
+from spark_jobs.record_places import place
 
-ROWS: Final = {
+_ROWS: Final = {
     "INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "DELETE": OP_DELETE, FULL_LOAD: OP_INSERT,
 }  # fmt: skip
-COMMIT: Final = "COMMIT"
-IN_TRANSACTIONS: Final = ("INSERT", "UPDATE", "DELETE", COMMIT)
-MARKERS: Final = tuple(op for op in OPERATIONS if op not in ROWS and op != "DDL")
+_COMMIT: Final = "COMMIT"
+_IN_TRANSACTIONS: Final = ("INSERT", "UPDATE", "DELETE", _COMMIT)
+_MARKERS: Final = tuple(op for op in OPERATIONS if op not in _ROWS and op != "DDL")
 
 _FIRST_MILLIS: Final = 10_000_000_000
 _UNSIGNED: Final = decimal(20, 0)
@@ -85,7 +77,7 @@ _POSTGRESQL_TYPES: Final = {
     701: _DOUBLE, 1082: _DATE, 1083: _TIME, 1114: _LOCAL, 1184: _INSTANT,
     17: ColumnType("binary", "base64"),
 }  # fmt: skip
-TYPES: Final = dict.fromkeys(MYSQL, _MYSQL_TYPES) | dict.fromkeys(POSTGRESQL, _POSTGRESQL_TYPES)
+_TYPES: Final = dict.fromkeys(MYSQL, _MYSQL_TYPES) | dict.fromkeys(POSTGRESQL, _POSTGRESQL_TYPES)
 
 _FIELDS: Final = "array<struct<name:string,dataTypeNumber:int>>"
 _JSON: Final = """
@@ -121,7 +113,7 @@ class DtsAvro(Format):
     def columns(self, types: str, options: DtsAvroOptions) -> list[SourceColumn]:
         """Return the row's columns; those of an undocumented `dataTypeNumber` are text."""
         described = json.loads(types)
-        by_number = TYPES.get(described.get("source"), {})
+        by_number = _TYPES.get(described.get("source"), {})
         return [
             SourceColumn(f["name"], by_number.get(f.get("dataTypeNumber"), STRING), typed=True)
             for f in described["fields"]
@@ -232,9 +224,9 @@ def _envelope(rows: DataFrame, raw: Column) -> DataFrame:
 
 def _columns(raw: Column) -> dict[str, Column]:
     op, reason = F.col("_op"), F.col("_reason")
-    ignored = op.isin(*MARKERS) & reason.isNull()
+    ignored = op.isin(*_MARKERS) & reason.isNull()
     names = F.col("_fields.name")
-    row = op.isin(*ROWS) & reason.isNull()
+    row = op.isin(*_ROWS) & reason.isNull()
     truncated = F.col("_truncated").isNotNull()
     return {
         "outcome": outcome(ignored, reason),
@@ -250,8 +242,8 @@ def _columns(raw: Column) -> dict[str, Column]:
         "types": F.when(row, _types()),
         "source_ts": _source_ts(),
         "tx_id": F.nullif(F.col("_tx"), F.lit("")),
-        "transaction": F.when(op.isin(*IN_TRANSACTIONS), _transaction()),
-        "ends": op == COMMIT,
+        "transaction": F.when(op.isin(*_IN_TRANSACTIONS), _transaction()),
+        "ends": op == _COMMIT,
         "event_id": F.when(op != FULL_LOAD, F.col("_id")),
         "ddl": F.when(op == "DDL", F.col("_statement")),
         "raw": F.when(reason.isNotNull(), raw),
@@ -277,13 +269,13 @@ def _filled() -> Column:
 
 
 def _op() -> Column:
-    return looked_up(F.col("_op"), {**ROWS, "DDL": OP_DDL})
+    return looked_up(F.col("_op"), {**_ROWS, "DDL": OP_DDL})
 
 
 def _reason() -> Column:
     """Return why a record is rejected; NULL for an event and for a marker."""
     op, fields = F.col("_op"), F.col("_fields")
-    row, marker = op.isin(*ROWS), op.isin(*MARKERS)
+    row, marker = op.isin(*_ROWS), op.isin(*_MARKERS)
     before, after = F.col("_before"), F.col("_after")
     names = F.col("_fields.name")
     lacks_image = F.when(op == "DELETE", before.isNull()).otherwise(after.isNull())

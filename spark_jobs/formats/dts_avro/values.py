@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 from spark_jobs.formats.dts_avro.charsets import JAVA_CHARSETS
 from spark_jobs.formats.dts_avro.schema import MYSQL, PARTS, POSTGRESQL
 
-UNREADABLE: Final = "unreadable_value"
-BAD_CHARACTERS: Final = "bad_characters"
-UNKNOWN_CHARSET: Final = "unknown_charset"
-PROBLEMS: Final = (UNREADABLE, BAD_CHARACTERS, UNKNOWN_CHARSET)
+_UNREADABLE: Final = "unreadable_value"
+_BAD_CHARACTERS: Final = "bad_characters"
+_UNKNOWN_CHARSET: Final = "unknown_charset"
+PROBLEMS: Final = (_UNREADABLE, _BAD_CHARACTERS, _UNKNOWN_CHARSET)
 """Why a value cannot be read; the last one is followed by a colon and the charset."""
 
 # PostgreSQL's SQL_ASCII means any bytes: those that are not UTF-8 are rejected, not guessed.
@@ -94,9 +94,9 @@ def _cell(value: Column, text: Column) -> Column:
 
 def _problem(charset: Column) -> Column:
     return (
-        F.when(charset.isNull(), F.lit(UNREADABLE))
-        .when(_is_known(charset), F.lit(BAD_CHARACTERS))
-        .otherwise(F.concat(F.lit(f"{UNKNOWN_CHARSET}:"), charset))
+        F.when(charset.isNull(), F.lit(_UNREADABLE))
+        .when(_is_known(charset), F.lit(_BAD_CHARACTERS))
+        .otherwise(F.concat(F.lit(f"{_UNKNOWN_CHARSET}:"), charset))
     )
 
 

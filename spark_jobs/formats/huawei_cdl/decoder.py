@@ -21,17 +21,7 @@ from pyspark.sql import functions as F
 from sluice.config.format_options import HuaweiCdlOptions
 from sluice.manifest import SourceFile
 from sluice.types.columns import BASE64, STRING, ColumnType, decimal
-from spark_jobs.canonical import (
-    IMAGE_TYPE,
-    OP_DDL,
-    OP_DELETE,
-    OP_INSERT,
-    OP_TRUNCATE,
-    OP_UPDATE,
-    full_load_position,
-    hex_number,
-    source_position,
-)
+from spark_jobs.canonical import IMAGE_TYPE, OP_DDL, OP_DELETE, OP_INSERT, OP_TRUNCATE, OP_UPDATE
 from spark_jobs.formats.base import COUNTS, NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.connect import NULL, connect_type, row_fields, source_column
@@ -54,25 +44,26 @@ from spark_jobs.formats.common.envelope import (
 from spark_jobs.formats.common.scans import ARRIVAL, with_arrival
 from spark_jobs.formats.huawei_cdl.lobs import left_out, lob_columns, old_left_out
 from spark_jobs.formats.huawei_cdl.old_rows import all_but_key, deleted_row, old_row
+from spark_jobs.position_text import full_load_position, hex_number, source_position
 
-VERSIONS: Final = ("1.0", "2.0")
-UPSERTS: Final = {"INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "c": OP_INSERT, "r": OP_INSERT,
+_VERSIONS: Final = ("1.0", "2.0")
+_UPSERTS: Final = {"INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "c": OP_INSERT, "r": OP_INSERT,
                   "u": OP_UPDATE}  # fmt: skip
-DELETES: Final = ("DELETE", "d")
-TRUNCATES: Final = ("TRUNCATE", "t")
-DDL: Final = "DDL"
-OPS: Final = {
-    **UPSERTS,
-    **dict.fromkeys(DELETES, OP_DELETE),
-    **dict.fromkeys(TRUNCATES, OP_TRUNCATE),
-    DDL: OP_DDL,
+_DELETES: Final = ("DELETE", "d")
+_TRUNCATES: Final = ("TRUNCATE", "t")
+_DDL: Final = "DDL"
+_OPS: Final = {
+    **_UPSERTS,
+    **dict.fromkeys(_DELETES, OP_DELETE),
+    **dict.fromkeys(_TRUNCATES, OP_TRUNCATE),
+    _DDL: OP_DDL,
 }
-HEARTBEAT: Final = "HEARTBEAT"
-HEARTBEAT_SCHEMA: Final = "cdc_cdl"
-HEARTBEAT_TABLE: Final = "cdc_heartbeat"
-LOGICAL_MESSAGE: Final = "m"
-IMAGES: Final = ("after", "data", "before")
-PROPERTIES: Final = (
+_HEARTBEAT: Final = "HEARTBEAT"
+_HEARTBEAT_SCHEMA: Final = "cdc_cdl"
+_HEARTBEAT_TABLE: Final = "cdc_heartbeat"
+_LOGICAL_MESSAGE: Final = "m"
+_IMAGES: Final = ("after", "data", "before")
+_PROPERTIES: Final = (
     "lsn", "txId", "file", "pos", "row", "commit_scn", "scn", "rs_id", "ssn"
 )  # fmt: skip
 _VENDOR_DECIMAL: Final = ".cdc.data.decimal"
@@ -84,7 +75,7 @@ _SQLSERVER_LSN: Final = r"^([0-9A-Fa-f]+):([0-9A-Fa-f]+):([0-9A-Fa-f]+)$"
 _RS_ID: Final = tuple(rf"^\s*(?:0x)?(?:[0-9a-fA-F]+[.]){{{i}}}([0-9a-fA-F]+)" for i in range(3))
 _NO_LSN: Final = r"^(\s*|-\d+)$"
 _SOURCE: Final = ",".join(
-    f"{n}:string" for n in ("ts_ms", "snapshot", "db", "schema", "table", "sequence", *PROPERTIES)
+    f"{n}:string" for n in ("ts_ms", "snapshot", "db", "schema", "table", "sequence", *_PROPERTIES)
 )
 _SCALARS: Final = (
     "message_version", "SEG_OWNER", "TABLE_NAME", "TIMESTAMP", "OPERATION", "op", "ts_ms",
@@ -142,7 +133,7 @@ class HuaweiCdl(Format):
 
     def columns(self, types: str, options: HuaweiCdlOptions) -> list[SourceColumn]:
         """The row's columns from the message's Connect schema."""
-        fields = row_fields(types, IMAGES)
+        fields = row_fields(types, _IMAGES)
         return [source_column(f, _column_type(f)) for f in fields]
 
 
@@ -180,10 +171,10 @@ def _flatten(database: str | None) -> list[Column]:
         "schema_": (_payload("SEG_OWNER"), _source("schema")),
         "table": (_payload("TABLE_NAME"), _source("table")),
         "_time": (_payload("TIMESTAMP"), _source("ts_ms")),
-        **{f"_{n}": (_property(n), _source(n)) for n in PROPERTIES},
+        **{f"_{n}": (_property(n), _source(n)) for n in _PROPERTIES},
     }
     version, operation = _payload("message_version"), _payload("OPERATION")
-    second = F.coalesce(version == VERSIONS[1], operation.isNull())
+    second = F.coalesce(version == _VERSIONS[1], operation.isNull())
     return [F.when(second, two).otherwise(one).alias(name) for name, (one, two) in pairs.items()]
 
 
@@ -211,7 +202,7 @@ def _property(name: str) -> Column:
 
 def _envelope() -> dict[str, Column]:
     ignored, op, reason = F.col("_ignored"), F.col("_op"), F.col("_reason")
-    upsert = op.isin(*UPSERTS)
+    upsert = op.isin(*_UPSERTS)
     schema = F.col("schema")
     return {
         "outcome": outcome(ignored.isNotNull(), reason),
@@ -234,7 +225,7 @@ def _op() -> Column:
     """The operation; a statement without one is DDL, as in Debezium's schema changes."""
     op = F.col("_op")
     statement = op.isNull() & _payload("ddl").isNotNull()
-    named = F.when(statement, OP_DDL).otherwise(looked_up(op, OPS))
+    named = F.when(statement, OP_DDL).otherwise(looked_up(op, _OPS))
     stated = (named == OP_DDL) & truncates.empties(_payload("ddl"), F.col("table"))
     return F.when(stated, OP_TRUNCATE).otherwise(named)
 
@@ -246,28 +237,30 @@ def _ignored() -> Column:
     operation, which the schema requires, but no part of a row and no key.
     """
     op = F.col("_op")
-    contents = [_payload("ddl").isNotNull(), *(~is_empty_image(_payload(n)) for n in IMAGES)]
+    contents = [_payload("ddl").isNotNull(), *(~is_empty_image(_payload(n)) for n in _IMAGES)]
     named = [_operation(n).isNotNull() for n in ("OPERATION", "op")]
     bare = ~reduce(or_, contents + named)
-    rowless = ~reduce(or_, contents) & is_empty_image(_payload("unique")) & op.isin(*UPSERTS)
+    rowless = ~reduce(or_, contents) & is_empty_image(_payload("unique")) & op.isin(*_UPSERTS)
     own = _payload("HEARTBEAT_IDENTIFIER").isNotNull()
     debezium = _payload("ts_ms").isNotNull() & _payload("source").isNull()
-    table = F.lower("schema_").eqNullSafe(HEARTBEAT_SCHEMA) & (F.lower("table") == HEARTBEAT_TABLE)
+    table = F.lower("schema_").eqNullSafe(_HEARTBEAT_SCHEMA) & (
+        F.lower("table") == _HEARTBEAT_TABLE
+    )
     return F.when(F.col(CORRUPT).isNotNull() | ~_version_known(), None).otherwise(
-        F.when(table | (op == HEARTBEAT), F.lit("heartbeat"))
-        .when(op == LOGICAL_MESSAGE, F.lit("logical_message"))
+        F.when(table | (op == _HEARTBEAT), F.lit("heartbeat"))
+        .when(op == _LOGICAL_MESSAGE, F.lit("logical_message"))
         .when(bare & _payload("status").isin("BEGIN", "END"), F.lit("transaction_marker"))
         .when((bare & (own | debezium)) | (rowless & own), F.lit("heartbeat"))
     )
 
 
 def _version_known() -> Column:
-    return F.coalesce(_payload("message_version"), F.lit(VERSIONS[0])).isin(*VERSIONS)
+    return F.coalesce(_payload("message_version"), F.lit(_VERSIONS[0])).isin(*_VERSIONS)
 
 
 def _reason() -> Column:
     op = F.col("_op")
-    upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
+    upsert, delete = op.isin(*_UPSERTS), op.isin(*_DELETES)
     lacks_image = (upsert & is_empty_image(F.col("_after"))) | (delete & deleted_row().isNull())
     images = (F.col("_after"), _payload("before"), _payload("unique"))
     has_place = F.coalesce("_lsn", "_pos", "_scn").isNotNull()
@@ -279,7 +272,7 @@ def _reason() -> Column:
         .when(~_version_known(), version)
         .when(F.col("op").isNull() & op.isNull(), F.lit("not_an_envelope"))
         .when(F.col("op").isNull(), F.concat(F.lit("unknown_op:"), op))
-        .when(op.isin(*OPS) & (op != DDL) & unnamed, F.lit("table_missing"))
+        .when(op.isin(*_OPS) & (op != _DDL) & unnamed, F.lit("table_missing"))
         .when(lacks_image, F.lit("image_missing"))
         .when(has_place & F.col("position").isNull(), F.lit("bad_position"))
         .when(any_repeats_column(*images), F.lit("duplicate_column"))

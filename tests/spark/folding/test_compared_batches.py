@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from sluice.ledger import states
 from sluice.operations import stages
 from sluice.result import BatchResult
+from tests import all_readable
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
@@ -32,7 +33,7 @@ def event(lsn: int, note: str) -> dict[str, Any]:
 def land(lake: Sandbox, name: str, *events: dict[str, Any]) -> str:
     """Land one file; the key of its batch's manifest."""
     lake.write(name, events)
-    (key,) = stages.land(lake.context())
+    (key,) = all_readable.land(lake.context())
     return key
 
 

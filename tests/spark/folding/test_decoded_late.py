@@ -16,6 +16,7 @@ from sluice.operations import stages
 from sluice.operations.undo import undo_batch
 from spark_jobs.attempt_lease import AttemptLease
 from spark_jobs.decoding import changelog_rows
+from tests.all_readable import land
 from tests.spark.shop import Shop, event
 
 pytestmark = pytest.mark.spark
@@ -36,7 +37,7 @@ class Late:
         # A batch that looks like those before it is decoded from its files, which stay.
         shop.run(event("c", "orders", 1, id=1, status="new"))
         shop.write("late.jsonl", [event("u", "orders", 10, id=1, status="paid")])
-        (self.key,) = stages.land(shop.context())
+        (self.key,) = land(shop.context())
         self.left: int | None = None
         self._begun = False
 

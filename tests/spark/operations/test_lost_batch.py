@@ -13,6 +13,7 @@ from sluice.faults import Point
 from sluice.operations import stages
 from spark_jobs.attempt_lease import AttemptLease
 from spark_jobs.merging import load
+from tests.all_readable import land
 from tests.spark.shop import Shop, event
 
 pytestmark = pytest.mark.spark
@@ -30,7 +31,7 @@ def test_a_batch_that_is_loaded_may_be_loaded_again(
     shop = Shop(spark, tmp_path, PIPELINE)
     monkeypatch.setattr("sluice.operations.load.submit", shop.submit)
     shop.write("new.jsonl", [event("c", "orders", 10, id=1, status="new"), "{no event"])
-    (key,) = stages.land(shop.context())
+    (key,) = land(shop.context())
     attempts = [stages.load(shop.context(), key).attempt for _ in range(2)]
     assert stages.publish(shop.context(), key).attempt == attempts[1] != attempts[0]
     assert shop.seen() == [(1, "new")]
@@ -49,7 +50,7 @@ def test_the_quarantine_of_the_attempt_that_was_published_stays(
     shop.maintain()
     monkeypatch.setattr("sluice.operations.load.submit", shop.submit)
     shop.write("late.jsonl", [event("u", "orders", 12, id=2, status="late"), "{no event"])
-    (key,) = stages.land(shop.context())
+    (key,) = land(shop.context())
     stood_still: list[Point] = []
 
     def reach(point: Point) -> None:
@@ -73,7 +74,7 @@ def test_the_changes_of_the_attempt_that_was_published_stay(
     shop.run(event("c", "orders", 1, id=1, status="old"))
     monkeypatch.setattr("sluice.operations.load.submit", shop.submit)
     shop.write("new.jsonl", [event("c", "orders", 10, id=2, status="new")])
-    (key,) = stages.land(shop.context())
+    (key,) = land(shop.context())
     look, changes = AttemptLease.require_current, ("shop__cdc", "orders__changes")
     written: list[int | None] = []
 

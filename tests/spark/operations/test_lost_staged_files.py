@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from sluice.errors import TerminalError, TransientError
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
-from sluice.operations.land import land
 from spark_jobs import driver
 from spark_jobs.decoding.staged_files import with_staged_files
 from spark_jobs.failures import typed
+from tests.all_readable import land
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark

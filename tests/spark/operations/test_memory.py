@@ -20,6 +20,7 @@ from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS
 from sluice.names import LEDGER_NAMESPACE
 from sluice.operations import refolding, stages
 from sluice.operations.undo import undo_batch
+from tests.all_readable import land
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -78,7 +79,7 @@ def test_somebodys_own_rows_are_kept_and_not_rolled_back(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "a")])
     (first,), _ = stages.run(lake.context())
     lake.write("b.jsonl", [event(20, 2, "b")])
-    (key,) = stages.land(lake.context())
+    (key,) = land(lake.context())
     second = stages.load(lake.context(), key)
     insert(lake, 7)
     stages.publish(lake.context(), key)

@@ -14,7 +14,6 @@ from sluice.errors import TerminalError, TransientError
 from sluice.ledger import states
 from sluice.ledger.ledger import Ledger
 from sluice.verification import Comparison, Difference, TableReport, Verification
-from spark_jobs.compare import Layout
 from spark_jobs.folding import no_key, resolve
 from spark_jobs.lake.cut import Cut, Cutter
 from spark_jobs.lake.table_id import TableId
@@ -22,6 +21,7 @@ from spark_jobs.lake.writer import Writer
 from spark_jobs.merging import merge
 from spark_jobs.verifying.changelogs import verify
 from spark_jobs.verifying.comparison import compared
+from spark_jobs.verifying.differences import Layout
 from tests.reference import Change, row
 from tests.spark.deliveries import Delivery, deliver, shown
 from tests.spark.dialects.debezium import DIALECT, PLACEHOLDER, event

@@ -14,7 +14,7 @@ from sluice.catalog.replaced_columns import drop_left, set_columns_aside
 from sluice.catalog.snapshots import head
 from sluice.errors import PublishRefusedError, TransientError
 from spark_jobs.lake import column_rewrite
-from spark_jobs.lake.column_rewrite import drop_wider, has_wider, set_aside
+from spark_jobs.lake.column_rewrite import AlteredTable, drop_wider, has_wider, set_aside
 from spark_jobs.lake.table_id import TableId
 from spark_jobs.planning.type_changes import TypeChange
 from tests.unit.staged_tables import NAME, ids, table, write
@@ -31,7 +31,7 @@ def columns(catalog: Catalog) -> dict[str, str]:
 
 def retype(catalog: Catalog, before: str, after: str) -> None:
     """As in a changelog."""
-    set_aside(SPARK, catalog, ORDERS, [TypeChange("id", before, after)])
+    set_aside(AlteredTable(SPARK, catalog, ORDERS), [TypeChange("id", before, after)])
 
 
 def begin_to_widen(catalog: Catalog) -> None:

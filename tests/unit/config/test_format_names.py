@@ -9,10 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from sluice.config.formats import FORMAT_NAMES, options_model
-from spark_jobs.canonical import PLACE
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.canal import decoder as canal
 from spark_jobs.formats.common import envelope, scans
+from spark_jobs.record_places import PLACE
 from tests import documented
 
 

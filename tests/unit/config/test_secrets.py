@@ -16,9 +16,9 @@ from sluice.config.project import load_project, load_sound
 from sluice.config.project_file import CatalogConfig
 from sluice.environment import ENV_CATALOG_URI
 from sluice.errors import ConfigError
-from sluice.operations.land import land
 from sluice.spark_submit.submit import LOAD_BATCH, spark_conf, submit_command
 from spark_jobs.session import DEFAULTS
+from tests.all_readable import land
 from tests.planted import PLANTED, SECRET_VARIABLES
 from tests.unit.projects import open_shop
 

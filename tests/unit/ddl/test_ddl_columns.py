@@ -239,8 +239,8 @@ def test_statement_that_may_be_of_a_listed_table_without_rows_is_reported(
     ddl = "ALTER TABLE Emp RENAME COLUMN a TO b"
     monkeypatch.setattr(ddl_columns, "placed_statements", lambda *_: [stated(POSTGRESQL, ddl)])
     monkeypatch.setattr(known_tables, "_stored", lambda _: [])
-    found = [TableSummary(POSTGRESQL, records=1, ddl=1)]
+    summaries = [TableSummary(POSTGRESQL, records=1, ddl=1)]
     all_told = ddl_columns.statements_of_batch(
-        job_of(format_, {listed: None}), cast(Any, None), found
+        job_of(format_, {listed: None}), cast(Any, None), summaries
     )
     assert [source.name for source in all_told] == (["pg.Emp"] if reported else [])

@@ -43,9 +43,11 @@ def plan(
         name="p", format=format_name, namespace="shop", landing=Landing(url="landing")
     ).described_by(scripts)
     seen = ("id", "total", "ok", "at", "day", "note", "more")
-    found = TableSummary(Source("shop", "public", "t"), images={1: seen} if rows else {})
+    summary = TableSummary(Source("shop", "public", "t"), images={1: seen} if rows else {})
     fmt, known = FORMATS[format_name], None if stored is None else ("id",)
-    return plan_table(pipeline, fmt, found, TableConfig(**table), StoredTable(stored or {}, known))
+    return plan_table(
+        pipeline, fmt, summary, TableConfig(**table), StoredTable(stored or {}, known)
+    )
 
 
 @pytest.mark.parametrize(

@@ -153,8 +153,8 @@ class Table:
         columns = tuple(
             PlannedColumn(name, STRING, {None: STRING}) for name in dict.fromkeys([*there, *came])
         )
-        found = TableSummary(NOTES, images={1: tuple(came)})
-        plan = TablePlan(NOTES, "p", "notes", columns, ("id",), self.config, found)
+        summary = TableSummary(NOTES, images={1: tuple(came)})
+        plan = TablePlan(NOTES, "p", "notes", columns, ("id",), self.config, summary)
         plan = following(PIPELINE, plan, stated, there)
         known = known_renames(plan, stated, self.history.renames)
         return plan, self.history.known({}, known, (), plan.types)

@@ -26,12 +26,12 @@ def types(
         name="p", format=of, namespace="shop", landing=Landing(url="landing"),
         on_type_change=policy,
     )  # fmt: skip
-    found = TableSummary(ORDERS)
+    summary = TableSummary(ORDERS)
     planned = tuple(
         PlannedColumn(name, parse_type(kind), {1: parse_type(kind)})
         for name, kind in columns.items()
     )
-    plan = TablePlan(ORDERS, "shop", "orders", planned, ("id",), TableConfig(), found)
+    plan = TablePlan(ORDERS, "shop", "orders", planned, ("id",), TableConfig(), summary)
     told = tuple(Rename(f"0000.2.{n}", (pair,)) for n, pair in enumerate(renames))
     made = following(pipeline, plan, told, columns)
     return {column.name: column.stored.spark for column in made.columns if column.name != "id"}

@@ -15,10 +15,10 @@ from sluice.objects.store import StoredObject
 from sluice.operations import preview as preview_module
 from sluice.operations import reprocess as reprocess_module
 from sluice.operations.context import Context
-from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
 from sluice.operations.quarantined import Unresolved
 from sluice.operations.reprocess import land_quarantined
+from tests.all_readable import land
 from tests.unit.projects import SHOP, keys, open_shop
 
 pytestmark = pytest.mark.catalog

@@ -13,14 +13,14 @@ from sluice.ledger.states import FILE_CLAIMED, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest
 from sluice.operations.context import Context, open_context
 from sluice.operations.held_files import release
-from sluice.operations.land import candidates, land
+from sluice.operations.land import candidates
 from sluice.operations.reconcile import reconcile
 from sluice.operations.reprocess import land_quarantined
 from sluice.operations.selection import Selection
-from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import undo_batch
 from sluice.operations.why_nothing import why_nothing
 from sluice.positions import arrival_changed, arrival_of
+from tests.all_readable import land, land_tables
 from tests.unit.fake_driver import quarantine
 from tests.unit.fake_loads import load, publish, undo, write_event
 from tests.unit.projects import SHOP, open_shop

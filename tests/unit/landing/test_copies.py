@@ -14,11 +14,12 @@ from sluice.objects.store import StoredObject
 from sluice.operations import preview as preview_module
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
-from sluice.operations.land import candidates, land
+from sluice.operations.land import candidates
 from sluice.operations.preview import Forecast, preview
 from sluice.operations.selection import Selection
 from sluice.operations.undo import undo_batch
 from sluice.operations.why_nothing import why_nothing
+from tests.all_readable import land
 from tests.unit.fake_loads import PIPELINE, load, publish, raised, undo, write
 from tests.unit.projects import keys, open_shop
 

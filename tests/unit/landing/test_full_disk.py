@@ -16,8 +16,7 @@ from sluice.landing import inspection as landed_module
 from sluice.objects.store import LocalStore
 from sluice.operations import stages, unreadable_files
 from sluice.operations.context import Context
-from sluice.operations.land import land
-from sluice.operations.selection import Selection
+from sluice.operations.selection import EVERYTHING, Selection
 from sluice.operations.unreadable_files import AWAY_AFTER, UnreadableFiles
 from tests.unit.projects import SHOP, files_of_loads, keys, open_shop
 from tests.unit.tablefiles import look, parquet_bytes
@@ -56,7 +55,7 @@ def test_a_file_whose_copy_fills_the_temporary_disk_keeps_no_other_waiting(
     context: Context,
 ) -> None:
     unreadable = UnreadableFiles()
-    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    assert keys(context, stages.land(context, EVERYTHING, unreadable)) == ["a.jsonl", "c.jsonl"]
     assert {key: str(error) for key, error in unreadable.errors.items()} == {
         "b.jsonl": f"b.jsonl: no room in {tempfile.gettempdir()} for its copy; make room there, "
         "set TMPDIR, or lower max_staged_bytes_per_file"
@@ -82,14 +81,18 @@ def test_without_room_for_many_the_store_is_not_taken_for_one_that_is_away(
     write(context, COPIED, *many)
     write(context, AS_IT_IS, "z.jsonl")
     unreadable = UnreadableFiles()
-    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl", "z.jsonl"]
+    assert keys(context, stages.land(context, EVERYTHING, unreadable)) == [
+        "a.jsonl",
+        "c.jsonl",
+        "z.jsonl",
+    ]
     assert sorted(unreadable.errors) == ["b.jsonl", *many]
 
 
 @pytest.mark.usefixtures("full")
 def test_file_without_room_asked_for_by_name_is_an_error(context: Context) -> None:
     with pytest.raises(NoRoomError, match=r"b\.jsonl: no room"):
-        land(context, Selection(files=("b.jsonl",)), unreadable=UnreadableFiles())
+        stages.land(context, Selection(files=("b.jsonl",)), UnreadableFiles())
 
 
 @pytest.mark.usefixtures("full")
@@ -110,7 +113,7 @@ def test_a_warehouse_without_room_for_the_copy_is_named(
 
     monkeypatch.setattr(LocalStore, "put_stream", put)
     unreadable = UnreadableFiles()
-    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    assert keys(context, stages.land(context, EVERYTHING, unreadable)) == ["a.jsonl", "c.jsonl"]
     message = str(unreadable.errors["b.jsonl"])
     assert (
         f"b.jsonl: no room in file://{context.project.root}/data/warehouse/_sluice/shop/" in message

@@ -12,10 +12,9 @@ from sluice.ledger.states import FILE_LOADED, PUBLISHED
 from sluice.manifest import Manifest
 from sluice.objects.batch_files import batch_of
 from sluice.operations.context import Context, open_context
-from sluice.operations.land import land
 from sluice.operations.selection import Selection
-from sluice.operations.single_tables import land_tables
 from spark_jobs.decoding import staged_files
+from tests.all_readable import land, land_tables
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog

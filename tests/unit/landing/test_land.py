@@ -17,7 +17,6 @@ from sluice.objects.store import StoredObject
 from sluice.operations.context import Context, open_context
 from sluice.operations.held_files import release
 from sluice.operations.inspecting import Inspecting
-from sluice.operations.land import land
 from sluice.operations.reconcile import reconcile
 from sluice.operations.selection import (
     FileHour,
@@ -30,6 +29,7 @@ from sluice.operations.selection import (
 from sluice.operations.sweep import clean_up
 from sluice.operations.undo import undo_batch
 from sluice.operations.window import Window
+from tests.all_readable import land
 from tests.unit.projects import SHOP, keys, open_shop
 
 pytestmark = pytest.mark.catalog

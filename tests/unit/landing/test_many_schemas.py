@@ -14,11 +14,10 @@ from sluice.operations import batch_limits as batch_limits_module
 from sluice.operations import reprocess as reprocess_module
 from sluice.operations.context import Context
 from sluice.operations.inspecting import Inspecting
-from sluice.operations.land import land
 from sluice.operations.quarantined import Unresolved
 from sluice.operations.reprocess import QuarantinedFiles
 from sluice.operations.selection import EVERYTHING, Selection, open_landing, selected
-from sluice.operations.single_tables import land_tables
+from tests.all_readable import land, land_tables
 from tests.unit.oldmanifests import inline
 from tests.unit.projects import SHOP, keys, open_shop
 

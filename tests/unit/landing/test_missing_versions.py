@@ -15,8 +15,9 @@ from sluice.objects import store as stores
 from sluice.objects.originals import refuse_replaced
 from sluice.objects.store import is_same_object
 from sluice.operations.context import Context
-from sluice.operations.land import candidates, land
+from sluice.operations.land import candidates
 from sluice.operations.selection import Selection, open_landing
+from tests.all_readable import land
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog

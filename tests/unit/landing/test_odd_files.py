@@ -21,8 +21,8 @@ from sluice.manifest import JSON_LINES, Manifest
 from sluice.objects.store import StoredObject, faults_of_the_store
 from sluice.operations.context import Context
 from sluice.operations.inspecting import Inspecting
-from sluice.operations.land import land
 from sluice.operations.selection import open_landing
+from tests.all_readable import land
 from tests.unit.landing_folders import AVRO_SCHEMA, Lake, avro_bytes, raw, reasons
 from tests.unit.projects import open_shop
 

@@ -11,12 +11,11 @@ from sluice.ledger.files import Files
 from sluice.ledger.states import PUBLISHED
 from sluice.operations.context import Context, open_context
 from sluice.operations.held_files import release
-from sluice.operations.land import land
 from sluice.operations.selection import Selection
-from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import undo_batch
 from sluice.positions import arrival_of
 from spark_jobs.job import pipeline_for
+from tests.all_readable import land, land_tables
 from tests.unit.fake_loads import TWO_TABLES, load, loaded_two_tables, write_event
 
 pytestmark = pytest.mark.catalog

@@ -4,6 +4,7 @@ is away, which is no matter of one file."""
 from __future__ import annotations
 
 import errno
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,11 +21,10 @@ from sluice.objects.store import LocalStore, StoredObject
 from sluice.operations import inspecting, stages, unreadable_files
 from sluice.operations import preview as preview_module
 from sluice.operations.context import Context
-from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
-from sluice.operations.selection import Selection
-from sluice.operations.single_tables import land_tables
-from sluice.operations.unreadable_files import AWAY_AFTER, TRIES, UnreadableFiles
+from sluice.operations.selection import EVERYTHING, Selection
+from sluice.operations.unreadable_files import AWAY_AFTER, TRIES, UnreadableFiles, files_left_out
+from tests.all_readable import land
 from tests.unit.projects import SHOP, files_of_loads, keys, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -85,22 +85,23 @@ def test_a_file_that_fails_each_time_is_left_to_the_next_run(
 ) -> None:
     store.fail("b.jsonl")
     unreadable = UnreadableFiles()
-    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    assert keys(context, stages.land(context, EVERYTHING, unreadable)) == ["a.jsonl", "c.jsonl"]
     assert list(unreadable.errors) == ["b.jsonl"]
     assert store.asked["b.jsonl"] == TRIES
     store.failing.clear()
     assert keys(context, land(context)) == ["b.jsonl"]
 
 
-def test_land_raises_for_files_the_store_fails_on_after_claiming_the_others(
+def test_a_file_that_the_store_fails_on_is_told_after_the_others_are_claimed(
     context: Context, store: Store
 ) -> None:
     store.fail("b.jsonl")
-    with pytest.raises(
-        FilesUnreadError, match=r"pipeline shop: 1 file that .*\n.*b\.jsonl: InternalError"
-    ):
-        land(context)
+    unreadable = UnreadableFiles()
+    stages.land(context, EVERYTHING, unreadable)
     assert set(context.ledger.files.known()) == {"a.jsonl", "c.jsonl"}
+    error = files_left_out("shop", unreadable)
+    assert isinstance(error, FilesUnreadError)
+    assert re.match(r"pipeline shop: 1 file that .*\n.*b\.jsonl: InternalError", str(error))
 
 
 @pytest.mark.parametrize("tables", [(), ("s.orders",)])
@@ -121,8 +122,11 @@ def test_denied_file_beside_a_failing_one_makes_the_error_lasting(
 ) -> None:
     store.fail("b.jsonl")
     store.denied.add("c.jsonl")
-    with pytest.raises(FilesLeftOutError, match=r"(?s)2 files .*b\.jsonl.*c\.jsonl"):
-        land(context)
+    unreadable = UnreadableFiles()
+    stages.land(context, EVERYTHING, unreadable)
+    error = files_left_out("shop", unreadable)
+    assert isinstance(error, FilesLeftOutError)
+    assert re.search(r"(?s)2 files .*b\.jsonl.*c\.jsonl", str(error))
     assert set(context.ledger.files.known()) == {"a.jsonl"}
     assert store.asked["c.jsonl"] == 1
 
@@ -132,10 +136,10 @@ def test_store_that_fails_for_all_files_counts_as_away(
     context: Context, store: Store, tables: bool
 ) -> None:
     store.fail("a.jsonl", "b.jsonl", "c.jsonl")
-    lands = land_tables if tables else land
+    lands = stages.land_tables if tables else stages.land
     selection = Selection(tables=("s.orders",) if tables else ())
     with pytest.raises(TransientError, match="InternalError") as caught:
-        lands(context, selection, unreadable=UnreadableFiles())
+        lands(context, selection, UnreadableFiles())
     assert type(caught.value) is TransientError
     assert context.ledger.batches.all() == []
     assert context.ledger.files.known() == {}
@@ -148,7 +152,7 @@ def test_store_that_answers_for_a_file_of_another_batch_is_not_away(
     write(context, "a.jsonl", "b.jsonl")
     store.fail("a.jsonl")
     unreadable = UnreadableFiles()
-    assert keys(context, land(context, unreadable=unreadable)) == ["b.jsonl"]
+    assert keys(context, stages.land(context, EVERYTHING, unreadable)) == ["b.jsonl"]
     assert list(unreadable.errors) == ["a.jsonl"]
 
 
@@ -159,7 +163,7 @@ def test_a_store_that_goes_away_is_not_waited_for_file_by_file(
     write(context, *many)
     store.fail(*many)
     with pytest.raises(TransientError, match="InternalError"):
-        land(context, unreadable=UnreadableFiles())
+        stages.land(context, EVERYTHING, UnreadableFiles())
     assert len([key for key in store.asked if key in many]) < 3 * AWAY_AFTER
     assert context.ledger.files.known() == {}
 
@@ -172,7 +176,7 @@ def test_files_after_many_failures_are_tried_only_once(
     write(context, *bad, *(f"{n:03}-good.jsonl" for n in range(2 * AWAY_AFTER)))
     store.fail(*bad)
     unreadable = UnreadableFiles()
-    land(context, unreadable=unreadable)
+    stages.land(context, EVERYTHING, unreadable)
     assert list(unreadable.errors) == bad
     assert {store.asked[key] for key in bad[:AWAY_AFTER]} == {TRIES}
     assert {store.asked[key] for key in bad[AWAY_AFTER + 1 :]} == {1}
@@ -181,7 +185,7 @@ def test_files_after_many_failures_are_tried_only_once(
 def test_a_file_asked_for_by_name_is_never_left_out(context: Context, store: Store) -> None:
     store.fail("b.jsonl")
     with pytest.raises(TransientError, match=r"b\.jsonl: InternalError"):
-        land(context, Selection(files=("a.jsonl", "b.jsonl")), unreadable=UnreadableFiles())
+        stages.land(context, Selection(files=("a.jsonl", "b.jsonl")), UnreadableFiles())
     assert store.asked["b.jsonl"] == TRIES
     assert context.ledger.files.known() == {}
 
@@ -240,7 +244,7 @@ def test_a_file_that_the_disk_cannot_read_keeps_no_other_waiting(
 ) -> None:
     opened_by(monkeypatch, "b.jsonl", fails(code))
     unreadable = UnreadableFiles()
-    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    assert keys(context, stages.land(context, EVERYTHING, unreadable)) == ["a.jsonl", "c.jsonl"]
     assert str(unreadable.errors["b.jsonl"]) == "b.jsonl: as the disk says; try again"
 
 
@@ -252,7 +256,7 @@ def test_a_file_whose_bytes_break_off_on_the_disk_keeps_no_other_waiting(
 
     opened_by(monkeypatch, "b.jsonl", Broken)
     unreadable = UnreadableFiles()
-    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    assert keys(context, stages.land(context, EVERYTHING, unreadable)) == ["a.jsonl", "c.jsonl"]
     assert list(unreadable.errors) == ["b.jsonl"]
 
 
@@ -261,7 +265,7 @@ def test_a_machine_without_a_free_handle_is_no_matter_of_one_file(
 ) -> None:
     opened_by(monkeypatch, "b.jsonl", fails(errno.EMFILE))
     with pytest.raises(OSError, match="as the disk says"):
-        land(context, unreadable=UnreadableFiles())
+        stages.land(context, EVERYTHING, UnreadableFiles())
 
 
 def test_a_file_that_vanishes_before_it_is_copied_is_left_to_the_next_run(
@@ -272,5 +276,5 @@ def test_a_file_that_vanishes_before_it_is_copied_is_left_to_the_next_run(
     times = count()
     opened_by(monkeypatch, "b.jsonl", lambda: path.unlink() if next(times) else None)
     unreadable = UnreadableFiles()
-    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    assert keys(context, stages.land(context, EVERYTHING, unreadable)) == ["a.jsonl", "c.jsonl"]
     assert unreadable.errors == {}

@@ -12,9 +12,10 @@ from sluice.ledger.rows import FileRow
 from sluice.ledger.states import FILE_HELD, FILE_LOADED, FILE_RELEASED, PUBLISHED
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
-from sluice.operations.land import candidates, land
+from sluice.operations.land import candidates
 from sluice.operations.selection import Selection, open_landing
 from sluice.operations.why_nothing import why_nothing
+from tests.all_readable import land
 from tests.unit.projects import SHOP, keys, open_shop
 
 pytestmark = pytest.mark.catalog

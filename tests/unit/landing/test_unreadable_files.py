@@ -17,12 +17,11 @@ from sluice.objects.s3_store import S3Store
 from sluice.operations import preview as preview_module
 from sluice.operations import reprocess, stages
 from sluice.operations.context import MOST_FILES_NAMED, Context
-from sluice.operations.land import land
 from sluice.operations.preview import Preview, preview
-from sluice.operations.selection import Selection, open_landing
-from sluice.operations.single_tables import land_tables
+from sluice.operations.selection import EVERYTHING, Selection, open_landing
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.output import report
+from tests.all_readable import land
 from tests.unit.projects import SHOP, files_of_loads, keys, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -62,25 +61,18 @@ def test_unreadable_file_is_not_recorded_and_the_others_land(
     context: Context, closed: set[str], messages: list[str]
 ) -> None:
     unreadable = UnreadableFiles()
-    assert keys(context, land(context, unreadable=unreadable)) == ["a.jsonl", "c.jsonl"]
+    assert keys(context, stages.land(context, EVERYTHING, unreadable)) == ["a.jsonl", "c.jsonl"]
     assert list(unreadable.errors) == ["b.jsonl"]
     assert f"{path(context, 'b.jsonl')}: Permission denied; let Sluice read it" in str(
         unreadable.errors["b.jsonl"]
     )
+    error = files_left_out("shop", unreadable)
+    assert isinstance(error, FilesLeftOutError)
+    assert "pipeline shop: 1 file that landed cannot be read" in str(error)
     assert any("b.jsonl is left out" in line for line in messages)
     assert set(context.ledger.files.known()) == {"a.jsonl", "c.jsonl"}
     closed.clear()
     assert keys(context, land(context)) == ["b.jsonl"]
-
-
-def test_land_raises_for_unreadable_files_after_claiming_the_others(
-    context: Context, closed: set[str]
-) -> None:
-    with pytest.raises(
-        FilesLeftOutError, match=r"pipeline shop: 1 file that landed cannot be read"
-    ):
-        land(context)
-    assert set(context.ledger.files.known()) == {"a.jsonl", "c.jsonl"}
 
 
 @pytest.mark.parametrize("tables", [(), ("s.orders",)])
@@ -105,7 +97,7 @@ def test_no_batch_is_made_if_no_file_can_be_read(context: Context, closed: set[s
 
 def test_run_for_some_tables_reads_the_readable_files(context: Context, closed: set[str]) -> None:
     unreadable = UnreadableFiles()
-    made = land_tables(context, Selection(tables=("s.orders",)), unreadable=unreadable)
+    made = stages.land_tables(context, Selection(tables=("s.orders",)), unreadable)
     assert keys(context, made) == ["a.jsonl", "c.jsonl"]
     assert list(unreadable.errors) == ["b.jsonl"]
 
@@ -154,7 +146,7 @@ def test_throttling_store_is_not_blamed_on_one_file(
 
     monkeypatch.setattr(Inspector, "inspect", inspected)
     with pytest.raises(TransientError, match="SlowDown"):
-        land(context, unreadable=UnreadableFiles())
+        stages.land(context, EVERYTHING, UnreadableFiles())
 
 
 def answering(code: str, status: int) -> S3Store:

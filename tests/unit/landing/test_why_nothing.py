@@ -17,10 +17,11 @@ from sluice.objects.batch_files import batch_of
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
-from sluice.operations.land import candidates, land
+from sluice.operations.land import candidates
 from sluice.operations.selection import Selection
 from sluice.operations.undo import undo_batch
 from sluice.operations.why_nothing import why_nothing
+from tests.all_readable import land, land_tables
 from tests.unit.fake_driver import ONE, play
 from tests.unit.fake_loads import load, loaded_two_tables, write_event
 from tests.unit.projects import SHOP, keys, open_shop
@@ -54,13 +55,13 @@ def test_a_file_of_a_batch_that_failed_is_reported_with_the_batch(
     ctx = open_shop(tmp_path)
     landing = tmp_path / "landing"
     (landing / "a.jsonl").write_text('{"x": 1}\n')
-    batch = batch_of(*stages.land(ctx))
+    batch = batch_of(*land(ctx))
     ctx.ledger.batches.record(batch, FAILED)
     row = ctx.ledger.batches.get(batch)
     assert row is not None
     assert row.at is not None
     (landing / "b.jsonl").write_text('{"x": 2}\n')
-    other = batch_of(*stages.land(ctx))
+    other = batch_of(*land(ctx))
     ctx.ledger.batches.record(other, FAILED)
     since = f"failed {row.at:%Y-%m-%dT%H:%MZ}: sluice status shop"
     why = why_nothing(ctx, asked)
@@ -74,7 +75,7 @@ def test_files_in_the_ledger_are_named_only_beside_others_that_are_not_loaded(
     ctx = open_shop(tmp_path)
     for name in "ab":
         (tmp_path / "landing" / f"{name}.jsonl").write_text(f'{{"x": "{name}"}}\n')
-        batch = batch_of(*stages.land(ctx))
+        batch = batch_of(*land(ctx))
     rest = "and every other one that was asked for is in the ledger already"
     assert rest not in why_nothing(ctx, Selection(files=("a.jsonl", "b.jsonl")))
     ctx.ledger.batches.record(batch, PUBLISHED)
@@ -87,7 +88,7 @@ def test_many_unfinished_batches_are_counted(tmp_path: Path) -> None:
     ctx = open_shop(tmp_path)
     for name in "abcde":
         (tmp_path / "landing" / f"{name}.jsonl").write_text(f'{{"x": "{name}"}}\n')
-        assert stages.land(ctx)
+        assert land(ctx)
     why = why_nothing(ctx)
     assert why.count("is not published") == 3
     assert why.endswith("not published either: 2 more batches")
@@ -97,7 +98,7 @@ def test_a_table_that_was_left_out_is_reported_with_its_batch(tmp_path: Path) ->
     """Its batch claims no file: its manifest names them."""
     ctx = open_shop(tmp_path)
     (tmp_path / "landing" / "a.jsonl").write_text('{"x": 1}\n')
-    (key,) = stages.land(ctx)
+    (key,) = land(ctx)
     ctx.ledger.batches.record(batch_of(key), PUBLISHED)
     ctx.ledger.files.mark(batch_of(key), FILE_LOADED)
     share = ctx.files.write_manifest(replace(ctx.files.read_manifest(key), batch_id="share"))
@@ -115,13 +116,13 @@ def test_files_of_a_future_hour_are_reported_and_not_landed(tmp_path: Path) -> N
     name = f"{local:dt=%Y-%m-%d/hr=%H}/a.jsonl"
     (tmp_path / "landing" / name).parent.mkdir(parents=True)
     (tmp_path / "landing" / name).write_text("{}\n")
-    assert stages.land(ctx, Selection(until=now)) == []
+    assert land(ctx, Selection(until=now)) == []
     assert f"1 file, such as {name}, of an hour that is yet to come" in messages[-1]
     assert f"of an hour from {now:%Y-%m-%dT%H}" in why_nothing(ctx, Selection(until=now))
     loaded = tmp_path / "landing" / "dt=2020-01-01" / "hr=00" / "b.jsonl"
     loaded.parent.mkdir(parents=True)
     loaded.write_text("{}\n")
-    assert stages.land(ctx, Selection(until=now))
+    assert land(ctx, Selection(until=now))
     later = f"left to later runs: 1 file, such as {name}, of an hour from "
     assert why_nothing(ctx, Selection(until=now)).startswith(later)
     one_table = why_nothing(ctx, Selection(until=now, tables=("orders",)))
@@ -140,17 +141,17 @@ def test_a_file_that_changed_lately_is_left_to_a_later_run(tmp_path: Path) -> No
         path = tmp_path / "landing" / f"{name}.jsonl"
         path.write_text(f'{{"op": "{name}"}}\n')
         os.utime(path, (time.time() - age,) * 2)
-    assert keys(ctx, stages.land(ctx)) == ["old.jsonl", "to_come.jsonl"]
+    assert keys(ctx, land(ctx)) == ["old.jsonl", "to_come.jsonl"]
     why = "1 file, such as young.jsonl, changed less than 3600 s ago (landing.quiet_seconds)"
     assert f"land: {why}: left to a later run" in messages
     assert why_nothing(ctx).startswith(f"{why}, batch ")
     assert "and every other one of" not in why_nothing(ctx)
     assert why_nothing(ctx, Selection(tables=("t",))) == why
-    one_table = stages.land_tables(ctx, Selection(tables=("t",)))
+    one_table = land_tables(ctx, Selection(tables=("t",)))
     assert keys(ctx, one_table) == ["old.jsonl", "to_come.jsonl"]
     assert [one.key for one in candidates(ctx, Selection(files=("young.jsonl",)))]
     os.utime(tmp_path / "landing" / "young.jsonl", (time.time() - 3601,) * 2)
-    assert keys(ctx, stages.land(ctx)) == ["young.jsonl"]
+    assert keys(ctx, land(ctx)) == ["young.jsonl"]
 
 
 OF_NOTES = Selection(tables=("s.notes",))
@@ -165,7 +166,7 @@ def loaded(tmp_path: Path, messages: list[str]) -> Context:
 
 def _fill_notes(ctx: Context) -> list[str]:
     """Read files for one table; returns their keys."""
-    made = stages.land_tables(ctx, OF_NOTES)
+    made = land_tables(ctx, OF_NOTES)
     for key in made:
         ctx.ledger.batches.record(batch_of(key), PUBLISHED)
     return keys(ctx, made)

@@ -11,10 +11,9 @@ from sluice.ledger.states import FILE_LOADED, FILE_RELEASED, PUBLISHED
 from sluice.manifest import SourceFile, name_batch
 from sluice.operations import preview as preview_module
 from sluice.operations.context import Context
-from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
 from sluice.operations.selection import Selection
-from sluice.operations.single_tables import land_tables
+from tests.all_readable import land, land_tables
 from tests.unit.fake_loads import DUMP, PIPELINE, load, publish, raised, undo, write
 from tests.unit.projects import keys, open_shop
 

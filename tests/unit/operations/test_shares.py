@@ -19,11 +19,11 @@ from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
-from sluice.operations.land import land
 from sluice.operations.shares import share_of
 from sluice.operations.undo import undo_batch
 from sluice.result import Counts, LeftOut
 from sluice.spark_submit.submit import LOAD_BATCH
+from tests.all_readable import land
 from tests.unit.fake_driver import ONE, play
 from tests.unit.projects import SHOP, open_shop
 from tests.unit.undo_lake import Killed, killed_at

@@ -27,13 +27,13 @@ def pipeline(**more: Any) -> Pipeline:
     return Pipeline.model_validate({**given, **more})
 
 
-def found(name: str, records: int, images: dict[int, tuple[str, ...]] = ROWS) -> TableSummary:
+def summary(name: str, records: int, images: dict[int, tuple[str, ...]] = ROWS) -> TableSummary:
     return TableSummary(Source("shop", "public", name), records=records, images=images)
 
 
 def test_records_of_an_unlisted_table_are_reported() -> None:
     listed = pipeline(tables={"public.order": None})
-    assert [*unlisted(listed, [found("orders", 4)])] == [
+    assert [*unlisted(listed, [summary("orders", 4)])] == [
         "4 records are of shop.public.orders, which `tables:` does not list; list what is to be "
         "loaded, then: sluice run shop --table shop.public.orders"
     ]
@@ -41,8 +41,8 @@ def test_records_of_an_unlisted_table_are_reported() -> None:
 
 def test_of_many_tables_that_are_not_listed_five_are_named_in_one_line() -> None:
     listed = pipeline(tables={"orders": None})
-    others = [found(f"t{n}", n) for n in range(1, 9)]
-    assert [*unlisted(listed, [found("orders", 9), *others])] == [
+    others = [summary(f"t{n}", n) for n in range(1, 9)]
+    assert [*unlisted(listed, [summary("orders", 9), *others])] == [
         "36 records are of shop.public.t8 (8), shop.public.t7 (7), shop.public.t6 (6), "
         "shop.public.t5 (5), shop.public.t4 (4), 3 more, which `tables:` does not list; list "
         "what is to be loaded, then: sluice run shop --table TABLE"
@@ -53,10 +53,10 @@ def test_of_many_tables_that_are_not_listed_five_are_named_in_one_line() -> None
     "more", [{}, *({"tables": {f"{of}orders": None}} for of in ("", "public.", "shop.public."))]
 )
 def test_no_note_about_tables_that_are_loaded(more: dict[str, Any]) -> None:
-    statements = found("other", 2, images={})
+    statements = summary("other", 2, images={})
     nameless = TableSummary(Source("", "", ""), ignored=3)
     chosen = pipeline(**more).choosing([])
-    assert [*unlisted(chosen, [found("orders", 4), statements, nameless])] == []
+    assert [*unlisted(chosen, [summary("orders", 4), statements, nameless])] == []
 
 
 def notes_on_columns(seen: dict[int, tuple[str, ...]] = ROWS, **table: Any) -> list[str]:
@@ -64,7 +64,7 @@ def notes_on_columns(seen: dict[int, tuple[str, ...]] = ROWS, **table: Any) -> l
     config = TableConfig(key=["id"], **table)
     fmt = FORMATS["debezium"]
     return [
-        *unknown_columns(plan_table(made, fmt, found("orders", 1, seen), config, StoredTable()))
+        *unknown_columns(plan_table(made, fmt, summary("orders", 1, seen), config, StoredTable()))
     ]
 
 
@@ -88,7 +88,7 @@ def test_no_note_about_hints_for_existing_columns() -> None:
 
 def planned_with(**columns: str) -> TablePlan:
     config = TableConfig(key=["id"], columns=columns)
-    return plan_table(pipeline(), FORMATS["debezium"], found("orders", 1), config, StoredTable())
+    return plan_table(pipeline(), FORMATS["debezium"], summary("orders", 1), config, StoredTable())
 
 
 def test_a_hint_of_another_encoding_than_the_stored_rows_were_read_by_is_told() -> None:

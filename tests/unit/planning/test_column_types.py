@@ -200,11 +200,11 @@ def test_types_whose_text_alone_shows_no_value(kind: str, code: bool) -> None:
 
 def test_columns_of_types_that_only_others_make_are_named() -> None:
     pipeline = Pipeline(name="p", format="maxwell", namespace="shop", landing=Landing(url="l"))
-    found = TableSummary(Source("shop", "", "t"), images={1: ("id",)})
+    summary = TableSummary(Source("shop", "", "t"), images={1: ("id",)})
     types = {"tags": "array<string>", "at": "struct<x:int>", "more": "map<string,string>"}
     stored = StoredTable({"id": "bigint", "seen": "timestamp_ntz", **types, "v": "variant"})
     with pytest.raises(PlanError) as refused:
-        plan_table(pipeline, FORMATS["maxwell"], found, TableConfig(key=["id"]), stored)
+        plan_table(pipeline, FORMATS["maxwell"], summary, TableConfig(key=["id"]), stored)
     lines = str(refused.value).split("\n")
     assert [line.partition(": ")[0] for line in lines] == [
         f"table shop.t, column {name!r}" for name in (*types, "v")

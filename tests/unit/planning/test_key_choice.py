@@ -17,12 +17,12 @@ STORED = {"a": "string", "b": "string", "v": "string"}
 def key(*told: str, hint: list[str] | None = None) -> tuple[str, ...]:
     """The key of a table that is stored with `a` and `b` for it; `told`: by an event."""
     pipeline = Pipeline(name="p", format="canal", namespace="shop", landing=Landing(url="landing"))
-    found = TableSummary(
+    summary = TableSummary(
         Source("shop", "", "t"), images={1: (*STORED,)}, keys={2: told} if told else {}
     )
     config = TableConfig(key=hint)
     fmt = FORMATS["canal"]
-    return plan_table(pipeline, fmt, found, config, StoredTable(STORED, ("a", "b"))).key
+    return plan_table(pipeline, fmt, summary, config, StoredTable(STORED, ("a", "b"))).key
 
 
 def test_the_order_of_a_keys_columns_is_the_stored_one() -> None:
@@ -39,10 +39,10 @@ def test_other_columns_are_another_key(told: tuple[str, ...]) -> None:
 def refusal(images: dict[int, tuple[str, ...]], *told: str) -> str:
     """Why a new table with the key `customer_id` in its configuration is not loaded."""
     pipeline = Pipeline(name="p", format="canal", namespace="shop", landing=Landing(url="landing"))
-    found = TableSummary(Source("shop", "", "t"), images=images, keys={2: told} if told else {})
+    summary = TableSummary(Source("shop", "", "t"), images=images, keys={2: told} if told else {})
     config = TableConfig(key=["customer_id"])
     with pytest.raises(PlanError) as raised:
-        plan_table(pipeline, FORMATS["canal"], found, config, StoredTable())
+        plan_table(pipeline, FORMATS["canal"], summary, config, StoredTable())
     return str(raised.value)
 
 
@@ -57,9 +57,9 @@ def test_a_key_that_no_event_has_is_refused_with_the_columns_and_the_key_of_the_
 def hint(images: dict[int, tuple[str, ...]]) -> str:
     """The line with which the error of a table without a key can be mended."""
     pipeline = Pipeline(name="p", format="ogg", namespace="shop", landing=Landing(url="landing"))
-    found = TableSummary(Source("shop", "", "t"), images=images)
+    summary = TableSummary(Source("shop", "", "t"), images=images)
     with pytest.raises(PlanError) as raised:
-        plan_table(pipeline, FORMATS["ogg"], found, TableConfig(), StoredTable())
+        plan_table(pipeline, FORMATS["ogg"], summary, TableConfig(), StoredTable())
     return str(raised.value).splitlines()[-1]
 
 

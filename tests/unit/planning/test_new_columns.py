@@ -17,7 +17,7 @@ from spark_jobs.planning.table_summary import Source, TableSummary
 from spark_jobs.planning.type_split import TypeSplit, split_by_type
 
 EARLY, LATE = 1, 2
-FOUND = TableSummary(
+SUMMARY = TableSummary(
     Source("", "", "t"),
     types={EARLY: "early", LATE: "late"},
     lowest={(LATE, "S"): "S2", (EARLY, "S"): "S1"},
@@ -31,7 +31,7 @@ def type_split(
     stored: str = "",
     policy: str = NEW_COLUMN,
     key: tuple[str, ...] = ("id",),
-    summary: TableSummary = FOUND,
+    summary: TableSummary = SUMMARY,
     **more: str,
 ) -> TypeSplit:
     """What goes beside column `amount`, of two types; `more`: other columns of the later events."""
@@ -83,5 +83,5 @@ def test_types_that_fit_what_stands_one_by_one_may_not_fit_together() -> None:
 
 def test_known_shapes_do_not_say_which_type_came_first() -> None:
     with pytest.raises(PlanError, match="it is unknown which type of 'amount' came first"):
-        type_split("int", "string", summary=replace(FOUND, lowest={}))
-    assert type_split("int", "string", stored="int", summary=replace(FOUND, lowest={})).suffixes
+        type_split("int", "string", summary=replace(SUMMARY, lowest={}))
+    assert type_split("int", "string", stored="int", summary=replace(SUMMARY, lowest={})).suffixes

@@ -78,11 +78,11 @@ def plan(
         on_type_change=policy,
     ).described_by(scripts)  # fmt: skip
     config = TableConfig(key=["id"], columns={"id": "int", **hints})
-    found = TableSummary(ORDERS, images={n: ("id", *image) for n, image in enumerate(images)})
-    names = known_names(found, config, ["id"], (RENAMED,), [])
+    summary = TableSummary(ORDERS, images={n: ("id", *image) for n, image in enumerate(images)})
+    names = known_names(summary, config, ["id"], (RENAMED,), [])
     key = None if stored is None else ("id",)
     made = plan_table(
-        pipeline, FORMATS["maxwell"], found, config, StoredTable(stored or {}, key, names)
+        pipeline, FORMATS["maxwell"], summary, config, StoredTable(stored or {}, key, names)
     )
     return following(pipeline, made, (RENAMED,), stored or {})
 

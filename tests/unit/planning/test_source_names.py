@@ -130,7 +130,7 @@ BAD_COLUMNS = tuple(f"c\n{n}" for n in range(4))
 
 
 @pytest.mark.parametrize(
-    ("found", "limit"),
+    ("summaries", "limit"),
     [
         ([TableSummary(Source("", "", "t"), 1, images={1: BAD_COLUMNS})], "max_columns_per_table"),
         (
@@ -141,10 +141,10 @@ BAD_COLUMNS = tuple(f"c\n{n}" for n in range(4))
     ids=["columns", "tables"],
 )
 def test_names_that_none_may_have_count_before_they_are_listed(
-    monkeypatch: pytest.MonkeyPatch, found: list[TableSummary], limit: str
+    monkeypatch: pytest.MonkeyPatch, summaries: list[TableSummary], limit: str
 ) -> None:
     """Each would be an expression of its own in the driver, and a batch may bring a million."""
-    monkeypatch.setattr(record_rules, "discover", lambda _: found)
+    monkeypatch.setattr(record_rules, "discover", lambda _: summaries)
     pipeline = Pipeline(name="p", format="maxwell", namespace="n", landing=Landing(url="landing"))
     job = Mock(pipeline=pipeline.model_copy(update={limit: 3}))
     with pytest.raises(PlanError, match=limit):
@@ -154,9 +154,9 @@ def test_names_that_none_may_have_count_before_they_are_listed(
 def planned(*columns: str, **config: Any) -> TablePlan:
     """The plan of a new table whose events have these columns."""
     pipeline = Pipeline(name="p", format="maxwell", namespace="n", landing=Landing(url="landing"))
-    found = TableSummary(Source("db", "", "t"), images={1: columns})
+    summary = TableSummary(Source("db", "", "t"), images={1: columns})
     table = TableConfig(key=["id"], **config)
-    return plan_table(pipeline, FORMATS["maxwell"], found, table, StoredTable())
+    return plan_table(pipeline, FORMATS["maxwell"], summary, table, StoredTable())
 
 
 def test_a_tables_name_forges_no_line_of_an_error() -> None:

@@ -33,11 +33,11 @@ def column(
 ) -> PlannedColumn:
     """The stored column `c` in a batch of records without descriptions."""
     pipeline = Pipeline(name="p", format=fmt, namespace="shop", landing=Landing(url="landing"))
-    found = TableSummary(Source("shop", "", "t"), images={1: ("id", "c")})
+    summary = TableSummary(Source("shop", "", "t"), images={1: ("id", "c")})
     before = {BEFORE: described} if described else {}
     types = StoredTable({"id": "bigint", "c": stored}, ("id",), described=before)
     config = TableConfig(key=["id"], columns=hints or {})
-    planned = plan_table(pipeline, FORMATS[fmt], found, config, types)
+    planned = plan_table(pipeline, FORMATS[fmt], summary, config, types)
     return next(c for c in planned.columns if c.name == "c")
 
 
@@ -52,9 +52,9 @@ def of_two(
     )  # fmt: skip
     before = {BEFORE: connect(first), OTHER: connect(second)}
     types = {ident: before[ident] for ident in batch}
-    found = TableSummary(Source("shop", "", "t"), images={1: ("id", "c")}, types=types)
+    summary = TableSummary(Source("shop", "", "t"), images={1: ("id", "c")}, types=types)
     known = StoredTable({"id": "bigint", "c": stored}, ("id",), described=before)
-    planned = plan_table(pipeline, FORMATS["debezium"], found, TableConfig(key=["id"]), known)
+    planned = plan_table(pipeline, FORMATS["debezium"], summary, TableConfig(key=["id"]), known)
     return next(c for c in planned.columns if c.name == "c")
 
 
@@ -67,12 +67,12 @@ def renamed(
 ) -> dict[str, Mapping[int | None, ColumnType]]:
     """How a batch is read that describes `types`, since `c` is called `d`."""
     pipeline = Pipeline(name="p", format="debezium", namespace="shop", landing=Landing(url="l"))
-    found = TableSummary(Source("shop", "", "t"), images={1: ("id", "d")}, types=types or {})
+    summary = TableSummary(Source("shop", "", "t"), images={1: ("id", "d")}, types=types or {})
     config = TableConfig(key=["id"], columns=hints)
-    names = known_names(found, config, ["id"], (RENAMED,), told)
+    names = known_names(summary, config, ["id"], (RENAMED,), told)
     before = {BEFORE: connect(described)}
     known = StoredTable({"id": "bigint", **stored}, ("id",), names, before)
-    made = plan_table(pipeline, FORMATS["debezium"], found, config, known)
+    made = plan_table(pipeline, FORMATS["debezium"], summary, config, known)
     planned = following(pipeline, made, (RENAMED,), known.types)
     return {c.name: c.readings for c in planned.columns if c.name != "id"}
 

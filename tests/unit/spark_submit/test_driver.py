@@ -25,7 +25,6 @@ from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUB
 from sluice.manifest import Manifest
 from sluice.names import BATCH_ID, PROP_PIPELINE
 from sluice.operations.context import Context
-from sluice.operations.land import land
 from sluice.operations.reconcile import reconcile
 from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult
@@ -33,6 +32,7 @@ from spark_jobs import attempt_lease as hold_module
 from spark_jobs import driver as driver_module
 from spark_jobs.driver import Driver
 from spark_jobs.driver_messages import emit
+from tests.all_readable import land
 from tests.unit.clocks import fails_once
 from tests.unit.fake_driver import driver_of
 from tests.unit.projects import open_shop

@@ -16,10 +16,10 @@ from sluice.ledger.states import LANDED, PUBLISHED, ROLLED_BACK
 from sluice.operations import undo, waiting
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
-from sluice.operations.land import land
 from sluice.operations.reconcile import reconcile
 from sluice.operations.rollback import RollbackRequest, roll_back
 from sluice.operations.undo import finish_undone, give_up, undo_batch
+from tests.all_readable import land
 from tests.unit import fake_loads
 from tests.unit.clocks import Clock
 from tests.unit.projects import open_shop

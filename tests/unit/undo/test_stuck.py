@@ -15,6 +15,7 @@ from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
 from sluice.result import BatchResult, TableResult
 from spark_jobs.job import pipeline_for
+from tests.all_readable import land
 from tests.unit.fake_driver import ONE, play
 from tests.unit.projects import SHOP, open_shop
 from tests.unit.undo_lake import Killed, at_point, everything, killed_at, stage, state
@@ -27,7 +28,7 @@ def landed(ctx: Context, name: str = "a.jsonl") -> str:
     path = ctx.project.root / "landing" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text('{"x": 1}\n')
-    (key,) = stages.land(ctx)
+    (key,) = land(ctx)
     return key
 
 
@@ -89,7 +90,7 @@ def test_a_manifest_that_somebody_deleted(tmp_path: Path) -> None:
 
     refolding.undo_or_refold(ctx, batch)
     assert stages.release(ctx, batch) == 1
-    assert len(stages.land(ctx)) == 1
+    assert len(land(ctx)) == 1
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
@@ -113,7 +114,7 @@ def test_a_claim_that_was_never_recorded_and_has_no_manifest(
         assert ctx.ledger.batches.all() == []
         return
     assert stages.release(ctx, batch) == 1
-    assert len(stages.land(ctx)) == 1
+    assert len(land(ctx)) == 1
     assert [row.object_key for row in ctx.ledger.files.claimed()] == [key]
 
 

@@ -31,10 +31,10 @@ from sluice.operations import claim as claiming
 from sluice.operations import refolding, rollback_mark, stages, undo
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
-from sluice.operations.land import land
 from sluice.operations.rollback_mark import RollbackMark
 from sluice.operations.undo import undo_batch
 from sluice.result import BatchResult, Counts, TableResult
+from tests.all_readable import land
 from tests.unit.projects import open_shop
 from tests.unit.undo_lake import TABLES, changelog, everything, publish, stage, state
 

@@ -20,6 +20,7 @@ from sluice.operations.reprocess import reprocess
 from sluice.operations.selection import Selection
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.driver import Driver
+from tests.all_readable import land
 from tests.unit.fake_driver import ONE, driver_of, play, quarantined
 from tests.unit.projects import SHOP, open_shop
 from tests.unit.undo_lake import (
@@ -111,7 +112,7 @@ def test_a_wrong_file_that_was_released_is_not_read_for_single_tables(
         (tmp_path / "landing" / "wrong.jsonl").write_text(right)
     assert release(ctx, wrong) == 1
     if landed:
-        stages.land(ctx)
+        land(ctx)
     assert loaded_by_a_run(ctx, monkeypatch) == [()] * bool(right)
     assert loaded_by_a_run(ctx, monkeypatch) == []
 

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType
 
 from sluice.verification import BUCKETS, DIFFERS, MISSING, REPEATED, UNEXPECTED
-from spark_jobs.canonical import by_name, cut, quoted
+from spark_jobs.expressions import cut
+from spark_jobs.quoting import by_name
 
 BUCKET: Final = "bucket"
 ROWS: Final = "rows"
@@ -26,7 +27,6 @@ COLUMNS: Final = "columns"
 EXPECTED: Final = "expected"
 FOUND: Final = "found"
 _VALUES: Final = "values"
-_SIDE: Final = "_sluice_side"
 _WANTED: Final = "wanted"
 
 
@@ -41,22 +41,6 @@ class Layout:
     def columns(self) -> tuple[str, ...]:
         """Key and values."""
         return (*self.key, *self.values)
-
-
-def alike(frame: DataFrame, like: DataFrame, columns: Sequence[str] | None = None) -> DataFrame:
-    """Return a frame with `columns`, or all columns, of `like`, cast to their types there.
-
-    A column that the frame lacks is NULL, and so is a value that does not fit.
-    """
-    types = {f.name: f.dataType for f in like.schema}
-    return frame.select(*(_as(frame, c, types[c]) for c in columns or like.columns))
-
-
-def _as(frame: DataFrame, column: str, kind: DataType) -> Column:
-    if column not in frame.columns:
-        return F.lit(None).cast(kind).alias(column)
-    value = F.col(quoted(column))
-    return (value if frame.schema[column].dataType == kind else value.try_cast(kind)).alias(column)
 
 
 def by_bucket(rows: DataFrame, layout: Layout) -> DataFrame:
@@ -139,10 +123,3 @@ def _texts(layout: Layout, types: dict[str, DataType], side: str) -> Column:
 def _text(value: Column, kind: DataType) -> Column:
     text = F.hex(value) if isinstance(kind, BinaryType) else value.cast("string")
     return cut(text, _SHOWN_CHARACTERS)
-
-
-def same_rows(one: DataFrame, two: DataFrame) -> bool:
-    """Whether both frames have every row equally often."""
-    signed = one.withColumn(_SIDE, F.lit(1)).unionByName(two.withColumn(_SIDE, F.lit(-1)))
-    counted = signed.groupBy(*by_name(one.columns)).agg(F.sum(_SIDE).alias(_SIDE))
-    return counted.where(F.col(_SIDE) != 0).isEmpty()
