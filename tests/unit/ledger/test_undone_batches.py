@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from sluice.errors import HalfwayError
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import Publication
@@ -31,7 +32,10 @@ def test_a_batch_that_is_undone_and_lands_again_is_half_published_no_more(
     lease = Lease(this_holder(), 60)
     ledger.batches.record("b1", PUBLISHING, attempt="a1")
     ledger.lease.acquire("b1", "a2", lease, is_half_published=lambda: True)
-    for state in (FAILED, ROLLED_BACK, LANDED):
+    ledger.batches.record("b1", FAILED)
+    with pytest.raises(HalfwayError, match="b1 is half published"):
+        ledger.lease.acquire("b2", "a1", lease)
+    for state in (ROLLED_BACK, LANDED):
         ledger.batches.record("b1", state)
     ledger.lease.acquire("b2", "a1", lease)
 
