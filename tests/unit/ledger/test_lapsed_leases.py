@@ -58,6 +58,8 @@ def test_a_load_whose_lease_another_had_meanwhile_stops(
     row = ledger.batches.get("a")
     assert row is not None
     assert (row.state, row.attempt != "a1", ledger.lease.has_lapsed(row)) == (LOADING, True, True)
+    maintain(ledger)
+    assert ledger.batches.get("a") == row  # a run that takes it up looks whether it has changed
 
 
 def test_a_load_whose_lease_nobody_took_goes_on(ledger: PipelineLedger, clock: FrozenClock) -> None:
