@@ -90,7 +90,7 @@ MESSAGES: dict[str, Any] = {
     "delete_with_both": message("DELETE", before={"id": 1}, after={"id": 2}),
     "long_sequence": message("INSERT", "9" * 40, after={"id": 1}),
     "no_sequence": message("INSERT", None, after={"id": 1}),
-    "bad_sequence": message("INSERT", "XXX", after={"id": 1}),
+    "bad_sequence": message("INSERT", "-2", after={"id": 1}),
     "no_table": {**message("INSERT", after={"id": 1}), "schema": {"source": {"tableName": ""}}},
     "no_table_truncate": {**message("TRUNCATE"), "schema": {}},
     "exact": json.dumps(message("INSERT", after={"id": 0})).replace(

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 
-from sluice.errors import LeaseHeldError
+from sluice.errors import HalfwayError, LeaseHeldError
+from sluice.ledger.details import UNDONE
 from sluice.ledger.leases import ANY_PUBLISHER, Lease, this_holder
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import BatchRow
@@ -56,6 +58,8 @@ def test_a_load_whose_lease_another_had_meanwhile_stops(
     row = ledger.batches.get("a")
     assert row is not None
     assert (row.state, row.attempt != "a1", ledger.lease.has_lapsed(row)) == (LOADING, True, True)
+    maintain(ledger)
+    assert ledger.batches.get("a") == row  # a run that takes it up looks whether it has changed
 
 
 def test_a_load_whose_lease_nobody_took_goes_on(ledger: PipelineLedger, clock: FrozenClock) -> None:
@@ -93,6 +97,20 @@ def test_a_batch_that_is_loaded_waits_while_another_is(
     ledger.lease.acquire("b", "b1", B)
     with pytest.raises(LeaseHeldError, match="batch b is loading"):
         ledger.lease.renew("a", "a1", A)
+
+
+@pytest.mark.parametrize("undone", [[], ["b"]])
+def test_a_loaded_batch_takes_no_lease_beside_a_half_published_one(
+    ledger: PipelineLedger, undone: list[str]
+) -> None:
+    """With it, it would stop whoever completes that one; unless it undoes that one itself."""
+    ledger.batches.record("b", PUBLISHING)
+    ledger.batches.record("a", LOADED, attempt="a1", replace_details={UNDONE: undone})
+    with nullcontext() if undone else pytest.raises(HalfwayError, match="b is half published"):
+        ledger.lease.renew("a", "a1", A)
+    row = ledger.batches.get("a")
+    assert row is not None
+    assert row.holder == (A.holder if undone else "")
 
 
 def test_an_attempt_that_comes_again_takes_the_batch_up(

@@ -71,10 +71,13 @@ def test_held_files_stay_held_until_they_are_released(ledger: PipelineLedger) ->
     assert ledger.files.mark(batch, FILE_HELD) == 2
     assert claim(ledger, "a") == ("", [])
     assert ledger.files.mark(batch, FILE_HELD) == 0
+    assert ledger.files.mark(batch, FILE_LOADED) == 0  # a publisher that was suspended
     ledger.files.mark(batch, FILE_RELEASED)
+    assert ledger.files.mark(batch, FILE_LOADED) == 0
     second, won = claim(ledger, "a")
     assert won == ["a"]
     assert ledger.files.mark(second, FILE_LOADED) == 1
+    assert ledger.files.mark(second, FILE_RELEASED) == 0  # its rows are in the tables
     states = {key: file.state for key, file in ledger.files.known().items()}
     assert states == {"a": FILE_LOADED, "b": FILE_RELEASED}
 
@@ -216,9 +219,11 @@ def test_a_finished_batch_is_not_loaded_again(ledger: PipelineLedger, state: str
     ledger.batches.record("b1", state, attempt="a1")
     with pytest.raises(LeaseHeldError, match=f"batch b1 of p is {state}; attempt a2 stops"):
         ledger.lease.acquire("b1", "a2", Lease(this_holder(), 600))
+    with pytest.raises(LeaseHeldError, match=f"batch b1 of p is {state}; attempt a1 stops"):
+        ledger.lease.renew("b1", "a1", Lease(this_holder(), 600))
     row = ledger.batches.get("b1")
     assert row is not None
-    assert (row.state, row.attempt) == (state, "a1")
+    assert (row.state, row.attempt, row.holder) == (state, "a1", "")
 
 
 def test_record_can_depend_on_the_current_row(ledger: PipelineLedger) -> None:

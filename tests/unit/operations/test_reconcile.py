@@ -11,7 +11,7 @@ from sluice.catalog.retries import CatalogAwayError
 from sluice.cli import app
 from sluice.errors import TerminalError
 from sluice.ledger.leases import ANY_PUBLISHER, Lease
-from sluice.ledger.states import LANDED, LOADED
+from sluice.ledger.states import LANDED, LOADED, LOADING
 from sluice.manifest import Manifest
 from sluice.names import BRANCHES, branch_name
 from sluice.operations import stages
@@ -111,6 +111,22 @@ def test_nothing_is_dropped_of_a_batch_that_another_run_took_up_meanwhile(
     monkeypatch.setattr(type(shop.files), "delete_scratch", forget)
     assert reconcile(shop) == keys
     assert (branches(shop), scratch) == ([branch_name("b4", "live")], ["shop b5"])
+
+
+def test_a_batch_that_another_run_took_up_meanwhile_is_not_taken(
+    shop: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landed(shop, "b4", "dead")
+
+    def meanwhile(ctx: Context, manifest: Manifest) -> str | None:
+        shop.ledger.lease.acquire("b4", "live", Lease("elsewhere:1:1", 600))
+        return why_obsolete(ctx, manifest)
+
+    monkeypatch.setattr("sluice.operations.reconcile.why_obsolete", meanwhile)
+    assert reconcile(shop, lambda _: True) == []
+    row = shop.ledger.batches.get("b4")
+    assert row is not None
+    assert (row.state, row.attempt) == (LOADING, "live")
 
 
 @pytest.mark.parametrize("fails", [True, False])

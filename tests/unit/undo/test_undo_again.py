@@ -19,6 +19,7 @@ from tests.unit.undo_lake import (
     TABLES,
     Killed,
     an_hour_later,
+    at_point,
     everything,
     ids,
     publish,
@@ -122,6 +123,24 @@ def test_snapshot_of_a_dropped_table_is_no_base_in_the_next_one(context: Context
     assert ids(context, "items") == [4, 5]
     refolding.undo_or_refold(context, "b4")
     assert ids(context, "items") == [5]
+
+
+def test_suspended_publisher_records_no_intent_of_an_undone_batch(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = claim(context)
+    load(context, "a1")
+
+    def undo_meanwhile() -> None:
+        an_hour_later()
+        undo.undo_batch(context, "b4")
+
+    monkeypatch.setattr(
+        "sluice.operations.publish.reach", at_point(Point.PUBLISH_MARKED, undo_meanwhile)
+    )
+    with pytest.raises(LeaseHeldError, match="a1 stops here"):
+        stages.publish(context, key)
+    assert context.ledger.publications.of_batches("b4") == []
 
 
 def test_suspended_publisher_records_no_publication_of_an_undone_batch(

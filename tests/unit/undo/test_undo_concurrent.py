@@ -26,9 +26,8 @@ from sluice.manifest import Manifest, Rebuild, Reprocess
 from sluice.names import branch_name
 from sluice.operations import stages, undo, waiting
 from sluice.operations.context import Context
-from sluice.operations.followed import refuse_if_followed
 from sluice.operations.undo import undo_batch
-from sluice.result import BatchResult, Counts, StagedTable, TableResult
+from sluice.result import BatchResult, Counts, TableResult
 from tests.unit.clocks import Clock
 from tests.unit.undo_lake import (
     TABLES,
@@ -59,18 +58,14 @@ def test_undo_of_a_half_published_batch_moves_its_published_tables_back(context:
 def test_tables_published_during_the_undo_of_a_half_published_batch_go_back_too(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its publisher wakes up between the look at the tables and the first move."""
+    """Its publisher wakes up after the last look at the tables, before the branches go."""
     publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
-    staged = context.ledger.publications.of_batches("b4")[1]
-    users = StagedTable(
-        "shop", "users", staged.branch, staged.base_snapshot, staged.head_snapshot, 0
-    )
+    users = context.ledger.publications.of_batches("b4")[1].staged
 
-    def wake_up(*args: object) -> None:
+    def wake_up() -> None:
         publish_table(context.catalog, users, "b4")
-        refuse_if_followed(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
+    monkeypatch.setattr(undo, "reach", at_point(Point.ROLLBACK_MARKED, wake_up))
     undo_batch(context, "b4")
     assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)
 

@@ -16,8 +16,9 @@ from sluice.errors import (
     RollbackRefusedError,
 )
 from sluice.faults import Point
+from sluice.ledger.details import of_deleting_undone
 from sluice.ledger.leases import Lease, this_holder
-from sluice.ledger.states import LOADED, PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.ledger.states import LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.operations import followed, refolding, undo
 from sluice.operations.context import Context
 from sluice.operations.holding import pipeline_lease
@@ -131,6 +132,39 @@ def test_a_rollback_of_a_publication_that_was_completed_since_its_check_marks_no
     assert state(context, "b4") == PUBLISHED
     undo.undo_batch(context, "b4")
     assert everything(context) == BEFORE
+
+
+def test_a_batch_that_began_to_delete_what_it_undoes_since_the_check_is_not_marked(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can only be completed: the changes of the undone batches may be gone."""
+    publish(context, "b4", 4, state=PUBLISHING)
+    mark = undo._begin
+
+    def late(*args: Any) -> str:
+        context.ledger.batches.record("b4", PUBLISHING, add_details=of_deleting_undone("a1"))
+        return mark(*args)
+
+    monkeypatch.setattr(undo, "_begin", late)
+    with pytest.raises(LeaseHeldError, match="batch b4"):
+        undo.undo_batch(context, "b4")
+    assert (state(context, "b4"), everything(context)) == (PUBLISHING, [[0, 1, 2, 3, 4]] * 2)
+
+
+def test_a_batch_that_another_attempt_took_up_since_the_look_is_not_given_up(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context.ledger.batches.record("b4", LOADING, attempt="a1")
+
+    def late(ctx: Context, _: object) -> None:
+        ctx.ledger.lease.acquire("b4", "a2", Lease("elsewhere:1", 60))
+
+    monkeypatch.setattr(undo, "_refuse_at_work", late)
+    with pytest.raises(LeaseHeldError, match="batch b4"):
+        undo.give_up(context, "b4")
+    row = context.ledger.batches.get("b4")
+    assert row is not None
+    assert (row.state, row.attempt) == (LOADING, "a2")
 
 
 def suspended_when_loaded(

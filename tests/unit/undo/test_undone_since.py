@@ -221,8 +221,9 @@ def test_a_rollback_that_stood_still_takes_nothing_from_a_batch_that_came_again(
     assert context.ledger.files.known()["b3.jsonl"].state == "claimed"
 
 
+@pytest.mark.parametrize("point", [Point.PUBLISH_RECORDED, Point.PUBLISH_UNDOING])
 def test_a_publication_that_stood_still_takes_out_no_batch_that_came_again(
-    context: Context, monkeypatch: pytest.MonkeyPatch
+    context: Context, monkeypatch: pytest.MonkeyPatch, point: Point
 ) -> None:
     """An undo of b1 beneath others, suspended when its tables had moved."""
     changelog(context, "orders", "b1", "b2", "b3")
@@ -242,9 +243,7 @@ def test_a_publication_that_stood_still_takes_out_no_batch_that_came_again(
         release(context, "b1")
         publish(context, "b1", 1)
 
-    monkeypatch.setattr(
-        "sluice.operations.publish.reach", at_point(Point.PUBLISH_RECORDED, meanwhile)
-    )
+    monkeypatch.setattr("sluice.operations.publish.reach", at_point(point, meanwhile))
     with pytest.raises(LeaseHeldError, match="attempt a1 stops here"):
         stages.publish(context, key)
     assert state(context, "b1") == PUBLISHED
