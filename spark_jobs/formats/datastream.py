@@ -1,13 +1,16 @@
-"""Google Datastream, JSON and Avro files, from MySQL, Oracle, PostgreSQL and SQL Server.
+"""Google Datastream, JSON and Avro files, from MySQL, Oracle, PostgreSQL, SQL Server and Spanner.
 
 Order: MySQL by (number of the log file, position), Oracle by (scn, rs_id, ssn), PostgreSQL and
-SQL Server by the parts of the LSN; `sort_keys` where the metadata lacks these; backfilled rows
-below every change. File order means nothing.
+SQL Server by the parts of the LSN, Spanner by (commit_timestamp, record_sequence, mod_index);
+`sort_keys` where the metadata lacks these; backfilled rows below every change. File order means
+nothing.
 """
 
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import or_
 from typing import ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -51,6 +54,7 @@ _DELETES: Final = ("DELETE", "UPDATE-DELETE")
 _META_TEXTS: Final = (
     "database", "schema", "table", "change_type", "is_deleted", "tx_id", "log_file",
     "log_position", "binlog_file", "binlog_position", "scn", "rs_id", "ssn", "lsn",
+    "database_id", "mod_type", "snapshot", "commit_timestamp", "record_sequence", "mod_index",
 )  # fmt: skip
 _META_LISTS: Final = ("primary_keys", "replication_index")
 _META: Final = ", ".join(
@@ -72,6 +76,7 @@ _LSN: Final = {
 """The parts of an LSN: both halves of `16/B374D848`, all three of `00000025:00000728:0003`."""
 _LSN_OF_DIGITS: Final = f"^{_0X}([0-9a-fA-F]{{8}})([0-9a-fA-F]{{8}})([0-9a-fA-F]{{4}})$"
 """An LSN as SQL Server prints its binary value."""
+_RECORD: Final = r"^\s*([0-9a-fA-F]{1,16})\s*$"
 _TOP: Final = ("uuid", "source_timestamp", "read_method", "sort_keys", "source_metadata", "payload")
 
 
@@ -209,7 +214,7 @@ def _envelope() -> dict[str, Column]:
     return {
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,
-        "database": meta["database"],
+        "database": F.coalesce(meta["database"], meta["database_id"]),
         "schema": _schema(meta["schema"]),
         "table": meta["table"],
         "position": _position(),
@@ -231,9 +236,8 @@ def _schema(name: Column) -> Column:
 def _op() -> Column:
     """The operation; `is_deleted` means a delete whatever the type, and Oracle's
     UPDATE-DELETE lacks it."""
-    meta = F.col("source_metadata")
-    change = meta["change_type"]
-    deleted = change.isin(*_DELETES) | (F.lower(meta["is_deleted"]) == "true")
+    change = _change()
+    deleted = change.isin(*_DELETES) | _is_true("is_deleted")
     return (
         F.when(deleted, F.lit(OP_DELETE))
         .when(change.isNull() | (change == "INSERT"), F.lit(OP_INSERT))
@@ -242,9 +246,19 @@ def _op() -> Column:
     )
 
 
+def _change() -> Column:
+    """The kind of change, which Spanner has in a field of another name."""
+    meta = F.col("source_metadata")
+    return F.coalesce(meta["change_type"], meta["mod_type"])
+
+
+def _is_true(name: str) -> Column:
+    return F.lower(F.col("source_metadata")[name]) == "true"
+
+
 def _reason() -> Column:
     meta, payload = F.col("source_metadata"), F.col("payload")
-    change = meta["change_type"]
+    change = _change()
     unstated = change.isNull() & meta["is_deleted"].isNull() & ~_is_full_load()
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
@@ -261,7 +275,8 @@ def _is_unreadable() -> Column:
     """Whether the metadata have an unreadable place: by its time alone the change would rank
     below all others."""
     lsns = [*(parts[0] for parts in _LSN.values()), _LSN_OF_DIGITS]
-    return _is_other("rs_id", _RS_ID[0]) | _is_other("lsn", "|".join(lsns))
+    spellings = {"rs_id": _RS_ID[0], "lsn": "|".join(lsns), "record_sequence": _RECORD}
+    return reduce(or_, (_is_other(name, spelling) for name, spelling in spellings.items()))
 
 
 def _is_other(name: str, spelling: str) -> Column:
@@ -275,9 +290,8 @@ def _is_full_load() -> Column:
     meta = F.col("source_metadata")
     dumped = F.col("read_method").rlike("(?i)backfill|dump")
     unlogged = (meta["log_file"] == "") & (meta["log_position"] == "0")
-    return F.coalesce(dumped, F.lit(False)) | F.coalesce(
-        (meta["scn"] == "-1") | unlogged, F.lit(False)
-    )
+    signs = (dumped, (meta["scn"] == "-1") | unlogged, _is_true("snapshot"))
+    return reduce(or_, (F.coalesce(sign, F.lit(False)) for sign in signs))
 
 
 def _position() -> Column:
@@ -285,7 +299,8 @@ def _position() -> Column:
 
     A backfilled row has its time, so that a newer backfill wins.
     """
-    placed = F.coalesce(_mysql(), _oracle(), _place_of("postgresql"), _place_of("sqlserver"))
+    by_lsn = map(_place_of, _LSN)
+    placed = F.coalesce(_spanner(), _mysql(), _oracle(), *by_lsn)
     # Two zeros in front rank below every place, of which at most the first part is zero.
     by_time = source_position(F.lit(ZERO), F.lit(ZERO), F.col("_n_taken"))
     changed = F.coalesce(placed, by_time)
@@ -303,6 +318,9 @@ def _numbers() -> dict[str, Column]:
         "_n_at": F.coalesce(_stated("log_position"), _stated("binlog_position"), _sort_key(2, 3)),
         "_n_scn": F.coalesce(_stated("scn"), _sort_key(1, 4)),
         "_n_ssn": F.coalesce(_stated("ssn"), _sort_key(3, 4)),
+        "_n_commit": F.unix_micros(instant_of_text(_stated("commit_timestamp"))).cast("string"),
+        "_n_record": _hex(_stated("record_sequence"), _RECORD),
+        "_n_mod": _stated("mod_index"),
         **{f"_n_redo{i}": _hex(rs_id, part) for i, part in enumerate(_RS_ID)},
         **{
             f"_n_{database}{i}": _hex(lsn, part)
@@ -330,6 +348,11 @@ def _oracle() -> Column:
     """Oracle's place; only the scn is required, other missing parts count as zero."""
     within = (*(f"_n_redo{i}" for i in range(len(_RS_ID))), "_n_ssn")
     return source_position(F.col("_n_scn"), *map(or_zero, within))
+
+
+def _spanner() -> Column:
+    """Spanner's place: its transactions that change one row have different commit timestamps."""
+    return source_position(F.col("_n_commit"), F.col("_n_record"), or_zero("_n_mod"))
 
 
 def _place_of(database: str) -> Column:

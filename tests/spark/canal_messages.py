@@ -39,6 +39,11 @@ def statement(op: str, sql: str) -> dict[str, Any]:
     return message(op, isDdl=True, sql=sql, pkNames=None, mysqlType=None, sqlType=None)
 
 
+def rows_query(sql: str, **parts: Any) -> dict[str, Any]:
+    """The text of a statement that the server logs beside its rows (alibaba/canal#3179)."""
+    return statement("QUERY", sql) | {"database": "", "isDdl": False} | parts
+
+
 def decode(spark: SparkSession, folder: Path, records: dict[str, Any], **options: Any) -> Rows:
     """Named records, decoded in one read; each has as many rows as it gave, in their order."""
     file = jsonl(folder / "all.jsonl", records.values())

@@ -35,6 +35,7 @@ from spark_jobs.expressions import changed_where
 from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceColumn
 from spark_jobs.formats.canal import values as canal_values
 from spark_jobs.formats.canal.bare_rows import has_bare_row
+from spark_jobs.formats.canal.row_statements import beside_rows, instead_of_rows
 from spark_jobs.formats.common import truncates
 from spark_jobs.formats.common.default_table import DefaultTable, in_database
 from spark_jobs.formats.common.envelope import (
@@ -78,6 +79,7 @@ _OPS: Final = {
 _ROW_OPS: Final = (OP_INSERT, OP_UPDATE, OP_DELETE)
 _HIDDEN_KEYS: Final = ("__#alibaba_rds_row_id#__", "_drds_implicit_id_")
 _HEARTBEAT: Final = "HEARTBEAT"
+_ROWS_QUERY: Final = "ROWS_QUERY"
 _TRUE: Final = "true"
 # In milliseconds this is a day of April 1970.
 _LAST_OF_TEN_DIGITS: Final = 9_999_999_999
@@ -258,6 +260,7 @@ def _marker() -> Column:
     """The kind of a marker, a message without a change; NULL for all other messages."""
     beats = F.lower("isHeartbeat") == _TRUE
     marker = F.when(beats, F.lit(_HEARTBEAT)).when(F.col("type").isin(*_IGNORED), F.col("type"))
+    marker = marker.when(beside_rows(), F.lit(_ROWS_QUERY))
     return F.when(F.col(CORRUPT).isNull(), marker)
 
 
@@ -273,6 +276,7 @@ def _reason(options: _Options) -> Column:
         .when(F.length(tidb["claimCheckLocation"]) > 0, F.lit("row_not_sent"))
         .when(F.col("type").isNull(), F.lit("not_an_envelope"))
         .when(op.isNull(), F.concat(F.lit("unknown_op:"), "type"))
+        .when(instead_of_rows(), F.lit("image_missing"))
         .when(op.isin(*_ROW_OPS, OP_TRUNCATE) & F.col("_table").isNull(), F.lit("table_missing"))
         .when(of_rows & keys_alone, F.lit("row_not_sent"))
         .when(F.col("_strays").isNotNull(), F.lit("other_form"))

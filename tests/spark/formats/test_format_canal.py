@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from sluice.config.format_options import CanalOptions
 from sluice.types.columns import ColumnType
 from spark_jobs.formats.canal.decoder import Canal
-from tests.spark.canal_messages import Rows, decode, message, row, statement
+from tests.spark.canal_messages import Rows, decode, message, row, rows_query, statement
 from tests.spark.envelopes import at, jsonl
 from tests.spark.sandbox import landed
 
@@ -96,6 +96,7 @@ EVENTS: dict[str, Any] = {
 IGNORES: dict[str, Any] = {
     **{op: {"type": op, "data": None} for op in IGNORED},
     "HEARTBEAT": {"type": None, "isHeartbeat": True, "ts": 1},
+    "ROWS_QUERY": rows_query("insert into t (id,v)values(27,'ly')"),
 }
 REJECTS: dict[str, tuple[str, Any]] = {
     **{name: ("not_json", line) for name, line in BAD_LINES.items()},
@@ -109,6 +110,7 @@ REJECTS: dict[str, tuple[str, Any]] = {
     "truncate_of_nothing": ("table_missing", {**statement("TRUNCATE", "truncate"), "table": ""}),
     "no_data": ("image_missing", message("INSERT")),
     "empty_data": ("image_missing", message("INSERT", data=[])),
+    "unread_statement_of_dml": ("image_missing", rows_query("UPDATE t SET v = 1", isDdl=True)),
     "statement_of_dml": ("image_missing", message("DELETE", sql="DELETE FROM t")),
     "null_row": ("image_missing", message("INSERT", row("1", "a"), None)),
     "empty_row": ("image_missing", message("INSERT", row("1", "a"), {}, pkNames=None)),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.canal_messages import decode, message, row, statement
+from tests.spark.canal_messages import decode, message, row, rows_query, statement
 from tests.spark.envelopes import at
 from tests.spark.sandbox import Sandbox, total
 
@@ -67,6 +67,37 @@ def test_statements_of_dts_that_empty_the_table_of_the_message(
         "other": ("ddl", None), "two": ("ddl", None), "commented": ("truncate", None),
         "unnamed": ("ddl", None),
     }  # fmt: skip
+
+
+def test_statements_beside_their_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Canal sends them if the server logs them, and MariaDB does so by default."""
+    of_rows = {
+        "replace": "REPLACE INTO t VALUES (1, 'a')", "update": " update t set v = 'add'",
+        "delete": "/* app:1 */ -- x\nDELETE FROM t", "with": "WITH c AS (SELECT 1) DELETE FROM t",
+        "load": "LOAD  DATA INFILE 'f' INTO TABLE t",
+    }  # fmt: skip
+    others = {
+        "create": "CREATE TABLE u (id int)", "alter": "alter table t add c int",
+        "named": "inserts", "empty": "",
+    }  # fmt: skip
+    records = {name: rows_query(sql) for name, sql in (of_rows | others).items()}
+    found = {name: many[0] for name, many in decode(spark, tmp_path, records).items()}
+    assert {name: (r["outcome"], r["reason"], r["op"]) for name, r in found.items()} == {
+        **dict.fromkeys(of_rows, ("ignore", "ROWS_QUERY", "ddl")),
+        **dict.fromkeys(others, ("event", None, "ddl")),
+    }
+
+
+def test_more_statements_beside_their_rows_than_a_driver_reads(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.decoding.ddl_comments._MOST", 1)
+    monkeypatch.setattr("spark_jobs.decoding.ddl_columns._MOST", 1)
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal"})
+    noted = [rows_query(f"INSERT INTO t (id, comment, `add`) VALUES ({n})") for n in range(2)]
+    result = sandbox.load_records([*noted, message("INSERT", row("1", "a"))])
+    assert [r["id"] for r in sandbox.rows("t")] == [1]
+    assert total(result).ignored == len(noted)
 
 
 def test_a_message_that_ticdc_stored_elsewhere(spark: SparkSession, tmp_path: Path) -> None:

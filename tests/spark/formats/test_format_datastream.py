@@ -32,6 +32,13 @@ def mysql(file: str = "mysql-bin.000009", position: Any = 5, **meta: Any) -> dic
     return event(log_file=file, log_position=position, **meta)
 
 
+def spanner(commit: str = "2024-01-02T03:04:05.678901Z", **meta: Any) -> dict[str, Any]:
+    """An event of Spanner, which has its database and its kind of change in fields of its own."""
+    place = {"commit_timestamp": commit, "record_sequence": "00000000", "mod_index": 0}
+    named = {"database": None, "database_id": "db", "change_type": None, "mod_type": "INSERT"}
+    return event(**(place | named | {"snapshot": False, "primary_keys": ["id"]} | meta))
+
+
 EVENTS: dict[str, Any] = {
     "insert": mysql(),
     "update": mysql(change_type="UPDATE"),
@@ -82,6 +89,14 @@ EVENTS: dict[str, Any] = {
     "lsn_unreadable": event(lsn="23876504"),
     "lsn_of_a_backfill": event(lsn="23876504", top={"read_method": "postgresql-backfill"}),
     "sqlserver_by_the_page": event(lsn="1:2:3", schema=["dbo"], database=5),
+    "spanner": spanner(),
+    "spanner_update": spanner(mod_type="UPDATE", record_sequence="00000001"),
+    "spanner_delete": spanner(mod_type="DELETE", is_deleted=True, record_sequence="00000010"),
+    "spanner_next_mod": spanner(mod_index=1),
+    "spanner_later": spanner("2024-01-02T03:04:05.678902Z"),
+    "spanner_sorted": spanner(top={"sort_keys": [1704164645678901, "00000000", 0]}),
+    "spanner_snapshot": spanner(snapshot=True, mod_type=None),
+    "spanner_unreadable": spanner(record_sequence="first"),
     "time_only": event(top={"sort_keys": [1640410924408]}),
     "time_counted": event(top={"source_timestamp": 1640410924408}),
     "backfill_counted": event(top={"read_method": "mysql-backfill-fulldump",
@@ -117,6 +132,8 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
         ("insert", "insert"), ("update", "update"), ("update_insert", "update_after"),
         ("delete", "delete"), ("update_delete", "delete"), ("update_delete_unmarked", "delete"),
         ("marked_deleted", "delete"), ("no_type", "insert"), ("no_type_backfill", "insert"),
+        ("spanner", "insert"), ("spanner_update", "update"), ("spanner_delete", "delete"),
+        ("spanner_snapshot", "insert"),
     ],
 )  # fmt: skip
 def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
@@ -136,6 +153,7 @@ def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
         ("oracle_binary", "bad_position"),
         ("other", "not_an_envelope"), ("cut", "not_json"), ("twice", "duplicate_column"),
         ("oracle_unreadable", "bad_position"), ("lsn_unreadable", "bad_position"),
+        ("spanner_unreadable", "bad_position"),
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
@@ -169,6 +187,10 @@ def test_change_with_only_a_time_ranks_below_every_position(rows: dict[str, Row]
         ("postgresql_young", at(0, 0x16B3748)),
         ("sqlserver", at(0x25, 0x728, 3)), ("time_only", at(0, 0, 1704164645678)),
         ("mysql_empty_sorted", at(9, 6)), ("oracle_empty_sorted", at(99, 1, 2, 3, 4)),
+        ("spanner", at(1704164645678901, 0, 0)), ("spanner_sorted", at(1704164645678901, 0, 0)),
+        ("spanner_update", at(1704164645678901, 1, 0)),
+        ("spanner_next_mod", at(1704164645678901, 0, 1)),
+        ("spanner_snapshot", at(1704164645678, kind=0)),
         ("time_counted", at(0, 0, 1640410924408)),
         ("backfill_counted", at(1640410924408, kind=0)),
         ("neither", None),
@@ -187,6 +209,11 @@ def test_positions_sort_as_numbers(rows: dict[str, Row]) -> None:
         ("postgresql", "postgresql_later"),
         ("backfill", "backfill_newer"),
         ("backfill_newer", "insert"),
+        ("spanner_snapshot", "spanner"),
+        ("spanner", "spanner_next_mod"),
+        ("spanner_next_mod", "spanner_update"),
+        ("spanner_update", "spanner_delete"),
+        ("spanner_delete", "spanner_later"),
     ):
         assert rows[lower]["position"] < rows[higher]["position"]
 
@@ -206,7 +233,7 @@ def test_keys_are_given_or_left_open(rows: dict[str, Row], name: str, key: list[
     ("name", "names"),
     [
         ("insert", ("db", None, "t")), ("postgresql", ("db", "public", "t")),
-        ("sqlserver_by_the_page", ("5", "dbo", "t")),
+        ("sqlserver_by_the_page", ("5", "dbo", "t")), ("spanner", ("db", None, "t")),
     ],
 )  # fmt: skip
 def test_names(rows: dict[str, Row], name: str, names: tuple[str | None, ...]) -> None:
