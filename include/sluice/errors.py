@@ -100,6 +100,10 @@ class LedgerDamagedError(TerminalError):
     before it is back."""
 
 
+class BatchFileDamagedError(TerminalError):
+    """A batch's manifest or result is damaged: what the batch needs is unknown."""
+
+
 class OtherLakeError(TerminalError):
     """The warehouse is that of another ledger than the catalog's; nothing was written to it."""
 

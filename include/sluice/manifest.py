@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from sluice.errors import ConfigError
+from sluice.errors import ConfigError, TerminalError
 
 MANIFEST_VERSION: Final = 1
 # Ids of batches that repeat others depend on it: docs/architecture.md, Older manifests.
@@ -177,10 +177,13 @@ class Manifest:
     @staticmethod
     def from_json(text: str) -> Manifest:
         """Read what `to_json` wrote, without keys that this release does not know; raises
-        ValueError for another version."""
+        TerminalError for another version."""
         raw: dict[str, Any] = json.loads(text)
         if raw["version"] != MANIFEST_VERSION:
-            raise ValueError(f"manifest version {raw['version']} is not {MANIFEST_VERSION}")
+            raise TerminalError(
+                f"manifest of version {raw['version']}, not {MANIFEST_VERSION}: another release of "
+                "Sluice wrote it; let that one end the batch"
+            )
         # Older manifests lack it: each file has its own schema.
         schemas: dict[str, str] = raw.get(_SCHEMAS, {})
         for file in raw["files"]:  # those with one schema share its text

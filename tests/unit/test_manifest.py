@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from sluice.errors import TerminalError
 from sluice.manifest import (
     AVRO,
     LandingReject,
@@ -49,7 +50,7 @@ def test_the_text_is_the_same_every_time() -> None:
 
 def test_another_version_is_refused() -> None:
     text = json.dumps({**json.loads(Manifest("p", "b", ()).to_json()), "version": 2})
-    with pytest.raises(ValueError, match="version 2 is not 1"):
+    with pytest.raises(TerminalError, match="version 2, not 1: another release"):
         Manifest.from_json(text)
 
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchTableError, RESTError
+from pyiceberg.exceptions import ForbiddenError, NoSuchTableError, RESTError
 from pyiceberg.exceptions import ValidationError as MetadataError
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
@@ -22,7 +22,13 @@ from sqlalchemy import ExceptionContext, event, select
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
 from sluice.catalog.damage import is_of_ledger, ledger_damage
-from sluice.catalog.failures import Errors, error_text, is_of_content, is_switchover
+from sluice.catalog.failures import (
+    Errors,
+    error_text,
+    is_of_a_store,
+    is_of_content,
+    is_switchover,
+)
 from sluice.catalog.retries import limited_retries, retry_while_away
 from sluice.catalog.spark import (
     POSTGRES_ANSWER_SECONDS,
@@ -40,8 +46,8 @@ from sluice.names import CATALOG, full_name
 
 _OPEN_TRIES: Final = 9
 _LONGEST_PAUSE: Final = 0.5
-# What pyiceberg makes of status 400, and of 404 and other ones that it does not know.
-_UNKNOWN_THERE: Final = (BadRequestError, RESTError)
+# How servers answer for a path or a warehouse that they do not have.
+_UNKNOWN_THERE: Final = (400, 404, 405, 422)
 _REST: Final = "sluice.catalog.rest.RetryingRestCatalog"
 _S3_RETRIES: Final = "sluice.catalog.s3_retries.S3RetryStrategy"
 _S3_SECRETS: Final = {
@@ -97,13 +103,18 @@ def open_catalog(project: Project) -> Catalog:
             f"or {ENV_CATALOG_URI} where that is set"
         ) from error
     except RESTError as error:
-        if type(error) not in _UNKNOWN_THERE:
+        if _status(error) not in _UNKNOWN_THERE:
             raise
         raise TerminalError(
             f"{catalog.address} has no catalog for warehouse {project.lake.catalog_warehouse!r} "
             f"({error_text(error)}); correct lake.catalog.uri, or {ENV_CATALOG_URI} where that is "
             "set, or lake.catalog.warehouse"
         ) from error
+
+
+def _status(error: RESTError) -> int | None:
+    """Return the status of the answer of which pyiceberg made an error."""
+    return getattr(getattr(error.__cause__, "response", None), "status_code", None)
 
 
 def load_table(catalog: Catalog, identifier: Identifier) -> Table:
@@ -120,7 +131,7 @@ def load_once(catalog: Catalog, identifier: Identifier) -> Table:
     try:
         return catalog.load_table(identifier)
     except _OF_METADATA as error:
-        if not is_of_content(error):
+        if is_of_a_store(error) or not is_of_content(error):
             raise
         file = _metadata_file(catalog, identifier) or "the file that has it"
         why = f"{'.'.join(identifier)}: its metadata cannot be read ({error_text(error)})"

@@ -19,8 +19,11 @@ _WHERE: Final = "docs/operations.md, A damaged file of the ledger"
 
 
 @contextmanager
-def explained_damage(scan: DataScan, identifier: Identifier) -> Iterator[None]:
-    """Read a table's files within this; `scan`: what is read.
+def explained_damage(
+    scan: DataScan, identifier: Identifier, *, lists_only: bool = False
+) -> Iterator[None]:
+    """Read a table's files within this; `scan`: what is read, `lists_only`: only its lists of
+    files.
 
     Raises TerminalError, for a table of the ledger LedgerDamagedError, over a damaged file, or over
     what pyiceberg does not know, such as equality deletes; errors of a store or catalog unchanged.
@@ -30,10 +33,10 @@ def explained_damage(scan: DataScan, identifier: Identifier) -> Iterator[None]:
     except Exception as error:
         if not is_of_content(error):
             raise
-        file = damaged_file(scan)
+        file = damaged_file(scan, lists_only=lists_only)
         if not file and is_of_a_store(error):
             raise  # of bytes that were damaged on their way: now they are not
-        advice = f"; put {file} back from a backup" if file else ""
+        advice = f"; if {file} is damaged, put it back from a backup" if file else ""
         why = f"{'.'.join(identifier)} cannot be read: {error_text(error)}{advice}"
         raise (ledger_damage(why) if is_of_ledger(identifier) else TerminalError(why)) from error
 
@@ -48,12 +51,12 @@ def ledger_damage(why: str) -> LedgerDamagedError:
     return LedgerDamagedError(f"{why} ({_WHERE})")
 
 
-def damaged_file(scan: DataScan) -> str:
+def damaged_file(scan: DataScan, *, lists_only: bool = False) -> str:
     """Return the first damaged file that a scan reads, lists of files included; "" if there is
     none, or it cannot be found out."""
     path = ""
     try:
-        for path, read in _reads(scan):
+        for path, read in _reads(scan, lists_only):
             read()
             path = ""
     except Exception as error:
@@ -61,7 +64,7 @@ def damaged_file(scan: DataScan) -> str:
     return ""
 
 
-def _reads(scan: DataScan) -> Iterator[tuple[str, Callable[[], object]]]:
+def _reads(scan: DataScan, lists_only: bool) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield each file of a scan with what reads it, lists first. A file of rows comes with those
     that delete some of them."""
     snapshot = scan.snapshot()
@@ -70,6 +73,8 @@ def _reads(scan: DataScan) -> Iterator[tuple[str, Callable[[], object]]]:
     yield snapshot.manifest_list, partial(snapshot.manifests, scan.io)
     for manifest in snapshot.manifests(scan.io):
         yield manifest.manifest_path, partial(manifest.fetch_manifest_entry, scan.io)
+    if lists_only:
+        return
     from pyiceberg.io.pyarrow import ArrowScan  # a second of imports, for a failure only
 
     rows = ArrowScan(

@@ -86,7 +86,7 @@ def is_switchover(problem: BaseException | None) -> bool:
 def error_text(problem: Exception) -> str:
     """Return the message of the database or server, in one line and without the statement."""
     cause = problem.orig if isinstance(problem, DBAPIError) and problem.orig else problem
-    return f"{type(cause).__name__}: {' '.join(str(cause).split())}"
+    return ": ".join(filter(None, (type(cause).__name__, " ".join(str(cause).split()))))
 
 
 def is_permanent(problem: Exception) -> bool:
@@ -118,6 +118,8 @@ def is_of_content(problem: Exception) -> bool:
     """
     if is_of_a_store(problem):
         return _OTHER_BYTES in str(problem)
+    if type(problem) is RuntimeError:  # of the interpreter, as where no thread can be started
+        return False
     return _is_of_bytes(problem) or not isinstance(problem, EXPECTED)
 
 

@@ -120,7 +120,7 @@ def _files(changelog: Table, where: BooleanExpression) -> list[DataFile]:
     """Return the files with rows that may match; raises TerminalError over a damaged list of
     files."""
     wanted = changelog.scan(where)
-    with explained_damage(wanted, changelog.name()):
+    with explained_damage(wanted, changelog.name(), lists_only=True):
         return [task.file for task in wanted.plan_files()]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from sluice.config.project import Project
-from sluice.errors import TerminalError
+from sluice.errors import BatchFileDamagedError, TerminalError
 from sluice.manifest import Manifest, SourceFile
 from sluice.names import BATCH_FILES
 from sluice.objects.store import ObjectStore, open_store
@@ -57,7 +57,8 @@ class BatchFiles:
         return written or self.read_manifest(key) == manifest
 
     def read_manifest(self, key: str) -> Manifest:
-        """Read a manifest; raises TerminalError if there is none, or if it is damaged."""
+        """Read a manifest; raises TerminalError if there is none or it is of another release,
+        BatchFileDamagedError if it is damaged."""
         try:
             return Manifest.from_json(self.store.get(key).decode())
         except FileNotFoundError as error:
@@ -67,7 +68,7 @@ class BatchFiles:
             ) from error
         except _OF_CONTENT as error:
             pipeline, batch = pipeline_of(key), batch_of(key)
-            raise TerminalError(
+            raise BatchFileDamagedError(
                 f"{self.store.url(key)} cannot be read ({type(error).__name__}: {error}): put it "
                 f"back from a backup; without one `sluice rollback {pipeline} --batch {batch}`, "
                 f"`sluice release {pipeline} --batch {batch}`, and run again"
@@ -85,8 +86,8 @@ class BatchFiles:
         )
 
     def read_result(self, pipeline: str, batch_id: str, attempt: str) -> BatchResult:
-        """Read the result of an attempt; raises TerminalError if it has not finished, or if that is
-        damaged."""
+        """Read the result of an attempt; raises TerminalError if it has not finished,
+        BatchFileDamagedError if that is damaged."""
         key = self._result_key(pipeline, batch_id, attempt)
         try:
             return BatchResult.from_json(self.store.get(key).decode())
@@ -95,7 +96,7 @@ class BatchFiles:
                 f"attempt {attempt} of batch {batch_id} left no result: load it again"
             ) from error
         except _OF_CONTENT as error:
-            raise TerminalError(
+            raise BatchFileDamagedError(
                 f"{self.store.url(key)} cannot be read ({type(error).__name__}: {error}): put it "
                 "back from a backup, or load the batch again"
             ) from error

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from sluice.catalog.failures import EXPECTED
-from sluice.errors import TerminalError
+from sluice.catalog.failures import EXPECTED, error_text
+from sluice.errors import BatchFileDamagedError, TerminalError
 from sluice.globs import is_hidden
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.states import PUBLISHING
@@ -57,7 +57,7 @@ def defer_to_maintenance(subject: str, say: Say) -> Iterator[None]:
     try:
         yield
     except EXPECTED as error:
-        say(f"{subject}: files beside the tables are left to maintenance: {error}")
+        say(f"{subject}: files beside the tables are left to maintenance: {error_text(error)}")
 
 
 def delete_staged(
@@ -95,6 +95,8 @@ def _needs(files: BatchFiles, ledger: PipelineLedger) -> _Needs:
 def _staged(files: BatchFiles, pipeline: str, batch_id: str) -> list[str]:
     try:
         manifest = files.manifest_of(pipeline, batch_id)
+    except BatchFileDamagedError:
+        raise  # it may name staged files
     except TerminalError:  # its landing failed before it had one
         return []
     return [files.staged_key(pipeline, file) for file in manifest.files if file.staged]

@@ -14,13 +14,14 @@ from urllib.parse import quote
 import pytest
 import requests
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import ServiceUnavailableError
+from pyiceberg.exceptions import RESTError, ServiceUnavailableError
 from pyiceberg.table import Table
 
 from sluice.catalog import client as catalog_module
 from sluice.catalog import rest as restcatalog
 from sluice.catalog import retries
 from sluice.catalog.client import find_table, open_catalog
+from sluice.catalog.failures import as_sluice_error
 from sluice.catalog.listing import tables_of
 from sluice.catalog.table_publish import publish_table
 from sluice.catalog.table_rollback import rollback_table
@@ -345,3 +346,13 @@ def test_a_catalog_without_this_warehouse_or_path_is_a_terminal_error(
         TerminalError, match=rf"{server[0]} .*lake\.catalog\.uri.*catalog\.warehouse"
     ):
         open_catalog(project(server[0], tmp_path))
+
+
+@pytest.mark.parametrize("code", [408, 421])
+def test_an_answer_that_may_pass_is_worth_another_try(
+    server: tuple[str, list[tuple[str, str]], list[int]], tmp_path: Path, code: int
+) -> None:
+    server[2].append(code)
+    with pytest.raises(RESTError) as raised:
+        open_catalog(project(server[0], tmp_path))
+    assert type(as_sluice_error(raised.value)) is TransientError

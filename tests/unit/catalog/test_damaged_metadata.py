@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from pyiceberg.catalog import Catalog
+from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.table import Table
 
 from sluice.catalog.client import UNREADABLE, UnknownMetadataError, load_table, open_catalog
@@ -17,6 +18,7 @@ from sluice.errors import LedgerDamagedError
 from sluice.ledger.states import LANDED
 from sluice.output.query import run_sql
 from tests.unit.foreign_tables import ONE
+from tests.unit.outages import failing
 from tests.unit.projects import empty_lake, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -83,6 +85,18 @@ def test_damaged_metadata_in_gzip(catalog: Catalog, how: str) -> None:
     with pytest.raises(UnknownMetadataError) as raised:
         load_table(catalog, NAME)
     assert f"put {table.metadata_location} back from a backup" in str(raised.value)
+
+
+def test_bytes_that_were_damaged_on_their_way_are_read_again(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = catalog.create_table(NAME, ONE)
+    mismatch = OSError(
+        "AWS Error VALIDATION during GetObject operation: Response checksums mismatch"
+    )
+    monkeypatch.setattr(PyArrowFile, "open", failing(1, mismatch, PyArrowFile.open))
+    loaded = load_table(catalog, NAME)
+    assert loaded.metadata_location == table.metadata_location
 
 
 def test_the_other_tables_are_read_as_ever(tmp_path: Path) -> None:

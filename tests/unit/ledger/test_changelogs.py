@@ -72,7 +72,9 @@ def test_a_damaged_list_of_files_is_named(tmp_path: Path) -> None:
     with pytest.raises(TerminalError) as raised:
         forget(catalog, FIRST)
     assert str(raised.value).startswith("shop__cdc.orders__changes cannot be read: ")
-    assert str(raised.value).endswith(f"; put {snapshot.manifest_list} back from a backup")
+    assert str(raised.value).endswith(
+        f"; if {snapshot.manifest_list} is damaged, put it back from a backup"
+    )
 
 
 def test_changes_wider_than_the_restored_column_are_removed(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_damaged_file_of_the_ledger_is_named_and_is_not_tried_again(
     damage(path_of(location))
     with pytest.raises(LedgerDamagedError) as raised:
         shop.ledger.batches.get("b1")
-    advice = f"; put {location} back from a backup (docs/operations.md, A damaged file"
+    advice = f"; if {location} is damaged, put it back from a backup (docs/operations.md, A "
     assert str(raised.value).startswith("sluice.batches cannot be read: ")
     assert advice in str(raised.value)
     status = CliRunner().invoke(app, ["status", "--project", str(tmp_path)])

@@ -11,6 +11,7 @@ from typing import Final, Never
 
 import pytest
 
+from sluice.errors import BatchFileDamagedError
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.states import FAILED, LANDED, PUBLISHED, PUBLISHING
@@ -86,6 +87,16 @@ def test_files_that_no_batch_needs_are_removed(ctx: Context) -> None:
     assert gone <= there(ctx.files)
     assert sweep(ctx.files, ctx.ledger, BEFORE, dry_run=False) == len(gone)
     assert there(ctx.files) == {done_manifest, *failed, *landed, *young}
+
+
+def test_nothing_goes_while_it_is_unknown_what_a_batch_needs(ctx: Context) -> None:
+    Ledger(ctx.catalog).ensure()
+    landed = batch(ctx, "b-landed", LANDED)
+    ctx.files.store.put(landed[1], b"\xff")
+    age(ctx)
+    with pytest.raises(BatchFileDamagedError, match="b-landed"):
+        sweep(ctx.files, ctx.ledger, BEFORE, dry_run=False)
+    assert there(ctx.files) == set(landed)
 
 
 def test_a_disk_that_keeps_files_keeps_no_batch_from_its_end(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.exceptions import RESTError
 
+from sluice.catalog.failures import error_text
 from sluice.errors import TerminalError
 from sluice.manifest import Rebuild
 from sluice.operations import refolding, sweep, undo
@@ -39,4 +40,4 @@ def test_files_that_cannot_be_removed_do_not_fail_what_they_were_for(met: Except
     said: list[str] = []
     with sweep.defer_to_maintenance("batch b1", said.append):
         raise met
-    assert said == [f"batch b1: files beside the tables are left to maintenance: {met}"]
+    assert said == [f"batch b1: files beside the tables are left to maintenance: {error_text(met)}"]
