@@ -18,6 +18,7 @@ from sluice.operations.context import Context
 from sluice.operations.in_use import refuse_in_use
 from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.pipeline_tables import changelogs
+from sluice.operations.unclaimed import comes_back
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
         states = Counter((file.batch_id, file.state) for file in ctx.ledger.files.undone())
         count = sum(states[batch, FILE_RELEASED] for batch in undone)
         lines.append(f"{counted(count, 'file')} released to the next run")
-    return [*lines, *_held(ctx, undone), *_shares(ctx, undone)]
+    return [*lines, *_held(ctx, undone), *_without_files(ctx, undone)]
 
 
 def _would(ctx: Context, request: RollbackRequest, undone: list[str]) -> list[str]:
@@ -109,13 +110,14 @@ def _held(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
             yield "; ".join(filter(None, (until, at_another_epoch(ctx, batch))))
 
 
-def _shares(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
-    """Say of each of the batches that is a share whether it is held, or waits again."""
+def _without_files(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
+    """Yield, for each batch that claimed no files, how what it brought comes back."""
     rows = {row.batch_id: row for row in ctx.ledger.batches.all()}
     for row in (rows[batch] for batch in batches if batch in rows):
-        waits = SHARE_OF in row.details and row.state == FAILED
-        if waits or undone_shares.is_held_share(row, rows):
+        if SHARE_OF in row.details and row.state == FAILED:
             yield undone_shares.in_words(row)
+        elif back := comes_back(row, rows.values()):
+            yield f"batch {row.batch_id} is undone; {back}"
 
 
 def _to_undo(ctx: Context, request: RollbackRequest) -> list[str]:

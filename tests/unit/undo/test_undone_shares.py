@@ -116,7 +116,8 @@ def test_a_table_that_caught_up_is_held_until_its_release(
 ) -> None:
     asked = {"batch": caught.share} if one else {"to": caught.between}
     assert shop.roll_back(**asked)[-1] == (
-        f"d.s.notes of batch {caught.origin} is held until: {RELEASE.format(caught.share)}"
+        f"batch {caught.share} is undone; d.s.notes of batch {caught.origin} is held until: "
+        f"{RELEASE.format(caught.share)}"
     )
     assert shop.run() == []
     with pytest.raises(TerminalError, match=f"it is held: {RELEASE.format(caught.share)}, then"):
