@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from shlex import quote
 
 from sluice.ledger.details import REASON, REBUILT, REPROCESSED, SHARE_OF, TABLES
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import PUBLISHED, ROLLED_BACK
+from sluice.operations import held_files
+from sluice.operations.context import Context
 from sluice.operations.quarantined import resolutions
 from sluice.operations.undone_shares import in_words, is_held_share
 
@@ -29,6 +31,20 @@ def comes_back(undone: BatchRow, batches: Iterable[BatchRow]) -> str:
             f"sluice run {undone.pipeline} {chosen}"
         )
     return _rebuild_again(undone) if REBUILT in known else ""
+
+
+def to_have_back(ctx: Context, undone: Iterable[str], going: Container[str] = ()) -> str:
+    """Return how what these batches brought comes back; of those that claimed files see
+    `held_files.to_have_back`."""
+    rows, wanted = ctx.ledger.batches.all(), set(undone)
+    told = {
+        row.batch_id: how
+        for row in rows
+        if row.batch_id in wanted and (how := comes_back(row, rows))
+    }
+    others = wanted - told.keys()
+    of_files = [held_files.to_have_back(ctx, others, going)] if others else []
+    return "; ".join([*told.values(), *of_files])
 
 
 def _reprocess_again(undone: BatchRow, rows: list[BatchRow]) -> str:

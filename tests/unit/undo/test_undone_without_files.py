@@ -12,7 +12,7 @@ from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import PUBLISHED, ROLLED_BACK
 from sluice.operations.context import Context
 from sluice.operations.rollback import RollbackRequest, roll_back
-from sluice.operations.unclaimed import comes_back
+from sluice.operations.unclaimed import comes_back, to_have_back
 from sluice.output.status import BatchStatus, batch_statuses
 
 
@@ -75,6 +75,21 @@ def test_the_rollback_and_the_status_say_it(context: Context) -> None:
     )
     (status,) = (one for one in batch_statuses(context.ledger) if one.row.batch_id == "b4")
     assert (again in status.comes_back, status.waits) == (True, False)
+
+
+@pytest.mark.catalog
+def test_batches_that_another_one_undid_are_named_with_their_own_ways_back(
+    context: Context,
+) -> None:
+    filled = {"tables": ["s.notes"]}
+    context.ledger.batches.record("b4", PUBLISHED, attempt="a1", add_details=filled)
+    for batch in ("b4", "b3"):
+        roll_back(context, RollbackRequest(batch=batch))
+    assert to_have_back(context, ["b3", "b4"]) == (
+        "it claimed no files; what it read for s.notes comes again with: "
+        "sluice run shop --table s.notes; to have that back, release its files and run: "
+        "sluice release shop --batch b3"
+    )
 
 
 @pytest.mark.catalog
