@@ -13,12 +13,13 @@ from sluice.ledger.details import SHARE_OF, UndoOrder, of_rollback_by
 from sluice.ledger.states import FAILED, FILE_RELEASED, ROLLED_BACK
 from sluice.manifest import as_batch_id
 from sluice.names import changelog_namespace, full_name, published_tables
-from sluice.operations import refolding, undo, undone_shares
+from sluice.operations import refolding, undo
 from sluice.operations.context import Context
 from sluice.operations.in_use import refuse_in_use
 from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.pipeline_tables import changelogs
 from sluice.operations.unclaimed import comes_back
+from sluice.operations.undone_shares import in_words, release_batch
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def _without_files(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
     rows = {row.batch_id: row for row in ctx.ledger.batches.all()}
     for row in (rows[batch] for batch in batches if batch in rows):
         if SHARE_OF in row.details and row.state == FAILED:
-            yield undone_shares.in_words(row)
+            yield in_words(row)
         elif back := comes_back(row, rows.values()):
             yield f"batch {row.batch_id} is undone; {back}"
 
@@ -170,4 +171,4 @@ def _end_again(ctx: Context, request: RollbackRequest) -> None:
             expected=lambda now: now is not None and now.state == ROLLED_BACK,
         )  # fmt: skip
     if request.release:
-        undone_shares.release_batch(ctx, request.batch)
+        release_batch(ctx, request.batch)

@@ -18,6 +18,7 @@ from sluice.ledger.rows import BatchRow
 from sluice.manifest import Manifest
 from sluice.objects.batch_files import batch_of
 from sluice.operations.context import Context, open_context
+from sluice.operations.held_files import release
 from sluice.operations.holding import is_held, renewing_landed
 from sluice.operations.land import land
 from sluice.operations.load import current_result, load
@@ -37,7 +38,8 @@ from sluice.result import BatchResult
 
 __all__ = [
     "current_result", "error_for_left_out", "give_up", "land", "land_tables", "load",
-    "load_and_publish", "open_context", "publish", "reconcile", "release_batch", "run",
+    "load_and_publish", "open_context", "publish", "reconcile", "release",
+    "release_batch", "run",
 ]  # fmt: skip
 
 
