@@ -37,7 +37,6 @@ from sluice.cli_options import (
 from sluice.config import new_epoch
 from sluice.config.live_source import live_source
 from sluice.config.project import load_project, load_sound
-from sluice.counting import counted
 from sluice.errors import ConfigError
 from sluice.escaping import LINES, shown
 from sluice.fast_start import without_pandas
@@ -329,10 +328,10 @@ def release(
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
-    """Let the files of a rolled back batch be landed again."""
-    count = stages.release(open_context(project, pipeline, _say), as_batch_id(batch))
-    message = f"{counted(count, 'file')} of batch {batch} may be landed again"
-    _done([message if count else f"no file of batch {batch} is held any more"], as_json)
+    """Let the files of a rolled back batch be landed again, or the batch of a table that was left
+    out be loaded again."""
+    released = stages.release_batch(open_context(project, pipeline, _say), as_batch_id(batch))
+    _done([released], as_json)
 
 
 @app.command()

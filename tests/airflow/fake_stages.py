@@ -78,7 +78,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Stages:
     monkeypatch.setattr(landing, "stages", module)
     for name, stand_in in (("undo", module), ("refolding", refolding)):
         monkeypatch.setattr(rollback, name, stand_in)
-    monkeypatch.setattr(rollback, "release", lambda ctx, batch: fake.note("release", batch) or 3)
+    monkeypatch.setattr(
+        rollback, "release_batch", lambda ctx, batch: fake.note("release", batch) or 3
+    )
     for name in ("candidates", "table_candidates"):
         monkeypatch.setattr(landing, name, lambda *_: [])
     monkeypatch.setattr(tasks, "require_published", lambda *_: [])

@@ -29,7 +29,8 @@ REASON: Final = "reason"
 TABLES: Final = "tables"
 # The batch that was published without the tables of this share.
 SHARE_OF: Final = "share_of"
-# The attempt at that batch which left the tables out.
+# The attempt at that batch which left the tables out; of an undone share, that which is published
+# without them.
 LEFT_OUT_BY: Final = "left_out_by"
 # The batches that the batch undid, or the targets that it rebuilt.
 UNDONE: Final = "undone"
@@ -44,6 +45,7 @@ RELEASED_BY: Final = "released_by"
 REBUILT_BY: Final = "rebuilt_by"
 
 _LONGEST_ERROR: Final = 2000
+_UNDONE_AND_RELEASED: Final = "it was rolled back, and released since: the next run loads it again"
 
 
 def failed(error: str) -> dict[str, str]:
@@ -90,6 +92,12 @@ def of_share(manifest: Manifest) -> dict[str, str]:
 def left_out_by(attempt: str) -> dict[str, str]:
     """Details of a share: the attempt whose publication split it off."""
     return {LEFT_OUT_BY: attempt}
+
+
+def of_released_share(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Details of a share that was undone and is to be loaded again: it waits as one that failed."""
+    kept = (TABLES, SHARE_OF, LEFT_OUT_BY, ROLLED_BACK_BY, RELEASED_BY)
+    return {key: details[key] for key in kept if key in details} | failed(_UNDONE_AND_RELEASED)
 
 
 def of_rebuild(manifest: Manifest) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -151,7 +152,7 @@ def _end_undone(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     if manifest.undone:
         begin_undoing(ctx, result)
         reach(Point.PUBLISH_UNDOING)
-    for undone in manifest.undone:
+    for undone in _shares_last(ctx, manifest.undone):
         require_current(ctx, result)  # the undone batch may have been published anew
         finish_undone(ctx, undone, details.order_of(manifest, undone))
 
@@ -167,3 +168,9 @@ def _record_published(ctx: Context, manifest: Manifest, result: BatchResult) -> 
     if not done:
         require_done(ctx, result)
     reach(Point.PUBLISH_DONE)
+
+
+def _shares_last(ctx: Context, undone: Iterable[str]) -> list[str]:
+    """Return the undone batches, shares last: whether one waits again depends on its batch."""
+    rows = {row.batch_id: row for row in ctx.ledger.batches.all()}
+    return sorted(undone, key=lambda one: one in rows and details.SHARE_OF in rows[one].details)

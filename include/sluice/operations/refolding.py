@@ -37,12 +37,13 @@ from sluice.operations import undo
 from sluice.operations.claim import record_landed
 from sluice.operations.context import Context
 from sluice.operations.foreign_writes import recovery_advice
-from sluice.operations.held_files import to_have_back, would_hold
+from sluice.operations.held_files import would_hold
 from sluice.operations.in_use import refuse_in_use
 from sluice.operations.load import load
 from sluice.operations.pipeline_tables import changelogs, has_floor, tables_renamed
 from sluice.operations.publish import publish
 from sluice.operations.published_batches import published_rows
+from sluice.operations.unclaimed import to_have_back
 from sluice.operations.valid_publications import Published, is_here, publications, publications_of
 
 _COST: Final = "would take a Spark job and the pipeline's lease, as a load does"

@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 from sluice.counting import are, counted
 from sluice.errors import ConfigError
 from sluice.ledger.changelogs import files_of
-from sluice.ledger.details import UndoOrder, of_rollback_by
-from sluice.ledger.states import FILE_RELEASED, ROLLED_BACK
+from sluice.ledger.details import SHARE_OF, UndoOrder, of_rollback_by
+from sluice.ledger.states import FAILED, FILE_RELEASED, ROLLED_BACK
 from sluice.manifest import as_batch_id
 from sluice.names import changelog_namespace, full_name, published_tables
 from sluice.operations import refolding, undo
 from sluice.operations.context import Context
-from sluice.operations.held_files import release
 from sluice.operations.in_use import refuse_in_use
 from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.pipeline_tables import changelogs
+from sluice.operations.unclaimed import comes_back
+from sluice.operations.undone_shares import in_words, release_batch
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
         states = Counter((file.batch_id, file.state) for file in ctx.ledger.files.undone())
         count = sum(states[batch, FILE_RELEASED] for batch in undone)
         lines.append(f"{counted(count, 'file')} released to the next run")
-    return [*lines, *_held(ctx, undone)]
+    return [*lines, *_held(ctx, undone), *_without_files(ctx, undone)]
 
 
 def _would(ctx: Context, request: RollbackRequest, undone: list[str]) -> list[str]:
@@ -108,6 +109,16 @@ def _held(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
             files = f"{counted(held[batch], 'file')} of batch {batch} {are(held[batch])}"
             until = f"{files} held until: {command}"
             yield "; ".join(filter(None, (until, at_another_epoch(ctx, batch))))
+
+
+def _without_files(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
+    """Yield, for each batch that claimed no files, how what it brought comes back."""
+    rows = {row.batch_id: row for row in ctx.ledger.batches.all()}
+    for row in (rows[batch] for batch in batches if batch in rows):
+        if SHARE_OF in row.details and row.state == FAILED:
+            yield in_words(row)
+        elif back := comes_back(row, rows.values()):
+            yield f"batch {row.batch_id} is undone; {back}"
 
 
 def _to_undo(ctx: Context, request: RollbackRequest) -> list[str]:
@@ -153,12 +164,11 @@ def _end_again(ctx: Context, request: RollbackRequest) -> None:
     row = ctx.ledger.batches.get(request.batch)
     if row is None or row.state != ROLLED_BACK:
         return
-    if request.release:
-        release(ctx, request.batch)
     details = of_rollback_by(request.user, request.release) if request.user else {}
-    if details.items() <= row.details.items():
-        return
-    ctx.ledger.batches.record(
-        request.batch, ROLLED_BACK, add_details=details,
-        expected=lambda now: now is not None and now.state == ROLLED_BACK,
-    )  # fmt: skip
+    if not details.items() <= row.details.items():
+        ctx.ledger.batches.record(
+            request.batch, ROLLED_BACK, add_details=details,
+            expected=lambda now: now is not None and now.state == ROLLED_BACK,
+        )  # fmt: skip
+    if request.release:
+        release_batch(ctx, request.batch)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sluice.errors import LeaseHeldError
 from sluice.faults import Point, reach
 from sluice.ledger import states
 from sluice.ledger.changelogs import forget_changes
-from sluice.ledger.details import RELEASE, UndoOrder, of_undo, of_undone
+from sluice.ledger.details import RELEASE, UndoOrder, of_released_share, of_undo, of_undone
 from sluice.ledger.rows import BatchRow
 from sluice.operations import comments
 from sluice.operations.context import Context, known_batch
 from sluice.operations.held_files import hold_files, release_held
 from sluice.operations.holding import given_up
+from sluice.operations.undone_shares import without_its_table
 
 
 @dataclass(frozen=True)
@@ -62,22 +64,31 @@ class RollbackMark:
         reach(Point.ROLLBACK_RECORDED)
 
     def end(self) -> None:
-        """End a rollback: hold the files, and release them if that was ordered. A batch that is
-        marked stays so until then, so that whoever completes the rollback does all of it."""
+        """End a rollback: hold the files, or the share, and release them if that was ordered. A
+        batch that is marked stays so until then, so that whoever completes the rollback does all of
+        it."""
         hold_files(self.ctx, self.batch_id, self.require)
         reach(Point.ROLLBACK_HELD)
-        details = known_batch(self.ctx, self.batch_id).details
-        details = details if self.order is None else of_undo(details, self.order)
+        row = known_batch(self.ctx, self.batch_id)
+        details = row.details if self.order is None else of_undo(row.details, self.order)
         if RELEASE in details:
             release_held(self.ctx, self.batch_id, self.require)
         reach(Point.ROLLBACK_FILES)
+        left_out = without_its_table(self.ctx, row)
+        ended = of_undone(details) | left_out
+        if left_out and RELEASE in details:
+            self._record_ended(states.FAILED, of_released_share(ended))
+        else:
+            self._record_ended(states.ROLLED_BACK, ended)
+        reach(Point.ROLLBACK_DONE)
+
+    def _record_ended(self, state: str, details: dict[str, Any]) -> None:
         ended = self.ctx.ledger.batches.record(
-            self.batch_id, states.ROLLED_BACK, attempt=given_up(),
-            replace_details=of_undone(details), expected=self.unchanged,
+            self.batch_id, state, attempt=given_up(), replace_details=details,
+            expected=self.unchanged,
         )  # fmt: skip
         if not ended:
             raise LeaseHeldError(changed_meanwhile(self.ctx, self.batch_id))
-        reach(Point.ROLLBACK_DONE)
 
 
 def mark_of(ctx: Context, batch_id: str, attempt: str) -> RollbackMark:

@@ -30,6 +30,7 @@ from sluice.operations.selection import EVERYTHING, FileHour, Selection, covers
 from sluice.operations.shares import error_for_left_out
 from sluice.operations.single_tables import land_tables
 from sluice.operations.undo import give_up
+from sluice.operations.undone_shares import release_batch
 from sluice.operations.unreadable_files import UnreadableFiles, files_left_out
 from sluice.operations.valid_publications import publications
 from sluice.operations.waiting import is_blocked, wait_for_others, wait_for_turn
@@ -37,7 +38,8 @@ from sluice.result import BatchResult
 
 __all__ = [
     "current_result", "error_for_left_out", "give_up", "land", "land_tables", "load",
-    "load_and_publish", "open_context", "publish", "reconcile", "release", "run",
+    "load_and_publish", "open_context", "publish", "reconcile", "release",
+    "release_batch", "run",
 ]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import FAILED, FILE_HELD, FILE_RELEASED, FINISHED, ROLLED_BACK
 from sluice.operations.quarantined import resolutions, unresolved_records
+from sluice.operations.unclaimed import comes_back
 from sluice.output.terminal import for_terminal, print_line
 
 _ANY_WIDTH: Final = 10_000
@@ -33,7 +34,8 @@ class BatchStatus:
 
     `unresolved`: number of its records in quarantine that no reprocess resolved. `resolved_by`: the
     batch that resolved them. `held`: number of its files that wait for release. `released`: number
-    of those that were released and that no batch has claimed since.
+    of those that were released and that no batch has claimed since. `comes_back`: how what it
+    brought comes back, if it is undone and claimed no files.
     """
 
     row: BatchRow
@@ -41,11 +43,14 @@ class BatchStatus:
     resolved_by: str | None = None
     held: int = 0
     released: int = 0
+    comes_back: str = ""
 
     @property
     def waits(self) -> bool:
-        """Whether the batch is unfinished, or has unresolved records or held files."""
-        return self.row.state not in FINISHED or self.unresolved > 0 or self.held > 0
+        """Whether the batch is unfinished, has unresolved records or held files, or is a share
+        that is held."""
+        held = self.held > 0 or bool(self.comes_back and details.SHARE_OF in self.row.details)
+        return self.row.state not in FINISHED or self.unresolved > 0 or held
 
 
 def batch_statuses(ledger: PipelineLedger) -> list[BatchStatus]:
@@ -61,6 +66,7 @@ def batch_statuses(ledger: PipelineLedger) -> list[BatchStatus]:
             resolved.get(row.batch_id),
             files[row.batch_id, FILE_HELD],
             files[row.batch_id, FILE_RELEASED],
+            comes_back(row, rows),
         )
         for row in rows
     ]
@@ -158,6 +164,8 @@ def _undone(status: BatchStatus) -> str:
     if status.released:
         those = "the next run takes those that are still there"
         parts.append(f"{counted(status.released, 'file')} released: {those}")
+    if status.comes_back:
+        parts.append(status.comes_back)
     return "; ".join(parts)
 
 

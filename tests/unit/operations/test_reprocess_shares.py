@@ -13,8 +13,9 @@ from sluice.landing import inspection
 from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.reprocess import reprocess
+from sluice.operations.rollback import RollbackRequest, roll_back
 from sluice.positions import arrival_again
-from sluice.result import LeftOut
+from sluice.result import Counts, LeftOut
 from tests.unit.fake_driver import ONE, play, quarantine, quarantined
 from tests.unit.projects import SHOP, open_shop
 
@@ -54,3 +55,23 @@ def test_a_file_read_again_keeps_the_place_of_its_first_reading(
         (file,) = ctx.files.manifest_of("shop", again.batch_id).files
         assert file.arrival == arrival_again("as-it-was", generation)
         quarantine(ctx, again.batch_id, file.key)
+
+
+def test_an_undone_share_of_a_reprocess_waits_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reprocess, which stays, counts as having resolved the record."""
+    ctx = open_shop(tmp_path, SHOP + "consistency: table\n")
+    quarantined(ctx, monkeypatch)
+    loaded: list[str] = []
+
+    def answer(manifest: Manifest) -> tuple[Counts, tuple[LeftOut, ...]]:
+        loaded.append(manifest.share_of)
+        return ONE, () if manifest.share_of else (LEFT,)
+
+    monkeypatch.setattr("sluice.operations.load.submit", play(ctx, answer))
+    ((again,), _) = reprocess(ctx)
+    stages.run(ctx)
+    roll_back(ctx, RollbackRequest(to=again.batch_id, release=True))
+    stages.run(ctx)
+    assert loaded == ["", again.batch_id, again.batch_id]

@@ -1,0 +1,71 @@
+"""Shares that are undone while their batch stays published without their table.
+
+A share claims no files that could be held. So it is held itself: nothing loads it until it is
+released. Then it waits as before, and the next run loads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sluice.counting import counted
+from sluice.ledger import states
+from sluice.ledger.details import (
+    LEFT_OUT_BY,
+    SHARE_OF,
+    TABLES,
+    left_out_by,
+    of_released_share,
+)
+from sluice.ledger.rows import BatchRow, seq_of
+from sluice.operations.context import Context, known_batch
+from sluice.operations.held_files import release
+
+
+def is_held_share(row: BatchRow, batches: Mapping[str, BatchRow]) -> bool:
+    """Whether a batch is a share that waits for its release.
+
+    It does not if its batch was undone and loaded again since, which either has the table now, or
+    made the share anew.
+    """
+    origin = batches.get(row.details.get(SHARE_OF, ""))
+    if row.state != states.ROLLED_BACK or origin is None or origin.state != states.PUBLISHED:
+        return False
+    return row.details.get(LEFT_OUT_BY) == origin.attempt
+
+
+def without_its_table(ctx: Context, row: BatchRow) -> dict[str, str]:
+    """Details of a share that is undone: which attempt at its batch is published without its
+    table. Empty for any other batch, and if its batch is not published."""
+    origin = ctx.ledger.batches.get(row.details.get(SHARE_OF, ""))
+    published = origin is not None and origin.state == states.PUBLISHED
+    return left_out_by(origin.attempt) if origin is not None and published else {}
+
+
+def release_batch(ctx: Context, batch_id: str) -> str:
+    """Release what the rollback of a batch holds, its files or, of a share, the batch itself;
+    return what was done. Raises TerminalError unless the batch is rolled back."""
+    count = release(ctx, batch_id)
+    row = known_batch(ctx, batch_id)
+    if is_held_share(row, {one.batch_id: one for one in ctx.ledger.batches.all()}):
+        _let_wait(ctx, row)
+        return in_words(known_batch(ctx, batch_id))
+    if not count:
+        return f"no file of batch {batch_id} is held any more"
+    return f"{counted(count, 'file')} of batch {batch_id} may be landed again"
+
+
+def _let_wait(ctx: Context, row: BatchRow) -> None:
+    """Let a share wait for the next run, unless it has changed since."""
+    ctx.ledger.batches.record(
+        row.batch_id, states.FAILED, replace_details=of_released_share(row.details),
+        expected=lambda now: seq_of(now) == row.seq,
+    )  # fmt: skip
+
+
+def in_words(share: BatchRow) -> str:
+    """Say what becomes of a share that was undone and is held or released."""
+    what = f"{', '.join(share.details[TABLES])} of batch {share.details[SHARE_OF]}"
+    if share.state == states.ROLLED_BACK:
+        return f"{what} is held until: sluice release {share.pipeline} --batch {share.batch_id}"
+    return f"{what} waits again for the next run, as batch {share.batch_id}"

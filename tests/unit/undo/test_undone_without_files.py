@@ -1,0 +1,105 @@
+"""What brings back what a batch brought that was undone and had claimed no files: a run for single
+tables, a reprocess, a rebuild, a share. The rollback says it, and so does the status.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sluice.ledger.rows import BatchRow
+from sluice.ledger.states import PUBLISHED, ROLLED_BACK
+from sluice.operations.context import Context
+from sluice.operations.rollback import RollbackRequest, roll_back
+from sluice.operations.unclaimed import comes_back, to_have_back
+from sluice.output.status import BatchStatus, batch_statuses
+
+
+def row(batch_id: str, state: str, **details: Any) -> BatchRow:
+    return BatchRow("shop", batch_id, "a1", state).with_details(details)
+
+
+OLD = row("old", PUBLISHED, quarantined=1)
+
+
+@pytest.mark.parametrize(
+    ("undone", "how"),
+    [
+        (row("b", ROLLED_BACK), ""),
+        (row("b", PUBLISHED, tables=["s.notes"]), ""),
+        (
+            row("b", ROLLED_BACK, tables=["s.notes", "s.it's"]),
+            "it claimed no files; what it read for s.notes, s.it's comes again with: "
+            """sluice run shop --table s.notes --table 's.it'"'"'s'""",
+        ),
+        (
+            row("b", ROLLED_BACK, reprocessed=["old"], reason=""),
+            "the quarantined records of batch old wait again: sluice reprocess shop",
+        ),
+        (row("b", ROLLED_BACK, reprocessed=["gone"], reason=""), ""),
+        (row("b", ROLLED_BACK, reprocessed=["old"]), ""),  # it claimed the files that end them
+        (
+            row("b", ROLLED_BACK, rebuilt=["orders", "users"]),
+            "orders, users are as before: sluice rollback shop --rebuild --table orders, "
+            "sluice rollback shop --rebuild --table users",
+        ),
+        (
+            row("b", ROLLED_BACK, tables=["s.notes"], share_of="old", left_out_by="a1"),
+            "s.notes of batch old is held until: sluice release shop --batch b",
+        ),
+        (row("b", ROLLED_BACK, tables=["s.notes"], share_of="old", left_out_by="a0"), ""),
+    ],
+)
+def test_how_what_an_undone_batch_without_files_brought_comes_back(
+    undone: BatchRow, how: str
+) -> None:
+    assert comes_back(undone, [OLD, undone]) == how
+
+
+def test_records_that_another_reprocess_has_resolved_do_not_wait() -> None:
+    undone = row("b", ROLLED_BACK, reprocessed=["old"], reason="")
+    again = row("c", PUBLISHED, reprocessed=["old"], reason="")
+    assert comes_back(undone, [OLD, undone, again]) == ""
+
+
+@pytest.mark.catalog
+def test_the_rollback_and_the_status_say_it(context: Context) -> None:
+    filled = {"tables": ["s.notes"]}
+    context.ledger.batches.record("b4", PUBLISHED, attempt="a1", add_details=filled)
+    again = "sluice run shop --table s.notes"
+    lines = roll_back(context, RollbackRequest(to="b3", release=True))
+    assert lines[-1] == (
+        "batch b4 is undone; it claimed no files; what it read for s.notes comes again with: "
+        + again
+    )
+    (status,) = (one for one in batch_statuses(context.ledger) if one.row.batch_id == "b4")
+    assert (again in status.comes_back, status.waits) == (True, False)
+
+
+@pytest.mark.catalog
+def test_batches_that_another_one_undid_are_named_with_their_own_ways_back(
+    context: Context,
+) -> None:
+    filled = {"tables": ["s.notes"]}
+    context.ledger.batches.record("b4", PUBLISHED, attempt="a1", add_details=filled)
+    for batch in ("b4", "b3"):
+        roll_back(context, RollbackRequest(batch=batch))
+    assert to_have_back(context, ["b3", "b4"]) == (
+        "it claimed no files; what it read for s.notes comes again with: "
+        "sluice run shop --table s.notes; to have that back, release its files and run: "
+        "sluice release shop --batch b3"
+    )
+
+
+@pytest.mark.catalog
+def test_a_held_share_waits_for_somebody(context: Context) -> None:
+    share = {"share_of": "b3", "tables": ["s.notes"]}
+    context.ledger.batches.record("b4", PUBLISHED, attempt="a1", add_details=share)
+    roll_back(context, RollbackRequest(batch="b4"))
+    (status,) = (one for one in batch_statuses(context.ledger) if one.row.batch_id == "b4")
+    assert status.waits
+
+
+def test_an_undone_batch_that_waits_for_nobody() -> None:
+    assert not BatchStatus(row("b", ROLLED_BACK)).waits
