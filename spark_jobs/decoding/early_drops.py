@@ -83,7 +83,8 @@ def refuse_rows_below_drop(job: Job, plan: TablePlan, mine: DataFrame) -> None:
     drops = [
         one
         for one in statements
-        if not one.columns and _empties(job.pipeline, plan.config, one.statement)
+        if not (one.columns or one.drops_table)
+        and _empties(job.pipeline, plan.config, one.statement)
     ]
     below = [one for one in drops if not mine.where(_position() < one.position).isEmpty()]
     if not below:
