@@ -13,7 +13,14 @@ from sluice import names
 from sluice.config.pipeline import Pipeline
 from sluice.ddl.defaults import kept_columns
 from sluice.ddl.stated_names import may_name
-from sluice.ddl.statements import MENTIONS_COLUMNS, Altered, UnreadableDdlError, altered, in_turn
+from sluice.ddl.statements import (
+    MENTIONS_COLUMNS,
+    Altered,
+    UnreadableDdlError,
+    altered,
+    dropped_tables,
+    in_turn,
+)
 from sluice.ledger.column_log import ColumnStatement
 from sluice.source_names import is_column_name, is_reserved, stored_name
 from spark_jobs.decoding.known_tables import KnownTables, known_tables
@@ -36,12 +43,25 @@ _Altering = TypeVar("_Altering", Altered, ColumnStatement)
 def statements_of_batch(
     job: Job, envelope: DataFrame, summaries: list[TableSummary]
 ) -> dict[Source, list[ColumnStatement]]:
-    """Return the column changes in the batch's DDL, by table.
+    """Return the column changes in the batch's DDL, by table, and the DROPs that empty its target.
 
     Raises PlanError for more statements than a driver can read.
     """
-    if not has_statements(summaries):
-        return {}
+    changes = _column_changes(job, envelope, summaries) if has_statements(summaries) else {}
+    drops = {table.source: list(_drops_of(table)) for table in summaries if table.drops}
+    of_all = dict.fromkeys((*changes, *(source for source, found in drops.items() if found)))
+    return {of: [*changes.get(of, []), *drops.get(of, [])] for of in of_all}
+
+
+def _drops_of(table: TableSummary) -> Iterator[ColumnStatement]:
+    for drop in sorted(set(table.drops)):
+        if dropped_tables(drop.text):
+            yield ColumnStatement(table.source.name, drop.at, (), drop.text, drops_table=True)
+
+
+def _column_changes(
+    job: Job, envelope: DataFrame, summaries: list[TableSummary]
+) -> dict[Source, list[ColumnStatement]]:
     found = placed_statements(job, envelope, MENTIONS_COLUMNS, _MOST, "change a column's name")
     statements: dict[Source, list[ColumnStatement]] = {}
     tables = known_tables(job, summaries)

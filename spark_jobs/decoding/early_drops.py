@@ -92,7 +92,8 @@ def _drops(job: Job, plan: TablePlan) -> list[ColumnStatement]:
     return [
         one
         for one in statements
-        if not one.columns and _empties(job.pipeline, plan.config, one.statement)
+        if not (one.columns or one.drops_table)
+        and _empties(job.pipeline, plan.config, one.statement)
     ]
 
 

@@ -162,13 +162,15 @@ def _changes_nothing(summary: TableSummary, on_truncate: str) -> bool:
 
 
 def _changes_columns(job: Job, candidate: _Candidate) -> bool:
-    """Whether the batch's DDL renames stored columns or gives them defaults."""
+    """Whether the batch's DDL renames stored columns, gives them defaults or ends these."""
     stored = job.lake.columns(_target(job, candidate.summary))
     if stored is None:
         return False
     renamed = renames_matter(job.pipeline) and renames_from(candidate.statements, candidate.config)
     renames = renames_of(job.pipeline, candidate.config, candidate.statements) or ()
-    return bool(renamed or additions_of(candidate.news, candidate.config, stored, renames))
+    dropped = any(one.drops_table for one in candidate.news)
+    told = candidate.statements if dropped else candidate.news
+    return bool(renamed or additions_of(told, candidate.config, stored, renames))
 
 
 def _plan(job: Job, candidate: _Candidate) -> TablePlan:
@@ -199,7 +201,7 @@ def _returning(
     if not gone:
         return {}
     carried = {stored_name(name).lower() for name in candidate.summary.columns}
-    wanted = gone if candidate.news else gone & carried
+    wanted = gone if any(one.columns for one in candidate.news) else gone & carried
     kept = job.lake.columns(changelog_of(_target(job, candidate.summary))) or {}
     return {name: kind for name, kind in kept.items() if name.lower() in wanted}
 

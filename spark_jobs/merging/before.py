@@ -71,7 +71,7 @@ def _loses_values(reader: Reader, before: StateBefore) -> bool:
 
     A row that merges several changes does not show which of them has the value.
     """
-    changed = [one for one in reader.default_changes() if one.before.limits]
+    changed = [one for one in reader.default_changes() if one.before.parts]
     loses = bool(changed) and (
         reader.partial or any(lose_values(rows, changed) for rows in _own_values(reader, before))
     )

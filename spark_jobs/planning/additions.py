@@ -2,12 +2,13 @@
 
 Unlike the events' descriptions (`spark_jobs/planning/defaults.py`), a statement gives the position
 at which the column was added: a change below lacks it, even if it has another column of that name.
+A table that is created again under the name of a dropped one has columns of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -24,7 +25,8 @@ class Addition:
 
     `at`: the statement's position; `name`: the column's current name in the table; `stored`: its
     type in the table, "" if that was not recorded; `stated`: its name in the statement, or "";
-    the others as in `sluice.ddl.defaults.AddedColumn`.
+    `dropped_at`: the position of the last DROP TABLE up to the statement, or ""; the others as in
+    `sluice.ddl.defaults.AddedColumn`.
     """
 
     at: str
@@ -34,6 +36,14 @@ class Addition:
     stored: str = ""
     of_session: bool = False
     stated: str = ""
+    dropped_at: str = ""
+
+    @property
+    def to_fill(self) -> StatedDefault:
+        """The default of rows from before the addition."""
+        return StatedDefault(
+            self.at, self.default, self.verbatim, self.stored, self.of_session, self.dropped_at
+        )
 
 
 Additions = tuple[Addition, ...]
@@ -53,13 +63,15 @@ def additions_of(
     if config.sources:
         return ()
     spelled = {name.lower(): name for name in types}
-    added = set()
+    statements, added = list(statements), set[Addition]()
+    drops = [one.position for one in statements if one.drops_table]
     for one in statements:
+        dropped_at = max((drop for drop in drops if drop <= one.position), default="")
         for column in one.added:
             now = spelled.get(name_at(renames, column.name, one.position).lower())
             if now is not None:
                 default = (column.default, column.verbatim, types[now], column.of_session)
-                added.add(Addition(one.position, now, *default, column.name))
+                added.add(Addition(one.position, now, *default, column.name, dropped_at))
     return tuple(sorted(added, key=_place))
 
 
@@ -70,13 +82,28 @@ def _place(one: Addition) -> tuple[str, str, bool, str, bool, bool, str]:
 
 def with_stated_defaults(defaults: Defaults, additions: Additions) -> Defaults:
     """Combine defaults, by current names, with those of DDL; the first of several statements that
-    add a column counts."""
-    combined = dict(defaults)
-    for one in {one.name: one for one in reversed(additions)}.values():
-        of_events = combined.get(one.name, NOTHING)
-        stated = StatedDefault(one.at, one.default, one.verbatim, one.stored, one.of_session)
-        combined[one.name] = Default(of_events.firsts, of_events.text, of_events.kind, stated)
-    return combined
+    add a column counts, for the rows of the table before a DROP and for those since."""
+    firsts: dict[str, dict[str, Addition]] = {}
+    for one in additions:
+        firsts.setdefault(one.name, {}).setdefault(one.dropped_at, one)
+    stated = {n: _of_tables(defaults.get(n, NOTHING), of.values()) for n, of in firsts.items()}
+    return {**defaults, **stated}
+
+
+def _of_tables(of_events: Default, firsts: Iterable[Addition]) -> Default:
+    """Return the default of a column with, in order, its first additions to the tables that had the
+    name one after the other.
+
+    The events' default belongs to the table that was there when it was described.
+    """
+    parts, untold = [replace(of_events, text=None)], of_events
+    for one in firsts:
+        if untold.text is not None and untold.since < one.dropped_at:
+            parts[-1] = replace(parts[-1], text=untold.text, kind=untold.kind)
+            untold = replace(untold, text=None)
+        parts.append(Default(of_events.firsts, stated=one.to_fill))
+    last = replace(parts[-1], text=untold.text, kind=untold.kind)
+    return replace(last, earlier=tuple(one for one in parts[:-1] if one.stated or one.limits))
 
 
 def report_unreadable_defaults(
@@ -87,10 +114,12 @@ def report_unreadable_defaults(
     additions: Additions,
 ) -> None:
     """Report stored columns whose default in DDL cannot be read as the column's type."""
-    held = {n: d for n, d in with_stated_defaults(of_events, additions).items() if d.limits}
-    values = [default.value(types[name]).alias(name) for name, default in held.items()]
+    known = with_stated_defaults(of_events, additions)
+    held = [(name, part) for name, default in known.items() for part in default.parts]
+    values = [part.value(types[name]).alias(name) for name, part in held]
     row = spark.range(1).select(*values).first() if values else None
-    for name in (name for name in held if row is not None and row[name] is None):
+    lost = [name for (name, _), value in zip(held, row or (), strict=False) if value is None]
+    for name in dict.fromkeys(lost):
         emit(
             f"{table}: the default in DDL of column {name!r} cannot be read as "
             f"{types[name]}: rows from before the column are NULL there"

@@ -104,14 +104,20 @@ class ColumnHistory:
         """Return two columns that cannot be told apart in stored rows, written with the defaults
         and renames `before`; None if there are none. See `rename_clashes.clash`."""
         columns = [*columns, *self.left]
-        held = {n: default for n, default in before.current_defaults().items() if default.limits}
+        held = before.current_defaults()
         filled = {
-            n: FilledColumn(d.added_at, max(d.limits.values()), self._now(before, n, d, columns))
-            for n, d in held.items()
+            name: [self._filled(before, name, part, columns) for part in default.parts]
+            for name, default in held.items()
         }
         arrived = self.arrived(before)
         found = clash(before.renames, self.renames, columns, filled, arrived)
         return found or self._added_twice(before, columns, held)
+
+    def _filled(
+        self, before: ColumnHistory, stored: str, part: Default, columns: Collection[str]
+    ) -> FilledColumn:
+        now, limit = self._now(before, stored, part, columns), max(part.limits.values())
+        return FilledColumn(part.added_at, limit, now, part.dropped_at)
 
     def _now(
         self, before: ColumnHistory, stored: str, default: Default, columns: Collection[str]
@@ -133,17 +139,20 @@ class ColumnHistory:
         add it: a row above the first has a value of its own, which may equal the default.
 
         That the first one added this column was not known when the rows were written: they have
-        the default of another.
+        the default of another. Nor was a DROP TABLE above some of them, which have the default of
+        the table that came after theirs.
         """
         now, known = self.current_defaults(), {one.at: one.name for one in before.additions}
-        for stored, default in held.items():
-            name = current_name(before.renames, self.renames, columns, stored, default.added_at)
-            first = now.get(name, NOTHING).stated
-            if first is None or first.at >= default.added_at:
-                continue
-            late = known.get(first.at) not in (stored, dropped_column(stored))
-            if late and (default.stated or self.renames):
-                return name, name, stored
+        for stored, part in ((name, part) for name, d in held.items() for part in d.parts):
+            name = current_name(before.renames, self.renames, columns, stored, part.added_at)
+            default = now.get(name, NOTHING)
+            for first in (one.stated for one in (*default.earlier, default) if one.stated):
+                dropped_late = part.dropped_at < first.dropped_at <= part.added_at
+                among = first.dropped_at <= part.added_at and part.dropped_at <= first.at
+                earlier = among and first.at < part.added_at
+                unknown = known.get(first.at) not in (stored, dropped_column(stored))
+                if (dropped_late or (earlier and unknown)) and (part.stated or self.renames):
+                    return name, name, stored
         return None
 
     def changes(self, rows: DataFrame) -> DataFrame:

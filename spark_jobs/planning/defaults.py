@@ -36,7 +36,6 @@ from spark_jobs.values import as_type, fitted
 
 _KINDS: Final = (KIND_FULL_LOAD, KIND_ARRIVAL, KIND_SOURCE)
 _ABOVE_ALL: Final = "~"
-_LIMITS_TYPE: Final = "map<string,string>"
 # The bytes in a statement depend on the charset of its session, the times on its time zone.
 _SPELLED_APART: Final = frozenset({"binary", "timestamp"})
 
@@ -47,7 +46,7 @@ class StatedDefault:
 
     `verbatim`: whether a text column holds it unchanged. `stored`: the type of the column when rows
     were filled, "" if that was not recorded. `of_session`: whether it is an instant in the time
-    zone of the statement's session.
+    zone of the statement's session. `dropped_at`: rows below this DROP TABLE are another table's.
     """
 
     at: str
@@ -55,6 +54,7 @@ class StatedDefault:
     verbatim: bool
     stored: str
     of_session: bool
+    dropped_at: str = ""
 
     def value(self, into: ColumnType) -> Column:
         """Return the default as a value of a stored type; NULL if it has none."""
@@ -78,13 +78,26 @@ class Default:
     default described at the lowest position in the source's order, as images would carry it, of
     type `kind`; None if there was none, or no event of that order has the column. `stated`: the
     default in DDL, which gives the position of the addition; the events' default is used if this
-    one cannot be read as the column's type.
+    one cannot be read as the column's type. `earlier`: in order, the defaults that the column had
+    in tables of the name that were dropped.
     """
 
     firsts: Mapping[str, str]
     text: str | None = None
     kind: ColumnType = STRING
     stated: StatedDefault | None = None
+    earlier: tuple[Default, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Default, ...]:
+        """The defaults with limits; a row is within those of one of them at most."""
+        last = replace(self, earlier=()) if self.earlier else self
+        return tuple(one for one in (*self.earlier, last) if one.limits)
+
+    @property
+    def dropped_at(self) -> str:
+        """The position of the DROP TABLE below which rows are another table's, or ''."""
+        return "" if self.stated is None else self.stated.dropped_at
 
     @property
     def since(self) -> str:
@@ -112,12 +125,11 @@ class Default:
 
     def reaches(self, lowest: str) -> bool:
         """Whether a change at or above the position may have the default."""
-        return any(limit > lowest for limit in self.limits.values())
+        return any(limit > lowest for part in self.parts for limit in part.limits.values())
 
     def limits_map(self) -> Column:
-        """Return `limits` as a map; NULL if there are none."""
-        pairs = [F.lit(part) for pair in self.limits.items() for part in pair]
-        return F.create_map(*pairs) if pairs else F.lit(None).cast(_LIMITS_TYPE)
+        """Return `limits` as a map."""
+        return F.create_map(*(F.lit(part) for pair in self.limits.items() for part in pair))
 
     def value(self, stored: str) -> Column:
         """Return the default as a value of the stored column's type; NULL if it has none."""
@@ -244,10 +256,12 @@ def filled(rows: DataFrame, defaults: Defaults, at: Column | None = None) -> Dat
     kind = F.substring(at, KIND_AT, 1)
     values = {}
     for name, default in defaults.items():
-        if name in types and default.limits:
-            column = F.col(quoted(name))
-            lacks = column.isNull() & (at < default.limits_map()[kind])
-            values[name] = F.when(lacks, default.value(types[name])).otherwise(column)
+        if name in types and default.parts:
+            value = column = F.col(quoted(name))
+            for one in default.parts:
+                within = (at >= F.lit(one.dropped_at)) & (at < one.limits_map()[kind])
+                value = F.when(column.isNull() & within, one.value(types[name])).otherwise(value)
+            values[name] = value
     return rows.withColumns(values) if values else rows
 
 
@@ -276,12 +290,15 @@ class DefaultChange:
 
     @property
     def _first(self) -> StatedDefault | None:
-        """The default of DDL, if the column had none before; else None."""
-        return None if self.before.limits else self.now.stated
+        """The default of DDL, if the column of the table had none before; else None."""
+        stated = self.now.stated
+        return None if stated is None or self.before.reaches(stated.dropped_at) else stated
 
     def above(self, highest: str | None) -> bool:
-        """Whether the column's first default is one of DDL that applies above everything stored."""
-        stated = self._first
+        """Whether the column's first default is one of DDL that applies above everything stored;
+        those of dropped tables stay."""
+        stays = replace(NOTHING, earlier=self.now.earlier).parts == self.before.parts
+        stated = self._first if stays else None
         return stated is not None and highest is not None and stated.at > highest
 
     def between(self, floor: str, highest: str | None) -> bool:
@@ -292,26 +309,36 @@ class DefaultChange:
 
     def struct(self) -> Column:
         """Return limits and values, of before and of now, as one column."""
-        return F.struct(
-            self.before.limits_map().alias("was_below"),
-            self.before.value_since(self.stored).alias("was"),
-            self.now.limits_map().alias("below"),
-            self.now.value(self.stored).alias("value"),
-        ).alias(self.name)
+        before = [_part(one, one.value_since(self.stored)) for one in self.before.parts]
+        now = [_part(one, one.value(self.stored)) for one in self.now.parts]
+        named = [one.alias(f"was{i}") for i, one in enumerate(before)]
+        named += [one.alias(f"is{i}") for i, one in enumerate(now)]
+        return F.struct(*named).alias(self.name)
 
     @property
     def value(self) -> str:
         """SQL for the new value of a row that lacks, or lacked, the column: it had a
         default or NULL."""
         stored, one = f"t.{quoted(self.name)}", f"s.{quoted(self.name)}"
-        position = f"t.{names.POSITION}"
-        kind = f"substring({position}, {KIND_AT}, 1)"
-        lacked = f"{position} < {one}.was_below[{kind}] AND {stored} <=> {one}.was"
-        lacks = f"{position} < {one}.below[{kind}]"
-        return (
-            f"CASE WHEN {lacks} AND ({stored} IS NULL OR {lacked}) THEN {one}.value "
-            f"WHEN {lacked} THEN NULL ELSE {stored} END"
-        )
+        was = [f"{one}.was{i}" for i in range(len(self.before.parts))]
+        filled = [f"{_within(part)} AND {stored} <=> {part}.value" for part in was]
+        lacked = f"({' OR '.join(filled) or 'false'})"
+        cases = [
+            f"WHEN {_within(part)} AND ({stored} IS NULL OR {lacked}) THEN {part}.value"
+            for part in (f"{one}.is{i}" for i in range(len(self.now.parts)))
+        ]
+        return f"CASE {' '.join(cases)} WHEN {lacked} THEN NULL ELSE {stored} END"
+
+
+def _part(one: Default, value: Column) -> Column:
+    limits = one.limits_map().alias("below")
+    return F.struct(F.lit(one.dropped_at).alias("since"), limits, value.alias("value"))
+
+
+def _within(part: str) -> str:
+    position = f"t.{names.POSITION}"
+    kind = f"substring({position}, {KIND_AT}, 1)"
+    return f"{position} >= {part}.since AND {position} < {part}.below[{kind}]"
 
 
 def default_changes(
@@ -326,6 +353,12 @@ def default_changes(
 
 
 def _differ(before: Default, now: Default) -> bool:
+    if len(before.parts) != len(now.parts):
+        return True
+    return any(map(_part_differs, before.parts, now.parts))
+
+
+def _part_differs(before: Default, now: Default) -> bool:
     stated = before.stated
     if stated and now.stated and not stated.stored:
         stated = replace(stated, stored=now.stated.stored)

@@ -13,7 +13,7 @@ from spark_jobs.planning.stretches import Stretch, stretch_pairs
 @dataclass(frozen=True)
 class FilledColumn:
     """A column that was added with a default at a position (`at`): stored rows below `limit` have
-    the default if they had NULL.
+    the default if they had NULL, and are not below the DROP of an earlier table (`dropped_at`).
 
     `now`: its current name if a statement says under which name it was added; else it is the column
     that stored rows have under the name.
@@ -22,6 +22,7 @@ class FilledColumn:
     at: str
     limit: str
     now: str = ""
+    dropped_at: str = ""
 
 
 Clash = tuple[str, str, str]
@@ -32,7 +33,7 @@ def clash(
     before: Renames,
     now: Renames,
     columns: Collection[str],
-    filled: Mapping[str, FilledColumn],
+    filled: Mapping[str, Sequence[FilledColumn]],
     arrived: Collection[str],
 ) -> Clash | None:
     """Return two current columns that stored rows have in one column; None if there are none.
@@ -89,7 +90,7 @@ def _mixed(old: Stretch, new: Stretch) -> Clash | None:
 
 
 def _clash_with_default(
-    sides: Sequence[tuple[Stretch, Stretch]], filled: Mapping[str, FilledColumn]
+    sides: Sequence[tuple[Stretch, Stretch]], filled: Mapping[str, Sequence[FilledColumn]]
 ) -> Clash | None:
     """Return a column whose values are stored where the default of another one was filled in.
 
@@ -100,10 +101,10 @@ def _clash_with_default(
     for old, new in sides:
         for name, since in new.now.items():
             stored = old.stored(name)
-            column = filled.get(stored)
-            if column is not None and above < column.limit:
+            for column in filled.get(stored, ()):
+                within = above < column.limit and column.dropped_at < old.below
                 added = column.now or _current(sides, stored, column.at)
-                if since != added:
+                if within and since != added:
                     return since, added, stored
         above = old.below
     return None

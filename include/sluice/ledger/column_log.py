@@ -1,9 +1,9 @@
 """Column changes from the DDL of each batch: the ledger's table `sluice.renames`.
 
 It has renamed, dropped and added columns, since a column may be added under the former name of
-another one; statements that could not be parsed, with the `problem`; and, without columns,
-statements that dropped or emptied a table before it had a target. A batch's rows count once it is
-published.
+another one; statements that could not be parsed, with the `problem`; statements that dropped a
+table whose target they empty, with one column without a name; and, without columns, those that
+dropped or emptied a table before it had a target. A batch's rows count once it is published.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pyiceberg.catalog import Catalog
 
@@ -22,12 +22,15 @@ from sluice.ledger import ddl_log
 from sluice.ledger.tables import RENAMES, Row
 from sluice.source_names import stored_name
 
+_ALL_COLUMNS: Final = (None, None)
+
 
 @dataclass(frozen=True)
 class ColumnStatement:
     """One statement, and the position below which events use the former names.
 
     `added`: the added columns of which the statement states the value in earlier rows.
+    `drops_table`: whether what is above it under the table's name is another table.
     """
 
     source_table: str
@@ -37,6 +40,7 @@ class ColumnStatement:
     problem: str | None = None
     batch_id: str = ""
     added: tuple[AddedColumn, ...] = ()
+    drops_table: bool = False
 
 
 def record(
@@ -51,7 +55,8 @@ def record(
 def _row(statement: ColumnStatement) -> Row:
     added = {column.name.lower(): column for column in statement.added}
     listed = [(old, new, *_default(added, old, new)) for old, new in statement.columns]
-    columns = json.dumps(listed, ensure_ascii=False)
+    dropped = [_ALL_COLUMNS] if statement.drops_table else []
+    columns = json.dumps([*listed, *dropped], ensure_ascii=False)
     return {
         "source_table": statement.source_table, "position": statement.position, "columns": columns,
         "problem": statement.problem, "statement": statement.statement,
@@ -86,7 +91,8 @@ def tables_named_in(
 
 def _statement(row: dict[str, Any]) -> ColumnStatement:
     """Return a recorded statement; earlier releases recorded taken names as the source has them."""
-    listed = json.loads(row["columns"])
+    told = json.loads(row["columns"])
+    listed = [column for column in told if tuple(column) != _ALL_COLUMNS]
     columns = tuple((old and stored_name(old), new and stored_name(new)) for old, new, *_ in listed)
     added = tuple(AddedColumn(stored_name(new), *default) for _, new, *default in listed if default)
     return ColumnStatement(
@@ -96,4 +102,5 @@ def _statement(row: dict[str, Any]) -> ColumnStatement:
         row["statement"],
         batch_id=row["batch_id"],
         added=added,
+        drops_table=len(listed) < len(told),
     )

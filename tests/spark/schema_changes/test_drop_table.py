@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
+from sluice.operations import refolding
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -167,3 +168,56 @@ def test_a_drop_that_a_full_load_may_begin_with_fails_and_empties_nothing(
     strict = Sandbox(spark, tmp_path / "strict", {**config, "on_drop_table": "fail"})
     with pytest.raises(PlanError, match=r"shop\.orders: a DROP TABLE came, and on_drop_table"):
         strict.load_records(load)
+
+
+ADDING: dict[str, list[tuple[str, int, str, Row | None]]] = {
+    "old": [("insert", 1, "orders", {"id": 1}), ("insert", 6, "orders", {"id": 2, "c": "2"})],
+    "first": [("ALTER TABLE orders ADD COLUMN c varchar(9) DEFAULT '1'", 5, "orders", None)],
+    "dropped": [
+        ("DROP TABLE `orders`", 10, "orders", None),
+        ("CREATE TABLE orders (id INT PRIMARY KEY, pos INT)", 11, "orders", None),
+    ],
+    "new": [
+        ("insert", 12, "orders", {"id": 3}),
+        ("ALTER TABLE orders ADD COLUMN c varchar(9) DEFAULT '2'", 20, "orders", None),
+        ("insert", 21, "orders", {"id": 4, "c": None}),
+    ],
+}
+IN_ORDER = ("old+first+dropped", "new")
+MOVED = [("new", "old", "dropped", "first"), ("new", "first", "old", "dropped"),
+         ("dropped", "new", "first", "old"), ("old", "dropped", "new", "first")]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "order",
+    [IN_ORDER, *(pytest.param(order, marks=pytest.mark.long) for order in MOVED)],
+    ids="-".join,
+)
+def test_a_default_of_the_dropped_table_is_none_of_the_new_one(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
+) -> None:
+    """Row 3 is from before the second ADD. Row 2 had the default of the second as its own value."""
+    shop = shop_of(spark, tmp_path, "empty").driven(monkeypatch)
+    for batch in order:
+        told = [each for name in batch.split("+") for each in ADDING[name]]
+        shop.write(f"{batch}.jsonl", [record(*each) for each in told])
+        shop.run()
+    assert {row["id"]: row["c"] for row in shop.rows("orders")} == {3: "2", 4: None}
+    versions = {row["id"]: row["c"] for row in shop.rows("orders__history")}
+    assert versions == {1: "1", 2: "2", 3: "2", 4: None}
+    assert shop.agrees()
+
+
+@pytest.mark.long
+def test_without_the_drop_the_first_addition_counts_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row 3 is above it, so its NULL is its own."""
+    shop = shop_of(spark, tmp_path, "empty").driven(monkeypatch)
+    told = {name: [record(*each) for each in of] for name, of in ADDING.items()}
+    _, dropped, _ = shop.run_each(told["old"] + told["first"], told["dropped"], told["new"])
+    refolding.undo_or_refold(shop.context(), dropped)
+    wanted = {1: "1", 2: "2", 3: None, 4: None}
+    assert {row["id"]: row["c"] for row in shop.rows("orders")} == wanted
+    assert {row["id"]: row["c"] for row in shop.rows("orders__history")} == wanted
+    assert shop.agrees()

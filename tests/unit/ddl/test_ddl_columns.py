@@ -14,7 +14,7 @@ from spark_jobs.decoding import ddl_columns, known_tables
 from spark_jobs.decoding.ddl_columns import _of_statement
 from spark_jobs.decoding.known_tables import KnownTables
 from spark_jobs.decoding.statements import Statement
-from spark_jobs.planning.table_summary import Source, TableSummary
+from spark_jobs.planning.table_summary import Drop, Source, TableSummary
 
 pytestmark = pytest.mark.catalog
 
@@ -110,6 +110,18 @@ def test_a_default_is_a_text_as_the_format_writes_labels_and_short_ones(
     added = statements[of][0].added
     assert [one.verbatim for one in added] == [labels, set_, of_mysql, False]
     assert [one.of_session for one in added] == [False, False, False, of_mysql]
+
+
+def test_drops_that_empty_a_target_are_among_its_statements_but_no_truncates() -> None:
+    of, other = Source("db", "", "t"), Source("db", "", "u")
+    drops = (Drop("2", "DROP TABLE t"), Drop("3", "CREATE OR REPLACE TABLE t (id INT)"))
+    found = [
+        TableSummary(of, records=3, truncates=3, drops=(*drops, Drop("1", "TRUNCATE t"), drops[0])),
+        TableSummary(other, records=1, truncates=1, drops=(Drop("1", "TRUNCATE u"),)),
+    ]
+    statements = ddl_columns.statements_of_batch(job_of("maxwell", None), cast(Any, None), found)
+    told = {of: [(one.position, one.drops_table) for one in s] for of, s in statements.items()}
+    assert told == {of: [("2", True), ("3", True)]}
 
 
 def test_statement_of_an_unknown_table_has_a_problem_if_tables_are_listed(

@@ -36,6 +36,20 @@ def test_added_columns_are_read_back_as_recorded(tmp_path: Path) -> None:
     assert one.added == added
 
 
+def test_drop_of_a_table_is_told_from_one_of_a_table_without_a_target(tmp_path: Path) -> None:
+    catalog = open_shop(tmp_path).catalog
+    text = "DROP TABLE notes"
+    dropped = ColumnStatement("s.notes", "0000.2.1", (), text, drops_table=True)
+    columns = (("x", "y"),)
+    told = [dropped, ColumnStatement("s.notes", "0000.2.1", (), text),
+            ColumnStatement("s.notes", "0000.2.2", columns, "ALTER TABLE notes …")]  # fmt: skip
+    record(catalog, "shop", "b1", told)
+    found = sorted(recorded(catalog, "shop"), key=lambda one: (one.position, one.drops_table))
+    assert [(one.drops_table, one.columns) for one in found] == [
+        (False, ()), (True, ()), (False, columns),
+    ]  # fmt: skip
+
+
 def test_names_that_became_taken_after_they_were_recorded_are_read_as_stored(
     tmp_path: Path,
 ) -> None:
